@@ -1,0 +1,107 @@
+"""The command line: ``python -m lablib [lab | doctor | demo | train | grade | solve]``."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; bad input prints one line and returns 2."""
+    options = _parser().parse_args(arguments or sys.argv[1:] or ["lab"])
+    try:
+        return options.run(options) or 0
+    except (ValueError, TypeError, FileNotFoundError) as error:
+        print(f"lablib: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lablib", description="A lab about language-model inference on MLX."
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    lab = commands.add_parser("lab", help="check the machine and open JupyterLab (the default)")
+    lab.add_argument("--no-browser", action="store_true", help="only print the address")
+    lab.add_argument("--port", type=int, help="where to listen (default: free one from 8888)")
+    lab.set_defaults(run=_lab)
+
+    doctor = commands.add_parser("doctor", help="what this machine is, how fast, and what is wrong")
+    doctor.set_defaults(run=_doctor)
+
+    demo = commands.add_parser("demo", help="twenty seconds in a terminal")
+    demo.add_argument("--seed", type=int, default=0)
+    demo.set_defaults(run=_demo)
+
+    train = commands.add_parser("train", help="train a checkpoint from its seed")
+    train.add_argument("names", nargs="*", help="target, draft, hybrid (default: all, in order)")
+    train.add_argument(
+        "--out", type=Path, default=Path("runs"), help="parent folder of the results"
+    )
+    train.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="BLAS threads")
+    train.set_defaults(run=_train)
+
+    grade = commands.add_parser("grade", help="who solved what, over a folder of notebooks")
+    grade.add_argument("folder", type=Path)
+    grade.add_argument("--csv", type=Path, help="write the table here too")
+    grade.set_defaults(run=_grade)
+
+    solve = commands.add_parser("solve", help="write a notebook's solved edition")
+    solve.add_argument("notebook", type=Path)
+    solve.add_argument("-o", "--out", type=Path, required=True)
+    solve.set_defaults(run=_solve)
+    return parser
+
+
+def _lab(options: argparse.Namespace) -> int:
+    from lablib.lab import lab
+
+    return lab(open_browser=not options.no_browser, port=options.port)
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    from lablib.doctor import doctor
+
+    report = doctor()
+    print(report)
+    return 1 if report.advice else 0
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from lablib.demo import demo
+
+    demo(seed=options.seed)
+
+
+def _train(options: argparse.Namespace) -> None:
+    from lablib import backend
+
+    if options.threads != backend.threads() and "LABLIB_THREADS" not in os.environ:
+        # The number of BLAS threads is settled when the library loads, which importing did: start
+        # over with it. Guarded by the variable itself, so this happens once.
+        os.environ["LABLIB_THREADS"] = str(options.threads)
+        os.execv(sys.executable, [sys.executable, "-m", "lablib", *sys.argv[1:]])
+    from lablib.training import RECIPES, train
+    from lablib.validation import one_of
+
+    for name in [one_of("name", name, RECIPES) for name in options.names or RECIPES]:
+        print(train(name, options.out / name))
+
+
+def _grade(options: argparse.Namespace) -> None:
+    from lablib.classroom.grade import grade
+
+    print(grade(options.folder, csv=options.csv))
+
+
+def _solve(options: argparse.Namespace) -> None:
+    from lablib.classroom.grade import solve
+
+    print(solve(options.notebook, options.out))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Opens JupyterLab on the first lesson: the ``lab`` command."""
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import webbrowser
+from pathlib import Path
+
+from lablib.doctor import doctor
+from lablib.validation import BadValue
+
+FIRST_LESSON = "00_start_here.ipynb"
+_START_SECONDS = 90
+
+
+def notebooks_folder() -> Path:
+    """The folder of lessons: the checkout's, or the one below the current folder.
+
+    Raises:
+        ValueError: neither is there. A plain install carries the library and its checkpoints; the
+            lessons come with a clone.
+    """
+    for folder in (Path(__file__).parent.parent / "notebooks", Path.cwd() / "notebooks"):
+        if (folder / FIRST_LESSON).exists():
+            return folder.resolve()
+    raise BadValue(
+        f"no notebooks/{FIRST_LESSON} beside the package or in {Path.cwd()}: "
+        "the lessons come with a clone of the repository; run this from its folder"
+    )
+
+
+def lab(*, open_browser: bool = True, port: int | None = None) -> int:
+    """Check the machine, start JupyterLab on lesson 00, and open or print its address.
+
+    Args:
+        open_browser: False only prints the address, as on a machine without a display.
+        port: where to listen; by default the first free one from 8888.
+
+    Returns:
+        The server's exit status, once it is stopped with Ctrl-C.
+    """
+    folder = notebooks_folder()
+    print(doctor(), flush=True)
+    port = port or _free_port()
+    token = secrets.token_hex(16)
+    server = subprocess.Popen(_command(folder, port), env=_environment(token))
+    url = f"http://127.0.0.1:{port}/lab/tree/{FIRST_LESSON}?token={token}"
+    try:
+        if _wait(server, f"http://127.0.0.1:{port}/api/status?token={token}"):
+            opened = open_browser and _has_display() and webbrowser.open(url)
+            print(f"\n  {'Opened' if opened else 'Open'} {url}\n  Stop with Ctrl-C.\n", flush=True)
+        return server.wait()
+    except KeyboardInterrupt:
+        server.terminate()
+        return server.wait()
+
+
+def _command(folder: Path, port: int) -> list[str]:
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser"),
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={folder}",
+        "--log-level=WARN",
+    ]
+    # Jupyter refuses to run as root unless told; a container or a classroom server often is.
+    return command + (["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else [])
+
+
+def _environment(token: str) -> dict[str, str]:
+    # The token travels in the environment: an argument could be read by every user of the machine.
+    # Our labconfig switches off the pop-up that asks about news, which would cover the lesson.
+    ours = str(Path(__file__).parent / "jupyter")
+    paths = [ours, *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
+    return os.environ | {"JUPYTER_TOKEN": token, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+
+
+def _wait(server: subprocess.Popen, status_url: str) -> bool:
+    """Whether the server answers before it ends or the time is over."""
+    deadline = time.monotonic() + _START_SECONDS
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(status_url, timeout=2):
+                return True
+        except OSError:
+            time.sleep(0.2)
+    return False
+
+
+def _free_port(first: int = 8888) -> int:
+    for port in range(first, first + 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise BadValue(f"port must be free, and none of {first} to {first + 99} is: pass --port")
+
+
+def _has_display() -> bool:
+    if sys.platform != "linux":
+        return "SSH_CONNECTION" not in os.environ
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,103 @@
+"""Argument checks for the public edge: one readable line that names the argument.
+
+Every public function calls these before it does any work, so that bad input changes nothing. The
+errors are ordinary ``ValueError`` and ``TypeError``; in a notebook they show as one line instead of
+a traceback, because the mistake is in the call and not in the library.
+"""
+
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+class _OneLine:
+    """IPython asks an exception for ``_render_traceback_`` before it prints forty lines."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__mro__[2].__name__}: {self}"]
+
+
+class BadValue(_OneLine, ValueError):
+    """A ``ValueError`` about an argument; shown in one line in a notebook."""
+
+
+class BadType(_OneLine, TypeError):
+    """A ``TypeError`` about an argument; shown in one line in a notebook."""
+
+
+def integer(name: str, value: Any, minimum: int | None = None, maximum: int | None = None) -> int:
+    """Return ``value`` as an ``int`` if it is a whole number in ``[minimum, maximum]``.
+
+    Booleans and floats are refused: ``max_tokens=True`` is a slip, never a wish.
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise BadType(f"{name} must be an int, got {value!r}")
+    value = int(value)
+    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+        raise BadValue(f"{name} must be {_interval(minimum, maximum)}, got {value}")
+    return value
+
+
+def number(
+    name: str, value: Any, minimum: float | None = None, maximum: float | None = None
+) -> float:
+    """Return ``value`` as a finite ``float`` in ``[minimum, maximum]``; NaN is refused."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise BadType(f"{name} must be a number, got {value!r}")
+    value = float(value)
+    if not math.isfinite(value):
+        raise BadValue(f"{name} must be finite, got {value}")
+    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+        raise BadValue(f"{name} must be {_interval(minimum, maximum)}, got {value}")
+    return value
+
+
+def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
+    """Return ``value`` if it is among ``allowed``."""
+    allowed = list(allowed)
+    if value not in allowed:
+        raise BadValue(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def token_ids(
+    name: str, tokens: Any, vocab_size: int | None = None, allow_empty: bool = False
+) -> list[int]:
+    """Return one sequence of token ids as a list of ints.
+
+    Args:
+        name: the argument's name, for the message.
+        tokens: a sequence of ints, or an array of shape ``(T,)`` or ``(1, T)``.
+        vocab_size: ids must lie in ``[0, vocab_size)``; MLX's gather returns garbage beyond it.
+        allow_empty: whether zero tokens are fine.
+    """
+    if isinstance(tokens, str):
+        raise BadType(f"{name} must be token ids, got the text {tokens[:40]!r}: encode it first")
+    if hasattr(tokens, "tolist"):
+        tokens = tokens.tolist()
+    if not isinstance(tokens, Sequence):
+        raise BadType(f"{name} must be a sequence of token ids, got {type(tokens).__name__}")
+    if len(tokens) == 1 and isinstance(tokens[0], Sequence) and not isinstance(tokens[0], str):
+        tokens = tokens[0]
+    if not tokens and not allow_empty:
+        raise BadValue(f"{name} must hold at least one token, got none")
+    for position, token in enumerate(tokens):
+        if isinstance(token, bool) or not isinstance(token, numbers.Integral):
+            raise BadType(f"{name}[{position}] must be an int token id, got {token!r}")
+        if token < 0 or (vocab_size is not None and token >= vocab_size):
+            raise BadValue(
+                f"{name}[{position}] must be {_interval(0, vocab_size and vocab_size - 1)}, "
+                f"got {token}"
+            )
+    return [int(token) for token in tokens]
+
+
+def _interval(minimum: float | None, maximum: float | None) -> str:
+    if maximum is None:
+        return f"at least {minimum}"
+    if minimum is None:
+        return f"at most {maximum}"
+    return f"between {minimum} and {maximum}"
