@@ -1,0 +1,20 @@
+"""Small language models: one class, three shapes, and a zoo that opens them by name."""
+
+from lablib.models.base import LanguageModel
+from lablib.models.config import ModelConfig
+from lablib.models.gpt import gpt_config
+from lablib.models.llama import llama_config
+from lablib.models.retention import hybrid_config
+from lablib.models.zoo import load, names, save, vocab_size_of
+
+__all__ = [
+    "LanguageModel",
+    "ModelConfig",
+    "gpt_config",
+    "hybrid_config",
+    "llama_config",
+    "load",
+    "names",
+    "save",
+    "vocab_size_of",
+]

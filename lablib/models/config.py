@@ -1,0 +1,152 @@
+"""What a model is made of: the keys of its ``config.json``, checked once."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.validation import BadType, BadValue, integer, number, one_of
+
+# The names transformers gives these kinds of layer: it reads config.json along with the tokenizer.
+ATTENTION, RETENTION = "full_attention", "linear_attention"
+
+# Keys that other tools read or write in a config.json and that do not change the model.
+_DESCRIPTIVE = {
+    "model_type", "architectures", "lablib", "model_file", "bos_token_id", "eos_token_id",
+    "pad_token_id", "dtype", "torch_dtype", "transformers_version", "hidden_act",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Shape and kind of a :class:`~lablib.models.base.LanguageModel`.
+
+    The fields are mlx-lm's Llama keys, and the last three choose the kind of block. Build one with
+    ``gpt_config``, ``llama_config`` or ``hybrid_config``.
+
+    Attributes:
+        vocab_size: number of token ids, the last axis of the logits.
+        hidden_size: width of the residual stream.
+        num_hidden_layers: number of blocks.
+        num_attention_heads: query heads; also the heads of a retention layer.
+        intermediate_size: width inside the MLP.
+        num_key_value_heads: key/value heads, a divisor of the query heads (grouped-query attention,
+            Ainslie et al. 2023, 2305.13245). None means one for each query head.
+        head_dim: width of a head; None means ``hidden_size // num_attention_heads``.
+        max_position_embeddings: context length in tokens; a hard limit with learned positions.
+        rms_norm_eps: the epsilon of every norm.
+        rope_theta: base of the rotary angles (Su et al. 2021, 2104.09864).
+        attention_bias: whether the projections around attention have biases.
+        mlp_bias: whether the projections of the MLP have biases.
+        tie_word_embeddings: whether the output layer is the embedding table.
+        layer_types: "full_attention" or "linear_attention" (retention) for each layer; None means
+            all attention.
+        norm: "rms" or "layer".
+        mlp: "swiglu" or "gelu".
+        positions: "rope" or "learned".
+    """
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    max_position_embeddings: int = 1024
+    rms_norm_eps: float = 1e-5
+    rope_theta: float = 10000.0
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    tie_word_embeddings: bool = True
+    layer_types: tuple[str, ...] | None = None
+    norm: str = "rms"
+    mlp: str = "swiglu"
+    positions: str = "rope"
+
+    def __post_init__(self) -> None:
+        for name in (
+            "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+            "intermediate_size", "max_position_embeddings",
+        ):  # fmt: skip
+            integer(name, getattr(self, name), minimum=1)
+        for name in ("rms_norm_eps", "rope_theta"):
+            if number(name, getattr(self, name)) <= 0:
+                raise BadValue(f"{name} must be positive, got {getattr(self, name)}")
+        for name in ("attention_bias", "mlp_bias", "tie_word_embeddings"):
+            if not isinstance(getattr(self, name), bool):
+                raise BadType(f"{name} must be true or false, got {getattr(self, name)!r}")
+        one_of("norm", self.norm, ("rms", "layer"))
+        one_of("mlp", self.mlp, ("swiglu", "gelu"))
+        one_of("positions", self.positions, ("rope", "learned"))
+        self._fill_heads()
+        self._fill_layers()
+
+    def _fill_heads(self) -> None:
+        heads = self.num_attention_heads
+        if self.num_key_value_heads is None:
+            object.__setattr__(self, "num_key_value_heads", heads)
+        kv_heads = integer("num_key_value_heads", self.num_key_value_heads, 1, heads)
+        if heads % kv_heads:
+            raise BadValue(
+                f"num_key_value_heads must divide the {heads} attention heads, got {kv_heads}"
+            )
+        if self.head_dim is None:
+            if self.hidden_size % heads:
+                raise BadValue(
+                    f"hidden_size must be a multiple of the {heads} heads, got {self.hidden_size}"
+                )
+            object.__setattr__(self, "head_dim", self.hidden_size // heads)
+        if integer("head_dim", self.head_dim, minimum=1) % 2 and self.positions == "rope":
+            raise BadValue(f"head_dim must be even to be rotated, got {self.head_dim}")
+
+    def _fill_layers(self) -> None:
+        layers = self.layer_types
+        if layers is None:
+            layers = (ATTENTION,) * self.num_hidden_layers
+        if not isinstance(layers, list | tuple):
+            raise BadType(f"layer_types must be a list of names, got {layers!r}")
+        for kind in layers:
+            one_of("layer_types", kind, (ATTENTION, RETENTION))
+        if len(layers) != self.num_hidden_layers:
+            raise BadValue(
+                f"layer_types must name {self.num_hidden_layers} layers, got {len(layers)}"
+            )
+        if self.positions == "learned" and ATTENTION not in layers:
+            raise BadValue("positions='learned' needs an attention layer, whose cache counts them")
+        object.__setattr__(self, "layer_types", tuple(layers))
+
+    @property
+    def model_type(self) -> str:
+        """``"llama"`` if mlx-lm's own Llama is the same model, else ``"lablib"``."""
+        llama = ("rms", "swiglu", "rope", {ATTENTION})
+        return "llama" if self._kind() == llama else "lablib"
+
+    def _kind(self) -> tuple[str, str, str, set[str]]:
+        return self.norm, self.mlp, self.positions, set(self.layer_types)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys of ``config.json``, for mlx-lm and transformers as well as for lablib."""
+        keys: dict[str, Any] = {"model_type": self.model_type, "lablib": 1}
+        if self.model_type == "llama":
+            keys["architectures"] = ["LlamaForCausalLM"]
+        keys |= dataclasses.asdict(self)
+        keys["layer_types"] = list(self.layer_types)
+        return keys
+
+    @classmethod
+    def from_dict(cls, keys: dict[str, Any]) -> "ModelConfig":
+        """The config that ``to_dict`` wrote; a missing, unknown or ill-typed key is refused.
+
+        Raises:
+            BadValue: a key is missing, unknown or out of range.
+            BadType: a key has the wrong type.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        required = {n for n, field in fields.items() if field.default is dataclasses.MISSING}
+        if missing := sorted(required - keys.keys()):
+            raise BadValue(f"the config lacks {', '.join(map(repr, missing))}")
+        if unknown := sorted(keys.keys() - fields.keys() - _DESCRIPTIVE):
+            raise BadValue(f"the config has the unknown key {', '.join(map(repr, unknown))}")
+        config = cls(**{name: value for name, value in keys.items() if name in fields})
+        one_of("model_type", keys.get("model_type", config.model_type), [config.model_type])
+        return config

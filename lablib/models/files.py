@@ -1,0 +1,173 @@
+"""Reads and writes the files of a model directory; an error names the file and the problem."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lablib.models.base import LanguageModel
+from lablib.models.config import ModelConfig
+from lablib.validation import BadType, BadValue
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from tokenizers import Tokenizer
+
+# mlx-lm imports this file from the directory when it is told to trust it.
+MODEL_FILE = '''\
+"""Opens this directory in mlx-lm: mlx_lm.load(path, trust_remote_code=True); needs lablib."""
+
+from lablib.models.base import LanguageModel as Model
+from lablib.models.config import ModelConfig as ModelArgs
+
+__all__ = ["Model", "ModelArgs"]
+'''
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file."""
+    try:
+        keys = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadValue(f"{path} is missing: a model directory needs it") from None
+    except (OSError, ValueError) as error:
+        raise BadValue(f"{path} is not readable JSON: {error}") from None
+    if not isinstance(keys, dict):
+        raise BadValue(f"{path} must hold a JSON object, got a {type(keys).__name__}")
+    return keys
+
+
+def read_config(path: Path, keys: dict[str, Any]) -> ModelConfig:
+    """The config that ``keys``, read from ``path``, stand for."""
+    try:
+        return ModelConfig.from_dict(keys)
+    except (BadValue, BadType) as error:
+        raise BadValue(f"{path}: {error}") from None
+
+
+def read_weights(path: Path, model: LanguageModel) -> dict[str, mx.array]:
+    """The weights in ``path``, checked against the names and shapes that ``model`` has."""
+    if not path.is_file():
+        raise BadValue(f"{path} is missing: a model directory needs it")
+    try:
+        weights = model.sanitize(mx.load(str(path)))
+        mx.eval(weights)
+    except (RuntimeError, ValueError) as error:
+        raise BadValue(f"{path} is corrupt or truncated: {error}") from None
+    wanted = {name: weight.shape for name, weight in tree_flatten(model.parameters())}
+    for problem, found in (
+        ("lacks", sorted(wanted.keys() - weights.keys())),
+        ("has the unknown weight", sorted(weights.keys() - wanted.keys())),
+    ):
+        if found:
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            raise BadValue(f"{path} {problem} {found[0]}{more}: config.json is of another model")
+    for name, weight in weights.items():
+        if weight.shape != wanted[name]:
+            raise BadValue(
+                f"{path}: {name} has shape {weight.shape}, but config.json asks for {wanted[name]}"
+            )
+        if not mx.issubdtype(weight.dtype, mx.floating) or not mx.all(mx.isfinite(weight)).item():
+            raise BadValue(f"{path} is corrupt: {name} must hold finite floating-point numbers")
+    return weights
+
+
+def read_tokenizer(path: Path, keys: dict[str, Any]) -> Any:
+    """The tokenizer of a directory as mlx-lm wraps it; ``keys`` are those of its config.json."""
+    from mlx_lm.tokenizer_utils import load
+    from transformers import PretrainedConfig
+
+    read_json(path / "tokenizer.json")
+    # transformers reads config.json to guess a tokenizer class, and warns when it does not know the
+    # model; tokenizer_config.json already names the class, so it is handed an empty config.
+    extra = {"config": PretrainedConfig()}
+    try:
+        return load(path, extra, eos_token_ids=keys.get("eos_token_id"))
+    except Exception as error:  # transformers and tokenizers raise plain Exceptions
+        raise BadValue(f"{path / 'tokenizer.json'} is not a tokenizer: {error}") from None
+
+
+def write(
+    model: LanguageModel,
+    tokenizer: Any,
+    path: Path,
+    dtype: mx.Dtype | None,
+    extra: dict[str, dict[str, Any]],
+) -> Path:
+    """Write the directory; see :func:`lablib.models.zoo.save`."""
+    texts, special_ids = _tokenizer_texts(tokenizer)
+    keys = model.config.to_dict() | special_ids
+    if model.config.model_type != "llama":
+        keys["model_file"] = "modeling_lablib.py"
+        texts[keys["model_file"]] = MODEL_FILE
+    # The config comes last: a directory without one is not a model yet.
+    texts |= {name: _json(content) for name, content in {**extra, "config.json": keys}.items()}
+    weights = dict(tree_flatten(model.parameters()))
+    if dtype is not None:
+        weights = {name: weight.astype(dtype) for name, weight in weights.items()}
+    path.mkdir(parents=True, exist_ok=True)
+    with _replacing(path / "model.safetensors") as file:
+        mx.save_safetensors(str(file), weights, {"format": "mlx"})
+    for name, text in texts.items():
+        with _replacing(path / name) as file:
+            file.write_text(text, encoding="utf-8")
+    return path
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file to write that then takes the place of ``path``: readers see the old or the new one."""
+    beside = path.with_name(f"writing-{path.name}")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _json(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _tokenizer_texts(tokenizer: Any) -> tuple[dict[str, str], dict[str, int]]:
+    """The tokenizer's files as texts, and the ids about it that config.json carries."""
+    if isinstance(tokenizer, str | Path):
+        return _copied_texts(Path(tokenizer))
+    tokens = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    if hasattr(tokenizer, "backend_tokenizer"):  # transformers, or mlx-lm's wrapper of it
+        tokens = {role: getattr(tokenizer, role) for role in tokens}
+        tokenizer = tokenizer.backend_tokenizer
+    if not isinstance(tokenizer, Tokenizer):
+        raise BadType(f"tokenizer must be a tokenizer or a directory, got {tokenizer!r}")
+    ids = {role: tokenizer.token_to_id(token) for role, token in tokens.items() if token}
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
+        **{role: tokens[role] for role, token_id in ids.items() if token_id is not None},
+    }
+    texts = {
+        "tokenizer.json": tokenizer.to_str(pretty=True),
+        "tokenizer_config.json": _json(settings),
+    }
+    return texts, _special_ids(ids.get("bos_token"), ids.get("eos_token"))
+
+
+def _copied_texts(source: Path) -> tuple[dict[str, str], dict[str, int]]:
+    vocabulary = read_json(source / "tokenizer.json")
+    settings = read_json(source / "tokenizer_config.json")
+    ids = {token["content"]: token["id"] for token in vocabulary.get("added_tokens", [])}
+    tokens = [settings.get(role) for role in ("bos_token", "eos_token")]
+    names = (n for n in _TOKENIZER_FILES if (source / n).is_file())
+    return (
+        {name: (source / name).read_text(encoding="utf-8") for name in names},
+        _special_ids(*(ids.get(t["content"] if isinstance(t, dict) else t) for t in tokens)),
+    )
+
+
+def _special_ids(bos: int | None, eos: int | None) -> dict[str, int]:
+    found = {"bos_token_id": bos, "eos_token_id": eos}
+    return {name: token for name, token in found.items() if token is not None}

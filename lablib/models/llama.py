@@ -1,0 +1,48 @@
+"""The Llama shape: RMSNorm, rotary positions, SwiGLU, grouped-query heads."""
+
+from lablib.models.config import ModelConfig
+from lablib.validation import integer
+
+
+def llama_config(
+    vocab_size: int,
+    d_model: int,
+    n_heads: int,
+    n_layers: int,
+    n_kv_heads: int | None = None,
+    d_ff: int | None = None,
+    *,
+    head_dim: int | None = None,
+    max_positions: int = 1024,
+    rope_theta: float = 10000.0,
+    norm_eps: float = 1e-5,
+    tie_word_embeddings: bool = True,
+) -> ModelConfig:
+    """The config of a Llama (Touvron et al. 2023, 2302.13971), the same model as in mlx-lm.
+
+    Args:
+        vocab_size: number of token ids.
+        d_model: width of the residual stream.
+        n_heads: query heads.
+        n_layers: number of blocks.
+        n_kv_heads: key/value heads, a divisor of ``n_heads``; None means ``n_heads``.
+        d_ff: width inside the MLP; None means 8/3 of ``d_model`` rounded up to a multiple of 16.
+        head_dim: width of a head; None means ``d_model // n_heads``.
+        max_positions: context length in tokens.
+        rope_theta: base of the rotary angles.
+        norm_eps: epsilon of the norms.
+        tie_word_embeddings: whether the output layer is the embedding table.
+    """
+    return ModelConfig(
+        vocab_size=vocab_size,
+        hidden_size=d_model,
+        num_hidden_layers=n_layers,
+        num_attention_heads=n_heads,
+        num_key_value_heads=n_kv_heads,
+        intermediate_size=-(-integer("d_model", d_model, 1) // 6) * 16 if d_ff is None else d_ff,
+        head_dim=head_dim,
+        max_position_embeddings=max_positions,
+        rope_theta=rope_theta,
+        rms_norm_eps=norm_eps,
+        tie_word_embeddings=tie_word_embeddings,
+    )

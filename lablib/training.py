@@ -1,0 +1,275 @@
+"""Trains the shipped checkpoints: ``python -m lablib train [name]``.
+
+A recipe says everything: shape, data, seed, schedule. The same recipe on the same machine gives
+the same weights, and an interrupted run goes on to them: the data is a function of (seed, step),
+and the optimiser's state is saved beside the weights.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+
+from lablib import backend, tasks
+from lablib.models import llama_config, zoo
+from lablib.models.base import LanguageModel, ModelConfig
+from lablib.models.retention import hybrid_config
+from lablib.validation import BadValue, one_of
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
+from tqdm.auto import tqdm
+
+VOCAB_SIZE = 512  # the tokenizer's, rounded up
+_SHARD = 6_000  # documents generated at a time
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a checkpoint's weights.
+
+    Attributes:
+        config: the model's shape.
+        stages: (steps, batch, length) one after the other: short rows first, for speed, then long
+            ones, so that late positions are no surprise.
+        mix: documents of each task in a thousand.
+        teacher: the checkpoint whose distributions the model learns (distillation, Hinton et al.
+            2015) instead of the next token alone.
+        learning_rate: the peak, after ``warmup`` steps; it falls to a twentieth along a cosine.
+    """
+
+    config: ModelConfig
+    stages: tuple[tuple[int, int, int], ...]
+    mix: dict[str, int] = field(default_factory=lambda: {"stories": 400, "sums": 400, "edits": 200})
+    teacher: str | None = None
+    learning_rate: float = 2e-3
+    warmup: int = 200
+    weight_decay: float = 0.05
+    seed: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of all stages."""
+        return sum(steps for steps, _, _ in self.stages)
+
+
+RECIPES = {
+    "target": Recipe(
+        llama_config(VOCAB_SIZE, d_model=192, n_heads=3, n_layers=8, n_kv_heads=1, d_ff=448),
+        stages=((8000, 8, 128), (1200, 2, 512)),
+    ),
+    "draft": Recipe(
+        llama_config(VOCAB_SIZE, d_model=128, n_heads=2, n_layers=1, d_ff=128),
+        stages=((5000, 8, 128), (500, 2, 512)),
+        teacher="target",
+    ),
+    "hybrid": Recipe(
+        hybrid_config(VOCAB_SIZE, d_model=128, n_heads=2, n_layers=4),
+        stages=((4000, 8, 128), (400, 2, 512)),
+    ),
+}
+
+
+def train(
+    name: str,
+    out: str | Path | None = None,
+    *,
+    recipe: Recipe | None = None,
+    save_every: int = 200,
+    progress: bool = True,
+) -> Path:
+    """Train ``name`` and write an mlx-lm directory with its loss curve.
+
+    Args:
+        name: a key of ``RECIPES``, unless ``recipe`` is given.
+        out: the directory; default ``runs/<name>``. A half-finished run found there goes on.
+        recipe: another recipe than the shipped one.
+        save_every: steps between two resume points.
+        progress: whether to show a bar with the loss.
+
+    Returns:
+        The directory, with ``model.safetensors`` in float16 and ``training.json``.
+    """
+    if recipe is None:
+        recipe = RECIPES[one_of("name", name, RECIPES)]
+    out = Path(out) if out is not None else Path("runs") / name
+    out.mkdir(parents=True, exist_ok=True)
+    mx.random.seed(recipe.seed)
+    model = LanguageModel(recipe.config)
+    optimizer = optim.AdamW(_schedule(recipe), weight_decay=recipe.weight_decay)
+    optimizer.init(model.trainable_parameters())
+    step, curve, seconds = _resume(out, recipe, model, optimizer)
+    update = _compiled_update(model, optimizer, _objective(recipe))
+    bar = tqdm(total=recipe.steps, initial=step, desc=name, disable=not progress, smoothing=0.02)
+    start, window = time.perf_counter() - seconds, []
+    for inputs, targets in _skip(batches(recipe), step):
+        loss = update(inputs, targets)
+        mx.eval(loss, model.state, optimizer.state)
+        window.append(loss.item())
+        step += 1
+        bar.update()
+        if step % 10 == 0 or step == recipe.steps:
+            curve.append([step, round(float(np.mean(window)), 4)])
+            bar.set_postfix(loss=f"{curve[-1][1]:.3f}")
+            window = []
+        if step % save_every == 0 and step < recipe.steps:
+            _save_resume(out, recipe, model, optimizer, step, curve, time.perf_counter() - start)
+    bar.close()
+    if step < recipe.steps:
+        raise RuntimeError(f"the run ran out of data after {step} of {recipe.steps} steps")
+    zoo.save(model, tasks.load_tokenizer(), out, dtype=mx.float16)
+    report = _report(name, recipe, curve, time.perf_counter() - start)
+    (out / "training.json").write_text(json.dumps(report, indent=1) + "\n")
+    (out / _RESUME).unlink(missing_ok=True)
+    return out
+
+
+def batches(recipe: Recipe) -> Iterator[tuple[mx.array, mx.array]]:
+    """The recipe's batches in order: (inputs, targets), each (B, T) int32.
+
+    Every row starts at a document's beginning and holds whole documents, ``<s> … </s>`` after
+    ``<s> … </s>``, the last one cut at the row's end.
+    """
+    for number, (steps, batch, length) in enumerate(recipe.stages):
+        stream = _rows(recipe, number, length + 1)
+        for _ in range(steps):
+            rows = np.stack([next(stream) for _ in range(batch)])
+            yield mx.array(rows[:, :-1]), mx.array(rows[:, 1:])
+
+
+def _rows(recipe: Recipe, stage: int, length: int) -> Iterator[np.ndarray]:
+    row: list[int] = []
+    for shard in range(1_000_000):
+        for document in _documents(recipe, stage, shard):
+            row += document
+            if len(row) >= length:
+                yield np.array(row[:length], dtype=np.int32)
+                row = []
+
+
+def _documents(recipe: Recipe, stage: int, shard: int) -> list[list[int]]:
+    """One shard of documents as token ids, the tasks shuffled among each other."""
+    rng = np.random.default_rng([recipe.seed, stage, shard])
+    texts: list[str] = []
+    for task, share in recipe.mix.items():
+        seed = int(rng.integers(2**31))
+        texts += tasks.TASKS[task].documents(seed, _SHARD * share // 1000)
+    tokenizer = tasks.load_tokenizer()
+    end = tokenizer.token_to_id("</s>")
+    encoded = tokenizer.encode_batch_fast([texts[i] for i in rng.permutation(len(texts))])
+    return [[*encoding.ids, end] for encoding in encoded]
+
+
+def _skip(stream: Iterator, n: int) -> Iterator:
+    for _ in range(n):
+        next(stream)
+    return stream
+
+
+def _objective(recipe: Recipe) -> Callable[[LanguageModel, mx.array, mx.array], mx.array]:
+    """(model, inputs, targets) -> mean loss in nats a token."""
+    if recipe.teacher is None:
+        return lambda model, inputs, targets: nn.losses.cross_entropy(
+            model(inputs), targets, reduction="mean"
+        )
+    teacher, _ = zoo.load(recipe.teacher, dtype=mx.float32)
+    teacher.freeze()
+
+    def distil(model: LanguageModel, inputs: mx.array, targets: mx.array) -> mx.array:
+        p = mx.stop_gradient(mx.softmax(teacher(inputs), axis=-1))
+        scores = model(inputs)
+        log_q = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
+        return -(p * log_q).sum(-1).mean()
+
+    return distil
+
+
+def _compiled_update(
+    model: LanguageModel, optimizer: optim.Optimizer, objective: Callable
+) -> Callable[[mx.array, mx.array], mx.array]:
+    state = [model.state, optimizer.state]
+    loss_and_gradients = nn.value_and_grad(model, objective)
+
+    @partial(mx.compile, inputs=state, outputs=state)
+    def update(inputs: mx.array, targets: mx.array) -> mx.array:
+        loss, gradients = loss_and_gradients(model, inputs, targets)
+        gradients, _ = optim.clip_grad_norm(gradients, max_norm=1.0)
+        optimizer.update(model, gradients)
+        return loss
+
+    return update
+
+
+def _schedule(recipe: Recipe) -> Callable[[mx.array], mx.array]:
+    peak = recipe.learning_rate
+    warmup = min(recipe.warmup, recipe.steps // 4)
+    rise = optim.linear_schedule(peak / 100, peak, steps=max(warmup, 1))
+    fall = optim.cosine_decay(peak, recipe.steps - warmup, end=peak / 20)
+    return optim.join_schedules([rise, fall], [warmup])
+
+
+_RESUME = "resume.safetensors"
+
+
+def _save_resume(
+    out: Path,
+    recipe: Recipe,
+    model: LanguageModel,
+    optimizer: optim.Optimizer,
+    step: int,
+    curve: list[list[float]],
+    seconds: float,
+) -> None:
+    arrays = {f"model.{k}": v for k, v in tree_flatten(model.parameters())}
+    arrays |= {f"optimizer.{k}": v for k, v in tree_flatten(optimizer.state)}
+    progress = {"step": step, "curve": curve, "seconds": seconds, "recipe": _as_json(recipe)}
+    fresh = (
+        out / f"new-{_RESUME}"
+    )  # written whole, then moved: an interrupt can't leave half a file
+    mx.save_safetensors(str(fresh), arrays, {"progress": json.dumps(progress)})
+    fresh.replace(out / _RESUME)
+
+
+def _resume(
+    out: Path, recipe: Recipe, model: LanguageModel, optimizer: optim.Optimizer
+) -> tuple[int, list[list[float]], float]:
+    """Put model and optimiser back to the last resume point; return (step, curve, seconds)."""
+    if not (out / _RESUME).exists():
+        return 0, [], 0.0
+    arrays, metadata = mx.load(str(out / _RESUME), return_metadata=True)
+    progress = json.loads(metadata["progress"])
+    if progress["recipe"] != _as_json(recipe):
+        raise BadValue(
+            f"out holds a half-finished run of another recipe: finish it, or delete {out / _RESUME}"
+        )
+    parts: dict[str, list[tuple[str, mx.array]]] = {"model": [], "optimizer": []}
+    for key, value in arrays.items():
+        part, _, rest = key.partition(".")
+        parts[part].append((rest, value))
+    model.load_weights(parts["model"])
+    optimizer.state = tree_unflatten(parts["optimizer"])
+    return progress["step"], progress["curve"], progress["seconds"]
+
+
+def _as_json(recipe: Recipe) -> dict:
+    """The recipe as it comes back from a JSON file (tuples are lists there)."""
+    return json.loads(json.dumps(asdict(recipe) | {"config": recipe.config.to_dict()}))
+
+
+def _report(name: str, recipe: Recipe, curve: list[list[float]], seconds: float) -> dict:
+    tokens = sum(steps * batch * length for steps, batch, length in recipe.stages)
+    return {
+        "name": name,
+        "recipe": _as_json(recipe),
+        "tokens": tokens,
+        "seconds": round(seconds),
+        "tokens_per_second": round(tokens / seconds),
+        "blas_threads": backend.threads(),
+        "mlx": mx.__version__,
+        "loss": curve,
+    }

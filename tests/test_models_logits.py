@@ -1,0 +1,414 @@
+"""One forward, many ways to compute it: mlx-lm, NumPy, and every cache must agree."""
+
+from lablib.models import LanguageModel, base, gpt_config, hybrid_config, kernels, llama_config
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.models import llama as mlx_llama
+from mlx_lm.models.cache import (
+    ArraysCache,
+    BatchKVCache,
+    BatchRotatingKVCache,
+    ConcatenateKVCache,
+    KVCache,
+    QuantizedKVCache,
+    RotatingKVCache,
+    trim_prompt_cache,
+)
+from oracles import models as oracle
+
+V = 40
+CONFIGS = {
+    "llama": llama_config(V, 32, 4, 3, n_kv_heads=2, max_positions=64),
+    "gpt": gpt_config(V, 32, 4, 3, max_positions=64),
+    "hybrid": hybrid_config(V, 32, 4, 4, attention_every=2, max_positions=64),
+}
+WITH_ATTENTION_ONLY = ["llama", "gpt"]
+
+
+@pytest.fixture(params=CONFIGS)
+def model(request):
+    return LanguageModel(CONFIGS[request.param], seed=1)
+
+
+def tokens_of(seed, *shape):
+    return mx.array(np.random.default_rng(seed).integers(0, V, shape))
+
+
+def in_chunks(model, tokens, cache, sizes):
+    ends = np.cumsum(sizes).tolist()
+    assert ends[-1] == tokens.shape[1]
+    parts = [model(tokens[:, end - n : end], cache) for n, end in zip(sizes, ends, strict=True)]
+    return mx.concatenate(parts, axis=1)
+
+
+def close(a, b, tolerance=2e-5):
+    assert a.shape == b.shape
+    np.testing.assert_allclose(np.array(a), np.array(b), atol=tolerance, rtol=0)
+
+
+# --- against others ---------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kv_heads=st.integers(1, 3),
+    group=st.integers(1, 3),
+    half_head=st.integers(1, 8),
+    width=st.integers(1, 40),
+    layers=st.integers(1, 3),
+    tied=st.booleans(),
+    theta=st.sampled_from([100.0, 10000.0, 500000.0]),
+    length=st.integers(1, 12),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_same_logits_as_mlx_lm(
+    kv_heads, group, half_head, width, layers, tied, theta, length, seed
+):
+    config = llama_config(
+        V, width, kv_heads * group, layers, kv_heads, d_ff=2 * width, head_dim=2 * half_head,
+        rope_theta=theta, tie_word_embeddings=tied,
+    )  # fmt: skip
+    ours = LanguageModel(config, seed=seed)
+    theirs = mlx_llama.Model(mlx_llama.ModelArgs.from_dict(config.to_dict()))
+    theirs.load_weights(tree_flatten(ours.parameters()), strict=True)
+    tokens = tokens_of(seed, 2, length + 2)
+    close(ours(tokens), theirs(tokens), 1e-4)
+    ours_cache, theirs_cache = ours.make_cache(), theirs.make_cache()
+    for part in (tokens[:, :length], tokens[:, length : length + 1], tokens[:, length + 1 :]):
+        close(ours(part, ours_cache), theirs(part, theirs_cache), 1e-4)
+
+
+def test_same_logits_as_numpy(model):
+    tokens = tokens_of(2, 1, 20)
+    expected = oracle.logits(model, np.array(tokens[0]))
+    close(model(tokens)[0], expected, 1e-4)
+
+
+def test_untied_output_layer_as_numpy():
+    config = hybrid_config(V, 24, 3, 3, d_ff=20, tie_word_embeddings=False)
+    model = LanguageModel(config, seed=3)
+    tokens = tokens_of(3, 1, 9)
+    assert "weight" in model.lm_head
+    close(model(tokens)[0], oracle.logits(model, np.array(tokens[0])), 1e-4)
+
+
+def test_gpu_form_of_the_kernels_is_the_same(model, monkeypatch):
+    tokens = tokens_of(4, 2, 30)
+    expected = in_chunks(model, tokens, model.make_cache(), [25, 4, 1])
+    for module in (base, kernels):
+        monkeypatch.setattr(module, "on_gpu", lambda: True)
+    close(in_chunks(model, tokens, model.make_cache(), [25, 4, 1]), expected)
+
+
+def test_far_positions_match_mlx_lm():
+    """Where the angles are large, float32 rounds them: both must round alike."""
+    x = mx.random.normal((2, 3, 4, 16), key=mx.random.key(0))
+    for offset in (0, 7, 5000, mx.array([-2, 3000])):
+        fast = mx.fast.rope(x, 16, traditional=False, base=10000.0, scale=1.0, offset=offset)
+        close(kernels.Rotation(offset, 4, 16, 10000.0)(x), fast, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+def test_half_precision_stays_half(model, dtype):
+    tokens = tokens_of(5, 2, 12)
+    full = model(tokens)
+    model.set_dtype(dtype)
+    half = in_chunks(model, tokens, model.make_cache(), [10, 1, 1])
+    assert half.dtype == dtype
+    close(half.astype(mx.float32), full, 0.02 if dtype == mx.float16 else 0.2)
+
+
+# --- caches -----------------------------------------------------------------------------------
+
+
+def attention_caches(config, make):
+    return [
+        make() if kind == "full_attention" else ArraysCache(size=1) for kind in config.layer_types
+    ]
+
+
+@pytest.mark.parametrize("sizes", [[24], [1] * 24, [10, 1, 5, 1, 7], [23, 1]])
+def test_decoding_in_chunks_equals_the_full_forward(model, sizes):
+    tokens = tokens_of(6, 2, 24)
+    close(in_chunks(model, tokens, model.make_cache(), sizes), model(tokens))
+
+
+@pytest.mark.parametrize(
+    ("make", "tolerance"),
+    [
+        (KVCache, 2e-5),
+        (ConcatenateKVCache, 2e-5),
+        (lambda: RotatingKVCache(max_size=32), 2e-5),
+        (lambda: RotatingKVCache(max_size=24, keep=4), 2e-5),
+        (lambda: BatchKVCache([0]), 2e-5),
+        (lambda: BatchRotatingKVCache(32, [0]), 2e-5),
+    ],
+    ids=["kv", "concatenate", "rotating", "rotating-full", "batch", "batch-rotating"],
+)
+def test_every_cache_within_its_window(model, make, tolerance):
+    tokens = tokens_of(7, 1, 24)
+    cache = attention_caches(model.config, make)
+    close(in_chunks(model, tokens, cache, [9, 1, 6, 1, 7]), model(tokens), tolerance)
+
+
+@pytest.mark.parametrize(("bits", "tolerance"), [(8, 0.01), (4, 0.15)])
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_quantised_cache(kind, bits, tolerance):
+    """Off by at most a fraction of the largest logit, and off by as much as mlx-lm's Llama is."""
+    make = {"llama": llama_config, "gpt": gpt_config, "hybrid": hybrid_config}[kind]
+    config = make(V, 128, 2, 3, max_positions=64)
+    model = LanguageModel(config, seed=8)
+    tokens = tokens_of(8, 1, 20)
+
+    def quantised(model):
+        cache = attention_caches(config, lambda: QuantizedKVCache(group_size=64, bits=bits))
+        return in_chunks(model, tokens, cache, [12, 1, 5, 1, 1])
+
+    full, out = model(tokens), quantised(model)
+    assert 0 < mx.abs(out - full).max() / mx.abs(full).max() < tolerance
+    if kind == "llama":
+        theirs = mlx_llama.Model(mlx_llama.ModelArgs.from_dict(model.config.to_dict()))
+        theirs.load_weights(tree_flatten(model.parameters()))
+        close(out, quantised(theirs), 1e-4)
+
+
+def test_a_window_smaller_than_the_text_forgets():
+    model = LanguageModel(llama_config(V, 32, 4, 1), seed=9)
+    tokens = tokens_of(9, 1, 30)
+    cache = [RotatingKVCache(max_size=8)]
+    out = in_chunks(model, tokens, cache, [1] * 30)
+    close(out[:, :8], model(tokens)[:, :8])
+    window = LanguageModel(llama_config(V, 32, 4, 1), seed=9)(tokens[:, -8:])
+    close(out[:, -1], window[:, -1], 1e-4)  # one layer: the last token sees the last 8 only
+
+
+@pytest.mark.parametrize("kind", WITH_ATTENTION_ONLY)
+def test_rewinding_is_trimming_the_cache(kind):
+    model = LanguageModel(CONFIGS[kind], seed=10)
+    tokens, wrong = tokens_of(10, 1, 20), tokens_of(11, 1, 6)
+    cache = model.make_cache()
+    model(tokens[:, :12], cache)
+    model(wrong, cache)
+    assert trim_prompt_cache(cache, 6) == 6
+    close(model(tokens[:, 12:], cache), model(tokens)[:, 12:])
+
+
+LENGTHS = [3, 9, 1, 6]
+
+
+def ragged(seed):
+    rows = [tokens_of(seed + i, n + 4) for i, n in enumerate(LENGTHS)]
+    prompts = [row[:n] for row, n in zip(rows, LENGTHS, strict=True)]
+    return rows, prompts, mx.stack([row[n:] for row, n in zip(rows, LENGTHS, strict=True)])
+
+
+def check_rows(model, rows, outputs):
+    """``outputs[i]`` holds the logits of the last tokens of row i, as if it were alone."""
+    for row, out in zip(rows, outputs, strict=True):
+        close(out, model(row[None])[0, -len(out) :], 5e-5)
+
+
+@pytest.mark.parametrize("chunk", [9, 4, 1])
+def test_left_padded_rows_are_as_if_alone(model, chunk):
+    rows, prompts, rest = ragged(20)
+    longest = max(LENGTHS)
+    padding = [longest - n for n in LENGTHS]
+    padded = mx.stack([mx.pad(p, (n, 0)) for p, n in zip(prompts, padding, strict=True)])
+    cache = [
+        BatchKVCache(padding) if kind == "full_attention" else ArraysCache(1, padding)
+        for kind in model.config.layer_types
+    ]
+    sizes = [chunk] * (longest // chunk) + [longest % chunk] * (longest % chunk > 0)
+    prompt_out = in_chunks(model, padded, cache, sizes)
+    rest_out = in_chunks(model, rest, cache, [1, 2, 1])
+    assert np.isfinite(np.array(prompt_out)).all()
+    outputs = [
+        mx.concatenate([p[n:], r]) for p, r, n in zip(prompt_out, rest_out, padding, strict=True)
+    ]
+    check_rows(model, rows, outputs)
+
+
+@pytest.mark.parametrize("sizes", [[9], [4, 5]])
+def test_right_padded_rows_are_as_if_alone(model, sizes):
+    rows, prompts, rest = ragged(30)
+    longest = max(LENGTHS)
+    padding = [longest - n for n in LENGTHS]
+    padded = mx.stack([mx.pad(p, (0, n)) for p, n in zip(prompts, padding, strict=True)])
+    cache = [
+        BatchKVCache([0] * 4) if kind == "full_attention" else ArraysCache(1, [0] * 4)
+        for kind in model.config.layer_types
+    ]
+    for layer in cache:
+        layer.prepare(lengths=LENGTHS, right_padding=padding)
+    prompt_out = in_chunks(model, padded, cache, sizes)
+    for layer in cache:
+        layer.finalize()
+    rest_out = in_chunks(model, rest, cache, [1, 2, 1])
+    outputs = [
+        mx.concatenate([p[:n], r]) for p, r, n in zip(prompt_out, rest_out, LENGTHS, strict=True)
+    ]
+    check_rows(model, rows, outputs)
+
+
+def test_rows_merged_and_extracted(model):
+    """mlx-lm's batching: separate prompts, merged, decoded together, taken apart again."""
+    rows, prompts, rest = ragged(40)
+    alone = []
+    for prompt in prompts:
+        alone.append(model.make_cache())
+        model(prompt[None], alone[-1])
+    merged = [type(layers[0]).merge(layers) for layers in zip(*alone, strict=True)]
+    check_rows(model, [row[:-1] for row in rows], list(model(rest[:, :3], merged)))
+    for i in (2, 1):
+        cache = [layer.extract(i) for layer in merged]
+        close(model(rest[i : i + 1, 3:], cache)[0], model(rows[i][None])[0, -1:], 5e-5)
+
+
+def test_planted_bugs_are_caught(monkeypatch):
+    """The comparisons above see a position that is off by one, and a forgotten causal mask."""
+    model = LanguageModel(CONFIGS["llama"], seed=1)
+    tokens = tokens_of(6, 2, 24)
+    start = base.Rotation.__init__
+
+    def shifted(self, offset, *rest):
+        start(self, offset + 1 if offset else 0, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(base.Rotation, "__init__", shifted)
+        with pytest.raises(AssertionError):
+            close(in_chunks(model, tokens, model.make_cache(), [10, 14]), model(tokens))
+    monkeypatch.setattr(KVCache, "make_mask", lambda *args, **kwargs: None)
+    with pytest.raises(AssertionError):
+        close(in_chunks(model, tokens, model.make_cache(), [10, 14]), model(tokens))
+
+
+def test_planted_retention_bugs_are_caught(monkeypatch):
+    model = LanguageModel(CONFIGS["hybrid"], seed=1)
+    tokens = tokens_of(6, 2, 24)
+    with monkeypatch.context() as patch:  # padding fades the state
+        patch.setattr(ArraysCache, "make_mask", lambda *args: None)
+        with pytest.raises(AssertionError):
+            test_right_padded_rows_are_as_if_alone(model, [9])
+    monkeypatch.setattr(ArraysCache, "__getitem__", lambda *args: None)  # a lost state
+    with pytest.raises(AssertionError):
+        close(in_chunks(model, tokens, model.make_cache(), [10, 14]), model(tokens))
+
+
+# --- learned positions ------------------------------------------------------------------------
+
+
+def test_learned_positions_end():
+    model = LanguageModel(gpt_config(V, 16, 2, 2, max_positions=8), seed=0)
+    assert model.max_positions == 8
+    model(tokens_of(0, 1, 8))
+    with pytest.raises(ValueError, match="within the context of 8 positions, got 9 after 0"):
+        model(tokens_of(0, 1, 9))
+    cache = model.make_cache()
+    model(tokens_of(0, 1, 6), cache)
+    before = [np.array(layer.keys) for layer in cache]
+    with pytest.raises(ValueError, match="got 3 after 6"):
+        model(tokens_of(0, 1, 3), cache)
+    assert [layer.offset for layer in cache] == [6, 6]
+    assert all((np.array(c.keys) == b).all() for c, b in zip(cache, before, strict=True))
+    model(tokens_of(0, 1, 2), cache)
+
+
+def test_learned_positions_of_ragged_rows_end_with_the_longest():
+    model = LanguageModel(gpt_config(V, 16, 2, 2, max_positions=8), seed=0)
+    cache = [BatchKVCache([3, 1]) for _ in model.layers]
+    model(tokens_of(0, 2, 9), cache)  # positions -3..5 and -1..7
+    with pytest.raises(ValueError, match="got 1 after 8"):
+        model(tokens_of(0, 2, 1), cache)
+
+
+# --- training, quantising, using --------------------------------------------------------------
+
+
+def test_every_parameter_gets_a_gradient(model):
+    tokens = tokens_of(12, 3, 20)
+
+    def loss(model):
+        return nn.losses.cross_entropy(model(tokens[:, :-1]), tokens[:, 1:], reduction="mean")
+
+    _, gradient = nn.value_and_grad(model, loss)(model)
+    gradient = dict(tree_flatten(gradient))
+    assert gradient.keys() == dict(tree_flatten(model.parameters())).keys()
+    for name, g in gradient.items():
+        # A bias on the keys adds the same to every score of a query: the softmax cancels it.
+        if not name.endswith("k_proj.bias"):
+            assert mx.abs(g).max().item() > 1e-6, name
+
+
+def test_gradient_is_the_slope_of_the_numpy_model(model):
+    tokens = tokens_of(13, 1, 12)
+    target = np.array(tokens[0, 1:])
+
+    def loss(model):
+        return nn.losses.cross_entropy(model(tokens[:, :-1]), tokens[:, 1:], reduction="mean")
+
+    def numpy_loss(step):
+        model.update(tree_map(lambda w, d: w + step * d, weights, direction))
+        out = oracle.logits(model, np.array(tokens[0, :-1]))
+        return (np.log(np.exp(out).sum(-1)) - out[np.arange(len(target)), target]).mean()
+
+    weights = model.parameters()
+    _, gradient = nn.value_and_grad(model, loss)(model)
+    random = np.random.default_rng(14)
+    direction = tree_map(
+        lambda w: mx.array(random.normal(size=w.shape).astype(np.float32)), weights
+    )
+    slope = sum(
+        (g * d).sum().item()
+        for (_, g), (_, d) in zip(tree_flatten(gradient), tree_flatten(direction), strict=True)
+    )
+    measured = (numpy_loss(1e-4) - numpy_loss(-1e-4)) / 2e-4
+    assert measured == pytest.approx(slope, rel=0.01, abs=0.01)
+
+
+def test_seed_makes_the_weights_and_leaves_the_global_state():
+    mx.random.seed(5)
+    expected = mx.random.uniform(shape=(4,)).tolist()
+    mx.random.seed(5)
+    first, second, other = (LanguageModel(CONFIGS["llama"], seed=s) for s in (3, 3, 4))
+    assert mx.random.uniform(shape=(4,)).tolist() == expected
+    pairs = list(zip(*(tree_flatten(m.parameters()) for m in (first, second, other)), strict=True))
+    assert all(mx.array_equal(a[1], b[1]) for a, b, _ in pairs)
+    assert any(not mx.array_equal(a[1], c[1]) for a, _, c in pairs)
+
+
+def test_weights_can_be_quantised():
+    model = LanguageModel(llama_config(V, 64, 2, 2, d_ff=64), seed=0)
+    tokens = tokens_of(15, 1, 10)
+    full = model(tokens)
+    nn.quantize(model, group_size=64, bits=8)
+    assert 0 < mx.abs(model(tokens) - full).max().item() < 0.1
+
+
+def test_mlx_lm_generates_with_it(model):
+    from mlx_lm.generate import generate_step
+
+    prompt = tokens_of(16, 7)
+    greedy = [token for token, _ in generate_step(prompt, model, max_tokens=6)]
+    text = prompt.tolist()
+    for token in greedy:
+        assert token == mx.argmax(model(mx.array([text]))[0, -1]).item()
+        text.append(int(token))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((mx.array([1, 2]),), r"tokens must have shape \(B, T\) with T ≥ 1, got \(2,\)"),
+        ((mx.zeros((2, 0), mx.int32),), r"T ≥ 1, got \(2, 0\)"),
+        ((mx.array([[1]]), [None]), "cache must have 3 layers, got 1"),
+    ],
+)
+def test_bad_calls(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        LanguageModel(CONFIGS["llama"], seed=0)(*arguments)

@@ -1,0 +1,387 @@
+"""Saving, loading and refusing to load; every shipped model opens in mlx-lm too."""
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+from lablib import models
+from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config, zoo
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers import models as token_models
+
+V = 48
+CONFIGS = {
+    "llama": llama_config(V, 16, 4, 2, n_kv_heads=2, tie_word_embeddings=False),
+    "gpt": gpt_config(V, 16, 2, 2),
+    "hybrid": hybrid_config(V, 16, 2, 3),
+}
+TEXT = "a cab bad ace"
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    alphabet = ["<unk>", "<s>", "</s>", *(chr(97 + i) for i in range(26)), " ", "\n"]
+    made = Tokenizer(
+        token_models.BPE({t: i for i, t in enumerate(alphabet)}, [], unk_token="<unk>")
+    )
+    made.add_special_tokens(["<unk>", "<s>", "</s>"])
+    made.pre_tokenizer = pre_tokenizers.Split("\n", "isolated")
+    made.decoder = decoders.Fuse()
+    return made
+
+
+@pytest.fixture(params=CONFIGS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def saved(kind, tokenizer, tmp_path):
+    return zoo.save(LanguageModel(CONFIGS[kind], seed=1), tokenizer, tmp_path / kind)
+
+
+@pytest.fixture
+def llama(tokenizer, tmp_path):
+    return zoo.save(LanguageModel(CONFIGS["llama"], seed=1), tokenizer, tmp_path / "llama")
+
+
+def logits(model, tokenizer):
+    return np.array(model(mx.array([tokenizer.encode(TEXT)])).astype(mx.float32))
+
+
+def edit_json(path, **changes):
+    keys = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({k: v for k, v in keys.items() if v is not ...}))
+
+
+def refusal(path, **options):
+    """The one line with which ``load`` refuses."""
+    with pytest.raises((ValueError, TypeError)) as caught:
+        zoo.load(path, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+# --- there and back ---------------------------------------------------------------------------
+
+
+def test_round_trip(kind, saved):
+    original = LanguageModel(CONFIGS[kind], seed=1)
+    stored = mx.load(str(saved / "model.safetensors"))
+    assert {w.dtype for w in stored.values()} == {mx.float16}
+    model, tokenizer = zoo.load(saved)
+    assert isinstance(model, LanguageModel)
+    assert model.config == original.config
+    assert not model.training
+    for name, weight in tree_flatten(model.parameters()):
+        assert weight.dtype == mx.float32
+        assert mx.array_equal(weight, stored[name].astype(mx.float32))
+    assert isinstance(tokenizer, TokenizerWrapper)
+    assert tokenizer.decode(tokenizer.encode(TEXT)) == TEXT
+    assert (tokenizer.bos_token_id, tokenizer.eos_token_ids) == (1, {2})
+    np.testing.assert_allclose(logits(model, tokenizer), logits(original, tokenizer), atol=0.02)
+
+
+def test_mlx_lm_opens_it(kind, saved):
+    if kind != "llama":
+        with pytest.raises(ValueError, match="trust_remote_code"):
+            mlx_lm.load(str(saved))
+    theirs, tokenizer = mlx_lm.load(str(saved), trust_remote_code=kind != "llama")
+    theirs.set_dtype(mx.float32)
+    ours, own_tokenizer = zoo.load(str(saved))
+    assert own_tokenizer.encode(TEXT) == tokenizer.encode(TEXT)
+    assert tokenizer.eos_token_ids == own_tokenizer.eos_token_ids
+    np.testing.assert_allclose(logits(ours, tokenizer), logits(theirs, tokenizer), atol=1e-4)
+    assert type(theirs).__module__ == (
+        "mlx_lm.models.llama" if kind == "llama" else "lablib.models.base"
+    )
+
+
+def test_loading_makes_no_noise(saved, capfd):
+    zoo.load(saved)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_saving_what_was_loaded(saved, tmp_path):
+    model, tokenizer = zoo.load(saved)
+    for source in (tokenizer, saved, str(saved)):
+        again, its_tokenizer = zoo.load(zoo.save(model, source, tmp_path / "again"))
+        np.testing.assert_array_equal(logits(again, its_tokenizer), logits(model, tokenizer))
+        assert its_tokenizer.eos_token_ids == {2}
+    for name in ("config.json", "model.safetensors", "tokenizer_config.json"):
+        assert (saved / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    assert not list(tmp_path.glob("**/writing-*"))
+
+
+def test_saving_beside_other_files(llama, tokenizer):
+    (llama / "README.md").write_text("kept")
+    model = LanguageModel(CONFIGS["llama"], seed=2)
+    zoo.save(model, llama, llama, dtype=None, extra={"training.json": {"loss": 1.5}})
+    assert (llama / "README.md").read_text() == "kept"
+    assert json.loads((llama / "training.json").read_text()) == {"loss": 1.5}
+    loaded, _ = zoo.load(llama)
+    for (_, a), (_, b) in zip(
+        tree_flatten(model.parameters()), tree_flatten(loaded.parameters()), strict=True
+    ):
+        assert mx.array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+def test_asking_for_a_type(llama, dtype):
+    model, _ = zoo.load(llama, dtype=dtype)
+    assert {w.dtype for _, w in tree_flatten(model.parameters())} == {dtype}
+
+
+def test_a_gpu_computes_in_the_stored_type(llama, monkeypatch):
+    monkeypatch.setattr(zoo, "on_gpu", lambda: True)
+    model, _ = zoo.load(llama)
+    assert {w.dtype for _, w in tree_flatten(model.parameters())} == {mx.float16}
+
+
+def test_shipped_names(llama, monkeypatch):
+    monkeypatch.setattr(zoo, "CHECKPOINTS", llama.parent)
+    (llama.parent / "unfinished").mkdir()
+    assert zoo.names() == ["llama"]
+    assert zoo.load("llama")[0].config == CONFIGS["llama"]
+    assert "shipped model ('llama')" in refusal("lama")
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_a_shipped_model_opens_here_and_in_mlx_lm(name):
+    ours, tokenizer = zoo.load(name)
+    path = zoo.CHECKPOINTS / name
+    stored = mx.load(str(path / "model.safetensors"))
+    assert {w.dtype for w in stored.values()} == {mx.float16}
+    theirs, _ = mlx_lm.load(str(path), trust_remote_code=ours.config.model_type != "llama")
+    theirs.set_dtype(mx.float32)
+    tokens = mx.random.randint(0, ours.vocab_size, (2, 64), key=mx.random.key(0))
+    assert mx.abs(ours(tokens) - theirs(tokens)).max().item() < 1e-4
+    assert tokenizer.eos_token_ids
+
+
+def test_loading_keeps_the_global_random_state(llama):
+    mx.random.seed(5)
+    expected = mx.random.uniform(shape=(4,)).tolist()
+    mx.random.seed(5)
+    zoo.load(llama)
+    assert mx.random.uniform(shape=(4,)).tolist() == expected
+
+
+# --- other people's models --------------------------------------------------------------------
+
+
+def test_another_architecture_goes_through_mlx_lm(llama):
+    from mlx_lm.models import qwen3
+
+    keys = json.loads((llama / "config.json").read_text()) | {"model_type": "qwen3"}
+    del keys["lablib"]
+    other = qwen3.Model(qwen3.ModelArgs.from_dict(keys))
+    other.set_dtype(mx.float16)
+    mx.save_safetensors(
+        str(llama / "model.safetensors"), dict(tree_flatten(other.parameters())), {"format": "mlx"}
+    )
+    (llama / "config.json").write_text(json.dumps(keys))
+    model, tokenizer = zoo.load(llama)
+    assert isinstance(model, qwen3.Model)
+    assert isinstance(tokenizer, TokenizerWrapper)
+    assert {w.dtype for _, w in tree_flatten(model.parameters())} == {mx.float32}
+    assert zoo.vocab_size_of(model) == V
+    (llama / "model.safetensors").unlink()
+    assert refusal(llama).startswith(
+        f"name: could not load {str(llama)!r} with mlx-lm: No safetens"
+    )
+
+
+def test_a_hub_id_goes_to_mlx_lm(monkeypatch):
+    asked = []
+
+    def load(name):
+        asked.append(name)
+        return LanguageModel(CONFIGS["llama"], seed=0), "tokenizer"
+
+    monkeypatch.setattr(mlx_lm, "load", load)
+    model, tokenizer = zoo.load("mlx-community/Qwen3-0.6B-4bit", dtype=mx.float16)
+    assert (asked, tokenizer) == (["mlx-community/Qwen3-0.6B-4bit"], "tokenizer")
+    assert model.model.norm.weight.dtype == mx.float16
+
+    def offline(name):
+        raise ConnectionError("no network\nwith many more lines")
+
+    monkeypatch.setattr(mlx_lm, "load", offline)
+    assert refusal("some/model") == (
+        "name: could not load 'some/model' from the Hugging Face hub: no network"
+    )
+
+
+@pytest.mark.parametrize("name", ["targett", "./no/such/dir", "/no/such", "a/b/c", "", "draft.txt"])
+def test_an_unknown_name_never_reaches_the_hub(name, monkeypatch):
+    monkeypatch.setattr(mlx_lm, "load", lambda name: pytest.fail("asked the hub"))
+    message = refusal(name)
+    assert message.startswith("name must be a shipped model (")
+    assert "a directory such as './my_model'" in message
+    assert repr(name) in message or not name
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+
+def test_wrong_types(llama):
+    assert refusal(None) == "name must be a model's name or path, got None"
+    assert refusal(llama, dtype="float16").startswith("dtype must be float32, float16, bfloat16")
+    assert refusal(llama, dtype=mx.int32).startswith("dtype must be float32, float16, bfloat16")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_a_missing_file(llama, name):
+    (llama / name).unlink()
+    assert refusal(llama) == f"{llama / name} is missing: a model directory needs it"
+
+
+@pytest.mark.parametrize("keep", [0, 5, 60, 2000, -1])
+def test_truncated_weights(llama, keep):
+    path = llama / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    assert refusal(llama).startswith(f"{path} is corrupt or truncated: ")
+
+
+def test_corrupt_weights(llama):
+    path = llama / "model.safetensors"
+    weights = mx.load(str(path))
+    weights["model.norm.weight"] = weights["model.norm.weight"] * float("nan")
+    mx.save_safetensors(str(path), weights)
+    assert refusal(llama) == (
+        f"{path} is corrupt: model.norm.weight must hold finite floating-point numbers"
+    )
+    path.write_text("this is no safetensors file" * 9)
+    assert refusal(llama).startswith(f"{path} is corrupt or truncated: ")
+
+
+def test_weights_of_another_model(llama):
+    path = llama / "model.safetensors"
+    good = mx.load(str(path))
+    for changes, message in (
+        ({"model.norm.weight": None, "lm_head.weight": None}, "lacks lm_head.weight and 1 more"),
+        ({"model.extra": mx.ones(3)}, "has the unknown weight model.extra: "),
+    ):
+        weights = {n: w for n, w in (good | changes).items() if w is not None}
+        mx.save_safetensors(str(path), weights)
+        assert refusal(llama).startswith(f"{path} {message}")
+    mx.save_safetensors(str(path), good | {"model.norm.weight": mx.ones(3)})
+    assert refusal(llama) == (
+        f"{path}: model.norm.weight has shape (3,), but config.json asks for (16,)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": ...}, "the config lacks 'hidden_size'"),
+        ({"hiden_size": 16}, "the config has the unknown key 'hiden_size'"),
+        ({"rope_scaling": {"factor": 2}}, "the config has the unknown key 'rope_scaling'"),
+        ({"hidden_size": "16"}, "hidden_size must be an int, got '16'"),
+        ({"num_hidden_layers": -1}, "num_hidden_layers must be at least 1, got -1"),
+        ({"norm": "batch"}, "norm must be one of 'rms', 'layer', got 'batch'"),
+        ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false, got 'no'"),
+        ({"rms_norm_eps": "small"}, "rms_norm_eps must be a number, got 'small'"),
+        ({"layer_types": 3}, "layer_types must be a list of names, got 3"),
+        ({"layer_types": ["full_attention"]}, "layer_types must name 2 layers, got 1"),
+        ({"model_type": "gpt2"}, "model_type must be one of 'llama', got 'gpt2'"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads must divide the 4 attention heads"),
+    ],
+)
+def test_a_bad_config(llama, changes, message):
+    edit_json(llama / "config.json", **changes)
+    assert refusal(llama).startswith(f"{llama / 'config.json'}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("{", "is not readable JSON"), ("[1]", "must hold a JSON object")]
+)
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_broken_json(llama, name, text, message):
+    (llama / name).write_text(text)
+    assert refusal(llama).startswith(f"{llama / name} {message}")
+
+
+def test_a_tokenizer_that_does_not_fit(llama, tokenizer, tmp_path):
+    bigger = Tokenizer.from_str(tokenizer.to_str())
+    bigger.add_tokens([f"word{i}" for i in range(V)])
+    bigger.save(str(llama / "tokenizer.json"))
+    message = refusal(llama)
+    assert re.match(
+        rf"{re.escape(str(llama / 'tokenizer.json'))}: token ids go up to \d+, but vocab_size in "
+        rf"config.json is {V}: this tokenizer belongs to another model",
+        message,
+    )
+    (llama / "tokenizer.json").write_text('{"model": "none"}')
+    assert refusal(llama).startswith(f"{llama / 'tokenizer.json'} is not a tokenizer: ")
+
+
+def test_what_cannot_be_saved(llama, tokenizer, tmp_path):
+    model, target = LanguageModel(CONFIGS["llama"], seed=0), tmp_path / "new"
+    for arguments, message in (
+        ((nn.Linear(2, 2), tokenizer, target), "model must be a LanguageModel, got Linear"),
+        ((model, None, target), "tokenizer must be a tokenizer or a directory, got None"),
+        ((model, tmp_path, target), "tokenizer.json is missing"),
+        ((model, tokenizer, target, mx.int8), "dtype must be float32, float16, bfloat16"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            zoo.save(*arguments)
+        assert not target.exists()
+
+
+# --- the size of a vocabulary -----------------------------------------------------------------
+
+
+def test_vocab_size_of_mlx_lm_models():
+    from mlx_lm.models import llama, qwen3
+
+    keys = CONFIGS["llama"].to_dict()
+    for module in (llama, qwen3):
+        assert zoo.vocab_size_of(module.Model(module.ModelArgs.from_dict(keys))) == V
+    assert zoo.vocab_size_of(LanguageModel(CONFIGS["gpt"], seed=0)) == V
+
+
+def test_vocab_size_from_the_weights():
+    class Bare(nn.Module):
+        def __init__(self, **parts):
+            super().__init__()
+            for name, part in parts.items():
+                setattr(self, name, part)
+
+    assert zoo.vocab_size_of(Bare(wte=nn.Embedding(70, 64))) == 70
+    both = Bare(embed_tokens=nn.Embedding(80, 64), lm_head=nn.Linear(64, 72))
+    assert zoo.vocab_size_of(both) == 72
+    nn.quantize(both, group_size=64, bits=4)
+    assert zoo.vocab_size_of(both) == 72
+    with pytest.raises(ValueError, match="give the Bare a vocab_size"):
+        zoo.vocab_size_of(Bare(norm=nn.RMSNorm(3)))
+
+
+def test_vocab_size_of_anything_that_says_it():
+    class Scripted:
+        vocab_size = 7
+
+    class Nested:
+        def __init__(self):
+            self.args = SimpleNamespace(text_config={"vocab_size": 9})
+
+    assert zoo.vocab_size_of(Scripted()) == 7
+    assert zoo.vocab_size_of(Nested()) == 9
+    with pytest.raises(ValueError, match="model must say how many token ids it has"):
+        zoo.vocab_size_of(lambda tokens, cache=None: tokens)
+
+
+def test_public_names():
+    assert all(getattr(models, name) is not None for name in models.__all__)
+    assert Path(zoo.CHECKPOINTS).parent == Path(models.__file__).parent
