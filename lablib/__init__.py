@@ -4,30 +4,33 @@ Import it before ``mlx``: it puts the fast BLAS in place, and that cannot be cha
 names below load what they need when they are first used, so that importing the package is quick.
 """
 
-import importlib
-from typing import Any
-
 from lablib import backend
+from lablib.lazy import exports
 
 backend.configure()
 
 __version__ = "0.1.0"
 
-_WHERE = {
-    "doctor": "lablib.doctor",
-    "set_threads": "lablib.backend",
-}
-
-__all__ = sorted(_WHERE)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        value = getattr(importlib.import_module(_WHERE[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'lablib' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+__getattr__, __dir__, __all__ = exports(
+    __name__,
+    {
+        "LanguageModel": "lablib.models",
+        "Sampler": "lablib.inference",
+        "SamplerOptions": "lablib.inference",
+        "TokenIterator": "lablib.inference",
+        "check": "lablib.classroom",
+        "doctor": "lablib.doctor",
+        "generate": "lablib.inference",
+        "gpt_config": "lablib.models",
+        "hint": "lablib.classroom",
+        "hybrid_config": "lablib.models",
+        "llama_config": "lablib.models",
+        "load": "lablib.models",
+        "progress": "lablib.classroom",
+        "sample_n": "lablib.inference",
+        "save": "lablib.models",
+        "set_threads": "lablib.backend",
+        "solution": "lablib.classroom",
+        "stream": "lablib.inference",
+    },
+)

@@ -1,0 +1,1 @@
+"""What a model remembers between calls: making caches, fanning them out, cutting them back."""

@@ -1,0 +1,225 @@
+"""What a student calls: ``check``, ``hint``, ``solution`` and ``progress``."""
+
+import contextlib
+import html
+import io
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lablib.classroom.comparing import compare
+from lablib.classroom.exercises import Exercise, Wrong, exercises, find
+from lablib.classroom.running import NotAttempted, TimeUp, Watched, time_limit
+from lablib.classroom.values import show
+from lablib.validation import BadValue, integer
+
+COLOURS = {"○": "#767676", "✗": "#D55E00", "✓": "#009E73"}
+WORDS = {"○": "not attempted", "✗": "wrong", "✓": "correct"}
+
+_marks: dict[str, str] = {}  # what check said in this kernel, by exercise
+_hints: dict[str, int] = {}  # how many hints were shown in this kernel
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What ``check`` found; it displays itself.
+
+    Attributes:
+        exercise: which one.
+        mark: ``"○"`` not attempted, ``"✗"`` wrong, ``"✓"`` correct.
+        message: what to tell the student, a few lines.
+        misconception: the name of the wrong answer that it looks like, if any.
+    """
+
+    exercise: Exercise
+    mark: str
+    message: str
+    misconception: str | None = None
+
+    @property
+    def correct(self) -> bool:
+        """Whether the answer was accepted."""
+        return self.mark == "✓"
+
+    def __repr__(self) -> str:
+        head = f"{self.mark} {self.exercise.id} {self.exercise.title}: {WORDS[self.mark]}"
+        return "\n".join([head, *(f"  {line}" for line in self.message.splitlines())])
+
+    def _repr_html_(self) -> str:
+        head, *rest = map(html.escape, repr(self).splitlines())
+        lines = "\n".join(line.removeprefix("  ") for line in rest)
+        return (
+            f'<div role="status" style="border-left:5px solid {COLOURS[self.mark]};'
+            f'padding:.3em .8em"><b>{head}</b>'
+            f'<pre style="margin:0;white-space:pre-wrap">{lines}</pre></div>'
+        )
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Something that opens with a click in a notebook, and with ``.source`` elsewhere."""
+
+    title: str
+    text: str
+    source: str
+    code: bool = False
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        body = html.escape(self.source)
+        body = f"<pre>{body}</pre>" if self.code else body.replace("\n", "<br>")
+        return f"<details><summary>{html.escape(self.title)}</summary>{body}</details>"
+
+
+def check(exercise: str | Exercise, function: Callable[..., Any]) -> Outcome:
+    """Say whether ``function`` solves the exercise: ○ not attempted, ✗ wrong and why, ✓ correct.
+
+    Nothing is raised for a wrong answer. What the function prints while it is checked is hidden.
+
+    Args:
+        exercise: its id, for example ``"01.2"``.
+        function: the function itself, without parentheses.
+    """
+    exercise = find(exercise)
+    outcome = _judge(exercise, function)
+    _marks[exercise.id] = outcome.mark
+    return outcome
+
+
+def hint(exercise: str, level: int | None = None) -> Folded:
+    """Show one more hint at each call, or hint number ``level`` (from 1)."""
+    exercise = find(exercise)
+    total = len(exercise.hints)
+    if level is None:
+        level = _hints[exercise.id] = min(_hints.get(exercise.id, 0) + 1, total)
+    level = integer("level", level, 1, total)
+    title = f"Hint {level} of {total} for {exercise.id}"
+    text = exercise.hints[level - 1]
+    return Folded(f"{title} (click)", f"{title}: {text}", text)
+
+
+def solution(exercise: str) -> Folded:
+    """Show a solution, one click away; it is never run in the notebook."""
+    exercise = find(exercise)
+    how = f'print(solution("{exercise.id}").source)'
+    title = f"One solution of {exercise.id} (click; try the hints first)"
+    return Folded(title, f"One solution of {exercise.id}: {how}", exercise.solution, code=True)
+
+
+def progress(lesson: str | None = None, save: str | Path | None = None) -> "Progress":
+    """Return a table of the exercises of a lesson (or of all) and what ``check`` said of each.
+
+    Args:
+        lesson: its number, for example ``"01"``; all lessons when ``None``.
+        save: a JSON file to write the marks to, for a teacher to collect. Marks that an earlier
+            session left there are kept and shown too, so one file can serve every lesson.
+    """
+    listed = exercises(lesson)
+    marks = dict(_marks)
+    if save is not None:
+        path = Path(save)
+        marks = {**_saved(path), **marks}
+        text = json.dumps(dict(sorted(marks.items())), ensure_ascii=False, indent=1)
+        path.write_text(text + "\n", encoding="utf-8")
+    return Progress(listed, {exercise.id: marks.get(exercise.id, "○") for exercise in listed})
+
+
+def _saved(path: Path) -> dict[str, str]:
+    """Return the marks in a file of an earlier session; none when there is no file."""
+    if not path.exists():
+        return {}
+    try:
+        marks = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        marks = None
+    if not isinstance(marks, dict) or any(mark not in [*WORDS] for mark in marks.values()):
+        raise BadValue(f"save must be a new file or a progress file, got {str(path)!r}")
+    return marks
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A table of exercises and marks."""
+
+    exercises: list[Exercise]
+    marks: dict[str, str]
+
+    @property
+    def solved(self) -> int:
+        """How many exercises are marked ✓."""
+        return sum(mark == "✓" for mark in self.marks.values())
+
+    @property
+    def summary(self) -> str:
+        """One line: how many of how many."""
+        return f"{self.solved} of {len(self.exercises)} solved"
+
+    def __repr__(self) -> str:
+        width = max((len(exercise.title) for exercise in self.exercises), default=0)
+        rows = [
+            f"{self.marks[e.id]} {e.id}  {e.title:<{width}}  {e.difficulty}  {e.minutes:>2} min"
+            for e in self.exercises
+        ]
+        return "\n".join([*rows, self.summary])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><td style="color:{COLOURS[self.marks[e.id]]}">{self.marks[e.id]} '
+            f"{WORDS[self.marks[e.id]]}</td><td>{e.id}</td>"
+            f'<td style="text-align:left">{html.escape(e.title)}</td>'
+            f"<td>{e.difficulty}</td><td>{e.minutes} min</td></tr>"
+            for e in self.exercises
+        )
+        head = "<tr><th>outcome</th><th>exercise</th><th></th><th>difficulty</th><th>time</th></tr>"
+        return f"<table><caption>{self.summary}</caption>{head}{rows}</table>"
+
+
+def _judge(exercise: Exercise, function: Callable[..., Any]) -> Outcome:
+    if not callable(function):
+        call = f'check("{exercise.id}", {exercise.name})'
+        return Outcome(exercise, "✗", f"check wants the function itself, without (): {call}")
+    watched = Watched(function, exercise)
+    printed = io.StringIO()
+    try:
+        with time_limit(exercise.seconds), _quiet(printed):
+            if exercise.cases:
+                compare(exercise, watched)
+            if exercise.checker:
+                exercise.checker(watched)
+    except NotAttempted:
+        return Outcome(exercise, "○", f"Write {exercise.name} above, run its cell, then this one.")
+    except TimeUp as late:
+        verdict = Wrong(f"it took longer than {exercise.seconds:g} s: does every loop end?")
+        if line := watched.where(late):
+            verdict.message += f"\nstopped at {line}"
+    except Wrong as wrong:
+        verdict = wrong
+    except Exception as error:  # a checker that got something it could not work with
+        what = f"{type(error).__name__}: {error}"
+        verdict = Wrong(f"its answer {show(watched.last)} could not be used: {what}")
+    else:
+        verdict = None
+    notes = [f"Note: it changes its argument {name}; work on a copy." for name in watched.changed]
+    if printed.getvalue():
+        notes.append("Note: what it prints is hidden while it is checked.")
+    if verdict is None:
+        lines = [f"Next: {exercise.next}"] if exercise.next else []
+        return Outcome(exercise, "✓", "\n".join([*lines, *notes]))
+    lines = [verdict.message]
+    if verdict.like:
+        lines.append(f"What it looks like: {exercise.misconceptions[verdict.like]}")
+    lines += [*notes, f'Stuck? hint("{exercise.id}")']
+    return Outcome(exercise, "✗", "\n".join(lines), verdict.like)
+
+
+@contextlib.contextmanager
+def _quiet(printed: io.StringIO) -> Iterator[None]:
+    """Keep prints in ``printed``, and warnings away: the verdict says what matters."""
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

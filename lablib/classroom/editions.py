@@ -1,0 +1,85 @@
+"""A lesson's student edition and its solved edition, made from one source.
+
+Cells are found by their metadata, ``{"lablib": {"exercise": "03.2", "part": "starter"}}``, which
+Jupyter keeps when a student edits the cell.
+"""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+from lablib.classroom.exercises import Exercise, find
+from lablib.validation import BadValue
+
+Notebook = dict[str, Any]  # as in the file; nbformat's nodes are such dictionaries too
+Cell = dict[str, Any]
+
+
+def read(path: str | Path) -> Notebook:
+    """Read a notebook, each cell's source as one string.
+
+    Plain JSON, because importing nbformat takes a second, for each notebook that is graded.
+    """
+    notebook = json.loads(Path(path).read_text(encoding="utf-8"))
+    if notebook.get("nbformat") != 4:
+        raise BadValue(f"notebook must be of format 4, got {notebook.get('nbformat')!r}")
+    for cell in notebook["cells"]:
+        cell["source"] = "".join(cell["source"])
+    return notebook
+
+
+def exercise_cells(exercise: str | Exercise) -> list[Cell]:
+    """Return an exercise as nbformat's notebook cells: task, starter, check, hint, solution."""
+    import nbformat
+
+    exercise = find(exercise)
+    number = exercise.id.replace(".", "-")
+    heading = f"### Exercise {exercise.id} · {exercise.title}"
+    effort = f"{exercise.difficulty} · {exercise.minutes} minutes"
+    texts = {
+        "task": f"{heading}\n{effort}\n\n{exercise.task}",
+        "starter": exercise.starter,
+        "check": f'check("{exercise.id}", {exercise.name})',
+        "hint": f'hint("{exercise.id}")',
+        "solution": f'solution("{exercise.id}")',
+    }
+    cells = []
+    for part, text in texts.items():
+        make = nbformat.v4.new_markdown_cell if part == "task" else nbformat.v4.new_code_cell
+        cell = make(text, id=f"exercise-{number}-{part}")
+        cell.metadata["lablib"] = {"exercise": exercise.id, "part": part}
+        if part == "starter":
+            cell.metadata["tags"] = ["exercise"]
+        cells.append(cell)
+    return cells
+
+
+def part_of(cell: Cell) -> tuple[str | None, str | None]:
+    """Return the exercise id and the part that a cell is, or ``(None, None)``."""
+    mark = cell["metadata"].get("lablib", {})
+    return mark.get("exercise"), mark.get("part")
+
+
+def edition(notebook: Notebook, solved: bool) -> Notebook:
+    """Return a copy with every starter cell reset to the starter, or filled with the reference."""
+    notebook = copy.deepcopy(notebook)
+    for cell in notebook["cells"]:
+        exercise_id, part = part_of(cell)
+        if part == "starter":
+            exercise = find(exercise_id)
+            cell["source"] = exercise.solution if solved else exercise.starter
+    return notebook
+
+
+def solve(notebook: str | Path, out: str | Path) -> Path:
+    """Write the solved edition of a notebook, without outputs, and return its path."""
+    notebook, out = Path(notebook), Path(out)
+    if out.exists() and out.samefile(notebook):
+        raise BadValue(f"out must be another file than the notebook, got {str(out)!r}")
+    solved = edition(read(notebook), solved=True)
+    for cell in solved["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    out.write_text(json.dumps(solved, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return out

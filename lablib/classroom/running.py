@@ -1,0 +1,140 @@
+"""Running a student's function: on copies, within a time limit, every accident explained."""
+
+import contextlib
+import inspect
+import signal
+import threading
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lablib.classroom.exercises import Exercise, Wrong
+from lablib.classroom.values import copied, difference
+
+
+class NotAttempted(Exception):
+    """The function is still the starter."""
+
+
+class TimeUp(BaseException):
+    """The time limit passed; a ``BaseException`` so that ``except Exception`` can't swallow it."""
+
+
+class Watched:
+    """A student's function that can be called like the function itself.
+
+    Arguments are copies, unless the exercise is to work in place. An exception, a missing
+    ``return``, a wrong signature or an endless loop becomes a ``Wrong`` that says so in one or two
+    lines. Generators are run to their end.
+
+    Attributes:
+        calls: how often it was called.
+        changed: names of the arguments that it changed.
+        last: what it returned last.
+    """
+
+    def __init__(self, function: Callable[..., Any], exercise: Exercise):
+        self.function, self.exercise = function, exercise
+        self.calls, self.changed, self.last = 0, [], None
+        self.__name__ = exercise.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the student's function on copies of the arguments."""
+        names = self._names(args, kwargs)
+        given, named = (args, kwargs) if self.exercise.in_place else (copied(args), copied(kwargs))
+        self.calls += 1
+        try:
+            result = self.function(*given, **named)
+            if isinstance(result, types.GeneratorType):
+                result = list(result)
+        except (KeyboardInterrupt, TimeUp, Wrong):
+            raise
+        except BaseException as error:
+            if isinstance(error, NotImplementedError) and self._raised_it(error):
+                if self.calls == 1:
+                    raise NotAttempted from None
+                raise Wrong("it still raises NotImplementedError for some inputs") from None
+            raise Wrong(self._explain(error), error=type(error)) from None
+        self.last = result
+        if self.exercise.in_place:
+            return result
+        if result is None:
+            raise Wrong("it returned None: did you forget `return`?", error=type(None))
+        pairs = zip(names, (*args, *kwargs.values()), (*given, *named.values()), strict=True)
+        self.changed += [n for n, a, b in pairs if n not in self.changed and _differ(a, b)]
+        return result
+
+    def where(self, error: BaseException) -> str:
+        """Return the last line of the student's function that ``error`` came through."""
+        code = getattr(self.function, "__code__", None)
+        file = code.co_filename if code else None
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+        if not frames:
+            return ""
+        return f"line {frames[-1].lineno}: {frames[-1].line}" if frames[-1].line else ""
+
+    def _explain(self, error: BaseException) -> str:
+        text = f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0]
+        return f"it raised {text}" + (f"\n{line}" if (line := self.where(error)) else "")
+
+    def _raised_it(self, error: BaseException) -> bool:
+        code = getattr(self.function, "__code__", None)
+        return bool(code) and _innermost(error).tb_frame.f_code.co_filename == code.co_filename
+
+    def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+        wanted = inspect.signature(self.exercise.reference)
+        with contextlib.suppress(ValueError):  # built-ins may have no signature
+            try:
+                inspect.signature(self.function).bind(*args, **kwargs)
+            except TypeError:
+                raise Wrong(
+                    f"it is called as {self.exercise.name}{_short(wanted)}, "
+                    f"but yours is {_title(self.function)}{_short(self.function)}",
+                    error=TypeError,
+                ) from None
+        positional = list(wanted.parameters)
+        return [*(positional[: len(args)] + ["?"] * (len(args) - len(positional))), *kwargs]
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise ``TimeUp`` inside the block after ``seconds``; no limit where signals can't do that.
+
+    Python delivers signals to the main thread only, and Windows has no ``SIGALRM``.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if not here or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise TimeUp
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)  # again, for a bare `except:` in a loop
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _innermost(error: BaseException) -> types.TracebackType:
+    step = error.__traceback__
+    while step.tb_next:
+        step = step.tb_next
+    return step
+
+
+def _differ(before: Any, after: Any) -> bool:
+    return before is not after and difference(before, after) is not None
+
+
+def _short(function: Any) -> str:
+    signature = function if isinstance(function, inspect.Signature) else inspect.signature(function)
+    return f"({', '.join(signature.parameters)})"
+
+
+def _title(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)

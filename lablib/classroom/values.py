@@ -1,0 +1,172 @@
+"""Values a student's function gets and gives: copied, compared and shown."""
+
+import copy
+import math
+import numbers
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+
+WIDTH = 88  # characters a shown value may take
+
+
+def copied(value: Any, generators: bool = False) -> Any:
+    """Return a copy of plain data, so that a student's function can't change ours.
+
+    Containers and arrays are copied; models, functions and other objects are passed on as they are.
+    So are random generators, which move on with each call, unless ``generators`` is true.
+    """
+    if type(value) in (list, tuple):
+        return type(value)(copied(item, generators) for item in value)
+    if isinstance(value, dict):
+        return {key: copied(item, generators) for key, item in value.items()}
+    if isinstance(value, np.random.Generator):
+        return copy.deepcopy(value) if generators else value
+    if isinstance(value, set) or _is_array(value):
+        return copy.deepcopy(value)
+    return value
+
+
+def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
+    """Say how ``got`` differs from ``expected``; ``None`` when they are equal.
+
+    Lists, tuples and arrays of the same numbers are equal; NaN equals NaN; numbers may differ by
+    ``tolerance``, absolutely or relatively. Wrong types and shapes are named as such.
+    """
+    expected, got = _plain(expected), _plain(got)
+    if _is_number(expected):
+        if not _is_number(got):
+            return f"returned {_kind(got)}, expected a number"
+        return None if _close(expected, got, tolerance) else ""
+    if isinstance(expected, np.ndarray):
+        return _array_difference(expected, got, tolerance)
+    if isinstance(expected, list):
+        if isinstance(got, np.ndarray):
+            got = list(got)
+        if not isinstance(got, list):
+            return f"returned {_kind(got)}, expected {_kind(expected)}"
+        if len(expected) != len(got):
+            return f"returned {len(got)} items, expected {len(expected)}"
+        return _first_difference(range(len(expected)), expected, got, tolerance)
+    if isinstance(expected, Mapping):
+        if not isinstance(got, Mapping):
+            return f"returned {_kind(got)}, expected {_kind(expected)}"
+        if expected.keys() != got.keys():
+            return f"returned the keys {show(list(got))}, expected {show(list(expected))}"
+        return _first_difference(expected, expected, got, tolerance)
+    if isinstance(expected, Set) and isinstance(got, Set):
+        return None if expected == got else ""
+    if type(expected) is not type(got):
+        return f"returned {_kind(got)}, expected {_kind(expected)}"
+    return None if expected == got else ""
+
+
+def show(value: Any, digits: int = 4) -> str:
+    """Return a short text for a value: rounded, on one line, at most ``WIDTH`` characters."""
+    text = _text(_plain(value), digits)
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+
+def show_call(name: str, args: tuple[Any, ...]) -> str:
+    """Return ``name(args)`` as a student would type it, shortened."""
+    return f"{name}({', '.join(show(value) for value in args)})"
+
+
+def show_pair(expected: Any, got: Any) -> tuple[str, str]:
+    """Show two values that differ with enough digits that they look different."""
+    for digits in (4, 8, 16):
+        pair = show(expected, digits), show(got, digits)
+        if pair[0] != pair[1]:
+            break
+    return pair
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "tolist") and hasattr(value, "shape")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real)
+
+
+def _plain(value: Any) -> Any:
+    """Arrays of any library become NumPy arrays, 0-d arrays numbers, flat sequences arrays."""
+    if _is_array(value):
+        value = np.asarray(value.tolist()).reshape(value.shape)
+        return value.item() if value.ndim == 0 else value
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        items = list(value)
+        if items and all(_is_number(item) for item in items):
+            return np.asarray(items)
+        return items
+    return value
+
+
+def _close(expected: Any, got: Any, tolerance: float) -> bool:
+    if expected == got or (expected != expected and got != got):
+        return True
+    gap = abs(expected - got)
+    return math.isfinite(gap) and gap <= tolerance * max(1.0, abs(expected))
+
+
+def _array_difference(expected: np.ndarray, got: Any, tolerance: float) -> str | None:
+    if isinstance(got, list):
+        try:
+            got = np.asarray([_plain(item) for item in got])
+        except ValueError:
+            return "returned rows of different lengths"
+    if not isinstance(got, np.ndarray) or got.dtype.kind not in "biuf":
+        return f"returned {_kind(got)}, expected {_kind(expected)}"
+    if got.shape != expected.shape:
+        return f"returned shape {got.shape}, expected {expected.shape}"
+    equal = (expected == got) | ((expected != expected) & (got != got))
+    size = np.maximum(1.0, np.abs(expected.astype(float)))
+    with np.errstate(invalid="ignore"):  # infinities were compared above
+        gap = np.abs(expected.astype(float) - got.astype(float))
+        equal |= np.isfinite(gap) & (gap <= tolerance * size)
+    if equal.all():
+        return None
+    where = tuple(int(i) for i in np.argwhere(~equal)[0])
+    if expected.size <= 8:
+        return ""
+    pair = show_pair(expected[where], got[where])
+    place = where[0] if len(where) == 1 else where
+    return f"first difference at [{place}]: expected {pair[0]}, got {pair[1]}"
+
+
+def _first_difference(keys: Any, expected: Any, got: Any, tolerance: float) -> str | None:
+    for key in keys:
+        problem = difference(expected[key], got[key], tolerance)
+        if problem is not None:
+            pair = show_pair(expected[key], got[key])
+            return f"at [{key!r}]: {problem or f'expected {pair[0]}, got {pair[1]}'}"
+    return None
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        numbers_ = "number" if value.size == 1 else "numbers"
+        return f"{value.size} {numbers_}" if value.ndim == 1 else f"an array {value.shape}"
+    if _is_number(value):
+        return "a number"
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _text(value: Any, digits: int) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.{digits}g}"
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if isinstance(value, np.ndarray) or type(value) is list:
+        return f"[{', '.join(_text(_plain(item), digits) for item in value[:WIDTH])}]"
+    if isinstance(value, dict):
+        items = (f"{key!r}: {_text(_plain(item), digits)}" for key, item in value.items())
+        return f"{{{', '.join(items)}}}"
+    text = repr(value)
+    if " at 0x" in text:  # an address is different every time
+        return getattr(value, "__name__", type(value).__name__)
+    return text

@@ -1,0 +1,26 @@
+"""Public names that load their module when they are first used (PEP 562)."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def exports(
+    package: str, where: dict[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the package called ``package``.
+
+    Args:
+        package: its ``__name__``.
+        where: public name -> the module that defines it.
+    """
+
+    def load(name: str) -> Any:
+        if name not in where:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(where[name]), name)
+        setattr(sys.modules[package], name, value)  # the next use finds it without asking us
+        return value
+
+    return load, lambda: sorted({*vars(sys.modules[package]), *where}), sorted(where)

@@ -1,0 +1,1 @@
+"""Pictures and widgets: ``plots`` draws data, ``widgets`` lets controls move it."""

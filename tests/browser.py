@@ -1,0 +1,262 @@
+"""A real JupyterLab in a real Chromium, for tests and for looking at a lesson.
+
+From a shell, ``python tests/browser.py notebooks/00_start_here.ipynb shots/`` opens a copy of
+the notebook, runs all cells and writes screenshots of the whole page, top to bottom.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MAC = (
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+SETTINGS = {
+    # No "would you like Jupyter news?" over the plot, and every cell in the page.
+    "@jupyterlab/apputils-extension/notification": '{"fetchNews": "false"}',
+    "@jupyterlab/notebook-extension/tracker": '{"windowingMode": "none"}',
+}
+WIDGET = ".lablib-explorer"
+NOTEBOOK = "window.jupyterapp.shell.currentWidget"
+
+
+def chromium() -> str | None:
+    """Return the path of a Chromium or Chrome: ``LABLIB_CHROMIUM``, the PATH, the Mac's folder."""
+    named = os.environ.get("LABLIB_CHROMIUM")
+    if named:
+        return named
+    found = [shutil.which(name) for name in BROWSERS] + [
+        path for path in MAC if Path(path).exists()
+    ]
+    return next(filter(None, found), None)
+
+
+@contextlib.contextmanager
+def server(root: Path) -> Iterator[str]:
+    """Serve a folder with JupyterLab, none of the user's own settings; yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(8)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        for plugin, text in SETTINGS.items():
+            file = home / "settings" / f"{plugin}.jupyterlab-settings"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        places = {
+            "JUPYTER_CONFIG_DIR": "config",
+            "JUPYTER_DATA_DIR": "data",
+            "JUPYTER_RUNTIME_DIR": "runtime",
+            "JUPYTERLAB_SETTINGS_DIR": "settings",
+            "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+            "IPYTHONDIR": "ipython",
+        }
+        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+        command += [f"--port={port}", "--ServerApp.port_retries=0", "--expose-app-in-browser"]
+        command += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"]
+        with open(home / "server.log", "wb") as log:
+            process = subprocess.Popen(
+                command,
+                env={**os.environ, **{name: str(home / place) for name, place in places.items()}},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            address = f"http://127.0.0.1:{port}"
+            _await(f"{address}/api/status?token={token}", process, home / "server.log")
+            yield f"{address}/lab?token={token}&reset"
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def _await(address: str, process: subprocess.Popen, log: Path, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(address, timeout=2)
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+
+
+@contextlib.contextmanager
+def opened(address: str) -> Iterator[object]:
+    """Open JupyterLab in the Chromium that was found; yields Playwright's page."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chrome = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        page = chrome.new_page(viewport={"width": 1280, "height": 1000})
+        page.set_default_timeout(120_000)
+        page.goto(address, wait_until="domcontentloaded")
+        page.wait_for_function("() => window.jupyterapp")
+        page.evaluate("() => window.jupyterapp.restored.then(() => null)")
+        yield page
+        chrome.close()
+
+
+class Lesson:
+    """A notebook open in JupyterLab, its kernel idle.
+
+    Attributes:
+        page: Playwright's page; one serves every lesson, because loading JupyterLab takes longest.
+        page_errors: JavaScript errors since the notebook was opened.
+    """
+
+    def __init__(self, page: object, notebook: str):
+        self.page = page
+        self.page_errors: list[str] = []
+        self._listen = lambda error: self.page_errors.append(str(error))
+        self.page.on("pageerror", self._listen)
+        self.page.evaluate(
+            "path => window.jupyterapp.commands.execute('docmanager:open', {path}).then(() => 0)",
+            notebook,
+        )
+        # The toolbar says idle before there is a kernel; the session itself knows.
+        self.page.wait_for_function(
+            f"() => {NOTEBOOK}?.sessionContext?.kernelDisplayStatus === 'idle'"
+        )
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+
+    def __enter__(self) -> "Lesson":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the kernel and close the notebook, unsaved."""
+        self.page.evaluate(
+            f"""async () => {{
+              const panel = {NOTEBOOK};
+              await panel.sessionContext.shutdown();
+              panel.dispose();
+            }}"""
+        )
+        self.page.remove_listener("pageerror", self._listen)
+
+    def run_all(self, seconds: float = 300) -> None:
+        """Run all cells and wait for the last."""
+        run = "window.jupyterapp.commands.execute('notebook:run-all-cells')"
+        self.page.evaluate(
+            f"() => {{ window.ran = false; {run}.then(() => {{ window.ran = true }}) }}"
+        )
+        self.page.wait_for_function("() => window.ran", timeout=1000 * seconds)
+
+    def errors(self) -> list[str]:
+        """Return the error outputs of the notebook's cells."""
+        return self.page.evaluate(
+            f"""() => {NOTEBOOK}.model.sharedModel.cells.flatMap((cell, i) =>
+              (cell.toJSON().outputs || []).filter(o => o.output_type === 'error')
+                .map(o => `cell ${{i}}: ${{o.ename}}: ${{o.evalue}}`))"""
+        )
+
+    def widgets(self) -> int:
+        """Return how many widgets the page shows."""
+        return self.page.locator(WIDGET).count()
+
+    def picture(self, widget: int) -> str:
+        """Return what the widget shows: its picture and caption as HTML, empty when there is none.
+
+        A picture counts only once it is painted: an image that has loaded, or other marks.
+        """
+        return (
+            self.page.locator(WIDGET)
+            .nth(widget)
+            .evaluate(
+                """e => [...e.querySelectorAll('img, [role=img]')]
+              .filter(p => p.tagName === 'IMG' ? p.complete && p.naturalWidth > 100
+                                               : p.getBoundingClientRect().width > 100)
+              .map(p => p.outerHTML).join('')"""
+            )
+        )
+
+    def readout(self, widget: int) -> str:
+        """Return the number beside the widget's first slider."""
+        return self.page.locator(WIDGET).nth(widget).locator(".widget-readout").first.inner_text()
+
+    def press(self, widget: int, key: str = "", seconds: float = 20) -> float:
+        """Press a key on the widget's first slider; return the ms until its picture changed.
+
+        Without a key it is the arrow that can still move the slider: right, or left at its end.
+
+        Raises:
+            TimeoutError: the picture was the same after ``seconds``.
+        """
+        handle = self.page.locator(WIDGET).nth(widget).locator(".noUi-handle").first
+        handle.scroll_into_view_if_needed()
+        handle.focus()
+        if not key:
+            now, end = (handle.get_attribute(f"aria-value{name}") for name in ("now", "max"))
+            key = "ArrowLeft" if now == end else "ArrowRight"
+        before, start = self.picture(widget), time.perf_counter()
+        self.page.keyboard.press(key)
+        while self.picture(widget) in ("", before):
+            if time.perf_counter() - start > seconds:
+                raise TimeoutError(f"the picture of widget {widget} did not change after {key}")
+            self.page.wait_for_timeout(5)
+        return 1000 * (time.perf_counter() - start)
+
+    def screenshots(self, folder: Path, name: str) -> list[Path]:
+        """Write pictures of the whole notebook, one screen each, and return their paths."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob(f"{name}-*.png"):
+            old.unlink()
+        panel = self.page.locator(".jp-NotebookPanel-notebook").first
+        outer = self.page.locator(".jp-WindowedPanel-outer").first
+        last = self.page.locator(".jp-Notebook .jp-Cell").last  # JupyterLab adds a screen below it
+        view, start = outer.evaluate(
+            "e => [e.clientHeight, e.scrollTop - e.getBoundingClientRect().y]"
+        )
+        height = start + last.evaluate("e => e.getBoundingClientRect().bottom")
+        paths = []
+        for top in range(0, int(height), view - 40):
+            outer.evaluate("(e, top) => e.scrollTo(0, top)", top)
+            self.page.wait_for_timeout(150)
+            paths.append(folder / f"{name}-{len(paths) + 1:02d}.png")
+            panel.screenshot(path=paths[-1])
+        return paths
+
+
+def main(notebook: str, folder: str = "shots") -> None:
+    """Write screenshots of one lesson and say what was seen."""
+    source = Path(notebook)
+    with tempfile.TemporaryDirectory() as copy:
+        shutil.copy(source, copy)
+        with (
+            server(Path(copy)) as address,
+            opened(address) as page,
+            Lesson(page, source.name) as lesson,
+        ):
+            lesson.run_all()
+            times = [f"{lesson.press(i):.0f} ms" for i in range(lesson.widgets())]
+            lesson.page.evaluate("() => document.activeElement?.blur()")
+            paths = lesson.screenshots(Path(folder), source.stem)
+            print("errors:", lesson.errors() or "none")
+            print("page errors:", lesson.page_errors or "none")
+    print(f"widgets answered after: {', '.join(times) or 'no widgets'}")
+    print(*paths, sep="\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

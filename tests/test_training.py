@@ -1,0 +1,142 @@
+"""Training: packed rows, the same weights from the same seed, and a run that is interrupted."""
+
+import dataclasses
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from lablib import tasks, training
+from lablib.models import llama_config, zoo
+from lablib.training import RECIPES, Recipe, batches, train
+
+import mlx.core as mx
+import numpy as np
+from mlx.utils import tree_flatten
+
+TINY = Recipe(
+    llama_config(training.VOCAB_SIZE, d_model=32, n_heads=2, n_layers=1, d_ff=32),
+    stages=((12, 4, 48), (6, 2, 96)),
+    warmup=4,
+)
+
+
+def weights(folder: Path) -> dict[str, mx.array]:
+    model, _ = zoo.load(folder, dtype=mx.float32)
+    return dict(tree_flatten(model.parameters()))
+
+
+def same(a: Path, b: Path) -> bool:
+    first, second = weights(a), weights(b)
+    return first.keys() == second.keys() and all(
+        mx.array_equal(first[name], second[name]) for name in first
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train("tiny", tmp_path_factory.mktemp("tiny"), recipe=TINY, progress=False)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
+    trained: Path, tmp_path: Path
+) -> None:
+    assert same(trained, train("tiny", tmp_path / "again", recipe=TINY, progress=False))
+    other = dataclasses.replace(TINY, seed=1)
+    assert not same(trained, train("tiny", tmp_path / "other", recipe=other, progress=False))
+
+
+@pytest.mark.parametrize("stop_at", [7, 14])
+def test_an_interrupted_run_goes_on_to_the_same_weights(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
+) -> None:
+    """Stopped in either stage, a few steps after a resume point."""
+    real = batches
+
+    def stopping(recipe: Recipe):
+        for step, batch in enumerate(real(recipe)):
+            if step == stop_at:
+                raise KeyboardInterrupt
+            yield batch
+
+    monkeypatch.setattr(training, "batches", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        train("tiny", tmp_path, recipe=TINY, save_every=5, progress=False)
+    assert not (tmp_path / "model.safetensors").exists()
+    monkeypatch.setattr(training, "batches", real)
+    train("tiny", tmp_path, recipe=TINY, save_every=5, progress=False)
+    assert same(trained, tmp_path)
+    assert not list(tmp_path.glob("*resume*"))
+
+
+def test_a_resume_point_of_another_recipe_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = batches
+    monkeypatch.setattr(training, "batches", lambda recipe: itertools.islice(real(recipe), 6))
+    monkeypatch.setattr(training.zoo, "save", lambda *_, **__: pytest.fail("must not finish"))
+    with pytest.raises(RuntimeError, match="ran out of data"):
+        train("tiny", tmp_path, recipe=TINY, save_every=5, progress=False)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="another recipe"):
+        train("tiny", tmp_path, recipe=dataclasses.replace(TINY, seed=3), progress=False)
+
+
+def test_it_learns_and_leaves_a_curve(trained: Path) -> None:
+    report = json.loads((trained / "training.json").read_text())
+    losses = [loss for _, loss in report["loss"]]
+    assert losses[-1] < losses[0] - 0.5
+    assert report["loss"][-1][0] == TINY.steps
+    assert report["tokens"] == 12 * 4 * 48 + 6 * 2 * 96
+    assert report["recipe"]["seed"] == 0
+
+
+def test_rows_are_whole_documents_that_start_at_the_beginning() -> None:
+    tokenizer = tasks.load_tokenizer()
+    begin, end = tokenizer.token_to_id("<s>"), tokenizer.token_to_id("</s>")
+    for inputs, targets in itertools.islice(batches(TINY), 3):
+        rows, following = np.array(inputs), np.array(targets)
+        assert rows.shape == following.shape == (4, 48)
+        assert (rows[:, 0] == begin).all()
+        assert (rows[:, 1:] == following[:, :-1]).all()
+        after_end = following[rows == end]
+        assert (after_end == begin).all()
+    shapes = [inputs.shape for inputs, _ in batches(TINY)]
+    assert shapes == [(4, 48)] * 12 + [(2, 96)] * 6
+
+
+def test_a_student_learns_from_its_teacher(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The distilled model comes nearer to the teacher than it was, in total variation."""
+    recipe = dataclasses.replace(TINY, teacher=str(trained), seed=5)
+    student, _ = zoo.load(train("student", tmp_path, recipe=recipe, progress=False), mx.float32)
+    teacher, _ = zoo.load(trained, mx.float32)
+    fresh = type(student)(TINY.config, seed=5)
+    tokens = next(iter(batches(dataclasses.replace(TINY, seed=77))))[0]
+
+    def distance(model) -> float:
+        p, q = (mx.softmax(m(tokens), axis=-1) for m in (teacher, model))
+        return (0.5 * mx.abs(p - q).sum(-1)).mean().item()
+
+    assert distance(student) < 0.5 * distance(fresh)
+
+
+def test_an_unknown_name_is_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="name must be one of 'target', 'draft'"):
+        train("giant", tmp_path / "out", progress=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_shipped_shapes_are_within_their_limits() -> None:
+    sizes = {}
+    for name, recipe in RECIPES.items():
+        model = training.LanguageModel(recipe.config)
+        sizes[name] = sum(value.size for _, value in tree_flatten(model.parameters()))
+        assert recipe.config.max_position_embeddings >= 512
+    assert 2.5e6 <= sizes["target"] <= 3.5e6
+    assert sizes["draft"] <= 0.2e6
+    assert sizes["hybrid"] <= 1e6
+    assert RECIPES["target"].config.num_hidden_layers >= 6
+    assert RECIPES["target"].config.head_dim == 64
