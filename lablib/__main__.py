@@ -1,8 +1,9 @@
-"""The command line: ``python -m lablib [lab | doctor | demo | train | grade | solve]``."""
+"""The command line: ``python -m lablib [lab | doctor | demo | train | evaluate | ...]``."""
 
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 
@@ -37,12 +38,24 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
 
     train = commands.add_parser("train", help="train a checkpoint from its seed")
-    train.add_argument("names", nargs="*", help="target, draft, hybrid (default: all, in order)")
+    train.add_argument(
+        "names", nargs="*", help="target, draft, hybrid, verifier (default: all, in order)"
+    )
     train.add_argument(
         "--out", type=Path, default=Path("runs"), help="parent folder of the results"
     )
     train.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="BLAS threads")
     train.set_defaults(run=_train)
+
+    evaluate = commands.add_parser("evaluate", help="measure the checkpoints: a table, a figure")
+    evaluate.add_argument("--quick", action="store_true", help="measure little, in a minute")
+    evaluate.add_argument(
+        "--out", type=Path, help="folder of the results (default: beside the checkpoints)"
+    )
+    evaluate.add_argument(
+        "--models", type=Path, help="folder of the checkpoints (default: the shipped ones)"
+    )
+    evaluate.set_defaults(run=_evaluate)
 
     grade = commands.add_parser("grade", help="who solved what, over a folder of notebooks")
     grade.add_argument("folder", type=Path)
@@ -85,10 +98,19 @@ def _train(options: argparse.Namespace) -> None:
         os.environ["LABLIB_THREADS"] = str(options.threads)
         os.execv(sys.executable, [sys.executable, "-m", "lablib", *sys.argv[1:]])
     from lablib.training import RECIPES, train
+    from lablib.training_verifier import train_verifier
     from lablib.validation import one_of
 
-    for name in [one_of("name", name, RECIPES) for name in options.names or RECIPES]:
-        print(train(name, options.out / name))
+    known = [*RECIPES, "verifier"]
+    for name in [one_of("name", name, known) for name in options.names or known]:
+        run = train_verifier if name == "verifier" else partial(train, name)
+        print(run(options.out / name))
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from lablib.evaluation.run import main
+
+    return main(options.quick, options.out, options.models)
 
 
 def _grade(options: argparse.Namespace) -> None:

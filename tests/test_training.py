@@ -5,14 +5,13 @@ import itertools
 import json
 from pathlib import Path
 
-import pytest
-
 from lablib import tasks, training
 from lablib.models import llama_config, zoo
 from lablib.training import RECIPES, Recipe, batches, train
 
 import mlx.core as mx
 import numpy as np
+import pytest
 from mlx.utils import tree_flatten
 
 TINY = Recipe(

@@ -84,7 +84,8 @@ class CacheMemory(Explorer):
     def draw(self, data: dict[str, Any]) -> Figure:
         """Draw two bars."""
         mib = data["mib"]
-        return bars(list(mib), {"cache": list(mib.values())}, "memory (MiB)", xlabel="heads that store keys and values")
+        heights = {"cache": list(mib.values())}
+        return bars(list(mib), heights, "memory (MiB)", xlabel="heads that keep a key and a value")
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the memory that the model really needs."""

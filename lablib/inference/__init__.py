@@ -1,0 +1,24 @@
+"""Turning logits into text: sampling, generation, voting, speculation.
+
+The names below load their module when they are first used.
+"""
+
+from lablib.lazy import exports
+
+__getattr__, __dir__, __all__ = exports(
+    __name__,
+    {
+        "Completion": "lablib.inference.generation",
+        "Distribution": "lablib.inference.distribution",
+        "SampleResult": "lablib.inference.sampling",
+        "Sampler": "lablib.inference.sampling",
+        "SamplerOptions": "lablib.inference.options",
+        "Samples": "lablib.inference.samples",
+        "Token": "lablib.inference.decoding",
+        "TokenIterator": "lablib.inference.decoding",
+        "generate": "lablib.inference.generation",
+        "sample_batches": "lablib.inference.samples",
+        "sample_n": "lablib.inference.samples",
+        "stream": "lablib.inference.generation",
+    },
+)

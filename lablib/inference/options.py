@@ -1,0 +1,77 @@
+"""What one sequence asks of the sampler."""
+
+from dataclasses import dataclass, fields
+
+from lablib.validation import BadType, BadValue, integer, number
+
+_HUGE = 1e30  # float32 ends at 3e38; products of options and scores must stay below
+_SMALL = 1e-6
+
+
+@dataclass(frozen=True)
+class SamplerOptions:
+    """How a row of logits becomes a token. The defaults change nothing: sample from the model.
+
+    Attributes:
+        temperature: 0 takes the best token; below 1 sharpens, above 1 flattens.
+        top_p: keep a token while the mass before it is below ``top_p``; active inside (0, 1).
+        min_p: drop what is less likely than ``min_p`` times the best; active in (0, 1].
+        top_k: keep the ``top_k`` best; active for 0 < top_k < V.
+        repeat_last_n: how many of the latest tokens the penalties look at; -1 means the sampler's
+            ``num_ctx``, 0 switches penalties off.
+        repeat_penalty: divides positive scores and multiplies negative ones, once for each distinct
+            token of the window; 1, 0 and negative values change nothing.
+        presence_penalty: subtracted once for each distinct token of the window.
+        frequency_penalty: subtracted once for each occurrence in the window.
+        seed: the same seed gives the same tokens; None or a negative one is drawn afresh.
+        logprobs: whether to report the chosen token's log-probability under the raw logits.
+        top_logprobs: how many of the best raw log-probabilities to report.
+
+    Raises:
+        BadValue, BadType: a value is NaN, infinite, of the wrong type or out of its range.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    top_k: int = 0
+    repeat_last_n: int = 64
+    repeat_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int | None = None
+    logprobs: bool = False
+    top_logprobs: int = 0
+
+    def __post_init__(self) -> None:
+        number("temperature", self.temperature, 0.0, _HUGE)
+        number("top_p", self.top_p, 0.0, 1.0)
+        number("min_p", self.min_p, 0.0, 1.0)
+        integer("top_k", self.top_k)
+        integer("repeat_last_n", self.repeat_last_n, -1)
+        if 0 < number("repeat_penalty", self.repeat_penalty, maximum=1 / _SMALL) < _SMALL:
+            raise BadValue(
+                f"repeat_penalty must be at least {_SMALL}, or 0 or less for none, "
+                f"got {self.repeat_penalty}"
+            )
+        number("presence_penalty", self.presence_penalty, -1 / _SMALL, 1 / _SMALL)
+        number("frequency_penalty", self.frequency_penalty, -1 / _SMALL, 1 / _SMALL)
+        integer("top_logprobs", self.top_logprobs, 0)
+        if self.seed is not None:
+            integer("seed", self.seed)
+        if not isinstance(self.logprobs, bool):
+            raise BadType(f"logprobs must be True or False, got {self.logprobs!r}")
+
+    @property
+    def penalizes(self) -> bool:
+        """Whether any penalty can change a score."""
+        return self.repeat_last_n != 0 and (
+            (self.repeat_penalty > 0 and self.repeat_penalty != 1)
+            or self.presence_penalty != 0
+            or self.frequency_penalty != 0
+        )
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The names of the options, in order."""
+        return tuple(field.name for field in fields(cls))
