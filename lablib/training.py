@@ -65,12 +65,12 @@ RECIPES = {
     ),
     "draft": Recipe(
         llama_config(VOCAB_SIZE, d_model=128, n_heads=2, n_layers=1, d_ff=128),
-        stages=((5000, 8, 128), (500, 2, 512)),
+        stages=((2800, 8, 128), (200, 2, 512)),
         teacher="target",
     ),
     "hybrid": Recipe(
         hybrid_config(VOCAB_SIZE, d_model=128, n_heads=2, n_layers=4),
-        stages=((4000, 8, 128), (400, 2, 512)),
+        stages=((2000, 8, 128), (150, 2, 512)),
     ),
 }
 
@@ -124,7 +124,7 @@ def train(
         raise RuntimeError(f"the run ran out of data after {step} of {recipe.steps} steps")
     zoo.save(model, tasks.load_tokenizer(), out, dtype=mx.float16)
     report = _report(name, recipe, curve, time.perf_counter() - start)
-    (out / "training.json").write_text(json.dumps(report, indent=1) + "\n")
+    (out / "training.json").write_text(json.dumps(report) + "\n")
     (out / _RESUME).unlink(missing_ok=True)
     return out
 
