@@ -1,0 +1,295 @@
+"""One sequence, one token at a time: read the prompt, then predict, sample, repeat.
+
+``TokenIterator`` is the loop at the bottom of everything that generates text. It keeps the machine
+busy by asking for the next token before the current one is handed out (the current one can be the
+input of the next forward without anyone having looked at it), and it keeps a promise about the
+cache: after ``close()`` the cache has read exactly the tokens that were handed out, but the last.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Self
+
+from lablib.cache import kv
+from lablib.inference import transforms
+from lablib.inference.interrupts import hold_interrupts
+from lablib.inference.options import SamplerOptions
+from lablib.inference.sampling import Sampler
+from lablib.models.zoo import vocab_size_of
+from lablib.validation import BadType, BadValue, integer, token_ids
+
+import mlx.core as mx
+
+LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
+NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One generated token.
+
+    Attributes:
+        id: its number in the vocabulary.
+        logprob: natural log of the model's own probability of it (before temperature and cuts).
+        from_draft: whether a draft proposed it (speculative decoding).
+        top_logprobs: the model's best ``(id, logprob)`` pairs here, if ``top_logprobs=`` asked.
+    """
+
+    id: int
+    logprob: float
+    from_draft: bool = False
+    top_logprobs: tuple[tuple[int, float], ...] = ()
+
+
+class TokenIterator:
+    """Generate tokens one by one; ``for token in TokenIterator(model, prompt): ...``.
+
+    When you may stop early and the cache matters, use a ``with`` block or call :meth:`close`.
+
+    Args:
+        model: ``model(tokens (1, T), cache=...) -> logits (1, T, V)``.
+        prompt: token ids, at least one.
+        max_tokens: how many tokens to generate at most.
+        stop_tokens: ids that end the generation; the one that did is the last token returned.
+        cache: what earlier tokens left behind, changed in place; the prompt continues after them.
+            To go on from a finished iterator, start the prompt with its last token: that one was
+            returned but not read yet. None makes a new cache.
+        prefill_step_size: how many prompt tokens are read at once.
+        logits_processors: called in turn as ``processor(tokens, logits (1, V)) -> logits``, with
+            the prompt and all generated tokens as an array ``(T,)``; what they return is sampled.
+        **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8`` or
+            ``seed=1``. Penalties look at this prompt and what follows it.
+
+    Attributes:
+        prompt: its token ids.
+        cache: the model's cache. After the last token, or :meth:`close`, it has read
+            ``len(prompt) + len(tokens) - 1`` tokens more than at the start, or none if no token was
+            returned. (A cache that cannot be trimmed keeps the prompt of an iteration that was
+            interrupted before the first token, and the token at which a step failed.)
+        tokens: the ids returned so far.
+        logprobs: their log-probabilities under the raw logits.
+        stats: ``prompt_tokens``, ``tokens``, ``prefill_seconds`` (until the first token),
+            ``decode_seconds`` (in ``next`` after that), ``tokens_per_second`` (of decoding),
+            ``target_calls`` and ``token_forwards`` (tokens the model was given, one that was asked
+            for early and not needed included), ``finish_reason`` (None, "stop", "length",
+            "closed" or "error"); always current.
+
+    Raises:
+        ValueError: an argument is out of range; nothing has been changed then.
+        TypeError: an argument is of the wrong type; the same.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        prompt: Sequence[int] | mx.array,
+        *,
+        max_tokens: int = 100,
+        stop_tokens: Collection[int] = (),
+        cache: list[Any] | None = None,
+        prefill_step_size: int = 512,
+        logits_processors: Sequence[LogitsProcessor] = (),
+        **sampler_options: Any,
+    ) -> None:
+        options = read_options(sampler_options)
+        prompt = check_prompt(model, prompt)
+        self._stops = check_stops(model, stop_tokens)
+        self._max_tokens = integer("max_tokens", max_tokens, 1)
+        self._step_size = integer("prefill_step_size", prefill_step_size, 1)
+        self._processors = _check_processors(logits_processors)
+        check_length(model, prompt, max_tokens, _check_cache(model, cache))
+        self.cache = kv.make(model) if cache is None else cache
+        self._model, self.prompt, self._top = model, prompt, options.top_logprobs
+        self._sampler = Sampler(len(prompt) + max_tokens)
+        self._sampler.add(0, options, prompt if options.penalizes else ())
+        self._unread = mx.array([prompt])  # (1, T): what the next forward takes
+        self._read = 0  # tokens the cache has read since the start
+        self._asked: deque[list[mx.array]] = deque()  # sampled, but not looked at yet
+        self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+        self.stats: dict[str, Any] = {
+            "prompt_tokens": len(prompt), "tokens": 0, "prefill_seconds": 0.0,
+            "decode_seconds": 0.0, "tokens_per_second": 0.0, "target_calls": 0,
+            "token_forwards": 0, "finish_reason": None,
+        }  # fmt: skip
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Token:
+        if self.stats["finish_reason"] is not None:
+            raise StopIteration
+        start = time.perf_counter()
+        clock = "decode_seconds" if self.tokens else "prefill_seconds"
+        try:
+            self._read_prompt()
+            # An interrupt waits until the token is in .tokens: what was computed is not lost.
+            with hold_interrupts():
+                return self._next_token()
+        except Exception:
+            self._finish("error")
+            raise
+        finally:
+            self._tick(clock, time.perf_counter() - start)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop here and cut the cache back to the returned tokens; may be called twice."""
+        with hold_interrupts():
+            self._finish("closed")
+
+    def _read_prompt(self) -> None:
+        """Read the prompt up to its last token, in chunks; only the cache is computed."""
+        while self._unread.shape[1] > 1:
+            with hold_interrupts():
+                chunk = self._unread[:, : min(self._step_size, self._unread.shape[1] - 1)]
+                self._forward(chunk)
+                self._unread = self._unread[:, chunk.shape[1] :]
+            mx.eval([layer.state for layer in self.cache])
+            mx.clear_cache()
+
+    def _next_token(self) -> Token:
+        wanted = 1 + self._may_run_ahead()
+        while len(self._asked) < wanted:
+            self._ask()
+        token, logprob, *best = self._asked[0]
+        token, logprob = token.item(), logprob.item()
+        if not math.isfinite(logprob):
+            raise BadValue(f"token {len(self.tokens)}: {NOT_FINITE}")
+        self._asked.popleft()
+        self._sampler.commit(0, (token,))
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        self.stats["tokens"] = len(self.tokens)
+        if token in self._stops:
+            self._finish("stop")
+        elif len(self.tokens) == self._max_tokens:
+            self._finish("length")
+        pairs = zip(*(column[0].tolist() for column in best), strict=True)
+        return Token(token, logprob, top_logprobs=tuple(pairs))
+
+    def _may_run_ahead(self) -> bool:
+        """Whether to ask for the token after the next one: wanted, and possible to take back.
+
+        A logits processor may keep a state of its own, so it sees no token before its turn.
+        """
+        if self._processors or len(self.tokens) + 1 >= self._max_tokens:
+            return False
+        return kv.trimmable(self.cache, after=2 - len(self._asked)) > 0
+
+    def _ask(self) -> None:
+        """Queue one forward and the draw of the token after it; nothing waits for the result."""
+        raw = self._forward(self._unread)[:, -1, :].astype(mx.float32)
+        scores = self._process(raw) if self._processors else raw
+        pending = self._asked[-1][0][None] if self._asked else None
+        token, finite = self._sampler.draw([0], scores, pending)
+        self._unread = token[:, None]
+        norm = mx.logsumexp(raw, axis=-1, keepdims=True)
+        logprob = mx.take_along_axis(raw, self._unread, axis=-1) - norm
+        if self._processors:  # otherwise a bad row shows in its log-probability
+            logprob = mx.where(finite, logprob, mx.nan)
+        answer = [token, logprob]
+        if self._top:
+            values, ids = transforms.best(raw, min(self._top, raw.shape[-1]))
+            answer += [ids, values - norm]
+        self._asked.append(answer)
+        mx.async_eval(answer)
+
+    def _process(self, raw: mx.array) -> mx.array:
+        so_far = mx.array(self.prompt + self.tokens)
+        scores = raw
+        for processor in self._processors:
+            scores = processor(so_far, scores)
+        return scores
+
+    def _forward(self, tokens: mx.array) -> mx.array:
+        logits = self._model(tokens, cache=self.cache)
+        self._read += tokens.shape[1]
+        self.stats["target_calls"] += 1
+        self.stats["token_forwards"] += tokens.shape[1]
+        return logits
+
+    def _finish(self, reason: str) -> None:
+        if self.stats["finish_reason"] is not None:
+            return
+        self.stats["finish_reason"] = reason
+        self._asked.clear()
+        kept = len(self.prompt) + len(self.tokens) - 1 if self.tokens else 0
+        surplus = self._read - kept
+        # A cache that cannot be trimmed is never ahead, unless a step failed or was the first one.
+        if surplus <= kv.trimmable(self.cache):
+            kv.trim(self.cache, surplus)
+
+    def _tick(self, clock: str, seconds: float) -> None:
+        self.stats[clock] += seconds
+        if self.stats["decode_seconds"] > 0:
+            decoded = len(self.tokens) - 1
+            self.stats["tokens_per_second"] = decoded / self.stats["decode_seconds"]
+
+
+def read_options(given: dict[str, Any]) -> SamplerOptions:
+    """Return sampler options from keyword arguments, with a readable refusal of unknown ones."""
+    for name in given:
+        if name not in SamplerOptions.names():
+            raise BadType(
+                f"unknown option {name!r}; the sampler has {', '.join(SamplerOptions.names())}"
+            )
+    return SamplerOptions(**given)
+
+
+def check_prompt(model: Any, prompt: Any) -> list[int]:
+    """Return the prompt as ids that the model knows."""
+    if not callable(model):
+        hint = ": unpack it, model, tokenizer = load(...)" if isinstance(model, tuple) else ""
+        raise BadType(f"model must be callable, got {type(model).__name__}{hint}")
+    return token_ids("prompt", prompt, vocab_size_of(model))
+
+
+def check_stops(model: Any, stop_tokens: Any) -> frozenset[int]:
+    """Return the stop tokens as a set of ids that the model knows."""
+    if isinstance(stop_tokens, Set):
+        stop_tokens = list(stop_tokens)
+    return frozenset(token_ids("stop_tokens", stop_tokens, vocab_size_of(model), allow_empty=True))
+
+
+def check_length(model: Any, prompt: list[int], max_tokens: int, held: int = 0) -> None:
+    """Refuse a generation that could outgrow the model's context (``model.max_positions``)."""
+    context = getattr(model, "max_positions", None)
+    if context is not None and held + len(prompt) + max_tokens > context:
+        before = f" after {held} tokens in the cache" if held else ""
+        raise BadValue(
+            f"prompt ({len(prompt)} tokens{before}) + max_tokens ({max_tokens}) must be at most "
+            f"the model's context of {context} tokens"
+        )
+
+
+def _check_cache(model: Any, cache: Any) -> int:
+    """Return how many tokens the cache holds (0 if a recurrent cache does not say)."""
+    if cache is None:
+        return 0
+    if not isinstance(cache, list):
+        raise BadType(f"cache must be a list as kv.make returns it, got {type(cache).__name__}")
+    wanted = len(kv.make(model))
+    if len(cache) != wanted:
+        raise BadValue(f"cache must have an entry for each of {wanted} layers, got {len(cache)}")
+    if kv.rows(cache) not in (None, 1):
+        raise BadValue(f"cache must hold one sequence, got {kv.rows(cache)}")
+    held = kv.offset(cache)
+    return max(held) if isinstance(held, list) else held or 0
+
+
+def _check_processors(processors: Any) -> tuple[LogitsProcessor, ...]:
+    if not isinstance(processors, Sequence):
+        raise BadType(f"logits_processors must be a list, got {type(processors).__name__}")
+    for position, processor in enumerate(processors):
+        if not callable(processor):
+            raise BadType(f"logits_processors[{position}] must be callable, got {processor!r}")
+    return tuple(processors)
