@@ -1,0 +1,116 @@
+"""Scores of completions: what best-of-N ranks by, and what a vote may be weighted with.
+
+A scorer is ``"log_prob"``, ``"length_normalized"`` or a callable. The two names cost nothing: the
+log-probabilities were gathered while decoding. A callable gets whole sequences, prompt and
+completion, as one right-padded array, so that a verifier can read the question with the answer.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from lablib.validation import BadType, BadValue, one_of
+
+import mlx.core as mx
+import numpy as np
+
+NAMES = ("log_prob", "length_normalized")
+
+
+class SampleSet(Protocol):
+    """What ``sample_n`` returns, as far as scores and votes need it."""
+
+    tokens: Sequence[Sequence[int]]  # completions, a stop token included
+    logprobs: Sequence[Sequence[float]]  # raw log-probability of each of those tokens
+
+
+Scorer = str | Callable[..., Any]
+
+
+def check_scorer(name: str, scorer: Scorer) -> None:
+    """Refuse what is neither one of ``NAMES`` nor callable."""
+    if isinstance(scorer, str):
+        one_of(name, scorer, NAMES)
+    elif not callable(scorer):
+        raise BadType(f"{name} must be one of {NAMES} or a callable, got {scorer!r}")
+
+
+def score(
+    scorer: Scorer,
+    prompt: Sequence[int],
+    samples: SampleSet,
+    *,
+    pad_token: int = 0,
+    name: str = "scorer",
+) -> np.ndarray:
+    """Score every completion; nothing is sampled and no model is run (but a callable may).
+
+    Args:
+        scorer: ``"log_prob"``: the sum of the raw log-probabilities of the completion's tokens;
+            it prefers short completions. ``"length_normalized"``: their mean. Or a callable
+            ``f(sequences)`` that takes ``(n, seq_len)`` int32, prompt + completion padded on the
+            right with ``pad_token``, and returns ``(n,)`` or ``(n, 1)`` numbers. If it accepts the
+            keywords ``lengths`` (``(n,)`` int32, tokens of each row without padding) or
+            ``prompt_length`` (an int), it gets those too.
+        prompt: the token ids every completion continues.
+        samples: completions with their log-probabilities, from ``sample_n``.
+        pad_token: fills the rows up to the longest.
+        name: the argument's name, for messages.
+
+    Returns:
+        Scores ``(n,)``, float64. Infinite ones are allowed.
+
+    Raises:
+        BadType: the callable returned None or something that is not an array of numbers.
+        BadValue: it returned another shape, or NaN.
+    """
+    check_scorer(name, scorer)
+    if isinstance(scorer, str):
+        totals = np.array([np.sum(row, dtype=np.float64) for row in samples.logprobs])
+        lengths = np.array([len(row) for row in samples.logprobs])
+        return totals if scorer == "log_prob" else totals / np.maximum(lengths, 1)
+    sequences, lengths = pad(prompt, samples.tokens, pad_token)
+    extras = {"lengths": lengths, "prompt_length": len(prompt)}
+    return _checked(name, call(scorer, sequences, **extras), len(samples.tokens))
+
+
+def pad(
+    prompt: Sequence[int], completions: Sequence[Sequence[int]], pad_token: int = 0
+) -> tuple[mx.array, mx.array]:
+    """Lay prompt + completion into rows: ``(n, seq_len)`` int32 and lengths ``(n,)`` int32."""
+    lengths = np.array([len(prompt) + len(row) for row in completions], dtype=np.int32)
+    rows = np.full((len(completions), lengths.max(initial=0)), pad_token, dtype=np.int32)
+    rows[:, : len(prompt)] = prompt
+    for row, completion in zip(rows, completions, strict=True):
+        row[len(prompt) : len(prompt) + len(completion)] = completion
+    return mx.array(rows), mx.array(lengths)
+
+
+def call(function: Callable[..., Any], sequences: mx.array, **extras: Any) -> Any:
+    """Call ``function(sequences)`` with those of ``extras`` that it accepts as keywords."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return function(sequences)
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        extras = {key: value for key, value in extras.items() if key in named}
+    return function(sequences, **extras)
+
+
+def _checked(name: str, scores: Any, n: int) -> np.ndarray:
+    if scores is None:
+        raise BadType(f"{name} must return {n} numbers, got None: is its return missing?")
+    if isinstance(scores, mx.array):
+        scores = np.array(scores.astype(mx.float32))  # NumPy has no bfloat16
+    try:
+        array = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadType(f"{name} must return {n} numbers, got {scores!r}") from None
+    if array.shape not in ((n,), (n, 1)):
+        raise BadValue(f"{name} must return shape ({n},) or ({n}, 1), got {array.shape}")
+    array = array.reshape(n)
+    if np.isnan(array).any():
+        row = int(np.isnan(array).argmax())
+        raise BadValue(f"{name} must not return NaN, got it for completion {row}")
+    return array
