@@ -16,9 +16,13 @@ __getattr__, __dir__, __all__ = exports(
         "Samples": "lablib.inference.samples",
         "Token": "lablib.inference.decoding",
         "TokenIterator": "lablib.inference.decoding",
+        "best_of_n": "lablib.inference.voting",
         "generate": "lablib.inference.generation",
+        "majority_vote": "lablib.inference.voting",
+        "pass_at_k": "lablib.inference.estimators",
         "sample_batches": "lablib.inference.samples",
         "sample_n": "lablib.inference.samples",
         "stream": "lablib.inference.generation",
+        "vote_until": "lablib.inference.voting",
     },
 )

@@ -24,7 +24,9 @@ _FLOATS = (mx.float32, mx.float16, mx.bfloat16)
 
 def names() -> list[str]:
     """The models that came with the package, in alphabetical order."""
-    return sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
+    # The verifier beside them has no tokenizer: it is a head on a language model, not one itself.
+    found = (path.parent for path in CHECKPOINTS.glob("*/config.json"))
+    return sorted(path.name for path in found if (path / "tokenizer.json").exists())
 
 
 def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, Any]:

@@ -1,7 +1,7 @@
 """Small models for the speculation tests, and what speculation must agree with.
 
-A random pair is useless here: its draft is right one time in V. ``near`` perturbs the target's weights
-instead, so that one number moves the acceptance from nearly none to nearly all.
+A random pair is useless here: its draft is right one time in V. ``near`` perturbs the target's
+weights instead, so that one number moves the acceptance from nearly none to nearly all.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """The prefix tree as a plain dictionary: one entry per stored prefix, every search a full scan.
 
-It states what ``TokenTrie`` must do in the slowest way there is, so that it can be read at a glance:
-a prefix remembers when it was last used, and the one to go is the least recently used, the longest
-first among equals.
+It states what ``TokenTrie`` must do in the slowest way there is, so that it can be read at a
+glance: a prefix remembers when it was last used, and the one to go is the least recently used, the
+longest first among equals.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Entry:
 
 @dataclass
 class PlainTrie:
-    """The model of a ``TokenTrie``; ``row_bytes`` is the weight of each row of log-probabilities."""
+    """The model of a ``TokenTrie`` whose rows of log-probabilities all weigh the same."""
 
     max_tokens: int
     max_rows: int

@@ -1,0 +1,224 @@
+"""Take tokens back, on any cache.
+
+Speculation reads drafts into the cache before it knows which of them stay. What does not stay must
+leave no trace, and each kind of layer forgets in its own way:
+
+    keys and values     one entry for each token: drop the last ones (*trim*).
+    sliding window      a ring. When several tokens are read at once mlx-lm keeps what they push out
+                        until the next read: the last ones can be dropped as well. A token read
+                        alone overwrites the oldest one, and that is gone.
+    recurrent state     a sum over all tokens; nothing in it can be dropped.
+
+Where dropping fails there is always one way back: put the state from *before* the read in its place
+(*snapshot*) and read again the tokens that stay (*replay*). MLX arrays are values, so a snapshot is
+a reference and costs nothing to take; a replay costs a forward over the kept tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.cache import kv
+from lablib.validation import BadValue, integer
+
+import mlx.core as mx
+from mlx_lm.models.cache import (
+    ArraysCache,
+    BatchKVCache,
+    BatchRotatingKVCache,
+    CacheList,
+    ChunkedKVCache,
+    ConcatenateKVCache,
+    KVCache,
+    QuantizedKVCache,
+    RotatingKVCache,
+)
+
+Cache = list[Any]
+Snapshot = list[Any]
+
+_PLAIN = (KVCache, QuantizedKVCache)  # an entry for each token, dropped by moving a number
+_KEPT_WHOLE = (RotatingKVCache, ArraysCache, ChunkedKVCache, ConcatenateKVCache)
+
+
+def snapshot(cache: Sequence[Any]) -> Snapshot:
+    """Return what ``restore`` needs to bring ``cache`` back to this moment: references only."""
+    return [_frozen(layer) for layer in leaves(cache)]
+
+
+def restore(cache: Sequence[Any], taken: Snapshot) -> None:
+    """Put ``cache`` back to the moment of a snapshot of it; the snapshot can be used again."""
+    for layer, state in zip(leaves(cache), taken, strict=True):
+        if isinstance(state, int):
+            layer.trim(layer.offset - state)
+        else:
+            layer.state = kv.copy([state])[0].state
+
+
+def check_rewindable(cache: Sequence[Any], name: str = "cache") -> None:
+    """Refuse a cache with a layer that nothing here can rewind.
+
+    Raises:
+        BadValue: naming the layer. Layers of a class that is not mlx-lm's are taken at their word
+            if ``is_trimmable()`` is true, and refused otherwise.
+    """
+    for number, layer in enumerate(leaves(cache)):
+        if type(layer) in (*_PLAIN, *_KEPT_WHOLE):
+            continue
+        if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
+            raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
+        if not (hasattr(layer, "is_trimmable") and layer.is_trimmable()):
+            raise BadValue(
+                f"{name} cannot be rewound: layer {number} is a {type(layer).__name__}, which "
+                "cannot be trimmed and whose state is not known here"
+            )
+
+
+@dataclass
+class _Read:
+    """One forward that may have to be taken back."""
+
+    tokens: mx.array  # (1, T)
+    before: Snapshot
+
+
+class Rewinder:
+    """A model with its cache, and the way back over what was read since ``settle``.
+
+    Args:
+        model: ``model(tokens (1, T), cache=...) -> logits``.
+        cache: its cache, changed in place; a fresh one, or one that has read something.
+        name: what messages call the cache.
+
+    Attributes:
+        position: tokens read and not taken back, since this object was made.
+        plain: whether every layer trims, so that stepping back is always possible and free.
+        calls: forwards so far, replays included.
+        tokens_read: tokens those forwards were given.
+        replays: forwards that read tokens again.
+
+    Raises:
+        BadValue: a layer cannot be rewound.
+    """
+
+    def __init__(self, model: Any, cache: Cache, name: str = "cache") -> None:
+        check_rewindable(cache, name)
+        self.model, self.cache, self._name = model, cache, name
+        self._leaves = list(leaves(cache))
+        self.plain = all(type(layer) in _PLAIN for layer in self._leaves)
+        self._reads: list[_Read] = []
+        self.position = self.calls = self.tokens_read = self.replays = 0
+
+    def forward(self, tokens: mx.array, lasting: bool = False) -> mx.array:
+        """Read ``tokens (1, T)`` and return their logits ``(1, T, V)``; nothing is evaluated.
+
+        ``lasting`` tokens are known to stay: no snapshot is taken, so a ring can be written in
+        place.
+        """
+        if lasting:
+            self.settle()
+        elif not self.plain:
+            self._reads.append(_Read(tokens, snapshot(self.cache)))
+        self.position += tokens.shape[1]
+        return self._forward(tokens)
+
+    def settle(self) -> None:
+        """What was read so far stays: give up the snapshots."""
+        self._reads.clear()
+
+    def room(self) -> int | None:
+        """How many tokens a forward may read and still be what reading them one by one gives.
+
+        None is any number. A ring that keeps attention sinks (mlx-lm's ``keep``) is exact for one
+        token at a time once it is full: there, drafting stops before it wraps.
+        """
+        rooms = [
+            max(1, layer.max_size - layer.offset)
+            for layer in self._leaves
+            if type(layer) is RotatingKVCache and layer.keep
+        ]
+        return min(rooms, default=None)
+
+    def rewind(self, n: int) -> None:
+        """Take back the last ``n`` tokens: the cache is as if they had never been read.
+
+        Raises:
+            BadValue: ``n`` is more than was read since ``settle`` and some layer cannot drop them;
+                nothing has been changed.
+        """
+        n = integer("n", n, 0)
+        if n == 0:
+            return
+        droppable = all(_can_drop(layer, n) for layer in self._leaves)
+        if not droppable and n > (held := sum(read.tokens.shape[1] for read in self._reads)):
+            raise BadValue(f"{self._name} can be rewound by at most {held} tokens, got n={n}")
+        self.position -= n
+        before, kept = self._forget(n)
+        if droppable:
+            for layer in self._leaves:
+                _drop(layer, n)
+            return
+        restore(self.cache, before)
+        if kept is not None:
+            self.replays += 1
+            self._forward(kept)
+
+    def _forward(self, tokens: mx.array) -> mx.array:
+        self.calls += 1
+        self.tokens_read += tokens.shape[1]
+        return self.model(tokens, cache=self.cache)
+
+    def _forget(self, n: int) -> tuple[Snapshot | None, mx.array | None]:
+        """Shorten the record by ``n`` tokens.
+
+        Returns:
+            The state before the first read that is undone, and the tokens of it that stay.
+        """
+        before = None
+        while n and self._reads:
+            read = self._reads.pop()
+            before, length = read.before, read.tokens.shape[1]
+            if length > n:
+                self._reads.append(_Read(read.tokens[:, : length - n], before))
+                return before, self._reads[-1].tokens
+            n -= length
+        return before, None
+
+
+def leaves(cache: Sequence[Any]) -> Iterator[Any]:
+    """The layers of a cache, those inside a ``CacheList`` one by one."""
+    for layer in cache:
+        if isinstance(layer, CacheList):
+            yield from leaves(layer.caches)
+        else:
+            yield layer
+
+
+def _frozen(layer: Any) -> Any:
+    """An offset where trimming to it is enough, otherwise a twin that shares the arrays.
+
+    Writing into an array rebinds it inside the layer and leaves the twin's as it was.
+    """
+    return kv.copy([layer])[0] if type(layer) in _KEPT_WHOLE else layer.offset
+
+
+def _can_drop(layer: Any, n: int) -> bool:
+    if type(layer) in _PLAIN:
+        return layer.offset >= n
+    if type(layer) is RotatingKVCache and layer.offset >= layer.max_size:
+        # The ring must be unrolled (newest entry last, as a read of several tokens leaves it), and
+        # what remains must be a full window, or all that was ever read.
+        keys, _, offset, _, width, end = layer.state
+        return end == keys.shape[2] and end - n >= min(width, offset - n) >= 0
+    return kv.trimmable([layer]) >= n
+
+
+def _drop(layer: Any, n: int) -> None:
+    if type(layer) in _PLAIN:
+        layer.trim(n)
+    elif type(layer) is RotatingKVCache and layer.offset >= layer.max_size:
+        keys, values, offset, keep, width, end = layer.state
+        keys, values = keys[..., : end - n, :], values[..., : end - n, :]
+        layer.state = keys, values, offset - n, keep, width, end - n
+    else:
+        kv.trim([layer], n)

@@ -1,0 +1,179 @@
+"""Take tokens back from a batch, another number of them from every row.
+
+mlx-lm keeps the rows of a batch flush right: a row that loses tokens at its end is moved right by
+as many places, and what it leaves behind on the left is padding (``prepare`` and ``finalize``, made
+for prompts that were padded on the right: rejected drafts are just that). A recurrent state, or a
+ring that was written token by token, is put back as it was and reads again what stays, each row its
+own number of tokens.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lablib.cache import kv
+from lablib.cache.rewind import leaves
+from lablib.validation import BadValue
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import (
+    ArraysCache,
+    BatchKVCache,
+    BatchRotatingKVCache,
+    KVCache,
+    RotatingKVCache,
+)
+
+Cache = list[Any]
+
+_COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given up
+
+
+def can_batch(model: Any, cache: Cache) -> bool:
+    """Whether rows of different length can share a batch, given an empty cache of the model.
+
+    A quantised cache has no batched form, attention sinks do not survive it, and some recurrent
+    models (Mamba 1) read padding as if it were text; they are tried out with two tokens.
+    """
+    layers = list(leaves(cache))
+    for layer in layers:
+        if isinstance(layer, RotatingKVCache) and layer.keep:
+            return False
+        if type(layer) not in (KVCache, RotatingKVCache, ArraysCache):
+            return False
+    recurrent = any(isinstance(layer, ArraysCache) for layer in layers)
+    return not recurrent or _hides_padding(model, cache)
+
+
+def merge(caches: Sequence[Cache]) -> Cache:
+    """Return one batch of caches that hold one sequence each; the caches stay as they are."""
+    return [layers[0].merge(list(layers)) for layers in zip(*caches, strict=True)]
+
+
+class BatchRewinder:
+    """A model with the cache of a batch, and the way back over what was read since ``settle``.
+
+    Args:
+        model: ``model(tokens (B, T), cache=...) -> logits``.
+        cache: from :func:`merge`, changed in place.
+
+    Attributes:
+        calls: forwards so far, replays included.
+        tokens_read: tokens those forwards were given, rows times length.
+        replays: forwards that read tokens again.
+    """
+
+    def __init__(self, model: Any, cache: Cache) -> None:
+        self.model, self.cache = model, cache
+        self._reads: list[mx.array] = []  # (B, T) each
+        self._before: list[Any] = []
+        self.calls = self.tokens_read = self.replays = self._rewinds = 0
+
+    def forward(self, tokens: mx.array) -> mx.array:
+        """Read ``tokens (B, T)``, the same number in each row; logits ``(B, T, V)``."""
+        if not self._reads:
+            self._before = [
+                None if isinstance(layer, BatchKVCache) else kv.copy([layer])[0]
+                for layer in self.cache
+            ]
+        self._reads.append(tokens)
+        return self._forward(tokens)
+
+    def settle(self) -> None:
+        """What was read so far stays."""
+        self._reads, self._before = [], []
+
+    def rewind(self, n: Sequence[int]) -> None:
+        """Take back the last ``n[row]`` tokens of each row; each keeps one of those read at least.
+
+        Raises:
+            BadValue: a row would keep nothing of what was read since ``settle``.
+        """
+        read = sum(tokens.shape[1] for tokens in self._reads)
+        if max(n) >= read:
+            raise BadValue(f"each row must keep one of the {read} tokens read, got n={max(n)}")
+        if not any(n):
+            return
+        if all(self._can_roll(layer) for layer in self.cache):
+            for layer in self.cache:
+                _roll(layer, n)
+        else:
+            self._replay(np.array([read - rejected for rejected in n]))
+        self._rewinds += 1
+        if self._rewinds % _COMPACT_EVERY == 0:
+            kv.select(self.cache, range(len(n)))  # drops the columns that are padding in every row
+
+    def select(self, places: Sequence[int]) -> None:
+        """Keep only the rows at these places; ends what can be taken back."""
+        self.settle()
+        kv.select(self.cache, places)
+
+    def _can_roll(self, layer: Any) -> bool:
+        if isinstance(layer, BatchRotatingKVCache):
+            # A block leaves a ring unrolled and whole; single tokens overwrite its oldest ones.
+            return len(self._reads) == 1 and self._reads[0].shape[1] > 1
+        return isinstance(layer, BatchKVCache)
+
+    def _replay(self, kept: np.ndarray) -> None:
+        """Back to the state before; then read again the first ``kept[row]`` tokens of each row."""
+        tokens, longest = mx.concatenate(self._reads, axis=1), int(kept.max())
+        for i, (layer, before) in enumerate(zip(self.cache, self._before, strict=True)):
+            if before is None:
+                layer.trim(tokens.shape[1])
+            else:
+                self.cache[i] = kv.copy([before])[0]
+        padding = (longest - kept).tolist()
+        for layer in self.cache if any(padding) else []:
+            layer.prepare(lengths=kept.tolist(), right_padding=padding)
+        self.replays += 1
+        self._forward(tokens[:, :longest])
+        for layer in self.cache if any(padding) else []:
+            layer.finalize()
+
+    def _forward(self, tokens: mx.array) -> mx.array:
+        for layer in self.cache if tokens.shape[1] > 1 else []:
+            if isinstance(layer, BatchRotatingKVCache):
+                _unroll(layer)
+        self.calls += 1
+        self.tokens_read += tokens.size
+        return self.model(tokens, cache=self.cache)
+
+
+def _roll(layer: Any, n: Sequence[int]) -> None:
+    """Move each row right by ``n[row]`` places; on the left that makes room, which is masked."""
+    if isinstance(layer, BatchKVCache):
+        common = min(n)
+        layer.trim(common)
+        layer.prepare(right_padding=[rejected - common for rejected in n])
+    else:
+        # A ring cannot be trimmed once it is full. It asks where the text of each row ends, counted
+        # from where the row stands now: that many tokens back.
+        layer.prepare(lengths=[-rejected for rejected in n], right_padding=list(n))
+    layer.finalize()
+
+
+def _unroll(layer: BatchRotatingKVCache) -> None:
+    """Put a ring in order of time before a block is read.
+
+    mlx-lm 0.32 does so as well, but after it has made the mask, which then hides one token too few
+    of a row with padding.
+    """
+    keys, values, offset, padding, width, read, end, rotated = layer.state
+    if rotated:
+        keys, values = mx.roll(keys, -end, axis=2), mx.roll(values, -end, axis=2)
+        layer.state = keys, values, offset, padding, width, read, keys.shape[2], False
+
+
+def _hides_padding(model: Any, empty: Cache) -> bool:
+    """Whether a token of padding leaves a recurrent state as it is."""
+    states = []
+    for tokens, padded in (([[1]], False), ([[1, 1]], True)):
+        cache = merge([empty])
+        for layer in cache if padded else []:
+            layer.prepare(lengths=[1], right_padding=[1])
+        model(mx.array(tokens), cache=cache)
+        states.append([a for layer in cache if isinstance(layer, ArraysCache) for a in layer.cache])
+    return all(
+        (a is None and b is None) or (a.shape == b.shape and mx.allclose(a, b, atol=1e-3).item())
+        for a, b in zip(*states, strict=True)
+    )

@@ -1,0 +1,361 @@
+"""A compressed prefix tree over token ids: what many prompts share is stored, and computed, once.
+
+An edge carries a run of tokens, so a node exists only where prompts part or end. Each token on an
+edge owns a slot number, the place of its keys and values (see ``slab.py``), and a node may hold the
+log-probabilities of the token that follows it. Cutting an edge in two moves numbers, not arrays.
+
+When the budget is full, the least recently *used* node gives way, from its last token backwards. A
+use moves the whole path to the young end of one list, the leaf first and the root last: a node thus
+always stands before its parent, the oldest is always a leaf, and evicting costs what is evicted.
+
+mlx-lm's own ``PromptTrie`` will not do: it keeps a whole cache at the end of each prompt, so that
+a shared prefix is stored twice, and it neither counts tokens nor knows what is in use.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lablib.cache.slab import Slab
+from lablib.validation import BadValue, integer
+
+import numpy as np
+
+_NONE = np.empty(0, np.int32)
+_NOTED = 32  # tokens an event remembers: a history must not keep long prompts alive
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """The lower end of an edge.
+
+    Attributes:
+        tokens: the token ids on the edge from the parent; none only at the root.
+        slots: a slot number for each of them, int32; None if no keys and values are stored.
+        parent: the node at the upper end; None at the root.
+        depth: number of tokens from the root to here.
+        logprobs: log-probabilities of the next token ``(V,)``, or None.
+        pins: how many users hold this node or one below it.
+        children: the nodes below, by the first token on their edge.
+    """
+
+    tokens: tuple[int, ...] = ()
+    slots: np.ndarray | None = None
+    parent: "Node | None" = None
+    depth: int = 0
+    logprobs: Any = None
+    pins: int = 0
+    children: dict[int, "Node"] = field(default_factory=dict)
+
+    @property
+    def start(self) -> int:
+        """Number of tokens from the root to the upper end of the edge."""
+        return self.depth - len(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"Node(depth={self.depth}, tokens={len(self.tokens)}, children={len(self.children)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How much of a prompt the tree knows.
+
+    Attributes:
+        node: the deepest node reached; its log-probabilities are those after ``node.depth`` tokens.
+        matched: tokens found; more than ``node.depth`` if the match ends inside an edge.
+        tip: the lower end of the last edge entered: ``node``, unless the match ends inside an edge.
+        kv_node: the deepest node reached all of whose path has slots.
+        slots: the slots of the leading tokens that have one, int32.
+        logprobs: ``(V,)`` after the whole prompt, or None.
+    """
+
+    node: Node
+    matched: int
+    tip: Node
+    kv_node: Node
+    slots: np.ndarray
+    logprobs: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of the tree, for whoever draws it: tokens ``start`` to ``stop`` of some path."""
+
+    kind: str  # "insert", "split" (at start) or "evict"
+    start: int
+    stop: int
+    tokens: tuple[int, ...]  # the first of them
+
+
+class TokenTrie:
+    """Prompts, the slots of their tokens and their next-token log-probabilities, under a budget.
+
+    The budget holds after every call, except that pinned paths are never evicted. All costs are
+    proportional to the tokens concerned, none to the size of the tree.
+
+    Args:
+        max_tokens: how many tokens the edges may carry in all; 0 stores nothing that is not pinned.
+        max_logprob_bytes: how much log-probabilities may weigh in all; None for no bound but that
+            each row hangs on a token.
+        slab: takes released slots back, and its ``limit`` bounds how many tokens may have one; None
+            if slots are mere numbers.
+        history: how many :class:`Event` s ``events`` remembers.
+    """
+
+    def __init__(
+        self,
+        max_tokens: int,
+        max_logprob_bytes: int | None = None,
+        *,
+        slab: Slab | None = None,
+        history: int = 256,
+    ):
+        if max_logprob_bytes is not None:
+            integer("max_logprob_bytes", max_logprob_bytes, 0)
+        self.max_tokens = integer("max_tokens", max_tokens, 0)
+        self.max_logprob_bytes = max_logprob_bytes
+        self.slab = slab
+        self.root = Node()
+        self.events: deque[Event] = deque(maxlen=integer("history", history, 0))
+        self.tokens = 0  # on all edges
+        self.kv_tokens = 0  # of those, with a slot
+        self.logprob_bytes = 0
+        self._oldest: OrderedDict[Node, None] = OrderedDict()  # all but the pinned and the root
+        self._oldest_rows: OrderedDict[Node, None] = OrderedDict()  # those with log-probabilities
+
+    # Reading.
+
+    def match(self, prompt: Sequence[int], *, touch: bool = True) -> Match:
+        """Find the longest known prefix of ``prompt``.
+
+        Args:
+            prompt: token ids, any number of them.
+            touch: whether this counts as a use; a drawing looks without touching.
+        """
+        prompt = tuple(prompt)
+        node = tip = kv_node = self.root
+        matched, slots = 0, []
+        while matched < len(prompt) and (child := node.children.get(prompt[matched])):
+            shared = _shared(child.tokens, prompt, matched)
+            matched, tip, whole = matched + shared, child, shared == len(child.tokens)
+            if child.slots is not None:  # then every node above has them too
+                slots.append(child.slots[:shared])
+                kv_node = child if whole else node
+            if not whole:
+                break
+            node = child
+        row = node.logprobs if node.depth == len(prompt) else None
+        if touch:
+            self._touch(tip)
+            if row is not None:
+                self._oldest_rows.move_to_end(node)
+        held = np.concatenate(slots) if slots else _NONE
+        return Match(node, matched, tip, kv_node, held, row)
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node but the root, parents before children, siblings in order of arrival."""
+        waiting = list(reversed(self.root.children.values()))
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children.values()))
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """The tree as plain data, for drawings: parents first, and nothing in it is the tree's own.
+
+        Each entry has ``id``, ``parent`` (an id; None below the root), ``tokens``, ``depth``,
+        ``has_kv``, ``has_logprobs``, ``pins`` and ``age`` (0 for the next to be evicted; None while
+        pinned).
+        """
+        ages = {node: age for age, node in enumerate(self._oldest)}
+        ids = {node: number for number, node in enumerate(self.nodes())}
+        return [
+            {
+                "id": number,
+                "parent": ids.get(node.parent),
+                "tokens": node.tokens,
+                "depth": node.depth,
+                "has_kv": node.slots is not None,
+                "has_logprobs": node.logprobs is not None,
+                "pins": node.pins,
+                "age": ages.get(node),
+            }
+            for node, number in ids.items()
+        ]
+
+    # Writing.
+
+    def insert(
+        self,
+        prompt: Sequence[int],
+        slots: np.ndarray | None = None,
+        start: int = 0,
+        logprobs: Any = None,
+        *,
+        pin: bool = False,
+    ) -> Node:
+        """Store a prompt: its tokens, the slots of ``prompt[start:]``, its log-probabilities.
+
+        What the tree holds already stays as it is, and slots that are not needed are released.
+
+        Args:
+            prompt: token ids, at least one.
+            slots: ``(len(prompt) - start,)`` slot numbers, the tree's from now on; None for none.
+            start: the tokens before it must have slots in the tree.
+            logprobs: ``(V,)`` array, anything with ``nbytes``; None for none.
+            pin: keep the path from eviction until :meth:`unpin`.
+
+        Returns:
+            The node at the end of ``prompt``; unless pinned, the budget may have cut it already.
+        """
+        prompt = tuple(prompt)
+        if not prompt:
+            raise BadValue("prompt must hold at least one token, got none")
+        found = self.match(prompt, touch=False)
+        if slots is not None:
+            integer("start", start, 0, len(found.slots))
+            if len(slots) != len(prompt) - start:
+                raise BadValue(f"slots must number {len(prompt) - start}, got {len(slots)}")
+        node = self._reach(prompt, found)
+        if slots is not None:
+            self._give(node, np.asarray(slots, np.int32), start)
+        if logprobs is not None and node.logprobs is None:
+            node.logprobs = logprobs
+            self.logprob_bytes += logprobs.nbytes
+            self._oldest_rows[node] = None
+        self._touch(node)
+        if pin:
+            self.pin(node)
+        self.make_room()
+        return node
+
+    def pin(self, node: Node) -> None:
+        """Keep the tokens and slots down to ``node`` until :meth:`unpin`; pins add up."""
+        for above in _path(node):
+            above.pins += 1
+            self._oldest.pop(above, None)
+
+    def unpin(self, node: Node) -> None:
+        """Undo one :meth:`pin` of the same node, then keep the budget."""
+        for above in _path(node):
+            above.pins -= 1
+        self._touch(node)
+        self.make_room()
+
+    def make_room(self, tokens: int = 0) -> None:
+        """Evict until ``tokens`` more would fit, as far as pins allow."""
+        if self.max_logprob_bytes is not None:
+            while self.logprob_bytes > self.max_logprob_bytes:
+                self._forget_row(next(iter(self._oldest_rows)))
+        while self._oldest:
+            excess = self.tokens + tokens - self.max_tokens
+            if self.slab is not None:
+                excess = max(excess, self.kv_tokens + tokens - self.slab.limit)
+            if excess <= 0:
+                return
+            self._shorten(next(iter(self._oldest)), excess)
+
+    def clear(self) -> None:
+        """Evict all that is not pinned."""
+        while self._oldest:
+            leaf = next(iter(self._oldest))
+            self._shorten(leaf, len(leaf.tokens))
+
+    def compact(self) -> None:
+        """Give the slab's memory beyond its budget back, if nobody is in the middle of using it."""
+        slab = self.slab
+        if slab is None or slab.capacity <= slab.limit:
+            return
+        if self.root.pins or slab.used != self.kv_tokens:
+            return
+        holders = [node for node in self.nodes() if node.slots is not None]
+        new_slot = slab.compact(np.concatenate([_NONE, *(node.slots for node in holders)]))
+        for node in holders:
+            node.slots = new_slot[node.slots]
+
+    # How it is done.
+
+    def _touch(self, node: Node) -> None:
+        for above in _path(node):
+            if above.pins == 0 and above is not self.root:
+                self._oldest[above] = None
+                self._oldest.move_to_end(above)
+
+    def _reach(self, prompt: tuple[int, ...], found: Match) -> Node:
+        """The node at the end of ``prompt``, made by a split or as a new leaf if need be."""
+        node = found.node
+        if found.matched > node.depth:
+            node = self._split(found.tip, found.matched - node.depth)
+        if found.matched < len(prompt):
+            rest = prompt[found.matched :]
+            leaf = node.children[rest[0]] = Node(rest, parent=node, depth=len(prompt))
+            self.tokens += len(rest)
+            self._note("insert", leaf, 0)
+            node = leaf
+        return node
+
+    def _split(self, lower: Node, size: int) -> Node:
+        """Cut the edge above ``lower`` after ``size`` tokens; ``lower`` stays the node it was."""
+        self._note("split", lower, size)
+        above, depth, first = lower.parent, lower.start + size, lower.tokens[0]
+        upper = Node(lower.tokens[:size], parent=above, depth=depth, pins=lower.pins)
+        lower.tokens, lower.parent = lower.tokens[size:], upper
+        if lower.slots is not None:
+            upper.slots, lower.slots = lower.slots[:size].copy(), lower.slots[size:].copy()
+        above.children[first], upper.children[lower.tokens[0]] = upper, lower
+        return upper
+
+    def _give(self, node: Node, slots: np.ndarray, start: int) -> None:
+        """Hand the slots of the tokens from ``start`` on to the nodes above that have none."""
+        while node.depth > start:
+            mine = slots[max(node.start - start, 0) : node.depth - start]
+            if node.slots is None:
+                node.slots = mine.copy()
+                self.kv_tokens += len(mine)
+            elif self.slab is not None:
+                self.slab.release(mine)
+            node = node.parent
+
+    def _forget_row(self, node: Node) -> None:
+        del self._oldest_rows[node]
+        self.logprob_bytes -= node.logprobs.nbytes
+        node.logprobs = None
+
+    def _shorten(self, leaf: Node, count: int) -> None:
+        """Evict the last ``count`` tokens of a leaf, or all: without slots they are of no use."""
+        keep = 0 if leaf.slots is None else max(len(leaf.tokens) - count, 0)
+        self._note("evict", leaf, keep)
+        if leaf.logprobs is not None:
+            self._forget_row(leaf)
+        if leaf.slots is not None:
+            if self.slab is not None:
+                self.slab.release(leaf.slots[keep:])
+            self.kv_tokens -= len(leaf.tokens) - keep
+            leaf.slots = leaf.slots[:keep].copy()
+        self.tokens -= len(leaf.tokens) - keep
+        if keep == 0:
+            del self._oldest[leaf], leaf.parent.children[leaf.tokens[0]]
+        leaf.depth = leaf.start + keep
+        leaf.tokens = leaf.tokens[:keep]
+
+    def _note(self, kind: str, node: Node, size: int) -> None:
+        tokens = node.tokens[size : size + _NOTED]
+        self.events.append(Event(kind, node.start + size, node.depth, tokens))
+
+
+def _path(node: Node | None) -> Iterator[Node]:
+    """``node`` and all above it, the root last."""
+    while node is not None:
+        yield node
+        node = node.parent
+
+
+def _shared(edge: tuple[int, ...], prompt: tuple[int, ...], start: int) -> int:
+    """How many leading tokens ``edge`` and ``prompt[start:]`` have in common."""
+    ahead = prompt[start : start + len(edge)]
+    if ahead == edge:
+        return len(edge)
+    return next(
+        (i for i, (a, b) in enumerate(zip(edge, ahead, strict=False)) if a != b), len(ahead)
+    )

@@ -1,0 +1,227 @@
+"""Exercises of lesson 00: three small functions, one for each act of the course."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from lablib.classroom.exercises import Exercise
+
+import numpy as np
+
+# ------------------------------------------------------------------ 00.1 the best token
+
+
+def best_token(probabilities):
+    """Return the position of the largest probability; the first one if several are largest."""
+    return int(np.argmax(probabilities))
+
+
+def best_token_with_a_loop(probabilities):
+    best = 0
+    for i in range(len(probabilities)):
+        if probabilities[i] > probabilities[best]:
+            best = i
+    return best
+
+
+def largest_value(probabilities):
+    return max(probabilities)
+
+
+def last_of_equals(probabilities):
+    return max(range(len(probabilities)), key=lambda i: (probabilities[i], i))
+
+
+def counts_from_one(probabilities):
+    return int(np.argmax(probabilities)) + 1
+
+
+def least_likely(probabilities):
+    return int(np.argmin(probabilities))
+
+
+def _probabilities(rng: np.random.Generator) -> Iterator[tuple[list[float]]]:
+    yield ([0.2, 0.5, 0.3],)
+    yield ([0.1, 0.4, 0.4, 0.1],)
+    for n in (4, 6, 9):
+        yield (rng.dirichlet(np.ones(n)).round(3).tolist(),)
+
+
+BEST_TOKEN = Exercise(
+    id="00.1",
+    title="The best token",
+    task=(
+        "A model gives every token a probability. Return the position of the most probable one. "
+        "Positions count from 0, as always in Python."
+    ),
+    stars=1,
+    minutes=2,
+    reference=best_token,
+    alternatives=[best_token_with_a_loop],
+    wrong={
+        largest_value: (
+            "you return the probability itself. Wanted is its position, which says *which* token "
+            "it is."
+        ),
+        last_of_equals: "of several largest ones you take the last; wanted is the first.",
+        counts_from_one: "you count from 1: the first token has position 0.",
+        least_likely: "that is the position of the smallest probability.",
+    },
+    cases=_probabilities,
+    hints=[
+        "NumPy has a function for exactly this. Its name begins with arg.",
+        "return int(np.argmax(probabilities))",
+    ],
+    next="Always taking the best token is called greedy. You will meet it in every lesson.",
+)
+
+# ------------------------------------------------------------------ 00.2 a vote
+
+
+def winner(answers):
+    """Return the answer that occurs most often; None is no answer and has no vote.
+
+    answers: a list of strings and Nones, with at least one string.
+    If several occur equally often, return the one that came first.
+    """
+    votes = Counter(answer for answer in answers if answer is not None)
+    return votes.most_common(1)[0][0]
+
+
+def winner_by_counting(answers):
+    given = [answer for answer in answers if answer is not None]
+    return max(given, key=given.count)
+
+
+def counts_the_silent(answers):
+    return Counter(answers).most_common(1)[0][0]
+
+
+def last_of_the_leaders(answers):
+    given = [answer for answer in answers if answer is not None]
+    return max(reversed(given), key=given.count)
+
+
+def answer_and_votes(answers):
+    return Counter(answer for answer in answers if answer is not None).most_common(1)[0]
+
+
+def largest_answer(answers):
+    return max(answer for answer in answers if answer is not None)
+
+
+def first_answer(answers):
+    return next(answer for answer in answers if answer is not None)
+
+
+def _answers(rng: np.random.Generator) -> Iterator[tuple[list[str | None]]]:
+    yield (["7", "8", "7"],)
+    yield (["8", "7", "7", "9"],)
+    yield (["3", "1", "3", "1"],)
+    yield ([None, "4", None, None, "2", "2"],)
+    for n in (9, 15):
+        options = [None, "0", "5", "6", "7"]
+        yield ([options[i] for i in rng.integers(0, 5, size=n)] + ["5"],)
+
+
+WINNER = Exercise(
+    id="00.2",
+    title="A vote",
+    task=(
+        "Many samples, many answers. Return the one that occurs most often. Some samples have no "
+        "answer; there the list holds `None`, and `None` must never win."
+    ),
+    stars=1,
+    minutes=4,
+    reference=winner,
+    alternatives=[winner_by_counting],
+    wrong={
+        counts_the_silent: "None won: a sample without an answer has no vote.",
+        last_of_the_leaders: "of several leaders you take the last; wanted is the first to appear.",
+        answer_and_votes: "you return the answer together with its votes; wanted is the answer.",
+        largest_answer: "that is the largest answer; wanted is the most frequent one.",
+        first_answer: "that is the first answer; nobody has counted.",
+    },
+    cases=_answers,
+    hints=[
+        "Leave the Nones out first. Then count.",
+        "collections.Counter counts, and Counter(...).most_common(1) is a list of one pair.",
+    ],
+    next="A model also says how sure it was of each sample. How would you let that count?",
+)
+
+# ------------------------------------------------------------------ 00.3 how many guesses count
+
+
+def kept(guesses, choices):
+    """Return how many of the draft's guesses can be kept: those before the first wrong one.
+
+    guesses: the tokens that the draft wrote.
+    choices: what the target would have written at each of these places; as many.
+    """
+    for i in range(len(guesses)):
+        if guesses[i] != choices[i]:
+            return i
+    return len(guesses)
+
+
+def kept_by_slices(guesses, choices):
+    return max(n for n in range(len(guesses) + 1) if guesses[:n] == choices[:n])
+
+
+def all_matches(guesses, choices):
+    return sum(guess == choice for guess, choice in zip(guesses, choices, strict=True))
+
+
+def counts_the_correction(guesses, choices):
+    return min(kept(guesses, choices) + 1, len(guesses))
+
+
+def all_or_nothing(guesses, choices):
+    return len(guesses) if guesses == choices else 0
+
+
+def returns_the_tokens(guesses, choices):
+    return guesses[: kept(guesses, choices)]
+
+
+def _guesses(rng: np.random.Generator) -> Iterator[tuple[list[str], list[str]]]:
+    yield ["He", "is", "happy"], ["He", "is", "glad"]
+    yield ["She", "is"], ["He", "is"]
+    yield ["in", "the", "sun"], ["in", "the", "sun"]
+    yield ["a", "b", "c", "d"], ["a", "x", "c", "d"]
+    for n in (5, 7):
+        choices = [str(word) for word in rng.choice(["so", "he", "it"], size=n)]
+        guesses = [w if rng.random() < 0.7 else "now" for w in choices]
+        yield guesses, choices
+
+
+KEPT = Exercise(
+    id="00.3",
+    title="How many guesses can be kept?",
+    task=(
+        "The draft has written a few tokens, and the target has said what it would have written "
+        "at each of these places. A guess after a wrong one is worthless: it continues a text that "
+        "the target does not want. Count the guesses that can be kept."
+    ),
+    stars=1,
+    minutes=4,
+    reference=kept,
+    alternatives=[kept_by_slices],
+    wrong={
+        all_matches: (
+            "you count every match. What comes after the first wrong guess continues another text: "
+            "stop there."
+        ),
+        counts_the_correction: (
+            "you count one too many: the first wrong guess is replaced, not kept."
+        ),
+        all_or_nothing: "one wrong guess does not spoil those before it: they can be kept.",
+        returns_the_tokens: "you return the tokens that are kept; wanted is how many they are.",
+    },
+    cases=_guesses,
+    hints=[
+        "Go from left to right and stop at the first difference.",
+        "A loop over the positions: if guesses[i] != choices[i], return i. After the loop?",
+    ],
+    next="If each guess is right with probability 0.8, how many of 4 are kept on average?",
+)

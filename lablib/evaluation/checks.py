@@ -1,0 +1,110 @@
+"""What the shipped models must show, each with the number that was measured."""
+
+import operator
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+_FEW = 100  # a token class with fewer tokens than this is left out of the comparison
+_RELATION: dict[str, Callable[[float, float], bool]] = {"≥": operator.ge, "<": operator.lt}
+
+
+def checks(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every requirement as ``{"what", "measured", "relation", "wanted", "passed"}``."""
+    rows = [*_stories(found), *_sums(found), *_speculation(found), *_context(found)]
+    return [
+        {
+            "what": what,
+            "measured": measured,
+            "relation": relation,
+            "wanted": wanted,
+            "passed": bool(_RELATION[relation](measured, wanted)),
+        }
+        for what, measured, relation, wanted in rows
+    ]
+
+
+Row = tuple[str, float, str, float]
+
+
+def at(rows: list[dict[str, Any]], **keys: Any) -> dict[str, Any]:
+    """The one row with these values."""
+    (row,) = [row for row in rows if all(row[key] == value for key, value in keys.items())]
+    return row
+
+
+def _stories(found: dict[str, Any]) -> list[Row]:
+    rows = found["quality"]["target"]["stories"]
+    temperatures = sorted(row["temperature"] for row in rows if row["temperature"] > 0)
+    cold, hot = temperatures[0], temperatures[-1]
+    valid = {t: at(rows, temperature=t)["accuracy"] for t in (cold, hot)}
+    rising = [at(rows, temperature=t)["distinct_trigrams"] for t in temperatures]
+    least = min((b - a for a, b in pairwise(rising)), default=0.0)
+    return [
+        (f"stories: valid at temperature {cold:g}", valid[cold], "≥", 0.95),
+        (f"stories: valid at temperature {hot:g}", valid[hot], "<", 0.6),
+        ("stories: smallest rise of diversity from one temperature to the next", least, "≥", 0.0),
+    ]
+
+
+def _sums(found: dict[str, Any]) -> list[Row]:
+    curves, n = found["sums"]["curves"], found["sums"]["n"]
+
+    def row(name: str) -> dict[str, float]:
+        return at(curves[name], n=n)
+
+    single, majority = row("single"), row("majority")
+    heavy = [each["accuracy"] for each in curves["best: heavy-tailed"]]
+    adaptive = found["sums"]["adaptive"]["confident"]
+    return [
+        ("sums: single sample, at least", single["accuracy"], "≥", 0.35),
+        ("sums: single sample, at most", single["accuracy"], "<", 0.65),
+        (f"sums: majority@{n} − single", majority["accuracy"] - single["accuracy"], "≥", 0.15),
+        (
+            f"sums: gap between those intervals at N = {n}",
+            majority["low"] - single["high"],
+            "≥",
+            0.0,
+        ),
+        (f"sums: pass@{n}", row("pass")["accuracy"], "≥", 0.95),
+        (
+            f"sums: weighted by the learned verifier − majority@{n}",
+            row("weighted: learned")["accuracy"] - majority["accuracy"],
+            "≥",
+            0.10,
+        ),
+        ("sums: heavy-tailed best-of-N, rise to its peak", max(heavy) - heavy[0], "≥", 0.05),
+        ("sums: heavy-tailed best-of-N, fall from its peak", max(heavy) - heavy[-1], "≥", 0.05),
+        (f"sums: accuracy that stopping at 95 % loses at N = {n}", adaptive["lost"], "<", 0.01),
+        ("sums: share of the samples that it uses", adaptive["share_used"], "<", 0.6),
+    ]
+
+
+def _speculation(found: dict[str, Any]) -> list[Row]:
+    part = found["speculation"]
+    overall = at(part["overlap"], task="all", temperature=1.0)["rejection"]
+    by_class = [
+        row["rejection"]
+        for row in part["overlap_by_class"]
+        if row["temperature"] == 1.0 and row["tokens"] >= _FEW
+    ]
+    apart = max(by_class, default=0.0) - min(by_class, default=0.0)
+    ngram = part["ngram_tokens_per_call"]
+    return [
+        ("draft: Σ min(p, q) at temperature 1, at least", overall, "≥", 0.6),
+        ("draft: Σ min(p, q) at temperature 1, at most", overall, "<", 0.95),
+        ("draft: easiest − hardest token class", apart, "≥", 0.3),
+        ("draft: greedy α on stories", part["greedy"]["stories"]["alpha"], "≥", 0.8),
+        ("draft: greedy α on edits", part["greedy"]["edits"]["alpha"], "≥", 0.8),
+        ("draft: predicted greedy speed-up at γ = 4, mean of tasks", part["speedup"], "≥", 1.9),
+        ("n-gram: tokens per call on edits", ngram["edits"], "≥", 2.5),
+        ("n-gram: edits − stories", ngram["edits"] - ngram["stories"], "≥", 1.2),
+    ]
+
+
+def _context(found: dict[str, Any]) -> list[Row]:
+    past = found["past_the_end"]
+    return [
+        ("past the end: documents that begin again", past["begun"], "≥", 0.95),
+        ("context length", found["context"], "≥", 512),
+    ]

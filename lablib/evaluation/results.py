@@ -1,0 +1,72 @@
+"""Reading and writing the stored evaluation; light enough for a lesson's first cell."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lablib.models import zoo
+from lablib.validation import BadValue
+
+RESULTS = "evaluation.json"
+SUMS = "evaluation_sums.json"
+
+
+def stored(folder: str | Path | None = None) -> dict[str, Any]:
+    """The evaluation that came with the checkpoints, or the one in ``folder``.
+
+    Returns:
+        ``about`` (plan, machine, versions), ``context``, ``quality`` (model → task → rows, one for
+        each temperature), ``sums`` (``curves``: strategy → rows, one for each N; ``process``;
+        ``adaptive``; ``by_temperature``), ``speculation`` (``overlap``, ``overlap_by_class``,
+        ``greedy``, ``ngram_tokens_per_call``, ``target_seconds``, ``draft_seconds``, ``speedup``),
+        ``past_the_end`` and ``checks``.
+    """
+    return _read(folder, RESULTS)
+
+
+def stored_sums(folder: str | Path | None = None) -> list[dict[str, Any]]:
+    """The *sums* samples behind the voting curves, one record a problem.
+
+    Returns:
+        Problem j is ``tasks.sums.problems(seed, n)[j]`` with the plan's seed; see ``votes.judge``
+        for what a record holds and ``votes.sampled`` for turning it into curves.
+    """
+    return _read(folder, SUMS)["records"]
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Write JSON with one line for each entry of a list, and numbers of five digits."""
+    path.write_text(_lines(_rounded(content)) + "\n", encoding="utf-8")
+
+
+def _read(folder: str | Path | None, name: str) -> dict[str, Any]:
+    path = Path(folder if folder is not None else zoo.CHECKPOINTS) / name
+    if not path.is_file():
+        raise BadValue(f"{path} is missing: run `python -m lablib evaluate` to make it")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return value
+
+
+def _lines(value: Any, indent: int = 0) -> str:
+    """JSON that breaks lines outside and keeps short things together."""
+    flat = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if not isinstance(value, dict | list):
+        return flat
+    children = value.values() if isinstance(value, dict) else value
+    if len(flat) + indent <= 100 or not any(isinstance(each, dict | list) for each in children):
+        return flat
+    inner, close = "\n" + " " * (indent + 1), "\n" + " " * indent
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {_lines(each, indent + 1)}" for key, each in value.items()]
+        return "{" + inner + ("," + inner).join(parts) + close + "}"
+    parts = [_lines(each, indent + 1) for each in value]
+    return "[" + inner + ("," + inner).join(parts) + close + "]"

@@ -1,0 +1,220 @@
+"""How many tokens to draft: a fixed number, or the one that pays best on this machine.
+
+More drafts are more chances and more cost. With α, the chance that a draft is kept, and T(k), the
+time of one forward over k tokens, a round of γ drafts yields ``E(α, γ)`` tokens in
+``γ·t_draft + T(γ+1)`` seconds. ``AdaptiveLength`` estimates α while it runs, measures T once, and
+takes the best γ; where plain decoding is best that is γ = 0, and it looks again now and then.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lablib.cache import kv
+from lablib.inference.drafters import Drafter, DraftModel, as_drafter
+from lablib.inference.theory import Costs, best_draft_tokens, speedup
+from lablib.models.zoo import vocab_size_of
+from lablib.validation import BadType, BadValue, integer, number
+
+import mlx.core as mx
+
+
+class FixedLength:
+    """Always the same number of drafts.
+
+    Args:
+        draft_tokens: γ, at least 1.
+    """
+
+    plain_tokens = 1  # with nothing to draft, look again after every token
+
+    def __init__(self, draft_tokens: int) -> None:
+        self.draft_tokens = integer("draft_tokens", draft_tokens, 1)
+
+    def begin(self, target: Any, drafter: Drafter) -> None:
+        """Nothing depends on the models."""
+
+    def choose(self) -> int:
+        """How many tokens to draft next."""
+        return self.draft_tokens
+
+    def observe(self, reached: int, accepted: int) -> None:
+        """Nothing is learnt."""
+
+    def miss(self) -> None:
+        """The drafter had no proposal."""
+
+
+class AdaptiveLength:
+    """The γ with the most expected tokens a second, 0 included.
+
+    One object may serve many texts, one after the other: it keeps what it has learnt.
+
+    Args:
+        most: the largest γ to consider.
+        costs: measured costs; None measures them on the models at first use (about 0.1 s).
+        memory: how many judged drafts the estimate of α looks back over.
+        alpha: the estimate to begin with.
+        margin: the gain that drafting must promise; below it, decode plainly.
+
+    Attributes:
+        alpha: the present estimate.
+        plain_tokens: how many tokens to decode plainly before the next look, when γ is 0 or the
+            drafter has no proposal. Plain tokens in a row overlap, single ones do not.
+    """
+
+    def __init__(
+        self,
+        most: int = 8,
+        costs: Costs | None = None,
+        *,
+        memory: int = 64,
+        alpha: float = 0.8,
+        margin: float = 0.03,
+    ) -> None:
+        self.most = integer("most", most, 1)
+        if costs is not None and not isinstance(costs, Costs):
+            raise BadType(f"costs must be Costs or None, got {type(costs).__name__}")
+        self.costs, self._given = costs, costs is not None
+        self._keep = 1 - 1 / integer("memory", memory, 2)
+        self._margin = number("margin", margin, 0.0)
+        # The estimate starts with the weight of a few drafts: the first ones soon outvote it.
+        self._accepted, self._reached = 4 * number("alpha", alpha, 0.0, 1.0), 4.0
+        self._pair: tuple[Any, Any] | None = None
+        self._pause, self._misses, self._paused = _FIRST_PAUSE, 0, False
+
+    @property
+    def alpha(self) -> float:
+        """The chance that a draft is kept, as far as is known."""
+        return self._accepted / self._reached
+
+    @property
+    def plain_tokens(self) -> int:
+        """How many plain tokens before the next look."""
+        return self._pause if self._paused else min(2**self._misses, _FIRST_PAUSE)
+
+    def begin(self, target: Any, drafter: Drafter) -> None:
+        """Measure the costs, unless they are known for these models."""
+        pair = (target, getattr(drafter, "model", None))
+        known = self._pair and all(a is b for a, b in zip(self._pair, pair, strict=True))
+        if not self._given and not known:
+            self.costs = measure_costs(target, drafter, most=self.most)
+        self._pair = pair
+
+    def choose(self) -> int:
+        """How many tokens to draft next."""
+        best = best_draft_tokens(self.alpha, self.costs, self.most)
+        if speedup(self.alpha, best, self.costs) >= 1 + self._margin:
+            self._paused, self._pause = False, _FIRST_PAUSE
+            return best
+        if not self._paused:  # decode plainly for a while ...
+            self._paused = True
+            return 0
+        self._paused = False  # ... then try one draft, more and more rarely while it does not help
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return 1
+
+    def observe(self, reached: int, accepted: int) -> None:
+        """Learn from a round: of ``reached`` drafts that were judged, ``accepted`` were kept."""
+        if not reached:
+            return
+        fade = self._keep**reached
+        self._accepted = fade * self._accepted + accepted
+        self._reached = fade * self._reached + reached
+        self._misses = 0
+
+    def miss(self) -> None:
+        """The drafter had no proposal; after several in a row, ask it less often."""
+        self._misses += 1
+
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 8, 64
+
+
+def as_length(draft_tokens: Any) -> FixedLength | AdaptiveLength:
+    """A length policy from what the caller gave: a number, or a policy."""
+    if all(hasattr(draft_tokens, name) for name in ("choose", "observe", "begin")):
+        return draft_tokens
+    return FixedLength(draft_tokens)
+
+
+def measure_costs(
+    target: Any,
+    draft: Any,
+    *,
+    most: int = 8,
+    context: int = 64,
+    repeats: int = 5,
+) -> Costs:
+    """Time T(1) … T(most + 1) and one drafted token on this machine, the best of ``repeats``.
+
+    T(1) is a token of plain decoding, where the next forward is asked for before the last is done;
+    the others are one forward that is waited for.
+
+    Args:
+        target: the target model.
+        draft: the draft model or drafter.
+        most: the largest number of drafts to consider.
+        context: how many tokens are in the caches meanwhile.
+        repeats: measurements of each; the shortest counts, as noise only ever adds.
+    """
+    most, context = integer("most", most, 1), integer("context", context, 1)
+    repeats, drafter = integer("repeats", repeats, 1), as_drafter(draft)
+    steps = max(_CHAIN, most + 1) * (repeats + 1)
+    room = getattr(target, "max_positions", None)
+    if room is not None and context + steps > room:
+        raise BadValue(f"context must be at most {room - steps} tokens here, got {context}")
+    text = mx.arange(context)[None] % vocab_size_of(target)
+
+    def read_by(model: Any) -> list[Any]:
+        layers = kv.make(model)[: len(model.layers)]
+        mx.eval(model(text, cache=layers), [layer.state for layer in layers])
+        return layers
+
+    def chain(model: Any, layers: list[Any]) -> Callable[[], mx.array]:
+        def run() -> mx.array:
+            token = text[:, -1:]
+            for _ in range(_CHAIN):
+                token = mx.argmax(model(token, cache=layers)[:, -1:], axis=-1)
+                mx.async_eval(token)
+            return token
+
+        return run
+
+    def block(layers: list[Any], k: int) -> Callable[[], mx.array]:
+        tokens = mx.broadcast_to(text[:, -1:], (1, k))
+        return lambda: mx.argmax(target(tokens, cache=layers), axis=-1)
+
+    cache = read_by(target)
+    known = {1: _best_time(chain(target, kv.copy(cache)), repeats) / _CHAIN}
+    for k in range(2, most + 2):
+        if k <= 3 or k % 2 or k == most + 1:
+            known[k] = _best_time(block(kv.copy(cache), k), repeats)
+    times = [_between(known, k) for k in range(1, most + 2)]
+    times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
+    if not isinstance(drafter, DraftModel):
+        return Costs(times, 0.0)
+    model = drafter.begin(target, cache, None).model
+    return Costs(times, _best_time(chain(model, read_by(model)), repeats) / _CHAIN)
+
+
+_CHAIN = 4
+
+
+def _best_time(work: Callable[[], mx.array], repeats: int) -> float:
+    mx.eval(work())  # the first one may compile, and grows the cache
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        mx.eval(work())
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _between(known: dict[int, float], k: int) -> float:
+    """T(k), on the straight line between its measured neighbours where it was not measured."""
+    if k in known:
+        return known[k]
+    below, above = max(j for j in known if j < k), min(j for j in known if j > k)
+    share = (k - below) / (above - below)
+    return known[below] * (1 - share) + known[above] * share

@@ -1,0 +1,156 @@
+"""Acceptance rules: which drafts stay, and what follows them, so that nothing is lost.
+
+A draft model proposes ``x_1 … x_γ`` from its distributions ``q_1 … q_γ``. The target has computed
+its own ``p_1 … p_{γ+1}`` at the same places in one forward. A rule is a pure function of the two:
+it says with what probability exactly n drafts are kept, and from which distribution the token after
+them comes. *Lossless* means that the text has the distribution of the target alone, whatever q is.
+
+Three rules, in the order of how much they keep:
+
+    match      draw the target's own token; keep the draft if it is the same one. Keeps Σ p·q.
+    rejection  keep a draft with probability min(1, p/q); after a rejection draw from what q has not
+               covered, max(p − q, 0) (Leviathan et al. 2023, 2211.17192; Chen et al. 2023,
+               2302.01318). Keeps Σ min(p, q), the most that any rule can at one position.
+    block      judge all drafts together: a draft that p likes more than q pays for a later one that
+               it likes less (Sun et al. 2024, 2403.10444). Keeps the longest prefixes.
+
+One convention makes a rule uniform: a position without a draft is a q of zeros. Nothing is kept
+there, and what q has not covered is all of p: so the *bonus* token after γ kept drafts is the same
+thing as the *correction* after a rejection.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+RULES = ("match", "rejection", "block")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything that can come out of one round.
+
+    Attributes:
+        kept: ``(..., γ+1)``; entry n is the probability that exactly the first n drafts are kept.
+        following: ``(..., γ+1, V)``; row n is the distribution of the token after n kept drafts.
+    """
+
+    kept: mx.array
+    following: mx.array
+
+
+def match(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
+    """Keep a draft while the target's own sample equals it.
+
+    Args:
+        p: the target's probabilities ``(..., γ+1, V)``.
+        q: the draft's probabilities ``(..., γ, V)``; a row of zeros where nothing was drafted.
+        drafts: the drafted ids ``(..., γ)``.
+    """
+    drafted = mx.sum(q, axis=-1) > 0
+    accept = mx.where(drafted, _of(p[..., :-1, :], drafts), 0)
+    # The sample differed from the draft, and that is all that is known of it: p without the draft.
+    ids = mx.arange(p.shape[-1], dtype=drafts.dtype)
+    missed = (ids == drafts[..., None]) & drafted[..., None]
+    rest = mx.where(missed, 0, p[..., :-1, :])
+    return Outcome(_one_by_one(accept), _normalised(mx.concatenate([rest, p[..., -1:, :]], -2), p))
+
+
+def rejection(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
+    """Keep a draft with probability ``min(1, p/q)``; arguments as for :func:`match`."""
+    accept = mx.minimum(_ratio(p, q, drafts), 1)
+    return Outcome(_one_by_one(accept), _normalised(mx.maximum(p - _padded(q), 0), p))
+
+
+def block(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
+    """Judge the block as a whole; arguments as for :func:`match`.
+
+    ``w_n = min(1, w_{n-1} · p(x_n)/q(x_n))`` is how well the first n drafts are covered, and prefix
+    n is kept with probability ``s_n / (s_n + 1 − w_n)``, ``s_n = Σ max(w_n p_{n+1} − q_{n+1}, 0)``;
+    the longest kept prefix counts.
+    """
+    ratio = _ratio(p, q, drafts)
+    covered = [mx.ones_like(p[..., 0, 0])]
+    for n in range(drafts.shape[-1]):
+        covered.append(mx.minimum(covered[-1] * ratio[..., n], 1))
+    w = mx.stack(covered, axis=-1)
+    rest = mx.maximum(w[..., None] * p - _padded(q), 0)
+    uncovered = mx.sum(rest, axis=-1)
+    room = uncovered + (1 - w)
+    keep = mx.where(room > 0, uncovered / mx.where(room > 0, room, 1), 0)
+    keep = mx.concatenate([mx.ones_like(keep[..., :1]), keep[..., 1:]], axis=-1)
+    lost_later = mx.cumprod(1 - keep, axis=-1, reverse=True, inclusive=False)
+    return Outcome(keep * lost_later, _normalised(rest, p))
+
+
+RULE: dict[str, Callable[[mx.array, mx.array, mx.array], Outcome]] = {
+    "match": match,
+    "rejection": rejection,
+    "block": block,
+}
+
+
+def one_hot(tokens: mx.array, vocab_size: int, dtype: mx.Dtype = mx.float32) -> mx.array:
+    """The q of drafts that were looked up and not drawn: certain of each token, ``(..., γ, V)``."""
+    return (tokens[..., None] == mx.arange(vocab_size, dtype=tokens.dtype)).astype(dtype)
+
+
+def pick(weights: mx.array, u: mx.array) -> mx.array:
+    """Draw one index from each row of weights by inverting the cumulative sum.
+
+    Args:
+        weights: ``(..., N)``, not negative, not all zero, not necessarily normalised.
+        u: uniform random numbers in [0, 1), ``(...)``.
+
+    Returns:
+        int32 ``(...)``: the first index whose cumulative weight exceeds ``u`` of the total.
+    """
+    sums = mx.cumsum(weights, axis=-1)
+    reached = (sums > u[..., None] * sums[..., -1:]) & (weights > 0)
+    return mx.argmax(reached, axis=-1).astype(mx.int32)
+
+
+def overlap(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array]:
+    """``Σ min(p, q)`` and ``Σ p·q`` of each drafted position: what rejection and match keep of it.
+
+    Args:
+        p: ``(..., γ+1, V)`` or ``(..., γ, V)``.
+        q: ``(..., γ, V)``.
+
+    Returns:
+        Two arrays ``(..., γ)``.
+    """
+    p = p[..., : q.shape[-2], :]
+    return mx.sum(mx.minimum(p, q), axis=-1), mx.sum(p * q, axis=-1)
+
+
+def _of(rows: mx.array, ids: mx.array) -> mx.array:
+    """The entry ``ids[...]`` of each row ``(..., V)``."""
+    return mx.take_along_axis(rows, ids[..., None].astype(mx.int32), axis=-1)[..., 0]
+
+
+def _ratio(p: mx.array, q: mx.array, drafts: mx.array) -> mx.array:
+    """``p(x)/q(x)`` of each draft; 0 where nothing was drafted, so that nothing is kept there."""
+    p_x, q_x = _of(p[..., :-1, :], drafts), _of(q, drafts)
+    return mx.where(q_x > 0, p_x / mx.where(q_x > 0, q_x, 1), 0)
+
+
+def _padded(q: mx.array) -> mx.array:
+    """``q`` with a row of zeros behind it: after the last draft, nothing was drafted."""
+    row = (*q.shape[:-2], 1, q.shape[-1])
+    return mx.concatenate([q, mx.zeros(row, q.dtype)], axis=-2)
+
+
+def _one_by_one(accept: mx.array) -> mx.array:
+    """From the chance of each draft to that of each length: the first refusal ends it."""
+    start = mx.ones_like(accept[..., :1])
+    reach = mx.concatenate([start, mx.cumprod(accept, axis=-1)], axis=-1)
+    refuse = mx.concatenate([1 - accept, start], axis=-1)
+    return reach * refuse
+
+
+def _normalised(rest: mx.array, p: mx.array) -> mx.array:
+    """Rows that sum to 1. A row of zeros belongs to a length of probability 0 and becomes p."""
+    total = mx.sum(rest, axis=-1, keepdims=True)
+    return mx.where(total > 0, rest / mx.where(total > 0, total, 1), p)

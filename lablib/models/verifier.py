@@ -1,0 +1,172 @@
+"""The learned verifier: a head on the target's hidden state that scores a *sums* solution.
+
+A language model's output layer reads the state after ``x_1 … x_{t-1}`` and says how *likely* each
+next token is. The verifier is a second output layer on the same state that says how *right* each
+one is: the log-odds that the solution is right are ``b + Σ_t W[x_t] · h_{t-1}``, summed over the
+whole sequence. It learns from finished solutions and whether their answer was right (outcome
+supervision, Cobbe et al. 2021, 2110.14168); which step was to blame it has to find out by itself,
+and :meth:`Verifier.token_scores` shows what it found.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lablib.models import files, zoo
+from lablib.models.base import LanguageModel
+from lablib.validation import BadType, BadValue, token_ids
+
+import mlx.core as mx
+import numpy as np
+from mlx.utils import tree_flatten
+
+_ROWS = 256  # sequences read at once
+KIND = "lablib-verifier"
+
+
+class Verifier:
+    """``verifier(sequences (n, L), lengths (n,)) -> (n,)``, the log-odds that each is right.
+
+    It is a scorer for ``best_of_n`` and, through ``verifiers.log_weight``, a weight for votes.
+
+    Args:
+        model: the language model whose hidden states the head reads.
+        weight: ``(V, hidden)``, one row for each token.
+        bias: the log-odds of a sequence whose tokens all score 0.
+    """
+
+    def __init__(self, model: LanguageModel, weight: mx.array, bias: float):
+        if not isinstance(model, LanguageModel):
+            raise BadType(f"model must be a LanguageModel, got {type(model).__name__}")
+        shape = model.vocab_size, model.config.hidden_size
+        if weight.shape != shape:
+            raise BadValue(f"weight must have shape {shape}, got {weight.shape}")
+        self.model, self.weight, self.bias = model, weight.astype(mx.float32), float(bias)
+
+    def __call__(self, sequences: mx.array, lengths: mx.array | None = None) -> mx.array:
+        """Score whole sequences, prompt and completion.
+
+        Args:
+            sequences: token ids ``(n, L)``, padded on the right with anything.
+            lengths: tokens of each row without padding, ``(n,)``; by default all of them.
+
+        Returns:
+            Log-odds ``(n,)``, float32.
+        """
+        return self.bias + self.token_scores(sequences, lengths).sum(axis=-1)
+
+    def token_scores(self, sequences: mx.array, lengths: mx.array | None = None) -> mx.array:
+        """What each token adds to the log-odds, ``(n, L)``; 0 for the first one and for padding."""
+        sequences, lengths = self._checked(sequences, lengths)
+        parts = []
+        for first in range(0, len(sequences), _ROWS):
+            rows = sequences[first : first + _ROWS]
+            states = self.model.hidden(rows[:, :-1]).astype(mx.float32)
+            parts.append((self.weight[rows[:, 1:]] * states).sum(axis=-1))
+            mx.eval(parts[-1])
+        scores = mx.pad(mx.concatenate(parts), [(0, 0), (1, 0)])
+        return mx.where(mx.arange(scores.shape[1]) < lengths[:, None], scores, 0)
+
+    def scorer(self, prompt: Sequence[int]) -> Callable[..., mx.array]:
+        """A scorer of one prompt's completions: ``f(completions (n, L), lengths=None) -> (n,)``."""
+        prompt = mx.array(token_ids("prompt", prompt, self.model.vocab_size), dtype=mx.int32)
+
+        def score(completions: mx.array, lengths: mx.array | None = None) -> mx.array:
+            start = mx.broadcast_to(prompt, (completions.shape[0], len(prompt)))
+            whole = mx.concatenate([start, completions.astype(mx.int32)], axis=1)
+            return self(whole, None if lengths is None else mx.array(lengths) + len(prompt))
+
+        return score
+
+    def _checked(self, sequences: Any, lengths: Any) -> tuple[mx.array, mx.array]:
+        sequences = mx.array(sequences)
+        if sequences.ndim != 2 or 0 in sequences.shape or sequences.shape[1] < 2:
+            raise BadValue(f"sequences must have shape (n, L) with L ≥ 2, got {sequences.shape}")
+        if not mx.issubdtype(sequences.dtype, mx.integer):
+            raise BadType(f"sequences must be token ids, got {sequences.dtype}")
+        n, longest = sequences.shape
+        lengths = mx.full((n,), longest) if lengths is None else mx.array(lengths)
+        if lengths.shape != (n,):
+            raise BadValue(f"lengths must have shape ({n},), got {lengths.shape}")
+        inside = mx.arange(longest) < lengths[:, None]
+        ids = np.array(mx.where(inside, sequences, 0))
+        if ids.min() < 0 or ids.max() >= self.model.vocab_size:
+            raise BadValue(
+                f"sequences must hold ids between 0 and {self.model.vocab_size - 1}, "
+                f"got {ids.min()} to {ids.max()}"
+            )
+        return mx.where(inside, sequences, 0).astype(mx.int32), lengths
+
+
+def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = None) -> Verifier:
+    """The shipped verifier, or one that :func:`save_verifier` wrote.
+
+    Args:
+        name: "verifier", or the path of a directory.
+        model: its language model, if it is loaded already; by default the one that the directory
+            names, beside it or shipped.
+
+    Raises:
+        BadValue: there is no such verifier, or its head was trained on another model.
+    """
+    if not isinstance(name, str | Path):
+        raise BadType(f"name must be a verifier's name or path, got {name!r}")
+    path = zoo.CHECKPOINTS / name if name == "verifier" else Path(name)
+    keys = files.read_json(path / "config.json")
+    if keys.get("model_type") != KIND:
+        raise BadValue(f"{path} does not hold a verifier, but a {keys.get('model_type')!r}")
+    if model is None:
+        beside = path.parent / keys["target"]
+        model, _ = zoo.load(beside if beside.is_dir() else keys["target"])
+    if fingerprint(model) != keys["fingerprint"]:
+        raise BadValue(
+            f"model must be the {keys['target']!r} that the verifier in {path} was trained on: "
+            "its hidden states are others"
+        )
+    try:
+        weights = mx.load(str(path / "model.safetensors"))
+    except (RuntimeError, ValueError, FileNotFoundError) as error:
+        raise BadValue(f"{path / 'model.safetensors'} cannot be read: {error}") from None
+    return Verifier(model, weights["weight"], weights["bias"].item())
+
+
+def save_verifier(verifier: Verifier, path: str | Path, target: str) -> Path:
+    """Write ``config.json`` and, in float16, ``model.safetensors``.
+
+    Args:
+        verifier: what to store; the language model under it is only named.
+        path: the directory, made if needed.
+        target: name or path of that language model.
+    """
+    path = Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    weights = {"weight": verifier.weight, "bias": mx.array([verifier.bias])}
+    mx.save_safetensors(
+        str(path / "model.safetensors"),
+        {key: value.astype(mx.float16) for key, value in weights.items()},
+        {"format": "mlx"},
+    )
+    vocab_size, hidden_size = verifier.weight.shape
+    keys = {
+        "model_type": KIND,
+        "target": target,
+        "fingerprint": fingerprint(verifier.model),
+        "vocab_size": vocab_size,
+        "hidden_size": hidden_size,
+    }
+    (path / "config.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def fingerprint(model: LanguageModel) -> str:
+    """Sixteen characters that tell one model from another: a hash of all its weights.
+
+    They are hashed in float16, as they are stored: loaded in float32 they give the same.
+    """
+    digest = hashlib.sha256()
+    for name, weight in sorted(tree_flatten(model.parameters())):
+        digest.update(name.encode())
+        digest.update(np.array(weight.astype(mx.float16)).tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,128 @@
+"""Rewinding a batch: every row stands where its own text ends, and the others do not notice."""
+
+from lablib.cache import kv
+from lablib.cache.rewind_batch import BatchRewinder, can_batch, merge
+from lablib.validation import BadValue
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from oracles.speculation import VOCAB, fresh_logits, make_cache, target
+
+CASES = [
+    ("llama", "kv", 0),
+    ("gpt", "kv", 0),
+    ("llama", "window", 8),
+    ("llama3", "window", 13),
+    ("llama", "window", 64),
+    ("hybrid", "kv", 0),
+    ("hybrid", "window", 8),
+    ("recurrent", "kv", 0),
+]
+
+
+def batch(model, kind, window, texts):
+    caches = []
+    for text in texts:
+        cache = make_cache(model, kind, window)
+        model(mx.array([text]), cache=cache)
+        caches.append(cache)
+    return merge(caches)
+
+
+@pytest.mark.parametrize(("kind", "cache_kind", "window"), CASES)
+def test_rewound_rows_give_the_logits_of_fresh_ones(kind, cache_kind, window):
+    rng = np.random.default_rng(window + len(kind))
+    model = target(kind, seed=2)
+    texts = [rng.integers(0, VOCAB, size).tolist() for size in (3, 9, 5, 1)]
+    rewinder = BatchRewinder(model, batch(model, cache_kind, window, texts))
+    for step in range(14):
+        rewinder.settle()
+        drafted = rng.integers(0, VOCAB, (len(texts), rng.integers(2, 8))).tolist()
+        if step % 3:  # a block, as the target reads, or token by token, as a draft model does
+            rewinder.forward(mx.array(drafted))
+        else:
+            for column in zip(*drafted, strict=True):
+                rewinder.forward(mx.array(column)[:, None])
+        rejected = rng.integers(0, len(drafted[0]), len(texts)).tolist()
+        rewinder.rewind(rejected)
+        for text, new, n in zip(texts, drafted, rejected, strict=True):
+            text += new[: len(new) - n]
+        if step == 8:
+            rewinder.select([2, 0])
+            texts = [texts[2], texts[0]]
+        rewinder.settle()
+        probe = rng.integers(0, VOCAB, len(texts)).tolist()
+        got = np.array(rewinder.forward(mx.array(probe)[:, None])[:, -1])
+        for text, token in zip(texts, probe, strict=True):
+            text.append(token)
+        for row, text in enumerate(texts):
+            wanted = fresh_logits(model, text, make_cache(model, cache_kind, window))
+            assert np.abs(got[row] - wanted).max() < 1e-4 * max(1, np.abs(wanted).max()), (
+                step,
+                row,
+            )
+
+
+def test_blocks_need_a_replay_only_for_recurrent_layers():
+    for kind, cache_kind, replays in (
+        ("llama", "kv", 0),
+        ("llama", "window", 0),
+        ("hybrid", "kv", 1),
+    ):
+        model = target(kind)
+        rewinder = BatchRewinder(model, batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]]))
+        rewinder.forward(mx.array([[1, 2, 3], [4, 5, 6]]))
+        rewinder.rewind([2, 0])
+        assert rewinder.replays == replays
+
+
+def test_padding_that_all_rows_share_is_given_up():
+    model = target()
+    rewinder = BatchRewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]))
+    for step in range(64):
+        rewinder.settle()
+        rewinder.forward(mx.array([[1, 2], [1, 2]]))
+        rewinder.rewind([step % 2, 1 - step % 2])
+    assert min(rewinder.cache[0].left_padding.tolist()) == 0
+    assert kv.offset(rewinder.cache) == [2 + 96, 2 + 96]
+
+
+def test_a_row_keeps_one_token_at_least():
+    model = target()
+    rewinder = BatchRewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]))
+    rewinder.forward(mx.array([[1, 2], [1, 2]]))
+    with pytest.raises(BadValue, match="keep one of the 2 tokens read, got n=2"):
+        rewinder.rewind([0, 2])
+
+
+def test_what_can_share_a_batch():
+    llama, hybrid = target(), target("hybrid")
+    assert can_batch(llama, make_cache(llama))
+    assert can_batch(llama, make_cache(llama, "window"))
+    assert can_batch(hybrid, make_cache(hybrid))
+    assert not can_batch(llama, make_cache(llama, "quantized"))
+    assert not can_batch(llama, make_cache(llama, "sinks"))
+
+
+def test_a_recurrent_model_that_reads_padding_is_found_out():
+    """Mamba 1 takes no notice of ``lengths``; mamba 2 does."""
+    from mlx_lm.models import mamba, mamba2
+
+    old = mamba.Model(
+        mamba.ModelArgs(
+            model_type="mamba", vocab_size=16, hidden_size=16, intermediate_size=32, state_size=4,
+            num_hidden_layers=1, conv_kernel=4, use_bias=False, use_conv_bias=True,
+            time_step_rank=4,
+        )
+    )  # fmt: skip
+    assert not can_batch(old, kv.make(old))
+    new = mamba2.Model(
+        mamba2.ModelArgs(
+            model_type="mamba2", vocab_size=16, hidden_size=16, intermediate_size=32, state_size=4,
+            num_hidden_layers=1, conv_kernel=4, use_bias=False, use_conv_bias=True, n_groups=1,
+            num_heads=4, head_dim=8, layer_norm_epsilon=1e-5, time_step_limit=(0.001, 10.0),
+            time_step_rank="auto", tie_word_embeddings=True,
+        )
+    )  # fmt: skip
+    assert can_batch(new, kv.make(new))
