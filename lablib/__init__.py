@@ -20,7 +20,7 @@ __getattr__, __dir__, __all__ = exports(
         "TokenIterator": "lablib.inference",
         "best_of_n": "lablib.inference",
         "check": "lablib.classroom",
-        "doctor": "lablib.doctor",
+        "doctor": "lablib.machine",
         "generate": "lablib.inference",
         "gpt_config": "lablib.models",
         "hint": "lablib.classroom",

@@ -76,7 +76,7 @@ def _lab(options: argparse.Namespace) -> int:
 
 
 def _doctor(_: argparse.Namespace) -> int:
-    from lablib.doctor import doctor
+    from lablib.machine import doctor
 
     report = doctor()
     print(report)

@@ -10,7 +10,7 @@ import urllib.request
 import webbrowser
 from pathlib import Path
 
-from lablib.doctor import doctor
+from lablib.machine import doctor
 from lablib.validation import BadValue
 
 FIRST_LESSON = "00_start_here.ipynb"

@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import lablib
+import lablib.inference
 from lablib import backend
-from lablib.doctor import doctor, measure_gflops
+from lablib.machine import doctor, measure_gflops
 
 import pytest
 
@@ -134,7 +135,7 @@ def test_doctor_names_the_slow_library() -> None:
 
 def test_doctor_sees_an_old_glibc_and_an_intel_mac(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr("lablib.doctor._glibc", lambda: (2, 31))
+    monkeypatch.setattr("lablib.machine._glibc", lambda: (2, 31))
     assert any("glibc 2.31" in line for line in doctor().advice)
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
@@ -145,3 +146,11 @@ def test_doctor_sees_a_kernel_of_another_environment(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
     monkeypatch.setenv("VIRTUAL_ENV", os.path.join(sys.prefix, "elsewhere"))
     assert any("kernel runs in" in line for line in doctor().advice)
+
+
+def test_a_public_name_is_never_hidden_by_a_module_of_that_name() -> None:
+    """``import lablib.x`` sets ``lablib.x``: an exported function called x would be gone."""
+    for package in (lablib, lablib.inference):
+        folder = os.path.dirname(package.__file__)
+        modules = {name.split(".")[0] for name in os.listdir(folder)}
+        assert not modules & set(package.__all__)

@@ -373,9 +373,7 @@ def test_bad_input(call, error, message):
 def test_caches_at_different_positions_are_refused():
     ahead = MODEL.make_cache()
     MODEL(mx.array([[1, 2, 3]]), cache=ahead)
-    with pytest.raises(
-        BadValue, match=r"draft_cache must have read the same .* 0 against 3"
-    ):
+    with pytest.raises(BadValue, match=r"draft_cache must have read the same .* 0 against 3"):
         speculative_decode(MODEL, MODEL, PROMPT, target_cache=ahead)
     with pytest.raises(BadValue, match="3 against 0"):
         speculative_decode(MODEL, MODEL, PROMPT, draft_cache=ahead)

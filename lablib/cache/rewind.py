@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.cache import kv
-from lablib.validation import BadValue, integer
+from lablib.validation import BadType, BadValue, integer
 
 import mlx.core as mx
 from mlx_lm.models.cache import (
@@ -72,6 +72,29 @@ def check_rewindable(cache: Sequence[Any], name: str = "cache") -> None:
                 f"{name} cannot be rewound: layer {number} is a {type(layer).__name__}, which "
                 "cannot be trimmed and whose state is not known here"
             )
+
+
+def check_cache(model: Any, cache: Any, name: str = "cache") -> int:
+    """Refuse what is not a rewindable cache of one sequence for ``model``; None is a fresh one.
+
+    Returns:
+        How many tokens it holds; 0 if a recurrent cache does not say.
+
+    Raises:
+        BadType: not a list.
+        BadValue: another number of layers, a batch, or a layer that cannot be rewound.
+    """
+    if cache is None:
+        return 0
+    if not isinstance(cache, list):
+        raise BadType(f"{name} must be a list as kv.make returns it, got {type(cache).__name__}")
+    wanted = len(kv.make(model))
+    if len(cache) != wanted:
+        raise BadValue(f"{name} must have an entry for each of {wanted} layers, got {len(cache)}")
+    check_rewindable(cache, name)
+    if kv.rows(cache) not in (None, 1):
+        raise BadValue(f"{name} must hold one sequence, got {kv.rows(cache)}")
+    return kv.offset(cache) or 0
 
 
 @dataclass

@@ -59,8 +59,8 @@ BEST_TOKEN = Exercise(
     alternatives=[best_token_with_a_loop],
     wrong={
         largest_value: (
-            "you return the probability itself. Wanted is its position, which says *which* token "
-            "it is."
+            "you return the probability itself. Wanted is its position, which says which token it "
+            "is."
         ),
         last_of_equals: "of several largest ones you take the last; wanted is the first.",
         counts_from_one: "you count from 1: the first token has position 0.",

@@ -163,7 +163,7 @@ DRAW = Exercise(
         ),
         takes_the_impossible: (
             "on an edge you take the token that ends there, even one of weight 0. The sum must "
-            "*exceed* the dart: >, not >=."
+            "exceed the dart: >, not >=."
         ),
         one_too_far: "always one token too far: the first sum that exceeds the dart is the one.",
         one_too_early: (
@@ -205,6 +205,11 @@ def log_probability_product(logits, tokens):
 
 def looks_at_itself(logits, tokens):
     return log_probability(np.vstack([logits[1:], logits[:1]]), tokens)
+
+
+def each_row_its_own_token(logits, tokens):
+    rows = zip(logits, tokens, strict=True)
+    return float(sum(row[token] - np.logaddexp.reduce(row) for row, token in rows))
 
 
 def counts_the_first(logits, tokens):
@@ -249,8 +254,12 @@ LOG_PROBABILITY = Exercise(
     alternatives=[log_probability_product],
     wrong={
         looks_at_itself: (
-            "you ask row i about token i, which it has already read. Row i is about the token "
-            "*after*: tokens[i + 1]."
+            "you ask row i about tokens[i], which it has already read. Row i is about the token "
+            "after it: tokens[i + 1]."
+        ),
+        each_row_its_own_token: (
+            "you pair each row with the token it has just read, T pairs in all. A row looks ahead: "
+            "row i goes with tokens[i + 1], and there are T - 1 pairs."
         ),
         counts_the_first: (
             "you count one token too many: no row tells the probability of the first, and the "

@@ -10,7 +10,7 @@ from lablib.inference.samples import Samples
 from lablib.tasks import Problem
 
 # Tokens that any valid completion of the task fits into, and some more for invalid ones.
-MAX_TOKENS = {"stories": 72, "sums": 40, "edits": 24}
+MAX_TOKENS = {"stories": 60, "sums": 40, "edits": 24}
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class AdaptiveLength:
         return self._pause if self._paused else min(2**self._misses, _FIRST_PAUSE)
 
     def begin(self, target: Any, drafter: Drafter) -> None:
-        """Measure the costs, unless they are known for these models."""
+        """Measure the costs, unless they are known for this target and this draft model."""
         pair = (target, getattr(drafter, "model", None))
         known = self._pair and all(a is b for a, b in zip(self._pair, pair, strict=True))
         if not self._given and not known:
@@ -194,7 +194,7 @@ def measure_costs(
     times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
     if not isinstance(drafter, DraftModel):
         return Costs(times, 0.0)
-    model = drafter.begin(target, cache, None).model
+    model = drafter.begin(target, kv.make(target), None).model
     return Costs(times, _best_time(chain(model, read_by(model)), repeats) / _CHAIN)
 
 

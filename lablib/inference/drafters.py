@@ -14,7 +14,7 @@ from copy import copy as shallow_copy
 from typing import Any, Protocol
 
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder
+from lablib.cache.rewind import Rewinder, check_cache
 from lablib.inference.judging import Proposal
 from lablib.models.zoo import vocab_size_of
 from lablib.validation import BadType, BadValue, integer
@@ -75,11 +75,14 @@ class DraftModel:
 
     def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> "DraftModel":
         """See :class:`Drafter`."""
-        ours, theirs = vocab_size_of(self.model), vocab_size_of(target)
-        if ours != theirs:
-            raise BadValue(f"draft must share the target's vocabulary of {theirs}, got {ours} ids")
+        size, wanted = vocab_size_of(self.model), vocab_size_of(target)
+        if size != wanted:
+            raise BadValue(f"draft must share the target's vocabulary of {wanted}, got {size} ids")
+        check_cache(self.model, cache, "draft_cache")
         if cache is None:
             cache = kv.make(self.model)
+        if any(ours is theirs for ours in cache for theirs in target_cache):
+            raise BadValue("draft_cache must not share layers with target_cache")
         held, held_by_target = kv.offset(cache), kv.offset(target_cache)
         if None not in (held, held_by_target) and held != held_by_target:
             raise BadValue(
@@ -161,6 +164,7 @@ class EarlyExit(DraftModel):
 
     def __init__(self, n_layers: int) -> None:
         self.n_layers = integer("n_layers", n_layers, 1)
+        self._target = None
 
     def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> "EarlyExit":
         """See :class:`Drafter`."""
@@ -171,8 +175,9 @@ class EarlyExit(DraftModel):
         layers = len(target.layers)
         if self.n_layers >= layers:
             raise BadValue(f"n_layers must be below the target's {layers}, got {self.n_layers}")
+        if target is not self._target:
+            self._target, self.model = target, first_layers(target, self.n_layers)
         session = shallow_copy(self)
-        session.model = first_layers(target, self.n_layers)
         session._rewinder = Rewinder(session.model, target_cache[: self.n_layers], "target_cache")
         session._read = 0
         return session

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder, check_rewindable
+from lablib.cache.rewind import Rewinder, check_cache
 from lablib.inference.decoding import (
     LogitsProcessor,
     Token,
@@ -108,18 +108,14 @@ class SpeculativeTokenIterator:
             raise BadType(f"trace must be True or False, got {trace!r}")
         self._length = as_length(draft_tokens)
         asked = as_drafter(draft, drafter)
-        held = _check_cache(target, target_cache, "target_cache")
+        held = check_cache(target, target_cache, "target_cache")
         check_length(target, prompt, max_tokens, held)
         self.cache = kv.make(target) if target_cache is None else target_cache
         self._target = Rewinder(target, self.cache, "target_cache")
-        if draft_cache is not None and hasattr(asked, "model"):
-            _check_cache(asked.model, draft_cache, "draft_cache")
-            if any(a is b for a in draft_cache for b in self.cache):
-                raise BadValue("draft_cache must not share layers with target_cache")
         self._drafter = asked.begin(target, self.cache, draft_cache)
         if isinstance(asked, DraftModel):
             check_length(self._drafter.model, prompt, max_tokens, held)
-        self._length.begin(target, asked)
+        self._length.begin(target, self._drafter)
         self._judge = Judge(
             options, rule, [prompt], max_tokens, [stream], processors=processors, trace=trace
         )
@@ -329,21 +325,6 @@ def speculative_decode(
     if options.get("trace"):
         stats["trace"] = iterator.rounds
     return mx.array([iterator.prompt + iterator.tokens], mx.int32), stats
-
-
-def _check_cache(model: Any, cache: Any, name: str) -> int:
-    """Return how many tokens the cache holds (0 if a recurrent cache does not say)."""
-    if cache is None:
-        return 0
-    if not isinstance(cache, list):
-        raise BadType(f"{name} must be a list as kv.make returns it, got {type(cache).__name__}")
-    wanted = len(kv.make(model))
-    if len(cache) != wanted:
-        raise BadValue(f"{name} must have an entry for each of {wanted} layers, got {len(cache)}")
-    check_rewindable(cache, name)
-    if kv.rows(cache) not in (None, 1):
-        raise BadValue(f"{name} must hold one sequence, got {kv.rows(cache)}")
-    return kv.offset(cache) or 0
 
 
 def _check_processors(processors: Any) -> tuple[LogitsProcessor, ...]:

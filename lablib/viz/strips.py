@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.viz.plots import figure, style
+from lablib.viz.plots import figure
 
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -145,13 +145,12 @@ def canvas(height: float) -> Figure:
 
 
 def add_axes(fig: Figure, left: float, top: float, width: float, height: float) -> Any:
-    """Add axes at a place in inches, from the left and from the top.
+    """Add axes at a place in inches, from the left and from the top; call it inside ``style()``.
 
     Nothing then jumps when a slider moves, and no time goes into a layout.
     """
     high = fig.get_figheight()
-    with style():
-        return fig.add_axes((left / WIDTH, 1 - (top + height) / high, width / WIDTH, height / high))
+    return fig.add_axes((left / WIDTH, 1 - (top + height) / high, width / WIDTH, height / high))
 
 
 def name_bars(axes: Any, names: Sequence[str], *, across: bool = False) -> None:

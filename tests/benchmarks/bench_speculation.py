@@ -1,0 +1,255 @@
+"""What speculation gains on the shipped pair: against plain decoding, mlx-lm's, and the theory.
+
+    python tests/benchmarks/bench_speculation.py [repeats]
+
+All sides are float32, take turns in one process, and are compared by the median of paired ratios:
+on a shared machine single timings lie. Exit code 1 if a bound is missed.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from lablib.inference.decoding import TokenIterator
+from lablib.inference.draft_length import AdaptiveLength, measure_costs
+from lablib.inference.drafters import EarlyExit, NGram
+from lablib.inference.generation import TextStream
+from lablib.inference.speculative import SpeculativeTokenIterator
+from lablib.inference.theory import Costs, expected_tokens, expected_tokens_by_position
+from lablib.models import zoo
+from lablib.tasks import TASKS
+
+import mlx.core as mx
+import mlx_lm
+
+GAMMA, PROBLEMS, LONG = 4, 6, 320
+Side = Callable[[], int]
+
+
+class Pair:
+    """The shipped models, ours and as mlx-lm opens them, and the prompts."""
+
+    def __init__(self) -> None:
+        self.target, self.tokenizer = zoo.load("target", mx.float32)
+        self.draft, _ = zoo.load("draft", mx.float32)
+        self.theirs = []
+        for name in ("target", "draft"):
+            model, _ = mlx_lm.load(str(zoo.CHECKPOINTS / name))
+            model.set_dtype(mx.float32)
+            mx.eval(model.parameters())
+            self.theirs.append(model)
+        self.prompts = {
+            task: [self.tokenizer.encode(p.prompt) for p in module.problems(23, PROBLEMS)]
+            for task, module in TASKS.items()
+        }
+
+    def plain(self, task: str, **options: Any) -> Side:
+        return self._side(task, partial(TokenIterator, self.target), options)
+
+    def speculative(self, task: str, draft: Any = None, text: bool = False, **options: Any) -> Side:
+        draft = self.draft if draft is None else draft
+
+        def iterate(prompt: list[int], **o: Any) -> Iterator[Any]:
+            iterator = SpeculativeTokenIterator(self.target, draft, prompt, **o)
+            return TextStream(iterator, self.tokenizer) if text else iterator
+
+        return self._side(task, iterate, options)
+
+    def mlx_lm(self, task: str, gamma: int) -> Side:
+        target, draft = self.theirs
+
+        def run() -> int:
+            tokens = 0
+            for prompt in self.prompts[task]:
+                for _ in mlx_lm.stream_generate(
+                    target, self.tokenizer, prompt, max_tokens=64, draft_model=draft,
+                    num_draft_tokens=gamma,
+                ):  # fmt: skip
+                    tokens += 1
+            return tokens
+
+        return run
+
+    def _side(self, task: str, iterate: Callable[..., Iterator[Any]], options: dict) -> Side:
+        options = {
+            "max_tokens": 64,
+            "temperature": 0.0,
+            "stop_tokens": self.tokenizer.eos_token_ids,
+            **options,
+        }
+
+        def run() -> int:
+            tokens = 0
+            for prompt in self.prompts[task]:
+                iterator = iterate(prompt, **options)
+                for _ in iterator:
+                    pass
+                tokens += iterator.stats["tokens"]
+            return tokens
+
+        return run
+
+
+def turns(sides: dict[str, Side], repeats: int) -> dict[str, list[float]]:
+    """Seconds per token of each side in each turn; the first turn, which warms up, is dropped."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(repeats + 1):
+        for name, side in sides.items():
+            start = time.perf_counter()
+            tokens = side()
+            times[name].append((time.perf_counter() - start) / tokens)
+    return {name: spent[1:] for name, spent in times.items()}
+
+
+def gain(times: dict[str, list[float]], fast: str, slow: str) -> float:
+    """The median over the turns of how many times faster ``fast`` is."""
+    return statistics.median(b / a for a, b in zip(times[fast], times[slow], strict=True))
+
+
+def rate(spent: list[float]) -> float:
+    return 1 / statistics.median(spent)
+
+
+class Report:
+    """Prints the table; counts the bounds that are missed."""
+
+    missed = 0
+
+    def bound(self, what: str, value: float, least: float) -> None:
+        met = value >= least
+        self.missed += not met
+        print(f"    {what:58} {value:6.2f}  (at least {least:.2f}) {'ok' if met else 'MISSED'}")
+
+
+def against_others(pair: Pair, report: Report, repeats: int) -> None:
+    """Greedy, to the end of the text: plain, mlx-lm's speculation, drafters, adaptive length."""
+    tokens_per_round = {}
+    for task in TASKS:
+        adaptive, looking_up = AdaptiveLength(8), AdaptiveLength(8)
+        sides = {
+            "plain": pair.plain(task),
+            "speculative": pair.speculative(task, draft_tokens=GAMMA),
+            "speculative, text": pair.speculative(task, text=True, draft_tokens=GAMMA),
+            "adaptive": pair.speculative(task, draft_tokens=adaptive),
+            "n-gram": pair.speculative(task, NGram(), draft_tokens=GAMMA),
+            "n-gram, adaptive": pair.speculative(task, NGram(), draft_tokens=looking_up),
+            "early exit": pair.speculative(task, EarlyExit(2), draft_tokens=3),
+            **{f"mlx-lm γ={gamma}": pair.mlx_lm(task, gamma) for gamma in (2, 3, 4)},
+        }
+        times = turns(sides, repeats)
+        rates = ", ".join(f"{name} {rate(spent):.0f}" for name, spent in times.items())
+        print(f"{task}, tokens/s: {rates}")
+        theirs = min((n for n in times if n.startswith("mlx")), key=lambda n: -rate(times[n]))
+        report.bound("speculative over plain", gain(times, "speculative", "plain"), 1.7)
+        report.bound(f"over {theirs}", gain(times, "speculative, text", theirs), 1.1)
+        for name in ("adaptive", "n-gram, adaptive"):
+            report.bound(f"{name} over plain", gain(times, name, "plain"), 0.95)
+        tokens_per_round[task] = _tokens_per_round(pair, task)
+    report.bound("n-gram, tokens per target call on edits", tokens_per_round["edits"], 2.5)
+    fewer = tokens_per_round["edits"] - tokens_per_round["stories"]
+    report.bound("n-gram, edits minus stories", fewer, 1.2)
+
+
+def _tokens_per_round(pair: Pair, task: str) -> float:
+    tokens = rounds = 0
+    for prompt in pair.prompts[task]:
+        iterator = SpeculativeTokenIterator(
+            pair.target, NGram(), prompt, max_tokens=64, temperature=0.0,
+            stop_tokens=pair.tokenizer.eos_token_ids,
+        )  # fmt: skip
+        tokens += sum(1 for _ in iterator)
+        rounds += iterator.stats["rounds"]
+    return tokens / rounds
+
+
+def against_theory(pair: Pair, report: Report, repeats: int) -> None:
+    """Long texts, so that ends do not matter: measured gain over what α and T(k) predict.
+
+    Every time is the shortest of its repeats: what the machine can do when nobody disturbs it.
+    """
+    for task in TASKS:
+        prompts = pair.prompts[task][:2]
+        alphas = _alphas(pair, prompts)
+        plain, fast, costs = [], [], []
+        for _ in range(repeats):
+            costs.append(measure_costs(pair.target, pair.draft, most=GAMMA, context=160))
+            plain.append(_decoding(partial(TokenIterator, pair.target), prompts))
+            speculative = partial(
+                SpeculativeTokenIterator, pair.target, pair.draft, draft_tokens=GAMMA
+            )
+            fast.append(_decoding(speculative, prompts))
+        best = Costs(
+            tuple(min(c.target[k] for c in costs) for k in range(GAMMA + 1)),
+            min(c.draft for c in costs),
+        )
+        tokens = expected_tokens_by_position([kept for kept, _ in alphas])
+        alpha = sum(k * n for k, n in alphas) / sum(n for _, n in alphas)
+        shortest = [sum(map(min, zip(*runs, strict=True))) for runs in (plain, fast)]
+        measured = shortest[0] / shortest[1]
+        predicted = tokens * best.forward(1) / best.of_round(GAMMA)
+        print(
+            f"{task}, {LONG} tokens: α {alpha:.3f}, tokens a round {tokens:.2f} (closed form "
+            f"{expected_tokens(alpha, GAMMA):.2f}), T(1) {1e3 * best.forward(1):.2f}, "
+            f"T({GAMMA + 1}) {1e3 * best.forward(GAMMA + 1):.2f}, draft {1e3 * best.draft:.2f} ms, "
+            f"gain {measured:.2f}, predicted {predicted:.2f}"
+        )
+        ratio = measured / predicted
+        report.bound("measured over predicted, or its inverse", min(ratio, 1 / ratio), 0.9)
+
+
+def _alphas(pair: Pair, prompts: list[list[int]]) -> list[tuple[float, int]]:
+    """For each drafted position the share that was kept, and how many were reached."""
+    kept, reached = [0] * GAMMA, [0] * GAMMA
+    for prompt in prompts:
+        iterator = SpeculativeTokenIterator(
+            pair.target, pair.draft, prompt, max_tokens=LONG, draft_tokens=GAMMA, trace=True,
+            temperature=0.0,
+        )  # fmt: skip
+        for _ in iterator:
+            pass
+        for round_ in iterator.rounds:
+            for i in range(round_.reached):
+                reached[i] += 1
+                kept[i] += round_.accepted > i
+    return [(k / n if n else 0.0, n) for k, n in zip(kept, reached, strict=True)]
+
+
+def _decoding(iterate: Callable[..., Any], prompts: list[list[int]]) -> list[float]:
+    """Seconds of decoding for each prompt, reading it left out."""
+    seconds = []
+    for prompt in prompts:
+        iterator = iterate(prompt, max_tokens=LONG, temperature=0.0)
+        for _ in iterator:
+            pass
+        seconds.append(iterator.stats["decode_seconds"])
+    return seconds
+
+
+def by_rule(pair: Pair, repeats: int) -> None:
+    """The three rules at temperature 1, for the record."""
+    for task in TASKS:
+        sides = {"plain": pair.plain(task, temperature=1.0, seed=1)}
+        for rule in ("match", "rejection", "block"):
+            sides[rule] = pair.speculative(task, rule=rule, temperature=1.0, seed=1)
+        times = turns(sides, repeats)
+        print(
+            f"{task}, temperature 1: "
+            + ", ".join(f"{rule} {gain(times, rule, 'plain'):.2f}" for rule in list(sides)[1:])
+            + " times plain"
+        )
+
+
+def main(repeats: int) -> int:
+    """Print the tables; return how many bounds were missed."""
+    pair, report = Pair(), Report()
+    against_others(pair, report, repeats)
+    against_theory(pair, report, repeats)
+    by_rule(pair, repeats)
+    return report.missed
+
+
+if __name__ == "__main__":
+    sys.exit(min(1, main(int(sys.argv[1]) if len(sys.argv) > 1 else 7)))
