@@ -403,8 +403,8 @@ def test_checks_follow_the_numbers(folder: Path) -> None:
     (new,) = (row for row in checks(found) if row["what"] == alpha["what"])
     assert not new["passed"]
     single = rows["sums: single sample, at most"]
-    assert single["relation"] == "<"
-    assert single["passed"] == (single["measured"] < 0.65)
+    assert single["relation"] == "≤"
+    assert single["passed"] == (single["measured"] <= 0.65)
 
 
 def test_the_table_lines_numbers_up() -> None:

@@ -77,13 +77,14 @@ def test_dirichlet_confidence_by_sampling_the_posterior():
     assert dirichlet_confidence([9, 4, 4, 1]) < two_only - 0.0086
 
 
-@pytest.mark.parametrize("counts", [[1], [3], [2, 1], [1, 2], [2, 2], [1, 1, 1], [1, 3, 2]])
+@pytest.mark.parametrize(
+    "counts", [[1], [3], [2, 1], [1, 2], [2, 2], [1, 1, 1], [1, 3, 2], [2, 3, 2], [2, 1, 3, 2]]
+)
 @pytest.mark.parametrize("remaining", [0, 1, 3, 5])
 def test_overtake_risk_by_polyas_urn(counts, remaining):
-    anybody, added_up = oracle.overtaken(counts, remaining)
-    risk = overtake_risk(counts, remaining)
-    assert risk == pytest.approx(min(1.0, added_up), abs=1e-12)
-    assert risk >= anybody - 1e-12
+    """It is the risk of the rival that is the most dangerous of all, ties and order included."""
+    everybody = oracle.overtaken(counts, remaining)
+    assert overtake_risk(counts, remaining) == pytest.approx(max(everybody), abs=1e-12)
 
 
 def test_the_risk_is_nothing_exactly_when_the_leader_cannot_lose():
@@ -100,8 +101,8 @@ def test_the_rules_in_one():
     for rule in RULES:
         assert StopRule(0.95, rule).reason([30, 1], 31, 64) == "confident"
         assert StopRule(0.95, rule).reason([8, 7], 15, 64) is None
-        assert StopRule(0.95, rule).reason([7], 7, 64) is None
-        assert StopRule(0.95, rule, at_least=7).reason([7], 7, 64) == "confident"
+        assert StopRule(0.95, rule).reason([9], 9, 64) is None
+        assert StopRule(0.95, rule, at_least=9).reason([9], 9, 64) == "confident"
         assert StopRule(0.95, rule).reason([], 20, 64) is None
     assert StopRule(0.95).reason([], 64, 64) == "certain"  # nothing can change any more
 
@@ -127,5 +128,7 @@ def test_other_bad_input():
         StopRule("high")
     with pytest.raises(BadValue, match="at_least must be at least 1, got 0"):
         StopRule(0.9, at_least=0)
+    with pytest.raises(BadValue, match="counts must hold at least one answer"):
+        overtake_risk([], 3)
     with pytest.raises(BadValue, match="remaining must be at least 0, got -1"):
         cannot_lose([1], -1)

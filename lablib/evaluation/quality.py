@@ -25,8 +25,8 @@ def quality(drawn: Drawn, repeats: int) -> list[dict[str, float]]:
     Returns:
         For each temperature: ``accuracy`` (mean over problems; *stories*: the share of valid ones)
         with its 95 % interval ``low``, ``high`` over problems, ``distinct`` (different completions
-        of a problem over their number), and
-        ``distinct_trigrams`` (different token triples over all triples, across problems).
+        of a problem over their number) and ``distinct_trigrams`` (different token triples over all
+        triples, across problems).
     """
     rows = []
     for temperature, samples in drawn.samples.items():

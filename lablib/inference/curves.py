@@ -67,8 +67,8 @@ def vote_curves(
     *,
     confidence: float | None = 0.95,
     rule: str = "overtake",
-    batch: int = 4,
-    at_least: int = 8,
+    batch: int = 1,
+    at_least: int = 10,
     orders: int = 32,
     level: float = 0.95,
     seed: int = 0,
@@ -80,7 +80,7 @@ def vote_curves(
         counts: the N to report.
         confidence: of the adaptive vote, as in ``vote_until``; None leaves that curve out.
         rule: of the adaptive vote, as in ``vote_until``.
-        batch: samples in a round of the adaptive votes.
+        batch: samples in a round of the adaptive votes; 1 may stop after any sample.
         at_least: samples before ``confidence`` is asked for.
         orders: random orders of each problem's samples that the votes are averaged over.
         level: of the intervals.

@@ -90,29 +90,27 @@ def _dirichlet(counts: tuple[int, ...]) -> float:
 
 
 def overtake_risk(counts: Sequence[int], remaining: int) -> float:
-    """Bound the probability that the ``remaining`` votes put another answer before the leader.
+    """Probability that the ``remaining`` votes put the leader's strongest rival before it.
 
     Votes to come are predicted from those that were cast: uniform prior over the answers seen and
-    one not seen yet, so Dirichlet-multinomial. The chances of all rivals are added up, hence the
-    bound. It is 0 exactly when ``cannot_lose``. ("Stochastic curtailment": Lan, Simon & Halperin
-    1982.)
+    one not seen yet, so Dirichlet-multinomial ("stochastic curtailment": Lan, Simon & Halperin
+    1982). It is 0 exactly when ``cannot_lose``. The other rivals are weaker but not nobody: all
+    together they may add to the risk, which with many close answers is then understated.
 
     Args:
         counts: votes of each answer, in order of first appearance; at least one.
         remaining: votes still to come.
     """
-    remaining = integer("remaining", remaining, 0)
-    counts = [integer("counts", count, 0) for count in counts]
+    if not counts:
+        raise BadValue("counts must hold at least one answer, got none")
     lead = max(counts)
-    leader = counts.index(lead)
-    everyone = sum(counts) + len(counts) + 1  # one pseudo-vote each, one for the unseen answer
-    risk = 0.0
-    for place, votes in enumerate([*counts, 0]):
-        if place != leader:
-            behind = lead - votes - (place < leader)  # an earlier rival needs only a tie
-            rest = everyone - lead - votes - 2
-            risk += _overtakes(lead + 1, votes + 1, rest, behind, remaining)
-    return min(1.0, risk)
+    leader = list(counts).index(lead)
+    # The most votes; among equals one that appeared before the leader, as it needs only a tie.
+    earlier, later = max(counts[:leader], default=-1), max([*counts[leader + 1 :], 0])
+    rival = max(earlier, later)
+    behind = lead - rival - (earlier == rival)
+    rest = sum(counts) + len(counts) + 1 - (lead + 1) - (rival + 1)  # a pseudo-vote each
+    return _overtakes(lead + 1, rival + 1, rest, behind, integer("remaining", remaining, 0))
 
 
 @lru_cache(maxsize=65536)
@@ -141,15 +139,15 @@ class StopRule:
     Attributes:
         confidence: stop when the leader is safe with at least this probability, above 0.5; None
             stops only when it cannot lose.
-        rule: what that is the probability of: ``"overtake"``: nobody overtakes the leader in the
-            votes still to come; ``"beta"``: the leader is truly ahead of the runner-up;
-            ``"dirichlet"``: it is truly the first of all.
+        rule: what that is the probability of: ``"overtake"``: the strongest rival does not overtake
+            the leader in the votes still to come; ``"beta"``: the leader is truly ahead of the
+            runner-up; ``"dirichlet"``: it is truly the first of all.
         at_least: samples before ``confidence`` is asked for: the first few often agree by chance.
     """
 
     confidence: float | None = None
     rule: str = "overtake"
-    at_least: int = 8
+    at_least: int = 10
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, RULES)

@@ -203,7 +203,7 @@ def vote_until(
     batch: int = 4,
     confidence: float | None = None,
     rule: str = "overtake",
-    at_least: int = 8,
+    at_least: int = 10,
     extract: Extract | None = None,
     **options: Any,
 ) -> AdaptiveVotes:
@@ -222,9 +222,10 @@ def vote_until(
         temperature: of the sampler.
         batch: samples in a round, decoded together; this also bounds memory.
         confidence: between 0.5 and 1, or None for the certain rule alone.
-        rule: what the confidence is about: ``"overtake"``, that the leader keeps its place in the
-            samples not drawn; ``"beta"``, that it is truly ahead of the runner-up, the rule of the
-            paper; ``"dirichlet"``, that it is truly ahead of all others. See ``StopRule``.
+        rule: what the confidence is about: ``"overtake"``, that the strongest rival does not pass
+            the leader in the samples not drawn; ``"beta"``, that the leader is truly ahead of the
+            runner-up, the rule of the paper; ``"dirichlet"``, ahead of all others. See
+            ``StopRule``.
         at_least: samples to draw before ``confidence`` is asked for.
         extract: as in ``majority_vote``.
         **options: every other keyword of ``sample_n`` except ``max_batch``.

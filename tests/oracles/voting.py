@@ -120,16 +120,12 @@ def urn(counts, remaining):
 
 
 def overtaken(counts, remaining):
-    """(P(anybody overtakes), Σ over rivals of P(that one overtakes)), exactly."""
+    """For each rival and an unseen answer, the probability that it overtakes, exactly."""
     everyone = [*counts, 0]
     lead = everyone.index(max(everyone))
-    anybody, total = Fraction(0), Fraction(0)
+    risks = [Fraction(0)] * len(everyone)
     for final, chance in urn(everyone, remaining):
-        past = [
-            final[j] > final[lead] or (final[j] == final[lead] and j < lead)
-            for j in range(len(final))
-            if j != lead
-        ]
-        anybody += chance * any(past)
-        total += chance * sum(past)
-    return float(anybody), float(total)
+        for j in range(len(final)):
+            past = final[j] > final[lead] or (final[j] == final[lead] and j < lead)
+            risks[j] += chance * past
+    return [float(risk) for risk in risks]
