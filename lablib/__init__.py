@@ -14,9 +14,11 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
+        "AsyncMlxLM": "lablib.inference",
         "LanguageModel": "lablib.models",
         "Sampler": "lablib.inference",
         "SamplerOptions": "lablib.inference",
+        "SpeculativeTokenIterator": "lablib.inference",
         "TokenIterator": "lablib.inference",
         "best_of_n": "lablib.inference",
         "check": "lablib.classroom",
@@ -34,6 +36,7 @@ __getattr__, __dir__, __all__ = exports(
         "save": "lablib.models",
         "set_threads": "lablib.backend",
         "solution": "lablib.classroom",
+        "speculative_decode": "lablib.inference",
         "stream": "lablib.inference",
         "vote_until": "lablib.inference",
     },
