@@ -40,6 +40,8 @@ class Recipe:
         mix: documents of each task in a thousand.
         teacher: the checkpoint whose distributions the model learns (distillation, Hinton et al.
             2015) instead of the next token alone.
+        prompt_weight: weight in the loss of a prompt's tokens. They are drawn at random, so there
+            is little to learn from them and much noise in their gradients; an answer's count 1.
         learning_rate: the peak, after ``warmup`` steps; it falls to a twentieth along a cosine.
     """
 
@@ -47,6 +49,7 @@ class Recipe:
     stages: tuple[tuple[int, int, int], ...]
     mix: dict[str, int] = field(default_factory=lambda: {"stories": 400, "sums": 400, "edits": 200})
     teacher: str | None = None
+    prompt_weight: float = 0.1
     learning_rate: float = 2e-3
     warmup: int = 200
     weight_decay: float = 0.05
@@ -60,8 +63,8 @@ class Recipe:
 
 RECIPES = {
     "target": Recipe(
-        llama_config(VOCAB_SIZE, d_model=192, n_heads=3, n_layers=8, n_kv_heads=1, d_ff=448),
-        stages=((8000, 8, 128), (1200, 2, 512)),
+        llama_config(VOCAB_SIZE, d_model=192, n_heads=3, n_layers=8, d_ff=448),
+        stages=((5000, 8, 128), (500, 2, 512)),
     ),
     "draft": Recipe(
         llama_config(VOCAB_SIZE, d_model=128, n_heads=2, n_layers=1, d_ff=128),
@@ -101,14 +104,14 @@ def train(
     out.mkdir(parents=True, exist_ok=True)
     mx.random.seed(recipe.seed)
     model = LanguageModel(recipe.config)
-    optimizer = optim.AdamW(_schedule(recipe), weight_decay=recipe.weight_decay)
+    optimizer = optim.AdamW(_schedule(recipe), betas=[0.9, 0.95], weight_decay=recipe.weight_decay)
     optimizer.init(model.trainable_parameters())
     step, curve, seconds = _resume(out, recipe, model, optimizer)
     update = _compiled_update(model, optimizer, _objective(recipe))
     bar = tqdm(total=recipe.steps, initial=step, desc=name, disable=not progress, smoothing=0.02)
     start, window = time.perf_counter() - seconds, []
-    for inputs, targets in _skip(batches(recipe), step):
-        loss = update(inputs, targets)
+    for batch in _skip(batches(recipe), step):
+        loss = update(*batch)
         mx.eval(loss, model.state, optimizer.state)
         window.append(loss.item())
         step += 1
@@ -129,40 +132,48 @@ def train(
     return out
 
 
-def batches(recipe: Recipe) -> Iterator[tuple[mx.array, mx.array]]:
-    """The recipe's batches in order: (inputs, targets), each (B, T) int32.
+def batches(recipe: Recipe) -> Iterator[tuple[mx.array, mx.array, mx.array]]:
+    """The recipe's batches in order: (inputs, targets, weights), each (B, T).
 
     Every row starts at a document's beginning and holds whole documents, ``<s> … </s>`` after
-    ``<s> … </s>``, the last one cut at the row's end.
+    ``<s> … </s>``, the last one cut at the row's end. The weights are those of the targets.
     """
     for number, (steps, batch, length) in enumerate(recipe.stages):
         stream = _rows(recipe, number, length + 1)
         for _ in range(steps):
-            rows = np.stack([next(stream) for _ in range(batch)])
-            yield mx.array(rows[:, :-1]), mx.array(rows[:, 1:])
+            tokens, weights = zip(*(next(stream) for _ in range(batch)), strict=True)
+            tokens, weights = np.array(tokens, np.int32), np.array(weights, np.float32)
+            yield mx.array(tokens[:, :-1]), mx.array(tokens[:, 1:]), mx.array(weights[:, 1:])
 
 
-def _rows(recipe: Recipe, stage: int, length: int) -> Iterator[np.ndarray]:
-    row: list[int] = []
+def _rows(recipe: Recipe, stage: int, length: int) -> Iterator[tuple[list[int], list[float]]]:
+    tokens: list[int] = []
+    weights: list[float] = []
     for shard in range(1_000_000):
-        for document in _documents(recipe, stage, shard):
-            row += document
-            if len(row) >= length:
-                yield np.array(row[:length], dtype=np.int32)
-                row = []
+        for ids, answer in _documents(recipe, stage, shard):
+            tokens += ids
+            weights += [recipe.prompt_weight] * answer + [1.0] * (len(ids) - answer)
+            if len(tokens) >= length:
+                yield tokens[:length], weights[:length]
+                tokens, weights = [], []
 
 
-def _documents(recipe: Recipe, stage: int, shard: int) -> list[list[int]]:
-    """One shard of documents as token ids, the tasks shuffled among each other."""
+def _documents(recipe: Recipe, stage: int, shard: int) -> list[tuple[list[int], int]]:
+    """One shard of documents, the tasks shuffled: token ids, and where among them the answer is."""
     rng = np.random.default_rng([recipe.seed, stage, shard])
     texts: list[str] = []
     for task, share in recipe.mix.items():
         seed = int(rng.integers(2**31))
         texts += tasks.TASKS[task].documents(seed, _SHARD * share // 1000)
+    texts = [texts[i] for i in rng.permutation(len(texts))]
     tokenizer = tasks.load_tokenizer()
     end = tokenizer.token_to_id("</s>")
-    encoded = tokenizer.encode_batch_fast([texts[i] for i in rng.permutation(len(texts))])
-    return [[*encoding.ids, end] for encoding in encoded]
+    documents = []
+    for text, encoding in zip(texts, tokenizer.encode_batch(texts), strict=True):
+        prompt = len(tasks.prompt_of(text))
+        answer = sum(start < prompt for start, _ in encoding.offsets)
+        documents.append(([*encoding.ids, end], answer))
+    return documents
 
 
 def _skip(stream: Iterator, n: int) -> Iterator:
@@ -171,33 +182,40 @@ def _skip(stream: Iterator, n: int) -> Iterator:
     return stream
 
 
-def _objective(recipe: Recipe) -> Callable[[LanguageModel, mx.array, mx.array], mx.array]:
-    """(model, inputs, targets) -> mean loss in nats a token."""
+def _objective(recipe: Recipe) -> Callable[..., mx.array]:
+    """(model, inputs, targets, weights) -> mean loss in nats a token, as weighted."""
     if recipe.teacher is None:
-        return lambda model, inputs, targets: nn.losses.cross_entropy(
-            model(inputs), targets, reduction="mean"
-        )
+
+        def likelihood(
+            model: LanguageModel, inputs: mx.array, targets: mx.array, weights: mx.array
+        ) -> mx.array:
+            losses = nn.losses.cross_entropy(model(inputs), targets)
+            return (weights * losses).sum() / weights.sum()
+
+        return likelihood
     teacher, _ = zoo.load(recipe.teacher, dtype=mx.float32)
     teacher.freeze()
 
-    def distil(model: LanguageModel, inputs: mx.array, targets: mx.array) -> mx.array:
+    def distil(
+        model: LanguageModel, inputs: mx.array, targets: mx.array, weights: mx.array
+    ) -> mx.array:
         p = mx.stop_gradient(mx.softmax(teacher(inputs), axis=-1))
         scores = model(inputs)
         log_q = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
-        return -(p * log_q).sum(-1).mean()
+        return -(weights * (p * log_q).sum(-1)).sum() / weights.sum()
 
     return distil
 
 
 def _compiled_update(
     model: LanguageModel, optimizer: optim.Optimizer, objective: Callable
-) -> Callable[[mx.array, mx.array], mx.array]:
+) -> Callable[..., mx.array]:
     state = [model.state, optimizer.state]
     loss_and_gradients = nn.value_and_grad(model, objective)
 
     @partial(mx.compile, inputs=state, outputs=state)
-    def update(inputs: mx.array, targets: mx.array) -> mx.array:
-        loss, gradients = loss_and_gradients(model, inputs, targets)
+    def update(inputs: mx.array, targets: mx.array, weights: mx.array) -> mx.array:
+        loss, gradients = loss_and_gradients(model, inputs, targets, weights)
         gradients, _ = optim.clip_grad_norm(gradients, max_norm=1.0)
         optimizer.update(model, gradients)
         return loss

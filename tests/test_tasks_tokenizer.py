@@ -3,7 +3,7 @@
 import json
 from importlib.resources import files
 
-from lablib.tasks import TASKS, load_tokenizer, save_pretrained
+from lablib.tasks import TASKS, load_tokenizer, prompt_of, save_pretrained
 from lablib.tasks.edits import LENGTH, WORDS
 from lablib.tasks.tokenizer import BOS, EOS, UNK, train_tokenizer
 
@@ -141,3 +141,11 @@ def test_mlx_lm_streams_the_same_text(directory):
                 assert "".join(pieces) == text.removeprefix(" ")
                 assert wrapped.decode(ids) == text
             assert task.check(problem, problem.answer.removeprefix(" "))
+
+
+def test_a_document_begins_with_its_prompt() -> None:
+    for module in TASKS.values():
+        for problem in module.problems(3, 50):
+            assert prompt_of(problem.prompt + problem.answer) == problem.prompt
+    with pytest.raises(ValueError, match="document must begin with the prompt of a task"):
+        prompt_of("no sentence at all")

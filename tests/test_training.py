@@ -16,7 +16,8 @@ from mlx.utils import tree_flatten
 
 TINY = Recipe(
     llama_config(training.VOCAB_SIZE, d_model=32, n_heads=2, n_layers=1, d_ff=32),
-    stages=((12, 4, 48), (6, 2, 96)),
+    stages=((30, 4, 48), (6, 2, 96)),
+    learning_rate=5e-3,
     warmup=4,
 )
 
@@ -46,7 +47,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
     assert not same(trained, train("tiny", tmp_path / "other", recipe=other, progress=False))
 
 
-@pytest.mark.parametrize("stop_at", [7, 14])
+@pytest.mark.parametrize("stop_at", [7, 33])
 def test_an_interrupted_run_goes_on_to_the_same_weights(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
 ) -> None:
@@ -87,22 +88,37 @@ def test_it_learns_and_leaves_a_curve(trained: Path) -> None:
     losses = [loss for _, loss in report["loss"]]
     assert losses[-1] < losses[0] - 0.5
     assert report["loss"][-1][0] == TINY.steps
-    assert report["tokens"] == 12 * 4 * 48 + 6 * 2 * 96
+    assert report["tokens"] == 30 * 4 * 48 + 6 * 2 * 96
     assert report["recipe"]["seed"] == 0
 
 
 def test_rows_are_whole_documents_that_start_at_the_beginning() -> None:
     tokenizer = tasks.load_tokenizer()
     begin, end = tokenizer.token_to_id("<s>"), tokenizer.token_to_id("</s>")
-    for inputs, targets in itertools.islice(batches(TINY), 3):
+    for inputs, targets, weights in itertools.islice(batches(TINY), 3):
         rows, following = np.array(inputs), np.array(targets)
+        assert weights.shape == targets.shape
         assert rows.shape == following.shape == (4, 48)
         assert (rows[:, 0] == begin).all()
         assert (rows[:, 1:] == following[:, :-1]).all()
         after_end = following[rows == end]
         assert (after_end == begin).all()
-    shapes = [inputs.shape for inputs, _ in batches(TINY)]
-    assert shapes == [(4, 48)] * 12 + [(2, 96)] * 6
+    shapes = [inputs.shape for inputs, *_ in batches(TINY)]
+    assert shapes == [(4, 48)] * 30 + [(2, 96)] * 6
+
+
+def test_a_prompt_weighs_less_than_its_answer() -> None:
+    """Cut at the weights, a row falls into the prompts and answers of its documents."""
+    tokenizer = tasks.load_tokenizer()
+    _, targets, weights = (np.array(x) for x in next(batches(TINY)))
+    assert set(np.unique(weights)) == {np.float32(0.1), np.float32(1)}
+    for row, weight in zip(targets, weights, strict=True):
+        cuts = np.flatnonzero(np.diff(weight)) + 1
+        texts = [tokenizer.decode(part.tolist()) for part in np.split(row, cuts)]
+        prompts = texts[0::2]
+        assert all(tasks.prompt_of(p) == p for p in prompts[: len(cuts) // 2 + len(cuts) % 2])
+    plain = dataclasses.replace(TINY, prompt_weight=1.0)
+    assert (np.array(next(batches(plain))[2]) == 1).all()
 
 
 def test_a_student_learns_from_its_teacher(

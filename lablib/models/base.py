@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
-from lablib.models.kernels import Rotation, join_heads, on_gpu, rms_norm, split_heads, swiglu
+from lablib.models.kernels import (
+    Rotation,
+    attention,
+    join_heads,
+    on_gpu,
+    rms_norm,
+    split_heads,
+    swiglu,
+)
 from lablib.models.retention import Fading, Retention, fadings
 from lablib.validation import BadType, BadValue, integer
 
@@ -59,7 +67,7 @@ class Attention(nn.Module):
 
             out = scaled_dot_product_attention(q, k, v, cache, self.scale, past.mask)
         else:
-            out = mx.fast.scaled_dot_product_attention(q, k, v, scale=self.scale, mask=past.mask)
+            out = attention(q, k, v, self.scale, past.mask)
         return self.o_proj(join_heads(out))
 
 

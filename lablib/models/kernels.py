@@ -6,6 +6,9 @@ two RMSNorms 50 µs of the 430 µs of a 128-wide layer. So on a CPU the angles a
 all layers and compiled elementwise functions do the rest, for 20 µs each. (``mx.compile`` calls the
 machine's C++ compiler once for a function and keeps the result; without one it runs uncompiled.)
 Both forms give the same numbers up to rounding.
+
+On Linux MLX takes ``exp`` one number at a time, 12 to 17 ns each: a third of a training step. The
+polynomial below costs 1.5 ns, because the compiler works on several numbers at once.
 """
 
 import math
@@ -19,10 +22,102 @@ def on_gpu() -> bool:
     return mx.default_device().type == mx.gpu
 
 
-@partial(mx.compile, shapeless=True)
 def swiglu(gate: mx.array, up: mx.array) -> mx.array:
     """``silu(gate) · up``, elementwise (Shazeer 2020, 2002.05202)."""
+    if on_gpu() or gate.dtype != mx.float32:
+        return _swiglu(gate, up)
+    return _swiglu_by_polynomial(gate, up)
+
+
+def attention(
+    q: mx.array, k: mx.array, v: mx.array, scale: float, mask: mx.array | str | None
+) -> mx.array:
+    """``softmax(scale · q kᵀ + mask) v``: ``mx.fast``'s, with a faster softmax for long inputs.
+
+    Args:
+        q: ``(B, H, T, D)``.
+        k: ``(B, KV, S, D)``, KV a divisor of H.
+        v: ``(B, KV, S, D)``.
+        scale: of the scores.
+        mask: True where a query sees a key, "causal", or None.
+
+    Returns:
+        ``(B, H, T, D)``.
+    """
+    batch, heads, length, width = q.shape
+    if on_gpu() or q.dtype != mx.float32 or length < _MANY:
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
+    kv_heads, seen = k.shape[1:3]
+    if isinstance(mask, str):
+        mask = mx.arange(seen) <= mx.arange(seen - length, seen)[:, None]
+    grouped = (batch, kv_heads, heads // kv_heads, length)
+    scores = (q * scale).reshape(*grouped, width) @ k[:, :, None].swapaxes(-1, -2)
+    if mask is not None:
+        if mask.ndim == 4:
+            mask = mask[:, :, None] if mask.shape[1] == 1 else mask.reshape(*grouped, seen)
+        scores = mx.where(mask, scores, -mx.inf)
+    return (_softmax(scores) @ v[:, :, None]).reshape(q.shape)
+
+
+_MANY = 16  # queries, from which on the time of a softmax is in its numbers
+
+_DOUBLINGS = 5
+_TAYLOR = [1 / math.factorial(power) for power in range(1, 9)]
+
+
+def _exp(x: mx.array) -> mx.array:
+    """``e^x`` from Taylor's series of ``r = e^(x/32) - 1`` and ``(1 + r)² - 1 = r · (2 + r)``.
+
+    Off by about 1e-7 times ``|x|`` of the value, and by 1e-7 below 1. (To keep ``r`` rather than
+    ``1 + r`` is what keeps its digits.) Beyond ±32 it stays what it is there: 0 or 1e14.
+    """
+    x = mx.clip(x, -32.0, 32.0) * 2.0**-_DOUBLINGS
+    r = x * _TAYLOR[-1]
+    for coefficient in reversed(_TAYLOR[:-1]):
+        r = (r + coefficient) * x
+    for _ in range(_DOUBLINGS):
+        r = r * (2 + r)
+    return 1 + r
+
+
+@partial(mx.compile, shapeless=True)
+def _swiglu(gate: mx.array, up: mx.array) -> mx.array:
     return gate * mx.sigmoid(gate) * up
+
+
+@partial(mx.compile, shapeless=True)
+def _fast_swiglu(gate: mx.array, up: mx.array) -> mx.array:
+    return gate * up / (1 + _exp(-gate))
+
+
+@partial(mx.compile, shapeless=True)
+def _swiglu_gradients(gate: mx.array, up: mx.array, d: mx.array) -> tuple[mx.array, mx.array]:
+    sigmoid = 1 / (1 + _exp(-gate))
+    return d * up * sigmoid * (1 + gate * (1 - sigmoid)), d * gate * sigmoid
+
+
+_swiglu_by_polynomial = mx.custom_function(lambda gate, up: _fast_swiglu(gate, up))
+
+
+@_swiglu_by_polynomial.vjp
+def _swiglu_vjp(inputs: tuple, d: mx.array, _: mx.array) -> tuple[mx.array, mx.array]:
+    return _swiglu_gradients(*inputs, d)
+
+
+@partial(mx.compile, shapeless=True)
+def _weights(scores: mx.array, largest: mx.array) -> mx.array:
+    return mx.where(scores == -mx.inf, 0.0, _exp(scores - largest))
+
+
+@mx.custom_function
+def _softmax(scores: mx.array) -> mx.array:
+    weights = _weights(scores, mx.max(scores, axis=-1, keepdims=True))
+    return weights / mx.sum(weights, axis=-1, keepdims=True)
+
+
+@_softmax.vjp
+def _softmax_vjp(_: mx.array, d: mx.array, p: mx.array) -> mx.array:
+    return p * (d - mx.sum(d * p, axis=-1, keepdims=True))
 
 
 @partial(mx.compile, shapeless=True)

@@ -6,6 +6,7 @@ evaluation problem is one.
 """
 
 import random
+import re
 import zlib
 from bisect import bisect
 from collections.abc import Iterator, Sequence
@@ -91,3 +92,11 @@ def fill_gaps(spans: Iterator[Span] | Sequence[Span], length: int, default: str)
     if position < length:
         full.append((position, length, default))
     return full
+
+
+def prompt_of(document: str) -> str:
+    """Return the prompt of a training document: a story's first sentence, or up to the colon."""
+    match = re.match(r"sum [^:]*:|edit: [^:]*:|[^.]*\.", document)
+    if match is None:
+        raise BadValue(f"document must begin with the prompt of a task, got {document[:40]!r}")
+    return match[0]
