@@ -37,6 +37,14 @@ def test_lines_have_bands_dashes_and_markers():
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "4"]
 
 
+def test_gantt_can_name_each_piece_where_it_is():
+    rows = {"a": [(0, 2, "x")], "b": [(1, 4, "y"), (5, 2, "x")]}
+    (axes,) = gantt(rows, "steps", legend=False).axes
+    assert axes.get_legend() is None
+    written = {(t.get_text(), *t.get_position()) for t in axes.texts}
+    assert written == {("x", 1, 0), ("y", 3, 1), ("x", 6, 1)}
+
+
 def test_gantt_puts_each_piece_in_its_row():
     rows = {"draft": [(0, 1, "draft"), (5, 1, "draft")], "target": [(1, 4, "verify")]}
     (axes,) = gantt(rows, "time / ms").axes

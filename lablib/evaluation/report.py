@@ -158,8 +158,8 @@ def _is_number(text: str) -> bool:
     return not text or text.replace(".", "", 1).replace("-", "", 1).isdecimal()
 
 
-def picture(found: dict[str, Any]) -> bytes:
-    """The figure, PNG."""
+def picture(found: dict[str, Any]) -> str:
+    """The figure, SVG."""
     fig = plots.figure(17, 8.4)
     with plots.style():
         axes = fig.subplots(2, 3)
@@ -169,7 +169,7 @@ def picture(found: dict[str, Any]) -> bytes:
         _draw_overlap(axes[1, 0], found["speculation"]["overlap_by_class"])
         _draw_times(axes[1, 1], found["speculation"])
         _draw_speedup(axes[1, 2], found["speculation"]["greedy"])
-    return plots.png(fig)
+    return plots.svg(fig)
 
 
 def _line(axes: Axes, i: int, x: Sequence[float], y: Sequence[float], label: str) -> None:

@@ -30,7 +30,7 @@ def evaluate(
     """Measure the shipped models and write the results.
 
     Args:
-        out: where ``evaluation.json``, ``evaluation.txt``, ``evaluation.png`` and
+        out: where ``evaluation.json``, ``evaluation.txt``, ``evaluation.svg`` and
             ``evaluation_sums.json`` go; by default beside the checkpoints, and for a quick run
             ``runs/evaluation``.
         models: the folder with ``target``, ``draft``, ``hybrid`` and ``verifier``; by default the
@@ -59,7 +59,7 @@ def evaluate(
     results.write(out / results.RESULTS, found)
     table = report.table(found)
     (out / "evaluation.txt").write_text(table, encoding="utf-8")
-    (out / "evaluation.png").write_bytes(report.picture(found))
+    (out / "evaluation.svg").write_text(report.picture(found), encoding="utf-8")
     if out.resolve() == models.resolve():
         cards.write(models, found)
     say(table)

@@ -65,6 +65,14 @@ def png(fig: Figure) -> bytes:
     return buffer.getvalue()
 
 
+def svg(fig: Figure) -> str:
+    """Return the figure as SVG with its text as text; the same figure gives the same string."""
+    text = io.StringIO()
+    with style(), matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lablib"}):
+        fig.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
+
+
 @dataclass(frozen=True)
 class Picture:
     """A finished picture with a text that says what it shows (its alt text).
@@ -170,7 +178,14 @@ def lines(
         axes = fig.subplots()
         for i, (name, values) in enumerate(series.items()):
             heights, *interval = values if isinstance(values, tuple) else (values,)
-            axes.plot(x, heights, label=name, linestyle=DASHES[i % 4], marker=MARKERS[i % 8])
+            axes.plot(
+                x,
+                heights,
+                label=name,
+                linestyle=DASHES[i % 4],
+                marker=MARKERS[i % 8],
+                markevery=1 + len(x) // 16,  # many points would hide the line
+            )
             if interval:
                 axes.fill_between(x, *interval, alpha=0.2, color=COLOURS[i % 8], linewidth=0)
         if logx:
@@ -180,8 +195,16 @@ def lines(
     return fig
 
 
+# Black on white, so that a name can be read on a piece of any colour.
+_INSIDE = {"size": 8, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.0}}
+
+
 def gantt(
-    rows: Mapping[str, Sequence[tuple[float, float, str]]], xlabel: str, *, title: str = ""
+    rows: Mapping[str, Sequence[tuple[float, float, str]]],
+    xlabel: str,
+    *,
+    title: str = "",
+    legend: bool = True,
 ) -> Figure:
     """Draw when each row was busy, and with what.
 
@@ -189,6 +212,7 @@ def gantt(
         rows: name -> ``(start, length, kind)`` pieces; each kind has its own colour and hatch.
         xlabel: what the horizontal axis counts, with its unit.
         title: short.
+        legend: whether kinds are named beside the picture, or else in each piece.
     """
     kinds = list(dict.fromkeys(kind for pieces in rows.values() for _, _, kind in pieces))
     fig = figure(height=1.2 + 0.4 * len(rows))
@@ -209,12 +233,15 @@ def gantt(
                 start,
                 label=kind,
                 color=COLOURS[i % 8],
-                hatch=HATCHES[i % 8],
+                hatch=HATCHES[i % 8] if legend else None,
                 edgecolor="white",
             )
+            if not legend:
+                for row, start, length in pieces:
+                    axes.text(start + length / 2, row, kind, ha="center", va="center", **_INSIDE)
         axes.set_yticks(range(len(rows)), rows)
         axes.invert_yaxis()
-        _finish(axes, xlabel, "", title, legend=True)
+        _finish(axes, xlabel, "", title, legend=legend)
     return fig
 
 

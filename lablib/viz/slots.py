@@ -72,13 +72,13 @@ class SlotTimeline(Explorer):
         """Draw one line for each slot."""
         rows = {
             f"slot {slot}": [
-                (stay.start, stay.length, f"seq {stay.sequence}")
+                (stay.start, stay.length, str(stay.sequence))
                 for stay in data["stays"]
                 if stay.slot == slot
             ]
             for slot in range(data["slots"])
         }
-        return gantt(rows, "steps")
+        return gantt(rows, "steps", title="which sequence is in which slot", legend=False)
 
     def caption(self, data: dict) -> str:
         """Say how long it took and how busy the slots were."""
