@@ -47,3 +47,14 @@ def test_readme_fits_on_two_screens_and_its_links_resolve() -> None:
 def test_every_lesson_is_on_the_readme_map() -> None:
     for lesson in (ROOT / "notebooks").glob("[0-9]*.ipynb"):
         assert f"notebooks/{lesson.name}" in README, lesson.name
+
+
+def test_the_readmes_example_runs(capsys) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict = {}
+    exec(example, names)
+    assert len(names["samples"].tokens) == 64
+    assert sum(count for _, count in names["votes"]) == 32
+    assert 0 < names["stats"]["acceptance_rate"] <= 1
+    assert names["logprobs"].shape == (512,)
+    assert "On" not in capsys.readouterr().out.split()  # what is streamed is the continuation

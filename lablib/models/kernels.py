@@ -68,8 +68,9 @@ _TAYLOR = [1 / math.factorial(power) for power in range(1, 9)]
 def _exp(x: mx.array) -> mx.array:
     """``e^x`` from Taylor's series of ``r = e^(x/32) - 1`` and ``(1 + r)² - 1 = r · (2 + r)``.
 
-    Off by about 1e-7 times ``|x|`` of the value, and by 1e-7 below 1. (To keep ``r`` rather than
-    ``1 + r`` is what keeps its digits.) Beyond ±32 it stays what it is there: 0 or 1e14.
+    Off by 3e-7 where it is below 1, by 5e-6 of the value up to ``e^20`` and 3e-5 up to ``e^32``:
+    what a softmax or a sigmoid needs. (To keep ``r`` rather than ``1 + r`` is what keeps its
+    digits.) Beyond ±32 it stays what it is there: 0 or 1e14.
     """
     x = mx.clip(x, -32.0, 32.0) * 2.0**-_DOUBLINGS
     r = x * _TAYLOR[-1]

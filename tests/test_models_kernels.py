@@ -1,0 +1,82 @@
+"""The faster forms of small operations equal MLX's own, values and gradients."""
+
+import math
+
+from lablib.models import kernels
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+
+def reference_swiglu(gate: mx.array, up: mx.array) -> mx.array:
+    return gate * mx.sigmoid(gate) * up
+
+
+def worst(a: mx.array, b: mx.array) -> float:
+    return (mx.abs(a - b).max() / mx.maximum(mx.abs(b).max(), 1e-9)).item()
+
+
+def normal(seed: int, *shape: int) -> mx.array:
+    return mx.random.normal(shape, key=mx.random.key(seed))
+
+
+def test_the_exponential_is_right_where_a_softmax_or_a_sigmoid_looks() -> None:
+    x = np.linspace(-31, 31, 40_001, dtype=np.float32)
+    exact = np.exp(x.astype(np.float64))
+    got = np.array(kernels._exp(mx.array(x)), np.float64)
+    assert np.abs(got - exact)[x <= 0].max() < 3e-7
+    assert np.abs(got / exact - 1)[(x > 0) & (x < 20)].max() < 5e-6
+    far = np.array(kernels._exp(mx.array([-1e9, -math.inf, 1e9])))
+    assert abs(far[:2]).max() < 3e-7
+    assert 1e13 < far[2] < 1e15
+
+
+def test_swiglu_and_its_gradients() -> None:
+    gate, up = 8 * normal(0, 64, 48), normal(1, 64, 48)
+    assert worst(kernels.swiglu(gate, up), reference_swiglu(gate, up)) < 2e-6
+
+    def gradients(function):
+        return mx.grad(lambda g, u: (function(g, u) * mx.sin(u)).sum(), (0, 1))(gate, up)
+
+    for got, expected in zip(gradients(kernels.swiglu), gradients(reference_swiglu), strict=True):
+        assert worst(got, expected) < 2e-6
+    extreme = kernels.swiglu(mx.array([-1e4, 1e4, 0.0]), mx.ones((3,)))
+    np.testing.assert_allclose(np.array(extreme), [0, 1e4, 0], atol=1e-5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 6])
+@pytest.mark.parametrize("mask", ["causal", "none", "shared", "per row", "per head"])
+def test_attention_and_its_gradients(kv_heads: int, mask: str) -> None:
+    heads, queries, keys, width = 6, 40, 57, 16
+    q, k = 3 * normal(1, 2, heads, queries, width), normal(2, 2, kv_heads, keys, width)
+    v = normal(3, 2, kv_heads, keys, width)
+    shapes = {
+        "shared": (queries, keys),
+        "per row": (2, 1, queries, keys),
+        "per head": (2, heads, queries, keys),
+    }
+    seen: mx.array | str | None = "causal" if mask == "causal" else None
+    if mask in shapes:
+        seen = normal(4, *shapes[mask]) < 0.5
+
+    def reference(q, k, v):
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.25, mask=seen)
+
+    def ours(q, k, v):
+        return kernels.attention(q, k, v, 0.25, seen)
+
+    assert queries >= kernels._MANY  # or this would compare MLX with itself
+    assert worst(ours(q, k, v), reference(q, k, v)) < 1e-5
+
+    def gradients(function):
+        return mx.grad(lambda *x: (function(*x) ** 2).sum(), (0, 1, 2))(q, k, v)
+
+    for got, expected in zip(gradients(ours), gradients(reference), strict=True):
+        assert worst(got, expected) < 1e-4
+
+
+def test_few_queries_go_to_mlx(monkeypatch) -> None:
+    monkeypatch.setattr(kernels, "_softmax", None)
+    x = normal(0, 1, 2, kernels._MANY - 1, 8)
+    assert kernels.attention(x, x, x, 1.0, "causal").shape == x.shape
