@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lablib import tasks, training
 from lablib.models import llama_config, zoo
-from lablib.training import RECIPES, Recipe, batches, train
+from lablib.training import RECIPES, Recipe, Stage, batches, train
 
 import mlx.core as mx
 import numpy as np
@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten
 
 TINY = Recipe(
     llama_config(training.VOCAB_SIZE, d_model=32, n_heads=2, n_layers=1, d_ff=32),
-    stages=((30, 4, 48), (6, 2, 96)),
+    stages=(Stage(30, 4, 48), Stage(6, 2, 96)),
     learning_rate=5e-3,
     warmup=4,
 )

@@ -79,17 +79,22 @@ def _training(name: str, report: dict[str, Any] | None) -> list[str]:
             f"{recipe['seed']}, {report['seconds']} s."
         )
     else:
-        total = sum(recipe["mix"].values())
-        mix = ", ".join(f"{share / total:.0%} {task}" for task, share in recipe["mix"].items())
-        stages = ", then ".join("{} steps of {} × {} tokens".format(*s) for s in recipe["stages"])
+        stages = ", then ".join(_stage(stage) for stage in recipe["stages"])
         goal = f"the distributions of `{recipe['teacher']}`" if recipe["teacher"] else "next tokens"
         text = (
-            f"Generated documents ({mix}; held-out prompts left out), {stages}: "
+            f"Generated documents, held-out prompts left out: {stages}; "
             f"{report['tokens'] / 1e6:.1f} M tokens in {report['seconds'] / 60:.0f} minutes. It "
             f"learned {goal} with AdamW (peak learning rate {recipe['learning_rate']}, seed "
-            f"{recipe['seed']}); the final loss was {report['loss'][-1][1]} nats a token."
+            f"{recipe['seed']}); the final loss was {report['loss'][-1][1]} nats a token, "
+            f"where a prompt's tokens count {recipe['prompt_weight']:g} and an answer's 1."
         )
     return [text, command]
+
+
+def _stage(stage: dict[str, Any]) -> str:
+    total = sum(stage["mix"].values())
+    mix = ", ".join(f"{share / total:.0%} {task}" for task, share in stage["mix"].items())
+    return "{steps} steps of {batch} × {length} tokens".format(**stage) + f" ({mix})"
 
 
 def _measured(name: str, found: dict[str, Any]) -> str:
