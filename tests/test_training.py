@@ -125,7 +125,8 @@ def test_a_student_learns_from_its_teacher(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The distilled model comes nearer to the teacher than it was, in total variation."""
-    recipe = dataclasses.replace(TINY, teacher=str(trained), seed=5)
+    taught = [dataclasses.replace(stage, teacher=str(trained)) for stage in TINY.stages]
+    recipe = dataclasses.replace(TINY, stages=tuple(taught), seed=5)
     student, _ = zoo.load(train("student", tmp_path, recipe=recipe, progress=False), mx.float32)
     teacher, _ = zoo.load(trained, mx.float32)
     fresh = type(student)(TINY.config, seed=5)

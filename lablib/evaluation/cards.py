@@ -80,11 +80,10 @@ def _training(name: str, report: dict[str, Any] | None) -> list[str]:
         )
     else:
         stages = ", then ".join(_stage(stage) for stage in recipe["stages"])
-        goal = f"the distributions of `{recipe['teacher']}`" if recipe["teacher"] else "next tokens"
         text = (
             f"Generated documents, held-out prompts left out: {stages}; "
             f"{report['tokens'] / 1e6:.1f} M tokens in {report['seconds'] / 60:.0f} minutes. It "
-            f"learned {goal} with AdamW (peak learning rate {recipe['learning_rate']}, seed "
+            f"learned with AdamW (peak learning rate {recipe['learning_rate']}, seed "
             f"{recipe['seed']}); the final loss was {report['loss'][-1][1]} nats a token, "
             f"where a prompt's tokens count {recipe['prompt_weight']:g} and an answer's 1."
         )
@@ -94,7 +93,8 @@ def _training(name: str, report: dict[str, Any] | None) -> list[str]:
 def _stage(stage: dict[str, Any]) -> str:
     total = sum(stage["mix"].values())
     mix = ", ".join(f"{share / total:.0%} {task}" for task, share in stage["mix"].items())
-    return "{steps} steps of {batch} × {length} tokens".format(**stage) + f" ({mix})"
+    goal = f", the distributions of `{stage['teacher']}`" if stage["teacher"] else ""
+    return "{steps} steps of {batch} × {length} tokens".format(**stage) + f" ({mix}{goal})"
 
 
 def _measured(name: str, found: dict[str, Any]) -> str:
