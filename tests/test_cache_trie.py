@@ -230,6 +230,21 @@ def test_a_split_keeps_numbers_and_pins():
     assert (trie.tokens, slab.used, list(trie.nodes())) == (0, 0, [])
 
 
+def test_what_is_pinned_outlasts_any_number_of_others():
+    slab = Slab(1, 4)
+    trie = TokenTrie(4, 2 * ROW_BYTES, slab=slab)
+    slots = slab.allocate(6)
+    node = trie.insert([1, 2, 3, 4, 5, 6], slots, pin=True)  # more than the budget
+    for other in range(200):
+        trie.insert([1, 2, 3, 100 + other], slab.allocate(1), start=3, logprobs=a_row(0.0))
+        trie.insert([300 + other], slab.allocate(1))
+        assert trie.match([1, 2, 3, 4, 5, 6], touch=False).slots.tolist() == slots.tolist()
+        assert (trie.tokens, slab.used) == (6, 6)
+    trie.unpin(node)
+    assert trie.tokens == slab.used == 4
+    assert trie.match([1, 2, 3, 4, 5, 6]).slots.tolist() == slots[:4].tolist()
+
+
 def test_a_snapshot_is_plain_data_and_no_use():
     trie = TokenTrie(6)
     trie.insert([1, 1, 1], logprobs=a_row(0.0))

@@ -68,6 +68,11 @@ MODELS = {
     "gpt": lambda: LanguageModel(gpt_config(40, 32, 4, 2, max_positions=LONGEST), seed=1),
     "hybrid": lambda: LanguageModel(hybrid_config(40, 32, 4, 3), seed=1),
 }
+SHIPPED = {
+    f"shipped {name}": lambda name=name: zoo.load(name, dtype=mx.float32)[0]
+    for name in ("target", "hybrid")
+    if name in zoo.names()
+}
 
 
 class Fresh:
@@ -87,10 +92,10 @@ class Fresh:
         assert np.abs(np.array(row) - self(prompt)).max() < TOLERANCE
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+@pytest.fixture(scope="module", params=[*MODELS, *SHIPPED])
 def fresh(request):
     mx.random.seed(0)
-    model = MODELS[request.param]()
+    model = (MODELS | SHIPPED)[request.param]()
     mx.eval(model.parameters())
     oracle = Fresh(model)
     oracle.name = request.param

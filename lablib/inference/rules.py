@@ -11,8 +11,8 @@ Three rules, in the order of how much they keep:
     rejection  keep a draft with probability min(1, p/q); after a rejection draw from what q has not
                covered, max(p − q, 0) (Leviathan et al. 2023, 2211.17192; Chen et al. 2023,
                2302.01318). Keeps Σ min(p, q), the most that any rule can at one position.
-    block      judge all drafts together: a draft that p likes more than q pays for a later one that
-               it likes less (Sun et al. 2024, 2403.10444). Keeps the longest prefixes.
+    block      judge all drafts together: a draft that p likes more than q makes up for one before
+               it that p likes less (Sun et al. 2024, 2403.10444). Keeps the longest prefixes.
 
 One convention makes a rule uniform: a position without a draft is a q of zeros. Nothing is kept
 there, and what q has not covered is all of p: so the *bonus* token after γ kept drafts is the same

@@ -1,0 +1,486 @@
+"""Exercises of lesson 07: what a round keeps, how it is counted, and what it is worth."""
+
+from collections.abc import Iterator
+
+from lablib.classroom.exercises import Exercise
+
+import numpy as np
+
+# ------------------------------------------------------------------ 07.1 greedy acceptance
+
+
+def greedy_round(drafted, logits, stop):
+    """Return the tokens that this round adds to the text, a list of ids.
+
+    drafted: the draft's γ guesses, a list of ids.
+    logits: the target's scores, shape (γ + 1, V): row i is about the token at place i, that is
+        after the text and the first i drafts. The last row comes after all of them.
+    stop: the id that ends a text. Nothing comes after it.
+    """
+    tokens = []
+    for guess, row in zip(drafted, logits, strict=False):
+        best = int(np.argmax(row))
+        tokens.append(best)
+        if best != guess or best == stop:
+            return tokens
+    return [*tokens, int(np.argmax(logits[-1]))]
+
+
+def count_then_cut(drafted, logits, stop):
+    best = np.argmax(logits, axis=-1).tolist()
+    kept = 0
+    while kept < len(drafted) and best[kept] == drafted[kept]:
+        kept += 1
+    tokens = best[: kept + 1]
+    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+
+
+def accept_everything(drafted, logits, stop):
+    tokens = [*drafted, int(np.argmax(logits[-1]))]
+    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+
+
+def off_by_one(drafted, logits, stop):
+    best = np.argmax(logits, axis=-1).tolist()
+    kept = 0
+    while kept < len(drafted) and best[kept + 1] == drafted[kept]:
+        kept += 1
+    tokens = [*drafted[:kept], best[kept]]
+    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+
+
+def forgotten_bonus(drafted, logits, stop):
+    tokens = []
+    for guess, row in zip(drafted, logits, strict=False):
+        best = int(np.argmax(row))
+        tokens.append(best)
+        if best != guess or best == stop:
+            break
+    return tokens
+
+
+def forgotten_correction(drafted, logits, stop):
+    tokens = []
+    for guess, row in zip(drafted, logits, strict=False):
+        if int(np.argmax(row)) != guess:
+            return tokens
+        tokens.append(guess)
+        if guess == stop:
+            return tokens
+    return [*tokens, int(np.argmax(logits[-1]))]
+
+
+def keeps_the_wrong_one(drafted, logits, stop):
+    tokens = []
+    for guess, row in zip(drafted, logits, strict=False):
+        tokens.append(guess)
+        if int(np.argmax(row)) != guess or guess == stop:
+            return tokens
+    return [*tokens, int(np.argmax(logits[-1]))]
+
+
+def matches_anywhere(drafted, logits, stop):
+    best = np.argmax(logits, axis=-1).tolist()
+    kept = sum(a == b for a, b in zip(drafted, best, strict=False))
+    tokens = [*drafted[:kept], best[kept]]
+    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+
+
+def correction_from_the_last_row(drafted, logits, stop):
+    best = np.argmax(logits, axis=-1).tolist()
+    kept = 0
+    while kept < len(drafted) and best[kept] == drafted[kept]:
+        kept += 1
+    tokens = [*drafted[:kept], best[-1]]
+    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+
+
+def bonus_after_the_end(drafted, logits, stop):
+    best = np.argmax(logits, axis=-1).tolist()
+    kept = 0
+    while kept < len(drafted) and best[kept] == drafted[kept]:
+        kept += 1
+    return best[: kept + 1]
+
+
+def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int]]:
+    def said(*best: int, size: int = 6) -> np.ndarray:
+        logits = rng.normal(size=(len(best), size)).round(2)
+        logits[np.arange(len(best)), list(best)] = 4.0
+        return logits
+
+    yield [1, 2], said(1, 2, 3), 0  # both right, and a bonus
+    yield [1, 2], said(1, 4, 3), 0  # the second is wrong
+    yield [1, 2, 3], said(4, 2, 3, 5), 0  # the first is wrong, later ones agree by chance
+    yield [2, 3], said(5, 2, 3), 0  # agrees only when the rows are shifted
+    yield [1, 0, 3], said(1, 0, 3, 4), 0  # the text ends inside the round
+    yield [1, 2], said(1, 0, 3), 0  # the correction is the end
+    yield [5], said(5, 0), 0
+    for gamma in (3, 4, 6):
+        best = rng.integers(1, 6, size=gamma + 1)
+        drafted = best[:-1].copy()
+        wrong = int(rng.integers(1, gamma))
+        drafted[wrong] = 1 + drafted[wrong] % 5
+        yield drafted.tolist(), said(*best.tolist()), 0
+
+
+GREEDY_ROUND = Exercise(
+    id="07.1",
+    title="Greedy acceptance",
+    task=(
+        "The drafts are on the table and the target has read them all, in one forward. Which "
+        "tokens does the round add? Accepted drafts, then one token of the target's own: a "
+        "correction or a bonus. Real texts end, so mind `stop` too."
+    ),
+    stars=1,
+    minutes=10,
+    reference=greedy_round,
+    alternatives=[count_then_cut],
+    wrong={
+        accept_everything: (
+            "every draft is accepted, whatever the target says: the text is then the draft's. "
+            "Compare each one with the target's best token at the same place."
+        ),
+        off_by_one: (
+            "you compare with the wrong row: row 0 has seen none of the drafts, so it judges the "
+            "first one."
+        ),
+        forgotten_bonus: (
+            "where every draft is right, one token is missing: the last row has seen them all "
+            "and gives a bonus for nothing."
+        ),
+        forgotten_correction: (
+            "after a rejection the target's own token is missing. It is already computed; without "
+            "it a round might add nothing."
+        ),
+        keeps_the_wrong_one: "the rejected draft stays in the text, in place of the correction.",
+        matches_anywhere: (
+            "you count agreements beyond the first mistake: those rows have read a wrong text, "
+            "and what they say is worth nothing."
+        ),
+        correction_from_the_last_row: (
+            "the correction comes from the row of the rejected draft; the last row has read "
+            "drafts that are not in the text."
+        ),
+        bonus_after_the_end: "something follows an accepted stop token: the text has ended there.",
+    },
+    cases=_rounds,
+    hints=[
+        "The target's best token at a place is right either way: append it, then ask whether to "
+        "go on.",
+        "Go on only if it equals the draft and isn't stop; after the last draft take row -1.",
+    ],
+    next="How few tokens can a round add? So how many target calls can speculation ever waste?",
+)
+
+# ------------------------------------------------------------------ 07.2 three counts
+
+
+def measures(drafted, accepted):
+    """Return (acceptance_rate, alpha, tokens_per_round) of some rounds.
+
+    drafted: how many tokens each round drafted, at least 1.
+    accepted: how many of them it kept.
+    No text has ended here: every round added one token of the target's own as well.
+    """
+    reached = [min(kept + 1, n) for n, kept in zip(drafted, accepted, strict=True)]
+    total = sum(accepted)
+    return total / sum(drafted), total / sum(reached), (total + len(drafted)) / len(drafted)
+
+
+def with_arrays(drafted, accepted):
+    drafted, accepted = np.array(drafted), np.array(accepted)
+    reached = accepted + (accepted < drafted)
+    kept = accepted.sum()
+    return kept / drafted.sum(), kept / reached.sum(), 1 + accepted.mean()
+
+
+def counts_the_own_token(drafted, accepted):
+    reached = [min(kept + 1, n) for n, kept in zip(drafted, accepted, strict=True)]
+    total = sum(accepted) + len(drafted)
+    return total / sum(drafted), total / sum(reached), total / len(drafted)
+
+
+def alpha_is_the_rate(drafted, accepted):
+    rate = sum(accepted) / sum(drafted)
+    return rate, rate, sum(accepted) / len(drafted) + 1
+
+
+def reached_is_accepted(drafted, accepted):
+    return sum(accepted) / sum(drafted), 1.0, sum(accepted) / len(drafted) + 1
+
+
+def one_more_is_always_reached(drafted, accepted):
+    total = sum(accepted)
+    rate = total / sum(drafted)
+    return rate, total / (total + len(drafted)), total / len(drafted) + 1
+
+
+def without_the_own_token(drafted, accepted):
+    reached = [min(kept + 1, n) for n, kept in zip(drafted, accepted, strict=True)]
+    total = sum(accepted)
+    return total / sum(drafted), total / sum(reached), total / len(drafted)
+
+
+def mean_of_ratios(drafted, accepted):
+    pairs = list(zip(drafted, accepted, strict=True))
+    rate = np.mean([kept / n for n, kept in pairs])
+    alpha = np.mean([kept / min(kept + 1, n) for n, kept in pairs])
+    return float(rate), float(alpha), sum(accepted) / len(drafted) + 1
+
+
+def _traces(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int]]]:
+    yield [4], [2]
+    yield [4, 4], [4, 0]
+    yield [2, 2, 1], [2, 1, 1]
+    yield [3], [0]
+    for rounds in (5, 9):
+        drafted = rng.integers(1, 7, size=rounds)
+        accepted = [int(rng.integers(0, n + 1)) for n in drafted]
+        yield drafted.tolist(), accepted
+
+
+MEASURES = Exercise(
+    id="07.2",
+    title="Accepted, reached, drafted",
+    task=(
+        "Three numbers describe how well speculation goes. `acceptance_rate` is accepted over "
+        "drafted. `alpha` is accepted over *reached*: a draft is reached if all drafts before it "
+        "were accepted, so that it was really judged. `tokens_per_round` counts what one call of "
+        "the target adds, its own token included."
+    ),
+    stars=2,
+    minutes=10,
+    reference=measures,
+    alternatives=[with_arrays],
+    wrong={
+        counts_the_own_token: (
+            "the correction or bonus is counted as an accepted draft: the rate can then exceed 1. "
+            "It belongs to tokens_per_round only."
+        ),
+        alpha_is_the_rate: (
+            "alpha is divided by all drafts: those after the first rejection were never judged, "
+            "and say nothing about how alike the models are."
+        ),
+        reached_is_accepted: "the rejected draft was reached too: it was judged, and it failed.",
+        one_more_is_always_reached: (
+            "where all drafts are accepted there is no rejected one to add: reached is then the "
+            "number drafted."
+        ),
+        without_the_own_token: "tokens_per_round lacks the token that the target always adds.",
+        mean_of_ratios: (
+            "you average the rounds' own ratios: a round of one draft then weighs as much as a "
+            "round of six. Divide the sums."
+        ),
+    },
+    cases=_traces,
+    hints=[
+        "Round by round: 4 drafted and 2 accepted means 3 reached. And 4 accepted?",
+        "reached = min(accepted + 1, drafted); add everything up before you divide.",
+    ],
+    next="Which of the three rises when γ falls, although the models are the same?",
+)
+
+# ------------------------------------------------------------------ 07.3 expected tokens
+
+
+def tokens_per_round(alpha, gamma):
+    """Return how many tokens a round adds on average.
+
+    alpha: the chance that a draft is accepted, given that all drafts before it were.
+    gamma: how many tokens are drafted. The target adds one of its own in any case.
+    """
+    return sum(alpha**i for i in range(gamma + 1))
+
+
+def closed_form(alpha, gamma):
+    if alpha == 1:
+        return gamma + 1
+    return (1 - alpha ** (gamma + 1)) / (1 - alpha)
+
+
+def outcome_by_outcome(alpha, gamma):
+    stopped = sum((kept + 1) * alpha**kept * (1 - alpha) for kept in range(gamma))
+    return stopped + (gamma + 1) * alpha**gamma
+
+
+def no_own_token(alpha, gamma):
+    return sum(alpha**i for i in range(1, gamma + 1))
+
+
+def gamma_instead_of_one_more(alpha, gamma):
+    return sum(alpha**i for i in range(gamma))
+
+
+def drafts_without_order(alpha, gamma):
+    return 1 + gamma * alpha
+
+
+def endless(alpha, gamma):
+    return 1 / (1 - alpha) if alpha < 1 else gamma + 1
+
+
+def all_or_nothing(alpha, gamma):
+    return 1 + gamma * alpha**gamma
+
+
+def bonus_only_after_all(alpha, gamma):
+    return sum(alpha**i for i in range(1, gamma + 1)) + alpha**gamma
+
+
+def _chances(rng: np.random.Generator) -> Iterator[tuple[float, int]]:
+    yield 0.5, 1
+    yield 0.5, 2
+    yield 0.0, 3
+    yield 1.0, 3
+    yield 0.8, 4
+    for gamma in (2, 5, 8):
+        yield float(rng.uniform(0.2, 0.95)), gamma
+
+
+TOKENS_PER_ROUND = Exercise(
+    id="07.3",
+    title="Expected tokens per round",
+    task=(
+        "If every draft that is reached is accepted with the same chance α, how many tokens does "
+        "a round add on average? Add up chances: the token at place i of a round exists if the "
+        "drafts before it were all accepted. Your function must work for α = 1 too."
+    ),
+    stars=2,
+    minutes=10,
+    reference=tokens_per_round,
+    alternatives=[closed_form, outcome_by_outcome],
+    wrong={
+        no_own_token: (
+            "those are the accepted drafts only: the target adds a token of its own in every "
+            "round. With α = 0 a round still adds 1."
+        ),
+        gamma_instead_of_one_more: (
+            "the last power is missing: γ drafts and one more token are γ + 1 terms, from α⁰ to "
+            "α^γ. With α = 1 a round adds γ + 1."
+        ),
+        drafts_without_order: (
+            "that is right if drafts were judged one by one, each on its own: a draft counts only "
+            "if all before it were accepted too."
+        ),
+        endless: "γ makes no difference: that is the limit for endlessly many drafts.",
+        all_or_nothing: (
+            "you keep either all drafts or none: a round that fails at its third draft keeps two."
+        ),
+        bonus_only_after_all: (
+            "the target's own token comes in every round: a bonus after all drafts, a correction "
+            "otherwise."
+        ),
+    },
+    cases=_chances,
+    hints=[
+        "The first token always comes. The second needs one accepted draft, the third two.",
+        "1 + α + α² + … up to α^γ.",
+    ],
+    next="What does the limit 1 / (1 − α) say about very long drafts?",
+)
+
+# ------------------------------------------------------------------ 07.4 speed-up
+
+
+def speedup(alpha, gamma, target, draft):
+    """Return tokens a second with γ drafts a round, over tokens a second without any.
+
+    target: target[k - 1] is the time of one forward of the target over k tokens, k = 1, 2, ...
+    draft: the time of one drafted token.
+    """
+    tokens = sum(alpha**i for i in range(gamma + 1))
+    with_drafts = tokens / (gamma * draft + target[gamma])
+    return with_drafts * target[0]
+
+
+def time_for_the_same_text(alpha, gamma, target, draft):
+    tokens = (1 - alpha ** (gamma + 1)) / (1 - alpha) if alpha < 1 else gamma + 1
+    plain_seconds, round_seconds = tokens * target[0], target[gamma] + gamma * draft
+    return plain_seconds / round_seconds
+
+
+def free_verification(alpha, gamma, target, draft):
+    tokens = sum(alpha**i for i in range(gamma + 1))
+    return tokens * target[0] / (gamma * draft + target[0])
+
+
+def one_row_too_few(alpha, gamma, target, draft):
+    tokens = sum(alpha**i for i in range(gamma + 1))
+    return tokens * target[0] / (gamma * draft + target[max(0, gamma - 1)])
+
+
+def free_drafts(alpha, gamma, target, draft):
+    tokens = sum(alpha**i for i in range(gamma + 1))
+    return tokens * target[0] / target[gamma]
+
+
+def one_draft_only(alpha, gamma, target, draft):
+    tokens = sum(alpha**i for i in range(gamma + 1))
+    return tokens * target[0] / (draft + target[gamma])
+
+
+def upside_down(alpha, gamma, target, draft):
+    tokens = sum(alpha**i for i in range(gamma + 1))
+    return (gamma * draft + target[gamma]) / (tokens * target[0])
+
+
+def cost_alone(alpha, gamma, target, draft):
+    return (gamma + 1) * target[0] / (gamma * draft + target[gamma])
+
+
+def tokens_alone(alpha, gamma, target, draft):
+    return sum(alpha**i for i in range(gamma + 1))
+
+
+def per_second(alpha, gamma, target, draft):
+    tokens = sum(alpha**i for i in range(gamma + 1))
+    return tokens / (gamma * draft + target[gamma])
+
+
+def _machines(rng: np.random.Generator) -> Iterator[tuple[float, int, list[float], float]]:
+    yield 0.5, 1, [2.0, 3.0], 0.5
+    yield 0.8, 2, [2.0, 2.5, 3.0], 0.2
+    yield 0.0, 2, [1.5, 2.0, 3.0], 0.3
+    for gamma in (3, 5):
+        target = 1.5 + np.cumsum(rng.uniform(0.1, 0.6, size=gamma + 1))
+        yield float(rng.uniform(0.3, 0.9)), gamma, target.tolist(), float(rng.uniform(0.1, 0.5))
+
+
+SPEEDUP = Exercise(
+    id="07.4",
+    title="Speed-up from measured costs",
+    task=(
+        "A round drafts γ tokens one after the other, and the target then reads γ + 1 tokens in "
+        "one forward: the last token of the text and all drafts. It adds `1 + α + … + α^γ` tokens. "
+        "How many times as fast as plain decoding is that, with these measured times?"
+    ),
+    stars=2,
+    minutes=10,
+    reference=speedup,
+    alternatives=[time_for_the_same_text],
+    wrong={
+        free_verification: (
+            "you charge one plain token for the verification: the target reads γ + 1 tokens, and "
+            "that takes target[γ]."
+        ),
+        one_row_too_few: (
+            "the forward is one token too short: the target reads the last token of the text "
+            "besides the γ drafts."
+        ),
+        free_drafts: "the draft model's time is missing.",
+        one_draft_only: "a round drafts γ tokens, one after the other; you pay for one.",
+        upside_down: "that is the other way round: above 1 must mean faster.",
+        cost_alone: "you assume that every draft is accepted: alpha plays no part.",
+        tokens_alone: "you count tokens only: neither the drafts nor the verification are free.",
+        per_second: (
+            "that is the speed with drafts: divide it by the speed without, one token in target[0]."
+        ),
+    },
+    cases=_machines,
+    hints=[
+        "What does a round cost, and what does it add? Plain decoding adds 1 token in target[0].",
+        "tokens / (γ · draft + target[γ]), divided by 1 / target[0].",
+    ],
+    next="Which γ is the best for α = 0.5? Try your function on `costs`, measured above.",
+)

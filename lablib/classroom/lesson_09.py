@@ -1,0 +1,576 @@
+"""Exercises of lesson 09: looking drafts up, choosing how many, and judging them together."""
+
+from collections.abc import Iterator
+
+from lablib.classroom.exercises import Exercise
+
+import numpy as np
+
+# ------------------------------------------------------------------ 09.1 prompt lookup
+
+
+def lookup(text, n, longest):
+    """Propose at most n tokens: what followed the last tokens of the text when they last occurred.
+
+    text: a list of ids.   longest: how many last tokens to look for at most; try the longest run
+    first, then shorter ones, down to a single token. Return [] if even that one is new.
+    """
+    for size in range(min(longest, len(text) - 1), 0, -1):
+        run = text[-size:]
+        for start in reversed(range(len(text) - size)):
+            if text[start : start + size] == run:
+                return text[start + size : start + size + n]
+    return []
+
+
+def lookup_by_table(text, n, longest):
+    follows = {}
+    for end in range(1, len(text)):
+        for size in range(1, min(longest, end) + 1):
+            follows[tuple(text[end - size : end])] = end
+    for size in range(longest, 0, -1):
+        place = follows.get(tuple(text[-size:])) if size <= len(text) else None
+        if place is not None:
+            return list(text[place : place + n])
+    return []
+
+
+def _search(text, n, longest, places, copy, sizes=None):
+    """Follow lookup with other places to look at, another copy, or another order of sizes."""
+    whole = range(min(longest, len(text) - 1), 0, -1)
+    for size in whole if sizes is None else sizes(whole):
+        for start in places(len(text), size):
+            if text[start : start + size] == text[-size:]:
+                return copy(start, size)
+    return []
+
+
+def finds_itself(text, n, longest):
+    return _search(
+        text,
+        n,
+        longest,
+        lambda end, size: reversed(range(end - size + 1)),
+        lambda start, size: text[start + size : start + size + n],
+    )
+
+
+def first_place(text, n, longest):
+    return _search(
+        text,
+        n,
+        longest,
+        lambda end, size: range(end - size),
+        lambda start, size: text[start + size : start + size + n],
+    )
+
+
+def shortest_first(text, n, longest):
+    return _search(
+        text,
+        n,
+        longest,
+        lambda end, size: reversed(range(end - size)),
+        lambda start, size: text[start + size : start + size + n],
+        lambda sizes: reversed(sizes),
+    )
+
+
+def longest_or_nothing(text, n, longest):
+    return _search(
+        text,
+        n,
+        longest,
+        lambda end, size: reversed(range(end - size)),
+        lambda start, size: text[start + size : start + size + n],
+        lambda sizes: [longest] if longest < len(text) else [],
+    )
+
+
+def copies_the_run(text, n, longest):
+    return _search(
+        text,
+        n,
+        longest,
+        lambda end, size: reversed(range(end - size)),
+        lambda start, size: text[start : start + n],
+    )
+
+
+def one_too_far(text, n, longest):
+    return _search(
+        text,
+        n,
+        longest,
+        lambda end, size: reversed(range(end - size)),
+        lambda start, size: text[start + size + 1 : start + size + 1 + n],
+    )
+
+
+def copies_beyond_the_end(text, n, longest):
+    def copy(start, size):
+        source = text[start + size :]
+        return [source[i % len(source)] for i in range(n)]
+
+    return _search(text, n, longest, lambda end, size: reversed(range(end - size)), copy)
+
+
+def always_all(text, n, longest):
+    return _search(
+        text,
+        n,
+        longest,
+        lambda end, size: reversed(range(end - size)),
+        lambda start, size: text[start + size :],
+    )
+
+
+def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
+    yield [1, 2, 3, 1, 2], 2, 2
+    yield [1, 2, 3], 2, 2  # nothing comes twice
+    yield [1, 2, 3, 9, 1, 2, 4, 9, 1, 2], 3, 2  # two places
+    yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 3  # a long run, and a later short one
+    yield [5, 6, 7, 5], 4, 1  # the text ends before the guess does
+    yield [8, 2, 2, 2], 3, 2  # a run that overlaps itself
+    yield [4], 2, 3
+    for size in (10, 20, 30):
+        n, longest = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+        yield rng.integers(0, 4, size=size).tolist(), n, longest
+
+
+LOOKUP = Exercise(
+    id="09.1",
+    title="Prompt lookup",
+    task=(
+        "Write the drafter that needs no model. Take the last `longest` tokens, find the *last* "
+        "place before the end where the same run stands, and propose up to `n` tokens that "
+        "followed it there. If the run is new, try a shorter one."
+    ),
+    stars=1,
+    minutes=8,
+    reference=lookup,
+    alternatives=[lookup_by_table],
+    wrong={
+        finds_itself: (
+            "the run matches *itself* at the very end of the text, where nothing follows it: that "
+            "place does not count."
+        ),
+        first_place: "the *last* earlier place counts, not the first: near text guides better.",
+        shortest_first: (
+            "you begin with a single token. A longer run fits in fewer places, and better: try "
+            "the longest first."
+        ),
+        longest_or_nothing: "if the longest run is new, try shorter ones, down to one token.",
+        copies_the_run: (
+            "you propose the run itself, which the text has just said. Propose what came *after* "
+            "it."
+        ),
+        one_too_far: "you start one token too late: the first token after the run is the guess.",
+        copies_beyond_the_end: (
+            "what followed ends where the text ends: propose fewer than n tokens then, and don't "
+            "start again from the front."
+        ),
+        always_all: "at most n tokens: every further one has to be read and judged.",
+    },
+    cases=_texts,
+    hints=[
+        "Two loops: over the size of the run, downwards, and over its start, from the right.",
+        "reversed(range(len(text) - size)) are the starts that have a token after the run.",
+    ],
+    next="How much work is your search for a text of 10,000 tokens? How does NGram avoid it?",
+)
+
+# ------------------------------------------------------------------ 09.2 the best length
+
+
+def best_length(alpha, target, draft, most):
+    """Return the number of drafts, 0 to most, with the most expected tokens for their cost.
+
+    alpha: the chance that a draft which is reached is kept.
+    target: target[k - 1] is the cost of one forward over k tokens.   draft: of a drafted token.
+    Plain decoding is 0 drafts: one token for target[0]. Among equals the smallest number wins.
+    """
+    best, best_rate = 0, 1 / target[0]
+    for gamma in range(1, most + 1):
+        tokens = sum(alpha**i for i in range(gamma + 1))
+        rate = tokens / (gamma * draft + target[gamma])
+        if rate > best_rate + 1e-12:
+            best, best_rate = gamma, rate
+    return best
+
+
+def best_length_by_arrays(alpha, target, draft, most):
+    gammas = np.arange(most + 1)
+    tokens = np.cumsum(float(alpha) ** gammas)
+    rates = tokens / (gammas * draft + np.array(target[: most + 1]))
+    return int(np.flatnonzero(rates >= rates.max() - 1e-12)[0])
+
+
+def _rated(most, rate, first=0):
+    """The first gamma with the largest rate."""
+    rates = {gamma: rate(gamma) for gamma in range(first, most + 1)}
+    top = max(rates.values())
+    return min(gamma for gamma, value in rates.items() if value >= top - 1e-12)
+
+
+def _tokens(alpha, gamma):
+    return sum(alpha**i for i in range(gamma + 1))
+
+
+def most_tokens(alpha, target, draft, most):
+    return _rated(most, lambda g: _tokens(alpha, g))
+
+
+def never_zero(alpha, target, draft, most):
+    return _rated(most, lambda g: _tokens(alpha, g) / (g * draft + target[g]), first=1)
+
+
+def drafts_are_free(alpha, target, draft, most):
+    return _rated(most, lambda g: _tokens(alpha, g) / target[g])
+
+
+def reading_is_free(alpha, target, draft, most):
+    return _rated(most, lambda g: _tokens(alpha, g) / (g * draft + target[0]))
+
+
+def one_draft_too_few(alpha, target, draft, most):
+    return _rated(most, lambda g: _tokens(alpha, g) / (g * draft + target[max(0, g - 1)]))
+
+
+def forgets_its_own_token(alpha, target, draft, most):
+    return _rated(most, lambda g: (_tokens(alpha, g) - (g > 0)) / (g * draft + target[g]))
+
+
+def all_or_nothing(alpha, target, draft, most):
+    return _rated(most, lambda g: (1 + g * alpha) / (g * draft + target[g]))
+
+
+def cheapest(alpha, target, draft, most):
+    return 0
+
+
+def _prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], float, int]]:
+    flat = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8]
+    yield 0.8, flat, 0.1, 8
+    yield 0.3, flat, 0.4, 8  # cannot pay
+    yield 0.8, [1.0, 2.0, 3.0, 4.0, 5.0], 0.1, 4  # reading is as dear as writing
+    yield 0.9, flat, 0.0, 8
+    yield 1.0, flat, 0.05, 8
+    yield 0.6, flat, 0.1, 8
+    yield 0.9, flat, 0.02, 3
+    yield 0.5, [1.0, 1.6, 1.7, 1.8, 1.9], 0.05, 4  # the second token is the dear one
+    for alpha in (0.5, 0.7, 0.85, 0.95):
+        slope = float(rng.uniform(0.02, 0.3))
+        yield alpha, [2.0 * (1 + slope * k) for k in range(13)], float(rng.uniform(0, 0.5)), 12
+
+
+BEST_LENGTH = Exercise(
+    id="09.2",
+    title="How many to draft",
+    task=(
+        "Expected tokens grow with every further draft, and so does the cost. Find the number of "
+        "drafts with the most tokens *for their cost*. It may be 0."
+    ),
+    stars=2,
+    minutes=10,
+    reference=best_length,
+    alternatives=[best_length_by_arrays],
+    wrong={
+        most_tokens: (
+            "you maximise tokens per round. That always grows with γ, so you would always draft "
+            "as many as allowed: divide by what the round costs."
+        ),
+        never_zero: (
+            "you never return 0. Where drafting cannot pay, plain decoding is the best choice."
+        ),
+        drafts_are_free: "drafted tokens have a price too: γ times `draft`.",
+        reading_is_free: (
+            "the target reads γ + 1 tokens in its forward, and that costs target[γ], not target[0]."
+        ),
+        one_draft_too_few: (
+            "the target reads the last token *and* the γ drafts: γ + 1 tokens, so target[γ]."
+        ),
+        forgets_its_own_token: (
+            "a round yields one token of the target's own as well: 1 + α + ... + α^γ."
+        ),
+        all_or_nothing: (
+            "you count α tokens for every draft. The third draft counts only if the first two "
+            "were kept: it is worth α³."
+        ),
+        cheapest: "you always return 0, whatever α is.",
+    },
+    cases=_prices,
+    hints=[
+        "A round of γ drafts yields 1 + α + ... + α^γ tokens. What does it cost?",
+        "γ * draft + target[γ]; for γ = 0 that is target[0], plain decoding.",
+    ],
+    next="Let drafts be free and target = [1, 1.1, 1.2, ...]: from which α on does drafting pay?",
+)
+
+# ------------------------------------------------------------------ 09.3 an estimate that forgets
+
+
+def estimate(rounds, start, memory):
+    """Return the estimate of alpha after these rounds, as a text goes on and changes.
+
+    rounds: (drafted, accepted) of each, in order; up to accepted + 1 drafts were judged in it.
+    start: the estimate before the first round; it has the weight of 4 judged drafts.
+    memory: each judged draft multiplies the weight of everything before its round by
+        1 - 1 / memory. What a round brings has weight 1 for each draft.
+    """
+    kept, judged = 4 * start, 4.0
+    for drafted, accepted in rounds:
+        reached = min(accepted + 1, drafted)
+        fade = (1 - 1 / memory) ** reached
+        kept = fade * kept + accepted
+        judged = fade * judged + reached
+    return kept / judged
+
+
+def estimate_backwards(rounds, start, memory):
+    kept, judged, weight = 0.0, 0.0, 1.0
+    for drafted, accepted in reversed(rounds):
+        reached = accepted if accepted == drafted else accepted + 1
+        kept, judged = kept + weight * accepted, judged + weight * reached
+        weight *= (1 - 1 / memory) ** reached
+    return (kept + weight * 4 * start) / (judged + weight * 4)
+
+
+def _estimated(rounds, start, fades, judges=lambda d, a: min(a + 1, d), weight=4.0):
+    kept, judged = weight * start, weight
+    for drafted, accepted in rounds:
+        reached = judges(drafted, accepted)
+        fade = fades(reached)
+        kept, judged = fade * kept + accepted, fade * judged + reached
+    return kept / judged if judged else start
+
+
+def divides_by_drafted(rounds, start, memory):
+    return _estimated(rounds, start, lambda n: (1 - 1 / memory) ** n, lambda d, a: d)
+
+
+def never_forgets(rounds, start, memory):
+    return _estimated(rounds, start, lambda n: 1.0)
+
+
+def fades_by_rounds(rounds, start, memory):
+    return _estimated(rounds, start, lambda n: 1 - 1 / memory)
+
+
+def last_round_only(rounds, start, memory):
+    return _estimated(rounds, start, lambda n: 0.0)
+
+
+def ignores_the_start(rounds, start, memory):
+    return _estimated(rounds, start, lambda n: (1 - 1 / memory) ** n, weight=0.0)
+
+
+def counts_one_too_many(rounds, start, memory):
+    return _estimated(rounds, start, lambda n: (1 - 1 / memory) ** n, lambda d, a: a + 1)
+
+
+def fades_the_new_ones_too(rounds, start, memory):
+    kept, judged = 4 * start, 4.0
+    for drafted, accepted in rounds:
+        reached = min(accepted + 1, drafted)
+        fade = (1 - 1 / memory) ** reached
+        kept, judged = fade * (kept + accepted), fade * judged + reached
+    return kept / judged
+
+
+def _histories(rng: np.random.Generator) -> Iterator[tuple[list[tuple[int, int]], float, int]]:
+    yield [], 0.8, 8
+    yield [(4, 4)], 0.5, 8
+    yield [(4, 0)], 0.5, 8
+    yield [(4, 1), (4, 4), (2, 0)], 0.8, 4
+    for memory in (4, 16, 64):
+        drafted = rng.integers(1, 9, size=12)
+        rounds = [(int(d), int(rng.integers(0, d + 1))) for d in drafted]
+        yield rounds, float(rng.uniform(0.2, 0.9)), memory
+
+
+ESTIMATE = Exercise(
+    id="09.3",
+    title="An estimate that forgets",
+    task=(
+        "To choose a length one needs α, and α changes with the text. Keep two sums, of accepted "
+        "and of judged drafts, and let the old evidence fade with every draft that is judged."
+    ),
+    stars=2,
+    minutes=10,
+    reference=estimate,
+    alternatives=[estimate_backwards],
+    wrong={
+        divides_by_drafted: (
+            "you divide by all drafts. Those after a refusal were never judged and say nothing "
+            "about α."
+        ),
+        never_forgets: (
+            "old rounds keep their full weight: after a long easy text you would need as long "
+            "again to notice a hard one."
+        ),
+        fades_by_rounds: (
+            "the weight fades with each judged *draft*, not with each round: a long round brings "
+            "more evidence."
+        ),
+        last_round_only: "only the last round counts with you: earlier ones fade, but they stay.",
+        ignores_the_start: "before the first round `start` counts, with the weight of 4 drafts.",
+        counts_one_too_many: (
+            "if all drafts were accepted, no further one was judged: min(accepted + 1, drafted)."
+        ),
+        fades_the_new_ones_too: (
+            "what this round brings has full weight: fade the old sums first, then add."
+        ),
+    },
+    cases=_histories,
+    hints=[
+        "Begin with 4 * start accepted drafts of 4 judged ones.",
+        "Each round: multiply both sums by (1 - 1 / memory) ** reached, then add to both.",
+    ],
+    next="AdaptiveLength.observe does this. After how many refusals is an α of 0.9 down to 0.5?",
+)
+
+# ------------------------------------------------------------------ 09.4 block verification
+
+
+def block(p, q, drafts):
+    """Return the probability that exactly n drafts are kept, for n = 0 ... γ, as a list.
+
+    p: the target's distributions, γ + 1 rows of V numbers.   q: the draft's, γ rows.
+    drafts: the γ drafted tokens; q of each is positive.
+    w[0] = 1 and w[n] = min(1, w[n - 1] * p(x) / q(x)), x the n-th draft: how well n are covered.
+    s[n] = Σ max(w[n] * p[n] - q[n], 0) over the vocabulary; after the last draft s = w.
+    Prefix n passes with probability s / (s + 1 - w). The LONGEST prefix that passes is kept.
+    """
+    chances, longer_failed, w = [], 1.0, [1.0]
+    for i, x in enumerate(drafts):
+        w.append(min(1.0, w[-1] * p[i][x] / q[i][x]))
+    for n in reversed(range(len(drafts) + 1)):
+        taken = np.array(q[n]) if n < len(drafts) else 0.0
+        s = np.maximum(w[n] * np.array(p[n]) - taken, 0).sum()
+        passes = 1.0 if n == 0 else s / (s + 1 - w[n]) if s + 1 - w[n] > 0 else 0.0
+        chances.append(longer_failed * passes)
+        longer_failed *= 1 - passes
+    return chances[::-1]
+
+
+def block_by_arrays(p, q, drafts):
+    p, q, ids = np.array(p, float), np.array(q, float), np.arange(len(drafts))
+    covered = [1.0]
+    for ratio in p[ids, drafts] / q[ids, drafts]:
+        covered.append(min(1.0, covered[-1] * ratio))
+    w = np.array(covered)
+    rest = np.maximum(w[:, None] * p - np.vstack([q, np.zeros((1, p.shape[1]))]), 0).sum(axis=1)
+    passes = np.divide(rest, rest + 1 - w, out=np.zeros_like(rest), where=rest + 1 - w > 0)
+    passes[0] = 1
+    later = np.append(np.cumprod((1 - passes)[::-1])[-2::-1], 1.0)
+    return (passes * later).tolist()
+
+
+def _passes(p, q, drafts, cap=True, whole=True, scaled=True):
+    """w, and the chance that each prefix passes, with parts of the rule left out."""
+    w = [1.0]
+    for i, x in enumerate(drafts):
+        ratio = w[-1] * p[i][x] / q[i][x]
+        w.append(min(1.0, ratio) if cap else ratio)
+    chances = []
+    for n in range(len(drafts) + 1):
+        taken = np.array(q[n]) if n < len(drafts) else 0.0
+        s = float(np.maximum((w[n] if scaled else 1.0) * np.array(p[n]) - taken, 0).sum())
+        room = s + (1 - w[n] if whole else 1.0)
+        chances.append(min(1.0, max(0.0, s / room)) if room > 0 else 0.0)
+    return w, [1.0, *chances[1:]]
+
+
+def _longest(passes):
+    chances, failed = [], 1.0
+    for each in reversed(passes):
+        chances.append(failed * each)
+        failed *= 1 - each
+    return chances[::-1]
+
+
+def one_by_one(p, q, drafts):
+    accept = [min(1.0, p[i][x] / q[i][x]) for i, x in enumerate(drafts)]
+    reach = np.cumprod([1.0, *accept])
+    return [*(reach[:-1] * (1 - np.array(accept))).tolist(), float(reach[-1])]
+
+
+def first_failure_ends(p, q, drafts):
+    _, passes = _passes(p, q, drafts)
+    reach = np.cumprod(passes)
+    return [*(reach[:-1] * (1 - np.array(passes[1:]))).tolist(), float(reach[-1])]
+
+
+def not_capped(p, q, drafts):
+    return _longest(_passes(p, q, drafts, cap=False)[1])
+
+
+def not_scaled(p, q, drafts):
+    return _longest(_passes(p, q, drafts, scaled=False)[1])
+
+
+def coverage_is_the_chance(p, q, drafts):
+    w, _ = _passes(p, q, drafts)
+    return _longest(w)
+
+
+def at_least(p, q, drafts):
+    return np.cumsum(_longest(_passes(p, q, drafts)[1])[::-1])[::-1].tolist()
+
+
+def room_forgotten(p, q, drafts):
+    return _longest(_passes(p, q, drafts, whole=False)[1])
+
+
+def _blocks(rng: np.random.Generator) -> Iterator[tuple[list, list, list[int]]]:
+    third, other = [1 / 3, 2 / 3], [2 / 3, 1 / 3]
+    for drafts in ([0, 1], [1, 0], [0, 0], [1, 1]):
+        yield [third] * 3, [other] * 2, drafts
+    for gamma, size in ((1, 3), (2, 3), (3, 4), (4, 5)):
+        p, q = (
+            rng.dirichlet(np.ones(size), size=gamma + 1),
+            rng.dirichlet(np.ones(size), size=gamma),
+        )
+        drafts = [int(rng.choice(size, p=row)) for row in q]
+        yield p.tolist(), q.tolist(), drafts
+
+
+BLOCK = Exercise(
+    id="09.4",
+    title="Judge the block",
+    task=(
+        "Block verification asks about prefixes and not about tokens. Compute with what "
+        "probability exactly n of the drafts are kept."
+    ),
+    stars=3,
+    minutes=20,
+    reference=block,
+    alternatives=[block_by_arrays],
+    wrong={
+        one_by_one: (
+            "that is token-wise rejection: a refused draft ends it, and nothing that follows can "
+            "make up for it."
+        ),
+        first_failure_ends: (
+            "a prefix that does not pass ends nothing: a longer one may pass. Ask the longest "
+            "prefix first."
+        ),
+        not_capped: (
+            "w is at most 1: what a draft has too much of is not saved up for later drafts."
+        ),
+        not_scaled: "in s the target's row is multiplied by w: only that share of it is left.",
+        coverage_is_the_chance: (
+            "w says how well a prefix is covered; it passes with s / (s + 1 - w), which is w only "
+            "for the last one."
+        ),
+        at_least: "that is the chance that *at least* n are kept: the chances must sum to 1.",
+        room_forgotten: "the chance to pass is s / (s + 1 - w), not s / (s + 1).",
+    },
+    cases=_blocks,
+    hints=[
+        "First all w, from the front. Then the prefixes, from the longest to the empty one.",
+        "Prefix n is kept if it passes and every longer one failed; the empty one always passes.",
+    ],
+    next="For p = [1/3, 2/3], q = [2/3, 1/3], drafts 0 then 1: why is so much more kept?",
+)

@@ -1,0 +1,449 @@
+"""Exercises of lesson 10: taking tokens back from every kind of memory."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lablib.classroom.exercises import Exercise, Wrong
+
+import numpy as np
+
+
+class Recurrent:
+    """A layer whose memory is one number: each token halves it and is added to it, in place."""
+
+    def __init__(self):
+        self.state = np.zeros(1)
+        self.log = []  # every token it has read, replays included
+
+    def read(self, tokens):
+        """Read tokens (a list of numbers)."""
+        for token in tokens:
+            self.state *= 0.5
+            self.state += token
+            self.log.append(token)
+
+
+# ------------------------------------------------------------------ 10.1 trim after a round
+
+
+def after_round(layers, drafted, accepted):
+    """Return the cache after a round of speculation; the old one stays unchanged.
+
+    layers: one (keys, values) pair for each layer, each of shape (T, d). The target has read the
+        text and then all drafts: the last `drafted` of the T tokens are drafts.
+    drafted: how many were drafted.   accepted: how many of them stay, the first ones.
+    """
+    keep = len(layers[0][0]) - (drafted - accepted)
+    return [(keys[:keep], values[:keep]) for keys, values in layers]
+
+
+def after_round_from_the_text(layers, drafted, accepted):
+    text = len(layers[0][0]) - drafted
+    rows = np.arange(text + accepted)
+    return [tuple(np.take(part, rows, axis=0) for part in layer) for layer in layers]
+
+
+def first_layer_only(layers, drafted, accepted):
+    return after_round(layers[:1], drafted, accepted) + [tuple(layer) for layer in layers[1:]]
+
+
+def accepted_go(layers, drafted, accepted):
+    return after_round(layers, drafted, drafted - accepted)
+
+
+def all_drafts_go(layers, drafted, accepted):
+    return after_round(layers, drafted, 0)
+
+
+def correction_counted(layers, drafted, accepted):
+    keep = min(len(layers[0][0]), len(layers[0][0]) - (drafted - accepted) + 1)
+    return [(keys[:keep], values[:keep]) for keys, values in layers]
+
+
+def one_too_many(layers, drafted, accepted):
+    keep = len(layers[0][0]) - (drafted - accepted) - 1
+    return [(keys[:keep], values[:keep]) for keys, values in layers]
+
+
+def minus_zero(layers, drafted, accepted):
+    gone = drafted - accepted
+    return [(keys[:-gone], values[:-gone]) for keys, values in layers]
+
+
+def keys_only(layers, drafted, accepted):
+    trimmed = after_round(layers, drafted, accepted)
+    return [(keys, values) for (keys, _), (_, values) in zip(trimmed, layers, strict=True)]
+
+
+def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[tuple[np.ndarray, ...]], int, int]]:
+    for n_layers, tokens, drafted, accepted in (
+        (1, 4, 2, 1),
+        (2, 4, 3, 1),
+        (2, 5, 3, 3),
+        (3, 6, 4, 0),
+        (2, 9, 4, 3),
+    ):
+        yield [tuple(rng.normal(size=(2, tokens, 2))) for _ in range(n_layers)], drafted, accepted
+
+
+AFTER_ROUND = Exercise(
+    id="10.1",
+    title="After a round",
+    task=(
+        "The target has just read some drafts, and the rule has said how many stay. Bring the "
+        "cache to where it belongs: as if only the accepted drafts had been read. (The token that "
+        "the target adds itself has not been read by anybody yet.)"
+    ),
+    stars=1,
+    minutes=8,
+    reference=after_round,
+    alternatives=[after_round_from_the_text],
+    wrong={
+        first_layer_only: (
+            "only the first layer is trimmed; the others still hold the refused drafts. (A real "
+            "library shipped this bug: the text stays fluent and is wrong.)"
+        ),
+        accepted_go: "you forget as many tokens as were *accepted*; the refused ones must go.",
+        all_drafts_go: "you forget every draft; the accepted ones are part of the text now.",
+        correction_counted: (
+            "you keep one token too many, as if the target's own token had been read already. It "
+            "is read in the next round."
+        ),
+        one_too_many: "you forget one token too many: the last accepted draft has been read.",
+        minus_zero: "when every draft was accepted the cache is empty: [:-0] is [:0].",
+        keys_only: "the keys are shorter, the values are not: both must forget.",
+    },
+    cases=_rounds,
+    hints=[
+        "How many tokens were refused? That many go, from the end, in every layer.",
+        "keep = T - (drafted - accepted), then keys[:keep] and values[:keep].",
+    ],
+    next="And the draft model's cache: has it read its own last draft?",
+)
+
+# ------------------------------------------------------------------ 10.2 what a ring has lost
+
+
+def lost(read, window, back):
+    """Return the positions that are missing after stepping back, in order.
+
+    A ring has `window` slots and was given the tokens 0 ... read - 1, one by one; each new token
+    overwrites the oldest one. Then the last `back` tokens are taken back, 0 <= back <= read. The
+    ring should hold the last `window` of the tokens that stay. Which of those are gone?
+    """
+    wanted = range(max(0, read - back - window), read - back)
+    held = range(max(0, read - window), read)
+    return [position for position in wanted if position not in held]
+
+
+def lost_by_writing(read, window, back):
+    slots = {}
+    for position in range(read):
+        slots[position % window] = position
+    stays = list(range(read - back))[-window:]
+    return [position for position in stays if position not in slots.values()]
+
+
+def the_taken_back(read, window, back):
+    return list(range(read - back, read))
+
+
+def never_full(read, window, back):
+    return []
+
+
+def always_full(read, window, back):
+    return list(range(read - back - window, min(read - back, read - window)))
+
+
+def one_slot_less(read, window, back):
+    held = range(max(0, read - window + 1), read)
+    return [p for p in range(max(0, read - back - window), read - back) if p not in held]
+
+
+def ever_written(read, window, back):
+    return list(range(min(max(0, read - window), read - back)))
+
+
+def _rings(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
+    yield 3, 4, 2
+    yield 4, 4, 1
+    yield 5, 4, 1
+    yield 6, 4, 2
+    yield 9, 4, 3
+    yield 9, 3, 5
+    for _ in range(5):
+        read = int(rng.integers(4, 30))
+        yield read, int(rng.integers(2, 12)), int(rng.integers(0, min(read, 6)))
+
+
+LOST = Exercise(
+    id="10.2",
+    title="What a ring has lost",
+    task=(
+        "A sliding window is a ring of slots. Until it is full, nothing is lost. Once it has "
+        "wrapped, each token that is read pushes one out, and taking the token back does not "
+        "bring the other one home. Which positions would be missing?"
+    ),
+    stars=2,
+    minutes=10,
+    reference=lost,
+    alternatives=[lost_by_writing],
+    wrong={
+        the_taken_back: (
+            "those are the tokens that were taken back; they should be gone. Missing are older "
+            "ones, which they have overwritten."
+        ),
+        never_full: (
+            "you never miss anything. Fill a ring of 4 with 0 … 5, take 5 and 4 back: the last 4 "
+            "of what stays are 0, 1, 2, 3, but 0 and 1 were overwritten."
+        ),
+        always_full: (
+            "you count positions below 0, or some although the ring was not full: nothing was "
+            "overwritten before the first `window` tokens."
+        ),
+        one_slot_less: "the ring holds the last `window` tokens, not one less.",
+        ever_written: (
+            "those are all tokens ever overwritten. The ring should hold only the last `window` of "
+            "what stays; older ones are not missed."
+        ),
+    },
+    cases=_rings,
+    hints=[
+        "Write down two sets: the positions it should hold, and the ones it still holds.",
+        "Should hold: the last `window` of range(read - back). Holds: the last `window` of "
+        "range(read).",
+    ],
+    next="When is the answer empty although back > 0? That is when mlx-lm's ring can be trimmed.",
+)
+
+# ------------------------------------------------------------------ 10.3 snapshot and replay
+
+
+def try_drafts(layer, drafts, accepted):
+    """Let the layer read all drafts, then leave it as if only the first `accepted` had been read.
+
+    layer: `layer.state` is an array that `layer.read(tokens)` changes in place.
+    drafts: a list of tokens.   accepted: how many of them stay, 0 to len(drafts).
+    Return nothing.
+    """
+    snapshot = layer.state.copy()
+    layer.read(drafts)
+    if accepted < len(drafts):
+        layer.state = snapshot
+        layer.read(drafts[:accepted])
+
+
+def try_drafts_in_place(layer, drafts, accepted):
+    before = [float(number) for number in layer.state]
+    layer.read(drafts)
+    layer.state[:] = before
+    layer.read(list(drafts)[:accepted])
+
+
+def try_drafts_by_steps(layer, drafts, accepted):
+    states = [layer.state.copy()]
+    for token in drafts:
+        layer.read([token])
+        states.append(layer.state.copy())
+    layer.state = states[accepted]
+
+
+def alias(layer, drafts, accepted):
+    snapshot = layer.state
+    layer.read(drafts)
+    layer.state = snapshot
+    layer.read(drafts[:accepted])
+
+
+def nothing_replayed(layer, drafts, accepted):
+    snapshot = layer.state.copy()
+    layer.read(drafts)
+    layer.state = snapshot
+
+
+def all_replayed(layer, drafts, accepted):
+    snapshot = layer.state.copy()
+    layer.read(drafts)
+    layer.state = snapshot
+    layer.read(drafts)
+
+
+def refused_replayed(layer, drafts, accepted):
+    snapshot = layer.state.copy()
+    layer.read(drafts)
+    layer.state = snapshot
+    layer.read(drafts[accepted:])
+
+
+def one_more_replayed(layer, drafts, accepted):
+    snapshot = layer.state.copy()
+    layer.read(drafts)
+    layer.state = snapshot
+    layer.read(drafts[: accepted + 1])
+
+
+def never_goes_back(layer, drafts, accepted):
+    layer.read(drafts)
+
+
+def drafts_never_read(layer, drafts, accepted):
+    layer.read(drafts[:accepted])
+
+
+_DRAFTS = (([3, 5], 1), ([2, 7, 4], 1), ([6, 1, 8], 2), ([4, 9], 0), ([5, 2, 6], 3))
+
+
+def _follow(function: Callable[..., Any]) -> list[tuple[float, list[int]]]:
+    """What the layer holds, and what it has read, after each of the cases."""
+    results = []
+    for drafts, accepted in _DRAFTS:
+        layer = Recurrent()
+        layer.read([1, 2])
+        function(layer, list(drafts), accepted)
+        results.append((np.ravel(layer.state).astype(float).tolist(), layer.log[2:]))
+    return results
+
+
+def _check_replay(function: Callable[..., Any]) -> None:
+    got, right = _follow(function), _follow(try_drafts)
+    looks_like = next((wrong.__name__ for wrong in REPLAYS if _follow(wrong) == got), None)
+    for (drafts, accepted), (state, log), (wanted, _) in zip(_DRAFTS, got, right, strict=True):
+        call = f"a layer that has read [1, 2]; drafts {drafts}, of which {accepted} stay"
+        if log[: len(drafts)] != drafts:
+            raise Wrong(
+                f"{call}: the drafts were not all read first; it read {log}.", like=looks_like
+            )
+        if len(state) != 1 or abs(state[0] - wanted[0]) > 1e-9:
+            raise Wrong(f"{call}: the state is {state}, and should be {wanted}.", like=looks_like)
+
+
+REPLAYS = {
+    alias: (
+        "the state is as if you had never gone back. Is the snapshot the array itself? Then "
+        "reading the drafts changed it too: keep a copy, layer.state.copy()."
+    ),
+    nothing_replayed: (
+        "you go back to the snapshot and stop there: the accepted drafts are part of the text and "
+        "must be read again."
+    ),
+    all_replayed: "you read all drafts again, the refused ones too: only the first `accepted`.",
+    refused_replayed: "you read the refused drafts again instead of the accepted ones.",
+    one_more_replayed: "one draft too many is read again: drafts[:accepted].",
+    never_goes_back: (
+        "the layer still holds all drafts. Keep a snapshot from *before* they are read, and put "
+        "it back."
+    ),
+    drafts_never_read: (
+        "you read only the accepted drafts. But nobody knows how many those are until the model "
+        "has read them all: try first, then go back."
+    ),
+}
+
+TRY_DRAFTS = Exercise(
+    id="10.3",
+    title="Snapshot and replay",
+    task=(
+        "A recurrent state can't be trimmed. Write the other way back: keep what was there before, "
+        "read the drafts, and if some were refused put the old state back and read what stays. "
+        "`Recurrent` from above is the layer to think of."
+    ),
+    stars=2,
+    minutes=10,
+    reference=try_drafts,
+    alternatives=[try_drafts_in_place, try_drafts_by_steps],
+    wrong=REPLAYS,
+    checker=_check_replay,
+    in_place=True,
+    hints=[
+        "Four steps: snapshot, read all, put the snapshot back, read the accepted ones.",
+        "layer.state.copy() before the first read; layer.read(drafts[:accepted]) as the last line.",
+    ],
+    next="With all drafts accepted, does your function read any token twice? Need it?",
+)
+
+# ------------------------------------------------------------------ 10.4 the cost of a replay
+
+
+def read_again(alpha, drafted):
+    """Return how many tokens a round reads again on average, with snapshot and replay.
+
+    alpha: each draft is kept with this probability if those before it were.
+    drafted: drafts in a round.
+    In a round the target reads the last token of the text and all drafts. With n < drafted of them
+    kept, the last token and those n are read again; with all kept, nothing is.
+    """
+    return sum(alpha**n * (1 - alpha) * (n + 1) for n in range(drafted))
+
+
+def read_again_closed(alpha, drafted):
+    return sum(alpha**n for n in range(drafted)) - drafted * alpha**drafted
+
+
+def last_token_forgotten(alpha, drafted):
+    return sum(alpha**n * (1 - alpha) * n for n in range(drafted))
+
+
+def even_if_all_stay(alpha, drafted):
+    return read_again(alpha, drafted) + alpha**drafted * (drafted + 1)
+
+
+def refused_instead(alpha, drafted):
+    return sum(alpha**n * (1 - alpha) * (drafted - n) for n in range(drafted))
+
+
+def whole_block(alpha, drafted):
+    return (1 - alpha**drafted) * (drafted + 1)
+
+
+def at_least_n(alpha, drafted):
+    return sum(alpha**n * (n + 1) for n in range(drafted))
+
+
+def one_round_too_many(alpha, drafted):
+    return sum(alpha**n * (1 - alpha) * (n + 1) for n in range(drafted + 1))
+
+
+def _chances(rng: np.random.Generator) -> Iterator[tuple[float, int]]:
+    yield 0.5, 1
+    yield 0.0, 3
+    yield 1.0, 3
+    yield 0.5, 2
+    for _ in range(5):
+        yield float(rng.uniform(0.2, 0.98)), int(rng.integers(1, 9))
+
+
+READ_AGAIN = Exercise(
+    id="10.4",
+    title="The price of a replay",
+    task=(
+        "How many tokens does a round read a second time, on average, on a model that can't be "
+        "trimmed? Sum over how many drafts are kept."
+    ),
+    stars=2,
+    minutes=10,
+    reference=read_again,
+    alternatives=[read_again_closed],
+    wrong={
+        last_token_forgotten: (
+            "the last token of the text was read in this round as well, before the drafts: it is "
+            "read again with them, n + 1 in all."
+        ),
+        even_if_all_stay: "if all drafts are kept nothing has to be taken back, or read again.",
+        refused_instead: "you count the refused drafts; those are read once and never again.",
+        whole_block: "only the kept ones are read again, not the whole block.",
+        at_least_n: (
+            "alpha**n is the chance that *at least* n are kept; exactly n needs a refusal after "
+            "them, (1 - alpha)."
+        ),
+        one_round_too_many: (
+            "n goes up to drafted - 1: with all drafts kept there is no refusal and no replay."
+        ),
+    },
+    cases=_chances,
+    hints=[
+        "Exactly n are kept with probability alpha**n * (1 - alpha), for n below `drafted`.",
+        "Multiply that by n + 1 and add up for n = 0 … drafted - 1.",
+    ],
+    next="For which alpha is it largest, if 4 are drafted? Why is it small at both ends?",
+)
