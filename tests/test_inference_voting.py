@@ -485,7 +485,7 @@ def test_a_confident_vote_stops_sooner(chain):
     confident = vote_until(chain, PROMPT, confidence=0.95, **options)
     assert confident.reason == "confident"
     assert certain.drawn > 100
-    assert 10 <= confident.drawn < certain.drawn
+    assert 13 <= confident.drawn < certain.drawn
 
 
 def test_an_adaptive_vote_that_nobody_answers(chain):

@@ -76,7 +76,8 @@ def test_attention_and_its_gradients(kv_heads: int, mask: str) -> None:
         assert worst(got, expected) < 1e-4
 
 
-def test_few_queries_go_to_mlx(monkeypatch) -> None:
+@pytest.mark.parametrize("length", [kernels._MANY - 1, 800])
+def test_few_queries_and_very_many_go_to_mlx(monkeypatch, length: int) -> None:
     monkeypatch.setattr(kernels, "_softmax", None)
-    x = normal(0, 1, 2, kernels._MANY - 1, 8)
+    x = normal(0, 1, 2, length, 8)
     assert kernels.attention(x, x, x, 1.0, "causal").shape == x.shape

@@ -147,7 +147,7 @@ class StopRule:
 
     confidence: float | None = None
     rule: str = "overtake"
-    at_least: int = 10
+    at_least: int = 13
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, RULES)

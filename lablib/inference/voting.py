@@ -203,7 +203,7 @@ def vote_until(
     batch: int = 4,
     confidence: float | None = None,
     rule: str = "overtake",
-    at_least: int = 10,
+    at_least: int = 13,
     extract: Extract | None = None,
     **options: Any,
 ) -> AdaptiveVotes:

@@ -32,7 +32,7 @@ def swiglu(gate: mx.array, up: mx.array) -> mx.array:
 def attention(
     q: mx.array, k: mx.array, v: mx.array, scale: float, mask: mx.array | str | None
 ) -> mx.array:
-    """``softmax(scale · q kᵀ + mask) v``: ``mx.fast``'s, with a faster softmax for long inputs.
+    """``softmax(scale · q kᵀ + mask) v``: ``mx.fast``'s, with a faster softmax where that pays.
 
     Args:
         q: ``(B, H, T, D)``.
@@ -45,7 +45,8 @@ def attention(
         ``(B, H, T, D)``.
     """
     batch, heads, length, width = q.shape
-    if on_gpu() or q.dtype != mx.float32 or length < _MANY:
+    small = _MANY <= length and length * k.shape[2] <= _MOST  # several copies of the scores
+    if on_gpu() or q.dtype != mx.float32 or not small:
         return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
     kv_heads, seen = k.shape[1:3]
     if isinstance(mask, str):
@@ -60,6 +61,7 @@ def attention(
 
 
 _MANY = 16  # queries, from which on the time of a softmax is in its numbers
+_MOST = 2**19  # scores of a head, beyond which memory counts for more than time
 
 _DOUBLINGS = 5
 _TAYLOR = [1 / math.factorial(power) for power in range(1, 9)]
