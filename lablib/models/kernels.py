@@ -45,7 +45,7 @@ def attention(
         ``(B, H, T, D)``.
     """
     batch, heads, length, width = q.shape
-    small = _MANY <= length and length * k.shape[2] <= _MOST  # several copies of the scores
+    small = length >= _MANY and length * k.shape[2] <= _MOST  # several copies of the scores
     if on_gpu() or q.dtype != mx.float32 or not small:
         return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
     kv_heads, seen = k.shape[1:3]
