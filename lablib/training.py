@@ -82,7 +82,7 @@ _TARGET = llama_config(VOCAB_SIZE, d_model=192, n_heads=3, n_layers=8, d_ff=448)
 RECIPES = {
     "target": Recipe(
         _TARGET,
-        # Seven stories in a hundred still forgot a place or a name: a little more of those.
+        # Stories still confuse places and names; this was to mend it, and hardly did.
         stages=(
             Stage(500, 8, 128, {"stories": 600, "sums": 200, "edits": 200}),
             Stage(60, 2, 512),
