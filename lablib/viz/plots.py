@@ -195,8 +195,7 @@ def lines(
     return fig
 
 
-# Black on white, so that a name can be read on a piece of any colour.
-_INSIDE = {"size": 8, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.0}}
+_DARK = {COLOURS[0], COLOURS[7]}  # white is easier to read on these than black
 
 
 def gantt(
@@ -237,8 +236,12 @@ def gantt(
                 edgecolor="white",
             )
             if not legend:
+                ink = "white" if COLOURS[i % 8] in _DARK else "black"
                 for row, start, length in pieces:
-                    axes.text(start + length / 2, row, kind, ha="center", va="center", **_INSIDE)
+                    middle = start + length / 2
+                    axes.text(
+                        middle, row, kind, ha="center", va="center", color=ink, in_layout=False
+                    )
         axes.set_yticks(range(len(rows)), rows)
         axes.invert_yaxis()
         _finish(axes, xlabel, "", title, legend=legend)
