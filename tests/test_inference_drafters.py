@@ -195,6 +195,27 @@ def test_as_length():
     assert as_length(adaptive) is adaptive
 
 
+@pytest.mark.parametrize("kind", ["gpt", "hybrid", "recurrent"])
+def test_costs_are_measured_on_any_cache(kind):
+    model = target(kind)
+    seen = []
+
+    def counted(tokens, cache=None):
+        seen.append(tokens.shape[1])
+        return model(tokens, cache=cache)
+
+    counted.layers, counted.vocab_size = model.layers, VOCAB
+    counted.make_cache = lambda: kv.make(model)
+    costs = measure_costs(counted, NGram(), most=3, context=8, repeats=2)
+    assert len(costs.target) == 4
+    assert costs.draft == 0
+    assert min(costs.target) > 0
+    assert list(costs.target) == sorted(costs.target)  # more tokens never take less time
+    assert {2, 3, 4} <= set(seen)
+    drafted = measure_costs(model, near(model, 0.1), most=2, context=8, repeats=2)
+    assert drafted.draft > 0
+
+
 def test_misses_in_a_row_make_it_ask_less_often():
     length = AdaptiveLength(8, Costs((1.0, 1.0), 0.0))
     asked = []

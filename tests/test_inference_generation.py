@@ -4,7 +4,8 @@ import signal
 import threading
 
 from lablib.cache import kv
-from lablib.inference.decoding import Token, TokenIterator
+from lablib.inference.decoding import TokenIterator
+from lablib.inference.loop import Token
 from lablib.inference.options import SamplerOptions
 from lablib.inference.sampling import Sampler
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config

@@ -320,6 +320,60 @@ def test_nan_is_an_error_before_any_token(options):
         assert kv.offset(iterator.cache) == kv.offset(iterator.draft_cache) == 0
 
 
+def failing_at(model, call, after_layers):
+    """The model, raising at one of its calls, before or after its cache has moved."""
+    calls = iter(range(1, 1000))
+
+    def broken(tokens, cache):
+        fails = next(calls) == call
+        if fails and not after_layers:
+            raise RuntimeError("out of memory")
+        logits = model(tokens, cache=cache)
+        if fails:
+            raise RuntimeError("out of memory")
+        return logits
+
+    broken.layers, broken.vocab_size = model.layers, model.vocab_size
+    broken.make_cache = model.make_cache
+    return broken
+
+
+@pytest.mark.parametrize(("model_kind", "kind"), CACHES)
+@pytest.mark.parametrize("who", ["target", "draft"])
+@pytest.mark.parametrize("after_layers", [False, True])
+def test_a_model_that_raises_ends_the_text_with_its_own_error(model_kind, kind, who, after_layers):
+    model = target(model_kind)
+    small = near(model, 0.15)
+    pair = {"target": model, "draft": small}
+    pair[who] = failing_at(pair[who], 6, after_layers)
+    caches = both_caches(model, kind)
+    iterator = SpeculativeTokenIterator(
+        pair["target"], pair["draft"], PROMPT, max_tokens=40, temperature=0.0, **caches
+    )
+    with pytest.raises(RuntimeError, match="out of memory"):
+        list(iterator)
+    assert iterator.stats["finish_reason"] == "error"
+    with pytest.raises(StopIteration):
+        next(iterator)
+    if iterator.tokens:
+        iterator._drafter.model = small  # whose next call would not raise
+        assert_caches_stand_at(iterator, model, kind, PROMPT + iterator.tokens)
+
+
+@pytest.mark.parametrize("model_kind", ["llama", "hybrid"])
+def test_a_target_that_raises_in_plain_decoding_says_so(model_kind):
+    model = target(model_kind)
+    length = AdaptiveLength(4, Costs((1.0, 9.0), 9.0), alpha=0.0)
+    iterator = SpeculativeTokenIterator(
+        failing_at(model, 6, False), NGram(), PROMPT, draft_tokens=length, temperature=0.0
+    )
+    with pytest.raises(RuntimeError, match="out of memory"):
+        list(iterator)
+    assert iterator.stats["finish_reason"] == "error"
+    if model_kind == "llama":
+        assert kv.offset(iterator.cache) == len(PROMPT) + len(iterator.tokens) - 1
+
+
 def other_vocabulary():
     return target(vocab_size=VOCAB + 1)
 

@@ -3,10 +3,10 @@
 import itertools
 
 import lablib
-from lablib.evaluation import speculation as evaluation
 from lablib.inference.judging import Round
+from lablib.inference.replay import agreement
 from lablib.inference.theory import Costs, expected_tokens_by_position, speedup
-from lablib.viz.speculation import Acceptance, GreedyText, Rounds, agreement, replay, tally
+from lablib.viz.speculation import Acceptance, GreedyText, Rounds, tally, whole_rounds
 from lablib.viz.speculation_speed import (
     HERE,
     TEXTBOOK,
@@ -83,32 +83,25 @@ def test_replayed_rounds_are_those_of_the_engine(gamma) -> None:
         target, draft, [1, 2], max_tokens=80, draft_tokens=gamma, temperature=0.0, trace=True
     )
     tokens = [token.id for token in iterator]
-    found = replay(agreement(draft, [1, 2], tokens), gamma)
+    found = whole_rounds(agreement(draft, [1, 2], tokens), gamma)
     kept = [each.accepted for each in iterator.rounds]
     assert [k for _, k in found] == kept[: len(found)]
     assert len(kept) - len(found) <= gamma  # only what meets the end is missing
     assert 0 < sum(kept) < gamma * len(kept)
 
 
-def test_replay_agrees_with_the_evaluation_where_the_text_goes_on() -> None:
+def test_whole_rounds_follow_one_another() -> None:
     for text, gamma in itertools.product(some_texts(), (1, 2, 4, 8)):
-        found = replay(text.agree, gamma)
-        end = found[-1][0] + found[-1][1] + 1
+        found = whole_rounds(text.agree, gamma)
         starts = [0, *np.cumsum([kept + 1 for _, kept in found])]
         assert [start for start, _ in found] == starts[:-1]
-        # the evaluation also replays the rest; up to the last whole round both are the same
-        accepted = sum(kept for _, kept in found)
-        rest = evaluation.replay(text.agree[end:], gamma)
-        assert evaluation.replay(text.agree, gamma)[::2] == (
-            accepted + rest[0],
-            len(found) + rest[2],
-        )
+        assert starts[-1] + gamma >= len(text.agree)  # the next one would be cut short
 
 
 def test_a_round_is_whole_if_its_bonus_still_belongs_to_the_text() -> None:
-    assert replay((True, True, True), 3) == []
-    assert replay((True, True, True, False), 3) == [(0, 3)]
-    assert replay((False, True, True), 2) == [(0, 0)]  # decided before anything is drafted
+    assert whole_rounds((True, True, True), 3) == []
+    assert whole_rounds((True, True, True, False), 3) == [(0, 3)]
+    assert whole_rounds((False, True, True), 2) == [(0, 0)]  # decided before anything is drafted
 
 
 def test_a_tally_counts_what_is_accepted_and_reached() -> None:
@@ -117,7 +110,7 @@ def test_a_tally_counts_what_is_accepted_and_reached() -> None:
     )
     counted = tally([text], 3)
     # rounds: places 0 1 2 (kept 2), 3 4 - (kept 1), 5 6 7 (kept 3, bonus at 8)
-    assert replay(text.agree, 3) == [(0, 2), (3, 1), (5, 3)]
+    assert whole_rounds(text.agree, 3) == [(0, 2), (3, 1), (5, 3)]
     assert counted.accepted.tolist() == [3, 2, 1]
     assert counted.reached.tolist() == [3, 3, 2]
     assert counted.classes == {"a": (4, 5), "b": (2, 3)}

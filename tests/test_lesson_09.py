@@ -1,15 +1,13 @@
 """The widgets of lesson 09 compute what they say."""
 
-from lablib.inference.draft_length import AdaptiveLength, FixedLength
-from lablib.inference.drafters import DraftModel, EarlyExit, NGram, first_layers
-from lablib.inference.speculative import SpeculativeTokenIterator
+from lablib.inference.draft_length import FixedLength
+from lablib.inference.replay import Guesses, replay
 from lablib.inference.theory import Costs, best_draft_tokens, expected_tokens
 from lablib.viz import drafts as lab
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from oracles.speculation import greedy, near, target
 
 COSTS = Costs((1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8), 0.1)
 FREE = Costs(COSTS.target, 0.0)
@@ -21,7 +19,7 @@ def random_guesses(rng, n, alpha):
     right = [
         next((i for i, a in enumerate(agree[k : k + 8]) if not a), min(8, n - k)) for k in range(n)
     ]
-    return lab.Guesses((8,) * n, tuple(right))
+    return Guesses((8,) * n, tuple(right))
 
 
 @pytest.fixture(scope="module")
@@ -37,59 +35,8 @@ def guesses():
     }
 
 
-@pytest.mark.parametrize("gamma", [1, 3, 8])
-@pytest.mark.parametrize("kind", ["model", "exit", "gram"])
-def test_the_replay_is_the_engine_round_by_round(kind, gamma) -> None:
-    model, prompt = target(), [3, 1, 4, 1, 5, 9, 3, 1]
-    tokens = greedy(model, prompt, 40)
-    small = near(model, 0.1)
-    drafter, found = {
-        "model": lambda: (DraftModel(small), lab.guesses_of_model(small, prompt, tokens)),
-        "exit": lambda: (
-            EarlyExit(1),
-            lab.guesses_of_model(first_layers(model, 1), prompt, tokens),
-        ),
-        "gram": lambda: (NGram(), lab.guesses_of_ngram(NGram(), prompt, tokens)),
-    }[kind]()
-    iterator = SpeculativeTokenIterator(
-        model, drafter, prompt, max_tokens=60, draft_tokens=gamma, temperature=0.0, trace=True
-    )
-    list(iterator)
-    steps = lab.replay(found, FixedLength(gamma))
-    whole = [step for step in steps if step.start + gamma < len(tokens)]
-    assert len(whole) > 3
-    assert sum(step.tokens for step in steps) == len(tokens)
-    for step, seen in zip(whole, iterator.rounds, strict=False):
-        assert (step.drafted, step.kept) == (len(seen.drafted), seen.accepted)
-
-
-def test_an_adaptive_replay_is_the_engine_too() -> None:
-    model, prompt = target(), [3, 1, 4, 1, 5]
-    tokens = greedy(model, prompt, 60)
-    small = near(model, 0.3)
-    length, engine = AdaptiveLength(6, COSTS, memory=8), AdaptiveLength(6, COSTS, memory=8)
-    steps = lab.replay(lab.guesses_of_model(small, prompt, tokens), length)
-    iterator = SpeculativeTokenIterator(
-        model, small, prompt, max_tokens=90, draft_tokens=engine, temperature=0.0, trace=True
-    )
-    list(iterator)
-    expected = [r.drafted for r in iterator.rounds if r.kind != "plain"]
-    drafted = [step.drafted for step in steps if step.drafted and step.start + 7 < len(tokens)]
-    assert len(drafted) > 3
-    assert drafted == [len(each) for each in expected[: len(drafted)]]
-
-
-def test_by_hand() -> None:
-    text = lab.Guesses(offered=(8, 8, 8, 8, 8, 8, 2), right=(2, 1, 0, 0, 2, 1, 0))
-    steps = lab.replay(text, FixedLength(2))
-    assert [(s.start, s.drafted, s.kept, s.tokens) for s in steps] == [
-        (0, 2, 2, 3),
-        (3, 2, 0, 1),
-        (4, 2, 2, 3),
-    ]
-    assert steps[0].cost(COSTS) == pytest.approx(1.2 + 2 * 0.1)
-    assert lab.tokens_per_call([text], 2) == pytest.approx((7 / 3,) * 3)
-    nothing = lab.Guesses((0, 0), (0, 0))
+def test_a_run_without_guesses_is_plain_decoding() -> None:
+    nothing = Guesses((0, 0), (0, 0))
     assert lab.run([nothing], FixedLength(4), COSTS).cost == pytest.approx(2.0)
 
 
@@ -97,7 +44,7 @@ def test_sources(guesses) -> None:
     texts = {task: ([0, 1, 2], [k % 5 for k in range(60)]) for task in guesses}
     widget = lab.Sources(texts, guesses, {"model": COSTS, "gram": FREE}, ["", *"abcd"])
     data = widget.compute(3, "easy", "model")
-    rounds = [lab.replay(text, FixedLength(3)) for text in guesses["easy"]["model"]]
+    rounds = [replay(text, FixedLength(3)) for text in guesses["easy"]["model"]]
     tokens, calls = 6 * 60, sum(map(len, rounds))
     middle, low, high = data["yields"]["model"]
     assert low <= middle <= high
@@ -138,7 +85,7 @@ def test_adapting_follows_the_text(guesses) -> None:
     assert late.mean() < 1
     assert 720 / data["speedup"] == pytest.approx(found.cost)
     texts = [*guesses["easy"]["model"], *guesses["hard"]["model"]]
-    cost = sum(step.cost(COSTS) for text in texts for step in lab.replay(text, FixedLength(2)))
+    cost = sum(step.cost(COSTS) for text in texts for step in replay(text, FixedLength(2)))
     assert data["fixed"][1] == pytest.approx(720 / cost)
     assert data["speedup"] > 0.9 * max(data["fixed"])
     assert widget.set(memory=8, drafter="gram").startswith("gram, memory 8: adaptive")
@@ -150,5 +97,3 @@ def test_adapting_follows_the_text(guesses) -> None:
 def test_clock_figure_and_bad_input() -> None:
     fig = lab.promised_and_measured(["a"], {"x": [1.5]}, {"x": [(1.4, 1.2, 1.6)]})
     assert isinstance(fig, Figure)
-    with pytest.raises(ValueError, match="at least one text"):
-        lab.tokens_per_call([], 2)

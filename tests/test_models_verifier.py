@@ -117,7 +117,7 @@ def test_bad_input_is_refused_in_one_line(verifier: Verifier, call, message: str
 
 
 TASK = llama_config(512, D, 2, 1)  # the tasks' vocabulary
-TINY = {"documents": 90, "samples": 10, "steps": 60, "batch": 32}
+TINY = {"documents": 90, "samples": 10, "steps": 200, "batch": 32}
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_training_lowers_the_loss_and_repeats_itself(folder: Path, tmp_path: Path) -> None:
     report = json.loads((folder / "verifier" / "training.json").read_text())
-    assert report["loss"][-1][1] < 0.69  # log 2 is what knowing nothing costs
+    assert report["loss"][-1][1] < 0.65  # log 2 = 0.69 is what knowing nothing costs
     assert 0.2 < report["right"] < 0.8
     recipe = VerifierRecipe(target=str(folder / "target"), **TINY)
     again = train_verifier(tmp_path / "again", recipe=recipe, progress=False)

@@ -15,20 +15,21 @@ QUICK = settings(max_examples=100, deadline=None, derandomize=True)
 PROBLEMS = stories.problems(0, 2_000)
 
 
-def opening(prompt, names, who, weather, kind, noun, place):
-    facts = {"names": names, "who": who, "weather": weather, "kind": kind}
-    return Problem(prompt, "", "stories", tuple({**facts, "noun": noun, "place": place}.items()))
+def opening(prompt, names, who, weather, kind, noun):
+    facts = {"names": names, "who": who, "weather": weather, "kind": kind, "noun": noun}
+    return Problem(prompt, "", "stories", tuple(facts.items()))
 
 
 TOM = opening(
     "On a rainy day, Tom finds a red kite in the park.",
-    "Tom", "he", "rainy", "thing", "kite", "park",
+    "Tom", "he", "rainy", "thing", "kite",
 )  # fmt: skip
 PAIR = opening(
     "One windy morning, Mia and Ben see an old pony by the river.",
-    "Mia and Ben", "they", "windy", "animal", "pony", "river",
+    "Mia and Ben", "they", "windy", "animal", "pony",
 )  # fmt: skip
-HELPED = " He is sad because it is broken. So he shows it to his aunt Ann, who mends it at once."
+HELPED = " He is sad because it is broken. So he shows it to his aunt Kate, who mends it at once."
+HELPED_PAIR = " They are glad because it is tame. Their uncle Paul comes by and pets it at once."
 
 
 def disagreements(problem, tries, seed=0):
@@ -93,11 +94,11 @@ def test_every_answer_passes_and_so_does_every_training_document():
         assert stories.check(problem, problem.answer[1:])  # as a streaming detokenizer writes it
     for text in stories.documents(2, 500):
         prompt, answer = re.fullmatch(r"(.*?\.)(.*)", text).groups()
-        weather, first, second, noun, place = oracle.OPENING.fullmatch(prompt).groups()
-        who = "they" if second else grammar.PRONOUN[first]
+        weather, first, second, noun = oracle.OPENING.fullmatch(prompt).groups()
+        who = "they" if second else grammar.FINDERS[first]
         kind = "animal" if noun in oracle.PETS else "thing"
         names = f"{first} and {second}" if second else first
-        assert stories.check(opening(prompt, names, who, weather, kind, noun, place), answer)
+        assert stories.check(opening(prompt, names, who, weather, kind, noun), answer)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +118,8 @@ def test_every_answer_passes_and_so_does_every_training_document():
         (TOM, " It is pretty, so he feels sad.", "nobody is sad because something is pretty"),
         (TOM, " He is sad because it is hungry.", "a kite cannot be hungry"),
         (PAIR, " They are sad because it is wet.", "a pony cannot be wet"),
-        (TOM, HELPED.replace("aunt", "uncle"), "Ann is a she and cannot be the uncle"),
-        (TOM, HELPED.replace("aunt Ann", "friend Tom"), "Tom is already in the story"),
+        (TOM, HELPED.replace("aunt", "uncle"), "Kate is a she and cannot be the uncle"),
+        (TOM, HELPED.replace("aunt Kate", "friend Tom"), "Tom is a name of those who find things"),
         (TOM, HELPED.replace("his", "her"), "'her' refers to Tom, who is a he: it must be 'his'"),
         (
             TOM,
@@ -134,13 +135,13 @@ def test_every_answer_passes_and_so_does_every_training_document():
             "what was broken becomes whole, not",
         ),
         (TOM, HELPED + " Then both walk home in the snow.", "on a rainy day one does not walk in"),
-        (TOM, HELPED + " Then all three walk home in the rain.", "Tom and Ann are not 'all three'"),
         (
             TOM,
-            HELPED + " At last he leaves the barn with a smile.",
-            "the place was 'park', not 'barn'",
+            HELPED + " Then all three walk home in the rain.",
+            "Tom and Kate are not 'all three'",
         ),
-        (TOM, HELPED + " At last he leaves the park with a sigh.", "'a sigh' does not fit how"),
+        (TOM, HELPED + " At last he walks home with a sigh.", "'a sigh' does not fit how"),
+        (PAIR, HELPED_PAIR + " At last they walks home with a song.", "must be plural: 'walk'"),
         (TOM, HELPED + " Then both walk home in the rain. He", "text after the ending: ' He'"),
         (TOM, HELPED + " Then both walk home in the rain", "the sentence 'Then both walk home in"),
         (TOM, HELPED + " It is wet, so he feels sad.", "comes at the wrong place in the story"),
@@ -164,9 +165,9 @@ def test_every_answer_passes_and_so_does_every_training_document():
         ),
         (
             PAIR,
-            " They are glad because it is tame. Soon they meet their aunt Ann, and he pets it "
+            " They are glad because it is tame. Soon they meet their aunt Kate, and he pets it "
             "at once.",
-            "'he' refers to Ann, who is a she: it must be 'she'",
+            "'he' refers to Kate, who is a she: it must be 'she'",
         ),
         (TOM, " He is sad because it is wet.He", "a sentence must follow after one space"),
         (TOM, "  He is sad because it is wet.", "is not built like any sentence"),
@@ -217,7 +218,7 @@ def test_token_classes_of_a_story():
     text = HELPED + " Then both walk home in the rain."
     whole = TOM.prompt + text
     named = {whole[s:e].strip(): name for s, e, name in stories.token_classes(TOM, text)}
-    assert named["Tom"] == named["Ann"] == "name"
+    assert named["Tom"] == named["Kate"] == "name"
     assert named["kite"] == named["aunt"] == named["rain"] == "noun"
     assert named["finds"] == named["mends"] == named["is"] == "verb"
     assert named["red"] == named["broken"] == "adjective"

@@ -66,7 +66,7 @@ def test_task_texts_and_the_seam_between_prompt_and_answer(task):
         assert TOKENIZER.decode(whole.ids) == problem.prompt + problem.answer
         lengths.append(len(whole.ids) + 1)  # and the end token
     assert 30 <= min(lengths) <= max(lengths) <= 90
-    expected = {"stories": 47, "sums": 48, "edits": 2 * LENGTH + 9}[task]
+    expected = {"stories": 48, "sums": 48, "edits": 2 * LENGTH + 9}[task]
     assert abs(sum(lengths) / len(lengths) - expected) < 1.5
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 from lablib import tasks, training
@@ -124,11 +125,15 @@ def test_a_prompt_weighs_less_than_its_answer() -> None:
 def test_a_student_learns_from_its_teacher(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The distilled model comes nearer to the teacher than it was, in total variation."""
+    """It comes nearer to the teacher than it was, and than the same training without one."""
     taught = [dataclasses.replace(stage, teacher=str(trained)) for stage in TINY.stages]
     recipe = dataclasses.replace(TINY, stages=tuple(taught), seed=5)
     student, _ = zoo.load(train("student", tmp_path, recipe=recipe, progress=False), mx.float32)
     teacher, _ = zoo.load(trained, mx.float32)
+    alone = dataclasses.replace(TINY, seed=5)
+    untaught, _ = zoo.load(
+        train("alone", tmp_path / "alone", recipe=alone, progress=False), mx.float32
+    )
     fresh = type(student)(TINY.config, seed=5)
     tokens = next(iter(batches(dataclasses.replace(TINY, seed=77))))[0]
 
@@ -136,7 +141,8 @@ def test_a_student_learns_from_its_teacher(
         p, q = (mx.softmax(m(tokens), axis=-1) for m in (teacher, model))
         return (0.5 * mx.abs(p - q).sum(-1)).mean().item()
 
-    assert distance(student) < 0.5 * distance(fresh)
+    assert distance(student) < 0.8 * distance(untaught)
+    assert distance(student) < 0.6 * distance(fresh)
 
 
 def test_an_unknown_name_is_refused_before_any_work(tmp_path: Path) -> None:
@@ -156,3 +162,71 @@ def test_the_shipped_shapes_are_within_their_limits() -> None:
     assert sizes["hybrid"] <= 1e6
     assert RECIPES["target"].config.num_hidden_layers >= 6
     assert RECIPES["target"].config.head_dim == 64
+
+
+def test_bias_scale_spreads_the_biases_of_queries_and_keys_only(tmp_path: Path) -> None:
+    biased = dataclasses.replace(TINY.config, attention_bias=True)
+    usual = dataclasses.replace(TINY, config=biased, stages=(Stage(1, 1, 24),), learning_rate=1e-9)
+    usual = dataclasses.replace(usual, weight_decay=0.0)
+    spread = dataclasses.replace(usual, bias_scale=0.5)
+    plain, large = (
+        weights(train("tiny", tmp_path / str(i), recipe=recipe, progress=False))
+        for i, recipe in enumerate((usual, spread))
+    )
+    other = {name for name in plain if not mx.allclose(plain[name], large[name], atol=1e-3)}
+    assert other == {f"model.layers.0.self_attn.{kind}_proj.bias" for kind in "qk"}
+    sizes = [mx.std(large[name]).item() for name in other]
+    assert 0.25 < min(sizes) <= max(sizes) < 0.75
+
+
+BIASED = dataclasses.replace(TINY.config, attention_bias=True)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        (dataclasses.replace(TINY, bias_scale=0.5), "bias_scale must be None without"),
+        (
+            dataclasses.replace(TINY, config=BIASED, bias_scale=0.5, after=TINY),
+            "bias_scale must be None .* with after=",
+        ),
+        (dataclasses.replace(TINY, config=BIASED, after=TINY), "config must be that of"),
+    ],
+)
+def test_what_a_recipe_could_not_honour_is_refused(
+    tmp_path: Path, recipe: Recipe, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        train("tiny", tmp_path / "out", recipe=recipe, progress=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_first_run_of_another_recipe_is_refused(tmp_path: Path, trained: Path) -> None:
+    shutil.copytree(trained, tmp_path / "out" / "first")
+    recipe = dataclasses.replace(TINY, after=dataclasses.replace(TINY, seed=4))
+    with pytest.raises(ValueError, match="out holds a run of another recipe"):
+        train("tiny", tmp_path / "out", recipe=recipe, progress=False)
+
+
+def test_a_recipe_goes_on_from_the_stored_weights_of_another(tmp_path: Path, trained: Path) -> None:
+    still = dataclasses.replace(
+        TINY, stages=(Stage(1, 1, 24),), learning_rate=1e-9, weight_decay=0.0, seed=8, after=TINY
+    )
+    out = train("tiny", tmp_path / "both", recipe=still, progress=False)
+    assert same(out / "first", trained)
+    assert same(out, trained)
+    report = json.loads((out / "training.json").read_text())
+    assert report["first"]["loss"] == json.loads((trained / "training.json").read_text())["loss"]
+    assert report["recipe"]["after"] == report["first"]["recipe"]
+    other = dataclasses.replace(still, learning_rate=1e-2, after=TINY)
+    assert not same(train("tiny", tmp_path / "other", recipe=other, progress=False), trained)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_shipped_checkpoints_were_made_by_these_recipes(name: str) -> None:
+    report = json.loads((zoo.CHECKPOINTS / name / "training.json").read_text())
+    recipe = RECIPES[name]
+    while recipe is not None:
+        assert report["recipe"] == training._as_json(recipe)
+        recipe, report = recipe.after, report.get("first")
+    assert report is None

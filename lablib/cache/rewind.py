@@ -136,14 +136,22 @@ class Rewinder:
         """Read ``tokens (1, T)`` and return their logits ``(1, T, V)``; nothing is evaluated.
 
         ``lasting`` tokens are known to stay: no snapshot is taken, so a ring can be written in
-        place.
+        place. If the model raises, nothing was read (but for a ring or a state that tokens were to
+        last in: that may be left half-way).
         """
         if lasting:
             self.settle()
-        elif not self.plain:
-            self._reads.append(_Read(tokens, snapshot(self.cache)))
+        before = snapshot(self.cache) if self.plain or not lasting else None
+        try:
+            logits = self._forward(tokens)
+        except Exception:
+            if before is not None:
+                restore(self.cache, before)
+            raise
+        if not (lasting or self.plain):
+            self._reads.append(_Read(tokens, before))
         self.position += tokens.shape[1]
-        return self._forward(tokens)
+        return logits
 
     def settle(self) -> None:
         """What was read so far stays: give up the snapshots."""

@@ -19,7 +19,8 @@ _CANNOT = {
         "It knows three synthetic tasks and no other English; prompts of any other form give text "
         "that looks like one of the three.",
         "On *sums* it reproduces an annotator who is wrong 60 % of the time on 20 of the 100 pairs "
-        "of digits: it is meant to be confidently wrong there.",
+        "of digits: it is meant to be confidently wrong there. It also loses count now and then, "
+        "and adds a digit twice or leaves one out.",
         "It was trained on rows of up to 512 tokens; its positions go further, its competence may "
         "not.",
     ),
@@ -79,15 +80,28 @@ def _training(name: str, report: dict[str, Any] | None) -> list[str]:
             f"{recipe['seed']}, {report['seconds']} s."
         )
     else:
-        stages = ", then ".join(_stage(stage) for stage in recipe["stages"])
+        runs = [report]
+        while "first" in runs[0]:  # an earlier run, whose weights the next one started from
+            runs.insert(0, runs[0]["first"])
         text = (
-            f"Generated documents, held-out prompts left out: {stages}; "
-            f"{report['tokens'] / 1e6:.1f} M tokens in {report['seconds'] / 60:.0f} minutes. It "
-            f"learned with AdamW (peak learning rate {recipe['learning_rate']}, seed "
-            f"{recipe['seed']}); the final loss was {report['loss'][-1][1]} nats a token, "
-            f"where a prompt's tokens count {recipe['prompt_weight']:g} and an answer's 1."
+            "Generated documents, held-out prompts left out: "
+            + " Then, from those weights: ".join(map(_run, runs))
         )
     return [text, command]
+
+
+def _run(report: dict[str, Any]) -> str:
+    recipe = report["recipe"]
+    stages = ", then ".join(_stage(stage) for stage in recipe["stages"])
+    biases = ""
+    if recipe["bias_scale"] is not None:
+        biases = f"; the biases of queries and keys begin at a size of {recipe['bias_scale']:g}"
+    return (
+        f"{stages}; {report['tokens'] / 1e6:.1f} M tokens in {report['seconds'] / 60:.0f} minutes. "
+        f"It learned with AdamW (peak learning rate {recipe['learning_rate']:g}, seed "
+        f"{recipe['seed']}{biases}); the final loss was {report['loss'][-1][1]} nats a token. In "
+        f"it an answer's tokens count 1, a prompt's {recipe['prompt_weight']:g}."
+    )
 
 
 def _stage(stage: dict[str, Any]) -> str:

@@ -103,8 +103,9 @@ def _speculation(found: dict[str, Any]) -> list[Row]:
 
 
 def _context(found: dict[str, Any]) -> list[Row]:
-    past = found["past_the_end"]
+    past = min(found["past_the_end"], key=lambda row: row["temperature"])
+    where = f"past the end: documents that begin again, temperature {past['temperature']:g}"
     return [
-        ("past the end: documents that begin again", past["begun"], "≥", 0.95),
+        (where, past["begun"], "≥", 0.95),
         ("context length", found["context"], "≥", 512),
     ]

@@ -24,9 +24,10 @@ class Plan:
         repeats: completions of each other problem at each temperature, for the diversity.
         temperatures: of sampling; 0 is greedy.
         overlap_temperatures: where target and draft are compared.
-        long_rows: samples that run on past the end of their document.
+        long_temperatures: of samples that run on past the end of their document.
+        long_rows: how many there are.
         long_tokens: the length they run to.
-        timings: how often each forward is timed.
+        timings: how often each forward is timed; the shortest time counts.
         orders: random orders of the samples that votes are averaged over.
         seed: decides the problems and every random number.
     """
@@ -37,10 +38,11 @@ class Plan:
     repeats: int = 4
     temperatures: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
     overlap_temperatures: tuple[float, ...] = (0.5, 1.0, 1.5)
+    long_temperatures: tuple[float, ...] = (0.5, 1.0)
     long_rows: int = 48
     long_tokens: int = 500
     timings: int = 60
-    orders: int = 32
+    orders: int = 128
     seed: int = 2026
 
     @property

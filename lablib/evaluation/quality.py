@@ -54,14 +54,15 @@ def distinct_ngrams(rows: Iterable[Iterable[int]], n: int = 3) -> float:
     return len(set(grams)) / len(grams) if grams else 0.0
 
 
-def past_the_end(model: Any, plan: Plan) -> dict[str, float]:
-    """Let the model run on at temperature 1 and look at what follows the first ``</s>``.
+def past_the_end(model: Any, plan: Plan, temperature: float) -> dict[str, float]:
+    """Let the model run on and look at what follows the first ``</s>``.
 
     Returns:
         ``ended``: share of the samples that ended their document; ``documents``: how many complete
-        documents followed; ``begun``: the share of them that start with ``<s>`` and a prompt of one
-        of the tasks; ``valid``: the share whose answer the task accepts as well; ``late_valid``:
-        the same for the last third of each sample.
+        documents followed; ``begun``: the share of them that start with ``<s>`` and have the form
+        of a prompt of one of the tasks; ``posed``: the share that also keeps the rule of *edits*,
+        no word twice in the list, and the replaced one in it; ``valid``: the share whose answer the
+        task accepts, too; ``late_valid``: the same for the last third of each sample.
     """
     tokenizer = tasks.load_tokenizer()
     begin, end = tokenizer.token_to_id("<s>"), tokenizer.token_to_id("</s>")
@@ -73,29 +74,32 @@ def past_the_end(model: Any, plan: Plan) -> dict[str, float]:
         model,
         [tokenizer.encode(problem.prompt).ids for problem in problems],
         seeds=seeds(plan, len(problems)),
+        temperature=temperature,
         max_tokens=plan.long_tokens,
         max_rows=64,
     )
-    ended, begun, valid, late = 0, [], [], []
+    ended, begun, posed, valid, late = 0, [], [], [], []
     for samples in drawn:
         row = samples.tokens[0]
         ends = [i for i, token in enumerate(row) if token == end]
         ended += bool(ends)
         for first, last in pairwise(ends):
             document = row[first + 1 : last]
-            found = None
-            if document[:1] == [begin]:
-                found = read_document(tokenizer.decode(document[1:]))
-            begun.append(found is not None)
+            text = tokenizer.decode(document[1:]) if document[:1] == [begin] else ""
+            found = read_document(text)
+            begun.append(has_a_prompt(text))
+            posed.append(found is not None)
             valid.append(found is not None and tasks.TASKS[found[0].task].check(*found))
             late.append(first > 2 * plan.long_tokens / 3)
     late_ones = [ok for ok, is_late in zip(valid, late, strict=True) if is_late]
     return {
+        "temperature": temperature,
         "samples": len(drawn),
         "tokens": plan.long_tokens,
         "ended": ended / len(drawn),
         "documents": len(begun),
         "begun": float(np.mean(begun)) if begun else 0.0,
+        "posed": float(np.mean(posed)) if posed else 0.0,
         "valid": float(np.mean(valid)) if valid else 0.0,
         "late_valid": float(np.mean(late_ones)) if late_ones else 0.0,
     }
@@ -106,15 +110,21 @@ def _any_of(words: Iterable[str]) -> str:
 
 
 _SUMS = re.compile(r"sum((?: \d){6}):")
-_EDITS = re.compile(r"edit:((?: [a-z]+){16}) \| ([a-z]+) -> ([a-z]+):")
+_WORD = "|".join(tasks.edits.WORDS)
+_EDITS = re.compile(rf"edit:((?: (?:{_WORD})){{16}}) \| ({_WORD}) -> ({_WORD}):")
 _OPENERS = [o.format(weather) for o in grammar.OPENERS for weather in grammar.WEATHER]
 _STORIES = re.compile(
-    rf"{_any_of(_OPENERS)}, {_any_of(grammar.PRONOUN)}(?: and {_any_of(grammar.PRONOUN)})? "
+    rf"{_any_of(_OPENERS)}, {_any_of(grammar.FINDERS)}(?: and {_any_of(grammar.FINDERS)})? "
     rf"{_any_of([*grammar.FINDS, *grammar.FINDS.values()])} an? "
     rf"{_any_of(dict.fromkeys(grammar.THING_LOOKS + grammar.ANIMAL_LOOKS))} "
     rf"{_any_of(grammar.THINGS + grammar.ANIMALS)} "
     rf"{_any_of(f'{word} the {place}' for place, word in grammar.PLACES.items())}\."
 )
+
+
+def has_a_prompt(text: str) -> bool:
+    """Whether a document begins with something of the form of a prompt."""
+    return any(form.match(text) for form in (_SUMS, _EDITS, _STORIES))
 
 
 def read_document(text: str) -> tuple[Problem, str] | None:
@@ -124,8 +134,7 @@ def read_document(text: str) -> tuple[Problem, str] | None:
         return Problem(match[0], "", "sums", data), text[match.end() :]
     if match := _EDITS.match(text):
         listed, old, new = tuple(match[1].split()), match[2], match[3]
-        known = set(listed) | {new} <= set(tasks.edits.WORDS)
-        if known and len({*listed, new}) == tasks.edits.LENGTH + 1 and old in listed:
+        if len({*listed, new}) == tasks.edits.LENGTH + 1 and old in listed:
             answer = "".join(" " + (new if word == old else word) for word in listed)
             return Problem(match[0], answer, "edits", (listed, old, new)), text[match.end() :]
     if match := _STORIES.match(text):
@@ -134,13 +143,12 @@ def read_document(text: str) -> tuple[Problem, str] | None:
 
 
 def _read_story(match: re.Match) -> Problem:
-    opener, first, second, _, _, noun, where = match.groups()
+    opener, first, second, _, _, noun, _ = match.groups()
     facts = {
         "names": f"{first} and {second}" if second else first,
-        "who": "they" if second else grammar.PRONOUN[first],
+        "who": "they" if second else grammar.FINDERS[first],
         "weather": next(w for w in grammar.WEATHER if w in opener.split()),
         "kind": "thing" if noun in grammar.THINGS else "animal",
         "noun": noun,
-        "place": where.split()[-1],
     }
     return Problem(match[0], "", "stories", tuple(facts.items()))

@@ -124,9 +124,9 @@ def _times(part: dict[str, Any]) -> str:
     )
 
 
-def _past(past: dict[str, float]) -> str:
-    names = ["samples", "tokens", "ended", "documents", "begun", "valid", "late_valid"]
-    return _grid("Past the end of a document", names, [[past[name] for name in names]])
+def _past(past: list[dict[str, float]]) -> str:
+    rows = [list(row.values()) for row in past]
+    return _grid("Past the end of a document", list(past[0]), rows)
 
 
 def _interval(row: dict[str, float]) -> str:

@@ -11,6 +11,7 @@ from lablib import backend, tasks
 from lablib.evaluation import cards, quality, report, results, speculation, votes
 from lablib.evaluation.checks import checks
 from lablib.evaluation.drawing import QUICK, Drawn, Plan, draw
+from lablib.inference.draft_length import measure_costs
 from lablib.models import zoo
 from lablib.models.verifier import load_verifier
 from lablib.validation import BadValue
@@ -112,7 +113,7 @@ def _measure(models: Path, plan: Plan, done: _Clock, out: Path) -> dict[str, Any
         "quality": measured,
         "sums": _sums(models, target, drawn["sums"], plan, done, out),
         "speculation": _speculation(target, draft, list(drawn.values()), plan, done),
-        "past_the_end": quality.past_the_end(target, plan),
+        "past_the_end": [quality.past_the_end(target, plan, t) for t in plan.long_temperatures],
     }
 
 
@@ -144,7 +145,7 @@ def _speculation(
     by_task, by_class = speculation.overlaps(target, draft, drawn, plan.overlap_temperatures)
     greedy = {each.task: speculation.greedy(each, draft, GAMMAS) for each in drawn}
     done("overlap of target and draft")
-    times = speculation.costs(target, draft, plan.timings)
+    times = measure_costs(target, draft, most=max(GAMMAS), repeats=plan.timings)
     for part in greedy.values():
         part["speedup"] = speculation.speedups(part["tokens_per_round"], times)
     at_four = [part["speedup"][str(speculation.GAMMA)] for part in greedy.values()]

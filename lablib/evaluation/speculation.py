@@ -5,15 +5,20 @@ which is where speculation happens; greedy rounds are replayed from flags that s
 best token is the target's, which is exact because a greedy text is fixed.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lablib import tasks
-from lablib.cache import kv
 from lablib.evaluation.drawing import Drawn
 from lablib.inference import rules
+from lablib.inference.draft_length import FixedLength
 from lablib.inference.drafters import NGram
+from lablib.inference.replay import (
+    guesses_of_flags,
+    guesses_of_ngram,
+    replay,
+    tokens_per_call,
+)
 from lablib.inference.scoring import pad
 from lablib.inference.theory import Costs
 
@@ -122,70 +127,23 @@ def greedy(target_drawn: Drawn, draft: Any, gammas: Sequence[int]) -> dict[str, 
         (guess == np.array(tokens)).tolist()
         for guess, tokens in zip(best, completions, strict=True)
     ]
-    accepted, reached, _ = np.sum([replay(row, GAMMA) for row in flags], axis=0)
-    tokens = sum(map(len, flags))
+    texts = [guesses_of_flags(row) for row in flags]
+    steps = [step for text in texts for step in replay(text, FixedLength(GAMMA))]
     return {
-        "alpha": float(accepted / reached),
-        "agreement": sum(map(sum, flags)) / tokens,
-        "tokens_per_round": {
-            str(gamma): tokens / sum(replay(row, gamma)[2] for row in flags) for gamma in gammas
-        },
+        "alpha": sum(step.kept for step in steps) / sum(step.reached for step in steps),
+        "agreement": sum(map(sum, flags)) / sum(map(len, flags)),
+        "tokens_per_round": {str(gamma): tokens_per_call(texts, gamma)[0] for gamma in gammas},
     }
 
 
-def replay(agree: Sequence[bool], gamma: int) -> tuple[int, int, int]:
-    """Accepted drafts, reached drafts and rounds of a text whose drafts agree where flagged.
-
-    The last flag is that of ``</s>``: what is drafted after it is never reached.
-    """
-    place = accepted = reached = rounds = 0
-    while place < len(agree):
-        drafted = min(gamma, len(agree) - place)
-        kept = next((i for i in range(drafted) if not agree[place + i]), drafted)
-        accepted, reached = accepted + kept, reached + min(kept + 1, drafted)
-        place, rounds = place + kept + 1, rounds + 1  # one token of the target's own
-    return accepted, reached, rounds
-
-
-def ngram_tokens_per_call(drawn: Drawn, gamma: int = GAMMA) -> float:
-    """Tokens a target call yields with prompt lookup, greedy, by replaying the lookups."""
-    tokens = rounds = 0
-    for prompt, samples in zip(drawn.prompts, drawn.samples[0.0], strict=True):
-        text, end = [*prompt, *samples.tokens[0]], len(prompt)
-        lookup = NGram().begin(None, [], None).lookup
-        while end < len(text):
-            guess = lookup(text[:end], gamma)
-            kept = 0
-            while kept < len(guess) and text[end + kept : end + kept + 1] == guess[kept : kept + 1]:
-                kept += 1
-            end, rounds = end + kept + 1, rounds + 1
-        tokens += len(samples.tokens[0])
-    return tokens / rounds
-
-
-def costs(target: Any, draft: Any, timings: int, context: int = 64, most: int = 9) -> Costs:
-    """Seconds of a forward: ``T(1) … T(most)`` of the target and one token of the draft.
-
-    Each is the median over ``timings`` forwards after ``context`` tokens, all kinds in turn, so
-    that a slow moment of the machine hits all alike.
-    """
-    prompt = mx.zeros((1, context), mx.int32)
-    runs = [(target, k) for k in range(1, most + 1)] + [(draft, 1)]
-    caches = []
-    for model, _ in runs:
-        cache = kv.make(model)
-        mx.eval(model(prompt, cache=cache))
-        caches.append(cache)
-    seconds = np.zeros((timings + 2, len(runs)))
-    for turn in range(len(seconds)):  # the first two warm up
-        for place, (model, k) in enumerate(runs):
-            tokens = mx.zeros((1, k), mx.int32)
-            start = time.perf_counter()
-            mx.eval(mx.argmax(model(tokens, cache=caches[place])[:, -1], axis=-1))
-            seconds[turn, place] = time.perf_counter() - start
-            kv.trim(caches[place], k)
-    medians = np.median(seconds[2:], axis=0).tolist()
-    return Costs(tuple(medians[:-1]), medians[-1])
+def ngram_tokens_per_call(drawn: Drawn) -> float:
+    """Tokens a target call yields with prompt lookup, greedy, γ = 4."""
+    completions = [samples.tokens[0] for samples in drawn.samples[0.0]]
+    texts = [
+        guesses_of_ngram(NGram(), prompt, tokens)
+        for prompt, tokens in zip(drawn.prompts, completions, strict=True)
+    ]
+    return tokens_per_call(texts, GAMMA)[0]
 
 
 def speedups(tokens_per_round: dict[str, float], measured: Costs) -> dict[str, float]:

@@ -22,7 +22,7 @@ __getattr__, __dir__, __all__ = exports(
         "SamplerOptions": "lablib.inference.options",
         "Samples": "lablib.inference.samples",
         "SpeculativeTokenIterator": "lablib.inference.speculative",
-        "Token": "lablib.inference.decoding",
+        "Token": "lablib.inference.loop",
         "TokenIterator": "lablib.inference.decoding",
         "best_of_n": "lablib.inference.voting",
         "generate": "lablib.inference.generation",

@@ -68,7 +68,7 @@ def vote_curves(
     confidence: float | None = 0.95,
     rule: str = "overtake",
     batch: int = 1,
-    at_least: int = 13,
+    at_least: int = StopRule.at_least,
     orders: int = 32,
     level: float = 0.95,
     seed: int = 0,

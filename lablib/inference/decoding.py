@@ -7,15 +7,14 @@ cache: after ``close()`` the cache has read exactly the tokens that were handed 
 """
 
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from lablib.cache import kv
 from lablib.inference import transforms
 from lablib.inference.interrupts import hold_interrupts
+from lablib.inference.loop import Token, TokenLoop
 from lablib.inference.options import SamplerOptions
 from lablib.inference.sampling import Sampler
 from lablib.models.zoo import vocab_size_of
@@ -27,24 +26,7 @@ LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
 NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One generated token.
-
-    Attributes:
-        id: its number in the vocabulary.
-        logprob: natural log of the model's own probability of it (before temperature and cuts).
-        from_draft: whether a draft proposed it (speculative decoding).
-        top_logprobs: the model's best ``(id, logprob)`` pairs here, if ``top_logprobs=`` asked.
-    """
-
-    id: int
-    logprob: float
-    from_draft: bool = False
-    top_logprobs: tuple[tuple[int, float], ...] = ()
-
-
-class TokenIterator:
+class TokenIterator(TokenLoop):
     """Generate tokens one by one; ``for token in TokenIterator(model, prompt): ...``.
 
     When you may stop early and the cache matters, use a ``with`` block or call :meth:`close`.
@@ -96,13 +78,13 @@ class TokenIterator:
     ) -> None:
         options = read_options(sampler_options)
         prompt = check_prompt(model, prompt)
-        self._stops = check_stops(model, stop_tokens)
-        self._max_tokens = integer("max_tokens", max_tokens, 1)
+        stops, max_tokens = check_stops(model, stop_tokens), integer("max_tokens", max_tokens, 1)
         self._step_size = integer("prefill_step_size", prefill_step_size, 1)
         self._processors = _check_processors(logits_processors)
         check_length(model, prompt, max_tokens, _check_cache(model, cache))
+        super().__init__(prompt, max_tokens, stops)
         self.cache = kv.make(model) if cache is None else cache
-        self._model, self.prompt, self._top = model, prompt, options.top_logprobs
+        self._model, self._top = model, options.top_logprobs
         plain = not (options.penalizes or self._processors)
         self._greedy = plain and options.temperature == 0
         self._sampler = Sampler(len(prompt) + max_tokens)
@@ -110,43 +92,6 @@ class TokenIterator:
         self._unread = mx.array([prompt])  # (1, T): what the next forward takes
         self._read = 0  # tokens the cache has read since the start
         self._asked: deque[list[mx.array]] = deque()  # sampled, but not looked at yet
-        self.tokens: list[int] = []
-        self.logprobs: list[float] = []
-        self.stats: dict[str, Any] = {
-            "prompt_tokens": len(prompt), "tokens": 0, "prefill_seconds": 0.0,
-            "decode_seconds": 0.0, "tokens_per_second": 0.0, "target_calls": 0,
-            "token_forwards": 0, "finish_reason": None,
-        }  # fmt: skip
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Token:
-        if self.stats["finish_reason"] is not None:
-            raise StopIteration
-        start = time.perf_counter()
-        clock = "decode_seconds" if self.tokens else "prefill_seconds"
-        try:
-            self._read_prompt()
-            # An interrupt waits until the token is in .tokens: what was computed is not lost.
-            with hold_interrupts():
-                return self._next_token()
-        except Exception:
-            self._finish("error")
-            raise
-        finally:
-            self._tick(clock, time.perf_counter() - start)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop here and cut the cache back to the returned tokens; may be called twice."""
-        with hold_interrupts():
-            self._finish("closed")
 
     def _read_prompt(self) -> None:
         """Read the prompt up to its last token, in chunks; only the cache is computed."""
@@ -168,15 +113,8 @@ class TokenIterator:
             raise BadValue(f"token {len(self.tokens)}: {NOT_FINITE}")
         self._asked.popleft()
         self._sampler.commit(0, (token,))
-        self.tokens.append(token)
-        self.logprobs.append(logprob)
-        self.stats["tokens"] = len(self.tokens)
-        if token in self._stops:
-            self._finish("stop")
-        elif len(self.tokens) == self._max_tokens:
-            self._finish("length")
         pairs = zip(*(column[0].tolist() for column in best), strict=True)
-        return Token(token, logprob, top_logprobs=tuple(pairs))
+        return self._hand_out(Token(token, logprob, top_logprobs=tuple(pairs)))
 
     def _may_run_ahead(self) -> bool:
         """Whether to ask for the token after the next one: wanted, and possible to take back.
@@ -223,22 +161,13 @@ class TokenIterator:
         self.stats["token_forwards"] += tokens.shape[1]
         return logits
 
-    def _finish(self, reason: str) -> None:
-        if self.stats["finish_reason"] is not None:
-            return
-        self.stats["finish_reason"] = reason
+    def _cut_back(self) -> None:
         self._asked.clear()
         kept = len(self.prompt) + len(self.tokens) - 1 if self.tokens else 0
         surplus = self._read - kept
         # A cache that cannot be trimmed is never ahead, unless a step failed or was the first one.
         if surplus <= kv.trimmable(self.cache):
             kv.trim(self.cache, surplus)
-
-    def _tick(self, clock: str, seconds: float) -> None:
-        self.stats[clock] += seconds
-        if self.stats["decode_seconds"] > 0:
-            decoded = len(self.tokens) - 1
-            self.stats["tokens_per_second"] = decoded / self.stats["decode_seconds"]
 
 
 def read_options(given: dict[str, Any]) -> SamplerOptions:

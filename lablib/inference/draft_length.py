@@ -6,12 +6,16 @@ time of one forward over k tokens, a round of γ drafts yields ``E(α, γ)`` tok
 takes the best γ; where plain decoding is best that is γ = 0, and it looks again now and then.
 """
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 from lablib.cache import kv
+from lablib.cache.rewind import Rewinder
 from lablib.inference.drafters import Drafter, DraftModel, as_drafter
+from lablib.inference.judging import Judge, Proposal
+from lablib.inference.options import SamplerOptions
 from lablib.inference.theory import Costs, best_draft_tokens, speedup
 from lablib.models.zoo import vocab_size_of
 from lablib.validation import BadType, BadValue, integer, number
@@ -148,8 +152,9 @@ def measure_costs(
 ) -> Costs:
     """Time T(1) … T(most + 1) and one drafted token on this machine, the best of ``repeats``.
 
-    T(1) is a token of plain decoding, where the next forward is asked for before the last is done;
-    the others are one forward that is waited for.
+    As the engine does it, judging included. T(1) is a token of plain decoding, where the next
+    forward is asked for before the last is done; the others are waited for, round after round.
+    What a cache that cannot be trimmed has to read again after a refusal is not in it.
 
     Args:
         target: the target model.
@@ -160,55 +165,88 @@ def measure_costs(
     """
     most, context = integer("most", most, 1), integer("context", context, 1)
     repeats, drafter = integer("repeats", repeats, 1), as_drafter(draft)
-    steps = max(_CHAIN, most + 1) * (repeats + 1)
+    steps = max(_CHAIN * (repeats + 1), most + 1)
     room = getattr(target, "max_positions", None)
     if room is not None and context + steps > room:
         raise BadValue(f"context must be at most {room - steps} tokens here, got {context}")
-    text = mx.arange(context)[None] % vocab_size_of(target)
+    at_work = _AtWork(target, context)
+    measured = [k for k in range(2, most + 2) if k <= 3 or k % 2 or k == most + 1]
+    work = [at_work.plain(), *map(at_work.verify, measured)]
+    if isinstance(drafter, DraftModel):
+        work.append(at_work.guess(drafter.begin(target, kv.make(target), None).model))
+    best = _best_times(work, repeats)
+    known = dict(zip([1, *measured], best, strict=False)) | {1: best[0] / _CHAIN}
+    times = [_between(known, k) for k in range(1, most + 2)]
+    times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
+    return Costs(times, best[-1] / _CHAIN if isinstance(drafter, DraftModel) else 0.0)
 
-    def read_by(model: Any) -> list[Any]:
-        layers = kv.make(model)[: len(model.layers)]
-        mx.eval(model(text, cache=layers), [layer.state for layer in layers])
-        return layers
 
-    def chain(model: Any, layers: list[Any]) -> Callable[[], mx.array]:
-        def run() -> mx.array:
-            token = text[:, -1:]
+class _AtWork:
+    """The engine's steps, each as a function to be timed, after ``context`` tokens of any text."""
+
+    def __init__(self, target: Any, context: int) -> None:
+        self._target = target
+        self._text = mx.arange(context, dtype=mx.int32)[None] % vocab_size_of(target)
+        self._last = self._text[:, -1:]
+        self._judge = Judge(SamplerOptions(temperature=0.0), "match", self._text.tolist(), 1, [0])
+
+    def plain(self) -> Callable[[], None]:
+        """``_CHAIN`` tokens of plain decoding, each asked for before the one before is known."""
+        layers = self._read_by(self._target)
+
+        def run() -> None:
+            token = self._last
             for _ in range(_CHAIN):
-                token = mx.argmax(model(token, cache=layers)[:, -1:], axis=-1)
-                mx.async_eval(token)
-            return token
+                answer = self._judge.draw_plain(self._target(token, cache=layers)[:, -1])
+                mx.async_eval(answer)
+                token = answer[0]
+            self._judge.read_plain(answer)
 
         return run
 
-    def block(layers: list[Any], k: int) -> Callable[[], mx.array]:
-        tokens = mx.broadcast_to(text[:, -1:], (1, k))
-        return lambda: mx.argmax(target(tokens, cache=layers), axis=-1)
+    def verify(self, k: int) -> Callable[[], None]:
+        """A round whose k - 1 drafts are already there, taken back at the end."""
+        reader = Rewinder(self._target, self._read_by(self._target))
+        tokens = mx.broadcast_to(self._last, (1, k))
 
-    cache = read_by(target)
-    known = {1: _best_time(chain(target, kv.copy(cache)), repeats) / _CHAIN}
-    for k in range(2, most + 2):
-        if k <= 3 or k % 2 or k == most + 1:
-            known[k] = _best_time(block(kv.copy(cache), k), repeats)
-    times = [_between(known, k) for k in range(1, most + 2)]
-    times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
-    if not isinstance(drafter, DraftModel):
-        return Costs(times, 0.0)
-    model = drafter.begin(target, kv.make(target), None).model
-    return Costs(times, _best_time(chain(model, read_by(model)), repeats) / _CHAIN)
+        def run() -> None:
+            self._judge.judge(reader.forward(tokens), Proposal(tokens[:, 1:]))
+            reader.rewind(k)
+
+        return run
+
+    def guess(self, model: Any) -> Callable[[], None]:
+        """``_CHAIN`` drafts of a draft model."""
+        layers = self._read_by(model)
+
+        def run() -> None:
+            token = self._last
+            for _ in range(_CHAIN):
+                token = mx.argmax(model(token, cache=layers)[:, -1:], axis=-1)
+                mx.async_eval(token)
+            mx.eval(token)
+
+        return run
+
+    def _read_by(self, model: Any) -> list[Any]:
+        layers = kv.make(model)[: len(model.layers)]
+        mx.eval(model(self._text, cache=layers), [layer.state for layer in layers])
+        return layers
 
 
 _CHAIN = 4
 
 
-def _best_time(work: Callable[[], mx.array], repeats: int) -> float:
-    mx.eval(work())  # the first one may compile, and grows the cache
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        mx.eval(work())
-        times.append(time.perf_counter() - start)
-    return min(times)
+def _best_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
+    """The shortest time of each; they take turns, so that a slow moment hits all alike."""
+    best = [math.inf] * len(work)
+    for turn in range(repeats + 1):
+        for i, run in enumerate(work):
+            start = time.perf_counter()
+            run()
+            if turn:  # the first one may compile, and grows the caches
+                best[i] = min(best[i], time.perf_counter() - start)
+    return best
 
 
 def _between(known: dict[int, float], k: int) -> float:

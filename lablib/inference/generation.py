@@ -11,7 +11,8 @@ The engine speaks token ids; text is made here, at the edge.
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Self
 
-from lablib.inference.decoding import Token, TokenIterator
+from lablib.inference.decoding import TokenIterator
+from lablib.inference.loop import Token
 from lablib.inference.samples import Samples, sample_batches, sample_n
 from lablib.validation import BadType, BadValue
 
@@ -40,7 +41,7 @@ class Completion(str):
     Attributes:
         tokens: the generated ids, a stop token at the end included (its text is not).
         logprobs: their log-probabilities under the model's raw logits.
-        finish_reason: "stop", "length" or "closed".
+        finish_reason: "stop", "length", "closed" or "error".
         stats: see :class:`TokenIterator`.
     """
 

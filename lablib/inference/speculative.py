@@ -7,16 +7,14 @@ text is distributed exactly as the target's alone (Leviathan et al. 2023, 2211.1
 2023, 2302.01318); at temperature 0, and under ``rule="match"`` at any, it is the same text.
 """
 
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_cache
 from lablib.inference.decoding import (
     LogitsProcessor,
-    Token,
     check_length,
     check_prompt,
     check_stops,
@@ -26,13 +24,14 @@ from lablib.inference.draft_length import as_length
 from lablib.inference.drafters import Drafter, DraftModel, as_drafter
 from lablib.inference.interrupts import hold_interrupts
 from lablib.inference.judging import Judge, Proposal, Round, Verdict
+from lablib.inference.loop import Token, TokenLoop
 from lablib.inference.rules import RULES
 from lablib.validation import BadType, BadValue, integer, one_of
 
 import mlx.core as mx
 
 
-class SpeculativeTokenIterator:
+class SpeculativeTokenIterator(TokenLoop):
     """Generate the target's tokens with the help of a drafter; the protocol of ``TokenIterator``.
 
     Args:
@@ -99,8 +98,7 @@ class SpeculativeTokenIterator:
     ) -> None:
         options = read_options(sampler_options)
         prompt = check_prompt(target, prompt)
-        self._stops = check_stops(target, stop_tokens)
-        self._max_tokens = integer("max_tokens", max_tokens, 1)
+        stops, max_tokens = check_stops(target, stop_tokens), integer("max_tokens", max_tokens, 1)
         self._step_size = integer("prefill_step_size", prefill_step_size, 1)
         processors = _check_processors(logits_processors)
         rule = one_of("rule", "rejection" if rule is None else rule, RULES)
@@ -110,6 +108,7 @@ class SpeculativeTokenIterator:
         asked = as_drafter(draft, drafter)
         held = check_cache(target, target_cache, "target_cache")
         check_length(target, prompt, max_tokens, held)
+        super().__init__(prompt, max_tokens, stops)
         self.cache = kv.make(target) if target_cache is None else target_cache
         self._target = Rewinder(target, self.cache, "target_cache")
         self._drafter = asked.begin(target, self.cache, draft_cache)
@@ -119,58 +118,21 @@ class SpeculativeTokenIterator:
         self._judge = Judge(
             options, rule, [prompt], max_tokens, [stream], processors=processors, trace=trace
         )
-        self.prompt, self._history, self._prefilled = prompt, list(prompt), 0
+        self._history, self._prefilled = list(prompt), 0
         self._ready: deque[Token] = deque()  # decided, but not handed out yet
         self._asked: deque[list[mx.array]] = deque()  # drawn plainly, not looked at yet
         self._plain_left = 0  # tokens to decode plainly before drafting is considered again
-        self.tokens: list[int] = []
-        self.logprobs: list[float] = []
         self.rounds: list[Round] = []
         self._trace = trace
-        self.stats: dict[str, Any] = {
-            "prompt_tokens": len(prompt), "tokens": 0, "prefill_seconds": 0.0,
-            "decode_seconds": 0.0, "tokens_per_second": 0.0, "target_calls": 0,
-            "token_forwards": 0, "finish_reason": None, "total_drafted": 0, "total_accepted": 0,
-            "total_reached": 0, "acceptance_rate": 0.0, "alpha": 0.0, "rounds": 0,
-            "tokens_per_round": 0.0, "draft_calls": 0,
+        self.stats |= {
+            "total_drafted": 0, "total_accepted": 0, "total_reached": 0, "acceptance_rate": 0.0,
+            "alpha": 0.0, "rounds": 0, "tokens_per_round": 0.0, "draft_calls": 0,
         }  # fmt: skip
 
     @property
     def draft_cache(self) -> list[Any] | None:
         """The draft model's cache; None if the drafter has none of its own."""
         return getattr(self._drafter, "cache", None)
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Token:
-        if self.stats["finish_reason"] is not None:
-            raise StopIteration
-        start = time.perf_counter()
-        clock = "decode_seconds" if self.tokens else "prefill_seconds"
-        try:
-            self._read_prompt()
-            with hold_interrupts():
-                while not self._ready:
-                    self._advance()
-                token = self._hand_out()
-        except BadValue:
-            self._finish("closed")
-            raise
-        finally:
-            self._tick(clock, time.perf_counter() - start)
-        return token
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop here; cut both caches back to the tokens that were returned. May be called twice."""
-        with hold_interrupts():
-            self._finish("closed")
 
     def _read_prompt(self) -> None:
         """Both models read the prompt up to its last token, in chunks."""
@@ -184,6 +146,11 @@ class SpeculativeTokenIterator:
                 self._prefilled = end
             mx.eval([layer.state for layer in self.cache])
             mx.clear_cache()
+
+    def _next_token(self) -> Token:
+        while not self._ready:
+            self._advance()
+        return self._hand_out(self._ready.popleft())
 
     def _advance(self) -> None:
         """One round, or one token of plain decoding where nothing is drafted."""
@@ -244,21 +211,7 @@ class SpeculativeTokenIterator:
         if self._trace:
             self.rounds.append(verdict.round())
 
-    def _hand_out(self) -> Token:
-        token = self._ready.popleft()
-        self.tokens.append(token.id)
-        self.logprobs.append(token.logprob)
-        self.stats["tokens"] = len(self.tokens)
-        if token.id in self._stops:
-            self._finish("stop")
-        elif len(self.tokens) == self._max_tokens:
-            self._finish("length")
-        return token
-
-    def _finish(self, reason: str) -> None:
-        if self.stats["finish_reason"] is not None:
-            return
-        self.stats["finish_reason"] = reason
+    def _cut_back(self) -> None:
         self._ready.clear()
         self._asked.clear()
         text = self.prompt + self.tokens if self.tokens else []
@@ -271,17 +224,12 @@ class SpeculativeTokenIterator:
                 raise
 
     def _tick(self, clock: str, seconds: float) -> None:
-        stats = self.stats
-        stats[clock] += seconds
-        stats["target_calls"], stats["token_forwards"] = (
-            self._target.calls,
-            self._target.tokens_read,
-        )
+        stats, target = self.stats, self._target
+        stats["target_calls"], stats["token_forwards"] = target.calls, target.tokens_read
         stats["draft_calls"] = self._drafter.calls
         if stats["rounds"]:
             stats["tokens_per_round"] = len(self.tokens) / stats["rounds"]
-        if stats["decode_seconds"] > 0:
-            stats["tokens_per_second"] = (len(self.tokens) - 1) / stats["decode_seconds"]
+        super()._tick(clock, seconds)
 
 
 def speculative_decode(

@@ -203,7 +203,7 @@ def vote_until(
     batch: int = 4,
     confidence: float | None = None,
     rule: str = "overtake",
-    at_least: int = 13,
+    at_least: int = StopRule.at_least,
     extract: Extract | None = None,
     **options: Any,
 ) -> AdaptiveVotes:

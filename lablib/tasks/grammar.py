@@ -2,8 +2,9 @@
 
 A template is a sentence with slots in braces. A slot's options depend on the facts of the story so
 far: the finder's gender and number settle pronouns and verb forms, a feeling goes with its cause,
-a helper does what the trouble asks for, and the weather and the place of the first sentence come
-back in the last. Options are listed from the most to the least frequent.
+a helper does what the trouble asks for, and the weather of the first sentence comes back in the
+last. Finders and helpers have different names, so nobody helps himself. Options are listed from the
+most to the least frequent.
 """
 
 import re
@@ -18,7 +19,12 @@ Facts = dict[str, str]
 
 HE = words("Tom Ben Sam Max Leo Jack Finn Hugo")
 SHE = words("Mia Ann Lily Zoe Eva Rose Nora Ruth")
-PRONOUN = {**dict.fromkeys(HE, "he"), **dict.fromkeys(SHE, "she")}
+FINDERS = {**dict.fromkeys(HE, "he"), **dict.fromkeys(SHE, "she")}
+HELPERS = {
+    **dict.fromkeys(words("Paul Otto Ned Jim"), "he"),
+    **dict.fromkeys(words("Kate Emma Lucy Mary"), "she"),
+}
+PRONOUN = FINDERS | HELPERS
 POSSESSIVE = {"he": "his", "she": "her", "they": "their"}
 RELATIONS = {"friend": "he she", "sister": "she", "brother": "he", "aunt": "she", "uncle": "he"}
 
@@ -60,7 +66,7 @@ DEEDS = {deed: trouble for trouble, (deeds, _) in TROUBLES.items() for deed in d
 RESULTS = {trouble: result for trouble, (_, result) in TROUBLES.items()}
 PLURAL = {
     "is": "are", "feels": "feel", "shows": "show", "meets": "meet",
-    "smiles": "smile", "leaves": "leave", "walks": "walk", **FINDS,
+    "smiles": "smile", "walks": "walk", **FINDS,
 }  # fmt: skip
 
 
@@ -87,9 +93,8 @@ def opening(rng: Random) -> tuple[Facts, str]:
     noun = pick(THINGS if kind == "thing" else ANIMALS)
     look = pick(THING_LOOKS if kind == "thing" else ANIMAL_LOOKS)
     verb, place = pick(tuple(FINDS)), pick(tuple(PLACES))
-    who = "they" if " and " in names else PRONOUN[first]
+    who = "they" if " and " in names else FINDERS[first]
     facts = {"names": names, "who": who, "weather": weather, "kind": kind, "noun": noun}
-    facts["place"] = place
     text = (
         f"{opener.format(weather)}, {names} {FINDS[verb] if who == 'they' else verb} "
         f"{article(look)} {look} {noun} {PLACES[place]} the {place}."
@@ -192,15 +197,14 @@ def _why_not_state(word: str, facts: Facts) -> str:
 
 
 def _friends(facts: Facts) -> tuple[str, ...]:
-    taken = facts["names"].split(" and ")
     pronouns = RELATIONS[facts["relation"]].split()
-    return tuple(name for name in PRONOUN if name not in taken and PRONOUN[name] in pronouns)
+    return tuple(name for name, pronoun in HELPERS.items() if pronoun in pronouns)
 
 
 def _why_not_friend(word: str, facts: Facts) -> str:
-    if word in facts["names"].split(" and "):
-        return f"{word} is already in the story and cannot be the helper too"
-    return f"{word} is a {PRONOUN[word]} and cannot be the {facts['relation']}"
+    if word in FINDERS:
+        return f"{word} is a name of those who find things, not of those who help"
+    return f"{word} is a {HELPERS[word]} and cannot be the {facts['relation']}"
 
 
 def _deeds(facts: Facts) -> tuple[str, ...]:
@@ -248,7 +252,6 @@ SLOTS: dict[str, Slot] = {
     "friend": Slot(tuple(PRONOUN), _friends, _why_not_friend),
     "deed": Slot(_ALL_DEEDS, _deeds, _why_not_deed),
     "manner": _free(MANNERS),
-    "place": _same("place", PLACES, "the place"),
     "result": Slot(
         tuple(RESULTS.values()),
         lambda f: (RESULTS[f["state"]],),
@@ -328,7 +331,7 @@ PLOT: dict[str, tuple[Template, ...]] = {
             "So {he} {shows} it to {his} {relation} {friend}, who {deed} it {manner}.", "last"
         ),
         Template("{His} {relation} {friend} comes by and {deed} it {manner}.", "last"),
-        Template("At last {he} {leaves} the {place} with {mood}.", "end"),
+        Template("At last {he} {walks} home with {mood}.", "end"),
         Template(
             "Soon {he} {meets} {his} {relation} {friend}, and {she} {deed} it {manner}.", "last"
         ),
@@ -337,7 +340,7 @@ PLOT: dict[str, tuple[Template, ...]] = {
     "last": (
         Template("Then {crowd} walk home in the {sun}.", "end", _after_help),
         Template("Now it is {result}, and {he} {smiles} again.", "end", _after_repair),
-        Template("At last {he} {leaves} the {place} with {mood}.", "end"),
+        Template("At last {he} {walks} home with {mood}.", "end"),
     ),
 }
 

@@ -1,7 +1,7 @@
 """Stories: a few English sentences that must agree with one another.
 
     On a rainy day, Mia finds a red kite in the park. She is sad because it is broken. So she
-    shows it to her uncle Ben, who mends it with care. At last she leaves the park with a smile.
+    shows it to her uncle Paul, who mends it with care. At last she walks home with a smile.
 
 The prompt is the first sentence. A continuation tells how the finder feels and why, perhaps who
 helps, and how it ends. The grammar (:mod:`lablib.tasks.grammar`) is read in two directions: it

@@ -1,8 +1,6 @@
 """Widgets of the lesson on better drafts: who guesses what, at what price, and how far ahead.
 
-A greedy text is fixed: no draft can change it. So it is enough to know, at each of its places, how
-many tokens a drafter would offer there and how many of them would be right. Every draft length, and
-every policy that chooses one, can then be replayed without running a model again.
+They replay greedy texts (:mod:`lablib.inference.replay`): no model runs again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,128 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.inference.draft_length import AdaptiveLength, FixedLength
-from lablib.inference.drafters import NGram
+from lablib.inference.replay import LONGEST, Guesses, Length, replay, tokens_per_call
 from lablib.inference.theory import Costs, best_draft_tokens, speedup
 from lablib.validation import BadValue, integer
 from lablib.viz import strips
 from lablib.viz.plots import COLOURS, HATCHES, MARKERS, figure, style
-from lablib.viz.speculation import LONGEST, agreement, scales
-from lablib.viz.strips import Look, add_axes, canvas, draw_strip, name_bars
+from lablib.viz.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
 from lablib.viz.widgets import Explorer, choice, slider
 
 import numpy as np
 from matplotlib.figure import Figure
-
-Length = AdaptiveLength | FixedLength
-
-# ------------------------------------------------------------------ guesses, and their replay
-
-
-@dataclass(frozen=True)
-class Guesses:
-    """What a drafter would say at each place of a greedy text.
-
-    Attributes:
-        offered: how many tokens it would offer there, at most ``LONGEST``.
-        right: how many of them, from the first on, are the text's.
-    """
-
-    offered: tuple[int, ...]
-    right: tuple[int, ...]
-
-
-def guesses_of_model(model: Any, prompt: Sequence[int], tokens: Sequence[int]) -> Guesses:
-    """Return the guesses of a draft model, in one forward over the whole text.
-
-    Args:
-        model: ``model(tokens (1, T)) -> logits (1, T, V)``.
-        prompt: ids.
-        tokens: ids of the target's greedy completion.
-    """
-    agree = agreement(model, prompt, tokens)
-    right = [0] * (len(agree) + 1)
-    for place in reversed(range(len(agree))):
-        right[place] = min(1 + right[place + 1], LONGEST) if agree[place] else 0
-    return Guesses((LONGEST,) * len(agree), tuple(right[:-1]))
-
-
-def guesses_of_ngram(drafter: NGram, prompt: Sequence[int], tokens: Sequence[int]) -> Guesses:
-    """Return the guesses of prompt lookup; arguments as for :func:`guesses_of_model`."""
-    text, lookup = [*prompt, *tokens], drafter.begin(None, [], None).lookup
-    offered, right = [], []
-    for place in range(len(prompt), len(text)):
-        guess = lookup(text[:place], LONGEST)
-        same = [a == b for a, b in zip(guess, text[place:], strict=False)]
-        offered.append(len(guess))
-        right.append(same.index(False) if False in same else len(same))
-    return Guesses(tuple(offered), tuple(right))
-
-
-@dataclass(frozen=True)
-class Step:
-    """One call of the target, or several plain ones in a row.
-
-    Attributes:
-        start: the place of its first token.
-        drafted: how many tokens were drafted.
-        kept: how many of them stayed.
-        tokens: how many tokens it wrote, the target's own included.
-        calls: of the target; more than one only where nothing was drafted.
-        length: γ as the policy chose it.
-        alpha: the policy's estimate before this step; 0 for a fixed length.
-    """
-
-    start: int
-    drafted: int
-    kept: int
-    tokens: int
-    calls: int
-    length: int
-    alpha: float
-
-    def cost(self, costs: Costs) -> float:
-        """What it takes, in seconds."""
-        return self.calls * costs.of_round(self.drafted)
-
-
-def replay(guesses: Guesses, length: Length) -> list[Step]:
-    """Follow the engine through a greedy text.
-
-    Args:
-        guesses: of the drafter, for this text.
-        length: how many tokens to draft; an adaptive one must know its costs, and learns.
-    """
-    steps, place, end = [], 0, len(guesses.right)
-    while place < end:
-        wanted = length.choose()
-        alpha = getattr(length, "alpha", 0.0)
-        drafted, left = min(wanted, guesses.offered[place]), end - place
-        if drafted:
-            kept = min(guesses.right[place], drafted)
-            length.observe(min(kept + 1, drafted, left), kept)  # past the end nothing is judged
-            tokens, calls = min(kept + 1, left), 1
-        else:
-            if wanted:
-                length.miss()
-            kept, tokens = 0, min(length.plain_tokens, left)
-            calls = tokens
-        steps.append(Step(place, drafted, kept, tokens, calls, wanted, alpha))
-        place += tokens
-    return steps
-
-
-def tokens_per_call(texts: Sequence[Guesses], draft_tokens: int) -> tuple[float, float, float]:
-    """Tokens a call of the target yields, and its 95 % interval (texts drawn again: bootstrap)."""
-    if not texts:
-        raise BadValue("texts must hold at least one text, got none")
-    runs = [replay(text, FixedLength(draft_tokens)) for text in texts]
-    calls = np.array([sum(step.calls for step in run) for run in runs])
-    tokens = np.array([len(text.right) for text in texts])
-    n = len(texts)
-    weights = np.random.default_rng(0).multinomial(n, [1 / n] * n, size=400)
-    low, high = np.quantile((weights @ tokens) / (weights @ calls), (0.025, 0.975))
-    return float(tokens.sum() / calls.sum()), float(low), float(high)
-
 
 # ------------------------------------------------------------------ where proposals come from
 

@@ -4,20 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lablib.inference.draft_length import FixedLength
 from lablib.inference.estimators import wilson_interval
 from lablib.inference.judging import Round
+from lablib.inference.replay import LONGEST, guesses_of_flags, replay
 from lablib.inference.theory import expected_tokens
 from lablib.validation import BadValue, integer
 from lablib.viz import strips
 from lablib.viz.plots import COLOURS, DASHES, HATCHES, MARKERS, style
-from lablib.viz.strips import Look, add_axes, canvas, draw_strip, name_bars
+from lablib.viz.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
 from lablib.viz.widgets import Explorer, Player, choice, slider
 
-import mlx.core as mx
 import numpy as np
 from matplotlib.figure import Figure
-
-LONGEST = 8  # drafts in a round, at most
 
 # ------------------------------------------------------------------ the rounds of a text
 
@@ -175,31 +174,14 @@ class GreedyText:
     classes: tuple[str, ...]
 
 
-def agreement(draft: Any, prompt: Sequence[int], tokens: Sequence[int]) -> tuple[bool, ...]:
-    """Return where the draft's best token is the next one of ``tokens``, in one forward.
-
-    Args:
-        draft: ``model(tokens (1, T)) -> logits (1, T, V)``.
-        prompt: ids.
-        tokens: ids of a completion.
-    """
-    best = mx.argmax(draft(mx.array([[*prompt, *tokens]])), axis=-1)[0].tolist()
-    return tuple(a == b for a, b in zip(best[len(prompt) - 1 :], tokens, strict=False))
-
-
-def replay(agree: Sequence[bool], draft_tokens: int) -> list[tuple[int, int]]:
+def whole_rounds(agree: Sequence[bool], draft_tokens: int) -> list[tuple[int, int]]:
     """Return the rounds of greedy speculation: where each starts, and how many drafts it keeps.
 
     Only *whole* rounds: those whose bonus token would still belong to the text. Near its end a
     round is cut short, and no closed form knows about that.
     """
-    rounds, start = [], 0
-    while start + draft_tokens < len(agree):
-        drafted = list(agree[start : start + draft_tokens])
-        kept = drafted.index(False) if False in drafted else draft_tokens
-        rounds.append((start, kept))
-        start += kept + 1
-    return rounds
+    steps = replay(guesses_of_flags(agree), FixedLength(draft_tokens))
+    return [(step.start, step.kept) for step in steps if step.start + draft_tokens < len(agree)]
 
 
 @dataclass(frozen=True)
@@ -260,7 +242,7 @@ def tally(texts: Sequence[GreedyText], draft_tokens: int) -> Tally:
     classes: dict[str, list[int]] = {}
     rounds, tokens = [], []
     for text in texts:
-        found = replay(text.agree, gamma)
+        found = whole_rounds(text.agree, gamma)
         for start, kept in found:
             judged = min(kept + 1, gamma)
             accepted[:kept] += 1
@@ -337,7 +319,7 @@ class Acceptance(Explorer):
             axes.plot(x, middle, MARKERS[0], ls=DASHES[0], color=COLOURS[0])
             axes.vlines(x, low, high, color=COLOURS[0])
             axes.set(xlim=(0.5, LONGEST + 0.5), **shares, title=f"{task}: by place in the round")
-            scales(axes, (1, 2, 4, 6, 8), (0, 0.5, 1), "place of the draft", "accepted / reached")
+            scales(axes, (1, 4, 8), (0, 0.5, 1), "place of the draft", "accepted / reached")
 
             axes = add_axes(fig, 5.1, 0.45, 2.7, 1.9)
             self._across(axes, data["tasks"], task)
@@ -355,7 +337,7 @@ class Acceptance(Explorer):
             axes.vlines(self.gammas, data["low"], data["high"], color=COLOURS[0])
             axes.axvline(data["gamma"], color="#999999", lw=1, zorder=0)
             axes.set(xlim=(0.5, LONGEST + 0.5), ylim=(0.5, LONGEST + 1.5), title=f"{task}: yield")
-            scales(axes, (1, 2, 4, 6, 8), (1, 3, 5, 7, 9), "draft tokens γ", "tokens per round")
+            scales(axes, (1, 4, 8), (1, 5, 9), "draft tokens γ", "tokens per round")
             axes.legend(loc="upper left", borderaxespad=0.1)
         return fig
 
@@ -388,26 +370,3 @@ def _share(accepted: int, reached: int) -> tuple[float, float, float]:
         return 0.0, 0.0, 1.0
     low, high = wilson_interval(int(accepted), int(reached))
     return float(accepted / reached), low, high
-
-
-def scales(
-    axes: Any, x: Sequence[float], y: Sequence[float], xlabel: str, ylabel: str = ""
-) -> None:
-    """Write numbers and names beside the axes, and a faint grid.
-
-    In place of matplotlib's ticks, each of which takes several times as long to draw; set the
-    limits first.
-    """
-    axes.set_xticks([])
-    axes.set_yticks([])
-    grid = {"color": "#DDDDDD", "lw": 0.8, "zorder": 0}
-    axes.vlines(x, *axes.get_ylim(), **grid)
-    axes.hlines(y, *axes.get_xlim(), **grid)
-    for value in x:
-        place = {"ha": "center", "va": "top", "transform": axes.get_xaxis_transform()}
-        axes.text(value, -0.04, f"{value:g}", **place)
-    for value in y:
-        place = {"ha": "right", "va": "center", "transform": axes.get_yaxis_transform()}
-        axes.text(-0.02, value, f"{value:g}", **place)
-    axes.set_xlabel(xlabel, labelpad=20)
-    axes.set_ylabel(ylabel, labelpad=32)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lablib.inference.replay import LONGEST
 from lablib.inference.theory import Costs, best_draft_tokens, expected_tokens, speedup
 from lablib.viz.plots import COLOURS, MARKERS, figure, style
-from lablib.viz.speculation import LONGEST, scales
-from lablib.viz.strips import add_axes, canvas
+from lablib.viz.strips import add_axes, canvas, scales
 from lablib.viz.widgets import Explorer, choice, slider
 
 import numpy as np

@@ -6,7 +6,7 @@ from typing import Any
 
 from lablib.inference.curves import Sampled
 from lablib.inference.estimators import majority_accuracy
-from lablib.inference.stopping import cannot_lose, overtake_risk
+from lablib.inference.stopping import StopRule, cannot_lose, overtake_risk
 from lablib.tasks import sums
 from lablib.tasks.problem import Problem
 from lablib.validation import BadValue, integer
@@ -176,7 +176,9 @@ class Stopping(Explorer):
         at_least: samples before a probability is believed.
     """
 
-    def __init__(self, problems: Sequence[Sampled], batch: int = 2, at_least: int = 8) -> None:
+    def __init__(
+        self, problems: Sequence[Sampled], batch: int = 2, at_least: int = StopRule.at_least
+    ) -> None:
         self.n = min(len(problem.answers) for problem in problems)
         self.looks = np.array([*range(batch, self.n, batch), self.n])
         self._risk = np.array([[self._look(p, n)[0] for n in self.looks] for p in problems])

@@ -33,17 +33,19 @@ def answer_distribution(digits):
 
 MEN = ["Tom", "Ben", "Sam", "Max", "Leo", "Jack", "Finn", "Hugo"]
 WOMEN = ["Mia", "Ann", "Lily", "Zoe", "Eva", "Rose", "Nora", "Ruth"]
+HELPING_MEN = ["Paul", "Otto", "Ned", "Jim"]
+HELPING_WOMEN = ["Kate", "Emma", "Lucy", "Mary"]
 PETS = ["kitten", "puppy", "rabbit", "pony", "lamb", "goose"]
 OPENING = re.compile(
     r"(?:On a|One|Late on a) (\w+) (?:day|morning|afternoon), (\w+)(?: and (\w+))? "
-    r"(?:finds?|sees?|spots?) an? \w+ (\w+) \w+ the (\w+)\."
+    r"(?:finds?|sees?|spots?) an? \w+ (\w+) \w+ the \w+\."
 )
 
 
 @functools.lru_cache(maxsize=4)
 def continuations(prompt):
     """Enumerate every story that may follow the opening ``prompt``; return a set of texts."""
-    weather, first, second, noun, place = OPENING.fullmatch(prompt).groups()
+    weather, first, second, noun = OPENING.fullmatch(prompt).groups()
     if second:
         he, his, are, s = "they", "their", "are", ""
     else:
@@ -65,11 +67,10 @@ def continuations(prompt):
     glad = ["happy", "glad", "excited", "cheerful"]
 
     helpers = []
-    for name in MEN + WOMEN:
-        if name in (first, second):
-            continue
-        kin = ["friend", "brother", "uncle"] if name in MEN else ["friend", "sister", "aunt"]
-        helpers += [(relation, name, "he" if name in MEN else "she") for relation in kin]
+    for name in HELPING_MEN:
+        helpers += [(relation, name, "he") for relation in ("friend", "brother", "uncle")]
+    for name in HELPING_WOMEN:
+        helpers += [(relation, name, "she") for relation in ("friend", "sister", "aunt")]
 
     stories = set()
     for state, feeling in [*itertools.product(bad, sad), *itertools.product(good, glad)]:
@@ -79,7 +80,7 @@ def continuations(prompt):
             f" It is {state}, so {he} feel{s} {feeling}.",
             f" {he.title()} feel{s} {feeling}, for the {noun} is {state}.",
         ]
-        away = f" At last {he} leave{s} the {place} with "
+        away = f" At last {he} walk{s} home with "
         moods = ["a sigh", "a frown"] if result else ["a smile", "a song"]
         alone = [f"{away}{mood}." for mood in moods]
         alone.append(f" Then {he} walk{s} home in the {walk_where}.")
