@@ -320,6 +320,33 @@ def test_nan_is_an_error_before_any_token(options):
         assert kv.offset(iterator.cache) == kv.offset(iterator.draft_cache) == 0
 
 
+@pytest.mark.parametrize(
+    ("model_kind", "drafter", "together"),
+    [("llama", "model", True), ("llama", "exit", False), ("hybrid", "model", False)],
+)
+@pytest.mark.parametrize("length", [1, 2, 30, 65, 66])
+def test_the_end_of_the_prompt_is_read_with_the_first_drafts(model_kind, drafter, together, length):
+    model, lengths = target(model_kind), []
+
+    def counted(tokens, cache):
+        lengths.append(tokens.shape[1])
+        return model(tokens, cache=cache)
+
+    counted.layers, counted.vocab_size = model.layers, model.vocab_size
+    counted.make_cache, counted.model = model.make_cache, getattr(model, "model", None)
+    prompt = [3 + i % 7 for i in range(length)]
+    draft = near(model, 0.1) if drafter == "model" else EarlyExit(1)
+    asked = counted if drafter == "model" else model
+    iterator = SpeculativeTokenIterator(asked, draft, prompt, max_tokens=20, temperature=0.0)
+    tokens = [token.id for token in iterator]
+    assert tokens == greedy(model, prompt, 20)
+    assert kv.offset(iterator.cache) in (length + 19, None)
+    if drafter == "model":
+        at_once = length == 1 or (together and length - 1 <= 64)
+        assert lengths[0] == (length + 4 if at_once else length - 1)
+        assert iterator.stats["target_calls"] == len(lengths)
+
+
 def failing_at(model, call, after_layers):
     """The model, raising at one of its calls, before or after its cache has moved."""
     calls = iter(range(1, 1000))

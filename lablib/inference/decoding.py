@@ -100,8 +100,7 @@ class TokenIterator(TokenLoop):
                 chunk = self._unread[:, : min(self._step_size, self._unread.shape[1] - 1)]
                 self._forward(chunk)
                 self._unread = self._unread[:, chunk.shape[1] :]
-            mx.eval([layer.state for layer in self.cache])
-            mx.clear_cache()
+            settle_chunk(self.cache, last=self._unread.shape[1] == 1)
 
     def _next_token(self) -> Token:
         wanted = 1 + self._may_run_ahead()
@@ -168,6 +167,16 @@ class TokenIterator(TokenLoop):
         # A cache that cannot be trimmed is never ahead, unless a step failed or was the first one.
         if surplus <= kv.trimmable(self.cache):
             kv.trim(self.cache, surplus)
+
+
+def settle_chunk(cache: list[Any], last: bool) -> None:
+    """Compute what a chunk of the prompt left in the cache; only the last one is not waited for."""
+    state = [layer.state for layer in cache]
+    if last:  # the next step can be written down meanwhile
+        mx.async_eval(state)
+        return
+    mx.eval(state)
+    mx.clear_cache()
 
 
 def read_options(given: dict[str, Any]) -> SamplerOptions:

@@ -19,9 +19,10 @@ from lablib.inference.decoding import (
     check_prompt,
     check_stops,
     read_options,
+    settle_chunk,
 )
 from lablib.inference.draft_length import as_length
-from lablib.inference.drafters import Drafter, DraftModel, as_drafter
+from lablib.inference.drafters import Drafter, DraftModel, NGram, as_drafter
 from lablib.inference.interrupts import hold_interrupts
 from lablib.inference.judging import Judge, Proposal, Round, Verdict
 from lablib.inference.loop import Token, TokenLoop
@@ -29,6 +30,8 @@ from lablib.inference.rules import RULES
 from lablib.validation import BadType, BadValue, integer, one_of
 
 import mlx.core as mx
+
+_FEW = 64  # tokens of a prompt
 
 
 class SpeculativeTokenIterator(TokenLoop):
@@ -135,17 +138,30 @@ class SpeculativeTokenIterator(TokenLoop):
         return getattr(self._drafter, "cache", None)
 
     def _read_prompt(self) -> None:
-        """Both models read the prompt up to its last token, in chunks."""
+        """Both models read the prompt up to its last token, in chunks.
+
+        The target reads a short last chunk with the first drafts: one forward instead of two.
+        """
         while self._prefilled < len(self.prompt) - 1:
             with hold_interrupts():
                 end = min(self._prefilled + self._step_size, len(self.prompt) - 1)
                 chunk = mx.array([self.prompt[self._prefilled : end]])
                 self._drafter.read(chunk)
+                self._prefilled = end
+                last = end == len(self.prompt) - 1
+                if last and self._may_wait(chunk.shape[1]):
+                    return
                 self._target.forward(chunk)
                 self._target.settle()
-                self._prefilled = end
-            mx.eval([layer.state for layer in self.cache])
-            mx.clear_cache()
+            settle_chunk(self.cache, last)
+
+    def _may_wait(self, n: int) -> bool:
+        """Whether the target may read ``n`` tokens of the prompt later.
+
+        They are few, as each gets logits that nobody needs; taking drafts back will not read them
+        again; and the drafter does not work in the target's cache.
+        """
+        return n <= _FEW and self._target.plain and type(self._drafter) in (DraftModel, NGram)
 
     def _next_token(self) -> Token:
         while not self._ready:
@@ -173,8 +189,10 @@ class SpeculativeTokenIterator(TokenLoop):
 
     def _speculate(self, proposal: Proposal) -> None:
         """Verify the drafts in one forward, keep what the rule keeps, take back the rest."""
-        last = mx.array([self._history[-1:]], mx.int32)
-        logits = self._target.forward(mx.concatenate([last, proposal.tokens], axis=1))
+        unread = mx.array([self._history[self._target.position :]], mx.int32)
+        logits = self._target.forward(mx.concatenate([unread, proposal.tokens], axis=1))
+        if unread.shape[1] > 1:
+            logits = logits[:, unread.shape[1] - 1 :]
         self._record(*self._judge.judge(logits, proposal))
         read = len(self._history) - 1
         self._target.rewind(self._target.position - read)
@@ -184,7 +202,8 @@ class SpeculativeTokenIterator(TokenLoop):
         """Plain decoding; as in ``TokenIterator``, ask for a token before looking at the last."""
         ahead = self._target.plain and not self._judge.processors
         while len(self._asked) < min(1 + ahead, self._plain_left):
-            unread = self._asked[-1][0] if self._asked else mx.array([self._history[-1:]])
+            left = self._history[self._target.position :]
+            unread = self._asked[-1][0] if self._asked else mx.array([left])
             logits = self._target.forward(unread, lasting=True)[:, -1]
             self._asked.append(self._judge.draw_plain(logits, unread if self._asked else None))
             mx.async_eval(self._asked[-1])
