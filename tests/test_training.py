@@ -126,11 +126,11 @@ def test_a_student_learns_from_its_teacher(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes nearer to the teacher than it was, and than the same training without one."""
-    taught = [dataclasses.replace(stage, teacher=str(trained)) for stage in TINY.stages]
-    recipe = dataclasses.replace(TINY, stages=tuple(taught), seed=5)
+    alone = dataclasses.replace(TINY, stages=(Stage(70, 4, 48), Stage(6, 2, 96)), seed=5)
+    taught = [dataclasses.replace(stage, teacher=str(trained)) for stage in alone.stages]
+    recipe = dataclasses.replace(alone, stages=tuple(taught))
     student, _ = zoo.load(train("student", tmp_path, recipe=recipe, progress=False), mx.float32)
     teacher, _ = zoo.load(trained, mx.float32)
-    alone = dataclasses.replace(TINY, seed=5)
     untaught, _ = zoo.load(
         train("alone", tmp_path / "alone", recipe=alone, progress=False), mx.float32
     )
@@ -142,7 +142,7 @@ def test_a_student_learns_from_its_teacher(
         return (0.5 * mx.abs(p - q).sum(-1)).mean().item()
 
     assert distance(student) < 0.8 * distance(untaught)
-    assert distance(student) < 0.6 * distance(fresh)
+    assert distance(student) < 0.5 * distance(fresh)
 
 
 def test_an_unknown_name_is_refused_before_any_work(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ and the text never depends on them. What counts is how often it is right and how
 
 from collections.abc import Callable, Sequence
 from copy import copy as shallow_copy
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_cache
@@ -27,14 +27,18 @@ Cache = list[Any]
 Choose = Callable[[mx.array, Sequence[mx.array]], tuple[mx.array, mx.array | None]]
 
 
+@runtime_checkable
 class Drafter(Protocol):
     """What the engine asks of a drafter; positions count from the first token of the prompt.
 
     Attributes:
         calls: forwards of a draft model so far.
+        in_target_cache: whether it reads and writes the target's cache, which must then have read
+            the prompt before the first proposal.
     """
 
     calls: int
+    in_target_cache: bool
 
     def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> "Drafter":
         """Return a drafter for one text, with nothing read yet.
@@ -66,6 +70,7 @@ class DraftModel:
     """
 
     calls = 0
+    in_target_cache = False
 
     def __init__(self, model: Any) -> None:
         if not callable(model):
@@ -162,6 +167,8 @@ class EarlyExit(DraftModel):
         n_layers: how many layers to run.
     """
 
+    in_target_cache = True
+
     def __init__(self, n_layers: int) -> None:
         self.n_layers = integer("n_layers", n_layers, 1)
         self._target = None
@@ -207,6 +214,7 @@ class NGram:
     """
 
     calls = 0
+    in_target_cache = False
 
     def __init__(self, longest: int = 3, shortest: int = 1) -> None:
         self.longest = integer("longest", longest, 1)
@@ -272,8 +280,9 @@ def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:
     chosen = draft if drafter is None else drafter
     if chosen is None:
         raise BadValue("draft must be a model, or drafter= one of NGram(), EarlyExit(n), got None")
-    if all(hasattr(chosen, name) for name in ("begin", "propose", "retain", "finish")):
+    if isinstance(chosen, Drafter):
         return chosen
     if drafter is not None:
-        raise BadType(f"drafter must propose, retain and finish, got {type(drafter).__name__}")
+        members = "calls, in_target_cache, begin, read, propose, retain and finish"
+        raise BadType(f"drafter must have {members}, got {type(drafter).__name__}")
     return DraftModel(draft)

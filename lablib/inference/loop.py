@@ -63,9 +63,8 @@ class TokenLoop:
             with hold_interrupts():
                 return self._next_token()
         except Exception:
-            with suppress(
-                BadValue
-            ):  # a cache that cannot be cut back must not hide what went wrong
+            # A cache that cannot be cut back must not hide what went wrong.
+            with suppress(BadValue):
                 self._finish("error")
             raise
         finally:

@@ -22,7 +22,7 @@ from lablib.inference.decoding import (
     settle_chunk,
 )
 from lablib.inference.draft_length import as_length
-from lablib.inference.drafters import Drafter, DraftModel, NGram, as_drafter
+from lablib.inference.drafters import Drafter, DraftModel, as_drafter
 from lablib.inference.interrupts import hold_interrupts
 from lablib.inference.judging import Judge, Proposal, Round, Verdict
 from lablib.inference.loop import Token, TokenLoop
@@ -56,8 +56,7 @@ class SpeculativeTokenIterator(TokenLoop):
         trace: whether to keep a :class:`Round` of every verification in ``rounds``.
         stream: which stream of the seed's random numbers; row i of ``sample_n`` uses stream i.
         **sampler_options: the fields of :class:`SamplerOptions`. Under ``match`` a seed gives the
-        same
-            tokens as in ``TokenIterator``.
+            same tokens as in ``TokenIterator``.
 
     Attributes:
         prompt: the ids that were given.
@@ -161,7 +160,7 @@ class SpeculativeTokenIterator(TokenLoop):
         They are few, as each gets logits that nobody needs; taking drafts back will not read them
         again; and the drafter does not work in the target's cache.
         """
-        return n <= _FEW and self._target.plain and type(self._drafter) in (DraftModel, NGram)
+        return n <= _FEW and self._target.plain and not self._drafter.in_target_cache
 
     def _next_token(self) -> Token:
         while not self._ready:

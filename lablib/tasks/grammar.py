@@ -154,15 +154,6 @@ def _free(options: tuple[str, ...]) -> Slot:
     return Slot(options, lambda f: options, lambda word, f: f"'{word}' does not fit here")
 
 
-def _same(key: str, options: Sequence[str], meaning: str) -> Slot:
-    """A slot that must repeat a fact."""
-    return Slot(
-        tuple(options),
-        lambda f: (f[key],),
-        lambda word, f: f"{meaning} was '{f[key]}', not '{word}'",
-    )
-
-
 def _feelings(facts: Facts) -> tuple[str, ...]:
     if "state" not in facts:
         return GOOD_FEELINGS + BAD_FEELINGS
@@ -247,7 +238,11 @@ SLOTS: dict[str, Slot] = {
     **{verb: _verb(verb) for verb in PLURAL if verb not in FINDS},
     "feeling": Slot(GOOD_FEELINGS + BAD_FEELINGS, _feelings, _why_not_feeling),
     "state": Slot((*TROUBLES, *CHARMS), _states, _why_not_state),
-    "noun": _same("noun", THINGS + ANIMALS, "the find"),
+    "noun": Slot(
+        THINGS + ANIMALS,
+        lambda f: (f["noun"],),
+        lambda word, f: f"the find was '{f['noun']}', not '{word}'",
+    ),
     "relation": _free(tuple(RELATIONS)),
     "friend": Slot(tuple(PRONOUN), _friends, _why_not_friend),
     "deed": Slot(_ALL_DEEDS, _deeds, _why_not_deed),

@@ -137,9 +137,10 @@ def against_others(pair: Pair, report: Report, repeats: int) -> None:
             "n-gram": pair.speculative(task, NGram(), draft_tokens=GAMMA),
             "n-gram, adaptive": pair.speculative(task, NGram(), draft_tokens=looking_up),
             "early exit": pair.speculative(task, EarlyExit(2), draft_tokens=3),
-            **{f"text γ={n}": pair.speculative(task, text=True, draft_tokens=n) for n in LENGTHS},
-            **{f"mlx-lm γ={n}": pair.mlx_lm(task, n) for n in LENGTHS},
         }
+        for n in LENGTHS:  # each beside its counterpart: what slows one turn slows both
+            sides[f"text γ={n}"] = pair.speculative(task, text=True, draft_tokens=n)
+            sides[f"mlx-lm γ={n}"] = pair.mlx_lm(task, n)
         times = turns(sides, repeats)
         rates = ", ".join(f"{name} {rate(spent):.0f}" for name, spent in times.items())
         print(f"{task}, tokens/s: {rates}")
