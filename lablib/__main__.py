@@ -9,7 +9,8 @@ from pathlib import Path
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; bad input prints one line and returns 2."""
-    options = _parser().parse_args(arguments or sys.argv[1:] or ["lab"])
+    arguments = arguments or sys.argv[1:] or ["lab"]
+    options = _parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
     try:
         return options.run(options) or 0
     except (ValueError, TypeError, FileNotFoundError) as error:
@@ -44,7 +45,12 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--out", type=Path, default=Path("runs"), help="parent folder of the results"
     )
-    train.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="BLAS threads")
+    train.add_argument(
+        "--threads",
+        type=int,
+        help="BLAS threads (default: LABLIB_THREADS, or the 1 that the shipped ones were made "
+        "with; another number rounds differently and gives other weights)",
+    )
     train.set_defaults(run=_train)
 
     evaluate = commands.add_parser("evaluate", help="measure the checkpoints: a table, a figure")
@@ -91,20 +97,24 @@ def _demo(options: argparse.Namespace) -> None:
 
 def _train(options: argparse.Namespace) -> None:
     from lablib import backend
-
-    if options.threads != backend.threads() and "LABLIB_THREADS" not in os.environ:
-        # The number of BLAS threads is settled when the library loads, which importing did: start
-        # over with it. Guarded by the variable itself, so this happens once.
-        os.environ["LABLIB_THREADS"] = str(options.threads)
-        os.execv(sys.executable, [sys.executable, "-m", "lablib", *sys.argv[1:]])
-    from lablib.training import RECIPES, train
+    from lablib.training import train
+    from lablib.training_recipes import RECIPES, THREADS
     from lablib.training_verifier import train_verifier
-    from lablib.validation import one_of
+    from lablib.validation import integer, one_of
 
     known = [*RECIPES, "verifier"]
-    for name in [one_of("name", name, known) for name in options.names or known]:
+    names = [one_of("name", name, known) for name in options.names or known]
+    asked = os.environ.get("LABLIB_THREADS")
+    threads = options.threads if options.threads is not None else int(asked or THREADS)
+    integer("threads", threads, 1)
+    if threads != backend.threads() and asked != str(threads):
+        # The number of BLAS threads is settled when the library loads, which importing did: start
+        # over with it. Guarded by the variable itself, so this happens once.
+        os.environ["LABLIB_THREADS"] = str(threads)
+        os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
+    for name in names:
         run = train_verifier if name == "verifier" else partial(train, name)
-        print(run(options.out / name))
+        print(run(options.out / name, models=options.out))
 
 
 def _evaluate(options: argparse.Namespace) -> int:

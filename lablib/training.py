@@ -1,21 +1,24 @@
 """Trains the shipped checkpoints: ``python -m lablib train [name]``.
 
-A recipe says everything: shape, data, seed, schedule. The same recipe on the same machine gives
-the same weights, and an interrupted run goes on to them: the data is a function of (seed, step),
-and the optimiser's state is saved beside the weights.
+A recipe (``lablib.training_recipes``) says everything: shape, data, seed, schedule. The same recipe
+on the same machine, with as many BLAS threads, gives the same weights, and an interrupted run goes
+on to them: the data is a function of (seed, step), and the optimiser's state is saved beside the
+weights.
 """
 
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lablib import backend, tasks
-from lablib.models import llama_config, zoo
-from lablib.models.base import LanguageModel, ModelConfig
-from lablib.models.retention import hybrid_config
+from lablib.models import zoo
+from lablib.models.base import LanguageModel, seeded
+from lablib.models.verifier import fingerprint
+from lablib.training_recipes import RECIPES, Recipe
 from lablib.validation import BadValue, one_of
 
 import mlx.core as mx
@@ -25,123 +28,7 @@ import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 from tqdm.auto import tqdm
 
-VOCAB_SIZE = 512  # the tokenizer's, rounded up
 _SHARD = 6_000  # documents generated at a time
-
-
-EVERYTHING = {"stories": 400, "sums": 400, "edits": 200}
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of the training: ``steps`` batches of ``batch`` rows of ``length`` tokens.
-
-    ``mix`` is the number of documents of each task in a thousand. With a ``teacher``, a checkpoint,
-    the model learns its distributions (distillation, Hinton et al. 2015, 1503.02531) instead of the
-    next token alone.
-    """
-
-    steps: int
-    batch: int
-    length: int
-    mix: dict[str, int] = field(default_factory=EVERYTHING.copy)
-    teacher: str | None = None
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that decides a checkpoint's weights.
-
-    Attributes:
-        config: the model's shape.
-        stages: one after the other: short rows first, for speed, then long ones, so that late
-            positions are no surprise.
-        prompt_weight: weight in the loss of a prompt's tokens. They are drawn at random, so there
-            is little to learn from them and much noise in their gradients; an answer's count 1.
-        learning_rate: the peak, after ``warmup`` steps; it falls to a twentieth along a cosine.
-        bias_scale: size of the biases that queries and keys begin with, where the attention has
-            any; None leaves the usual small ones. A bias of a query and one of a key, turned by
-            their positions, give a score of the distance alone. With large ones a single layer
-            finds the distance at which to copy in 600 steps, with small ones it did not in 3,200.
-        after: another recipe, whose weights (as they are stored) this one starts from.
-    """
-
-    config: ModelConfig
-    stages: tuple[Stage, ...]
-    prompt_weight: float = 0.1
-    learning_rate: float = 2e-3
-    warmup: int = 200
-    weight_decay: float = 0.05
-    bias_scale: float | None = None
-    seed: int = 0
-    after: "Recipe | None" = None
-
-    @property
-    def steps(self) -> int:
-        """Optimiser steps of all stages."""
-        return sum(stage.steps for stage in self.stages)
-
-
-def _target() -> Recipe:
-    """Three runs, one after the other.
-
-    First the answers, then the prompts too: a text that goes on after its end begins again with a
-    prompt. The third is more of the second, at half its learning rate.
-    """
-    shape = llama_config(VOCAB_SIZE, d_model=192, n_heads=3, n_layers=8, d_ff=448)
-    answers = Recipe(
-        shape,
-        # Sums are full of chance, and their noise hides what recall is to be learned from the other
-        # two: with all three from the start, neither was learned in 2,300 steps.
-        stages=(
-            Stage(1000, 8, 128, {"stories": 500, "edits": 500}),
-            Stage(3800, 8, 128, {"stories": 300, "sums": 500, "edits": 200}),
-            Stage(400, 2, 512),
-        ),
-    )
-    prompts = Recipe(
-        shape,
-        stages=(
-            Stage(1500, 8, 128, {"stories": 250, "sums": 500, "edits": 250}),
-            Stage(100, 2, 512),
-        ),
-        prompt_weight=1.0,
-        learning_rate=8e-4,
-        warmup=100,
-        seed=1,
-        after=answers,
-    )
-    mixed = {"stories": 350, "sums": 400, "edits": 250}
-    stages = (Stage(1100, 8, 128, mixed), Stage(100, 2, 512))
-    return replace(prompts, stages=stages, learning_rate=4e-4, seed=2, after=prompts)
-
-
-RECIPES = {
-    "target": _target(),
-    # Attention biases and a small rope base make "so many tokens back" easy to say, and that is how
-    # one layer copies an edit.
-    "draft": Recipe(
-        replace(
-            llama_config(VOCAB_SIZE, d_model=128, n_heads=2, n_layers=1, d_ff=128, rope_theta=100),
-            attention_bias=True,
-        ),
-        stages=(
-            Stage(1400, 8, 128, teacher="target"),
-            Stage(100, 2, 512, teacher="target"),
-        ),
-        learning_rate=4e-3,
-        warmup=100,
-        bias_scale=0.5,
-    ),
-    "hybrid": Recipe(
-        hybrid_config(VOCAB_SIZE, d_model=128, n_heads=2, n_layers=4),
-        stages=(
-            Stage(800, 8, 128, {"stories": 500, "edits": 500}),
-            Stage(1600, 8, 128),
-            Stage(150, 2, 512),
-        ),
-    ),
-}
 
 
 def train(
@@ -149,6 +36,7 @@ def train(
     out: str | Path | None = None,
     *,
     recipe: Recipe | None = None,
+    models: str | Path | None = None,
     save_every: int = 200,
     progress: bool = True,
 ) -> Path:
@@ -158,6 +46,8 @@ def train(
         name: a key of ``RECIPES``, unless ``recipe`` is given.
         out: the directory; default ``runs/<name>``. A half-finished run found there goes on.
         recipe: another recipe than the shipped one.
+        models: a folder of checkpoints. A teacher that was trained there is taken from it; by
+            default teachers are the shipped ones.
         save_every: steps between two resume points.
         progress: whether to show a bar with the loss.
 
@@ -166,65 +56,92 @@ def train(
     """
     if recipe is None:
         recipe = RECIPES[one_of("name", name, RECIPES)]
-    _check(recipe)
     out = Path(out) if out is not None else Path("runs") / name
     out.mkdir(parents=True, exist_ok=True)
+    teachers = _teachers(recipe, models)
+    made_of = _made_of(recipe) | {"teachers": {n: fingerprint(t) for n, t in teachers.items()}}
     if recipe.after is None:
         model, before = _fresh(recipe), {}
     else:
-        first = out / "first"
-        if not (first / "training.json").exists():
-            train(name, first, recipe=recipe.after, save_every=save_every, progress=progress)
-        before = {"first": json.loads((first / "training.json").read_text())}
-        if before["first"]["recipe"] != _as_json(recipe.after):
-            raise BadValue(f"out holds a run of another recipe: delete {first}")
-        model, _ = zoo.load(first, dtype=mx.float32)
+        options = {"models": models, "save_every": save_every, "progress": progress}
+        model, before = _first(name, out / "first", recipe.after, options)
     optimizer = optim.AdamW(_schedule(recipe), betas=[0.9, 0.95], weight_decay=recipe.weight_decay)
     optimizer.init(model.trainable_parameters())
-    step, curve, seconds = _resume(out, recipe, model, optimizer)
-    updates: dict[str | None, Callable] = {}
-    teachers = [stage.teacher for stage in recipe.stages for _ in range(stage.steps)]
-    bar = tqdm(total=recipe.steps, initial=step, desc=name, disable=not progress, smoothing=0.02)
-    start, window = time.perf_counter() - seconds, []
-    for batch in _skip(batches(recipe), step):
-        teacher = teachers[step]
-        if teacher not in updates:
-            updates[teacher] = _compiled_update(model, optimizer, _objective(teacher))
-        loss = updates[teacher](*batch)
+    done = _resume(out, made_of, model, optimizer)
+    update = _updates(recipe, model, optimizer, teachers)
+    bar = tqdm(total=recipe.steps, initial=done.step, desc=name, disable=not progress)
+    start = time.perf_counter() - done.seconds
+    for batch in _skip(batches(recipe), done.step):
+        loss = update(done.step, *batch)
         mx.eval(loss, model.state, optimizer.state)
-        window.append(loss.item())
-        step += 1
+        done.add(loss.item(), last=recipe.steps)
         bar.update()
-        if step % 10 == 0 or step == recipe.steps:
-            curve.append([step, round(float(np.mean(window)), 4)])
-            bar.set_postfix(loss=f"{curve[-1][1]:.3f}")
-            window = []
-        if step % save_every == 0 and step < recipe.steps:
-            _save_resume(out, recipe, model, optimizer, step, curve, time.perf_counter() - start)
+        bar.set_postfix(loss=f"{(done.window or done.curve[-1])[-1]:.3f}", refresh=False)
+        if done.step % save_every == 0 and done.step < recipe.steps:
+            done.seconds = time.perf_counter() - start
+            _save_resume(out, made_of, model, optimizer, done)
     bar.close()
-    if step < recipe.steps:
-        raise RuntimeError(f"the run ran out of data after {step} of {recipe.steps} steps")
+    if done.step < recipe.steps:
+        raise RuntimeError(f"the run ran out of data after {done.step} of {recipe.steps} steps")
+    done.seconds = time.perf_counter() - start
     zoo.save(model, tasks.load_tokenizer(), out, dtype=mx.float16)
-    report = _report(name, recipe, curve, time.perf_counter() - start) | before
+    report = _report(name, recipe, made_of, done) | before
     (out / "training.json").write_text(json.dumps(report) + "\n")
     (out / _RESUME).unlink(missing_ok=True)
     return out
 
 
-def _check(recipe: Recipe) -> None:
-    if recipe.bias_scale is not None and not (recipe.config.attention_bias and not recipe.after):
-        raise BadValue("bias_scale must be None without attention biases, and with after=")
-    if recipe.after and recipe.after.config != recipe.config:
-        raise BadValue("config must be that of the recipe in after=")
+def checkpoint(name: str, models: str | Path | None) -> str:
+    """Where to load ``name`` from: the folder ``models`` if it was trained there, or as shipped."""
+    if models is not None and (Path(models) / name / "training.json").is_file():
+        return str(Path(models) / name)
+    return name
+
+
+def _teachers(recipe: Recipe, models: str | Path | None) -> dict[str, LanguageModel]:
+    names = dict.fromkeys(stage.teacher for stage in recipe.stages if stage.teacher)
+    loaded = {name: zoo.load(checkpoint(name, models), dtype=mx.float32)[0] for name in names}
+    for teacher in loaded.values():
+        teacher.freeze()
+    return loaded
+
+
+def _first(
+    name: str, out: Path, recipe: Recipe, options: dict[str, Any]
+) -> tuple[LanguageModel, dict[str, Any]]:
+    """The model that the run before left in ``out`` (it is made if need be), and its report."""
+    if not (out / "training.json").exists():
+        train(name, out, recipe=recipe, **options)
+    report = json.loads((out / "training.json").read_text())
+    _same(report, _made_of(recipe), f"delete {out}")
+    return zoo.load(out, dtype=mx.float32)[0], {"first": report}
+
+
+def _made_of(recipe: Recipe) -> dict[str, Any]:
+    """What decides the weights on a given machine; the teachers come on top."""
+    return {"recipe": recipe.to_dict(), "blas_threads": backend.threads()}
+
+
+def _same(found: dict[str, Any], wanted: dict[str, Any], advice: str) -> None:
+    """Refuse to go on from what was ``found``, if it leads to other weights than ``wanted``."""
+    for key, value in wanted.items():
+        if found.get(key) != value:
+            what = {
+                "recipe": "another recipe",
+                "teachers": "another teacher",
+                "blas_threads": f"{found.get(key)} BLAS threads, not {value}",
+            }[key]
+            raise BadValue(f"out holds a run of {what}: {advice}")
 
 
 def _fresh(recipe: Recipe) -> LanguageModel:
-    mx.random.seed(recipe.seed)
-    model = LanguageModel(recipe.config)
-    if recipe.bias_scale is not None:
-        for layer in model.layers:
-            for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj):
-                projection.bias = recipe.bias_scale * mx.random.normal(projection.bias.shape)
+    with seeded(recipe.seed):
+        model = LanguageModel(recipe.config)
+        if recipe.bias_scale is not None:
+            for layer in model.layers:
+                for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj):
+                    noise = mx.random.normal(projection.bias.shape)
+                    projection.bias = recipe.bias_scale * noise
     return model
 
 
@@ -278,21 +195,33 @@ def _skip(stream: Iterator, n: int) -> Iterator:
     return stream
 
 
-def _objective(name: str | None) -> Callable[..., mx.array]:
-    """(model, inputs, targets, weights) -> mean loss in nats a token, as weighted."""
-    if name is None:
+def _updates(
+    recipe: Recipe,
+    model: LanguageModel,
+    optimizer: optim.Optimizer,
+    teachers: dict[str, LanguageModel],
+) -> Callable[..., mx.array]:
+    """``(step, inputs, targets, weights) -> loss``: one step of the optimiser."""
+    of_step = [stage.teacher for stage in recipe.stages for _ in range(stage.steps)]
+    compiled = {
+        name: _compiled_update(model, optimizer, _distil(teachers[name]) if name else _likelihood)
+        for name in dict.fromkeys(of_step)
+    }
+    return lambda step, *batch: compiled[of_step[step]](*batch)
 
-        def likelihood(
-            model: LanguageModel, inputs: mx.array, targets: mx.array, weights: mx.array
-        ) -> mx.array:
-            losses = nn.losses.cross_entropy(model(inputs), targets)
-            return (weights * losses).sum() / weights.sum()
 
-        return likelihood
-    teacher, _ = zoo.load(name, dtype=mx.float32)
-    teacher.freeze()
+def _likelihood(
+    model: LanguageModel, inputs: mx.array, targets: mx.array, weights: mx.array
+) -> mx.array:
+    """Mean loss in nats a token, as weighted."""
+    losses = nn.losses.cross_entropy(model(inputs), targets)
+    return (weights * losses).sum() / weights.sum()
 
-    def distil(
+
+def _distil(teacher: LanguageModel) -> Callable[..., mx.array]:
+    """The same against the teacher's distributions in place of the next token."""
+
+    def loss(
         model: LanguageModel, inputs: mx.array, targets: mx.array, weights: mx.array
     ) -> mx.array:
         p = mx.stop_gradient(mx.softmax(teacher(inputs), axis=-1))
@@ -300,7 +229,7 @@ def _objective(name: str | None) -> Callable[..., mx.array]:
         log_q = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
         return -(weights * (p * log_q).sum(-1)).sum() / weights.sum()
 
-    return distil
+    return loss
 
 
 def _compiled_update(
@@ -330,62 +259,65 @@ def _schedule(recipe: Recipe) -> Callable[[mx.array], mx.array]:
 _RESUME = "resume.safetensors"
 
 
+@dataclass
+class _Progress:
+    """How far a run has come."""
+
+    step: int = 0
+    seconds: float = 0.0
+    curve: list[list[float]] = field(default_factory=list)  # (step, mean loss since the one before)
+    window: list[float] = field(default_factory=list)  # losses since the curve's last point
+
+    def add(self, loss: float, last: int) -> None:
+        self.step += 1
+        self.window.append(loss)
+        if self.step % 10 == 0 or self.step == last:
+            self.curve.append([self.step, round(float(np.mean(self.window)), 4)])
+            self.window = []
+
+
 def _save_resume(
     out: Path,
-    recipe: Recipe,
+    made_of: dict[str, Any],
     model: LanguageModel,
     optimizer: optim.Optimizer,
-    step: int,
-    curve: list[list[float]],
-    seconds: float,
+    progress: _Progress,
 ) -> None:
     arrays = {f"model.{k}": v for k, v in tree_flatten(model.parameters())}
     arrays |= {f"optimizer.{k}": v for k, v in tree_flatten(optimizer.state)}
-    progress = {"step": step, "curve": curve, "seconds": seconds, "recipe": _as_json(recipe)}
-    fresh = (
-        out / f"new-{_RESUME}"
-    )  # written whole, then moved: an interrupt can't leave half a file
-    mx.save_safetensors(str(fresh), arrays, {"progress": json.dumps(progress)})
-    fresh.replace(out / _RESUME)
+    said = {"progress": json.dumps(asdict(progress)), "made_of": json.dumps(made_of)}
+    fresh = out / f"new-{_RESUME}"
+    mx.save_safetensors(str(fresh), arrays, said)
+    fresh.replace(out / _RESUME)  # written whole, then moved: an interrupt leaves no half a file
 
 
 def _resume(
-    out: Path, recipe: Recipe, model: LanguageModel, optimizer: optim.Optimizer
-) -> tuple[int, list[list[float]], float]:
-    """Put model and optimiser back to the last resume point; return (step, curve, seconds)."""
+    out: Path, made_of: dict[str, Any], model: LanguageModel, optimizer: optim.Optimizer
+) -> _Progress:
+    """Put model and optimiser back to the last resume point, if there is one."""
     if not (out / _RESUME).exists():
-        return 0, [], 0.0
-    arrays, metadata = mx.load(str(out / _RESUME), return_metadata=True)
-    progress = json.loads(metadata["progress"])
-    if progress["recipe"] != _as_json(recipe):
-        raise BadValue(
-            f"out holds a half-finished run of another recipe: finish it, or delete {out / _RESUME}"
-        )
+        return _Progress()
+    arrays, said = mx.load(str(out / _RESUME), return_metadata=True)
+    _same(json.loads(said["made_of"]), made_of, f"finish it as it began, or delete {out / _RESUME}")
     parts: dict[str, list[tuple[str, mx.array]]] = {"model": [], "optimizer": []}
     for key, value in arrays.items():
         part, _, rest = key.partition(".")
         parts[part].append((rest, value))
     model.load_weights(parts["model"])
     optimizer.state = tree_unflatten(parts["optimizer"])
-    return progress["step"], progress["curve"], progress["seconds"]
+    return _Progress(**json.loads(said["progress"]))
 
 
-def _as_json(recipe: Recipe) -> dict:
-    """The recipe as it comes back from a JSON file (tuples are lists there)."""
-    after = _as_json(recipe.after) if recipe.after else None
-    whole = asdict(recipe) | {"config": recipe.config.to_dict(), "after": after}
-    return json.loads(json.dumps(whole))
-
-
-def _report(name: str, recipe: Recipe, curve: list[list[float]], seconds: float) -> dict:
+def _report(
+    name: str, recipe: Recipe, made_of: dict[str, Any], progress: _Progress
+) -> dict[str, Any]:
     tokens = sum(stage.steps * stage.batch * stage.length for stage in recipe.stages)
     return {
         "name": name,
-        "recipe": _as_json(recipe),
+        **made_of,
         "tokens": tokens,
-        "seconds": round(seconds),
-        "tokens_per_second": round(tokens / seconds),
-        "blas_threads": backend.threads(),
+        "seconds": round(progress.seconds),
+        "tokens_per_second": round(tokens / progress.seconds),
         "mlx": mx.__version__,
-        "loss": curve,
+        "loss": progress.curve,
     }

@@ -10,11 +10,12 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lablib import tasks
+from lablib import backend, tasks
 from lablib.evaluation.completions import complete
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.verifier import Verifier, save_verifier
+from lablib.training import checkpoint
 
 import mlx.core as mx
 import mlx.optimizers as optim
@@ -45,13 +46,19 @@ class VerifierRecipe:
 
 
 def train_verifier(
-    out: str | Path | None = None, *, recipe: VerifierRecipe | None = None, progress: bool = True
+    out: str | Path | None = None,
+    *,
+    recipe: VerifierRecipe | None = None,
+    models: str | Path | None = None,
+    progress: bool = True,
 ) -> Path:
-    """Train the verifier and write it; about a minute on one core.
+    """Train the verifier and write it. An interrupted run starts anew: it takes about a minute.
 
     Args:
         out: the directory; default ``runs/verifier``.
         recipe: another recipe than the shipped one.
+        models: a folder of checkpoints. If the target was trained there, it is the one to serve;
+            by default it is the shipped one.
         progress: whether to show bars.
 
     Returns:
@@ -60,7 +67,7 @@ def train_verifier(
     recipe = recipe or VerifierRecipe()
     out = Path(out) if out is not None else Path("runs") / "verifier"
     start = time.perf_counter()
-    target, _ = zoo.load(recipe.target, dtype=mx.float32)
+    target, _ = zoo.load(checkpoint(recipe.target, models), dtype=mx.float32)
     solutions, right = _solutions(recipe, target)
     # The annotator's alphabet, without the padding: what else samples hold is too rare to judge.
     ids = np.unique(solutions[: recipe.documents])[1:]
@@ -72,6 +79,7 @@ def train_verifier(
     report = {
         "name": "verifier",
         "recipe": asdict(recipe),
+        "blas_threads": backend.threads(),
         "right": round(float(right.mean()), 4),
         "seconds": round(time.perf_counter() - start),
         "mlx": mx.__version__,

@@ -8,7 +8,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from lablib import __main__, lab
+from lablib import __main__, backend, lab, training
 from lablib.demo import demo
 
 import pytest
@@ -111,3 +111,36 @@ def test_the_default_command_is_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["lablib"])
     assert __main__.main() == 0
     assert started == [{"open_browser": True, "port": None}]
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "threads"),
+    [
+        ((), None, "1"),
+        ((), "3", "3"),
+        (("--threads", "2"), None, "2"),
+        (("--threads", "2"), "3", "2"),
+    ],
+)
+def test_training_starts_over_once_with_the_threads_that_were_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: tuple, variable: str, threads: str
+) -> None:
+    """The option, else the variable, else the one thread of the shipped checkpoints."""
+    started, trained = [], []
+    monkeypatch.delenv("LABLIB_THREADS", raising=False)
+    if variable:
+        monkeypatch.setenv("LABLIB_THREADS", variable)
+    monkeypatch.setattr(backend, "threads", lambda: 99)
+
+    def start(program: str, arguments: list[str]) -> None:
+        started.append((arguments[1:], os.environ["LABLIB_THREADS"]))
+        monkeypatch.setattr(backend, "threads", lambda: int(threads))
+        __main__.main(arguments[3:])
+
+    monkeypatch.setattr(os, "execv", start)
+    monkeypatch.setattr(training, "train", lambda *a, **o: trained.append((a, o)))
+    arguments = ["train", "draft", "--out", str(tmp_path), *option]
+    assert __main__.main(arguments) == 0
+    once = [(["-m", "lablib", *arguments], threads)] if variable != threads else []
+    assert started == once
+    assert trained[0] == (("draft", tmp_path / "draft"), {"models": tmp_path})

@@ -6,9 +6,12 @@ import json
 import shutil
 from pathlib import Path
 
-from lablib import tasks, training
-from lablib.models import llama_config, zoo
-from lablib.training import RECIPES, Recipe, Stage, batches, train
+from lablib import backend, tasks, training
+from lablib.models import hybrid_config, llama_config, zoo
+from lablib.models.verifier import fingerprint
+from lablib.training import batches, train
+from lablib.training_recipes import RECIPES, VOCAB_SIZE, Recipe, Stage
+from lablib.training_verifier import VerifierRecipe, train_verifier
 
 import mlx.core as mx
 import numpy as np
@@ -16,7 +19,7 @@ import pytest
 from mlx.utils import tree_flatten
 
 TINY = Recipe(
-    llama_config(training.VOCAB_SIZE, d_model=32, n_heads=2, n_layers=1, d_ff=32),
+    llama_config(VOCAB_SIZE, d_model=32, n_heads=2, n_layers=1, d_ff=32),
     stages=(Stage(30, 4, 48), Stage(6, 2, 96)),
     learning_rate=5e-3,
     warmup=4,
@@ -48,27 +51,77 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
     assert not same(trained, train("tiny", tmp_path / "other", recipe=other, progress=False))
 
 
+def stop(monkeypatch: pytest.MonkeyPatch, recipe: Recipe, step: int) -> None:
+    """Interrupt the training of this recipe at this step; other recipes are left alone."""
+    real = batches
+
+    def stopping(asked: Recipe):
+        for number, batch in enumerate(real(asked)):
+            if asked == recipe and number == step:
+                raise KeyboardInterrupt
+            yield batch
+
+    monkeypatch.setattr(training, "batches", stopping)
+
+
 @pytest.mark.parametrize("stop_at", [7, 33])
 def test_an_interrupted_run_goes_on_to_the_same_weights(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
 ) -> None:
     """Stopped in either stage, a few steps after a resume point."""
-    real = batches
-
-    def stopping(recipe: Recipe):
-        for step, batch in enumerate(real(recipe)):
-            if step == stop_at:
-                raise KeyboardInterrupt
-            yield batch
-
-    monkeypatch.setattr(training, "batches", stopping)
+    stop(monkeypatch, TINY, stop_at)
     with pytest.raises(KeyboardInterrupt):
-        train("tiny", tmp_path, recipe=TINY, save_every=5, progress=False)
+        train("tiny", tmp_path, recipe=TINY, save_every=3, progress=False)
     assert not (tmp_path / "model.safetensors").exists()
-    monkeypatch.setattr(training, "batches", real)
-    train("tiny", tmp_path, recipe=TINY, save_every=5, progress=False)
+    monkeypatch.undo()
+    train("tiny", tmp_path, recipe=TINY, save_every=3, progress=False)
     assert same(trained, tmp_path)
+    assert loss_curve(tmp_path) == loss_curve(trained)
     assert not list(tmp_path.glob("*resume*"))
+
+
+SHORT = dataclasses.replace(TINY, stages=(Stage(8, 4, 48), Stage(4, 2, 96)))
+
+
+def kinds_of_recipe(teacher: Path) -> dict[str, Recipe]:
+    """One of every kind that is shipped, small: a chain of runs, a student, a hybrid."""
+    biased = dataclasses.replace(SHORT.config, attention_bias=True)
+    stages = tuple(dataclasses.replace(stage, teacher=str(teacher)) for stage in SHORT.stages)
+    return {
+        "chain": dataclasses.replace(SHORT, seed=3, prompt_weight=1.0, after=SHORT),
+        "student": dataclasses.replace(SHORT, config=biased, stages=stages, bias_scale=0.5),
+        "hybrid": dataclasses.replace(SHORT, config=hybrid_config(VOCAB_SIZE, 32, 2, 2)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "stop_at"), [("chain", 10), ("chain first", 5), ("student", 10), ("hybrid", 5)]
+)
+def test_every_kind_of_run_is_repeatable_and_goes_on_after_an_interrupt(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, stop_at: int
+) -> None:
+    recipe = kinds_of_recipe(trained)[kind.split()[0]]
+    twice = [train(kind, tmp_path / name, recipe=recipe, progress=False) for name in "ab"]
+    assert same(*twice)
+    stop(monkeypatch, recipe.after if kind.endswith("first") else recipe, stop_at)
+    with pytest.raises(KeyboardInterrupt):
+        train(kind, tmp_path / "c", recipe=recipe, save_every=4, progress=False)
+    monkeypatch.undo()
+    assert list((tmp_path / "c").rglob("resume.safetensors"))
+    train(kind, tmp_path / "c", recipe=recipe, save_every=4, progress=False)
+    assert same(tmp_path / "a", tmp_path / "c")
+    assert loss_curve(tmp_path / "a") == loss_curve(tmp_path / "c")
+
+
+def loss_curve(folder: Path) -> list:
+    return json.loads((folder / "training.json").read_text())["loss"]
+
+
+def test_training_leaves_the_global_random_state_alone(tmp_path: Path) -> None:
+    mx.random.seed(11)
+    before = mx.random.state[0].tolist()
+    train("tiny", tmp_path, recipe=dataclasses.replace(SHORT, seed=4), progress=False)
+    assert mx.random.state[0].tolist() == before
 
 
 def test_a_resume_point_of_another_recipe_is_refused(
@@ -80,8 +133,41 @@ def test_a_resume_point_of_another_recipe_is_refused(
     with pytest.raises(RuntimeError, match="ran out of data"):
         train("tiny", tmp_path, recipe=TINY, save_every=5, progress=False)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="another recipe"):
+    with pytest.raises(ValueError, match="another recipe: finish it as it began, or delete"):
         train("tiny", tmp_path, recipe=dataclasses.replace(TINY, seed=3), progress=False)
+    now = backend.threads()
+    monkeypatch.setattr(backend, "threads", lambda: now + 1)
+    with pytest.raises(ValueError, match=f"of {now} BLAS threads, not {now + 1}: finish"):
+        train("tiny", tmp_path, recipe=TINY, progress=False)
+
+
+def test_teachers_come_from_the_folder_of_models_if_they_were_trained_there(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not in the folder, or not finished there, is the shipped checkpoint."""
+    assert training.checkpoint("target", None) == "target"
+    assert training.checkpoint("target", tmp_path) == "target"
+    (tmp_path / "target").mkdir()
+    assert training.checkpoint("target", tmp_path) == "target"
+    shutil.copytree(trained, tmp_path / "target", dirs_exist_ok=True)
+    stages = tuple(dataclasses.replace(stage, teacher="target") for stage in SHORT.stages)
+    recipe = dataclasses.replace(SHORT, stages=stages)
+    student = train("draft", tmp_path / "draft", recipe=recipe, models=tmp_path, progress=False)
+    report = json.loads((student / "training.json").read_text())
+    teacher, _ = zoo.load(trained, mx.float32)
+    assert report["teachers"] == {"target": fingerprint(teacher)}
+    named = tuple(dataclasses.replace(stage, teacher=str(trained)) for stage in SHORT.stages)
+    by_path = dataclasses.replace(recipe, stages=named)
+    assert same(student, train("draft", tmp_path / "b", recipe=by_path, progress=False))
+    stop(monkeypatch, recipe, 5)
+    with pytest.raises(KeyboardInterrupt):
+        train("draft", tmp_path / "c", recipe=recipe, models=tmp_path, save_every=4, progress=False)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="of another teacher: finish it as it began"):
+        train("draft", tmp_path / "c", recipe=recipe, progress=False)
+    little = VerifierRecipe(documents=8, samples=4, steps=3, batch=4)
+    verifier = train_verifier(tmp_path / "v", recipe=little, models=tmp_path, progress=False)
+    assert json.loads((verifier / "config.json").read_text())["fingerprint"] == fingerprint(teacher)
 
 
 def test_it_learns_and_leaves_a_curve(trained: Path) -> None:
@@ -151,17 +237,22 @@ def test_an_unknown_name_is_refused_before_any_work(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_the_shipped_shapes_are_within_their_limits() -> None:
+def test_the_shipped_checkpoints_are_within_their_limits() -> None:
     sizes = {}
-    for name, recipe in RECIPES.items():
-        model = training.LanguageModel(recipe.config)
-        sizes[name] = sum(value.size for _, value in tree_flatten(model.parameters()))
-        assert recipe.config.max_position_embeddings >= 512
+    for name in RECIPES:
+        stored = mx.load(str(zoo.CHECKPOINTS / name / "model.safetensors"))
+        assert {value.dtype for value in stored.values()} == {mx.float16}
+        sizes[name] = sum(value.size for value in stored.values())
+        config = json.loads((zoo.CHECKPOINTS / name / "config.json").read_text())
+        assert config == RECIPES[name].config.to_dict() | config
+        assert config["max_position_embeddings"] >= 512
     assert 2.5e6 <= sizes["target"] <= 3.5e6
     assert sizes["draft"] <= 0.2e6
     assert sizes["hybrid"] <= 1e6
     assert RECIPES["target"].config.num_hidden_layers >= 6
     assert RECIPES["target"].config.head_dim == 64
+    binary = sum(file.stat().st_size for file in zoo.CHECKPOINTS.rglob("*.safetensors"))
+    assert binary <= 12e6
 
 
 def test_bias_scale_spreads_the_biases_of_queries_and_keys_only(tmp_path: Path) -> None:
@@ -183,22 +274,16 @@ BIASED = dataclasses.replace(TINY.config, attention_bias=True)
 
 
 @pytest.mark.parametrize(
-    ("recipe", "message"),
+    ("options", "message"),
     [
-        (dataclasses.replace(TINY, bias_scale=0.5), "bias_scale must be None without"),
-        (
-            dataclasses.replace(TINY, config=BIASED, bias_scale=0.5, after=TINY),
-            "bias_scale must be None .* with after=",
-        ),
-        (dataclasses.replace(TINY, config=BIASED, after=TINY), "config must be that of"),
+        ({"bias_scale": 0.5}, "bias_scale must be None without"),
+        ({"config": BIASED, "bias_scale": 0.5, "after": TINY}, "bias_scale must be .* with after="),
+        ({"config": BIASED, "after": TINY}, "config must be that of"),
     ],
 )
-def test_what_a_recipe_could_not_honour_is_refused(
-    tmp_path: Path, recipe: Recipe, message: str
-) -> None:
+def test_what_a_recipe_could_not_honour_is_refused(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        train("tiny", tmp_path / "out", recipe=recipe, progress=False)
-    assert not (tmp_path / "out").exists()
+        dataclasses.replace(TINY, **options)
 
 
 def test_a_first_run_of_another_recipe_is_refused(tmp_path: Path, trained: Path) -> None:
@@ -227,6 +312,6 @@ def test_the_shipped_checkpoints_were_made_by_these_recipes(name: str) -> None:
     report = json.loads((zoo.CHECKPOINTS / name / "training.json").read_text())
     recipe = RECIPES[name]
     while recipe is not None:
-        assert report["recipe"] == training._as_json(recipe)
+        assert report["recipe"] == recipe.to_dict()
         recipe, report = recipe.after, report.get("first")
     assert report is None

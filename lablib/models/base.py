@@ -147,7 +147,7 @@ class Stack(nn.Module):
 
 
 @contextmanager
-def _seeded(seed: int | None) -> Iterator[None]:
+def seeded(seed: int | None) -> Iterator[None]:
     """Draw from ``seed`` inside the block and leave the global random state as it was."""
     if seed is None:
         yield
@@ -177,7 +177,7 @@ class LanguageModel(nn.Module):
         if not isinstance(config, ModelConfig):
             raise BadType(f"config must be a ModelConfig, got {type(config).__name__}")
         self.config = config
-        with _seeded(seed):
+        with seeded(seed):
             self.model = Stack(config)
             if not config.tie_word_embeddings:
                 self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
