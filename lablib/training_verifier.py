@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lablib import backend, tasks
-from lablib.evaluation.completions import complete
+from lablib.inference.completions import complete
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.verifier import Verifier, save_verifier

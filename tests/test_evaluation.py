@@ -7,8 +7,8 @@ from pathlib import Path
 from lablib import __main__, evaluation, tasks
 from lablib.evaluation import quality, report, results, speculation, votes
 from lablib.evaluation.checks import at, checks
-from lablib.evaluation.completions import complete
 from lablib.evaluation.drawing import QUICK, Drawn, Plan, draw
+from lablib.inference.completions import complete
 from lablib.inference.drafters import NGram
 from lablib.inference.samples import Samples, sample_n
 from lablib.inference.speculative import SpeculativeTokenIterator

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib import tasks
-from lablib.evaluation.completions import complete
+from lablib.inference.completions import complete
 from lablib.inference.samples import Samples
 from lablib.tasks import Problem
 

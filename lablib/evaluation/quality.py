@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from lablib import tasks
-from lablib.evaluation.completions import complete
 from lablib.evaluation.drawing import Drawn, Plan, seeds
+from lablib.inference.completions import complete
 from lablib.inference.estimators import wilson_interval
 from lablib.tasks import Problem, grammar
 
