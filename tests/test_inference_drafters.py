@@ -3,11 +3,12 @@
 import itertools
 
 from lablib.cache import kv
+from lablib.inference.decoding import TokenIterator
 from lablib.inference.draft_length import AdaptiveLength, FixedLength, as_length, measure_costs
 from lablib.inference.drafters import DraftModel, EarlyExit, NGram, as_drafter, first_layers
 from lablib.inference.speculative import SpeculativeTokenIterator, speculative_decode
 from lablib.inference.theory import Costs, best_draft_tokens
-from lablib.models import LanguageModel, llama_config
+from lablib.models import LanguageModel, gpt_config, llama_config
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlx_lm.models import gemma3_text
 from mlx_lm.models import llama as mlx_llama
 from oracles.speculation import VOCAB, greedy, near, target
 
@@ -136,6 +138,45 @@ def test_early_exit_of_a_model_built_otherwise():
         EarlyExit(1).begin(Odd(), [], None)
 
 
+def test_early_exit_of_a_model_that_asks_for_a_later_layer_is_refused():
+    """Gemma 3 takes its mask from the cache of a fixed layer."""
+    args = gemma3_text.ModelArgs(
+        model_type="gemma3_text", hidden_size=32, num_hidden_layers=7, intermediate_size=32,
+        num_attention_heads=2, head_dim=16, vocab_size=24, num_key_value_heads=1,
+        sliding_window_pattern=6,
+    )  # fmt: skip
+    model = gemma3_text.Model(args)
+    with pytest.raises(BadValue, match=r"n_layers must leave what a Model asks for, got 2: "):
+        SpeculativeTokenIterator(model, EarlyExit(2), PROMPT)
+    tokens, _ = speculative_decode(model, EarlyExit(6), PROMPT, 5)
+    assert tokens[0, len(PROMPT) :].tolist() == greedy(model, PROMPT, 5, kv.make(model))
+
+
+@pytest.mark.parametrize("kind", ["llama", "hybrid"])
+def test_an_error_while_drafting_by_early_exit_leaves_the_targets_cache_whole(kind):
+    model = target(kind)
+    wanted = greedy(model, PROMPT, 12)
+
+    def late(tokens, logits):
+        if failing and len(tokens) >= len(PROMPT) + 6:
+            raise RuntimeError("out of order")
+        return logits
+
+    failing = [1]
+    iterator = SpeculativeTokenIterator(
+        model, EarlyExit(1), PROMPT, max_tokens=12, temperature=0.0, logits_processors=[late]
+    )
+    with pytest.raises(RuntimeError, match="out of order"):
+        list(iterator)
+    tokens = iterator.tokens
+    assert tokens == wanted[: len(tokens)]
+    going_on = (PROMPT + tokens)[-1:] if tokens else PROMPT
+    rest = TokenIterator(
+        model, going_on, max_tokens=12 - len(tokens), temperature=0.0, cache=iterator.cache
+    )
+    assert tokens + [token.id for token in rest] == wanted
+
+
 # -- draft model -----------------------------------------------------------------------------
 
 
@@ -193,6 +234,17 @@ def test_as_length():
     assert as_length(3).choose() == 3
     adaptive = AdaptiveLength()
     assert as_length(adaptive) is adaptive
+
+
+def test_the_adaptive_length_fits_a_short_context():
+    model = LanguageModel(gpt_config(24, 32, 2, 2, max_positions=64), seed=0)
+    tokens, _ = speculative_decode(
+        model, near(model, 0.1), PROMPT, 20, AdaptiveLength(), temperature=0.0
+    )
+    assert tokens[0, len(PROMPT) :].tolist() == greedy(model, PROMPT, 20)
+    tiny = LanguageModel(gpt_config(24, 32, 2, 2, max_positions=20), seed=0)
+    with pytest.raises(BadValue, match="models must have more than 24 positions, got 20"):
+        measure_costs(tiny, NGram())
 
 
 @pytest.mark.parametrize("kind", ["gpt", "hybrid", "recurrent"])

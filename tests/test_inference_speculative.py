@@ -8,6 +8,7 @@ from lablib.inference.decoding import TokenIterator
 from lablib.inference.draft_length import AdaptiveLength
 from lablib.inference.drafters import EarlyExit, NGram
 from lablib.inference.speculative import SpeculativeTokenIterator, speculative_decode
+from lablib.inference.speculative_batch import speculative_batch
 from lablib.inference.theory import Costs
 from lablib.validation import BadType, BadValue
 
@@ -214,7 +215,7 @@ def test_a_model_that_drafts_for_itself_is_always_right():
 
 
 def test_one_fetch_a_round(monkeypatch):
-    """Between two rounds the host waits once: one ``mx.eval``, nothing that reads an array."""
+    """Between two rounds the host waits once, for everything that it then looks at."""
     model = target()
     iterator = SpeculativeTokenIterator(model, near(model, 0.1), PROMPT, max_tokens=60, seed=1)
     next(iterator)
@@ -224,6 +225,27 @@ def test_one_fetch_a_round(monkeypatch):
     while iterator.stats["rounds"] < rounds + 5:
         next(iterator)
     assert len(waits) == 5
+
+
+@pytest.mark.parametrize(("options", "extra"), [({}, 4 + 1), ({"top_k": 200}, 0)])
+def test_a_nucleus_of_a_large_vocabulary_is_looked_at_once_for_each_draw(
+    monkeypatch, options, extra
+):
+    """``top_p`` alone there asks whether the best 256 hold it: for each draft, and the target."""
+    model = target(vocab_size=4096)
+    iterator = SpeculativeTokenIterator(
+        model, near(model, 0.1), PROMPT, max_tokens=60, seed=1, top_p=0.9, trace=True, **options
+    )
+    next(iterator)
+    waits, right = [], mx.eval
+    monkeypatch.setattr(mx, "eval", lambda *arrays: (waits.append(1), right(*arrays)))
+    before = iterator.stats["rounds"]
+    while iterator.stats["rounds"] < before + 3:
+        next(iterator)
+    assert all(len(round_.drafted) == 4 for round_ in iterator.rounds)
+    looks = len(waits) - 3
+    assert looks <= 3 * (extra + 1 if extra else 0)  # one more, as trace asks for p again
+    assert (looks > 0) == (extra > 0)
 
 
 def test_stats_are_current_and_have_the_keys_of_plain_decoding():
@@ -318,6 +340,59 @@ def test_nan_is_an_error_before_any_token(options):
             next(iterator)
         assert iterator.tokens == []
         assert kv.offset(iterator.cache) == kv.offset(iterator.draft_cache) == 0
+
+
+@pytest.mark.parametrize("drafter", ["model", "ngram"])
+@pytest.mark.parametrize(
+    "options", [{}, {"temperature": 0.0}, {"rule": "match"}, {"rule": "block"}]
+)
+def test_nan_of_a_processor_is_an_error_too(options, drafter):
+    """What is sampled from must be finite, not only what the model said."""
+    model = target()
+    draft = near(model, 0.1) if drafter == "model" else NGram()
+
+    def broken(tokens, logits):
+        return logits * math.nan if len(tokens) >= len(PROMPT) + 2 else logits
+
+    options = options | {"logits_processors": [broken], "seed": 1, "max_tokens": 9}
+    for iterator in (
+        SpeculativeTokenIterator(model, draft, PROMPT, **options),
+        TokenIterator(model, PROMPT, **{k: v for k, v in options.items() if k != "rule"}),
+    ):
+        with pytest.raises(BadValue, match=r"logits must be finite|no NaN"):
+            list(iterator)
+        assert len(iterator.tokens) <= 2
+
+
+def test_nan_for_one_row_of_a_batch_is_an_error():
+    model = target()
+
+    def broken(tokens, cache):
+        logits = model(tokens, cache=cache)
+        return mx.where((tokens == 9)[..., None], math.nan, logits)
+
+    broken.layers, broken.vocab_size = model.layers, model.vocab_size
+    broken.make_cache = model.make_cache
+    for options in ({"temperature": 0.0}, {"rule": "match"}, {"rule": "rejection"}):
+        with pytest.raises(BadValue, match="target: the model's logits must be finite"):
+            speculative_batch(broken, NGram(), [[1, 2], [3, 9]], seed=1, max_tokens=5, **options)
+
+
+def test_a_recurrent_cache_that_has_read_something_needs_a_draft_cache_that_has():
+    """A recurrent state cannot say how much it has read, but whether it has."""
+    model = target("recurrent")
+    cache = kv.make(model)
+    model(mx.array([[5, 6, 7]]), cache=cache)
+    with pytest.raises(BadValue, match="nothing against some tokens"):
+        SpeculativeTokenIterator(model, near(model, 0.1), PROMPT, target_cache=cache)
+    draft = near(model, 0.1)
+    draft_cache = kv.make(draft)
+    draft(mx.array([[5, 6, 7]]), cache=draft_cache)
+    options = {"max_tokens": 9, "temperature": 0.0}
+    iterator = SpeculativeTokenIterator(
+        model, draft, PROMPT, target_cache=cache, draft_cache=draft_cache, **options
+    )
+    assert [token.id for token in iterator] == greedy(model, [5, 6, 7, *PROMPT], 9)
 
 
 @pytest.mark.parametrize(

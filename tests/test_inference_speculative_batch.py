@@ -2,11 +2,13 @@
 
 from lablib.cache import kv
 from lablib.inference.drafters import EarlyExit, NGram
+from lablib.inference.judging import Proposal
 from lablib.inference.samples import Samples, sample_n
 from lablib.inference.speculative import SpeculativeTokenIterator
 from lablib.inference.speculative_batch import speculative_batch, speculative_sample_n
 from lablib.validation import BadType, BadValue
 
+import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.speculation import VOCAB, greedy, make_cache, near, target
@@ -80,6 +82,36 @@ def test_what_cannot_be_batched_runs_row_by_row(monkeypatch):
     assert samples.tokens == wanted
     assert samples.stats["total_accepted"] > 0
     assert samples.stats["draft_calls"] > samples.stats["rounds"]
+
+
+class Parrot:
+    """A drafter of one's own: it always guesses the last token again."""
+
+    calls, in_target_cache = 0, False
+
+    def begin(self, target, target_cache, cache):
+        return self
+
+    def read(self, tokens):
+        pass
+
+    def propose(self, history, n, choose):
+        return Proposal(mx.array([[history[-1]] * n], mx.int32))
+
+    def retain(self, length):
+        pass
+
+    def finish(self, history):
+        pass
+
+
+def test_a_drafter_of_ones_own_runs_row_by_row():
+    model = target(peak=2)
+    options = {"max_tokens": 20, "seed": 4, "rule": "match"}
+    samples = speculative_batch(model, Parrot(), PROMPTS, **options)
+    plain = speculative_batch(model, NGram(), PROMPTS, **options)
+    assert samples.tokens == plain.tokens
+    assert 0 < samples.stats["total_accepted"] < samples.stats["total_drafted"]
 
 
 def test_unseeded_rows_differ():

@@ -39,7 +39,7 @@ def explored(monkeypatch):
             agreed = tokens[: len(limit)] == limit[: len(tokens)]
             # After the first disagreement nothing depends on the draws any more.
             tokens.append(exploration.choose(row) if agreed else 0)
-        return mx.array([tokens], mx.int32)
+        return mx.array([tokens], mx.int32), mx.array([[True] * len(tokens)])
 
     monkeypatch.setattr(Judge, "_draw", draw)
     monkeypatch.setattr(Judge, "_target_tokens", target_tokens)

@@ -22,6 +22,10 @@ from lablib.validation import BadType, BadValue, integer, number
 
 import mlx.core as mx
 
+_FIRST_PAUSE, _LONGEST_PAUSE = 8, 64  # plain tokens while drafting does not pay
+_CHAIN = 4  # steps in a row that are timed together: they overlap
+_CONTEXT = 64  # tokens in the caches while timing, if there is room
+
 
 class FixedLength:
     """Always the same number of drafts.
@@ -132,9 +136,6 @@ class AdaptiveLength:
         self._misses += 1
 
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 8, 64
-
-
 def as_length(draft_tokens: Any) -> FixedLength | AdaptiveLength:
     """A length policy from what the caller gave: a number, or a policy."""
     if all(hasattr(draft_tokens, name) for name in ("choose", "observe", "begin")):
@@ -147,7 +148,7 @@ def measure_costs(
     draft: Any,
     *,
     most: int = 8,
-    context: int = 64,
+    context: int | None = None,
     repeats: int = 5,
 ) -> Costs:
     """Time T(1) … T(most + 1) and one drafted token on this machine, the best of ``repeats``.
@@ -160,23 +161,26 @@ def measure_costs(
         target: the target model.
         draft: the draft model or drafter.
         most: the largest number of drafts to consider.
-        context: how many tokens are in the caches meanwhile.
+        context: how many tokens are in the caches meanwhile; None means 64, or as many as a model
+            of few positions leaves room for.
         repeats: measurements of each; the shortest counts, as noise only ever adds.
     """
-    most, context = integer("most", most, 1), integer("context", context, 1)
-    repeats, drafter = integer("repeats", repeats, 1), as_drafter(draft)
-    steps = max(_CHAIN * (repeats + 1), most + 1)
-    room = getattr(target, "max_positions", None)
-    if room is not None and context + steps > room:
-        raise BadValue(f"context must be at most {room - steps} tokens here, got {context}")
+    most, repeats = integer("most", most, 1), integer("repeats", repeats, 1)
+    drafter = as_drafter(draft)
+    models = [target, getattr(drafter, "model", None)]
+    positions = min((getattr(each, "max_positions", None) or math.inf) for each in models)
+    room = positions - max(_CHAIN * (repeats + 1), most + 1)
+    if room < 1:
+        raise BadValue(f"models must have more than {positions - room} positions, got {positions}")
+    context = min(_CONTEXT, room) if context is None else integer("context", context, 1)
+    if context > room:
+        raise BadValue(f"context must be at most {room} tokens here, got {context}")
     at_work = _AtWork(target, context)
-    measured = [k for k in range(2, most + 2) if k <= 3 or k % 2 or k == most + 1]
-    work = [at_work.plain(), *map(at_work.verify, measured)]
+    work = [at_work.plain(), *map(at_work.verify, range(2, most + 2))]
     if isinstance(drafter, DraftModel):
         work.append(at_work.guess(drafter.begin(target, kv.make(target), None).model))
     best = _best_times(work, repeats)
-    known = dict(zip([1, *measured], best, strict=False)) | {1: best[0] / _CHAIN}
-    times = [_between(known, k) for k in range(1, most + 2)]
+    times = [best[0] / _CHAIN, *best[1 : most + 1]]
     times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
     return Costs(times, best[-1] / _CHAIN if isinstance(drafter, DraftModel) else 0.0)
 
@@ -234,9 +238,6 @@ class _AtWork:
         return layers
 
 
-_CHAIN = 4
-
-
 def _best_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
     """The shortest time of each; they take turns, so that a slow moment hits all alike."""
     best = [math.inf] * len(work)
@@ -247,12 +248,3 @@ def _best_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
             if turn:  # the first one may compile, and grows the caches
                 best[i] = min(best[i], time.perf_counter() - start)
     return best
-
-
-def _between(known: dict[int, float], k: int) -> float:
-    """T(k), on the straight line between its measured neighbours where it was not measured."""
-    if k in known:
-        return known[k]
-    below, above = max(j for j in known if j < k), min(j for j in known if j > k)
-    share = (k - below) / (above - below)
-    return known[below] * (1 - share) + known[above] * share

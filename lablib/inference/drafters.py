@@ -5,8 +5,7 @@ and the text never depends on them. What counts is how often it is right and how
 
     DraftModel   a smaller model with a cache of its own (Leviathan et al. 2023, 2211.17192)
     NGram        whatever followed the last few tokens when they last occurred (prompt lookup)
-    EarlyExit    the target without its last layers (self-speculation, Zhang et al. 2023,
-    2309.08168)
+    EarlyExit    the target without its last layers (Zhang et al. 2023, 2309.08168)
 """
 
 from collections.abc import Callable, Sequence
@@ -88,12 +87,7 @@ class DraftModel:
             cache = kv.make(self.model)
         if any(ours is theirs for ours in cache for theirs in target_cache):
             raise BadValue("draft_cache must not share layers with target_cache")
-        held, held_by_target = kv.offset(cache), kv.offset(target_cache)
-        if None not in (held, held_by_target) and held != held_by_target:
-            raise BadValue(
-                "draft_cache must have read the same tokens as target_cache, got "
-                f"{held} against {held_by_target}"
-            )
+        _check_same_text(cache, target_cache)
         session = shallow_copy(self)
         session._rewinder = Rewinder(self.model, cache, "draft_cache")
         session._read = 0
@@ -157,6 +151,19 @@ class DraftModel:
         return logits
 
 
+def _check_same_text(cache: Cache, target_cache: Cache) -> None:
+    """Refuse caches that have read different numbers of tokens, as far as they can tell."""
+    held, held_by_target = kv.offset(cache), kv.offset(target_cache)
+    if None in (held, held_by_target):  # a recurrent state only tells whether it has read anything
+        words = {True: "nothing", False: "some tokens"}
+        held, held_by_target = (words[kv.rows(each) is None] for each in (cache, target_cache))
+    if held != held_by_target:
+        raise BadValue(
+            "draft_cache must have read the same tokens as target_cache, got "
+            f"{held} against {held_by_target}"
+        )
+
+
 class EarlyExit(DraftModel):
     """The target's own first layers, its last norm and its output layer.
 
@@ -184,6 +191,7 @@ class EarlyExit(DraftModel):
             raise BadValue(f"n_layers must be below the target's {layers}, got {self.n_layers}")
         if target is not self._target:
             self._target, self.model = target, first_layers(target, self.n_layers)
+            _check_runs(self.model, self.n_layers)
         session = shallow_copy(self)
         session._rewinder = Rewinder(session.model, target_cache[: self.n_layers], "target_cache")
         session._read = 0
@@ -195,9 +203,10 @@ class EarlyExit(DraftModel):
     def propose(self, history: Sequence[int], n: int, choose: Choose) -> Proposal | None:
         """See :class:`Drafter`."""
         self._read = start = len(history) - 1
-        proposal = super().propose(history, n, choose)
-        self.retain(start)
-        return proposal
+        try:
+            return super().propose(history, n, choose)
+        finally:  # the target reads them again, and a model that raised must leave nothing behind
+            self.retain(start)
 
     def finish(self, history: Sequence[int]) -> None:
         """The cache is the target's to finish."""
@@ -271,6 +280,16 @@ def first_layers(model: Any, n: int) -> Any:
     shorter.model = shallow_copy(inner)
     shorter.model.layers = inner.layers[:n]
     return shorter
+
+
+def _check_runs(model: Any, n: int) -> None:
+    """Refuse a model that asks for layers that are no longer there; nothing is computed."""
+    try:
+        model(mx.array([[0]]), cache=kv.make(model)[:n])
+    except (IndexError, KeyError, AttributeError) as error:
+        raise BadValue(
+            f"n_layers must leave what a {type(model).__name__} asks for, got {n}: {error}"
+        ) from error
 
 
 def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:

@@ -1,7 +1,7 @@
 """From a prompt to tokens, to text, to many completions: the ways in.
 
     TokenIterator   token by token                    (lablib.inference.decoding)
-    generate        the whole completion as text
+    generate        the whole completion as text, with or without a draft model
     stream          the text, piece by piece, as it is generated
     sample_n        n completions at once             (lablib.inference.samples)
 
@@ -14,6 +14,7 @@ from typing import Any, Self
 from lablib.inference.decoding import TokenIterator
 from lablib.inference.loop import Token
 from lablib.inference.samples import Samples, sample_batches, sample_n
+from lablib.inference.speculative import SpeculativeTokenIterator
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -42,7 +43,7 @@ class Completion(str):
         tokens: the generated ids, a stop token at the end included (its text is not).
         logprobs: their log-probabilities under the model's raw logits.
         finish_reason: "stop", "length", "closed" or "error".
-        stats: see :class:`TokenIterator`.
+        stats: see :class:`TokenIterator` and :class:`SpeculativeTokenIterator`.
     """
 
     tokens: list[int]
@@ -155,6 +156,7 @@ def stream(
     *,
     max_tokens: int = 100,
     stop_tokens: Collection[int] | None = None,
+    draft_model: Any = None,
     **options: Any,
 ) -> TextStream:
     """Generate text piece by piece.
@@ -170,8 +172,12 @@ def stream(
         prompt: text, or token ids (which get no special tokens added).
         max_tokens: how many tokens to generate at most.
         stop_tokens: ids that end the generation; None means the tokenizer's end tokens.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``, that
+            guesses tokens for the model to verify: the same text or distribution, sooner.
         **options: everything else :class:`TokenIterator` takes: ``temperature=``, ``seed=``,
-            ``cache=``, ``logits_processors=``, ...
+            ``cache=``, ``logits_processors=``, ...; with a draft model what
+            :class:`SpeculativeTokenIterator` takes: ``draft_tokens=``, ``rule=``,
+            ``target_cache=``, ...
 
     Returns:
         An iterator of strings with ``.text``, ``.stats``, ``.completion()`` and ``.close()``.
@@ -183,8 +189,10 @@ def stream(
     ids = _encode(tokenizer, prompt)
     if stop_tokens is None:
         stop_tokens = tokenizer.eos_token_ids
-    iterator = TokenIterator(model, ids, max_tokens=max_tokens, stop_tokens=stop_tokens, **options)
-    return TextStream(iterator, tokenizer)
+    options |= {"max_tokens": max_tokens, "stop_tokens": stop_tokens}
+    if draft_model is None:
+        return TextStream(TokenIterator(model, ids, **options), tokenizer)
+    return TextStream(SpeculativeTokenIterator(model, draft_model, ids, **options), tokenizer)
 
 
 def generate(
@@ -195,6 +203,7 @@ def generate(
     max_tokens: int = 100,
     stop_tokens: Collection[int] | None = None,
     progress: bool = False,
+    draft_model: Any = None,
     **options: Any,
 ) -> Completion:
     """Generate a completion; a ``str`` with ``.tokens``, ``.logprobs`` and ``.stats``.
@@ -206,7 +215,8 @@ def generate(
         max_tokens: how many tokens to generate at most.
         stop_tokens: ids that end the generation; None means the tokenizer's end tokens.
         progress: show a progress bar.
-        **options: everything else :class:`TokenIterator` takes.
+        draft_model: as in :func:`stream`.
+        **options: as in :func:`stream`.
 
     Raises:
         ValueError: an argument is out of range; before any work.
@@ -214,9 +224,8 @@ def generate(
     """
     if not isinstance(progress, bool):
         raise BadType(f"progress must be True or False, got {progress!r}")
-    pieces = stream(
-        model, tokenizer, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens, **options
-    )
+    options |= {"stop_tokens": stop_tokens, "draft_model": draft_model}
+    pieces = stream(model, tokenizer, prompt, max_tokens=max_tokens, **options)
     from tqdm.auto import tqdm
 
     with pieces, tqdm(total=max_tokens, unit="token", leave=False, disable=not progress) as bar:

@@ -5,7 +5,6 @@ of two models, through the same sampler options on both sides, and the random nu
 sampler's slot. Everything is queued on the device; the host looks once, in ``Judge.judge``.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -188,16 +187,16 @@ class Judge:
         raw, drafts = logits.astype(mx.float32), proposal.tokens
         scores = self._processed(raw, drafts)
         q = self._drafted_from(proposal, raw.shape[-1], limits)
-        kept, tokens = self._decide(scores, drafts, q)
+        kept, tokens, fit = self._decide(scores, drafts, q)
         if kept is not None and limits is not None and not min(limits):
             # A row that meant no drafts draws what it would draw alone.
-            plain = self._target_tokens(scores[:, :1], drafts[:, :0])
+            plain, _ = self._target_tokens(scores[:, :1], drafts[:, :0])
             tokens = mx.where(mx.array(limits)[:, None] == 0, plain, tokens)
-        logprobs, norm, best = self._report(raw, tokens)
+        logprobs, fit, best = self._report(raw, tokens, fit)
         seen = self._seen(raw, scores, proposal, q) if self.trace else None
-        health = None if proposal.logits is None else _health(proposal.logits)
-        mx.eval(drafts, kept, tokens, logprobs, norm, best, seen, health)
-        drafts, tokens, logprobs, norm = (x.tolist() for x in (drafts, tokens, logprobs, norm))
+        health = _health(proposal)
+        mx.eval(drafts, kept, tokens, logprobs, fit, best, seen, health)
+        drafts, tokens, logprobs, fit = (x.tolist() for x in (drafts, tokens, logprobs, fit))
         kept = None if kept is None else kept.tolist()
         seen = None if seen is None else seen.tolist()
         verdicts = []
@@ -206,8 +205,7 @@ class Judge:
             accepted = _agreement(drafted, tokens[row]) if kept is None else kept[row]
             # Rows after the first refusal follow a text that never was; under match they have no
             # say.
-            needed = norm[row] if kept is not None else norm[row][: accepted + 1]
-            _check("target", needed)
+            _check("target", fit[row] if kept is not None else fit[row][: accepted + 1])
             verdicts.append(
                 Verdict(
                     drafted,
@@ -219,8 +217,7 @@ class Judge:
                     min(accepted + 1, len(drafted)),
                 )
             )
-        if health is not None:
-            _check("draft", health.tolist())
+        _check("draft", [] if health is None else health.tolist())
         return verdicts
 
     def draw_plain(self, logits: mx.array, pending: mx.array | None = None) -> list[mx.array]:
@@ -231,20 +228,20 @@ class Judge:
             pending: ``(B, A)``, tokens drawn but not committed yet.
 
         Returns:
-            tokens, logprobs and norms ``(B, 1)``, and the best ids and log-probabilities
-            ``(B, 1, K)`` if asked for; for :meth:`read_plain`.
+            tokens, logprobs and whether they could be drawn ``(B, 1)``, and the best ids and
+            log-probabilities ``(B, 1, K)`` if asked for; for :meth:`read_plain`.
         """
         raw = logits[:, None].astype(mx.float32)
         drafts = mx.zeros((raw.shape[0], 0), mx.int32) if pending is None else pending
-        _, tokens = self._decide(self._processed(raw, drafts, drafts.shape[1]), drafts, None)
-        logprobs, norm, best = self._report(raw, tokens)
-        return [tokens, logprobs, norm, *best]
+        _, tokens, fit = self._decide(self._processed(raw, drafts, drafts.shape[1]), drafts, None)
+        logprobs, fit, best = self._report(raw, tokens, fit)
+        return [tokens, logprobs, fit, *best]
 
     def read_plain(self, answer: Sequence[mx.array]) -> list[Verdict]:
         """Wait for what :meth:`draw_plain` queued."""
         mx.eval(answer)
-        tokens, logprobs, norm = (part.tolist() for part in answer[:3])
-        for row in norm:
+        tokens, logprobs, fit = (part.tolist() for part in answer[:3])
+        for row in fit:
             _check("target", row)
         return [
             Verdict([], tokens[row], logprobs[row], _pairs(answer[3:], row), None, 0, 0)
@@ -279,22 +276,27 @@ class Judge:
 
     def _decide(
         self, scores: mx.array, drafts: mx.array, q: mx.array | None
-    ) -> tuple[mx.array | None, mx.array]:
-        """How many drafts stay ``(B,)`` (None: those that equal the tokens), and the tokens."""
+    ) -> tuple[mx.array | None, mx.array, mx.array | None]:
+        """How many drafts stay ``(B,)`` (None: those that equal the tokens), and the tokens.
+
+        The last says where the scores could be drawn from ``(B, γ+1)``; None: where the raw logits
+        can, as the best of them is all that was asked for.
+        """
         if self._bare:
-            return None, mx.argmax(scores, axis=-1).astype(mx.int32)
+            return None, mx.argmax(scores, axis=-1).astype(mx.int32), None
         if self._outcome is None or q is None:
-            return None, self._target_tokens(scores, drafts)
-        p = mx.exp(self._sampler.score_positions(self.rows, scores, drafts)[0])
+            return None, *self._target_tokens(scores, drafts)
+        logs, fit = self._sampler.score_positions(self.rows, scores, drafts)
+        p = mx.exp(logs)
         outcome = self._outcome(p, q, drafts)
         kept = self._draw(outcome.kept, _ACCEPT)
         token = self._draw(outcome.following[mx.arange(len(self.rows)), kept], _FOLLOW)[:, None]
         padded = mx.concatenate([drafts, token], axis=1)
-        return kept, mx.where(mx.arange(padded.shape[1]) < kept[:, None], padded, token)
+        return kept, mx.where(mx.arange(padded.shape[1]) < kept[:, None], padded, token), fit
 
-    def _target_tokens(self, scores: mx.array, drafts: mx.array) -> mx.array:
+    def _target_tokens(self, scores: mx.array, drafts: mx.array) -> tuple[mx.array, mx.array]:
         """What plain sampling would draw at each position, with the numbers it would use there."""
-        return self._sampler.draw_positions(self.rows, scores, drafts)[0]
+        return self._sampler.draw_positions(self.rows, scores, drafts)
 
     def _draw(self, weights: mx.array, use: int) -> mx.array:
         """Draw from weights ``(B, N)``. Each round has a lane: no number is used twice."""
@@ -318,15 +320,16 @@ class Judge:
         return mx.stack(rows, axis=1)
 
     def _report(
-        self, raw: mx.array, tokens: mx.array
+        self, raw: mx.array, tokens: mx.array, fit: mx.array | None
     ) -> tuple[mx.array, mx.array, tuple[mx.array, ...]]:
-        """Log-probabilities of the tokens, norms, and the best ids and log-probabilities."""
+        """Log-probabilities of the tokens, where all was finite, the best ids and their own."""
         norm = mx.logsumexp(raw, axis=-1)
+        finite = mx.isfinite(norm) if fit is None else mx.isfinite(norm) & fit
         logprobs = mx.take_along_axis(raw, tokens[..., None], axis=-1)[..., 0] - norm
         if not self.options.top_logprobs:
-            return logprobs, norm, ()
+            return logprobs, finite, ()
         values, ids = transforms.best(raw, min(self.options.top_logprobs, raw.shape[-1]))
-        return logprobs, norm, (ids, values - norm[..., None])
+        return logprobs, finite, (ids, values - norm[..., None])
 
     def _seen(self, raw: mx.array, scores: mx.array, proposal: Proposal, q: mx.array) -> mx.array:
         """``p, q, Σ min(p, q), Σ p·q`` of each draft: ``(B, 4, γ)``."""
@@ -349,14 +352,19 @@ def _pairs(best: Sequence[mx.array], row: int) -> list[tuple[tuple[int, float], 
     return [tuple(zip(i, v, strict=True)) for i, v in zip(ids, values, strict=True)]
 
 
-def _check(model: str, numbers: Sequence[float]) -> None:
-    if not all(map(math.isfinite, numbers)):
+def _check(model: str, finite: Sequence[bool]) -> None:
+    if not all(finite):
         raise BadValue(f"{model}: {NOT_FINITE}")
 
 
-def _health(logits: mx.array) -> mx.array:
-    """Finite where a row of logits ``(..., V)`` can be sampled from: ``(...)`` flattened."""
-    return mx.max(logits.astype(mx.float32), axis=-1).flatten()
+def _health(proposal: Proposal) -> mx.array | None:
+    """Whether each draft could be drawn, flattened; None without a draft model."""
+    if proposal.logits is None:
+        return None
+    finite = mx.isfinite(mx.max(proposal.logits.astype(mx.float32), axis=-1))
+    if proposal.q is not None:  # of what the processors made of them
+        finite = finite & mx.isfinite(mx.sum(proposal.q, axis=-1))
+    return finite.flatten()
 
 
 def _agreement(drafted: Sequence[int], tokens: Sequence[int]) -> int:

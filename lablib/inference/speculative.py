@@ -31,7 +31,7 @@ from lablib.validation import BadType, BadValue, integer, one_of
 
 import mlx.core as mx
 
-_FEW = 64  # tokens of a prompt
+_FEW = 64  # tokens of a prompt's end that the target may read with the first drafts
 
 
 class SpeculativeTokenIterator(TokenLoop):
@@ -56,7 +56,9 @@ class SpeculativeTokenIterator(TokenLoop):
         trace: whether to keep a :class:`Round` of every verification in ``rounds``.
         stream: which stream of the seed's random numbers; row i of ``sample_n`` uses stream i.
         **sampler_options: the fields of :class:`SamplerOptions`. Under ``match`` a seed gives the
-            same tokens as in ``TokenIterator``.
+            same tokens as in ``TokenIterator``. The host waits once in a round; with ``top_p``
+            and no ``top_k`` on a vocabulary above 2,048 also for each draft and for the target,
+            to see whether the best 256 tokens hold the nucleus.
 
     Attributes:
         prompt: the ids that were given.

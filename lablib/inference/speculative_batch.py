@@ -5,14 +5,14 @@ caches of mlx-lm can hold that (``lablib.cache.rewind_batch``). A row's tokens d
 text and random numbers only: it is the same alone, in any batch and beside any other row.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind_batch import BatchRewinder, can_batch, merge
 from lablib.inference.decoding import check_length, check_prompt, check_stops, read_options
-from lablib.inference.drafters import Drafter, DraftModel, as_drafter
+from lablib.inference.drafters import Drafter, DraftModel, NGram, as_drafter
 from lablib.inference.judging import Judge, Proposal, Verdict
 from lablib.inference.rules import RULES
 from lablib.inference.samples import Samples
@@ -39,8 +39,6 @@ def speculative_sample_n(
     draft: Any,
     prompt: Sequence[int] | mx.array,
     n: int,
-    *,
-    max_batch: int | None = None,
     **options: Any,
 ) -> SpeculativeSamples:
     """Draw ``n`` completions of one prompt, as ``sample_n`` does, with the help of a drafter.
@@ -50,16 +48,28 @@ def speculative_sample_n(
         draft: a smaller model of the same vocabulary, or a drafter.
         prompt: token ids; read once, whatever ``n`` is.
         n: how many.
-        max_batch: at most so many rows at a time.
-        **options: see :func:`speculative_batch`. Under ``rule="match"`` row i is the row i of
+        **options: see :func:`speculative_batches`. Under ``rule="match"`` row i is the row i of
             ``sample_n`` with the same seed.
     """
     n = integer("n", n, 1)
-    prompt = check_prompt(target, prompt)
-    return speculative_batch(target, draft, [prompt] * n, max_batch=max_batch, **options)
+    return speculative_batch(target, draft, [check_prompt(target, prompt)] * n, **options)
 
 
 def speculative_batch(
+    target: Any, draft: Any, prompts: Sequence[Sequence[int] | mx.array], **options: Any
+) -> SpeculativeSamples:
+    """Complete several prompts at once; the arguments are those of :func:`speculative_batches`."""
+    parts = list(speculative_batches(target, draft, prompts, **options))
+    counts = [{name: part.stats[name] for name in _COUNTS} for part in parts]
+    return SpeculativeSamples(
+        tokens=[row for part in parts for row in part.tokens],
+        logprobs=[row for part in parts for row in part.logprobs],
+        finished=[row for part in parts for row in part.finished],
+        stats=_stats({name: sum(each[name] for each in counts) for name in _COUNTS}),
+    )
+
+
+def speculative_batches(
     target: Any,
     draft: Any,
     prompts: Sequence[Sequence[int] | mx.array],
@@ -72,8 +82,8 @@ def speculative_batch(
     max_batch: int | None = None,
     prefill_step_size: int = 512,
     **sampler_options: Any,
-) -> SpeculativeSamples:
-    """Complete several prompts at once.
+) -> Iterator[SpeculativeSamples]:
+    """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 
     Args:
         target: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``; its text comes out.
@@ -86,15 +96,15 @@ def speculative_batch(
         stop_tokens: ids that end a row, which then leaves the batch.
         max_batch: at most so many rows at a time, to bound memory; None means all.
         prefill_step_size: how many prompt tokens are read at once.
-        **sampler_options: the fields of :class:`SamplerOptions`; row i draws from stream i of the
-        seed.
+        **sampler_options: the fields of :class:`SamplerOptions`; row i draws from stream i of
+            the seed.
 
     Returns:
-        The completions in the order of the prompts. Models whose caches cannot share a batch (a
-        quantised cache, Mamba 1) are run row by row, with the same result.
+        The completions in the order of the prompts. What cannot share a batch (a quantised cache,
+        Mamba 1, a drafter of one's own) is run row by row, with the same result.
 
     Raises:
-        ValueError: an argument is out of range; before any work.
+        ValueError: an argument is out of range; at the call, before any work.
         TypeError: an argument is of the wrong type; the same.
     """
     options = read_options(sampler_options)
@@ -115,29 +125,39 @@ def speculative_batch(
     for prompt in prompts:
         for model in models:
             check_length(model, prompt, max_tokens)
-    together = all(can_batch(model, _fresh(model)) for model in models)
-    done: list[_Row] = []
-    calls, names = [0, 0], ("target", "draft")
-    for first in range(0, len(prompts), max_batch if together else 1):
-        numbers = range(first, min(first + (max_batch if together else 1), len(prompts)))
-        rows = [_Row(list(prompts[i]), len(prompts[i])) for i in numbers]
-        if together:
-            judge = Judge(options, rule, [row.text for row in rows], max_tokens, numbers)
-            batch = _Batch(models, asked, judge, rows, stops, max_tokens)
-            batch.run(draft_tokens, prefill_step_size)
-            calls = [a + b for a, b in zip(calls, batch.calls, strict=True)]
-        else:
-            iterator = SpeculativeTokenIterator(
-                target, asked, prompts[first], max_tokens=max_tokens, draft_tokens=draft_tokens,
-                rule=rule, stop_tokens=stops, stream=first, prefill_step_size=prefill_step_size,
-                **sampler_options,
-            )  # fmt: skip
-            for _ in iterator:
-                pass
-            rows[0].take(iterator)
-            calls = [a + iterator.stats[f"{b}_calls"] for a, b in zip(calls, names, strict=True)]
-        done += rows
-    return _result(done, stops, calls)
+    together = isinstance(session, DraftModel | NGram) and all(
+        can_batch(model, _fresh(model)) for model in models
+    )
+
+    def alone(number: int, row: "_Row") -> list[int]:
+        iterator = SpeculativeTokenIterator(
+            target, asked, prompts[number], max_tokens=max_tokens, draft_tokens=draft_tokens,
+            rule=rule, stop_tokens=stops, stream=number, prefill_step_size=prefill_step_size,
+            **sampler_options,
+        )  # fmt: skip
+        for _ in iterator:
+            pass
+        row.take(iterator)
+        return [iterator.stats["target_calls"], iterator.stats["draft_calls"]]
+
+    def batches() -> Iterator[SpeculativeSamples]:
+        texts = _Prompts(models, prompts, prefill_step_size)
+        for first in range(0, len(prompts), max_batch):
+            numbers = range(first, min(first + max_batch, len(prompts)))
+            rows = [_Row(list(prompts[i]), len(prompts[i])) for i in numbers]
+            if together:
+                judge = Judge(options, rule, [row.text for row in rows], max_tokens, numbers)
+                lookups = None
+                if len(models) == 1:
+                    lookups = [asked.begin(target, [], None) for _ in rows]
+                batch = _Batch(models, texts.read(numbers), lookups, judge, rows, stops, max_tokens)
+                batch.run(draft_tokens)
+                calls = [batch.calls, texts.calls]
+            else:
+                calls = [alone(*pair) for pair in zip(numbers, rows, strict=True)]
+            yield _result(rows, stops, [sum(each) for each in zip(*calls, strict=True)])
+
+    return batches()
 
 
 @dataclass
@@ -175,36 +195,70 @@ class _Row:
         return used.tokens
 
 
+class _Prompts:
+    """Reads prompts, all but their last tokens; equal ones once.
+
+    Attributes:
+        calls: forwards of the target and of the draft model that the last ``read`` took.
+    """
+
+    def __init__(
+        self, models: Sequence[Any], prompts: Sequence[Sequence[int]], step_size: int
+    ) -> None:
+        self._models, self._step_size = models, step_size
+        self._texts = [tuple(prompt) for prompt in prompts]
+        self._known: dict[tuple[int, ...], list[list[Any]]] = {}
+        self.calls = [0, 0]
+
+    def read(self, numbers: range) -> list[list[Any]]:
+        """Each model's cache of a batch of these rows."""
+        self.calls = [0, 0]
+        for text in dict.fromkeys(self._texts[i] for i in numbers):
+            if text not in self._known:
+                self._known[text] = [self._one(k, text) for k in range(len(self._models))]
+        caches = [
+            merge([self._known[self._texts[i]][k] for i in numbers])
+            for k in range(len(self._models))
+        ]
+        later = set(self._texts[numbers.stop :])
+        self._known = {text: each for text, each in self._known.items() if text in later}
+        return caches
+
+    def _one(self, k: int, text: tuple[int, ...]) -> list[Any]:
+        model, cache = self._models[k], _fresh(self._models[k])
+        for start in range(0, len(text) - 1, self._step_size):
+            chunk = text[start : min(start + self._step_size, len(text) - 1)]
+            model(mx.array([chunk]), cache=cache)
+            self.calls[k] += 1
+            mx.eval([layer.state for layer in cache])
+        return cache
+
+
 class _Batch:
     """Rows that speculate together until all are complete."""
 
     def __init__(
         self,
         models: Sequence[Any],
-        drafter: Drafter,
+        caches: Sequence[list[Any]],
+        lookups: list[NGram] | None,
         judge: Judge,
         rows: Sequence[_Row],
         stops: frozenset[int],
         max_tokens: int,
     ) -> None:
-        self._models, self._judge, self._stops = models, judge, stops
-        self._max_tokens, self._live = max_tokens, list(rows)
-        self._lookups = None
-        if len(models) == 1:
-            self._lookups = [drafter.begin(models[0], [], None) for _ in rows]
-        self._rewinders: list[BatchRewinder] = []
-        self._prompt_calls = [0, 0]
+        self._judge, self._stops, self._max_tokens = judge, stops, max_tokens
+        self._live, self._lookups = list(rows), lookups
+        self._rewinders = [BatchRewinder(*pair) for pair in zip(models, caches, strict=True)]
 
     @property
     def calls(self) -> list[int]:
         """Forwards of the target and of the draft model."""
         made = [rewinder.calls for rewinder in self._rewinders] + [0]
-        return [made[0] + self._prompt_calls[0], made[1] + self._prompt_calls[1]]
+        return made[:2]
 
-    def run(self, draft_tokens: int, step_size: int) -> None:
+    def run(self, draft_tokens: int) -> None:
         """Complete all rows."""
-        for number, model in enumerate(self._models):
-            self._rewinders.append(BatchRewinder(model, self._read_prompts(number, step_size)))
         while self._live:
             wanted = [self._max_tokens - len(row.tokens) for row in self._live]
             limits = [min(draft_tokens, left - 1) for left in wanted]
@@ -273,52 +327,37 @@ class _Batch:
             if self._lookups is not None:
                 self._lookups = [self._lookups[place] for place in going]
 
-    def _read_prompts(self, number: int, step_size: int) -> list[Any]:
-        """Read each distinct prompt once, all but its last token; return the batch's cache."""
-        model, read = self._models[number], {}
-        for row in self._live:
-            text = tuple(row.text)
-            if text in read:
-                continue
-            cache = read[text] = _fresh(model)
-            for start in range(0, len(text) - 1, step_size):
-                chunk = text[start : min(start + step_size, len(text) - 1)]
-                model(mx.array([chunk]), cache=cache)
-                self._prompt_calls[number] += 1
-                mx.eval([layer.state for layer in cache])
-        return merge([read[tuple(row.text)] for row in self._live])
-
 
 def _fresh(model: Any) -> list[Any]:
     """An empty cache; a model whose last layers were taken off may still make them all."""
     return kv.make(model)[: len(model.layers)]
 
 
+_COUNTS = (
+    "tokens", "total_drafted", "total_accepted", "total_reached", "rounds", "target_calls",
+    "draft_calls",
+)  # fmt: skip
+
+
 def _result(
     rows: Sequence[_Row], stops: frozenset[int], calls: Sequence[int]
 ) -> SpeculativeSamples:
-    drafted, accepted, reached, rounds, tokens = (
-        sum(counts)
-        for counts in zip(
-            *((r.drafted, r.accepted, r.reached, r.rounds, len(r.tokens)) for r in rows),
-            strict=True,
-        )
+    columns = zip(
+        *((len(r.tokens), r.drafted, r.accepted, r.reached, r.rounds) for r in rows), strict=True
     )
-    stats = {
-        "tokens": tokens,
-        "total_drafted": drafted,
-        "total_accepted": accepted,
-        "total_reached": reached,
-        "acceptance_rate": accepted / drafted if drafted else 0.0,
-        "alpha": accepted / reached if reached else 0.0,
-        "rounds": rounds,
-        "tokens_per_round": tokens / rounds,
-        "target_calls": calls[0],
-        "draft_calls": calls[1],
-    }
     return SpeculativeSamples(
         tokens=[row.tokens for row in rows],
         logprobs=[row.logprobs for row in rows],
         finished=[row.text[-1] in stops for row in rows],
-        stats=stats,
+        stats=_stats(dict(zip(_COUNTS, [*map(sum, columns), *calls], strict=True))),
     )
+
+
+def _stats(counts: dict[str, int]) -> dict[str, Any]:
+    """The counts, and the ratios that are made of them."""
+    drafted, reached = counts["total_drafted"], counts["total_reached"]
+    return counts | {
+        "acceptance_rate": counts["total_accepted"] / drafted if drafted else 0.0,
+        "alpha": counts["total_accepted"] / reached if reached else 0.0,
+        "tokens_per_round": counts["tokens"] / counts["rounds"],
+    }

@@ -40,8 +40,8 @@ def expected_tokens(alpha: float, draft_tokens: int) -> float:
     """Tokens that a round yields on average: ``(1 − α^(γ+1)) / (1 − α)``, γ + 1 for α = 1.
 
     The kept drafts and the one token that the target always adds (Leviathan et al. 2023,
-    2211.17192, equation 1). It is ``1 + α + … + α^γ``, summed here in that form: exact also near α
-    = 1.
+    2211.17192, equation 1). It is ``1 + α + … + α^γ``, summed here in that form, which is exact
+    near α = 1 too.
 
     Args:
         alpha: chance that a draft is kept, given that the ones before it were.

@@ -2,7 +2,8 @@
 
 All of them stand on ``sample_n``: the prompt is read once, the rows decode together, a row that
 ends leaves the batch, and the log-probabilities come from decoding. Row i is the same for any n and
-any batch size, so that more samples extend a vote and never replace it.
+any batch size, so that more samples extend a vote and never replace it. With a ``draft_model`` they
+stand on ``speculative_sample_n``: samples of the same distribution, in fewer forwards.
 
 Self-consistency (Wang et al. 2022, 2203.11171) is ``majority_vote`` with an ``extract``: chains
 that differ but reach the same answer vote together.
@@ -14,8 +15,9 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from lablib.inference.decoding import check_prompt, check_stops
-from lablib.inference.samples import sample_batches, sample_n
+from lablib.inference.samples import Samples, sample_batches, sample_n
 from lablib.inference.scoring import Scorer, check_scorer, score
+from lablib.inference.speculative_batch import speculative_batches, speculative_sample_n
 from lablib.inference.stopping import StopRule
 from lablib.validation import BadType, BadValue, integer
 
@@ -87,6 +89,7 @@ def best_of_n(
     *,
     return_all: bool = False,
     stop_tokens: Iterable[int] = (),
+    draft_model: Any = None,
     **options: Any,
 ) -> mx.array | list[Candidate]:
     """Sample ``n`` completions and return the one with the highest score, the first among equals.
@@ -101,8 +104,10 @@ def best_of_n(
             ``(n, seq_len)``, prompt included, and returns ``(n,)``; see ``scoring.score``.
         return_all: return every candidate instead, in the order drawn.
         stop_tokens: ids that end a completion and belong to it.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
         **options: every other keyword of ``sample_n``: ``seed``, ``max_batch``, ``progress`` and
-            the sampler's options.
+            the sampler's options; with a draft model of ``speculative_sample_n``: ``rule``,
+            ``draft_tokens``, ...
 
     Returns:
         The best sequence ``(1, total_len)``, int32, prompt included and without padding; with
@@ -115,15 +120,8 @@ def best_of_n(
     prompt, n = check_prompt(model, prompt), integer("n", n, 1)
     stop_tokens = check_stops(model, stop_tokens)
     check_scorer("score_fn", score_fn)
-    samples = sample_n(
-        model,
-        prompt,
-        n,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        stop_tokens=stop_tokens,
-        **options,
-    )
+    options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stop_tokens}
+    samples = _sample(model, draft_model, prompt, n, options)
     pad_token = min(stop_tokens, default=0)
     scores = score(score_fn, prompt, samples, pad_token=pad_token, name="score_fn")
 
@@ -145,6 +143,7 @@ def majority_vote(
     extract: Extract | None = None,
     weight: Scorer | None = None,
     stop_tokens: Iterable[int] = (),
+    draft_model: Any = None,
     **options: Any,
 ) -> Votes:
     """Sample ``n`` completions and count how many give each answer.
@@ -162,8 +161,10 @@ def majority_vote(
             ``"length_normalized"`` or a callable like best-of-N's ``score_fn``
             (``verifiers.log_weight`` makes one from a verifier). Minus infinity casts no vote.
         stop_tokens: ids that end a completion and belong to it.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
         **options: every other keyword of ``sample_n``: ``seed``, ``max_batch``, ``progress`` and
-            the sampler's options.
+            the sampler's options; with a draft model of ``speculative_sample_n``: ``rule``,
+            ``draft_tokens``, ...
 
     Returns:
         ``[(tokens, count), …]``, see ``Votes``; empty if no completion has an answer.
@@ -177,15 +178,8 @@ def majority_vote(
     _check_extract(extract)
     if weight is not None:
         check_scorer("weight", weight)
-    samples = sample_n(
-        model,
-        prompt,
-        n,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        stop_tokens=stop_tokens,
-        **options,
-    )
+    options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stop_tokens}
+    samples = _sample(model, draft_model, prompt, n, options)
     log_weights = None
     if weight is not None:
         pad_token = min(stop_tokens, default=0)
@@ -205,6 +199,8 @@ def vote_until(
     rule: str = "overtake",
     at_least: int = StopRule.at_least,
     extract: Extract | None = None,
+    draft_model: Any = None,
+    draft_rule: str | None = None,
     **options: Any,
 ) -> AdaptiveVotes:
     """Vote in rounds of ``batch`` samples and stop when the rest would not matter.
@@ -228,7 +224,10 @@ def vote_until(
             ``StopRule``.
         at_least: samples to draw before ``confidence`` is asked for.
         extract: as in ``majority_vote``.
-        **options: every other keyword of ``sample_n`` except ``max_batch``.
+        draft_model: as in ``majority_vote``.
+        draft_rule: how drafts are verified, what is called ``rule`` everywhere else: "match",
+            "rejection" or "block".
+        **options: every other keyword as in ``majority_vote``, except ``max_batch``.
 
     Returns:
         The votes, with ``drawn``, ``saved`` and ``reason``.
@@ -238,15 +237,14 @@ def vote_until(
     _check_extract(extract)
     if "max_batch" in options:
         raise BadType("max_batch is not an option of vote_until: its batch bounds memory")
-    rounds = sample_batches(
-        model,
-        prompt,
-        n,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        max_batch=batch,
-        **options,
-    )
+    options |= {"max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
+    if draft_model is None:
+        if draft_rule is not None:
+            raise BadValue(f"draft_rule must be None without a draft_model, got {draft_rule!r}")
+        rounds = sample_batches(model, prompt, n, **options)
+    else:
+        prompts = [check_prompt(model, prompt)] * n
+        rounds = speculative_batches(model, draft_model, prompts, rule=draft_rule, **options)
     completions: list[list[int]] = []
     answers: list[Hashable | None] = []
     reason = None
@@ -259,6 +257,12 @@ def vote_until(
                 break
     saved = n - len(completions)
     return AdaptiveVotes(tally(completions, answers), reason if saved else "exhausted", saved)
+
+
+def _sample(model: Any, draft_model: Any, prompt: list[int], n: int, options: dict) -> Samples:
+    if draft_model is None:
+        return sample_n(model, prompt, n, **options)
+    return speculative_sample_n(model, draft_model, prompt, n, **options)
 
 
 def tally(
