@@ -90,10 +90,12 @@ class CacheMemory(Explorer):
     def caption(self, data: dict[str, Any]) -> str:
         """Name the memory that the model really needs."""
         every, grouped = data["mib"].values()
+        take = f"{data['model']}: {data['thousands']},000 tokens at {data['bits']} bits take"
+        if every == grouped:
+            return f"{take} {every:,.1f} MiB. Every query head has a key and a value of its own."
         return (
-            f"{data['model']}: {data['thousands']},000 tokens at {data['bits']} bits take "
-            f"{grouped:,.1f} MiB with its grouped heads, {every:,.1f} MiB with a key and a value "
-            "for every query head."
+            f"{take} {grouped:,.1f} MiB with its grouped heads, {every:,.1f} MiB with a key and a "
+            "value for every query head."
         )
 
 
