@@ -1,11 +1,11 @@
 """The pieces of the evaluation against oracles, and a whole evaluation of tiny models."""
 
-import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 from lablib import __main__, evaluation, tasks
-from lablib.evaluation import quality, report, results, speculation, votes
+from lablib.evaluation import cards, picture, quality, report, results, run, speculation, votes
 from lablib.evaluation.checks import at, checks
 from lablib.evaluation.drawing import QUICK, Drawn, Plan, draw
 from lablib.inference.completions import complete
@@ -13,12 +13,14 @@ from lablib.inference.drafters import NGram
 from lablib.inference.samples import Samples, sample_n
 from lablib.inference.speculative import SpeculativeTokenIterator
 from lablib.inference.theory import Costs, speedup
+from lablib.machine import doctor
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
 from lablib.models.verifier import Verifier, load_verifier, save_verifier
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten
 from oracles.speculation import near
 
 V = 512
@@ -29,7 +31,7 @@ CONFIGS = {
     "hybrid": hybrid_config(V, 32, 2, 2),
 }
 TINY = Plan(
-    problems=4, samples=8, few_samples=4, repeats=2, temperatures=(0.0, 0.7, 1.0, 2.0),
+    problems=4, samples=8, few_samples=4, repeats=2, temperatures=(0.0, 0.5, 1.0, 2.0),
     overlap_temperatures=(1.0,), long_rows=2, long_tokens=60, timings=3, orders=4, seed=5,
 )  # fmt: skip
 
@@ -100,72 +102,6 @@ def test_diversity_counts_distinct_completions_and_ngrams() -> None:
     assert greedy["distinct"] == 1 / 4
     assert sampled["distinct"] == 2 / 4
     assert quality.quality(drawn, repeats=2)[1]["distinct"] == 1 / 2
-
-
-def test_every_document_is_read_back() -> None:
-    for name, task in tasks.TASKS.items():
-        for problem in task.problems(1, 150):
-            found, completion = quality.read_document(problem.prompt + problem.answer)
-            assert (found.task, found.prompt, found.data) == (name, problem.prompt, problem.data)
-            assert completion == problem.answer
-            assert task.check(found, completion)
-        if name != "sums":  # its documents hold the annotator's mistakes
-            assert all(task.check(*quality.read_document(d)) for d in task.documents(1, 150))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "sum 1 2 3 4 5:1+2=3;",
-        "sum 1 2 3 4 5 6 7:1",
-        "edit: bat | bat -> owl: owl",
-        "edit:" + " bat" * 16 + " | bat -> owl:" + " owl" * 16,
-        "On a sunny day, Tom finds red kite in the park.",
-        "On a sunny day, Tom finds a red kite in the bridge.",
-        "On a foggy day, Tom finds a red kite in the park.",
-    ],
-)
-def test_what_is_no_prompt_is_not_read(text: str) -> None:
-    assert quality.read_document(text) is None
-
-
-def test_a_list_that_holds_a_word_twice_has_the_form_of_a_prompt_and_is_none() -> None:
-    problem = tasks.edits.problems(4, 1)[0]
-    listed, _, new = problem.data
-    twice = " ".join(["edit:", listed[1], *listed[1:], "|", listed[1], "->", f"{new}:"])
-    assert quality.has_a_prompt(twice)
-    assert quality.read_document(twice) is None
-    assert quality.has_a_prompt(problem.prompt)
-    assert not quality.has_a_prompt(problem.prompt.replace(f" {listed[3]}", " cheese"))
-    assert not quality.has_a_prompt(problem.prompt.replace(f" {listed[3]}", ""))
-    assert not quality.has_a_prompt("")
-
-
-def test_past_the_end_counts_documents(monkeypatch: pytest.MonkeyPatch, target) -> None:
-    tokenizer = tasks.load_tokenizer()
-
-    def encode(text: str) -> list[int]:
-        return [*tokenizer.encode(text).ids, END]
-
-    good = [encode(p.prompt + p.answer) for t in tasks.TASKS.values() for p in t.problems(2, 1)]
-    wrong = encode("sum 1 1 1 1 1 1:1+1=2;2+1=3;3+1=4;4+1=5;5+1=6;#7")
-    rows = [
-        [7, END, *good[0], *good[1], *good[2], 1, 40],  # three documents and the start of a fourth
-        [7, END, *wrong, *good[0][1:], 7, END],  # a wrong one, one without <s>, and junk
-        [7, END, *encode("edit:" + " bat" * 16 + " | bat -> owl:" + " owl" * 16)],
-        [7] * 20,  # never ends
-    ]
-    fake = [Samples([row], [[0.0] * len(row)], [False]) for row in rows]
-    monkeypatch.setattr(quality, "complete", lambda *_, **__: fake)
-    plan = dataclasses.replace(TINY, long_rows=4, long_tokens=120)
-    found = quality.past_the_end(target, plan, 0.5)
-    assert (found["samples"], found["documents"]) == (4, 7)
-    assert found["ended"] == 3 / 4
-    assert found["begun"] == 5 / 7
-    assert found["posed"] == 4 / 7
-    assert found["valid"] == 3 / 7
-    assert found["late_valid"] == 1 / 2  # two start after token 80, and the junk is one of them
 
 
 def test_overlap_agrees_with_numpy(target: LanguageModel, draft: LanguageModel) -> None:
@@ -256,38 +192,6 @@ def test_speedups() -> None:
     assert speculation.speedups({"2": 1 + 0.5 + 0.25}, known)["2"] == speedup(0.5, 2, known)
 
 
-def test_the_exact_process_and_a_simulation_of_it_agree() -> None:
-    """Votes over simulated answers meet the closed forms; also a test of ``curves``."""
-    plan = dataclasses.replace(TINY, problems=40, samples=16, orders=64)
-    problems = tasks.sums.problems(8, plan.problems)
-    rng = np.random.default_rng(0)
-    records = []
-    for problem in problems:
-        texts = tasks.sums.simulate(problem, rng, 256)
-        marks = [tasks.sums.verify(problem, text) for text in texts]
-        records.append(
-            {
-                "digits": "".join(map(str, problem.data)),
-                "truth": str(sum(problem.data) % 10),
-                "answers": "".join(tasks.sums.extract(text) for text in texts),
-                "verified": "".join(str(int(mark)) for mark in marks),
-                "logprobs": [0.0] * 256,
-                "scores": [8.0 if mark else -8.0 for mark in marks],
-            }
-        )
-    curves = votes.curves(records, plan)
-    exact = votes.process(Drawn("sums", problems, [], {}), plan)
-    for name in ("single", "majority", "pass"):
-        for row, value in zip(curves[name], exact[name], strict=True):
-            # 40 problems × 64 orders of 256 answers: five standard errors of 0.01 at most.
-            assert row["accuracy"] == pytest.approx(value, abs=0.05), (name, row["n"])
-    assert curves["weighted: learned"][-1]["accuracy"] > 0.97
-    heavy = [row["accuracy"] for row in curves["best: heavy-tailed"]]
-    assert max(heavy) > heavy[-1] + 0.02
-    gaussian = [row["accuracy"] for row in curves["best: gaussian"]]
-    assert gaussian == sorted(gaussian)
-
-
 def test_stopping_early_is_compared_at_the_same_n() -> None:
     rows = {"n": 8, "accuracy": 0.75, "used": 8.0}
     found = {
@@ -317,9 +221,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory, target, draft) -> Path:
 
 def test_an_evaluation_is_stored_whole(folder: Path) -> None:
     found = evaluation.stored(folder)
-    parts = {"about", "context", "quality", "sums", "speculation", "past_the_end", "checks"}
-    assert found.keys() == parts
+    parts = {"about", "context", "quality", "examples", "sums", "speculation", "past_the_end"}
+    assert found.keys() == parts | {"checks"}
     assert found["about"]["plan"]["seed"] == 5
+    assert found["about"]["machine"].startswith(doctor().facts["machine"])
     assert set(found["quality"]) == {"target", "draft", "hybrid"}
     for task in tasks.TASKS:
         rows = found["quality"]["target"][task]
@@ -329,9 +234,10 @@ def test_an_evaluation_is_stored_whole(folder: Path) -> None:
     assert all(len(rows) == 4 for rows in found["sums"]["curves"].values())
     assert len(found["speculation"]["target_seconds"]) == 9
     text = (folder / "evaluation.txt").read_text()
-    assert max(map(len, text.splitlines())) <= 140
+    assert max(map(len, text.splitlines())) <= 100
+    assert text == report.table(found)
     assert text.count("FAILS") == sum(not row["passed"] for row in found["checks"])
-    assert "exact process" in (folder / "evaluation.svg").read_text()
+    assert (folder / "evaluation.svg").read_text() == picture.picture(found)
 
 
 def test_the_stored_samples_are_those_that_sample_n_draws(folder: Path) -> None:
@@ -356,9 +262,9 @@ def test_the_stored_samples_are_those_that_sample_n_draws(folder: Path) -> None:
 
 def test_the_same_seed_measures_the_same(folder: Path, tmp_path: Path) -> None:
     again = evaluation.evaluate(tmp_path, models=folder, plan=TINY, say=lambda _: None)
-    results.write(tmp_path / "again.json", again)
-    again, before = json.loads((tmp_path / "again.json").read_text()), evaluation.stored(folder)
-    for part in ("quality", "past_the_end"):
+    assert again == evaluation.stored(tmp_path)
+    before = evaluation.stored(folder)
+    for part in ("quality", "examples", "past_the_end"):
         assert again[part] == before[part]
     assert again["sums"]["curves"] == before["sums"]["curves"]
     assert again["speculation"]["overlap"] == before["speculation"]["overlap"]
@@ -367,13 +273,51 @@ def test_the_same_seed_measures_the_same(folder: Path, tmp_path: Path) -> None:
 
 
 def test_each_checkpoint_gets_a_card(folder: Path) -> None:
+    found = evaluation.stored(folder)
     for name in ("target", "draft", "hybrid", "verifier"):
         card = (folder / name / "README.md").read_text()
+        assert card == cards.card(folder / name, found)
         assert card.startswith(f"# {name}\n")
-        for heading in ("## Training", "## Measured", "## What it cannot do"):
+        for heading in ("## Shape", "## Training", "## Measured", "## What it cannot do"):
             assert heading in card
-        assert f"python -m lablib train {name}" in card
+        assert f"`python -m lablib train {name}` reproduces it on the same machine." in card
         assert " None" not in card
+    model, _ = zoo.load(folder / "target")
+    size = sum(weight.size for _, weight in tree_flatten(model.parameters()))
+    card = (folder / "target" / "README.md").read_text()
+    assert f"{size:,} parameters (float16); 1 attention layer, width 32, 2 heads of 16," in card
+    row = found["past_the_end"][0]
+    assert f"{row['begun']:.3f} and {row['posed']:.3f} at temperature 0.5" in card
+
+
+def test_a_card_says_how_a_checkpoint_was_trained(folder: Path, tmp_path: Path) -> None:
+    """From what a run records; of what an older one did not record it says nothing."""
+    shutil.copytree(folder / "target", tmp_path / "target")
+    stage = {"steps": 40, "batch": 2, "length": 64, "mix": {"sums": 3, "edits": 1}, "teacher": None}
+    recipe = {"stages": [stage], "learning_rate": 1e-3, "seed": 7, "prompt_weight": 0.5}
+    first = {"recipe": recipe, "loss": [[40, 2.5]], "tokens": 2_000_000, "seconds": 120}
+    taught = recipe | {"stages": [stage | {"teacher": "wise"}], "bias_scale": 0.25}
+    whole = first | {"recipe": taught, "first": first, "mlx": "9.9", "blas_threads": 2}
+
+    def card(report: dict) -> str:
+        (tmp_path / "target" / "training.json").write_text(json.dumps(report))
+        return cards.card(tmp_path / "target", evaluation.stored(folder))
+
+    text = card(whole | {"teachers": {"wise": "abc"}})
+    for part in (
+        "| 1 | 40 | 2 × 64 | 75% sums, 25% edits | the next token |",
+        "| 2 | 40 | 2 × 64 | 75% sums, 25% edits | the distributions of `wise` |",
+        "| 1 | 0.001 | 7 | 0.5 | 2.5 | 2.0 M | 2 |",
+        "Each run starts from the weights of the one before.",
+        "It is the cross-entropy with the teacher's distributions",
+        "begin at a size of 0.25",
+        "on the same machine with 2 BLAS threads, MLX 9.9, the same `wise` (fingerprint `abc`).",
+    ):
+        assert part in text
+    text = card(first)
+    assert "reproduces it on the same machine." in text
+    for part in ("Each run", "cross-entropy", "biases"):
+        assert part not in text
 
 
 def test_checks_follow_the_numbers(folder: Path) -> None:
@@ -403,10 +347,10 @@ def test_the_table_lines_numbers_up() -> None:
     ]
 
 
-def test_results_are_json_with_five_digits(tmp_path: Path) -> None:
+def test_results_are_json_with_five_digits() -> None:
     content = {"a": [1.23456789, {"b": (1, 2.0)}], "c": "é" * 120, "d": {"x": None, "y": True}}
-    results.write(tmp_path / "x.json", content)
-    text = (tmp_path / "x.json").read_text(encoding="utf-8")
+    text = results.text(content)
+    assert json.loads(text) == results.rounded(content)
     assert json.loads(text)["a"] == [1.2346, {"b": [1, 2.0]}]
     assert json.loads(text)["d"] == {"x": None, "y": True}
     assert len(text.splitlines()) > 3
@@ -422,3 +366,52 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, capsys) -> None:
         evaluation.evaluate(tmp_path, plan=QUICK, quick=True)
     assert __main__.main(["evaluate", "--quick", "--models", str(tmp_path)]) == 2
     assert "train it" in capsys.readouterr().err
+
+
+def stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_leaves_the_old_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    before = files()
+    measured = {k: v for k, v in evaluation.stored(folder).items() if k not in ("about", "checks")}
+    monkeypatch.setattr(run, "_measure", lambda *_: (measured, []))
+    monkeypatch.setattr(run.picture, "picture", stop)
+    with pytest.raises(KeyboardInterrupt):
+        evaluation.evaluate(folder, models=folder, plan=TINY, say=lambda _: None)
+    assert before == files()
+    write, written = Path.write_text, []
+
+    def write_two(path: Path, *arguments: object, **options: object) -> int:
+        written.append(path)
+        return stop() if len(written) == 3 else write(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", write_two)
+    texts = {folder / name: "new" for name in ("evaluation.json", "evaluation.txt", "other.txt")}
+    with pytest.raises(KeyboardInterrupt):
+        results.replace(texts)
+    assert len(written) == 3
+    assert before == files()
+
+
+def test_examples_are_the_first_completions() -> None:
+    drawn = drawn_of("stories", answers_of("stories", 4), temperature=0.5)
+    drawn.samples[1.0] = drawn.samples[0.5]
+    drawn.samples[2.0] = [Samples([[40, 41]], [[-1.0] * 2], [False])] * 4
+    cold, warm, hot = quality.examples(drawn)
+    wanted = [problem.prompt + problem.answer for problem in drawn.problems[:3]]
+    assert cold == {"task": "stories", "temperature": 0.5, "texts": wanted}
+    assert (warm["temperature"], warm["texts"]) == (1.0, wanted)
+    assert [text.endswith(" …") for text in hot["texts"]] == [True] * 3
+
+
+def test_a_plan_must_hold_the_temperatures_that_are_looked_at() -> None:
+    with pytest.raises(ValueError, match="temperatures must hold"):
+        Plan(temperatures=(0.0, 1.0, 2.0))
+    with pytest.raises(ValueError, match="and overlap_temperatures"):
+        Plan(overlap_temperatures=(0.5,))
+    assert Plan().long_rows >= 200
+    assert Plan().problems >= 200

@@ -8,7 +8,9 @@ from lablib import tasks
 from lablib.inference.completions import complete
 from lablib.inference.samples import Samples
 from lablib.tasks import Problem
+from lablib.validation import BadValue
 
+LOOKED_AT = (0.0, 0.5, 1.0, 2.0)  # temperatures that a requirement or an example is about
 # Tokens that any valid completion of the task fits into, and some more for invalid ones.
 MAX_TOKENS = {"stories": 60, "sums": 40, "edits": 24}
 
@@ -22,14 +24,17 @@ class Plan:
         samples: completions of each *sums* problem at temperature 1, for the curves against N.
         few_samples: completions of each *sums* problem at the other temperatures.
         repeats: completions of each other problem at each temperature, for the diversity.
-        temperatures: of sampling; 0 is greedy.
-        overlap_temperatures: where target and draft are compared.
+        temperatures: of sampling; 0 is greedy. Those of ``LOOKED_AT`` must be among them.
+        overlap_temperatures: where target and draft are compared; 1 must be among them.
         long_temperatures: of samples that run on past the end of their document.
-        long_rows: how many there are.
+        long_rows: how many there are, over all tasks.
         long_tokens: the length they run to.
         timings: how often each forward is timed; the shortest time counts.
         orders: random orders of the samples that votes are averaged over.
         seed: decides the problems and every random number.
+
+    Raises:
+        BadValue: a temperature that must be there is missing.
     """
 
     problems: int = 200
@@ -39,11 +44,18 @@ class Plan:
     temperatures: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
     overlap_temperatures: tuple[float, ...] = (0.5, 1.0, 1.5)
     long_temperatures: tuple[float, ...] = (0.5, 1.0)
-    long_rows: int = 48
+    long_rows: int = 200
     long_tokens: int = 500
     timings: int = 60
     orders: int = 128
     seed: int = 2026
+
+    def __post_init__(self) -> None:
+        if not {*LOOKED_AT} <= {*self.temperatures} or 1.0 not in self.overlap_temperatures:
+            raise BadValue(
+                f"temperatures must hold {LOOKED_AT}, and overlap_temperatures 1.0, "
+                f"got {self.temperatures} and {self.overlap_temperatures}"
+            )
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -60,7 +72,7 @@ class Plan:
 
 
 QUICK = Plan(
-    problems=12, samples=8, few_samples=4, repeats=2, temperatures=(0.0, 1.0, 2.0),
+    problems=12, samples=8, few_samples=4, repeats=2, temperatures=LOOKED_AT,
     overlap_temperatures=(1.0,), long_rows=4, long_tokens=160, timings=5, orders=8,
 )  # fmt: skip
 

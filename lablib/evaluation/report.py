@@ -1,34 +1,21 @@
-"""The evaluation as one text table and one figure."""
+"""The evaluation as one text: a table of every part."""
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lablib.viz import plots
+from lablib import tasks
 
-from matplotlib.axes import Axes
-
-_CURVES = {
-    "pass": "pass@N",
-    "weighted: learned": "vote weighted by\nthe learned verifier",
-    "best: learned": "best-of-N,\nlearned verifier",
-    "best: gaussian": "best-of-N,\nGaussian noise",
-    "best: heavy-tailed": "best-of-N,\nheavy-tailed noise",
-    "majority": "majority",
-    "single": "single",
-}
-_BANDS = ("weighted: learned", "best: heavy-tailed", "majority", "single")  # drawn with intervals
-_MOST_CLASSES = 14
+_WIDTH = 100
 
 
 def table(found: dict[str, Any]) -> str:
     """Everything that was measured, as text that fits into 100 columns."""
-    about, part = found["about"], found["speculation"]
-    plan = about["plan"]
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    part = found["speculation"]
     blocks = [
-        f"{plan['problems']} unseen problems a task, seed {plan['seed']}; {about['machine']}, "
-        f"BLAS {about['blas']}; Python {about['python']}, {versions}; {about['seconds']} s",
-        *(_quality(name, tasks) for name, tasks in found["quality"].items()),
+        _about(found["about"]),
+        *(_quality(name, by_task) for name, by_task in found["quality"].items()),
+        _examples(found["examples"]),
         _sums(found["sums"]),
         _grid(
             "Overlap of target and draft (along the target's samples)",
@@ -65,6 +52,16 @@ def table(found: dict[str, Any]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def _about(about: dict[str, Any]) -> str:
+    plan = about["plan"]
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    return textwrap.fill(
+        f"{plan['problems']} unseen problems a task, seed {plan['seed']}; {about['machine']}, "
+        f"BLAS {about['blas']}; Python {about['python']}, {versions}; {about['seconds']} s",
+        _WIDTH,
+    )
+
+
 def _quality(name: str, by_task: dict[str, Any]) -> str:
     return _grid(
         f"{name}: accuracy (stories: valid) and diversity",
@@ -78,22 +75,42 @@ def _quality(name: str, by_task: dict[str, Any]) -> str:
     )  # fmt: skip
 
 
+def _examples(examples: list[dict[str, Any]]) -> str:
+    lines = _title("What the target writes: the first stories at each temperature")
+    for row in examples:
+        start = f"{row['temperature']:g}".ljust(5)
+        for text in row["texts"]:
+            lines += textwrap.wrap(
+                text, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start)
+            )
+    return "\n".join(lines)
+
+
 def _sums(sums: dict[str, Any]) -> str:
     counts = [str(n) for n in sums["counts"]]
     curves = sums["curves"]
     rows = [[name, *(row["accuracy"] for row in each)] for name, each in curves.items()]
     rows += [[f"exact process: {name}", *values] for name, values in sums["process"].items()]
-    half = max((r["high"] - r["low"]) / 2 for each in curves.values() for r in each)
     for name in sums["adaptive"]:
         rows.append([f"{name}: samples used", *(row["used"] for row in curves[name])])
+    halves = [
+        [name, *((row["high"] - row["low"]) / 2 for row in each)] for name, each in curves.items()
+    ]
     heat = sums["by_temperature"]
     temperatures = [f"{temperature:g}" for temperature in heat["temperatures"]]
     return "\n\n".join(
         [
             _grid(
-                f"sums at temperature 1: accuracy of N samples (95 %: ± {half:.3f} at most)",
+                "sums at temperature 1: accuracy of N samples",
                 ["strategy", *counts],
                 rows,
+                "exact process: the annotator itself. With an exact verifier, its best-of-N and",
+                "its weighted vote both are its pass@N.",
+            ),
+            _grid(
+                "The same: half the width of the 95 % interval, over problems",
+                ["strategy", *counts],
+                halves,
             ),
             _grid(
                 "sums: majority vote by temperature and N",
@@ -118,23 +135,43 @@ def _greedy(part: dict[str, Any]) -> str:
 def _times(part: dict[str, Any]) -> str:
     milliseconds = [1000 * each for each in part["target_seconds"]]
     return _grid(
-        "One forward over k tokens, ms",
+        "T(k): what k tokens cost the target, and one the draft, ms",
         ["", *(f"k = {k}" for k in range(1, len(milliseconds) + 1))],
         [["target", *milliseconds], ["draft", 1000 * part["draft_seconds"]]],
+        "k = 1: a token of plain decoding, asked for ahead of the one before it.",
+        "Others: a round of verification of k tokens, judging included.",
+        "Every k is measured; T(k) counts as no less than T(k - 1).",
     )
 
 
 def _past(past: list[dict[str, float]]) -> str:
-    rows = [list(row.values()) for row in past]
-    return _grid("Past the end of a document", list(past[0]), rows)
+    shares = ["begun", "posed", "valid", "late_valid"]
+    by_task = list(tasks.TASKS)
+    keys = ["ended", "documents", *shares, *(f"{task}_valid" for task in by_task)]
+    return _grid(
+        f"Past the end: what follows in {past[0]['samples']} texts of {past[0]['tokens']} tokens",
+        ["temperature", "ended", "documents", *shares, *by_task],
+        [[f"{row['temperature']:g}", *(row[key] for key in keys)] for row in past],
+        "begun: starts with <s> and the form of a prompt.",
+        "posed: that prompt keeps its task's rules, too (edits: no word twice in the list).",
+        "valid: the answer is right, too.",
+        "late_valid: valid, of those that begin in the last third of their text.",
+        f"{', '.join(by_task)}: valid, of those that pose a problem of this task; fresh problems",
+        "of it are above (target: accuracy), at the same temperature.",
+        "A last document that is unfinished counts neither way.",
+    )
 
 
 def _interval(row: dict[str, float]) -> str:
     return f"{row['low']:.3f} – {row['high']:.3f}"
 
 
-def _grid(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A text table: the first column and words to the left, numbers to the right."""
+def _title(title: str) -> list[str]:
+    return [title, "-" * len(title)]
+
+
+def _grid(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]], *legend: str) -> str:
+    """A text table: words and the first column to the left, numbers to the right; legend below."""
     cells = [[_cell(value) for value in row] for row in rows]
     width = len(header)
     cells = [row + [""] * (width - len(row)) for row in cells]
@@ -147,7 +184,7 @@ def _grid(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> s
         ).rstrip()
         for row in [list(header), *cells]
     ]
-    return "\n".join([title, "-" * len(title), *lines])
+    return "\n".join([*_title(title), *lines, *legend])
 
 
 def _cell(value: Any) -> str:
@@ -156,100 +193,3 @@ def _cell(value: Any) -> str:
 
 def _is_number(text: str) -> bool:
     return not text or text.replace(".", "", 1).replace("-", "", 1).isdecimal()
-
-
-def picture(found: dict[str, Any]) -> str:
-    """The figure, SVG."""
-    fig = plots.figure(17, 8.4)
-    with plots.style():
-        axes = fig.subplots(2, 3)
-        _draw_quality(axes[0, 0], found["quality"]["target"])
-        _draw_diversity(axes[0, 1], found["quality"]["target"])
-        _draw_sums(axes[0, 2], found["sums"])
-        _draw_overlap(axes[1, 0], found["speculation"]["overlap_by_class"])
-        _draw_times(axes[1, 1], found["speculation"])
-        _draw_speedup(axes[1, 2], found["speculation"]["greedy"])
-    return plots.svg(fig)
-
-
-def _line(axes: Axes, i: int, x: Sequence[float], y: Sequence[float], label: str) -> None:
-    axes.plot(
-        x, y, label=label, color=plots.COLOURS[i % 8], linestyle=plots.DASHES[i % 4],
-        marker=plots.MARKERS[i % 8],
-    )  # fmt: skip
-
-
-def _draw_quality(axes: Axes, by_task: dict[str, Any]) -> None:
-    for i, (task, rows) in enumerate(by_task.items()):
-        x = [row["temperature"] for row in rows]
-        _line(axes, i, x, [row["accuracy"] for row in rows], task)
-        low, high = [r["low"] for r in rows], [r["high"] for r in rows]
-        axes.fill_between(x, low, high, alpha=0.2, color=plots.COLOURS[i], linewidth=0)
-    axes.set(xlabel="temperature", ylabel="share of right completions", ylim=(0, 1.02))
-    axes.set_title("Accuracy of a single sample")
-    axes.legend()
-
-
-def _draw_diversity(axes: Axes, by_task: dict[str, Any]) -> None:
-    for i, (task, rows) in enumerate(by_task.items()):
-        rows = [row for row in rows if row["temperature"] > 0]
-        x = [row["temperature"] for row in rows]
-        _line(axes, i, x, [row["distinct_trigrams"] for row in rows], task)
-    axes.set(xlabel="temperature", ylabel="distinct 3-grams / 3-grams")
-    axes.set_title("Diversity")
-    axes.legend()
-
-
-def _draw_sums(axes: Axes, sums: dict[str, Any]) -> None:
-    counts = sums["counts"]
-    for i, (name, label) in enumerate(_CURVES.items()):
-        rows = sums["curves"][name]
-        _line(axes, i, counts, [row["accuracy"] for row in rows], label)
-        if name in _BANDS:
-            low, high = [r["low"] for r in rows], [r["high"] for r in rows]
-            axes.fill_between(counts, low, high, alpha=0.2, color=plots.COLOURS[i], linewidth=0)
-    exact = sums["process"]["majority"]
-    axes.plot(counts, exact, "k-", linewidth=1, label="majority,\nexact process")
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(counts, [str(n) for n in counts])
-    axes.set(xlabel="samples N", ylabel="accuracy", ylim=(0, 1.02))
-    axes.set_title("sums, temperature 1")
-    axes.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-
-
-def _draw_overlap(axes: Axes, rows: list[dict[str, Any]]) -> None:
-    rows = [row for row in rows if row["temperature"] == 1.0]
-    rows = sorted(rows, key=lambda row: -row["tokens"])[:_MOST_CLASSES]
-    rows = sorted(rows, key=lambda row: row["rejection"])
-    place = range(len(rows))
-    names = [f"{row['task']}: {row['class']}" for row in rows]
-    for i, (key, label) in enumerate({"rejection": "Σ min(p, q)", "match": "Σ p·q"}.items()):
-        axes.barh(
-            [y + 0.2 - 0.4 * i for y in place], [row[key] for row in rows], 0.4, label=label,
-            color=plots.COLOURS[i], hatch=plots.HATCHES[i], edgecolor="white",
-        )  # fmt: skip
-    axes.set_yticks(place, names, fontsize=9)
-    axes.set(xlabel="chance that a draft is kept", xlim=(0, 1))
-    axes.set_title("Target and draft, temperature 1")
-    axes.legend(loc="lower right", fontsize=9, framealpha=0.9, frameon=True)
-
-
-def _draw_times(axes: Axes, part: dict[str, Any]) -> None:
-    times = [1000 * each for each in part["target_seconds"]]
-    k = range(1, len(times) + 1)
-    _line(axes, 0, k, times, "target, k tokens")
-    draft = 1000 * part["draft_seconds"]
-    axes.axhline(draft, color=plots.COLOURS[1], linestyle="--", label="draft, 1 token")
-    axes.set(xlabel="tokens k in one forward", ylabel="time T(k), ms", ylim=(0, None))
-    axes.set_title("What a forward costs")
-    axes.legend()
-
-
-def _draw_speedup(axes: Axes, greedy: dict[str, Any]) -> None:
-    for i, (task, part) in enumerate(greedy.items()):
-        gammas = [int(gamma) for gamma in part["speedup"]]
-        _line(axes, i, gammas, list(part["speedup"].values()), task)
-    axes.axhline(1, color="black", linewidth=1)
-    axes.set(xlabel="drafted tokens γ", ylabel="speed-up over plain decoding", ylim=(0, None))
-    axes.set_title("Predicted greedy speed-up")
-    axes.legend()

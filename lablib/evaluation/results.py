@@ -16,10 +16,15 @@ def stored(folder: str | Path | None = None) -> dict[str, Any]:
 
     Returns:
         ``about`` (plan, machine, versions), ``context``, ``quality`` (model → task → rows, one for
-        each temperature), ``sums`` (``curves``: strategy → rows, one for each N; ``process``;
-        ``adaptive``; ``by_temperature``), ``speculation`` (``overlap``, ``overlap_by_class``,
-        ``greedy``, ``ngram_tokens_per_call``, ``target_seconds``, ``draft_seconds``, ``speedup``),
-        ``past_the_end`` and ``checks``.
+        each temperature), ``examples`` (rows of ``task``, ``temperature`` and ``texts``: a few
+        stories by the target), ``sums`` (``curves``: strategy → rows, one for each N; ``process``:
+        strategy → exact accuracy at each N of ``counts``; ``adaptive``; ``by_temperature``),
+        ``speculation`` (``overlap``, ``overlap_by_class``, ``greedy``, ``ngram_tokens_per_call``,
+        ``target_seconds``: T(1), T(2), …; ``draft_seconds``; ``speedup``), ``past_the_end`` (rows,
+        one for each temperature; see ``evaluation.past_the_end``) and ``checks``.
+
+    Raises:
+        BadValue: there is none.
     """
     return _read(folder, RESULTS)
 
@@ -30,13 +35,43 @@ def stored_sums(folder: str | Path | None = None) -> list[dict[str, Any]]:
     Returns:
         Problem j is ``tasks.sums.problems(seed, n)[j]`` with the plan's seed; see ``votes.judge``
         for what a record holds and ``votes.sampled`` for turning it into curves.
+
+    Raises:
+        BadValue: there are none.
     """
     return _read(folder, SUMS)["records"]
 
 
-def write(path: Path, content: dict[str, Any]) -> None:
-    """Write JSON with one line for each entry of a list, and numbers of five digits."""
-    path.write_text(_lines(_rounded(content)) + "\n", encoding="utf-8")
+def rounded(value: Any) -> Any:
+    """The same with numbers of five digits and with lists for tuples, as JSON gives it back."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(each) for each in value]
+    return value
+
+
+def text(content: dict[str, Any]) -> str:
+    """``content`` as JSON with one line for each entry of a list, and numbers of five digits."""
+    return _lines(rounded(content)) + "\n"
+
+
+def replace(texts: dict[Path, str]) -> None:
+    """Write a set of files: all of them beside the old ones first, then each in an old one's place.
+
+    An interrupt or an error in the writing leaves the old set whole.
+    """
+    beside = {path: path.with_name(f"writing-{path.name}") for path in texts}
+    try:
+        for path, content in texts.items():
+            beside[path].write_text(content, encoding="utf-8")
+        for path in texts:
+            beside[path].replace(path)
+    finally:
+        for path in beside.values():
+            path.unlink(missing_ok=True)
 
 
 def _read(folder: str | Path | None, name: str) -> dict[str, Any]:
@@ -44,16 +79,6 @@ def _read(folder: str | Path | None, name: str) -> dict[str, Any]:
     if not path.is_file():
         raise BadValue(f"{path} is missing: run `python -m lablib evaluate` to make it")
     return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.5g}")
-    if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(each) for each in value]
-    return value
 
 
 def _lines(value: Any, indent: int = 0) -> str:

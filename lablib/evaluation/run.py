@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from lablib import backend, tasks
-from lablib.evaluation import cards, quality, report, results, speculation, votes
+from lablib.evaluation import cards, picture, quality, report, results, speculation, votes
 from lablib.evaluation.checks import checks
 from lablib.evaluation.drawing import QUICK, Drawn, Plan, draw
+from lablib.evaluation.past_the_end import past_the_end
+from lablib.evaluation.process import process
 from lablib.inference.draft_length import measure_costs
+from lablib.machine import doctor
 from lablib.models import zoo
 from lablib.models.verifier import load_verifier
 from lablib.validation import BadValue
@@ -28,7 +31,7 @@ def evaluate(
     quick: bool = False,
     say: Callable[[str], Any] = print,
 ) -> dict[str, Any]:
-    """Measure the shipped models and write the results.
+    """Measure the shipped models and write the results, all of them at the end.
 
     Args:
         out: where ``evaluation.json``, ``evaluation.txt``, ``evaluation.svg`` and
@@ -54,15 +57,21 @@ def evaluate(
             raise BadValue(f"models must hold {name}/config.json, and {models} does not: train it")
     out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    found = {"about": about(plan)} | _measure(models, plan, _Clock(say), out)
-    found["about"]["seconds"] = round(time.perf_counter() - start)
-    found["checks"] = checks(found)
-    results.write(out / results.RESULTS, found)
+    measured, records = _measure(models, plan, _Clock(say))
+    seconds = round(time.perf_counter() - start)
+    # Rounded before it is judged and shown: the table fits the numbers that are stored.
+    found = results.rounded({"about": about(plan) | {"seconds": seconds}} | measured)
+    found["checks"] = results.rounded(checks(found))
     table = report.table(found)
-    (out / "evaluation.txt").write_text(table, encoding="utf-8")
-    (out / "evaluation.svg").write_text(report.picture(found), encoding="utf-8")
+    texts = {
+        out / results.RESULTS: results.text(found),
+        out / results.SUMS: results.text({"problems_seed": plan.seed, "records": records}),
+        out / "evaluation.txt": table,
+        out / "evaluation.svg": picture.picture(found),
+    }
     if out.resolve() == models.resolve():
-        cards.write(models, found)
+        texts |= cards.cards(models, found)
+    results.replace(texts)
     say(table)
     return found
 
@@ -81,17 +90,24 @@ class _Clock:
 
 def about(plan: Plan) -> dict[str, Any]:
     """Seed, machine and versions: what a number may depend on."""
+    machine, processor = doctor().facts["machine"], platform.processor()
+    if processor not in machine:  # often empty, or the same as the architecture
+        machine = f"{machine}, {processor}"
     packages = ("mlx", "mlx-lm", "numpy")
     return {
         "plan": {name: getattr(plan, name) for name in plan.__dataclass_fields__},
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": machine,
         "blas": f"{backend.blas().source}, {backend.threads()} thread(s)",
         "python": platform.python_version(),
         "versions": {name: metadata.version(name) for name in packages},
     }
 
 
-def _measure(models: Path, plan: Plan, done: _Clock, out: Path) -> dict[str, Any]:
+Records = list[dict[str, Any]]
+
+
+def _measure(models: Path, plan: Plan, done: _Clock) -> tuple[dict[str, Any], Records]:
+    """What is measured, and the records behind the voting curves."""
     target, _ = zoo.load(models / "target")
     draft, _ = zoo.load(models / "draft")
     hybrid, _ = zoo.load(models / "hybrid")
@@ -108,21 +124,24 @@ def _measure(models: Path, plan: Plan, done: _Clock, out: Path) -> dict[str, Any
             for task in tasks.TASKS
         }
         done(f"{name}'s completions")
-    return {
+    sums, records = _sums(models, target, drawn["sums"], plan, done)
+    found = {
         "context": target.max_positions,
         "quality": measured,
-        "sums": _sums(models, target, drawn["sums"], plan, done, out),
+        "examples": quality.examples(drawn["stories"]),
+        "sums": sums,
         "speculation": _speculation(target, draft, list(drawn.values()), plan, done),
-        "past_the_end": [quality.past_the_end(target, plan, t) for t in plan.long_temperatures],
+        "past_the_end": [past_the_end(target, plan, t) for t in plan.long_temperatures],
     }
+    done("target's texts past the end")
+    return found, records
 
 
 def _sums(
-    models: Path, target: Any, drawn: Drawn, plan: Plan, done: _Clock, out: Path
-) -> dict[str, Any]:
+    models: Path, target: Any, drawn: Drawn, plan: Plan, done: _Clock
+) -> tuple[dict[str, Any], Records]:
     verifier = load_verifier(models / "verifier", model=target)
     records = votes.judge(verifier, drawn, 1.0)
-    results.write(out / results.SUMS, {"problems_seed": plan.seed, "records": records})
     done("verifier's scores")
     found = votes.curves(records, plan)
     n = min(32, plan.counts[-1])
@@ -131,12 +150,12 @@ def _sums(
         "counts": list(plan.counts),
         "noise": {name: {"scale": s, "df": str(df)} for name, (s, df) in votes.NOISE.items()},
         "curves": found,
-        "process": votes.process(drawn, plan),
+        "process": process(drawn.problems, plan.counts),
         "adaptive": votes.adaptive(found, n),
         "by_temperature": votes.by_temperature(drawn, plan),
     }
     done("votes")
-    return result
+    return result, records
 
 
 def _speculation(

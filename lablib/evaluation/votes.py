@@ -1,8 +1,7 @@
-"""The voting strategies on *sums*: accuracy against N, beside the exact process.
+"""The voting strategies on *sums*: accuracy against N.
 
-One set of samples serves every strategy and every N (``inference.curves``). The exact process is
-the annotator itself, whose answers are independent draws from a known distribution: there the
-curves of a single sample, of pass@N and of the majority need no sampling at all.
+One set of samples serves every strategy and every N (``inference.curves``). What they would reach
+on the annotator himself, exactly, is in ``evaluation.process``.
 """
 
 import math
@@ -11,7 +10,6 @@ from typing import Any
 from lablib import tasks
 from lablib.evaluation.drawing import Drawn, Plan
 from lablib.inference.curves import Sampled, vote_curves
-from lablib.inference.estimators import any_right, majority_accuracy
 from lablib.inference.scoring import pad
 from lablib.inference.verifiers import Noisy, log_sigmoid
 from lablib.models.verifier import Verifier
@@ -82,19 +80,6 @@ def curves(records: list[dict[str, Any]], plan: Plan) -> dict[str, list[dict[str
     problems = [sampled(record, plan.seed) for record in records]
     found = vote_curves(problems, plan.counts, orders=plan.orders, seed=plan.seed)
     return {name: curve.rows() for name, curve in found.items()}
-
-
-def process(drawn: Drawn, plan: Plan) -> dict[str, list[float]]:
-    """What a perfect model of the annotator would reach on these problems, exactly."""
-    found: dict[str, list[float]] = {"single": [], "majority": [], "pass": []}
-    answers = [tasks.sums.answer_distribution(problem) for problem in drawn.problems]
-    truths = [sum(problem.data) % 10 for problem in drawn.problems]
-    for n in plan.counts:
-        pairs = list(zip(answers, truths, strict=True))
-        found["single"].append(float(np.mean([p[t] for p, t in pairs])))
-        found["majority"].append(float(np.mean([majority_accuracy(p, n, t) for p, t in pairs])))
-        found["pass"].append(float(np.mean([any_right(min(1.0, p[t]), n) for p, t in pairs])))
-    return found
 
 
 def by_temperature(drawn: Drawn, plan: Plan) -> dict[str, Any]:
