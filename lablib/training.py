@@ -44,7 +44,8 @@ def train(
 
     Args:
         name: a key of ``RECIPES``, unless ``recipe`` is given.
-        out: the directory; default ``runs/<name>``. A half-finished run found there goes on.
+        out: the directory; default ``runs/<name>``. A half-finished run found there goes on, and
+            a finished one is left as it is.
         recipe: another recipe than the shipped one.
         models: a folder of checkpoints. A teacher that was trained there is taken from it; by
             default teachers are the shipped ones.
@@ -59,12 +60,20 @@ def train(
     out = Path(out) if out is not None else Path("runs") / name
     out.mkdir(parents=True, exist_ok=True)
     teachers = _teachers(recipe, models)
-    made_of = _made_of(recipe) | {"teachers": {n: fingerprint(t) for n, t in teachers.items()}}
+    made_of = {  # what decides the weights on a given machine
+        "recipe": recipe.to_dict(),
+        "blas_threads": backend.threads(),
+        "teachers": {name: fingerprint(teacher) for name, teacher in teachers.items()},
+    }
+    if (out / "training.json").exists() and not (out / _RESUME).exists():
+        _same(_read_report(out), made_of, f"delete {out}")
+        return out
     if recipe.after is None:
         model, before = _fresh(recipe), {}
     else:
         options = {"models": models, "save_every": save_every, "progress": progress}
-        model, before = _first(name, out / "first", recipe.after, options)
+        first = train(name, out / "first", recipe=recipe.after, **options)
+        model, before = zoo.load(first, dtype=mx.float32)[0], {"first": _read_report(first)}
     optimizer = optim.AdamW(_schedule(recipe), betas=[0.9, 0.95], weight_decay=recipe.weight_decay)
     optimizer.init(model.trainable_parameters())
     done = _resume(out, made_of, model, optimizer)
@@ -106,20 +115,8 @@ def _teachers(recipe: Recipe, models: str | Path | None) -> dict[str, LanguageMo
     return loaded
 
 
-def _first(
-    name: str, out: Path, recipe: Recipe, options: dict[str, Any]
-) -> tuple[LanguageModel, dict[str, Any]]:
-    """The model that the run before left in ``out`` (it is made if need be), and its report."""
-    if not (out / "training.json").exists():
-        train(name, out, recipe=recipe, **options)
-    report = json.loads((out / "training.json").read_text())
-    _same(report, _made_of(recipe), f"delete {out}")
-    return zoo.load(out, dtype=mx.float32)[0], {"first": report}
-
-
-def _made_of(recipe: Recipe) -> dict[str, Any]:
-    """What decides the weights on a given machine; the teachers come on top."""
-    return {"recipe": recipe.to_dict(), "blas_threads": backend.threads()}
+def _read_report(out: Path) -> dict[str, Any]:
+    return json.loads((out / "training.json").read_text())
 
 
 def _same(found: dict[str, Any], wanted: dict[str, Any], advice: str) -> None:

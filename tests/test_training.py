@@ -141,6 +141,16 @@ def test_a_resume_point_of_another_recipe_is_refused(
         train("tiny", tmp_path, recipe=TINY, progress=False)
 
 
+def test_a_finished_run_is_left_as_it_is(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr(training, "batches", lambda _: pytest.fail("must not train"))
+    assert train("tiny", tmp_path, recipe=TINY, progress=False) == tmp_path
+    with pytest.raises(ValueError, match="out holds a run of another recipe: delete"):
+        train("tiny", tmp_path, recipe=dataclasses.replace(TINY, seed=3), progress=False)
+
+
 def test_teachers_come_from_the_folder_of_models_if_they_were_trained_there(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
