@@ -176,10 +176,11 @@ def test_trimmable_foretells_what_trim_accepts(name):
     for before, after in itertools.product((2, 5, 12), (1, 3, 6, 7, 12)):
         layer = filled(LAYERS[name], before)
         promised = kv.trimmable([layer], after=after)
-        if isinstance(layer, ChunkedKVCache):
-            layer.maybe_trim_front()  # llama4 calls it before every read
-        new = mx.ones((1, 2, after, 32))
-        layer.update_and_fetch(new, new)
+        for _ in range(after):
+            if isinstance(layer, ChunkedKVCache):
+                layer.maybe_trim_front()  # llama4 calls it before every read
+            new = mx.ones((1, 2, 1, 32))
+            layer.update_and_fetch(new, new)
         assert kv.trimmable([layer]) == promised
         if promised:
             kv.trim([layer], promised)

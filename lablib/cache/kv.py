@@ -156,19 +156,18 @@ def trim(cache: Sequence[Any], n: int) -> None:
 
 
 def trimmable(cache: Sequence[Any], after: int = 0) -> int:
-    """Return how many tokens ``trim`` could take back once ``after`` more have been read.
+    """Return how many tokens ``trim`` could take back once ``after`` more have been read, singly.
 
     Ask before reading tokens that may have to be taken back: a sliding window can be trimmed only
-    until it is full, a recurrent state never.
+    until it is full, a chunk only while its first tokens are held, a recurrent state never.
     """
     layers = _leaves(cache) if after else _filled(cache)
     return min((_trimmable(layer, after) for layer in layers), default=0)
 
 
 def _trimmable(layer: Any, after: int = 0) -> int:
-    if isinstance(layer, ChunkedKVCache):  # it drops its oldest tokens just before it reads
-        held = layer.offset - layer.start_position
-        return held if not after else min(held, layer.chunk_size) + after
+    if isinstance(layer, ChunkedKVCache):
+        return _trimmable_in_chunks(layer, after)
     if isinstance(layer, RotatingKVCache | BatchRotatingKVCache):
         if layer.size() + after >= layer.max_size:
             return 0
@@ -176,6 +175,18 @@ def _trimmable(layer: Any, after: int = 0) -> int:
         return 0
     held = layer.offset
     return (min(held.tolist()) if isinstance(held, mx.array) else held) + after
+
+
+def _trimmable_in_chunks(layer: ChunkedKVCache, after: int) -> int:
+    """A token sees its chunk from the beginning; before a read the oldest tokens are dropped.
+
+    So one may step back as far as the first chunk of which nothing was dropped.
+    """
+    size, end, start = layer.chunk_size, layer.offset + after, layer.start_position
+    if after:
+        start = max(start, end - 1 - size)
+    whole = -(-start // size) * size
+    return max(0, end - whole)
 
 
 def _obstacle(cache: Sequence[Any], n: int) -> str:
