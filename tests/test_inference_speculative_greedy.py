@@ -51,7 +51,7 @@ FAMILIES = {  # family: case: model, cache, window
 }
 CASES = {name: case for cases in FAMILIES.values() for name, case in cases.items()}
 PAIRS = dict.fromkeys(FAMILIES, 200) | {"sinks": 40}
-NEAR, FAR = 0.005, 0.8  # noise of the drafts: from nearly all kept to nearly none
+NEAR, FAR = 0.01, 0.5  # noise of the drafts: from nearly all kept to nearly none
 SETTLED = 4  # different tokens among the last 40, below which a text has settled
 LEAST = 40  # tokens of a text in the fast suite
 # In the last bits two readings differ by some 1e-6, and one tie comes in thousands of runs. A
@@ -189,7 +189,7 @@ def test_greedy_text_on_200_pairs(family, record_property, capsys):
     assert np.mean(tally.variety) > 8
     assert min(tally.rates) < 0.10
     assert max(tally.rates) > 0.95
-    assert min(thirds(tally.rates)) > 0.05  # of low, middle and high acceptance each
+    assert min(thirds(tally.rates)) > (0.05 if family == "sinks" else 0.12)
 
 
 def one_too_few(rewinder, n):

@@ -155,13 +155,18 @@ def _check_same_text(cache: Cache, target_cache: Cache) -> None:
     """Refuse caches that have read different numbers of tokens, as far as they can tell."""
     held, held_by_target = kv.offset(cache), kv.offset(target_cache)
     if None in (held, held_by_target):  # a recurrent state only tells whether it has read anything
-        words = {True: "nothing", False: "some tokens"}
-        held, held_by_target = (words[kv.rows(each) is None] for each in (cache, target_cache))
+        held, held_by_target = map(_whether_it_has_read, (cache, target_cache))
     if held != held_by_target:
         raise BadValue(
             "draft_cache must have read the same tokens as target_cache, got "
             f"{held} against {held_by_target}"
         )
+
+
+def _whether_it_has_read(cache: Cache) -> str:
+    held = kv.offset(cache)  # keys that were all trimmed away leave their room behind
+    nothing = kv.rows(cache) is None if held is None else held == 0
+    return "nothing" if nothing else "some tokens"
 
 
 class EarlyExit(DraftModel):

@@ -194,7 +194,7 @@ class Judge:
             tokens = mx.where(mx.array(limits)[:, None] == 0, plain, tokens)
         logprobs, fit, best = self._report(raw, tokens, fit)
         seen = self._seen(raw, scores, proposal, q) if self.trace else None
-        health = _health(proposal)
+        health = self._health(proposal)
         mx.eval(drafts, kept, tokens, logprobs, fit, best, seen, health)
         drafts, tokens, logprobs, fit = (x.tolist() for x in (drafts, tokens, logprobs, fit))
         kept = None if kept is None else kept.tolist()
@@ -331,6 +331,15 @@ class Judge:
         values, ids = transforms.best(raw, min(self.options.top_logprobs, raw.shape[-1]))
         return logprobs, finite, (ids, values - norm[..., None])
 
+    def _health(self, proposal: Proposal) -> mx.array | None:
+        """Whether each draft could be drawn, flattened; None without a draft model."""
+        if proposal.logits is None:
+            return None
+        finite = mx.isfinite(mx.max(proposal.logits.astype(mx.float32), axis=-1))
+        if self.processors and proposal.q is not None:  # what they made of finite logits
+            finite = finite & mx.isfinite(mx.sum(proposal.q, axis=-1))
+        return finite.flatten()
+
     def _seen(self, raw: mx.array, scores: mx.array, proposal: Proposal, q: mx.array) -> mx.array:
         """``p, q, Σ min(p, q), Σ p·q`` of each draft: ``(B, 4, γ)``."""
         drafts = proposal.tokens
@@ -355,16 +364,6 @@ def _pairs(best: Sequence[mx.array], row: int) -> list[tuple[tuple[int, float], 
 def _check(model: str, finite: Sequence[bool]) -> None:
     if not all(finite):
         raise BadValue(f"{model}: {NOT_FINITE}")
-
-
-def _health(proposal: Proposal) -> mx.array | None:
-    """Whether each draft could be drawn, flattened; None without a draft model."""
-    if proposal.logits is None:
-        return None
-    finite = mx.isfinite(mx.max(proposal.logits.astype(mx.float32), axis=-1))
-    if proposal.q is not None:  # of what the processors made of them
-        finite = finite & mx.isfinite(mx.sum(proposal.q, axis=-1))
-    return finite.flatten()
 
 
 def _agreement(drafted: Sequence[int], tokens: Sequence[int]) -> int:
