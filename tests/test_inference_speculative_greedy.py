@@ -189,7 +189,7 @@ def test_greedy_text_on_200_pairs(family, record_property, capsys):
     assert np.mean(tally.variety) > 8
     assert min(tally.rates) < 0.10
     assert max(tally.rates) > 0.95
-    assert min(thirds(tally.rates)) > (0.05 if family == "sinks" else 0.12)
+    assert min(thirds(tally.rates)) > 0.12  # of low, middle and high acceptance each
 
 
 def one_too_few(rewinder, n):
