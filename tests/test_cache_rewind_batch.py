@@ -7,6 +7,7 @@ from lablib.validation import BadValue
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.models.cache import CacheList
 from oracles.pairs import cache_for, lively
 from oracles.speculation import VOCAB, fresh_logits, make_cache, target
 
@@ -103,6 +104,47 @@ def test_what_can_share_a_batch():
     assert can_batch(hybrid, make_cache(hybrid))
     assert not can_batch(llama, make_cache(llama, "quantized"))
     assert not can_batch(llama, make_cache(llama, "sinks"))
+
+
+def test_several_caches_in_a_layer_are_not_stepped_back_in_a_batch():
+    model = target()
+    assert not can_batch(model, [CacheList(layer) for layer in make_cache(model, "window")])
+
+
+def careless(model, offset_of_all):
+    """A model that takes all rows to be as long as one of them."""
+
+    def call(tokens, cache):
+        for layer in cache:
+            if isinstance(layer.offset, mx.array):
+                layer.offset = mx.zeros_like(layer.offset) + offset_of_all(layer.offset)
+        return model(tokens, cache=cache)
+
+    return call
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt"])
+@pytest.mark.parametrize("offset_of_all", [mx.max, mx.min, lambda offset: offset.item()])
+def test_a_model_that_cannot_read_rows_of_different_length_is_found_out(kind, offset_of_all):
+    model = target(kind)
+    assert can_batch(model, make_cache(model))
+    assert not can_batch(careless(model, offset_of_all), make_cache(model))
+
+
+def test_a_model_is_tried_out_once():
+    model, calls = target(), []
+
+    def watched(tokens, cache):
+        calls.append(tokens.shape)
+        return model(tokens, cache=cache)
+
+    assert can_batch(watched, make_cache(model))
+    tried = len(calls)
+    assert tried
+    assert can_batch(watched, make_cache(model))
+    assert len(calls) == tried
+    assert can_batch(watched, make_cache(model, "window"))
+    assert len(calls) == 2 * tried  # with other caches it is another question
 
 
 def test_a_recurrent_model_that_reads_padding_is_found_out():

@@ -1,5 +1,6 @@
 """``draft_model=``: text generation, best-of-N and the votes with the help of a drafter."""
 
+from lablib.cache.rewind_batch import can_batch
 from lablib.inference.drafters import EarlyExit, NGram
 from lablib.inference.generation import generate, stream
 from lablib.inference.speculative_batch import speculative_batches, speculative_sample_n
@@ -103,6 +104,8 @@ def test_an_early_vote_reads_the_prompt_once_and_draws_no_further(pair) -> None:
 
     counting.layers, counting.vocab_size = model.layers, model.vocab_size
     counting.make_cache = model.make_cache
+    assert can_batch(counting, counting.make_cache())  # is tried out once for each model
+    sizes.clear()
     rounds = speculative_batches(
         counting, draft, [list(range(20))] * 9, max_batch=4, max_tokens=2, draft_tokens=1, seed=1
     )
@@ -129,6 +132,8 @@ def test_what_cannot_help_is_refused_before_any_work(pair, function) -> None:
     with pytest.raises(BadType, match="unknown option 'progress'"):
         function(model, PROMPT, 3, draft_model=NGram(), progress=True)
     if function is vote_until:  # where rule= says when to stop
+        with pytest.raises(BadValue, match="draft_rule must be one of 'match'"):
+            function(model, PROMPT, 3, draft_model=NGram(), draft_rule="hope")
         with pytest.raises(BadValue, match="draft_rule must be None without a draft_model"):
             function(model, PROMPT, 3, draft_rule="match")
     else:

@@ -146,8 +146,10 @@ def test_early_exit_of_a_model_that_asks_for_a_later_layer_is_refused():
         sliding_window_pattern=6,
     )  # fmt: skip
     model = gemma3_text.Model(args)
-    with pytest.raises(BadValue, match=r"n_layers must leave what a Model asks for, got 2: "):
-        SpeculativeTokenIterator(model, EarlyExit(2), PROMPT)
+    drafter = EarlyExit(2)
+    for _ in range(2):  # nothing of the first attempt is left in the drafter
+        with pytest.raises(BadValue, match=r"n_layers must leave what a Model asks for, got 2: "):
+            SpeculativeTokenIterator(model, drafter, PROMPT)
     tokens, _ = speculative_decode(model, EarlyExit(6), PROMPT, 5)
     assert tokens[0, len(PROMPT) :].tolist() == greedy(model, PROMPT, 5, kv.make(model))
 
@@ -209,6 +211,9 @@ def test_drafter_in_either_place():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: as_drafter(NGram), BadType, "must be an object, got the class NGram itself"),
+        (lambda: as_drafter(None, EarlyExit), BadType, "got the class EarlyExit itself"),
+        (lambda: as_length(AdaptiveLength), BadType, "got the class AdaptiveLength itself"),
         (lambda: NGram(0), BadValue, "longest must be at least 1"),
         (lambda: NGram(2, 3), BadValue, "shortest must be between 1 and 2"),
         (lambda: EarlyExit(0), BadValue, "n_layers must be at least 1"),

@@ -1,11 +1,15 @@
 """Batched speculation: a row is the same alone, beside any others, and as plain sampling has it."""
 
+from types import SimpleNamespace
+
 from lablib.cache import kv
+from lablib.cache.rewind_batch import can_batch, merge
 from lablib.inference.drafters import EarlyExit, NGram
 from lablib.inference.judging import Proposal
 from lablib.inference.samples import Samples, sample_n
 from lablib.inference.speculative import SpeculativeTokenIterator
 from lablib.inference.speculative_batch import speculative_batch, speculative_sample_n
+from lablib.models import base
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -67,6 +71,8 @@ def test_the_prompt_is_read_once_for_all_rows():
 
     counting.layers, counting.vocab_size = model.layers, model.vocab_size
     counting.make_cache = model.make_cache
+    assert can_batch(counting, counting.make_cache())  # is tried out once for each model
+    read.clear()
     prompt = list(range(20))
     speculative_sample_n(counting, NGram(), prompt, 8, max_tokens=2, seed=1)
     assert read[:2] == [19, 8]
@@ -82,6 +88,36 @@ def test_what_cannot_be_batched_runs_row_by_row(monkeypatch):
     assert samples.tokens == wanted
     assert samples.stats["total_accepted"] > 0
     assert samples.stats["draft_calls"] > samples.stats["rounds"]
+
+
+@pytest.mark.parametrize("drafter", ["model", "ngram"])
+@pytest.mark.parametrize("options", [{"temperature": 0.0}, {"rule": "rejection"}])
+def test_rows_may_fill_the_context_to_its_end(options, drafter):
+    """A row that needs few more tokens reads as many drafts as the others: here too many."""
+    model = target("gpt")
+    draft = {"model": near(model, 0.5), "ngram": NGram()}[drafter]
+    prompts = [[1, 2, 3], [*range(VOCAB)] * 9 + [1, 2, 3, 4]]
+    options |= {"max_tokens": 36, "draft_tokens": 6, "seed": 1}
+    samples = speculative_batch(model, draft, prompts, **options)
+    for row, prompt in enumerate(prompts):
+        assert samples.tokens[row] == alone(model, draft, row, prompt, **options)[0]
+        assert len(samples.tokens[row]) == 36
+
+
+def test_a_batch_of_learned_positions_waits_once_a_round(monkeypatch):
+    """The end of the context is far: no need to look at where the rows stand."""
+    model, looked = target("gpt"), []
+    names = vars(mx) | {"max": lambda *given: (looked.append(1), mx.max(*given))[1]}
+    monkeypatch.setattr(base, "mx", SimpleNamespace(**names))
+    options = {"max_tokens": 30, "temperature": 0.0}
+    speculative_sample_n(model, near(model, 0.3), [1, 2, 3], 4, **options)
+    assert not looked
+    caches = [model.make_cache() for _ in range(2)]
+    for cache, length in zip(caches, (3, 251), strict=True):
+        model(mx.array([[1] * length]), cache=cache)
+    with pytest.raises(BadValue, match="context of 256 positions, got 6 after 251"):
+        model(mx.ones((2, 6), mx.int32), cache=merge(caches))
+    assert looked
 
 
 class Parrot:

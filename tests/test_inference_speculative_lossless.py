@@ -6,18 +6,20 @@ rule, rewinding and iterator are the library's, in float32.
 
 import itertools
 
+from lablib.cache.rewind_batch import can_batch
 from lablib.inference import rules
 from lablib.inference.decoding import TokenIterator
-from lablib.inference.drafters import NGram
+from lablib.inference.drafters import EarlyExit, NGram
 from lablib.inference.judging import Judge
 from lablib.inference.speculative import SpeculativeTokenIterator, speculative_decode
+from lablib.inference.speculative_batch import speculative_batch
 
 import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.enumeration import Language, joint
 from oracles.speculation import near, target
-from oracles.tables import Exploration, TableModel
+from oracles.tables import Exploration, TableModel, WrittenModel
 
 PROMPT, SIZE, N = (1, 0, 1), 3, 3
 PENALTIES = {"repeat_penalty": 1.6, "presence_penalty": 0.3, "frequency_penalty": 0.4}
@@ -29,29 +31,35 @@ def explored(monkeypatch):
     """All that speculation can write, with probabilities: ``(V,) * N``."""
     exploration = Exploration()
 
+    def choose(number, weights):
+        """Sequence 0 is explored; the others of a batch take what is likeliest."""
+        return exploration.choose(weights) if number == 0 else int(np.argmax(weights))
+
     def draw(judge, weights, use):
-        return mx.array([exploration.choose(weights[0])], mx.int32)
+        return mx.array([choose(*each) for each in zip(judge.rows, weights, strict=True)], mx.int32)
 
     def target_tokens(judge, scores, drafts):
-        p = np.exp(np.array(judge._sampler.score_positions(judge.rows, scores, drafts)[0])[0])
-        tokens, limit = [], drafts[0].tolist()
-        for row in p:
-            agreed = tokens[: len(limit)] == limit[: len(tokens)]
-            # After the first disagreement nothing depends on the draws any more.
-            tokens.append(exploration.choose(row) if agreed else 0)
-        return mx.array([tokens], mx.int32), mx.array([[True] * len(tokens)])
+        p = np.exp(np.array(judge._sampler.score_positions(judge.rows, scores, drafts)[0]))
+        written = []
+        for number, rows, limit in zip(judge.rows, p, drafts.tolist(), strict=True):
+            tokens = []
+            for row in rows:
+                agreed = tokens[: len(limit)] == limit[: len(tokens)]
+                # After the first disagreement nothing depends on the draws any more.
+                tokens.append(choose(number, row) if agreed else 0)
+            written.append(tokens)
+        return mx.array(written, mx.int32), mx.ones((len(p), p.shape[1]), mx.bool_)
 
     monkeypatch.setattr(Judge, "_draw", draw)
     monkeypatch.setattr(Judge, "_target_tokens", target_tokens)
 
-    def explore(rule, drafter, options, gamma=2):
-        model = TableModel(SIZE, Language(SIZE, seed=5).scores)
-
+    def explore(rule, drafter, options, gamma=2, beside=None):
         def program():
-            draft = drafter() if callable(drafter) else drafter
-            iterator = SpeculativeTokenIterator(
-                model, draft, PROMPT, max_tokens=N, draft_tokens=gamma, rule=rule, **options
-            )
+            model, draft = drafter()
+            given = {"max_tokens": N, "draft_tokens": gamma, "rule": rule, **options}
+            if beside is not None:
+                return tuple(speculative_batch(model, draft, [PROMPT, beside], **given).tokens[0])
+            iterator = SpeculativeTokenIterator(model, draft, PROMPT, **given)
             tokens = tuple(token.id for token in iterator)
             assert iterator.cache[0].offset == len(PROMPT) + N - 1
             return tokens
@@ -64,15 +72,76 @@ def explored(monkeypatch):
     return explore
 
 
+TARGET, DRAFT = (Language(SIZE, seed).scores for seed in (5, 77))
+
+
 def draft_model():
-    return TableModel(SIZE, Language(SIZE, seed=77).scores)
+    return TableModel(SIZE, TARGET), TableModel(SIZE, DRAFT)
+
+
+def ngram():
+    return TableModel(SIZE, TARGET), NGram(2)
+
+
+def early_exit():
+    """The first layer says what the draft model says."""
+    return WrittenModel(SIZE, DRAFT, TARGET), EarlyExit(1)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("drafter", [draft_model, lambda: NGram(2)], ids=["model", "ngram"])
+@pytest.mark.parametrize("drafter", [draft_model, ngram, early_exit])
 @pytest.mark.parametrize("rule", rules.RULES)
 def test_the_engine_writes_the_targets_distribution(explored, rule, drafter, options):
     got = explored(rule, drafter, options)
+    assert abs(got.sum() - 1) < 1e-5
+    assert np.abs(got - joint(Language(SIZE, seed=5, **options), PROMPT, N)).max() < 1e-5
+
+
+class Moody:
+    """A draft length that depends on what happened: two after success, none after failure."""
+
+    plain_tokens = 1
+
+    def begin(self, target, drafter):
+        self.n = 2
+
+    def choose(self):
+        chosen, self.n = self.n, 1
+        return chosen
+
+    def observe(self, reached, accepted):
+        if reached:
+            self.n = 2 if accepted == reached else 0
+
+    def miss(self):
+        pass
+
+
+@pytest.mark.parametrize("drafter", [draft_model, early_exit])
+@pytest.mark.parametrize("rule", rules.RULES)
+def test_a_length_that_follows_the_verdicts_changes_nothing(explored, rule, drafter):
+    got = explored(rule, drafter, PENALTIES, gamma=Moody())
+    assert np.abs(got - joint(Language(SIZE, seed=5, **PENALTIES), PROMPT, N)).max() < 1e-5
+
+
+BATCH = WrittenModel(SIZE, TARGET), WrittenModel(SIZE, DRAFT)
+
+
+def draft_model_of_a_batch():
+    return BATCH
+
+
+def ngram_of_a_batch():
+    return BATCH[0], NGram(2)
+
+
+@pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[2]], ids=str)
+@pytest.mark.parametrize("drafter", [draft_model_of_a_batch, ngram_of_a_batch])
+@pytest.mark.parametrize("rule", rules.RULES)
+def test_a_row_of_a_batch_has_the_targets_distribution(explored, rule, drafter, options):
+    """Beside a shorter row that accepts another number of drafts."""
+    assert can_batch(BATCH[0], BATCH[0].make_cache())
+    got = explored(rule, drafter, options, beside=[2])
     assert abs(got.sum() - 1) < 1e-5
     assert np.abs(got - joint(Language(SIZE, seed=5, **options), PROMPT, N)).max() < 1e-5
 
@@ -144,7 +213,7 @@ def test_match_reports_the_log_probabilities_of_plain_sampling():
 def test_sampled_pairs_pass_a_chi_square_test(rule):
     """The first two tokens of 800 seeds. 8 cells: a χ² of 40 is exceeded by chance once in 10⁶."""
     language = Language(SIZE, seed=5)
-    model, draft = TableModel(SIZE, language.scores), draft_model()
+    model, draft = draft_model()
     counts = np.zeros((SIZE, SIZE))
     for seed in range(800):
         tokens, _ = speculative_decode(model, draft, PROMPT, 2, 1, 1.0, rule=rule, seed=seed)

@@ -8,10 +8,11 @@ own number of tokens.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 from lablib.cache import kv
-from lablib.cache.rewind import leaves
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -27,22 +28,33 @@ from mlx_lm.models.cache import (
 Cache = list[Any]
 
 _COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given up
+# Models that were found to share batches; one that is gone is forgotten.
+_TRIED: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 
 
 def can_batch(model: Any, cache: Cache) -> bool:
     """Whether rows of different length can share a batch, given an empty cache of the model.
 
-    A quantised cache has no batched form, attention sinks do not survive it, and some recurrent
-    models (Mamba 1) read padding as if it were text; they are tried out with two tokens.
+    A quantised cache has no batched form, several caches in one layer (``CacheList``) are not
+    stepped back here, and attention sinks do not survive a batch. Some models cannot read rows of
+    different length, and some recurrent ones (Mamba 1) read padding as if it were text: all are
+    tried out with a few tokens.
     """
-    layers = list(leaves(cache))
-    for layer in layers:
+    for layer in cache:
         if isinstance(layer, RotatingKVCache) and layer.keep:
             return False
         if type(layer) not in (KVCache, RotatingKVCache, ArraysCache):
             return False
-    recurrent = any(isinstance(layer, ArraysCache) for layer in layers)
-    return not recurrent or _hides_padding(model, cache)
+    key = id(model), *map(type, cache)
+    if _TRIED.get(key) is not model:
+        try:
+            if not (_hides_padding(model, cache) and _reads_rows_as_if_alone(model, cache)):
+                return False
+        except Exception:  # a model may fail in any way here; alone its errors are its own
+            return False
+        with suppress(TypeError):  # what cannot be referred to weakly is tried every time
+            _TRIED[key] = model
+    return True
 
 
 def merge(caches: Sequence[Cache]) -> Cache:
@@ -164,8 +176,24 @@ def _unroll(layer: BatchRotatingKVCache) -> None:
         layer.state = keys, values, offset, padding, width, read, keys.shape[2], False
 
 
+def _reads_rows_as_if_alone(model: Any, empty: Cache) -> bool:
+    """Whether a row beside a longer one gets the logits that it gets alone, but for rounding."""
+    block, told = mx.array([[1, 0]]), [[0, 1, 1, 0], [1]]
+    alone, caches = [], [kv.copy(empty) for _ in told]
+    for tokens, cache in zip(told, caches, strict=True):
+        model(mx.array([tokens]), cache=cache)
+        alone.append(model(block, cache=kv.copy(cache)))
+    together = model(mx.repeat(block, len(told), axis=0), cache=merge(caches))
+    alone = mx.concatenate(alone).astype(mx.float32)
+    rounding = 1e-3 if together.dtype == mx.float32 else 3e-2  # of what logits span
+    off = mx.max(mx.abs(together.astype(mx.float32) - alone))
+    return (off <= rounding * (mx.max(alone) - mx.min(alone)) + 1e-6).item()
+
+
 def _hides_padding(model: Any, empty: Cache) -> bool:
     """Whether a token of padding leaves a recurrent state as it is."""
+    if not any(isinstance(layer, ArraysCache) for layer in empty):
+        return True
     states = []
     for tokens, padded in (([[1]], False), ([[1, 1]], True)):
         cache = merge([empty])

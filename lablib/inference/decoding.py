@@ -6,6 +6,7 @@ input of the next forward without anyone having looked at it), and it keeps a pr
 cache: after ``close()`` the cache has read exactly the tokens that were handed out, but the last.
 """
 
+import inspect
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Sequence, Set
@@ -13,7 +14,6 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.inference import transforms
-from lablib.inference.interrupts import hold_interrupts
 from lablib.inference.loop import Token, TokenLoop
 from lablib.inference.options import SamplerOptions
 from lablib.inference.sampling import Sampler
@@ -76,7 +76,7 @@ class TokenIterator(TokenLoop):
         logits_processors: Sequence[LogitsProcessor] = (),
         **sampler_options: Any,
     ) -> None:
-        options = read_options(sampler_options)
+        options = read_options(sampler_options, TokenIterator)
         prompt = check_prompt(model, prompt)
         stops, max_tokens = check_stops(model, stop_tokens), integer("max_tokens", max_tokens, 1)
         self._step_size = integer("prefill_step_size", prefill_step_size, 1)
@@ -96,11 +96,11 @@ class TokenIterator(TokenLoop):
     def _read_prompt(self) -> None:
         """Read the prompt up to its last token, in chunks; only the cache is computed."""
         while self._unread.shape[1] > 1:
-            with hold_interrupts():
+            with self._whole_step():
                 chunk = self._unread[:, : min(self._step_size, self._unread.shape[1] - 1)]
                 self._forward(chunk)
                 self._unread = self._unread[:, chunk.shape[1] :]
-            settle_chunk(self.cache, last=self._unread.shape[1] == 1)
+                settle_chunk(self.cache, last=self._unread.shape[1] == 1)
 
     def _next_token(self) -> Token:
         wanted = 1 + self._may_run_ahead()
@@ -149,6 +149,7 @@ class TokenIterator(TokenLoop):
         if not self._processors:
             return scores
         so_far = mx.array(self.prompt + self.tokens)
+        scores = mx.array(scores)  # a processor may write in place; log-probabilities need the raw
         for processor in self._processors:
             scores = processor(so_far, scores)
         return scores
@@ -179,21 +180,22 @@ def settle_chunk(cache: list[Any], last: bool) -> None:
     mx.clear_cache()
 
 
-def read_options(given: dict[str, Any]) -> SamplerOptions:
-    """Return sampler options from keyword arguments, with a readable refusal of unknown ones."""
+def read_options(given: dict[str, Any], entry: Callable[..., Any]) -> SamplerOptions:
+    """Return sampler options from the keyword arguments that ``entry`` does not name itself."""
     for name in given:
         if name not in SamplerOptions.names():
-            raise BadType(
-                f"unknown option {name!r}; the sampler has {', '.join(SamplerOptions.names())}"
-            )
+            parameters = inspect.signature(entry).parameters.values()
+            own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+            known = ", ".join(dict.fromkeys([*own, *SamplerOptions.names()]))
+            raise BadType(f"unknown option {name!r}; {entry.__name__} knows {known}")
     return SamplerOptions(**given)
 
 
-def check_prompt(model: Any, prompt: Any) -> list[int]:
-    """Return the prompt as ids that the model knows."""
+def check_prompt(model: Any, prompt: Any, name: str = "model") -> list[int]:
+    """Return the prompt as ids that the model knows; ``name`` is what the caller calls it."""
     if not callable(model):
         hint = ": unpack it, model, tokenizer = load(...)" if isinstance(model, tuple) else ""
-        raise BadType(f"model must be callable, got {type(model).__name__}{hint}")
+        raise BadType(f"{name} must be callable, got {type(model).__name__}{hint}")
     return token_ids("prompt", prompt, vocab_size_of(model))
 
 

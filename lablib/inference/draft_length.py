@@ -9,7 +9,7 @@ takes the best γ; where plain decoding is best that is γ = 0, and it looks aga
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
@@ -25,6 +25,29 @@ import mlx.core as mx
 _FIRST_PAUSE, _LONGEST_PAUSE = 8, 64  # plain tokens while drafting does not pay
 _CHAIN = 4  # steps in a row that are timed together: they overlap
 _CONTEXT = 64  # tokens in the caches while timing, if there is room
+
+
+@runtime_checkable
+class DraftLength(Protocol):
+    """What the engine asks of a policy for the draft length.
+
+    Attributes:
+        plain_tokens: how many tokens to decode plainly when nothing is drafted.
+    """
+
+    plain_tokens: int
+
+    def begin(self, target: Any, drafter: Drafter) -> None:
+        """A text begins, with these models."""
+
+    def choose(self) -> int:
+        """How many tokens to draft next; 0 for none."""
+
+    def observe(self, reached: int, accepted: int) -> None:
+        """Of ``reached`` drafts that were judged, ``accepted`` were kept."""
+
+    def miss(self) -> None:
+        """The drafter had no proposal."""
 
 
 class FixedLength:
@@ -133,12 +156,17 @@ class AdaptiveLength:
 
     def miss(self) -> None:
         """The drafter had no proposal; after several in a row, ask it less often."""
-        self._misses += 1
+        self._misses = min(self._misses + 1, _FIRST_PAUSE)  # two to the power of it counts
 
 
-def as_length(draft_tokens: Any) -> FixedLength | AdaptiveLength:
+def as_length(draft_tokens: Any) -> DraftLength:
     """A length policy from what the caller gave: a number, or a policy."""
-    if all(hasattr(draft_tokens, name) for name in ("choose", "observe", "begin")):
+    if isinstance(draft_tokens, type):
+        raise BadType(
+            f"draft_tokens must be a number or an object, got the class {draft_tokens.__name__} "
+            "itself"
+        )
+    if isinstance(draft_tokens, DraftLength):
         return draft_tokens
     return FixedLength(draft_tokens)
 

@@ -16,7 +16,7 @@ from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_cache
 from lablib.inference.judging import Proposal
 from lablib.models.zoo import vocab_size_of
-from lablib.validation import BadType, BadValue, integer
+from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
 
@@ -195,8 +195,9 @@ class EarlyExit(DraftModel):
         if self.n_layers >= layers:
             raise BadValue(f"n_layers must be below the target's {layers}, got {self.n_layers}")
         if target is not self._target:
-            self._target, self.model = target, first_layers(target, self.n_layers)
-            _check_runs(self.model, self.n_layers)
+            model = first_layers(target, self.n_layers)
+            _check_runs(model, self.n_layers)
+            self._target, self.model = target, model
         session = shallow_copy(self)
         session._rewinder = Rewinder(session.model, target_cache[: self.n_layers], "target_cache")
         session._read = 0
@@ -304,9 +305,26 @@ def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:
     chosen = draft if drafter is None else drafter
     if chosen is None:
         raise BadValue("draft must be a model, or drafter= one of NGram(), EarlyExit(n), got None")
+    if isinstance(chosen, type):
+        raise BadType(f"drafter must be an object, got the class {chosen.__name__} itself")
     if isinstance(chosen, Drafter):
         return chosen
     if drafter is not None:
         members = "calls, in_target_cache, begin, read, propose, retain and finish"
         raise BadType(f"drafter must have {members}, got {type(drafter).__name__}")
     return DraftModel(draft)
+
+
+def check_proposal(proposal: Any, n: int, vocab_size: int) -> Proposal:
+    """Refuse what a drafter may not propose: no token, more than ``n``, or ids of no token.
+
+    The ids that a draft model chose are in order by themselves, and are not waited for.
+    """
+    if not isinstance(proposal, Proposal):
+        raise BadType(f"drafter must propose a Proposal or None, got {type(proposal).__name__}")
+    shape = tuple(proposal.tokens.shape)
+    if len(shape) != 2 or shape[0] != 1 or not 1 <= shape[1] <= n:
+        raise BadValue(f"drafter must propose tokens of shape (1, 1) to (1, {n}), got {shape}")
+    if proposal.logits is None:
+        token_ids("the drafter's tokens", proposal.tokens, vocab_size)
+    return proposal

@@ -1,12 +1,12 @@
 """What every token iterator does around its own step: the clock, the books, and an orderly end."""
 
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
 from lablib.inference.interrupts import hold_interrupts
-from lablib.validation import BadValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,8 @@ class TokenLoop:
         try:
             self._read_prompt()
             # An interrupt waits until the token is in .tokens: what was computed is not lost.
-            with hold_interrupts():
+            with self._whole_step():
                 return self._next_token()
-        except Exception:
-            # A cache that cannot be cut back must not hide what went wrong.
-            with suppress(BadValue):
-                self._finish("error")
-            raise
         finally:
             self._tick(clock, time.perf_counter() - start)
 
@@ -80,6 +75,18 @@ class TokenLoop:
         """Stop here and cut the caches back to the returned tokens; may be called twice."""
         with hold_interrupts():
             self._finish("closed")
+
+    @contextmanager
+    def _whole_step(self) -> Iterator[None]:
+        """What is done whole: an interrupt waits for its end, an error inside ends the loop."""
+        with hold_interrupts():
+            try:
+                yield
+            except BaseException:
+                # A cache that cannot be cut back must not hide what went wrong.
+                with suppress(Exception):
+                    self._finish("error")
+                raise
 
     def _read_prompt(self) -> None:
         """Read the prompt up to its last token; the second time there is nothing to do."""

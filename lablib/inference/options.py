@@ -57,8 +57,8 @@ class SamplerOptions:
         number("presence_penalty", self.presence_penalty, -1 / _SMALL, 1 / _SMALL)
         number("frequency_penalty", self.frequency_penalty, -1 / _SMALL, 1 / _SMALL)
         integer("top_logprobs", self.top_logprobs, 0)
-        if self.seed is not None:
-            integer("seed", self.seed)
+        if self.seed is not None:  # a NumPy integer would overflow where the seed is mixed
+            object.__setattr__(self, "seed", integer("seed", self.seed))
         if not isinstance(self.logprobs, bool):
             raise BadType(f"logprobs must be True or False, got {self.logprobs!r}")
 

@@ -119,7 +119,7 @@ def sample_batches(
     The arguments are those of :func:`sample_n`, checked at the call and not at the first ``next``.
     Whoever has seen enough stops asking: the prompt was read once, and later rows are never drawn.
     """
-    options = read_options({"seed": seed, **sampler_options})
+    options = read_options({"seed": seed, **sampler_options}, sample_n)
     if options.top_logprobs:
         raise BadValue(
             f"top_logprobs must be 0 here, got {options.top_logprobs}: of many samples only the "

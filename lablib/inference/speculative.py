@@ -22,11 +22,11 @@ from lablib.inference.decoding import (
     settle_chunk,
 )
 from lablib.inference.draft_length import as_length
-from lablib.inference.drafters import Drafter, DraftModel, as_drafter
-from lablib.inference.interrupts import hold_interrupts
+from lablib.inference.drafters import Drafter, DraftModel, as_drafter, check_proposal
 from lablib.inference.judging import Judge, Proposal, Round, Verdict
 from lablib.inference.loop import Token, TokenLoop
 from lablib.inference.rules import RULES
+from lablib.models.zoo import vocab_size_of
 from lablib.validation import BadType, BadValue, integer, one_of
 
 import mlx.core as mx
@@ -63,7 +63,9 @@ class SpeculativeTokenIterator(TokenLoop):
     Attributes:
         prompt: the ids that were given.
         cache: the target's cache. After the last token, or :meth:`close`, it has read
-            ``len(prompt) + len(tokens) - 1`` tokens more than at the start.
+            ``len(prompt) + len(tokens) - 1`` tokens more than at the start. (A cache that cannot be
+            trimmed keeps the prompt of an iteration that failed before the first token, and a token
+            after which the model's logits were not finite.)
         draft_cache: the draft model's, at the same place; None if the drafter has none.
         tokens: the ids returned so far.
         logprobs: their log-probabilities under the target's raw logits.
@@ -100,8 +102,8 @@ class SpeculativeTokenIterator(TokenLoop):
         stream: int = 0,
         **sampler_options: Any,
     ) -> None:
-        options = read_options(sampler_options)
-        prompt = check_prompt(target, prompt)
+        options = read_options(sampler_options, SpeculativeTokenIterator)
+        prompt = check_prompt(target, prompt, "target")
         stops, max_tokens = check_stops(target, stop_tokens), integer("max_tokens", max_tokens, 1)
         self._step_size = integer("prefill_step_size", prefill_step_size, 1)
         processors = _check_processors(logits_processors)
@@ -117,12 +119,14 @@ class SpeculativeTokenIterator(TokenLoop):
         self._target = Rewinder(target, self.cache, "target_cache")
         self._drafter = asked.begin(target, self.cache, draft_cache)
         if isinstance(asked, DraftModel):
+            held = max(held, kv.offset(self._drafter.cache) or 0)  # the target may not say
             check_length(self._drafter.model, prompt, max_tokens, held)
         self._length.begin(target, self._drafter)
         self._judge = Judge(
             options, rule, [prompt], max_tokens, [stream], processors=processors, trace=trace
         )
         self._history, self._prefilled = list(prompt), 0
+        self._vocab_size = vocab_size_of(target)
         self._ready: deque[Token] = deque()  # decided, but not handed out yet
         self._asked: deque[list[mx.array]] = deque()  # drawn plainly, not looked at yet
         self._plain_left = 0  # tokens to decode plainly before drafting is considered again
@@ -144,7 +148,7 @@ class SpeculativeTokenIterator(TokenLoop):
         The target reads a short last chunk with the first drafts: one forward instead of two.
         """
         while self._prefilled < len(self.prompt) - 1:
-            with hold_interrupts():
+            with self._whole_step():
                 end = min(self._prefilled + self._step_size, len(self.prompt) - 1)
                 chunk = mx.array([self.prompt[self._prefilled : end]])
                 self._drafter.read(chunk)
@@ -154,7 +158,7 @@ class SpeculativeTokenIterator(TokenLoop):
                     return
                 self._target.forward(chunk)
                 self._target.settle()
-            settle_chunk(self.cache, last)
+                settle_chunk(self.cache, last)
 
     def _may_wait(self, n: int) -> bool:
         """Whether the target may read ``n`` tokens of the prompt later.
@@ -177,13 +181,11 @@ class SpeculativeTokenIterator(TokenLoop):
             room = self._target.room()
             most = wanted if room is None else min(wanted, room)
             n = min(self._length.choose(), most - 1)
-            proposal = (
-                self._drafter.propose(self._history, n, self._judge.choose) if n > 0 else None
-            )
-            if proposal is not None:
-                self._speculate(proposal)
-                return
             if n > 0:
+                proposal = self._drafter.propose(self._history, n, self._judge.choose)
+                if proposal is not None:
+                    self._speculate(check_proposal(proposal, n, self._vocab_size))
+                    return
                 self._length.miss()
             self._plain_left = min(self._length.plain_tokens, wanted)
         self._decode()
@@ -201,11 +203,13 @@ class SpeculativeTokenIterator(TokenLoop):
 
     def _decode(self) -> None:
         """Plain decoding; as in ``TokenIterator``, ask for a token before looking at the last."""
-        ahead = self._target.plain and not self._judge.processors
+        lasting = not self._judge.processors  # they may raise, and then the token is given back
+        ahead = self._target.plain and lasting
         while len(self._asked) < min(1 + ahead, self._plain_left):
             left = self._history[self._target.position :]
             unread = self._asked[-1][0] if self._asked else mx.array([left])
-            logits = self._target.forward(unread, lasting=True)[:, -1]
+            self._target.settle()
+            logits = self._target.forward(unread, lasting)[:, -1]
             self._asked.append(self._judge.draw_plain(logits, unread if self._asked else None))
             mx.async_eval(self._asked[-1])
         self._plain_left -= 1
@@ -236,19 +240,27 @@ class SpeculativeTokenIterator(TokenLoop):
         self._asked.clear()
         text = self.prompt + self.tokens if self.tokens else []
         try:
-            self._target.rewind(self._target.position - max(0, len(text) - 1))
-            self._drafter.finish(text)
+            try:
+                self._target.rewind(self._target.position - max(0, len(text) - 1))
+            finally:
+                self._drafter.finish(text)
         except BadValue:
             # A step that failed before the first token: some caches cannot give the prompt back.
             if self.tokens:
                 raise
+        finally:
+            self._count()
 
-    def _tick(self, clock: str, seconds: float) -> None:
+    def _count(self) -> None:
+        """Bring the numbers of calls up to date."""
         stats, target = self.stats, self._target
         stats["target_calls"], stats["token_forwards"] = target.calls, target.tokens_read
         stats["draft_calls"] = self._drafter.calls
         if stats["rounds"]:
             stats["tokens_per_round"] = len(self.tokens) / stats["rounds"]
+
+    def _tick(self, clock: str, seconds: float) -> None:
+        self._count()
         super()._tick(clock, seconds)
 
 

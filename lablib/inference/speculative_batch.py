@@ -52,7 +52,8 @@ def speculative_sample_n(
             ``sample_n`` with the same seed.
     """
     n = integer("n", n, 1)
-    return speculative_batch(target, draft, [check_prompt(target, prompt)] * n, **options)
+    prompt = check_prompt(target, prompt, "target")
+    return speculative_batch(target, draft, [prompt] * n, **options)
 
 
 def speculative_batch(
@@ -101,18 +102,19 @@ def speculative_batches(
 
     Returns:
         The completions in the order of the prompts. What cannot share a batch (a quantised cache,
-        Mamba 1, a drafter of one's own) is run row by row, with the same result.
+        Mamba 1, a drafter of one's own, a text that may fill a table of positions) is run row by
+        row, with the same result.
 
     Raises:
         ValueError: an argument is out of range; at the call, before any work.
         TypeError: an argument is of the wrong type; the same.
     """
-    options = read_options(sampler_options)
+    options = read_options(sampler_options, speculative_batches)
     if options.top_logprobs:
         raise BadValue(f"top_logprobs must be 0 in a batch, got {options.top_logprobs}")
     if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not len(prompts):
         raise BadValue("prompts must be a list of at least one prompt")
-    prompts = [check_prompt(target, prompt) for prompt in prompts]
+    prompts = [check_prompt(target, prompt, "target") for prompt in prompts]
     integer("max_tokens", max_tokens, 1)
     integer("draft_tokens", draft_tokens, 1)
     integer("prefill_step_size", prefill_step_size, 1)
@@ -125,9 +127,7 @@ def speculative_batches(
     for prompt in prompts:
         for model in models:
             check_length(model, prompt, max_tokens)
-    together = isinstance(session, DraftModel | NGram) and all(
-        can_batch(model, _fresh(model)) for model in models
-    )
+    longest = max(map(len, prompts)) + max_tokens + draft_tokens
 
     def alone(number: int, row: "_Row") -> list[int]:
         iterator = SpeculativeTokenIterator(
@@ -141,6 +141,9 @@ def speculative_batches(
         return [iterator.stats["target_calls"], iterator.stats["draft_calls"]]
 
     def batches() -> Iterator[SpeculativeSamples]:
+        together = isinstance(session, DraftModel | NGram) and all(
+            _has_room(model, longest) and can_batch(model, _fresh(model)) for model in models
+        )
         texts = _Prompts(models, prompts, prefill_step_size)
         for first in range(0, len(prompts), max_batch):
             numbers = range(first, min(first + max_batch, len(prompts)))
@@ -326,6 +329,12 @@ class _Batch:
             self._live = [self._live[place] for place in going]
             if self._lookups is not None:
                 self._lookups = [self._lookups[place] for place in going]
+
+
+def _has_room(model: Any, length: int) -> bool:
+    """A row that is nearly complete still reads as many drafts as the others."""
+    context = getattr(model, "max_positions", None)
+    return context is None or length <= context
 
 
 def _fresh(model: Any) -> list[Any]:

@@ -15,11 +15,12 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from lablib.inference.decoding import check_prompt, check_stops
+from lablib.inference.rules import RULES
 from lablib.inference.samples import Samples, sample_batches, sample_n
 from lablib.inference.scoring import Scorer, check_scorer, score
 from lablib.inference.speculative_batch import speculative_batches, speculative_sample_n
 from lablib.inference.stopping import StopRule
-from lablib.validation import BadType, BadValue, integer
+from lablib.validation import BadType, BadValue, integer, one_of
 
 import mlx.core as mx
 import numpy as np
@@ -243,6 +244,8 @@ def vote_until(
             raise BadValue(f"draft_rule must be None without a draft_model, got {draft_rule!r}")
         rounds = sample_batches(model, prompt, n, **options)
     else:
+        if draft_rule is not None:
+            one_of("draft_rule", draft_rule, RULES)
         prompts = [check_prompt(model, prompt)] * n
         rounds = speculative_batches(model, draft_model, prompts, rule=draft_rule, **options)
     completions: list[list[int]] = []

@@ -268,7 +268,7 @@ class LanguageModel(nn.Module):
         first = cache[self.config.layer_types.index(ATTENTION)]
         offset = 0 if first is None else first.offset
         ragged = isinstance(offset, mx.array)
-        end = length + (int(mx.max(offset).item()) if ragged else offset)
+        end = length + (_longest(first, self.max_positions - length) if ragged else offset)
         if end > self.max_positions:
             raise BadValue(
                 f"tokens must end within the context of {self.max_positions} positions, "
@@ -284,3 +284,14 @@ class LanguageModel(nn.Module):
         if self.config.tie_word_embeddings:
             weights = {name: w for name, w in weights.items() if name != "lm_head.weight"}
         return weights
+
+
+def _longest(layer: Any, room: int) -> int:
+    """How many tokens the longest row of a ragged batch holds, or more, but not above ``room``."""
+    from mlx_lm.models.cache import BatchKVCache
+
+    # No row is longer than the batch is wide: only near the end of the context must one look, and
+    # wait for what is being computed.
+    if isinstance(layer, BatchKVCache) and layer.size() <= room:
+        return layer.size()
+    return int(mx.max(layer.offset).item())

@@ -7,6 +7,7 @@ weights instead, so that one number moves the acceptance from nearly none to nea
 from collections.abc import Sequence
 from typing import Any
 
+from lablib.cache import kv
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config
 
 import mlx.core as mx
@@ -15,6 +16,14 @@ from mlx.utils import tree_flatten, tree_map
 from mlx_lm.models.cache import ArraysCache, KVCache, QuantizedKVCache, RotatingKVCache
 
 VOCAB = 24
+PROMPT = [3, 1, 4, 1, 5]
+CACHES = [
+    ("llama", "kv"),
+    ("llama", "quantized"),
+    ("llama", "window"),
+    ("hybrid", "kv"),
+    ("recurrent", "kv"),
+]
 
 
 def target(kind: str = "llama", seed: int = 0, vocab_size: int = VOCAB, peak: float = 4.0) -> Any:
@@ -83,3 +92,21 @@ def fresh_logits(model: Any, tokens: Sequence[int], cache: list[Any]) -> np.ndar
     for token in tokens:
         logits = model(mx.array([[token]]), cache=cache)
     return np.array(logits[0, -1])
+
+
+def both_caches(model: Any, kind: str) -> dict[str, list[Any]]:
+    """Fresh ones for target and draft, as arguments."""
+    return {"target_cache": make_cache(model, kind), "draft_cache": make_cache(model, kind)}
+
+
+def assert_caches_stand_at(iterator: Any, model: Any, kind: str, text: Sequence[int]) -> None:
+    """Both caches are as if exactly ``text`` without its last token had been read."""
+    read = text[:-1]
+    for cache, network in (
+        (iterator.cache, model),
+        (iterator.draft_cache, iterator._drafter.model),
+    ):
+        assert kv.offset(cache) in (len(read), None)
+        probe = np.array(network(mx.array([[7]]), cache=cache)[0, -1])
+        wanted = fresh_logits(network, [*read, 7], make_cache(network, kind))
+        assert np.abs(probe - wanted).max() < (5e-2 if kind == "quantized" else 1e-3)

@@ -4,10 +4,12 @@ They make the engine fast enough to be enumerated, and record every call.
 """
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from mlx_lm.models.cache import KVCache
 
 
 class TextCache:
@@ -53,6 +55,35 @@ class TableModel:
             cache[0].tokens.append(token)
             rows.append(self.scores(tuple(cache[0].tokens)))
         return mx.array(np.array([rows], np.float32))
+
+
+class WrittenModel:
+    """The same with the caches of mlx-lm, whose keys are the tokens: rows can share a batch.
+
+    Its layers are tables, and the last one speaks: with fewer of them it is another model.
+    """
+
+    def __init__(self, vocab_size: int, *scores: Callable[[Sequence[int]], Any]) -> None:
+        self.vocab_size, self.model = vocab_size, SimpleNamespace(layers=list(scores))
+
+    @property
+    def layers(self) -> list[Any]:
+        return self.model.layers
+
+    def make_cache(self) -> list[KVCache]:
+        return [KVCache() for _ in self.layers]
+
+    def __call__(self, tokens: mx.array, cache: list[Any]) -> mx.array:
+        new = tokens[:, None, :, None].astype(mx.float32)
+        starts = getattr(cache[0], "left_padding", mx.zeros(len(tokens))).tolist()
+        for layer in cache[: len(self.layers)]:
+            keys, _ = layer.update_and_fetch(new, new)
+        out = []
+        for start, row in zip(starts, keys[:, 0, :, 0].tolist(), strict=True):
+            text = tuple(map(int, row[int(start) :]))
+            ends = range(len(text) - tokens.shape[1] + 1, len(text) + 1)
+            out.append([self.layers[-1](text[:end]) for end in ends])
+        return mx.array(np.array(out, np.float32))
 
 
 class Exploration:
