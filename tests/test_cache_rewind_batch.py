@@ -145,6 +145,11 @@ def test_a_model_is_tried_out_once():
     assert len(calls) == tried
     assert can_batch(watched, make_cache(model, "window"))
     assert len(calls) == 2 * tried  # with other caches it is another question
+    refused = careless(watched, mx.max)
+    assert not can_batch(refused, make_cache(model))
+    tried = len(calls)
+    assert not can_batch(refused, make_cache(model))
+    assert len(calls) == tried
 
 
 def test_a_recurrent_model_that_reads_padding_is_found_out():

@@ -179,6 +179,13 @@ def test_an_error_while_drafting_by_early_exit_leaves_the_targets_cache_whole(ki
     assert tokens + [token.id for token in rest] == wanted
 
 
+class Half:
+    """Not all that a policy needs."""
+
+    def choose(self):
+        return 1
+
+
 # -- draft model -----------------------------------------------------------------------------
 
 
@@ -213,6 +220,7 @@ def test_drafter_in_either_place():
     [
         (lambda: as_drafter(NGram), BadType, "must be an object, got the class NGram itself"),
         (lambda: as_drafter(None, EarlyExit), BadType, "got the class EarlyExit itself"),
+        (lambda: as_length(Half()), BadType, "must have plain_tokens, begin, .* got Half"),
         (lambda: as_length(AdaptiveLength), BadType, "got the class AdaptiveLength itself"),
         (lambda: NGram(0), BadValue, "longest must be at least 1"),
         (lambda: NGram(2, 3), BadValue, "shortest must be between 1 and 2"),

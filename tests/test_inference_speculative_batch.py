@@ -9,7 +9,7 @@ from lablib.inference.judging import Proposal
 from lablib.inference.samples import Samples, sample_n
 from lablib.inference.speculative import SpeculativeTokenIterator
 from lablib.inference.speculative_batch import speculative_batch, speculative_sample_n
-from lablib.models import base
+from lablib.models import LanguageModel, base, gpt_config, llama_config
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -102,6 +102,19 @@ def test_rows_may_fill_the_context_to_its_end(options, drafter):
     for row, prompt in enumerate(prompts):
         assert samples.tokens[row] == alone(model, draft, row, prompt, **options)[0]
         assert len(samples.tokens[row]) == 36
+
+
+@pytest.mark.parametrize(
+    ("kind", "max_tokens", "together"), [("gpt", 50, True), ("gpt", 51, False), ("llama", 54, True)]
+)
+def test_a_batch_is_given_up_only_where_a_table_ends(kind, max_tokens, together):
+    config = {"gpt": gpt_config, "llama": llama_config}[kind]
+    model = LanguageModel(config(VOCAB, 32, 2, 2, max_positions=64), seed=0)
+    samples = speculative_sample_n(
+        model, NGram(), [1] * 10, 8, max_tokens=max_tokens, draft_tokens=5, temperature=0.0
+    )
+    assert (samples.stats["target_calls"] <= 1 + max_tokens) == together
+    assert all(len(row) == max_tokens for row in samples.tokens)
 
 
 def test_a_batch_of_learned_positions_waits_once_a_round(monkeypatch):

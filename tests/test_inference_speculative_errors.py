@@ -7,7 +7,7 @@ import math
 from lablib.cache import kv
 from lablib.inference.decoding import TokenIterator
 from lablib.inference.draft_length import AdaptiveLength
-from lablib.inference.drafters import EarlyExit, NGram
+from lablib.inference.drafters import EarlyExit, NGram, first_layers
 from lablib.inference.judging import Proposal
 from lablib.inference.speculative import SpeculativeTokenIterator, speculative_decode
 from lablib.inference.speculative_batch import speculative_batch
@@ -149,6 +149,46 @@ def test_a_model_that_raises_ends_the_text_with_its_own_error(model_kind, kind, 
         assert_caches_stand_at(iterator, model, kind, PROMPT + iterator.tokens)
 
 
+class Half(Exception):
+    """Raised when the first layers have read the tokens and the last ones have not."""
+
+
+@pytest.mark.parametrize("error", [Half, KeyboardInterrupt])
+@pytest.mark.parametrize("call", [0, 1, 5])
+@pytest.mark.parametrize("drafter", [None, "model", "ngram"])
+def test_a_model_that_fails_between_its_layers_leaves_the_cache_whole(drafter, call, error):
+    model, calls = target("llama3"), itertools.count()
+    draft = near(model, 0.3)
+
+    def broken(tokens, cache):
+        if next(calls) == call:
+            first_layers(model, 1)(tokens, cache=cache[:1])
+            raise error
+        return model(tokens, cache=cache)
+
+    broken.layers, broken.vocab_size = model.layers, model.vocab_size
+    broken.make_cache = model.make_cache
+    options = {"max_tokens": 40, "temperature": 0.0, "prefill_step_size": 3}
+    if drafter is None:
+        iterator = TokenIterator(broken, PROMPT, **options)
+    else:
+        chosen = {"model": draft, "ngram": NGram()}[drafter]
+        iterator = SpeculativeTokenIterator(broken, chosen, PROMPT, **options)
+    with pytest.raises(error):
+        list(iterator)
+    text = PROMPT + iterator.tokens if iterator.tokens else []
+    caches = [iterator.cache]
+    if drafter == "model":
+        caches.append(iterator.draft_cache)
+    for cache in caches:
+        assert [layer.offset for layer in cache] == [max(0, len(text) - 1)] * 3
+    rest = TokenIterator(
+        model, text[-1:] or PROMPT, cache=iterator.cache, max_tokens=9, temperature=0.0
+    )
+    wanted = greedy(model, PROMPT, len(iterator.tokens) + 9)
+    assert iterator.tokens + [token.id for token in rest] == wanted
+
+
 @pytest.mark.parametrize("model_kind", ["llama", "hybrid"])
 def test_a_target_that_raises_in_plain_decoding_says_so(model_kind):
     model = target(model_kind)
@@ -255,7 +295,23 @@ class Guess:
     ("guess", "error", "message"),
     [
         (lambda n: [1] * n, BadType, "propose a Proposal or None, got list"),
+        (lambda n: Proposal([[1] * n]), BadType, "tokens as an mx.array, got list"),
         (lambda n: Proposal(mx.zeros((1, 0), mx.int32)), BadValue, r"got \(1, 0\)"),
+        (
+            lambda n: Proposal(mx.zeros((1, n), mx.int32), q=mx.ones((1, n, 9))),
+            BadValue,
+            r"q of shape \(1, 4, 24\), got \(1, 4, 9\)",
+        ),
+        (
+            lambda n: Proposal(mx.zeros((1, n), mx.int32), logits=mx.ones((1, 1, VOCAB))),
+            BadValue,
+            r"logits of shape \(1, 4, 24\), got \(1, 1, 24\)",
+        ),
+        (
+            lambda n: Proposal(mx.array([[99] * n]), logits=mx.zeros((1, n, VOCAB))),
+            BadValue,
+            "between 0 and 23, got 99",
+        ),
         (lambda n: Proposal(mx.zeros((1, n + 1), mx.int32)), BadValue, r"got \(1, 5\)"),
         (lambda n: Proposal(mx.array([[VOCAB] * n])), BadValue, f"between 0 and 23, got {VOCAB}"),
     ],

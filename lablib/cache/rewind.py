@@ -55,6 +55,11 @@ def restore(cache: Sequence[Any], taken: Snapshot) -> None:
             layer.state = kv.copy([state])[0].state
 
 
+def drops(cache: Sequence[Any]) -> bool:
+    """Whether every layer drops its last entries by moving a number, always and for free."""
+    return all(type(layer) in _PLAIN for layer in leaves(cache))
+
+
 def check_rewindable(cache: Sequence[Any], name: str = "cache") -> None:
     """Refuse a cache with a layer that nothing here can rewind.
 
@@ -128,7 +133,7 @@ class Rewinder:
         check_rewindable(cache, name)
         self.model, self.cache, self._name = model, cache, name
         self._leaves = list(leaves(cache))
-        self.plain = all(type(layer) in _PLAIN for layer in self._leaves)
+        self.plain = drops(cache)
         self._reads: list[_Read] = []
         self.position = self.calls = self.tokens_read = self.replays = 0
 
@@ -144,7 +149,7 @@ class Rewinder:
         before = snapshot(self.cache) if self.plain or not lasting else None
         try:
             logits = self._forward(tokens)
-        except Exception:
+        except BaseException:
             if before is not None:
                 restore(self.cache, before)
             raise

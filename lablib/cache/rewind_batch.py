@@ -28,7 +28,7 @@ from mlx_lm.models.cache import (
 Cache = list[Any]
 
 _COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given up
-# Models that were found to share batches; one that is gone is forgotten.
+# Models that were tried out, under what was found; one that is gone is forgotten.
 _TRIED: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 
 
@@ -46,15 +46,16 @@ def can_batch(model: Any, cache: Cache) -> bool:
         if type(layer) not in (KVCache, RotatingKVCache, ArraysCache):
             return False
     key = id(model), *map(type, cache)
-    if _TRIED.get(key) is not model:
-        try:
-            if not (_hides_padding(model, cache) and _reads_rows_as_if_alone(model, cache)):
-                return False
-        except Exception:  # a model may fail in any way here; alone its errors are its own
-            return False
-        with suppress(TypeError):  # what cannot be referred to weakly is tried every time
-            _TRIED[key] = model
-    return True
+    for verdict in (True, False):
+        if _TRIED.get((verdict, *key)) is model:
+            return verdict
+    try:
+        verdict = _hides_padding(model, cache) and _reads_rows_as_if_alone(model, cache)
+    except Exception:  # a model may fail in any way here; alone its errors are its own
+        verdict = False
+    with suppress(TypeError):  # what cannot be referred to weakly is tried every time
+        _TRIED[verdict, *key] = model
+    return verdict
 
 
 def merge(caches: Sequence[Cache]) -> Cache:

@@ -103,6 +103,28 @@ def bonus_after_the_end(drafted, logits, stop):
     return best[: kept + 1]
 
 
+def trusts_a_drafted_stop(drafted, logits, stop):
+    tokens = []
+    for guess, row in zip(drafted, logits, strict=False):
+        if guess == stop:
+            return [*tokens, guess]
+        tokens.append(int(np.argmax(row)))
+        if tokens[-1] != guess:
+            return tokens
+    return [*tokens, int(np.argmax(logits[-1]))]
+
+
+def looks_for_the_stop_last(drafted, logits, stop):
+    tokens = []
+    for guess, row in zip(drafted, logits, strict=False):
+        tokens.append(int(np.argmax(row)))
+        if tokens[-1] != guess:
+            return tokens
+    if stop in tokens:
+        return tokens[: tokens.index(stop) + 1]
+    return [*tokens, int(np.argmax(logits[-1]))]
+
+
 def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int]]:
     def said(*best: int, size: int = 6) -> np.ndarray:
         logits = rng.normal(size=(len(best), size)).round(2)
@@ -116,6 +138,11 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, i
     yield [1, 0, 3], said(1, 0, 3, 4), 0  # the text ends inside the round
     yield [1, 2], said(1, 0, 3), 0  # the correction is the end
     yield [5], said(5, 0), 0
+    yield [1, 0], said(1, 2, 3), 0  # the draft model would end the text, the target would not
+    yield [2, 0, 3], said(4, 0, 3, 5), 0  # a stop among drafts that were never reached
+    yield [1, 0, 3], said(1, 0, 4, 5), 0  # a refusal behind the end
+    yield [0, 2], said(0, 2, 5), 2  # another token ends this text
+    yield [], said(3), 0  # nothing was drafted
     for gamma in (3, 4, 6):
         best = rng.integers(1, 6, size=gamma + 1)
         drafted = best[:-1].copy()
@@ -163,6 +190,14 @@ GREEDY_ROUND = Exercise(
             "drafts that are not in the text."
         ),
         bonus_after_the_end: "something follows an accepted stop token: the text has ended there.",
+        trusts_a_drafted_stop: (
+            "the draft model may be wrong about the end too: ask the target first, and only a stop "
+            "that it agrees with ends the text."
+        ),
+        looks_for_the_stop_last: (
+            "you look for the stop only if no draft was refused. What is refused behind an "
+            "accepted stop does not matter: the text has ended before."
+        ),
     },
     cases=_rounds,
     hints=[
@@ -420,6 +455,11 @@ def one_draft_only(alpha, gamma, target, draft):
     return tokens * target[0] / (draft + target[gamma])
 
 
+def the_last_time(alpha, gamma, target, draft):
+    tokens = sum(alpha**i for i in range(gamma + 1))
+    return tokens * target[0] / (gamma * draft + target[-1])
+
+
 def upside_down(alpha, gamma, target, draft):
     tokens = sum(alpha**i for i in range(gamma + 1))
     return (gamma * draft + target[gamma]) / (tokens * target[0])
@@ -442,6 +482,8 @@ def _machines(rng: np.random.Generator) -> Iterator[tuple[float, int, list[float
     yield 0.5, 1, [2.0, 3.0], 0.5
     yield 0.8, 2, [2.0, 2.5, 3.0], 0.2
     yield 0.0, 2, [1.5, 2.0, 3.0], 0.3
+    yield 1.0, 2, [2.0, 2.5, 3.0], 0.2  # every draft is kept
+    yield 0.7, 2, [2.0, 2.5, 3.0, 3.5, 4.0], 0.2  # more was measured than is drafted
     for gamma in (3, 5):
         target = 1.5 + np.cumsum(rng.uniform(0.1, 0.6, size=gamma + 1))
         yield float(rng.uniform(0.3, 0.9)), gamma, target.tolist(), float(rng.uniform(0.1, 0.5))
@@ -470,6 +512,10 @@ SPEEDUP = Exercise(
         ),
         free_drafts: "the draft model's time is missing.",
         one_draft_only: "a round drafts γ tokens, one after the other; you pay for one.",
+        the_last_time: (
+            "the last measured time need not be that of γ + 1 tokens: more may have been measured. "
+            "Take target[γ]."
+        ),
         upside_down: "that is the other way round: above 1 must mean faster.",
         cost_alone: "you assume that every draft is accepted: alpha plays no part.",
         tokens_alone: "you count tokens only: neither the drafts nor the verification are free.",

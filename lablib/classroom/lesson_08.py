@@ -57,6 +57,7 @@ def _pairs(rng: np.random.Generator) -> Iterator[tuple[list[float], list[float]]
     yield [0.75, 0.25], [0.25, 0.75]
     yield [1.0, 0.0], [0.0, 1.0]
     yield [0.5, 0.5, 0.0], [0.25, 0.25, 0.5]
+    yield [0.5, 0.5, 0.0], [0.25, 0.75, 0.0]  # a token that neither model would write
     for size in (3, 4, 6):
         p, q = rng.dirichlet(np.ones(size), size=2)
         yield p.tolist(), q.tolist()
@@ -165,6 +166,13 @@ def upside_down(p, q, drafts, u):
     return _after(p, q, drafts, kept)
 
 
+def keeps_at_the_border(p, q, drafts, u):
+    for i, x in enumerate(drafts):
+        if u[i] > p[i][x] / q[i][x]:
+            return _after(p, q, drafts, i)
+    return _after(p, q, drafts, len(drafts))
+
+
 def q_of_another_token(p, q, drafts, u):
     kept = _judged(p, q, drafts, u, lambda i: p[i][drafts[i]] / max(q[i]))
     return _after(p, q, drafts, kept)
@@ -198,6 +206,8 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list, list, list[int], l
     yield [[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [0.8]
     yield [[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [0.6]
     yield [[0.5, 0.25, 0.25], [0.2, 0.2, 0.6]], [[0.25, 0.5, 0.25]], [1], [0.4]
+    yield [[0.75, 0.25], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.5]  # its chance is u and not more
+    yield [[1.0, 0.0], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.0]  # the target never writes it
     for drafted in (2, 3, 3, 4, 4, 4):
         size = int(rng.integers(3, 6))
         p = rng.dirichlet(np.ones(size), size=drafted + 1)
@@ -230,6 +240,10 @@ VERIFY = Exercise(
             "so it would be written with p(x)·q(x): too rarely. Divide by q(x)."
         ),
         upside_down: "the ratio is upside down: it is p/q, what the target wants over what it got.",
+        keeps_at_the_border: (
+            "a draft is kept if its chance *exceeds* u. With u = 0 you keep one that the target "
+            "never writes: its chance is 0."
+        ),
         q_of_another_token: "q belongs to the token that was drafted: q[i][x], not the largest q.",
         skips_over_refusals: (
             "you go on after a refusal and count later drafts. They continue a text that was "

@@ -131,7 +131,8 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [1, 2, 3, 9, 1, 2, 4, 9, 1, 2], 3, 2  # two places
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 3  # a long run, and a later short one
     yield [5, 6, 7, 5], 4, 1  # the text ends before the guess does
-    yield [8, 2, 2, 2], 3, 2  # a run that overlaps itself
+    yield [3, 3, 3, 3], 3, 3  # a run that overlaps itself
+    yield [1, 12, 5, 11, 2, 6, 1, 12], 1, 2  # ids of more than one digit
     yield [4], 2, 3
     for size in (10, 20, 30):
         n, longest = int(rng.integers(1, 5)), int(rng.integers(1, 5))
@@ -217,12 +218,16 @@ def _tokens(alpha, gamma):
     return sum(alpha**i for i in range(gamma + 1))
 
 
+def _rate(alpha, gamma, target, draft):
+    return _tokens(alpha, gamma) / (gamma * draft + target[gamma])
+
+
 def most_tokens(alpha, target, draft, most):
     return _rated(most, lambda g: _tokens(alpha, g))
 
 
 def never_zero(alpha, target, draft, most):
-    return _rated(most, lambda g: _tokens(alpha, g) / (g * draft + target[g]), first=1)
+    return _rated(most, lambda g: _rate(alpha, g, target, draft), first=1)
 
 
 def drafts_are_free(alpha, target, draft, most):
@@ -245,6 +250,19 @@ def all_or_nothing(alpha, target, draft, most):
     return _rated(most, lambda g: (1 + g * alpha) / (g * draft + target[g]))
 
 
+def stops_at_the_first_dip(alpha, target, draft, most):
+    gamma = 0
+    while gamma < most and _rate(alpha, gamma + 1, target, draft) > _rate(
+        alpha, gamma, target, draft
+    ):
+        gamma += 1
+    return gamma
+
+
+def the_last_of_equals(alpha, target, draft, most):
+    return max(range(most + 1), key=lambda g: (_rate(alpha, g, target, draft), g))
+
+
 def cheapest(alpha, target, draft, most):
     return 0
 
@@ -259,6 +277,8 @@ def _prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], floa
     yield 0.6, flat, 0.1, 8
     yield 0.9, flat, 0.02, 3
     yield 0.5, [1.0, 1.6, 1.7, 1.8, 1.9], 0.05, 4  # the second token is the dear one
+    yield 0.6, [1.0, 1.6, 1.7, 1.8, 1.9], 0.05, 4  # and it pays for those behind it
+    yield 1.0, [1.0, 2.0, 3.0, 4.0, 5.0], 0.0, 4  # all are equal
     for alpha in (0.5, 0.7, 0.85, 0.95):
         slope = float(rng.uniform(0.02, 0.3))
         yield alpha, [2.0 * (1 + slope * k) for k in range(13)], float(rng.uniform(0, 0.5)), 12
@@ -297,6 +317,10 @@ BEST_LENGTH = Exercise(
             "you count α tokens for every draft. The third draft counts only if the first two "
             "were kept: it is worth α³."
         ),
+        stops_at_the_first_dip: (
+            "you stop where one more draft does not help. Two more might: try every number."
+        ),
+        the_last_of_equals: "among equals the smallest number wins: nothing is drafted in vain.",
         cheapest: "you always return 0, whatever α is.",
     },
     cases=_prices,
@@ -448,7 +472,7 @@ def block(p, q, drafts):
     for n in reversed(range(len(drafts) + 1)):
         taken = np.array(q[n]) if n < len(drafts) else 0.0
         s = np.maximum(w[n] * np.array(p[n]) - taken, 0).sum()
-        passes = 1.0 if n == 0 else s / (s + 1 - w[n]) if s + 1 - w[n] > 0 else 0.0
+        passes = 1.0 if n == 0 else min(1.0, s / (s + 1 - w[n])) if s + 1 - w[n] > 0 else 0.0
         chances.append(longer_failed * passes)
         longer_failed *= 1 - passes
     return chances[::-1]

@@ -1,5 +1,6 @@
 """Exercises of lesson 10: taking tokens back from every kind of memory."""
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -249,6 +250,13 @@ def try_drafts_by_steps(layer, drafts, accepted):
     layer.state = states[accepted]
 
 
+def try_drafts_with_the_whole_layer(layer, drafts, accepted):
+    before = copy.deepcopy(layer.__dict__)
+    layer.read(drafts)
+    layer.__dict__.update(before)
+    layer.read(drafts[:accepted])
+
+
 def alias(layer, drafts, accepted):
     snapshot = layer.state
     layer.read(drafts)
@@ -298,10 +306,17 @@ def _follow(function: Callable[..., Any]) -> list[tuple[float, list[int]]]:
     """What the layer holds, and what it has read, after each of the cases."""
     results = []
     for drafts, accepted in _DRAFTS:
-        layer = Recurrent()
+        reads: list[int] = []  # kept apart: whoever puts the whole layer back puts its log back
+
+        class Watched(Recurrent):
+            def read(self, tokens: list[int], reads: list[int] = reads) -> None:
+                reads.extend(tokens)
+                super().read(tokens)
+
+        layer = Watched()
         layer.read([1, 2])
         function(layer, list(drafts), accepted)
-        results.append((np.ravel(layer.state).astype(float).tolist(), layer.log[2:]))
+        results.append((np.ravel(layer.state).astype(float).tolist(), reads[2:]))
     return results
 
 
@@ -351,7 +366,7 @@ TRY_DRAFTS = Exercise(
     stars=2,
     minutes=10,
     reference=try_drafts,
-    alternatives=[try_drafts_in_place, try_drafts_by_steps],
+    alternatives=[try_drafts_in_place, try_drafts_by_steps, try_drafts_with_the_whole_layer],
     wrong=REPLAYS,
     checker=_check_replay,
     in_place=True,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence, Set
 from typing import Any
 
 from lablib.cache import kv
+from lablib.cache.rewind import drops, restore, snapshot
 from lablib.inference import transforms
 from lablib.inference.loop import Token, TokenLoop
 from lablib.inference.options import SamplerOptions
@@ -84,6 +85,7 @@ class TokenIterator(TokenLoop):
         check_length(model, prompt, max_tokens, _check_cache(model, cache))
         super().__init__(prompt, max_tokens, stops)
         self.cache = kv.make(model) if cache is None else cache
+        self._plain = drops(self.cache)
         self._model, self._top = model, options.top_logprobs
         plain = not (options.penalizes or self._processors)
         self._greedy = plain and options.temperature == 0
@@ -155,7 +157,13 @@ class TokenIterator(TokenLoop):
         return scores
 
     def _forward(self, tokens: mx.array) -> mx.array:
-        logits = self._model(tokens, cache=self.cache)
+        before = snapshot(self.cache) if self._plain else None
+        try:
+            logits = self._model(tokens, cache=self.cache)
+        except BaseException:  # some layers may have read the tokens, and others not
+            if before is not None:
+                restore(self.cache, before)
+            raise
         self._read += tokens.shape[1]
         self.stats["target_calls"] += 1
         self.stats["token_forwards"] += tokens.shape[1]

@@ -112,7 +112,7 @@ class AdaptiveLength:
         # The estimate starts with the weight of a few drafts: the first ones soon outvote it.
         self._accepted, self._reached = 4 * number("alpha", alpha, 0.0, 1.0), 4.0
         self._pair: tuple[Any, Any] | None = None
-        self._pause, self._misses, self._paused = _FIRST_PAUSE, 0, False
+        self._pause, self._wait, self._paused = _FIRST_PAUSE, 1, False
 
     @property
     def alpha(self) -> float:
@@ -122,7 +122,7 @@ class AdaptiveLength:
     @property
     def plain_tokens(self) -> int:
         """How many plain tokens before the next look."""
-        return self._pause if self._paused else min(2**self._misses, _FIRST_PAUSE)
+        return self._pause if self._paused else self._wait
 
     def begin(self, target: Any, drafter: Drafter) -> None:
         """Measure the costs, unless they are known for this target and this draft model."""
@@ -152,11 +152,11 @@ class AdaptiveLength:
         fade = self._keep**reached
         self._accepted = fade * self._accepted + accepted
         self._reached = fade * self._reached + reached
-        self._misses = 0
+        self._wait = 1
 
     def miss(self) -> None:
         """The drafter had no proposal; after several in a row, ask it less often."""
-        self._misses = min(self._misses + 1, _FIRST_PAUSE)  # two to the power of it counts
+        self._wait = min(2 * self._wait, _FIRST_PAUSE)
 
 
 def as_length(draft_tokens: Any) -> DraftLength:
@@ -168,6 +168,9 @@ def as_length(draft_tokens: Any) -> DraftLength:
         )
     if isinstance(draft_tokens, DraftLength):
         return draft_tokens
+    if hasattr(draft_tokens, "choose"):
+        members = "plain_tokens, begin, choose, observe and miss"
+        raise BadType(f"draft_tokens must have {members}, got {type(draft_tokens).__name__}")
     return FixedLength(draft_tokens)
 
 

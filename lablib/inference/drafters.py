@@ -318,13 +318,18 @@ def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:
 def check_proposal(proposal: Any, n: int, vocab_size: int) -> Proposal:
     """Refuse what a drafter may not propose: no token, more than ``n``, or ids of no token.
 
-    The ids that a draft model chose are in order by themselves, and are not waited for.
+    Waits for the ids if they are not computed yet.
     """
     if not isinstance(proposal, Proposal):
         raise BadType(f"drafter must propose a Proposal or None, got {type(proposal).__name__}")
-    shape = tuple(proposal.tokens.shape)
-    if len(shape) != 2 or shape[0] != 1 or not 1 <= shape[1] <= n:
-        raise BadValue(f"drafter must propose tokens of shape (1, 1) to (1, {n}), got {shape}")
-    if proposal.logits is None:
-        token_ids("the drafter's tokens", proposal.tokens, vocab_size)
+    tokens = proposal.tokens
+    if not isinstance(tokens, mx.array):
+        raise BadType(f"drafter must propose tokens as an mx.array, got {type(tokens).__name__}")
+    if tokens.ndim != 2 or tokens.shape[0] != 1 or not 1 <= tokens.shape[1] <= n:
+        allowed = f"(1, 1) to (1, {n})"
+        raise BadValue(f"drafter must propose tokens of shape {allowed}, got {tokens.shape}")
+    for name, array in (("q", proposal.q), ("logits", proposal.logits)):
+        if array is not None and array.shape != (wanted := (*tokens.shape, vocab_size)):
+            raise BadValue(f"drafter must propose {name} of shape {wanted}, got {array.shape}")
+    token_ids("the drafter's tokens", tokens, vocab_size)
     return proposal

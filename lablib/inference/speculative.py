@@ -22,7 +22,7 @@ from lablib.inference.decoding import (
     settle_chunk,
 )
 from lablib.inference.draft_length import as_length
-from lablib.inference.drafters import Drafter, DraftModel, as_drafter, check_proposal
+from lablib.inference.drafters import Drafter, DraftModel, NGram, as_drafter, check_proposal
 from lablib.inference.judging import Judge, Proposal, Round, Verdict
 from lablib.inference.loop import Token, TokenLoop
 from lablib.inference.rules import RULES
@@ -58,7 +58,8 @@ class SpeculativeTokenIterator(TokenLoop):
         **sampler_options: the fields of :class:`SamplerOptions`. Under ``match`` a seed gives the
             same tokens as in ``TokenIterator``. The host waits once in a round; with ``top_p``
             and no ``top_k`` on a vocabulary above 2,048 also for each draft and for the target,
-            to see whether the best 256 tokens hold the nucleus.
+            to see whether the best 256 tokens hold the nucleus; and for the ids that a drafter of
+            one's own has not computed yet.
 
     Attributes:
         prompt: the ids that were given.
@@ -184,7 +185,9 @@ class SpeculativeTokenIterator(TokenLoop):
             if n > 0:
                 proposal = self._drafter.propose(self._history, n, self._judge.choose)
                 if proposal is not None:
-                    self._speculate(check_proposal(proposal, n, self._vocab_size))
+                    if not isinstance(self._drafter, DraftModel | NGram):
+                        check_proposal(proposal, n, self._vocab_size)
+                    self._speculate(proposal)
                     return
                 self._length.miss()
             self._plain_left = min(self._length.plain_tokens, wanted)

@@ -17,6 +17,7 @@ from lablib.inference.judging import Judge, Proposal, Verdict
 from lablib.inference.rules import RULES
 from lablib.inference.samples import Samples
 from lablib.inference.speculative import SpeculativeTokenIterator
+from lablib.models.zoo import position_table_of
 from lablib.validation import BadValue, integer, one_of
 
 import mlx.core as mx
@@ -127,7 +128,8 @@ def speculative_batches(
     for prompt in prompts:
         for model in models:
             check_length(model, prompt, max_tokens)
-    longest = max(map(len, prompts)) + max_tokens + draft_tokens
+    # A row that is nearly complete still reads as many drafts as the others.
+    longest = max(map(len, prompts)) + max_tokens - 1 + draft_tokens
 
     def alone(number: int, row: "_Row") -> list[int]:
         iterator = SpeculativeTokenIterator(
@@ -141,8 +143,10 @@ def speculative_batches(
         return [iterator.stats["target_calls"], iterator.stats["draft_calls"]]
 
     def batches() -> Iterator[SpeculativeSamples]:
-        together = isinstance(session, DraftModel | NGram) and all(
-            _has_room(model, longest) and can_batch(model, _fresh(model)) for model in models
+        together = len(prompts) > 1 and isinstance(session, DraftModel | NGram)
+        together = together and all(
+            longest <= (position_table_of(model) or longest) and can_batch(model, _fresh(model))
+            for model in models
         )
         texts = _Prompts(models, prompts, prefill_step_size)
         for first in range(0, len(prompts), max_batch):
@@ -329,12 +333,6 @@ class _Batch:
             self._live = [self._live[place] for place in going]
             if self._lookups is not None:
                 self._lookups = [self._lookups[place] for place in going]
-
-
-def _has_room(model: Any, length: int) -> bool:
-    """A row that is nearly complete still reads as many drafts as the others."""
-    context = getattr(model, "max_positions", None)
-    return context is None or length <= context
 
 
 def _fresh(model: Any) -> list[Any]:

@@ -121,6 +121,12 @@ def vocab_size_of(model: Any) -> int:
     )
 
 
+def position_table_of(model: Any) -> int | None:
+    """How many positions one of our models has a table of; None where positions are computed."""
+    learned = getattr(getattr(model, "config", None), "positions", None) == "learned"
+    return model.max_positions if learned else None
+
+
 def _get(source: Any, name: str) -> Any:
     return source.get(name) if isinstance(source, dict) else getattr(source, name, None)
 
