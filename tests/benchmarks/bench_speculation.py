@@ -117,6 +117,10 @@ def rate(spent: list[float]) -> float:
     return 1 / statistics.median(spent)
 
 
+def rates(times: dict[str, list[float]]) -> str:
+    return ", ".join(f"{name} {rate(spent):.0f}" for name, spent in times.items())
+
+
 class Report:
     """Prints the table; counts the bounds that are missed."""
 
@@ -129,7 +133,7 @@ class Report:
 
 
 def against_others(pair: Pair, report: Report, repeats: int) -> None:
-    """Greedy, to the end of the text: plain, mlx-lm's speculation, drafters, adaptive length."""
+    """Greedy, to the end of the text: plain, drafters, adaptive length."""
     tokens_per_round = {}
     for task in TASKS:
         adaptive, looking_up = AdaptiveLength(8), AdaptiveLength(8)
@@ -141,24 +145,34 @@ def against_others(pair: Pair, report: Report, repeats: int) -> None:
             "n-gram, adaptive": pair.speculative(task, NGram(), draft_tokens=looking_up),
             "early exit": pair.speculative(task, EarlyExit(2), draft_tokens=3),
         }
-        for n in LENGTHS:  # each beside its counterpart: what slows one turn slows both
-            sides[f"text γ={n}"] = pair.speculative(task, text=True, draft_tokens=n)
-            sides[f"mlx-lm γ={n}"] = pair.mlx_lm(task, n)
         times = turns(sides, repeats)
-        rates = ", ".join(f"{name} {rate(spent):.0f}" for name, spent in times.items())
-        print(f"{task}, tokens/s: {rates}")
-        ours, theirs = (
-            max((n for n in times if n.startswith(kind)), key=lambda n: rate(times[n]))
-            for kind in ("text", "mlx-lm")
-        )
+        print(f"{task}, tokens/s: {rates(times)}")
         report.bound("speculative over plain", gain(times, "speculative", "plain"), 1.7)
-        report.bound(f"{ours} over {theirs}, each at its best", gain(times, ours, theirs), 1.1)
         for name in ("adaptive", "n-gram, adaptive"):
             report.bound(f"{name} over plain", gain(times, name, "plain"), 0.95)
         tokens_per_round[task] = _tokens_per_round(pair, task)
     report.bound("n-gram, tokens per target call on edits", tokens_per_round["edits"], 2.5)
     fewer = tokens_per_round["edits"] - tokens_per_round["stories"]
     report.bound("n-gram, edits minus stories", fewer, 1.2)
+
+
+def against_mlx_lm(pair: Pair, report: Report, repeats: int) -> None:
+    """Greedy text, each side at its best γ.
+
+    The bound is near, and the best lengths of the two sides need not be one: many turns.
+    """
+    for task in TASKS:
+        sides = {}
+        for n in LENGTHS:  # each beside its counterpart: what slows one turn slows both
+            sides[f"ours γ={n}"] = pair.speculative(task, text=True, draft_tokens=n)
+            sides[f"mlx-lm γ={n}"] = pair.mlx_lm(task, n)
+        times = turns(sides, 3 * repeats)
+        print(f"{task}, text, tokens/s: {rates(times)}")
+        ours, theirs = (
+            max((n for n in times if n.startswith(kind)), key=lambda n: rate(times[n]))
+            for kind in ("ours", "mlx-lm")
+        )
+        report.bound(f"{ours} over {theirs}, each at its best", gain(times, ours, theirs), 1.1)
 
 
 def _tokens_per_round(pair: Pair, task: str) -> float:
@@ -260,6 +274,7 @@ def main(repeats: int) -> int:
     pair, report = Pair(), Report()
     print(f"{doctor().facts['machine']}; BLAS {doctor().facts['blas']}; {repeats} turns")
     against_others(pair, report, repeats)
+    against_mlx_lm(pair, report, repeats)
     against_theory(pair, report, repeats)
     by_rule(pair, repeats)
     return report.missed
