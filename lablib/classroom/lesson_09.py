@@ -472,7 +472,7 @@ def block(p, q, drafts):
     for n in reversed(range(len(drafts) + 1)):
         taken = np.array(q[n]) if n < len(drafts) else 0.0
         s = np.maximum(w[n] * np.array(p[n]) - taken, 0).sum()
-        passes = 1.0 if n == 0 else min(1.0, s / (s + 1 - w[n])) if s + 1 - w[n] > 0 else 0.0
+        passes = 1.0 if n == 0 else s / (s + 1 - w[n]) if s + 1 - w[n] > 0 else 0.0
         chances.append(longer_failed * passes)
         longer_failed *= 1 - passes
     return chances[::-1]
