@@ -15,6 +15,7 @@ a reference and costs nothing to take; a replay costs a forward over the kept to
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,17 @@ def restore(cache: Sequence[Any], taken: Snapshot) -> None:
             layer.trim(layer.offset - state)
         else:
             layer.state = kv.copy([state])[0].state
+
+
+@contextmanager
+def all_or_nothing(cache: Sequence[Any], before: Snapshot | None) -> Iterator[None]:
+    """Around a forward: one that fails between two layers is taken back from all of them."""
+    try:
+        yield
+    except BaseException:
+        if before is not None:
+            restore(cache, before)
+        raise
 
 
 def drops(cache: Sequence[Any]) -> bool:
@@ -147,12 +159,8 @@ class Rewinder:
         if lasting:
             self.settle()
         before = snapshot(self.cache) if self.plain or not lasting else None
-        try:
+        with all_or_nothing(self.cache, before):
             logits = self._forward(tokens)
-        except BaseException:
-            if before is not None:
-                restore(self.cache, before)
-            raise
         if not (lasting or self.plain):
             self._reads.append(_Read(tokens, before))
         self.position += tokens.shape[1]

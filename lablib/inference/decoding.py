@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence, Set
 from typing import Any
 
 from lablib.cache import kv
-from lablib.cache.rewind import drops, restore, snapshot
+from lablib.cache.rewind import all_or_nothing, drops, snapshot
 from lablib.inference import transforms
 from lablib.inference.loop import Token, TokenLoop
 from lablib.inference.options import SamplerOptions
@@ -157,13 +157,8 @@ class TokenIterator(TokenLoop):
         return scores
 
     def _forward(self, tokens: mx.array) -> mx.array:
-        before = snapshot(self.cache) if self._plain else None
-        try:
+        with all_or_nothing(self.cache, snapshot(self.cache) if self._plain else None):
             logits = self._model(tokens, cache=self.cache)
-        except BaseException:  # some layers may have read the tokens, and others not
-            if before is not None:
-                restore(self.cache, before)
-            raise
         self._read += tokens.shape[1]
         self.stats["target_calls"] += 1
         self.stats["token_forwards"] += tokens.shape[1]

@@ -127,7 +127,6 @@ class SpeculativeTokenIterator(TokenLoop):
             options, rule, [prompt], max_tokens, [stream], processors=processors, trace=trace
         )
         self._history, self._prefilled = list(prompt), 0
-        self._vocab_size = vocab_size_of(target)
         self._ready: deque[Token] = deque()  # decided, but not handed out yet
         self._asked: deque[list[mx.array]] = deque()  # drawn plainly, not looked at yet
         self._plain_left = 0  # tokens to decode plainly before drafting is considered again
@@ -186,7 +185,7 @@ class SpeculativeTokenIterator(TokenLoop):
                 proposal = self._drafter.propose(self._history, n, self._judge.choose)
                 if proposal is not None:
                     if not isinstance(self._drafter, DraftModel | NGram):
-                        check_proposal(proposal, n, self._vocab_size)
+                        check_proposal(proposal, n, vocab_size_of(self._target.model))
                     self._speculate(proposal)
                     return
                 self._length.miss()

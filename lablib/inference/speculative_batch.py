@@ -143,10 +143,11 @@ def speculative_batches(
         return [iterator.stats["target_calls"], iterator.stats["draft_calls"]]
 
     def batches() -> Iterator[SpeculativeSamples]:
-        together = len(prompts) > 1 and isinstance(session, DraftModel | NGram)
-        together = together and all(
-            longest <= (position_table_of(model) or longest) and can_batch(model, _fresh(model))
-            for model in models
+        together = (
+            len(prompts) > 1
+            and isinstance(session, DraftModel | NGram)
+            and all(longest <= (position_table_of(model) or longest) for model in models)
+            and all(can_batch(model, _fresh(model)) for model in models)
         )
         texts = _Prompts(models, prompts, prefill_step_size)
         for first in range(0, len(prompts), max_batch):
