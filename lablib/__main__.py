@@ -97,10 +97,10 @@ def _demo(options: argparse.Namespace) -> None:
 
 def _train(options: argparse.Namespace) -> None:
     from lablib import backend
-    from lablib.training import train
-    from lablib.training_recipes import RECIPES, THREADS
-    from lablib.training_verifier import train_verifier
     from lablib.validation import integer, one_of
+    from lablib.workshop.recipes import RECIPES, THREADS
+    from lablib.workshop.training import train
+    from lablib.workshop.verifier_training import train_verifier
 
     known = [*RECIPES, "verifier"]
     names = [one_of("name", name, known) for name in options.names or known]
@@ -118,7 +118,7 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    from lablib.evaluation.run import main
+    from lablib.workshop.evaluation import main
 
     return main(options.quick, options.out, options.models)
 

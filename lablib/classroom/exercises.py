@@ -2,7 +2,7 @@
 
 One ``Exercise`` is the single source of everything about it: the starter cell in the notebook, the
 solved edition, the checker, the hints and the misconceptions it can recognise. The exercises of
-lesson 03 are the module-level ``Exercise`` objects of ``lablib.classroom.lesson_03``.
+lesson 03 are the module-level ``Exercise`` objects of ``lablib/lessons/lesson_03/exercises.py``.
 """
 
 import ast
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import lablib.classroom as room
+import lablib.lessons as course
 from lablib.validation import BadValue
 
 import numpy as np
@@ -127,7 +127,7 @@ def starter_of(reference: Callable[..., Any]) -> str:
 
 def lessons() -> list[str]:
     """Return the numbers of the lessons that have exercises, for example ``["00", "01"]``."""
-    names = (module.name for module in pkgutil.iter_modules(room.__path__))
+    names = (module.name for module in pkgutil.iter_modules(course.__path__))
     return sorted(name[-2:] for name in names if re.fullmatch(r"lesson_\d\d", name))
 
 
@@ -137,7 +137,7 @@ def exercises(lesson: str | None = None) -> list[Exercise]:
         return [exercise for number in lessons() for exercise in exercises(number)]
     if lesson not in lessons():
         raise BadValue(f"lesson must be one of {', '.join(lessons())}, got {lesson!r}")
-    module = importlib.import_module(f"{room.__name__}.lesson_{lesson}")
+    module = importlib.import_module(f"{course.__name__}.lesson_{lesson}.exercises")
     found = [value for value in vars(module).values() if isinstance(value, Exercise)]
     return sorted(found, key=lambda exercise: exercise.id)
 

@@ -133,7 +133,13 @@ def _run_apart(path: Path, seconds: float) -> tuple[dict[str, dict[str, str]], s
     """
     with tempfile.TemporaryDirectory() as empty:
         out = Path(empty, "verdicts.jsonl")
-        command = [sys.executable, "-m", "lablib.classroom.judging", str(path.resolve()), str(out)]
+        command = [
+            sys.executable,
+            "-m",
+            "lablib.classroom.submission",
+            str(path.resolve()),
+            str(out),
+        ]
         accident = "the notebook was not judged to its end"
         try:
             done = subprocess.run(

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lablib.inference.async_lm import AsyncMlxLM
+from lablib.inference.async_lm.lm import AsyncMlxLM
 
 import mlx.core as mx
 import numpy as np

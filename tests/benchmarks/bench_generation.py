@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import lablib
-from lablib.inference.generation import TokenIterator, sample_n
+from lablib.inference.text import TokenIterator, sample_n
 
 import mlx.core as mx
 from mlx.utils import tree_flatten

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from lablib.inference.sampling import Sampler, SamplerOptions
+from lablib.inference.sampling.sampler import Sampler, SamplerOptions
 
 import mlx.core as mx
 import numpy as np

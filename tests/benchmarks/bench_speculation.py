@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from lablib.inference.decoding import TokenIterator
-from lablib.inference.draft_length import AdaptiveLength, measure_costs
-from lablib.inference.drafters import EarlyExit, NGram
-from lablib.inference.generation import TextStream
-from lablib.inference.speculative import SpeculativeTokenIterator
-from lablib.inference.theory import expected_tokens, expected_tokens_by_position
+from lablib.inference.speculation.costs import expected_tokens
+from lablib.inference.speculation.draft_length import AdaptiveLength, measure_costs
+from lablib.inference.speculation.drafters import EarlyExit, NGram
+from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.text import TextStream
+from lablib.inference.theory.closed_forms import expected_tokens_by_position
+from lablib.inference.tokens import TokenIterator
 from lablib.machine import doctor
 from lablib.models import zoo
 from lablib.tasks import TASKS

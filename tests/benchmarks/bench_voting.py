@@ -15,7 +15,7 @@ import time
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from lablib.inference.voting import majority_vote
+from lablib.inference.voting.vote import majority_vote
 
 import mlx.core as mx
 import pytest

@@ -1,0 +1,284 @@
+"""A language model for many callers at once, who share batches and prefixes unknowingly.
+
+How a query comes to its answer:
+
+    queue   it waits until ``batch_size`` queries do, or none has come for ``timeout`` seconds;
+            queries for the same prompt are one from here on              (async_queue.py)
+    plan    what the cache holds is looked up, what the prompts of the batch share is found by
+            sorting them; the rest is rows of tokens, some waiting for others
+                                                                          (async_plan.py)
+    run     forwards of rows side by side, each on its own prefix         (async_batch.py)
+    keep    keys and values go to the slab, the prompts to the tree       (cache/slab.py, trie.py)
+
+The interface is that of genlm-backend's ``AsyncMlxLM``. Everything happens on the thread of the
+event loop, because MLX arrays belong to the thread that makes them; between two forwards the other
+tasks of the loop have their turn.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lablib import validation
+from lablib.cache.trie import Node, TokenTrie
+from lablib.inference.async_lm.evaluator import Answers, Batch, BatchEvaluator
+from lablib.inference.async_lm.plan import Prompt
+from lablib.inference.async_lm.queue import Query, QueryQueue
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.sampler import Sampler
+from lablib.models import zoo
+from lablib.validation import BadType, BadValue, integer, number
+
+import mlx.core as mx
+
+__all__ = ["AsyncMlxLM", "Query"]
+
+
+class AsyncMlxLM:
+    """Next-token log-probabilities, float32 ``(V,)``, for concurrent callers on one event loop.
+
+    Args:
+        mlx_lm_model: an mlx-lm model or a ``LanguageModel``. If its cache cannot be cut at a token
+            (recurrent layers; a sliding window, once past it), prompts run from their start, and a
+            warning says so once.
+        tokenizer: kept for the caller; None is fine.
+        batch_size: how many waiting queries make a batch, and the most prompts in one.
+        timeout: seconds after the last arrival until a smaller batch runs.
+        prefill_step_size: the most tokens of one forward, padding included.
+        cache_size: how many tokens the cache keeps. Prompts that are running may take it beyond.
+        cache_bytes: how much keys, values and log-probabilities may weigh at rest; None for no
+            bound.
+    """
+
+    def __init__(
+        self,
+        mlx_lm_model: Any,
+        tokenizer: Any,
+        batch_size: int = 5,
+        timeout: float = 0.001,
+        prefill_step_size: int = 2048,
+        cache_size: int = 8192,
+        *,
+        cache_bytes: int | None = 1 << 30,
+    ):
+        integer("batch_size", batch_size, 1)
+        timeout = number("timeout", timeout, 0.0)
+        integer("prefill_step_size", prefill_step_size, 1)
+        integer("cache_size", cache_size, 0)
+        if cache_bytes is not None:
+            integer("cache_bytes", cache_bytes, 0)
+        if not callable(mlx_lm_model):
+            raise BadType(f"mlx_lm_model must be a model, got {type(mlx_lm_model).__name__}")
+        self.mlx_lm_model, self.tokenizer = mlx_lm_model, tokenizer
+        self._evaluator = BatchEvaluator(mlx_lm_model, prefill_step_size, cache_size, cache_bytes)
+        self._queue = QueryQueue(self._evaluator.evaluate, batch_size, timeout)
+
+    @property
+    def batch_size(self) -> int:
+        """How many waiting queries make a batch; may be set at any time."""
+        return self._queue.batch_size
+
+    @batch_size.setter
+    def batch_size(self, value: int) -> None:
+        self._queue.batch_size = integer("batch_size", value, 1)
+
+    @property
+    def timeout(self) -> float:
+        """Seconds after the last arrival until a smaller batch runs; may be set at any time."""
+        return self._queue.timeout
+
+    @timeout.setter
+    def timeout(self, value: float) -> None:
+        self._queue.timeout = number("timeout", value, 0.0)
+
+    @classmethod
+    def from_name(cls, model_name: str | Path, **kwargs: Any) -> "AsyncMlxLM":
+        """Load a shipped model, an mlx-lm directory or a hub id; ``kwargs`` as above."""
+        model, tokenizer = zoo.load(model_name)
+        return cls(model, tokenizer, **kwargs)
+
+    # Asking.
+
+    async def next_token_logprobs(self, token_ids: Sequence[int]) -> mx.array:
+        """Log-probabilities ``(V,)`` of the token after ``token_ids``; awaiting shares a batch."""
+        prompt = self._checked(token_ids)
+        if (row := self._evaluator.lookup(prompt)) is not None:
+            return row
+        future = asyncio.get_running_loop().create_future()
+        self._queue.ask(prompt, Query(prompt, future))
+        return await future
+
+    async def batch_next_token_logprobs(self, token_ids_list: Sequence[Sequence[int]]) -> mx.array:
+        """Log-probabilities ``(N, V)`` after each of N prompts, which queue like anyone's."""
+        prompts = self._all_checked(token_ids_list)
+        return mx.stack(await asyncio.gather(*map(self.next_token_logprobs, prompts)))
+
+    def next_token_logprobs_sync(self, token_ids: Sequence[int]) -> mx.array:
+        """Log-probabilities ``(V,)`` at once, past the queue; inside a running loop too."""
+        prompt = self._checked(token_ids)
+        return self._evaluate_now([prompt])[prompt]
+
+    def batch_next_token_logprobs_sync(self, token_ids_list: Sequence[Sequence[int]]) -> mx.array:
+        """Log-probabilities ``(N, V)`` at once, past the queue."""
+        prompts = self._all_checked(token_ids_list)
+        answers = self._evaluate_now(list(dict.fromkeys(prompts)))
+        return mx.stack([answers[prompt] for prompt in prompts])
+
+    async def sample(
+        self,
+        prompt_token_ids: Sequence[int],
+        max_tokens: int,
+        eos_token_ids: Iterable[int],
+        temperature: float = 1.0,
+        seed: int | None = None,
+    ) -> list[int]:
+        """Sample a continuation, token by token through the queue.
+
+        Args:
+            prompt_token_ids: the prompt.
+            max_tokens: how many tokens at most.
+            eos_token_ids: any of these ends it, and is not returned.
+            temperature: 0 takes the likeliest token.
+            seed: gives the same tokens whatever runs beside it, and those of ``sample_n``'s row 0;
+                None draws afresh.
+        """
+        prompt = self._checked(prompt_token_ids)
+        integer("max_tokens", max_tokens, 1)
+        ends = list(eos_token_ids) if isinstance(eos_token_ids, Iterable) else eos_token_ids
+        ends = validation.token_ids("eos_token_ids", ends, allow_empty=True)
+        sampler = Sampler(num_ctx=1)
+        sampler.add(0, SamplerOptions(temperature=temperature, seed=seed))
+        sampled: list[int] = []
+        while len(sampled) < max_tokens:
+            row = await self.next_token_logprobs((*prompt, *sampled))
+            token = sampler.sample([0], row[None]).token.item()
+            if token in ends:
+                break
+            sampled.append(token)
+        return sampled
+
+    # The queue.
+
+    @property
+    def queries(self) -> list[Query]:
+        """Who is waiting for an answer."""
+        return self._queue.queries
+
+    def add_query(self, query: Query) -> None:
+        """Let a query wait for its batch; its future will be answered.
+
+        Raises:
+            RuntimeError: the future's event loop is closed, or another loop's queries are waiting.
+        """
+        if not isinstance(query, Query) or not asyncio.isfuture(query.future):
+            raise BadType(f"query must be a Query with a future, got {query!r}")
+        self._queue.ask(self._checked(query.prompt), query)
+
+    def batch_evaluate_queries(self) -> None:
+        """Answer all waiting queries now instead of when their batch is due."""
+        self._queue.run_now()
+
+    def reset_async_queries(self) -> None:
+        """Cancel every query that has not been answered, those that are running too."""
+        self._queue.cancel()
+
+    # The cache.
+
+    @property
+    def cache(self) -> TokenTrie:
+        """What is known; ``cache.snapshot()`` and ``cache.events`` are for drawings."""
+        return self._evaluator.trie
+
+    @property
+    def cache_nbytes(self) -> int:
+        """What the cache weighs, free places included."""
+        return self.cache.slab.nbytes + self.cache.logprob_bytes
+
+    @property
+    def trace(self) -> tuple[Batch, ...]:
+        """The latest batches with their forwards, oldest first; the last may be running."""
+        return tuple(self._evaluator.trace)
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """Running totals.
+
+        ``batches``; ``prompts`` answered, and how many of them were ``cached``; ``forwards``, their
+        ``token_forwards`` and beside them ``padding``; prefix tokens ``reused``, not computed.
+        """
+        return dict(self._evaluator.stats)
+
+    def walk_cache(
+        self, token_ids: Sequence[int]
+    ) -> tuple[Node, int, mx.array | list[tuple[mx.array, mx.array]] | None, Node, int]:
+        """What the cache knows of a prompt; counts as a use.
+
+        Returns:
+            ``(node, matched, past_kvs, kv_node, kv_matched)``. ``node`` is the deepest node reached
+            and ``matched`` counts the tokens found: the match may end inside an edge below it, and
+            ``node.logprobs`` are the prompt's only if ``node.depth`` is its length. ``past_kvs`` is
+            ``(2, layers, heads, kv_matched, head size)``, a list of one such pair per layer if
+            their shapes differ, None if there is none. ``kv_node`` is the deepest node reached all
+            of whose path has keys and values; ``kv_matched`` counts the tokens with them.
+        """
+        prompt = self._checked(token_ids, allow_empty=True)
+        found = self.cache.match(prompt)
+        past = self._evaluator.keys_and_values(found.slots) if len(found.slots) else None
+        return found.node, found.matched, past, found.kv_node, len(found.slots)
+
+    def cache_kv(self, token_ids: Sequence[int]) -> None:
+        """Compute a prompt's keys and values now, so that whoever begins with it has them."""
+        self._evaluate_now([self._checked(token_ids)], keys=True)
+
+    def add_to_cache(
+        self,
+        queries: Sequence[Query],
+        prompt_cache: Sequence[Any] | None = None,
+        logprobs: Sequence[mx.array] | mx.array | None = None,
+    ) -> None:
+        """Store what was computed elsewhere.
+
+        Args:
+            queries: the prompts; their futures are left alone.
+            prompt_cache: one mlx-lm cache per layer, row i of which holds the whole of prompt i:
+                ``KVCache`` for one prompt or several of a length, ``BatchKVCache`` for any; None
+                for no keys and values.
+            logprobs: ``(V,)`` after each prompt, normalised; None for none.
+        """
+        prompts = self._all_checked([query.prompt for query in queries])
+        self._evaluator.keep(prompts, prompt_cache, logprobs)
+
+    def clear_cache(self) -> None:
+        """Forget all that is known; queries that wait or run are answered all the same."""
+        self._evaluator.clear()
+        mx.clear_cache()
+
+    # Checks.
+
+    def _checked(self, token_ids: Sequence[int], allow_empty: bool = False) -> Prompt:
+        vocab_size = self._evaluator.vocab_size
+        plain = isinstance(token_ids, list | tuple) and set(map(type, token_ids)) == {int}
+        if plain and min(token_ids) >= 0 and max(token_ids) < vocab_size:
+            prompt = token_ids  # the way of nearly all calls; the check with messages is slower
+        else:
+            prompt = validation.token_ids("token_ids", token_ids, vocab_size, allow_empty)
+        longest = getattr(self.mlx_lm_model, "max_positions", None)
+        if longest is not None and len(prompt) > longest:
+            raise BadValue(
+                f"token_ids must fit the model's context of {longest} tokens, got {len(prompt)}"
+            )
+        return tuple(prompt)
+
+    def _all_checked(self, token_ids_list: Sequence[Sequence[int]]) -> list[Prompt]:
+        if not len(token_ids_list):
+            raise BadValue("token_ids_list must hold at least one prompt, got none")
+        return list(map(self._checked, token_ids_list))
+
+    def _evaluate_now(self, prompts: list[Prompt], keys: bool = False) -> Answers:
+        answers: Answers = {}
+        for first in range(0, len(prompts), self.batch_size):
+            batch = prompts[first : first + self.batch_size]
+            deque(self._evaluator.evaluate(batch, answers, keys), maxlen=0)
+        return answers

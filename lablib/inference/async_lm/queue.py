@@ -1,0 +1,196 @@
+"""The waiting room: queries come in one by one, leave in batches, and each is answered.
+
+    ask  →  wait until ``batch_size`` are there or none came for ``timeout``  →  run  →  answer
+
+Equal prompts are one entry of ``asked`` from the first query until the answer, whether they wait or
+run, so they run once. One task runs one batch after the other and ends when none is due: an idle
+queue has no task and no timer. However a batch ends, its queries are answered: with a result, with
+the error, or by cancellation.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from lablib.inference.async_lm.evaluator import Answers
+from lablib.inference.async_lm.plan import Prompt
+
+Evaluate = Callable[[list[Prompt], Answers], Iterator[None]]
+
+
+@dataclass(eq=False, slots=True)
+class Query:
+    """A prompt whose next-token log-probabilities somebody awaits.
+
+    Attributes:
+        prompt: token ids.
+        future: gets the ``(V,)`` result, an error or a cancellation; ``add_to_cache`` needs none.
+    """
+
+    prompt: Sequence[int]
+    future: asyncio.Future | None = None
+
+
+class QueryQueue:
+    """Batches queries by number and by time.
+
+    Args:
+        evaluate: a generator function that puts the answers to some prompts into a dict, and stops
+            where the event loop may see to its other tasks.
+
+    Attributes:
+        batch_size: how many waiting queries make a batch, and the most prompts in one.
+        timeout: seconds after the last arrival until a smaller batch runs.
+    """
+
+    def __init__(self, evaluate: Evaluate, batch_size: int, timeout: float):
+        self.evaluate, self.batch_size, self.timeout = evaluate, batch_size, timeout
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._runner: asyncio.Task | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._asked: dict[Prompt, list[Query]] = {}  # every prompt that waits or runs
+        self._gathering: list[Prompt] = []  # until there are enough, or the timer fires
+        self._arrived = 0  # queries since the last batch was full
+        self._due: deque[Prompt] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def queries(self) -> list[Query]:
+        """Who has not been answered yet, by order of the first to ask for each prompt."""
+        return [query for group in self._asked.values() for query in group]
+
+    def ask(self, prompt: Prompt, query: Query) -> None:
+        """Let a query wait for its batch.
+
+        Raises:
+            RuntimeError: its event loop is closed, or another loop's queries are waiting.
+        """
+        self._enter(query.future.get_loop())
+        if prompt in self._asked:
+            self._asked[prompt].append(query)
+        else:
+            self._asked[prompt] = [query]
+            self._gathering.append(prompt)
+        self._arrived += 1
+        self._stop_timer()
+        if self._arrived >= self.batch_size:
+            self._flush()
+        else:
+            self._timer = self._loop.call_later(self.timeout, self._flush)
+
+    def run_now(self) -> None:
+        """Answer all that wait, without giving way; a batch that runs already goes on as it does.
+
+        Raises:
+            RuntimeError: their event loop is closed, so nobody can be answered; they are dropped.
+        """
+        if self._loop is not None and self._loop.is_closed() and self._asked:
+            self._forget()
+            raise RuntimeError("the event loop of the waiting queries is closed")
+        self._make_due()
+        while prompts := self._next_batch():
+            with self._answering(prompts) as answers:
+                deque(self.evaluate(prompts, answers), maxlen=0)
+
+    def cancel(self) -> None:
+        """Cancel every query that has not been answered."""
+        self._stop_timer()
+        queries = self.queries
+        self._forget()
+        for query in queries:
+            _cancel(query)
+
+    def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop.is_closed():
+            raise RuntimeError("the event loop of this query's future is closed")
+        if loop is self._loop:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            if any(not query.future.done() for query in self.queries):
+                raise RuntimeError(
+                    "queries of another event loop are waiting: "
+                    "let that loop answer them, or call reset_async_queries()"
+                )
+            self._stop_timer()
+        self._forget()  # a closed loop leaves nobody who could be answered
+        self._loop, self._runner = loop, None
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _make_due(self) -> None:
+        self._stop_timer()
+        self._due.extend(self._gathering)
+        self._gathering.clear()
+        self._arrived = 0
+
+    def _flush(self) -> None:
+        self._make_due()
+        if self._due and self._runner is None:
+            self._runner = self._loop.create_task(self._run())
+            self._runner.add_done_callback(self._ran)
+
+    async def _run(self) -> None:
+        while prompts := self._next_batch():
+            with (
+                self._answering(prompts) as answers,
+                closing(self.evaluate(prompts, answers)) as steps,
+            ):
+                for _ in steps:
+                    await asyncio.sleep(0)
+                    if not any(map(self._wanted, prompts)):
+                        break
+
+    def _ran(self, runner: asyncio.Task) -> None:
+        if runner is self._runner:  # else another loop has taken over
+            self._runner = None
+            if runner.cancelled() or runner.exception() is not None:
+                self.cancel()  # the loop is shutting down, or the user has interrupted it
+            elif self._due:
+                self._flush()
+
+    def _next_batch(self) -> list[Prompt]:
+        prompts: list[Prompt] = []
+        while self._due and len(prompts) < self.batch_size:
+            prompt = self._due.popleft()
+            if self._wanted(prompt):
+                prompts.append(prompt)
+            else:
+                self._asked.pop(prompt, None)
+        return prompts
+
+    def _wanted(self, prompt: Prompt) -> bool:
+        return any(not query.future.done() for query in self._asked.get(prompt, ()))
+
+    @contextmanager
+    def _answering(self, prompts: list[Prompt]) -> Iterator[Answers]:
+        """Whatever happens inside, the queries for ``prompts`` are answered afterwards."""
+        answers: Answers = {}
+        error: BaseException | None = None
+        try:
+            yield answers
+        except BaseException as raised:
+            error = raised
+        for prompt in prompts:
+            for query in self._asked.pop(prompt, ()):
+                if query.future.done():  # cancelled, and its batch ran on for the others
+                    continue
+                if error is None:
+                    query.future.set_result(answers[prompt])
+                elif isinstance(error, Exception):
+                    query.future.set_exception(error)
+                else:
+                    _cancel(query)
+        if error is not None and not isinstance(error, Exception):
+            raise error
+
+
+def _cancel(query: Query) -> None:
+    if not query.future.get_loop().is_closed():  # else nobody is left to hear of it
+        query.future.cancel()

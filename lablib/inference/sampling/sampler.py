@@ -1,0 +1,346 @@
+"""A batched slot sampler: many sequences, each with its own options, history and random numbers.
+
+A slot is one sequence. ``Sampler.sample`` takes any subset of the slots, in any order, with one row
+of logits each, and turns every row into a token as its slot's options say. What a slot gets depends
+on nothing but its own logits, history and seed: not on the batch, its order or its size.
+
+``sample`` is the plain way: it returns tokens and remembers them. The other calls serve engines
+that want no waiting in between. They return unevaluated arrays, change no state and leave a flag in
+place of an error; ``commit`` tells the sampler what came of it:
+
+    draw              the next token, while the one before it is still being computed
+    draw_positions    the tokens at several positions of a sequence, drafts given (rule "match")
+    score_positions   their log-probabilities (rules "rejection" and "block")
+"""
+
+from collections.abc import Hashable, Iterable, Sequence, Sized
+from typing import Any
+
+from lablib.inference.sampling import fast_paths, random_numbers
+from lablib.inference.sampling.batch import Batch, SampleResult
+from lablib.inference.sampling.distribution import Distribution
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.slot_table import Slots
+from lablib.validation import BadType, BadValue, integer, token_ids
+
+import mlx.core as mx
+import numpy as np
+
+__all__ = ["Distribution", "SampleResult", "Sampler", "SamplerOptions"]
+
+_LIMIT = 2**31  # token ids are int32
+_BATCHES = 16  # how many different batches to keep ready
+
+
+class Sampler:
+    """Slots that are sampled together.
+
+    Args:
+        num_ctx: the context length: how far back ``repeat_last_n = -1`` looks.
+
+    Every call checks its arguments before it does anything; one that raises has changed nothing.
+    """
+
+    def __init__(self, num_ctx: int) -> None:
+        self.num_ctx = integer("num_ctx", num_ctx, 1)
+        self.free()
+
+    def __len__(self) -> int:
+        return len(self._slots.index)
+
+    def __contains__(self, seq_id: Hashable) -> bool:
+        return seq_id in self._slots.index
+
+    def add(
+        self,
+        seq_id: Hashable,
+        options: SamplerOptions | None = None,
+        prior_tokens: Sequence[int] = (),
+        *,
+        stream: int = 0,
+    ) -> None:
+        """Register a sequence.
+
+        Args:
+            seq_id: any name; it plays no part in the random numbers.
+            options: ``SamplerOptions()`` if None.
+            prior_tokens: what came before, usually the prompt; the penalties see it.
+            stream: which of a seed's independent streams of random numbers to use; row i of
+                ``sample_n`` uses stream i.
+
+        Raises:
+            BadValue: the id is taken, or a token or the stream is negative.
+        """
+        options = SamplerOptions() if options is None else options
+        if not isinstance(options, SamplerOptions):
+            raise BadType(f"options must be SamplerOptions, got {options!r}")
+        if seq_id in self._slots.index:
+            raise BadValue(f"seq_id {seq_id!r} is already registered: remove it first")
+        prior = token_ids("prior_tokens", prior_tokens, _LIMIT, allow_empty=True)
+        self._slots.add(seq_id, options, self.num_ctx, prior, integer("stream", stream, 0))
+
+    def remove(self, seq_id: Hashable) -> None:
+        """Forget a sequence; an unknown id is no error."""
+        if self._slots.remove(seq_id):
+            self._batches.clear()
+
+    def free(self) -> None:
+        """Forget all sequences; the sampler is as new."""
+        self._slots = Slots()
+        self._batches: dict[Any, Batch] = {}
+
+    def position(self, seq_id: Hashable) -> int:
+        """How many tokens the slot has sampled or had committed since ``add``."""
+        return int(self._slots.position[self._slots.find([seq_id])[0]])
+
+    def window(self, seq_id: Hashable) -> list[int]:
+        """The tokens that the slot's penalties see, oldest first; none for a slot without."""
+        return self._slots.recent(self._slots.find([seq_id]))[0][0].tolist()
+
+    def sample(self, seq_ids: Sequence[Hashable], logits: mx.array) -> SampleResult:
+        """Draw one token for each of the sequences, and append it to their histories.
+
+        Args:
+            seq_ids: registered ids, each once, in any order.
+            logits: ``(B, V)``, float16, bfloat16 or float32: row i belongs to ``seq_ids[i]``.
+
+        Returns:
+            Evaluated arrays.
+
+        Raises:
+            BadValue: an unknown or repeated id; a wrong shape; a row with NaN, +inf or nothing but
+                -inf; a history with a token beyond V. The message names the slot.
+        """
+        if _none(seq_ids):
+            return SampleResult(mx.zeros((0,), mx.int32))
+        batch, scores = self._prepare(seq_ids, logits)
+        token, peak = batch.draw(self._slots, scores)
+        result = batch.report(scores, token)
+        mx.eval(token, peak, result.logprob, result.top_tokens, result.top_logprobs)
+        _refuse(batch.ids, np.isfinite(np.array(peak)))
+        self._slots.position[batch.slots] += 1
+        if len(batch.penalized):
+            ringed = batch.penalized
+            self._slots.remember_each(batch.slots[ringed], np.array(token)[ringed])
+        return result
+
+    def commit(self, seq_ids: Any, tokens: Any) -> None:
+        """Append tokens that were decided elsewhere, as if they had been sampled here.
+
+        Args:
+            seq_ids: one id; or a list of B ids.
+            tokens: its tokens, any number; or, for a list, one token for each id ``(B,)``.
+        """
+        if not isinstance(seq_ids, list):
+            slot = int(self._slots.find([seq_ids])[0])
+            tokens = token_ids("tokens", tokens, _LIMIT, allow_empty=True)
+            self._slots.remember(slot, tokens)
+            self._slots.position[slot] += len(tokens)
+            return
+        slots, tokens = self._slots.find(seq_ids), np.asarray(tokens)
+        if tokens.shape != slots.shape or (len(slots) and tokens.dtype.kind not in "iu"):
+            raise BadValue(f"tokens must be {len(slots)} token ids, one for each id, got {tokens}")
+        for row in np.flatnonzero((tokens < 0) | (tokens >= _LIMIT))[:1]:
+            raise BadValue(
+                f"tokens[{row}] of slot {seq_ids[row]!r} must be between 0 and {_LIMIT - 1}, got "
+                f"{tokens[row]}"
+            )
+        self._slots.position[slots] += 1
+        ringed = self._slots.window[slots] > 0
+        self._slots.remember_each(slots[ringed], tokens[ringed])
+
+    def draw(
+        self, seq_ids: Sequence[Hashable], logits: mx.array, pending: mx.array | None = None
+    ) -> tuple[mx.array, mx.array]:
+        """What ``sample`` would draw: unevaluated, and nothing changes.
+
+        So the next forward can be queued before this token is known: feed the token to the model,
+        pass it here as ``pending`` with the logits that come out, and ``commit`` it once it has
+        arrived. Nothing waits for the device, except with top-p and no top-k over more than 2,048
+        tokens, where the sampler must see how many tokens the nucleus takes.
+
+        Args:
+            seq_ids: as for ``sample``.
+            logits: as for ``sample``, perhaps unevaluated.
+            pending: ``(B, A)``, tokens drawn here since the last commit, oldest first; the token
+                returned is the one after them.
+
+        Returns:
+            ``token`` ``(B,)`` int32, and ``finite`` ``(B,)``: False where ``sample`` would refuse
+            the row; that row's token means nothing.
+        """
+        if _none(seq_ids):
+            return mx.zeros((0,), mx.int32), mx.zeros((0,), mx.bool_)
+        batch, scores = self._prepare(seq_ids, logits)
+        if pending is not None and (pending.ndim != 2 or len(pending) != len(batch.ids)):
+            raise BadValue(
+                f"pending must have shape ({len(batch.ids)}, A), got {tuple(pending.shape)}"
+            )
+        ahead = 0 if pending is None else pending.shape[1]
+        token, peak = batch.draw(self._slots, scores, pending, ahead)
+        return token, _finite(peak)
+
+    def draw_positions(
+        self, seq_ids: Any, logits: mx.array, draft_tokens: Any
+    ) -> tuple[mx.array, mx.array]:
+        """What successive ``sample`` calls would draw, had the drafts been sampled before.
+
+        Each row is drawn with the random number of its own position and with the drafts before it
+        in the penalties' window. Unevaluated; nothing changes.
+
+        Args:
+            seq_ids: one id, or B of them.
+            logits: ``(R, V)``, or ``(B, R, V)`` for several ids.
+            draft_tokens: ``(D,)``, or ``(B, D)``, with R <= D + 1; row i sees D - R + 1 + i of
+                them.
+
+        Returns:
+            ``token`` and ``finite`` as from ``draw``, ``(R,)`` or ``(B, R)``. A sequence with a
+            draft outside the vocabulary counts as not finite.
+        """
+        batch, scores, drafts, valid = self._prepare_positions(seq_ids, logits, draft_tokens)
+        ahead = drafts.shape[1] - len(batch.steps) + 1
+        token, peak = batch.draw(self._slots, scores, drafts, ahead)
+        finite = _finite(peak) if valid is None else _finite(peak) & valid
+        return token.reshape(logits.shape[:-1]), finite.reshape(logits.shape[:-1])
+
+    def score_positions(
+        self, seq_ids: Any, logits: mx.array, draft_tokens: Any
+    ) -> tuple[mx.array, mx.array]:
+        """``speculative_scores`` unevaluated, with the flag of ``draw_positions`` for an error.
+
+        Returns:
+            Log-probabilities of the shape of ``logits``, and ``finite`` ``(R,)`` or ``(B, R)``.
+        """
+        batch, scores, drafts, valid = self._prepare_positions(seq_ids, logits, draft_tokens)
+        scores = batch.penalize(self._slots, scores, drafts)
+        logs, peak = fast_paths.log_probs(batch.routing, scores)
+        finite = _finite(peak) if valid is None else _finite(peak) & valid
+        return logs.reshape(logits.shape), finite.reshape(logits.shape[:-1])
+
+    def speculative_scores(self, seq_ids: Any, logits: mx.array, draft_tokens: Any) -> mx.array:
+        """Log-probabilities after all transforms, as if the drafts before had been appended.
+
+        Args:
+            seq_ids: one id, or B of them.
+            logits: ``(R, V)``, or ``(B, R, V)`` for several ids.
+            draft_tokens: ``(D,)``, or ``(B, D)``, with R <= D + 1; row i sees D - R + 1 + i of
+                them.
+
+        Returns:
+            float32 of the shape of ``logits``, evaluated: -inf where a token was cut; one 0 and
+            the rest -inf at temperature 0. Nothing changes; ``commit`` what was accepted.
+
+        Raises:
+            BadValue: as ``sample``; R > D + 1; a draft outside the vocabulary.
+        """
+        logs, finite = self.score_positions(seq_ids, logits, np.array(draft_tokens))
+        mx.eval(logs, finite)
+        ids = tuple(seq_ids) if logits.ndim == 3 else (seq_ids,)
+        _refuse(ids, np.array(finite).reshape(len(ids), -1).all(axis=1))
+        return logs
+
+    def uniforms(self, seq_id: Hashable, n: int, lane: int = 1) -> np.ndarray:
+        """Random numbers for the slot's next ``n`` positions, beside those that draw tokens.
+
+        Args:
+            seq_id: a registered id.
+            n: how many.
+            lane: which of the independent sets, from 1.
+
+        Returns:
+            ``(n,)`` float32 in [0, 1): a hash of the seed, stream, position and lane. Nothing
+            changes: the same call gives the same numbers until the slot moves on.
+        """
+        slot = int(self._slots.find([seq_id])[0])
+        key = random_numbers.key(int(self._slots.keys[slot]), integer("lane", lane, 1))
+        positions = self._slots.position[slot] + np.arange(integer("n", n, 0))
+        return random_numbers.uniforms(np.full(n, key, np.uint64), positions)
+
+    # From here on: checking arguments, then what a checked call does.
+
+    def _prepare(
+        self, seq_ids: Sequence[Hashable], logits: mx.array, n_rows: int = 0
+    ) -> tuple[Batch, mx.array]:
+        """Check a call; returns the batch and the scores ``(N, V)``, float32.
+
+        With ``n_rows``, logits are ``(B, R, V)``.
+        """
+        if isinstance(seq_ids, str) or not isinstance(seq_ids, Iterable):
+            raise BadType(f"seq_ids must be a sequence of ids, got {seq_ids!r}")
+        ids = tuple(seq_ids)
+        if not isinstance(logits, mx.array):
+            raise BadType(f"logits must be an mlx array, got {type(logits).__name__}")
+        shape = logits.shape
+        if len(shape) != (3 if n_rows else 2) or shape[0] != len(ids) or shape[-1] == 0:
+            wanted = f"({len(ids)}, {'R, ' if n_rows else ''}V)"
+            raise BadValue(f"logits must have shape {wanted} for {len(ids)} ids, got {shape}")
+        if not mx.issubdtype(logits.dtype, mx.floating):
+            raise BadType(f"logits must be floating point, got {logits.dtype}")
+        key = (ids, n_rows, shape[-1])
+        batch = self._batches.get(key)
+        if batch is None:
+            if len(self._batches) == _BATCHES:
+                self._batches.clear()
+            batch = Batch.of(self._slots, ids, max(n_rows, 1), shape[-1])
+            self._batches[key] = batch
+        if self._slots.ceiling >= shape[-1]:
+            highest = self._slots.highest[batch.slots]
+            if highest.max() >= shape[-1]:
+                raise BadValue(
+                    f"slot {ids[highest.argmax()]!r} was given token {highest.max()} (prior_tokens "
+                    f"or commit), but logits have V = {shape[-1]}"
+                )
+        scores = logits if logits.dtype == mx.float32 else logits.astype(mx.float32)
+        return batch, scores.reshape(-1, shape[-1]) if n_rows else scores
+
+    def _prepare_positions(
+        self, seq_ids: Any, logits: mx.array, draft_tokens: Any
+    ) -> tuple[Batch, mx.array, mx.array, mx.array | None]:
+        """Check a call; returns the batch, scores ``(B * R, V)`` and drafts ``(B, D)``.
+
+        The last is which rows have valid drafts ``(B * R,)``; None if that has been checked.
+        """
+        if not isinstance(logits, mx.array) or logits.ndim not in (2, 3):
+            got = getattr(logits, "shape", type(logits).__name__)
+            raise BadValue(f"logits must have shape (R, V), or (B, R, V) for B ids, got {got}")
+        many = logits.ndim == 3
+        ids = tuple(seq_ids) if many else (seq_ids,)
+        vocab_size = logits.shape[-1]
+        host = not isinstance(draft_tokens, mx.array)
+        drafts = np.array(draft_tokens) if host else draft_tokens
+        if drafts.ndim != logits.ndim - 1 or (many and len(drafts) != len(ids)):
+            wanted = f"({len(ids)}, D)" if many else "(D,)"
+            raise BadValue(f"draft_tokens must have shape {wanted}, got {tuple(drafts.shape)}")
+        n_rows, n_drafts = logits.shape[-2], drafts.shape[-1]
+        if not 1 <= n_rows <= n_drafts + 1:
+            raise BadValue(
+                f"logits must have 1 to {n_drafts + 1} rows (R <= D + 1) for {n_drafts} draft "
+                f"tokens, got {n_rows}"
+            )
+        if host:
+            for seq_id, row in zip(ids, drafts if many else drafts[None], strict=True):
+                token_ids(f"draft_tokens of slot {seq_id!r}", row, vocab_size, allow_empty=True)
+        batch, scores = self._prepare(ids, logits if many else logits[None], n_rows)
+        drafts = mx.array(drafts).astype(mx.int32).reshape(len(ids), n_drafts)
+        valid = None
+        if not host:
+            valid = mx.all((drafts >= 0) & (drafts < vocab_size), axis=-1)
+            valid = mx.repeat(valid, n_rows, axis=0)
+        return batch, scores, drafts, valid
+
+
+def _none(seq_ids: Any) -> bool:
+    return isinstance(seq_ids, Sized) and len(seq_ids) == 0
+
+
+def _finite(peak: mx.array) -> mx.array:
+    return (mx.abs(peak) < mx.inf).flatten()
+
+
+def _refuse(ids: tuple[Hashable, ...], finite: np.ndarray) -> None:
+    if not finite.all():
+        names = ", ".join(repr(ids[row]) for row in np.flatnonzero(~finite)[:4])
+        raise BadValue(
+            f"logits of slot {names}: a row must have no NaN or +inf and some finite score"
+        )

@@ -1,0 +1,21 @@
+"""Act 3: a cheap guess of several tokens, verified by the target in one forward."""
+
+from lablib.inference.speculation.costs import Costs
+from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength, measure_costs
+from lablib.inference.speculation.drafters import Drafter, DraftModel, EarlyExit, NGram
+from lablib.inference.speculation.many import speculative_sample_n
+from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
+
+__all__ = [
+    "AdaptiveLength",
+    "Costs",
+    "DraftModel",
+    "Drafter",
+    "EarlyExit",
+    "FixedLength",
+    "NGram",
+    "SpeculativeTokenIterator",
+    "measure_costs",
+    "speculative_decode",
+    "speculative_sample_n",
+]

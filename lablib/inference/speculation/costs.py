@@ -1,0 +1,85 @@
+"""What a round of speculation yields and what it costs, by the closed forms of the field.
+
+With α, the chance that a draft is kept, and T(k), the time of one forward over k tokens, a round of
+γ drafts yields ``expected_tokens(α, γ)`` tokens in ``γ·t_draft + T(γ+1)`` seconds.
+"""
+
+from dataclasses import dataclass
+
+from lablib.validation import BadValue, integer, number
+
+
+def expected_tokens(alpha: float, draft_tokens: int) -> float:
+    """Tokens that a round yields on average: ``(1 − α^(γ+1)) / (1 − α)``, γ + 1 for α = 1.
+
+    The kept drafts and the one token that the target always adds (Leviathan et al. 2023,
+    2211.17192, equation 1). It is ``1 + α + … + α^γ``, summed here in that form, which is exact
+    near α = 1 too.
+
+    Args:
+        alpha: chance that a draft is kept, given that the ones before it were.
+        draft_tokens: γ, how many are drafted; 0 is plain decoding.
+    """
+    alpha = number("alpha", alpha, 0.0, 1.0)
+    draft_tokens = integer("draft_tokens", draft_tokens, 0)
+    return float(sum(alpha**i for i in range(draft_tokens + 1)))
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the parts of a round cost, in seconds (or in any one unit).
+
+    Attributes:
+        target: ``target[k - 1]`` is T(k), one forward of the target over k tokens; as many as are
+            known, T(1) at least. Beyond the last one T(k) goes on in a straight line.
+        draft: one drafted token.
+        overhead: what a round of speculation costs beside the forwards.
+    """
+
+    target: tuple[float, ...]
+    draft: float
+    overhead: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.target:
+            raise BadValue("target must hold at least T(1), got nothing")
+        for position, cost in enumerate(self.target):
+            if number(f"target[{position}]", cost) <= 0:
+                raise BadValue(f"target[{position}] must be positive, got {cost}")
+        number("draft", self.draft, 0.0)
+        number("overhead", self.overhead, 0.0)
+
+    @classmethod
+    def from_ratio(cls, c: float) -> "Costs":
+        """The textbook's machine: T(k) = 1 for every k, and a drafted token costs ``c`` of it."""
+        return cls((1.0, 1.0), number("c", c, 0.0))
+
+    def forward(self, k: int) -> float:
+        """T(k)."""
+        k = integer("k", k, 1)
+        if k <= len(self.target):
+            return self.target[k - 1]
+        last = self.target[-1]
+        slope = (last - self.target[0]) / (len(self.target) - 1) if len(self.target) > 1 else last
+        return last + max(0.0, slope) * (k - len(self.target))
+
+    def of_round(self, draft_tokens: int) -> float:
+        """One round: γ drafted tokens and one forward over γ + 1; γ = 0 is plain decoding."""
+        if integer("draft_tokens", draft_tokens, 0) == 0:
+            return self.forward(1)
+        return self.overhead + draft_tokens * self.draft + self.forward(draft_tokens + 1)
+
+
+def speedup(alpha: float, draft_tokens: int, costs: Costs) -> float:
+    """Tokens a second with speculation over tokens a second without it.
+
+    ``E[tokens] · T(1) / (T(γ+1) + γ·t_draft)``; with ``Costs.from_ratio(c)`` it is Leviathan et
+    al.'s ``(1 − α^(γ+1)) / ((1 − α)(γc + 1))``.
+    """
+    return expected_tokens(alpha, draft_tokens) * costs.forward(1) / costs.of_round(draft_tokens)
+
+
+def best_draft_tokens(alpha: float, costs: Costs, most: int = 16) -> int:
+    """The γ in ``0 … most`` with the highest speed-up; 0 where drafting cannot pay."""
+    most = integer("most", most, 0)
+    return max(range(most + 1), key=lambda g: (speedup(alpha, g, costs), -g))

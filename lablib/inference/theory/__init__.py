@@ -1,0 +1,1 @@
+"""What sampling, voting and speculation must come to: closed forms, estimators, curves."""

@@ -1,0 +1,159 @@
+"""Verifiers: judges of a finished solution, exact or as noisy as you like.
+
+A verifier is a scorer: ``verifier(sequences (n, seq_len), lengths, prompt_length) -> (n,)``, where
+more is better. So it can rank (``best_of_n(score_fn=...)``) and, through ``log_weight``, weigh
+votes. The exact one never errs and is what a real task lacks; ``Noisy`` makes it err in a way that
+can be dialled; the learned one comes from ``lablib.models.verifier.load_verifier``.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+from lablib.inference.voting.scoring import call
+from lablib.validation import BadType, BadValue, integer, number
+
+import mlx.core as mx
+import numpy as np
+
+Verifier = Callable[..., Any]
+
+
+class Exact:
+    """Scores 1 if ``check`` accepts the completion's text and 0 if it does not.
+
+    Args:
+        tokenizer: decodes token ids; special tokens are left out.
+        check: takes the completion's text and returns whether it is right, for one problem:
+            ``lambda text: sums.verify(problem, text)``.
+    """
+
+    def __init__(self, tokenizer: Any, check: Callable[[str], bool]):
+        if not hasattr(tokenizer, "decode"):
+            raise BadType(f"tokenizer must have a decode method, got {type(tokenizer).__name__}")
+        if not callable(check):
+            raise BadType(f"check must be callable, got {check!r}")
+        self.tokenizer, self.check = tokenizer, check
+
+    def __call__(
+        self, sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
+    ) -> np.ndarray:
+        """Return ``(n,)`` scores, 1.0 or 0.0, of ``sequences (n, seq_len)``."""
+        rows = _rows(sequences, lengths)
+        return np.array([float(bool(self.check(self._text(row[prompt_length:])))) for row in rows])
+
+    def _text(self, tokens: np.ndarray) -> str:
+        return self.tokenizer.decode(tokens.tolist(), skip_special_tokens=True)
+
+
+class Noisy:
+    """Another verifier's score plus an error that belongs to the solution.
+
+    A real verifier errs the same way every time it reads the same text, so the error is a function
+    of the tokens and ``seed``, not a fresh draw: equal solutions score equally, whatever the batch.
+    Its law is ``scale`` times Student's t with ``df`` degrees of freedom. ``df=inf`` is the
+    Gaussian: the best of many samples is then good. With a heavy tail (``df=2``, say) the best of
+    many is soon the one with the luckiest error: over-optimisation (Gao et al. 2022, 2210.10760).
+
+    Args:
+        verifier: the scorer to disturb.
+        scale: size of the error; 0 leaves the verifier as it is.
+        df: degrees of freedom, at least 0.2; the probability of an error above x falls like x^−df.
+        seed: another seed, another verifier of the same quality.
+    """
+
+    def __init__(self, verifier: Verifier, scale: float, df: float = math.inf, seed: int = 0):
+        if not callable(verifier):
+            raise BadType(f"verifier must be callable, got {verifier!r}")
+        self.verifier = verifier
+        self.scale, self.df = number("scale", scale, 0.0), _degrees(df)
+        self.seed = integer("seed", seed)
+
+    def __call__(
+        self, sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
+    ) -> np.ndarray:
+        """Return ``(n,)`` scores of ``sequences (n, seq_len)``."""
+        rows = _rows(sequences, lengths)
+        extras = {"lengths": lengths, "prompt_length": prompt_length}
+        scores = _numbers(call(self.verifier, sequences, **extras))
+        if scores.shape != (len(rows),):
+            raise BadValue(
+                f"verifier must return one number for each of {len(rows)} sequences, "
+                f"got shape {scores.shape}"
+            )
+        errors = np.array([student_t(*uniforms(row, self.seed), self.df) for row in rows])
+        return scores + self.scale * errors
+
+
+def log_weight(verifier: Verifier, center: float = 0.0, temperature: float = 1.0) -> Verifier:
+    """Turn a verifier into a vote's weight: ``log σ((score − center) / temperature)``.
+
+    If the score is the log-odds that a solution is right (the learned verifier's is), this is the
+    logarithm of that probability, and a weighted vote adds up probabilities. For scores around 0
+    (wrong) and 1 (right) take ``center=0.5``; the lower the temperature, the harder the judgement.
+    A weight never exceeds 1, so no single lucky score decides the vote as it decides best-of-N.
+    """
+    if not callable(verifier):
+        raise BadType(f"verifier must be callable, got {verifier!r}")
+    center, temperature = number("center", center), number("temperature", temperature)
+    if temperature <= 0.0:
+        raise BadValue(f"temperature must be positive, got {temperature}")
+
+    def weight(
+        sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
+    ) -> np.ndarray:
+        extras = {"lengths": lengths, "prompt_length": prompt_length}
+        return log_sigmoid((_numbers(call(verifier, sequences, **extras)) - center) / temperature)
+
+    return weight
+
+
+def log_sigmoid(x: Any) -> np.ndarray:
+    """``log(1 / (1 + e^−x))``, elementwise, without overflow at either end."""
+    return -np.logaddexp(0.0, -np.asarray(x, dtype=np.float64))
+
+
+def uniforms(tokens: np.ndarray, seed: int) -> tuple[float, float]:
+    """Two numbers in (0, 1) that belong to ``tokens (T,)`` and ``seed``: their hash."""
+    data = f"{seed}:".encode() + np.asarray(tokens, dtype="<i4").tobytes()
+    digest = hashlib.blake2b(data, digest_size=16).digest()
+    u, v = (int.from_bytes(half, "little") >> 12 for half in (digest[:8], digest[8:]))
+    return (u + 0.5) / 2**52, (v + 0.5) / 2**52
+
+
+def student_t(u: float, v: float, df: float) -> float:
+    """Turn two uniform numbers into one of Student's t; ``df=inf`` is the Gaussian.
+
+    Bailey's polar form (1994, "Polar generation of random variates with the t-distribution"),
+    which tends to Box and Muller's as ``df`` grows: ``√(df (u^(−2/df) − 1)) cos 2πv``.
+    """
+    squared = -2.0 * math.log(u) if df == math.inf else df * math.expm1(-2.0 / df * math.log(u))
+    return math.sqrt(squared) * math.cos(2.0 * math.pi * v)
+
+
+def _degrees(df: float) -> float:
+    if isinstance(df, float) and df == math.inf:
+        return df
+    return number("df", df, 0.2)  # below 0.1 the power u^(-2/df) overflows, for u down to 2^-53
+
+
+def _numbers(scores: Any) -> np.ndarray:
+    """A verifier's scores as float64 ``(n,)``."""
+    if scores is None:
+        raise BadType("verifier must return one number for each sequence, got None")
+    if isinstance(scores, mx.array):
+        scores = scores.astype(mx.float32)
+    array = np.asarray(scores, dtype=np.float64)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _rows(sequences: mx.array, lengths: mx.array | None) -> list[np.ndarray]:
+    """The rows without their padding."""
+    rows = np.array(sequences)
+    if rows.ndim != 2:
+        raise BadValue(f"sequences must have shape (n, seq_len), got {rows.shape}")
+    ends = np.full(len(rows), rows.shape[1]) if lengths is None else np.array(lengths)
+    if ends.shape != (len(rows),):
+        raise BadValue(f"lengths must have shape ({len(rows)},), got {ends.shape}")
+    return [row[:end] for row, end in zip(rows, ends, strict=True)]

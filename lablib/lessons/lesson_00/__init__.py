@@ -1,0 +1,1 @@
+"""Lesson 00: what it shows and asks."""

@@ -1,0 +1,1 @@
+"""Lesson 01: what it shows and asks."""

@@ -1,0 +1,1 @@
+"""Lesson 02: what it shows and asks."""

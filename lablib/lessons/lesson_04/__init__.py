@@ -1,0 +1,1 @@
+"""Lesson 04: what it shows and asks."""

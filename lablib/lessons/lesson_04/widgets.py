@@ -1,0 +1,88 @@
+"""Widgets of the lesson on many sequences: who sits in which slot, and when."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lablib.plots.charts import gantt
+from lablib.plots.explorer import Explorer, choice, slider
+from lablib.validation import integer
+
+from matplotlib.figure import Figure
+
+CONTINUOUS, WHOLE = "continuous", "whole batches"
+
+
+@dataclass(frozen=True)
+class Stay:
+    """One sequence's stay in a slot: from step ``start`` on for ``length`` steps."""
+
+    sequence: int
+    slot: int
+    start: int
+    length: int
+
+
+def schedule(lengths: Sequence[int], slots: int, mode: str = CONTINUOUS) -> list[Stay]:
+    """Seat sequences in slots, first come first served.
+
+    Args:
+        lengths: how many steps each sequence takes.
+        slots: how many can run at once.
+        mode: ``CONTINUOUS`` gives a free slot to the next sequence at once; ``WHOLE`` waits until
+            every sequence of the batch has ended.
+    """
+    slots = integer("slots", slots, 1)
+    free_from, stays = [0] * slots, []
+    for number, length in enumerate(lengths):
+        if mode == WHOLE and number % slots == 0:
+            free_from = [max(free_from)] * slots
+        slot = min(range(slots), key=lambda s: (free_from[s], s))
+        stays.append(Stay(number, slot, free_from[slot], length))
+        free_from[slot] += length
+    return stays
+
+
+class SlotTimeline(Explorer):
+    """A picture of slots over time, for two ways of filling them.
+
+    Args:
+        lengths: how many steps each sequence takes.
+    """
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self.lengths = list(lengths)
+        super().__init__(
+            slots=slider(3, 1, len(self.lengths)),
+            mode=choice(WHOLE, [WHOLE, CONTINUOUS], label="a free slot"),
+        )
+
+    def compute(self, slots: int, mode: str) -> dict:
+        """Return the stays, the number of steps and the share of slot-steps that did work."""
+        stays = schedule(self.lengths, slots, mode)
+        steps = max(stay.start + stay.length for stay in stays)
+        return {
+            "stays": stays,
+            "slots": slots,
+            "mode": mode,
+            "steps": steps,
+            "busy": sum(self.lengths) / (steps * slots),
+        }
+
+    def draw(self, data: dict) -> Figure:
+        """Draw one line for each slot."""
+        rows = {
+            f"slot {slot}": [
+                (stay.start, stay.length, str(stay.sequence))
+                for stay in data["stays"]
+                if stay.slot == slot
+            ]
+            for slot in range(data["slots"])
+        }
+        return gantt(rows, "steps", title="which sequence is in which slot", legend=False)
+
+    def caption(self, data: dict) -> str:
+        """Say how long it took and how busy the slots were."""
+        return (
+            f"{len(self.lengths)} sequences in {data['slots']} slots, {data['mode']}: "
+            f"{data['steps']} steps, the slots busy {data['busy']:.0%} of the time."
+        )

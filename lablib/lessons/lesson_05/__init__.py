@@ -1,0 +1,1 @@
+"""Lesson 05: what it shows and asks."""

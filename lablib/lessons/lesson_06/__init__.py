@@ -1,0 +1,1 @@
+"""Lesson 06: what it shows and asks."""

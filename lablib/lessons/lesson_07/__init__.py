@@ -1,0 +1,1 @@
+"""Lesson 07: what it shows and asks."""

@@ -1,0 +1,372 @@
+"""Widgets of the lesson on speculative decoding: its rounds, and how many drafts they keep."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.inference.speculation.costs import expected_tokens
+from lablib.inference.speculation.draft_length import FixedLength
+from lablib.inference.speculation.judge import Round
+from lablib.inference.theory.estimators import wilson_interval
+from lablib.inference.theory.replay import LONGEST, guesses_of_flags, replay
+from lablib.plots import strips
+from lablib.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, style
+from lablib.plots.explorer import Explorer, Player, choice, slider
+from lablib.plots.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
+from lablib.validation import BadValue, integer
+
+import numpy as np
+from matplotlib.figure import Figure
+
+# ------------------------------------------------------------------ the rounds of a text
+
+ACCEPTED = Look("accepted draft", "#A9D3F0")
+CORRECTION = Look("correction", "#F3BE6B", "///")
+BONUS = Look("bonus", "#A6DBC8", "...")
+PLAIN = Look("plain", "#DDDDDD")
+OWN = {"correction": CORRECTION, "bonus": BONUS, "plain": PLAIN}
+
+
+class Rounds(Explorer):
+    """Speculation round by round: the text so far above, this round's drafts below.
+
+    Args:
+        texts: name -> the prompt's ids and the trace of its rounds.
+        words: the text of every id.
+    """
+
+    def __init__(
+        self, texts: Mapping[str, tuple[Sequence[int], Sequence[Round]]], words: Sequence[str]
+    ) -> None:
+        self.texts = {
+            name: (list(prompt), list(rounds)) for name, (prompt, rounds) in texts.items()
+        }
+        if not self.texts or not all(rounds for _, rounds in self.texts.values()):
+            raise BadValue("texts must hold at least one text, each with at least one round")
+        self.words = list(words)
+        steps = max(len(rounds) for _, rounds in self.texts.values())
+        self._high = max(
+            strips.height(self._strip(name, len(rounds))[0])
+            for name, (_, rounds) in self.texts.items()
+        )
+        first = next(iter(self.texts))
+        super().__init__(
+            round=Player(steps, milliseconds=1200),
+            text=choice(first, list(self.texts)),
+        )
+
+    def _strip(self, name: str, count: int) -> tuple[list[str], list[Look]]:
+        """Tokens and looks of the prompt and the first ``count`` rounds."""
+        prompt, rounds = self.texts[name]
+        ids, looks = prompt[1:], [strips.PLAIN] * (len(prompt) - 1)  # all but <s>
+        for each in rounds[:count]:
+            ids = [*ids, *each.drafted[: each.accepted]]
+            looks = [*looks, *[ACCEPTED] * each.accepted]
+            if each.token is not None:
+                ids, looks = [*ids, each.token], [*looks, OWN[each.kind]]
+        return [self.words[i] for i in ids], looks
+
+    def compute(self, round: int, text: str) -> dict[str, Any]:
+        """Return the text after this round, and the verdict on each of its drafts.
+
+        A round beyond the last is the last; rounds count from 0.
+        """
+        _, rounds = self.texts[text]
+        round = min(round, len(rounds) - 1)
+        this = rounds[round]
+        tokens, looks = self._strip(text, round + 1)
+        before = len(self._strip(text, round)[0])
+        verdicts = [
+            "accepted" if i < this.accepted else "rejected" if i < this.reached else "not reached"
+            for i in range(len(this.drafted))
+        ]
+        return {
+            "number": round + 1,
+            "of": len(rounds),
+            "tokens": tokens,
+            "looks": looks,
+            "new": len(tokens) - before,
+            "drafted": [self._name(i) for i in this.drafted],
+            "p": list(this.p),
+            "q": list(this.q),
+            "verdicts": verdicts,
+            "own": None if this.token is None else self._name(this.token),
+            "kind": this.kind,
+        }
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw p and q of each draft as bars, and the text as a strip below them."""
+        fig = canvas(self._high + 2.75)
+        with style():
+            self._bars(add_axes(fig, 0.8, 0.4, 7.0, 1.45), data)
+            axes = add_axes(fig, 0, 2.65, 8, strips.height(data["tokens"]))
+            legend = (ACCEPTED, CORRECTION, BONUS)
+            draw_strip(axes, data["tokens"], data["looks"], legend=legend, title="text so far:")
+        return fig
+
+    def _bars(self, axes: Any, data: dict[str, Any]) -> None:
+        count = len(data["drafted"])
+        x = np.arange(count)
+        for i, (name, label) in enumerate((("q", "draft's q"), ("p", "target's p"))):
+            place = x + (i - 0.5) * 0.36
+            look = {"color": COLOURS[1 - i], "hatch": HATCHES[1 - i], "edgecolor": "white"}
+            axes.bar(place, data[name], 0.36, label=label, **look)
+            for left, high in zip(place, data[name], strict=True):
+                axes.text(left, high + 0.03, f"{high:.2f}", ha="center", size=9)
+        names = []
+        marks = {"accepted": "✓ accepted", "rejected": "✗ rejected", "not reached": "not reached"}
+        for word, verdict in zip(data["drafted"], data["verdicts"], strict=True):
+            names.append(f"{word}\n{marks[verdict]}")
+        if data["own"] is not None:
+            names.append(f"{data['own']}\n{data['kind']}" if data["kind"] == "bonus" else "")
+        if data["kind"] == "correction":
+            at = data["verdicts"].index("rejected")
+            names[at] = f"{names[at]}\n→ {data['own']}"
+        # as wide in every round: nothing jumps while the rounds play
+        axes.set(xlim=(-0.6, self._widest + 0.6), ylim=(0, 1.2))
+        scales(axes, (), (0, 0.5, 1), "", "probability")
+        name_bars(axes, names)
+        axes.set_title(f"round {data['number']} of {data['of']}")
+        if count:
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
+
+    @property
+    def _widest(self) -> int:
+        return max(len(each.drafted) for _, rounds in self.texts.values() for each in rounds)
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say what was drafted, how much of it stays, and what the target added."""
+        head = f"Round {data['number']} of {data['of']}: "
+        if not data["drafted"]:
+            return f"{head}nothing was drafted; the target says '{data['own']}'."
+        new = f"{data['new']} new token{'s' * (data['new'] > 1)} for one call of the target."
+        count = data["verdicts"].count("accepted")
+        text = f"{head}{count} of {len(data['drafted'])} drafts accepted"
+        if data["kind"] == "correction":
+            wrong = data["drafted"][count]
+            chances = f"q = {data['q'][count]:.2f}, p = {data['p'][count]:.2f}"
+            return f"{text}; '{wrong}' ({chances}) is corrected to '{data['own']}'. {new}"
+        more = f", and '{data['own']}' as a bonus" if data["kind"] == "bonus" else "; the text ends"
+        return f"{text}{more}. {new}"
+
+    def _name(self, i: int) -> str:
+        return self.words[i].replace(" ", "␣").replace("\n", "⏎") or "∅"
+
+
+# ------------------------------------------------------------------ acceptance
+
+
+@dataclass(frozen=True)
+class GreedyText:
+    """A greedy text of the target, and where the draft would have said the same.
+
+    A greedy text does not depend on the drafts. So these flags decide every round, for every draft
+    length, and no model has to run again.
+
+    Attributes:
+        task: where its prompt comes from.
+        agree: for each token, whether it is the draft's best token after the same text.
+        classes: the class of each token.
+    """
+
+    task: str
+    agree: tuple[bool, ...]
+    classes: tuple[str, ...]
+
+
+def whole_rounds(agree: Sequence[bool], draft_tokens: int) -> list[tuple[int, int]]:
+    """Return the rounds of greedy speculation: where each starts, and how many drafts it keeps.
+
+    Only *whole* rounds: those whose bonus token would still belong to the text. Near its end a
+    round is cut short, and no closed form knows about that.
+    """
+    steps = replay(guesses_of_flags(agree), FixedLength(draft_tokens))
+    return [(step.start, step.kept) for step in steps if step.start + draft_tokens < len(agree)]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Whole rounds of several texts, counted.
+
+    Attributes:
+        accepted: drafts kept at each position of a round ``(γ,)``.
+        reached: drafts judged there ``(γ,)``; the target's own token counts in neither.
+        classes: class -> (accepted, reached).
+        rounds: of each text ``(texts,)``.
+        tokens: accepted drafts and own tokens of those rounds ``(texts,)``.
+    """
+
+    accepted: np.ndarray
+    reached: np.ndarray
+    classes: dict[str, tuple[int, int]]
+    rounds: np.ndarray
+    tokens: np.ndarray
+
+    @property
+    def alpha(self) -> float:
+        """Accepted over reached."""
+        return float(self.accepted.sum() / max(1, self.reached.sum()))
+
+    @property
+    def by_position(self) -> list[float]:
+        """The same at each position; 0 where none was reached."""
+        return (self.accepted / np.maximum(1, self.reached)).tolist()
+
+    @property
+    def tokens_per_round(self) -> float:
+        """What one call of the target yields."""
+        return float(self.tokens.sum() / max(1, self.rounds.sum()))
+
+    def interval(self, repeats: int = 400) -> tuple[float, float]:
+        """95 % interval of ``tokens_per_round``: texts drawn again (bootstrap), always the same.
+
+        Whole texts are drawn, not rounds: the rounds of one text resemble each other.
+        """
+        n = len(self.rounds)
+        weights = np.random.default_rng(0).multinomial(n, [1 / n] * n, size=repeats)
+        ratios = (weights @ self.tokens) / np.maximum(1, weights @ self.rounds)
+        low, high = np.quantile(ratios, (0.025, 0.975))
+        return float(low), float(high)
+
+
+def tally(texts: Sequence[GreedyText], draft_tokens: int) -> Tally:
+    """Count the whole rounds of greedy speculation with γ drafts, over all texts.
+
+    Raises:
+        ValueError: γ is not in 1 ... 8, or there is no text.
+    """
+    gamma = integer("draft_tokens", draft_tokens, 1, LONGEST)
+    if not texts:
+        raise BadValue("texts must hold at least one text, got none")
+    accepted, reached = np.zeros(gamma, int), np.zeros(gamma, int)
+    classes: dict[str, list[int]] = {}
+    rounds, tokens = [], []
+    for text in texts:
+        found = whole_rounds(text.agree, gamma)
+        for start, kept in found:
+            judged = min(kept + 1, gamma)
+            accepted[:kept] += 1
+            reached[:judged] += 1
+            for i in range(judged):
+                count = classes.setdefault(text.classes[start + i], [0, 0])
+                count[0] += i < kept
+                count[1] += 1
+        rounds.append(len(found))
+        tokens.append(sum(kept + 1 for _, kept in found))
+    pairs = {name: (a, r) for name, (a, r) in classes.items()}
+    return Tally(accepted, reached, pairs, np.array(rounds), np.array(tokens))
+
+
+class Acceptance(Explorer):
+    """The acceptance dashboard: by position, by task, by token class, and tokens per round.
+
+    Args:
+        texts: greedy texts of one or more tasks.
+    """
+
+    def __init__(self, texts: Sequence[GreedyText]) -> None:
+        texts = list(texts)
+        tasks = list(dict.fromkeys(text.task for text in texts))
+        if not tasks:
+            raise BadValue("texts must hold at least one text, got none")
+        self.gammas = list(range(1, LONGEST + 1))
+        self.tallies = {
+            task: [tally([t for t in texts if t.task == task], gamma) for gamma in self.gammas]
+            for task in tasks
+        }
+        self._intervals = {
+            task: np.array([each.interval() for each in tallies]).T
+            for task, tallies in self.tallies.items()
+        }
+        super().__init__(
+            draft_tokens=slider(4, 1, LONGEST, label="draft tokens γ"),
+            task=choice(tasks[0], tasks),
+        )
+
+    def compute(self, draft_tokens: int, task: str) -> dict[str, Any]:
+        """Return shares with 95 % intervals, and tokens per round for every γ."""
+        chosen = self.tallies[task][draft_tokens - 1]
+        low, high = self._intervals[task]
+        classes = sorted(chosen.classes.items(), key=lambda each: -each[1][1])
+        return {
+            "gamma": draft_tokens,
+            "task": task,
+            "alpha": chosen.alpha,
+            "position": [
+                _share(*each) for each in zip(chosen.accepted, chosen.reached, strict=True)
+            ],
+            "tasks": {
+                name: _share(
+                    each[draft_tokens - 1].accepted.sum(), each[draft_tokens - 1].reached.sum()
+                )
+                for name, each in self.tallies.items()
+            },
+            "classes": {name: (*_share(a, r), r) for name, (a, r) in classes},
+            "tokens": [each.tokens_per_round for each in self.tallies[task]],
+            "low": low,
+            "high": high,
+            "theory": [expected_tokens(chosen.alpha, gamma) for gamma in self.gammas],
+        }
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw four small charts."""
+        fig = canvas(5.8)
+        task, shares = data["task"], {"ylim": (0, 1.05)}
+        with style():
+            axes = add_axes(fig, 0.85, 0.45, 3.0, 1.9)
+            x = range(1, data["gamma"] + 1)
+            middle, low, high = np.array(data["position"]).T
+            axes.plot(x, middle, MARKERS[0], ls=DASHES[0], color=COLOURS[0])
+            axes.vlines(x, low, high, color=COLOURS[0])
+            axes.set(xlim=(0.5, LONGEST + 0.5), **shares, title=f"{task}: by place in the round")
+            scales(axes, (1, 4, 8), (0, 0.5, 1), "place of the draft", "accepted / reached")
+
+            axes = add_axes(fig, 5.1, 0.45, 2.7, 1.9)
+            self._across(axes, data["tasks"], task)
+            axes.set_title("by task")
+
+            axes = add_axes(fig, 1.8, 3.35, 2.05, 1.95)
+            counts = {f"{name} ({share[3]})": share for name, share in data["classes"].items()}
+            self._across(axes, counts)
+            axes.set_title(f"{task}: by token class")
+
+            axes = add_axes(fig, 5.1, 3.35, 2.7, 1.95)
+            look = {"color": COLOURS[5], "ls": DASHES[1]}
+            axes.plot(self.gammas, data["theory"], label="one α for all", **look)
+            axes.plot(self.gammas, data["tokens"], MARKERS[0], color=COLOURS[0], label="measured")
+            axes.vlines(self.gammas, data["low"], data["high"], color=COLOURS[0])
+            axes.axvline(data["gamma"], color="#999999", lw=1, zorder=0)
+            axes.set(xlim=(0.5, LONGEST + 0.5), ylim=(0.5, LONGEST + 1.5), title=f"{task}: yield")
+            scales(axes, (1, 4, 8), (1, 5, 9), "draft tokens γ", "tokens per round")
+            axes.legend(loc="upper left", borderaxespad=0.1)
+        return fig
+
+    def _across(self, axes: Any, shares: Mapping[str, tuple], chosen: str | None = None) -> None:
+        """Draw horizontal bars with intervals, the chosen one darker."""
+        y = np.arange(len(shares))
+        middle, low, high = np.array([share[:3] for share in shares.values()]).T
+        colours = [COLOURS[0] if chosen in (None, name) else COLOURS[4] for name in shares]
+        axes.barh(y, middle, 0.7, color=colours)
+        axes.hlines(y, low, high, color="black", lw=1.5)
+        axes.set(xlim=(0, 1.02), ylim=(len(shares) - 0.4, -0.6))
+        scales(axes, (0, 0.5, 1), (), "accepted / reached")
+        name_bars(axes, list(shares), across=True)
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Name α, the hardest class, and tokens per round beside theory."""
+        i, name = data["gamma"] - 1, min(data["classes"], key=lambda c: data["classes"][c][0])
+        low, high = data["low"][i], data["high"][i]
+        return (
+            f"{data['task']}, γ = {data['gamma']}: α = {data['alpha']:.2f}, and "
+            f"{data['classes'][name][0]:.2f} on tokens of class '{name}'. {data['tokens'][i]:.2f} "
+            f"tokens per round, 95 % interval {low:.2f} to {high:.2f}; one α for all places "
+            f"promises {data['theory'][i]:.2f}."
+        )
+
+
+def _share(accepted: int, reached: int) -> tuple[float, float, float]:
+    """Accepted over reached with its 95 % interval; (0, 0, 1) where nothing was reached."""
+    if not reached:
+        return 0.0, 0.0, 1.0
+    low, high = wilson_interval(int(accepted), int(reached))
+    return float(accepted / reached), low, high

@@ -1,0 +1,1 @@
+"""Lesson 08: what it shows and asks."""

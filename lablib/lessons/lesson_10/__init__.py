@@ -1,0 +1,1 @@
+"""Lesson 10: what it shows and asks."""

@@ -1,0 +1,1 @@
+"""Lesson 11: what it shows and asks."""

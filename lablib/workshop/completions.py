@@ -1,0 +1,146 @@
+"""What is measured, how much of it, and the completions that most measurements share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lablib import tasks
+from lablib.inference.samples import Samples
+from lablib.inference.voting.completions import complete
+from lablib.tasks import Problem
+from lablib.validation import BadValue
+
+LOOKED_AT = (0.0, 0.5, 1.0, 2.0)  # temperatures that a requirement or an example is about
+# Tokens that any valid completion of the task fits into, and some more for invalid ones.
+MAX_TOKENS = {"stories": 60, "sums": 40, "edits": 24}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured; the defaults are what the stored evaluation was made with.
+
+    Attributes:
+        problems: unseen problems of each task.
+        samples: completions of each *sums* problem at temperature 1, for the curves against N.
+        few_samples: completions of each *sums* problem at the other temperatures.
+        repeats: completions of each other problem at each temperature, for the diversity.
+        temperatures: of sampling; 0 is greedy. Those of ``LOOKED_AT`` must be among them.
+        overlap_temperatures: where target and draft are compared; 1 must be among them.
+        long_temperatures: of samples that run on past the end of their document.
+        long_rows: how many there are, over all tasks.
+        long_tokens: the length they run to.
+        timings: how often each forward is timed; the shortest time counts.
+        orders: random orders of the samples that votes are averaged over.
+        seed: decides the problems and every random number.
+
+    Raises:
+        BadValue: a temperature that must be there is missing.
+    """
+
+    problems: int = 200
+    samples: int = 64
+    few_samples: int = 16
+    repeats: int = 4
+    temperatures: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
+    overlap_temperatures: tuple[float, ...] = (0.5, 1.0, 1.5)
+    long_temperatures: tuple[float, ...] = (0.5, 1.0)
+    long_rows: int = 200
+    long_tokens: int = 500
+    timings: int = 60
+    orders: int = 128
+    seed: int = 2026
+
+    def __post_init__(self) -> None:
+        if not {*LOOKED_AT} <= {*self.temperatures} or 1.0 not in self.overlap_temperatures:
+            raise BadValue(
+                f"temperatures must hold {LOOKED_AT}, and overlap_temperatures 1.0, "
+                f"got {self.temperatures} and {self.overlap_temperatures}"
+            )
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of samples N that are reported: powers of two."""
+        return tuple(2**k for k in range(self.samples.bit_length()) if 2**k <= self.samples)
+
+    def draws(self, task: str, temperature: float) -> int:
+        """How many completions of a problem are drawn."""
+        if temperature == 0:
+            return 1
+        if task != "sums":
+            return self.repeats
+        return self.samples if temperature == 1 else self.few_samples
+
+
+QUICK = Plan(
+    problems=12, samples=8, few_samples=4, repeats=2, temperatures=LOOKED_AT,
+    overlap_temperatures=(1.0,), long_rows=4, long_tokens=160, timings=5, orders=8,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Completions of one task's unseen problems by one model.
+
+    Attributes:
+        task: its name.
+        problems: the problems.
+        prompts: token ids of each prompt, ``<s>`` first.
+        samples: by temperature, the samples of each problem.
+    """
+
+    task: str
+    problems: list[Problem]
+    prompts: list[list[int]]
+    samples: dict[float, list[Samples]]
+
+    def texts(self, temperature: float) -> list[list[str]]:
+        """The completions as text, of each problem."""
+        tokenizer = tasks.load_tokenizer()
+        rows = [row for samples in self.samples[temperature] for row in samples.tokens]
+        texts = iter(tokenizer.decode_batch(rows, skip_special_tokens=True))
+        return [[next(texts) for _ in samples.tokens] for samples in self.samples[temperature]]
+
+    def right(self, temperature: float) -> list[list[bool]]:
+        """Whether the task's checker accepts each completion, which must also have ended."""
+        check = tasks.TASKS[self.task].check
+        return [
+            [done and check(problem, text) for text, done in zip(row, s.finished, strict=True)]
+            for problem, row, s in zip(
+                self.problems, self.texts(temperature), self.samples[temperature], strict=True
+            )
+        ]
+
+
+def seeds(plan: Plan, n: int) -> list[int]:
+    """The seeds of the samples of ``n`` problems: ``sample_n(..., seed=...)`` draws the same."""
+    return [plan.seed * 1000 + number for number in range(n)]
+
+
+def draw(
+    model: Any, task: str, plan: Plan, temperatures: Sequence[float], draws: int | None = None
+) -> Drawn:
+    """Complete the task's unseen problems at each temperature.
+
+    Args:
+        model: the language model.
+        task: a name of ``tasks.TASKS``.
+        plan: how many problems, from which seed.
+        temperatures: of sampling.
+        draws: completions of each problem; by default what the plan says.
+    """
+    tokenizer = tasks.load_tokenizer()
+    problems = tasks.TASKS[task].problems(plan.seed, plan.problems)
+    prompts = [tokenizer.encode(problem.prompt).ids for problem in problems]
+    samples = {
+        temperature: complete(
+            model,
+            prompts,
+            draws or plan.draws(task, temperature),
+            seeds=seeds(plan, plan.problems),
+            temperature=temperature,
+            max_tokens=MAX_TOKENS[task],
+            stop_tokens=[tokenizer.token_to_id("</s>")],
+        )
+        for temperature in temperatures
+    }
+    return Drawn(task, problems, prompts, samples)

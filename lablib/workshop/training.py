@@ -1,0 +1,320 @@
+"""Trains the shipped checkpoints: ``python -m lablib train [name]``.
+
+A recipe (``lablib.workshop.recipes``) says everything: shape, data, seed, schedule. The same recipe
+on the same machine, with as many BLAS threads, gives the same weights, and an interrupted run goes
+on to them: the data is a function of (seed, step), and the optimiser's state is saved beside the
+weights.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lablib import backend, tasks
+from lablib.models import zoo
+from lablib.models.base import LanguageModel, seeded
+from lablib.models.verifier import fingerprint
+from lablib.validation import BadValue, one_of
+from lablib.workshop.recipes import RECIPES, Recipe
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
+from tqdm.auto import tqdm
+
+_SHARD = 6_000  # documents generated at a time
+
+
+def train(
+    name: str,
+    out: str | Path | None = None,
+    *,
+    recipe: Recipe | None = None,
+    models: str | Path | None = None,
+    save_every: int = 200,
+    progress: bool = True,
+) -> Path:
+    """Train ``name`` and write an mlx-lm directory with its loss curve.
+
+    Args:
+        name: a key of ``RECIPES``, unless ``recipe`` is given.
+        out: the directory; default ``runs/<name>``. A half-finished run found there goes on, and
+            a finished one is left as it is.
+        recipe: another recipe than the shipped one.
+        models: a folder of checkpoints. A teacher that was trained there is taken from it; by
+            default teachers are the shipped ones.
+        save_every: steps between two resume points.
+        progress: whether to show a bar with the loss.
+
+    Returns:
+        The directory, with ``model.safetensors`` in float16 and ``training.json``.
+    """
+    if recipe is None:
+        recipe = RECIPES[one_of("name", name, RECIPES)]
+    out = Path(out) if out is not None else Path("runs") / name
+    out.mkdir(parents=True, exist_ok=True)
+    teachers = _teachers(recipe, models)
+    made_of = {  # what decides the weights on a given machine
+        "recipe": recipe.to_dict(),
+        "blas_threads": backend.threads(),
+        "teachers": {name: fingerprint(teacher) for name, teacher in teachers.items()},
+    }
+    if (out / "training.json").exists() and not (out / _RESUME).exists():
+        _same(_read_report(out), made_of, f"delete {out}")
+        return out
+    if recipe.after is None:
+        model, before = _fresh(recipe), {}
+    else:
+        options = {"models": models, "save_every": save_every, "progress": progress}
+        first = train(name, out / "first", recipe=recipe.after, **options)
+        model, before = zoo.load(first, dtype=mx.float32)[0], {"first": _read_report(first)}
+    optimizer = optim.AdamW(_schedule(recipe), betas=[0.9, 0.95], weight_decay=recipe.weight_decay)
+    optimizer.init(model.trainable_parameters())
+    done = _resume(out, made_of, model, optimizer)
+    update = _updates(recipe, model, optimizer, teachers)
+    bar = tqdm(total=recipe.steps, initial=done.step, desc=name, disable=not progress)
+    start = time.perf_counter() - done.seconds
+    for batch in _skip(batches(recipe), done.step):
+        loss = update(done.step, *batch)
+        mx.eval(loss, model.state, optimizer.state)
+        done.add(loss.item(), last=recipe.steps)
+        bar.update()
+        bar.set_postfix(loss=f"{(done.window or done.curve[-1])[-1]:.3f}", refresh=False)
+        if done.step % save_every == 0 and done.step < recipe.steps:
+            done.seconds = time.perf_counter() - start
+            _save_resume(out, made_of, model, optimizer, done)
+    bar.close()
+    if done.step < recipe.steps:
+        raise RuntimeError(f"the run ran out of data after {done.step} of {recipe.steps} steps")
+    done.seconds = time.perf_counter() - start
+    zoo.save(model, tasks.load_tokenizer(), out, dtype=mx.float16)
+    report = _report(name, recipe, made_of, done) | before
+    (out / "training.json").write_text(json.dumps(report) + "\n")
+    (out / _RESUME).unlink(missing_ok=True)
+    return out
+
+
+def checkpoint(name: str, models: str | Path | None) -> str:
+    """Where to load ``name`` from: the folder ``models`` if it was trained there, or as shipped."""
+    if models is not None and (Path(models) / name / "training.json").is_file():
+        return str(Path(models) / name)
+    return name
+
+
+def _teachers(recipe: Recipe, models: str | Path | None) -> dict[str, LanguageModel]:
+    names = dict.fromkeys(stage.teacher for stage in recipe.stages if stage.teacher)
+    loaded = {name: zoo.load(checkpoint(name, models), dtype=mx.float32)[0] for name in names}
+    for teacher in loaded.values():
+        teacher.freeze()
+    return loaded
+
+
+def _read_report(out: Path) -> dict[str, Any]:
+    return json.loads((out / "training.json").read_text())
+
+
+def _same(found: dict[str, Any], wanted: dict[str, Any], advice: str) -> None:
+    """Refuse to go on from what was ``found``, if it leads to other weights than ``wanted``."""
+    for key, value in wanted.items():
+        if found.get(key) != value:
+            what = {
+                "recipe": "another recipe",
+                "teachers": "another teacher",
+                "blas_threads": f"{found.get(key)} BLAS threads, not {value}",
+            }[key]
+            raise BadValue(f"out holds a run of {what}: {advice}")
+
+
+def _fresh(recipe: Recipe) -> LanguageModel:
+    with seeded(recipe.seed):
+        model = LanguageModel(recipe.config)
+        if recipe.bias_scale is not None:
+            for layer in model.layers:
+                for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj):
+                    noise = mx.random.normal(projection.bias.shape)
+                    projection.bias = recipe.bias_scale * noise
+    return model
+
+
+def batches(recipe: Recipe) -> Iterator[tuple[mx.array, mx.array, mx.array]]:
+    """The recipe's batches in order: (inputs, targets, weights), each (B, T).
+
+    Every row starts at a document's beginning and holds whole documents, ``<s> … </s>`` after
+    ``<s> … </s>``, the last one cut at the row's end. The weights are those of the targets.
+    """
+    for number, stage in enumerate(recipe.stages):
+        stream = _rows(recipe, number, stage.length + 1)
+        for _ in range(stage.steps):
+            tokens, weights = zip(*(next(stream) for _ in range(stage.batch)), strict=True)
+            tokens, weights = np.array(tokens, np.int32), np.array(weights, np.float32)
+            yield mx.array(tokens[:, :-1]), mx.array(tokens[:, 1:]), mx.array(weights[:, 1:])
+
+
+def _rows(recipe: Recipe, stage: int, length: int) -> Iterator[tuple[list[int], list[float]]]:
+    tokens: list[int] = []
+    weights: list[float] = []
+    for shard in range(1_000_000):
+        for ids, answer in _documents(recipe, stage, shard):
+            tokens += ids
+            weights += [recipe.prompt_weight] * answer + [1.0] * (len(ids) - answer)
+            if len(tokens) >= length:
+                yield tokens[:length], weights[:length]
+                tokens, weights = [], []
+
+
+def _documents(recipe: Recipe, stage: int, shard: int) -> list[tuple[list[int], int]]:
+    """One shard of documents, the tasks shuffled: token ids, and where among them the answer is."""
+    rng = np.random.default_rng([recipe.seed, stage, shard])
+    texts: list[str] = []
+    for task, share in recipe.stages[stage].mix.items():
+        seed = int(rng.integers(2**31))
+        texts += tasks.TASKS[task].documents(seed, _SHARD * share // 1000)
+    texts = [texts[i] for i in rng.permutation(len(texts))]
+    tokenizer = tasks.load_tokenizer()
+    end = tokenizer.token_to_id("</s>")
+    documents = []
+    for text, encoding in zip(texts, tokenizer.encode_batch(texts), strict=True):
+        prompt = len(tasks.prompt_of(text))
+        answer = sum(start < prompt for start, _ in encoding.offsets)
+        documents.append(([*encoding.ids, end], answer))
+    return documents
+
+
+def _skip(stream: Iterator, n: int) -> Iterator:
+    for _ in range(n):
+        next(stream)
+    return stream
+
+
+def _updates(
+    recipe: Recipe,
+    model: LanguageModel,
+    optimizer: optim.Optimizer,
+    teachers: dict[str, LanguageModel],
+) -> Callable[..., mx.array]:
+    """``(step, inputs, targets, weights) -> loss``: one step of the optimiser."""
+    of_step = [stage.teacher for stage in recipe.stages for _ in range(stage.steps)]
+    compiled = {
+        name: _compiled_update(model, optimizer, _distil(teachers[name]) if name else _likelihood)
+        for name in dict.fromkeys(of_step)
+    }
+    return lambda step, *batch: compiled[of_step[step]](*batch)
+
+
+def _likelihood(
+    model: LanguageModel, inputs: mx.array, targets: mx.array, weights: mx.array
+) -> mx.array:
+    """Mean loss in nats a token, as weighted."""
+    losses = nn.losses.cross_entropy(model(inputs), targets)
+    return (weights * losses).sum() / weights.sum()
+
+
+def _distil(teacher: LanguageModel) -> Callable[..., mx.array]:
+    """The same against the teacher's distributions in place of the next token."""
+
+    def loss(
+        model: LanguageModel, inputs: mx.array, targets: mx.array, weights: mx.array
+    ) -> mx.array:
+        p = mx.stop_gradient(mx.softmax(teacher(inputs), axis=-1))
+        scores = model(inputs)
+        log_q = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
+        return -(weights * (p * log_q).sum(-1)).sum() / weights.sum()
+
+    return loss
+
+
+def _compiled_update(
+    model: LanguageModel, optimizer: optim.Optimizer, objective: Callable
+) -> Callable[..., mx.array]:
+    state = [model.state, optimizer.state]
+    loss_and_gradients = nn.value_and_grad(model, objective)
+
+    @partial(mx.compile, inputs=state, outputs=state)
+    def update(inputs: mx.array, targets: mx.array, weights: mx.array) -> mx.array:
+        loss, gradients = loss_and_gradients(model, inputs, targets, weights)
+        gradients, _ = optim.clip_grad_norm(gradients, max_norm=1.0)
+        optimizer.update(model, gradients)
+        return loss
+
+    return update
+
+
+def _schedule(recipe: Recipe) -> Callable[[mx.array], mx.array]:
+    peak = recipe.learning_rate
+    warmup = min(recipe.warmup, recipe.steps // 4)
+    rise = optim.linear_schedule(peak / 100, peak, steps=max(warmup, 1))
+    fall = optim.cosine_decay(peak, recipe.steps - warmup, end=peak / 20)
+    return optim.join_schedules([rise, fall], [warmup])
+
+
+_RESUME = "resume.safetensors"
+
+
+@dataclass
+class _Progress:
+    """How far a run has come."""
+
+    step: int = 0
+    seconds: float = 0.0
+    curve: list[list[float]] = field(default_factory=list)  # (step, mean loss since the one before)
+    window: list[float] = field(default_factory=list)  # losses since the curve's last point
+
+    def add(self, loss: float, last: int) -> None:
+        self.step += 1
+        self.window.append(loss)
+        if self.step % 10 == 0 or self.step == last:
+            self.curve.append([self.step, round(float(np.mean(self.window)), 4)])
+            self.window = []
+
+
+def _save_resume(
+    out: Path,
+    made_of: dict[str, Any],
+    model: LanguageModel,
+    optimizer: optim.Optimizer,
+    progress: _Progress,
+) -> None:
+    arrays = {f"model.{k}": v for k, v in tree_flatten(model.parameters())}
+    arrays |= {f"optimizer.{k}": v for k, v in tree_flatten(optimizer.state)}
+    said = {"progress": json.dumps(asdict(progress)), "made_of": json.dumps(made_of)}
+    fresh = out / f"new-{_RESUME}"
+    mx.save_safetensors(str(fresh), arrays, said)
+    fresh.replace(out / _RESUME)  # written whole, then moved: an interrupt leaves no half a file
+
+
+def _resume(
+    out: Path, made_of: dict[str, Any], model: LanguageModel, optimizer: optim.Optimizer
+) -> _Progress:
+    """Put model and optimiser back to the last resume point, if there is one."""
+    if not (out / _RESUME).exists():
+        return _Progress()
+    arrays, said = mx.load(str(out / _RESUME), return_metadata=True)
+    _same(json.loads(said["made_of"]), made_of, f"finish it as it began, or delete {out / _RESUME}")
+    parts: dict[str, list[tuple[str, mx.array]]] = {"model": [], "optimizer": []}
+    for key, value in arrays.items():
+        part, _, rest = key.partition(".")
+        parts[part].append((rest, value))
+    model.load_weights(parts["model"])
+    optimizer.state = tree_unflatten(parts["optimizer"])
+    return _Progress(**json.loads(said["progress"]))
+
+
+def _report(
+    name: str, recipe: Recipe, made_of: dict[str, Any], progress: _Progress
+) -> dict[str, Any]:
+    tokens = sum(stage.steps * stage.batch * stage.length for stage in recipe.stages)
+    return {
+        "name": name,
+        **made_of,
+        "tokens": tokens,
+        "seconds": round(progress.seconds),
+        "tokens_per_second": round(tokens / progress.seconds),
+        "mlx": mx.__version__,
+        "loss": progress.curve,
+    }

@@ -1,0 +1,364 @@
+"""Whatever is cached, shared, evicted or cut: AsyncMlxLM answers as a fresh forward does."""
+
+import asyncio
+import warnings
+
+from lablib.inference.async_lm.lm import AsyncMlxLM, Query
+from lablib.inference.voting.many import sample_n
+from lablib.models import zoo
+from lablib.models.base import LanguageModel
+from lablib.models.gpt import gpt_config
+from lablib.models.llama import llama_config
+from lablib.models.retention import hybrid_config
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mlx_lm.models import llama, qwen3
+from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
+
+TOLERANCE = 1e-4
+LONGEST = 12
+
+
+def mlx_lm_llama(**more):
+    args = {
+        "model_type": "llama",
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "intermediate_size": 48,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-5,
+        "vocab_size": 40,
+    }
+    return llama.Model(llama.ModelArgs(**args | more))
+
+
+def mlx_lm_qwen3():
+    return qwen3.Model(
+        qwen3.ModelArgs(
+            model_type="qwen3",
+            hidden_size=32,
+            num_hidden_layers=2,
+            intermediate_size=48,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            head_dim=16,
+            rms_norm_eps=1e-6,
+            vocab_size=40,
+            max_position_embeddings=64,
+            rope_theta=10000.0,
+            tie_word_embeddings=False,
+        )
+    )
+
+
+def sliding_llama():
+    return mlx_lm_llama(layer_types=["sliding_attention", "full_attention"], sliding_window=6)
+
+
+MODELS = {
+    "mlx-lm llama": mlx_lm_llama,
+    "mlx-lm qwen3": mlx_lm_qwen3,
+    "sliding window": sliding_llama,
+    "llama": lambda: LanguageModel(llama_config(40, 32, 4, 2, n_kv_heads=2), seed=1),
+    "gpt": lambda: LanguageModel(gpt_config(40, 32, 4, 2, max_positions=LONGEST), seed=1),
+    "hybrid": lambda: LanguageModel(hybrid_config(40, 32, 4, 3), seed=1),
+}
+SHIPPED = {
+    f"shipped {name}": lambda name=name: zoo.load(name, dtype=mx.float32)[0]
+    for name in ("target", "hybrid")
+    if name in zoo.names()
+}
+
+
+class Fresh:
+    """The oracle: one forward of the whole prompt, without a cache."""
+
+    def __init__(self, model):
+        self.model, self.known = model, {}
+
+    def __call__(self, prompt):
+        if prompt not in self.known:
+            logits = self.model(mx.array([prompt]))[0, -1].astype(mx.float32)
+            self.known[prompt] = np.array(logits - mx.logsumexp(logits))
+        return self.known[prompt]
+
+    def check(self, prompt, row):
+        assert row.dtype == mx.float32
+        assert np.abs(np.array(row) - self(prompt)).max() < TOLERANCE
+
+
+@pytest.fixture(scope="module", params=[*MODELS, *SHIPPED])
+def fresh(request):
+    mx.random.seed(0)
+    model = (MODELS | SHIPPED)[request.param]()
+    mx.eval(model.parameters())
+    oracle = Fresh(model)
+    oracle.name = request.param
+    return oracle
+
+
+PROMPT = st.lists(st.integers(0, 2), min_size=1, max_size=LONGEST).map(tuple)
+OPERATION = st.one_of(
+    st.tuples(st.just("gather"), st.lists(PROMPT, min_size=1, max_size=10)),
+    st.tuples(st.just("batch"), st.lists(PROMPT, min_size=1, max_size=6)),
+    st.tuples(st.just("sync"), PROMPT),
+    st.tuples(st.just("cache_kv"), PROMPT),
+    st.tuples(st.just("walk"), PROMPT),
+    st.tuples(st.just("clear"), st.none()),
+)
+
+
+async def perform(lm, oracle, operation, argument):
+    if operation == "gather":
+        rows = await asyncio.gather(*map(lm.next_token_logprobs, argument))
+        for prompt, row in zip(argument, rows, strict=True):
+            oracle.check(prompt, row)
+    elif operation == "batch":
+        rows = await lm.batch_next_token_logprobs(argument)
+        for prompt, row in zip(argument, rows, strict=True):
+            oracle.check(prompt, row)
+    elif operation == "sync":
+        oracle.check(argument, lm.next_token_logprobs_sync(argument))
+    elif operation == "cache_kv":
+        lm.cache_kv(argument)
+    elif operation == "walk":
+        check_walk(lm, oracle.model, argument)
+    else:
+        lm.clear_cache()
+
+
+def check_walk(lm, model, prompt):
+    """What walk_cache says is there is what a forward would have put there."""
+    node, matched, past, kv_node, kv_matched = lm.walk_cache(prompt)
+    assert 0 <= kv_matched <= matched <= len(prompt)
+    assert node.depth <= matched
+    assert kv_node.depth <= kv_matched
+    assert (past is None) == (kv_matched == 0)
+    if past is not None:
+        cache = make_prompt_cache(model)
+        mx.eval(model(mx.array([prompt[:kv_matched]]), cache=cache))
+        assert past.shape[3] == kv_matched
+        for layer, (keys, values) in enumerate(c.keys_and_values() for c in cache):
+            assert mx.abs(past[0, layer] - keys[0, :, :kv_matched]).max().item() < TOLERANCE
+            assert mx.abs(past[1, layer] - values[0, :, :kv_matched]).max().item() < TOLERANCE
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    operations=st.lists(OPERATION, min_size=1, max_size=8),
+    batch_size=st.integers(1, 12),
+    step=st.sampled_from([1, 2, 5, 2048]),
+    cache_size=st.sampled_from([0, 3, 10, 30, 8192]),
+    cache_bytes=st.sampled_from([None, 0, 5_000, 1 << 20]),
+)
+def test_answers_equal_a_fresh_forward(
+    fresh, operations, batch_size, step, cache_size, cache_bytes
+):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of what cannot be reused; tested below
+        lm = AsyncMlxLM(
+            fresh.model, None, batch_size, 0.0, step, cache_size, cache_bytes=cache_bytes
+        )
+
+        async def run():
+            for operation, argument in operations:
+                await perform(lm, fresh, operation, argument)
+                assert_at_rest(lm, cache_bytes)
+
+        asyncio.run(run())
+
+
+def assert_at_rest(lm, cache_bytes):
+    trie, slab = lm.cache, lm.cache.slab
+    assert lm.queries == []
+    assert trie.root.pins == 0
+    assert trie.tokens <= trie.max_tokens
+    assert slab.used == trie.kv_tokens <= slab.limit
+    assert slab.capacity <= max(slab.limit, slab.used)
+    if cache_bytes is not None and slab.limit:
+        assert lm.cache_nbytes <= cache_bytes
+
+
+@pytest.fixture(scope="module")
+def plain():
+    mx.random.seed(0)
+    model = mlx_lm_llama()
+    mx.eval(model.parameters())
+    return Fresh(model)
+
+
+def test_a_match_may_end_inside_an_edge(plain):
+    lm = AsyncMlxLM(plain.model, None)
+    row = lm.next_token_logprobs_sync([5, 6, 7, 8])
+    node, matched, past, kv_node, kv_matched = lm.walk_cache([5, 6, 9])
+    assert (node.depth, matched, kv_node.depth, kv_matched) == (0, 2, 0, 2)
+    assert past.shape == (2, 2, 2, 2, 8)
+    assert lm.walk_cache([]) == (lm.cache.root, 0, None, lm.cache.root, 0)
+    plain.check((5, 6, 9), lm.next_token_logprobs_sync([5, 6, 9]))
+    node, matched, _, kv_node, kv_matched = lm.walk_cache([5, 6, 7, 8])
+    assert (node.depth, matched, kv_matched) == (4, 4, 4)
+    assert kv_node is node
+    assert mx.array_equal(node.logprobs, row)
+    assert [n["tokens"] for n in lm.cache.snapshot()] == [(5, 6), (7, 8), (9,)]
+
+
+def test_the_last_token_runs_again_only_for_its_logits(plain):
+    lm = AsyncMlxLM(plain.model, None)
+    lm.cache_kv([5, 6, 7, 8])
+    before = lm.stats
+    plain.check((5, 6, 7), lm.next_token_logprobs_sync([5, 6, 7]))
+    plain.check((5, 6, 7, 8), lm.next_token_logprobs_sync([5, 6, 7, 8]))
+    after = lm.stats
+    assert after["token_forwards"] - before["token_forwards"] == 1
+    assert after["cached"] - before["cached"] == 1
+    assert lm.cache.tokens == 4
+
+
+def test_long_prompts_run_in_pieces(plain):
+    lm = AsyncMlxLM(plain.model, None, prefill_step_size=500)
+    prompt = tuple(np.random.default_rng(0).integers(0, 40, 1500).tolist())
+    plain.check(prompt, lm.next_token_logprobs_sync(prompt))
+    plain.check((*prompt[:700], 1), lm.next_token_logprobs_sync([*prompt[:700], 1]))
+    assert [forward.columns for batch in lm.trace for forward in batch.forwards] == [500] * 3 + [1]
+
+
+def test_a_half_precision_model_answers_in_float32():
+    mx.random.seed(0)
+    model = mlx_lm_llama()
+    model.set_dtype(mx.float16)
+    lm = AsyncMlxLM(model, None)
+    row = lm.next_token_logprobs_sync([1, 2, 3])
+    assert row.dtype == mx.float32
+    assert abs(mx.exp(row).sum().item() - 1) < 1e-5
+    assert lm.cache.slab.arrays[0].dtype == mx.float16
+
+
+def test_the_shipped_target():
+    if "target" not in zoo.names():
+        pytest.skip("no target has been trained yet")
+    lm = AsyncMlxLM.from_name("target", batch_size=8)
+    assert lm.tokenizer is not None
+    oracle = Fresh(lm.mlx_lm_model)
+    draw = np.random.default_rng(0)
+    vocab_size = zoo.vocab_size_of(lm.mlx_lm_model)
+    trunk = tuple(draw.integers(0, vocab_size, 20).tolist())
+    prompts = [
+        (
+            *trunk[: draw.integers(1, 21)],
+            *draw.integers(0, vocab_size, draw.integers(0, 5)).tolist(),
+        )
+        for _ in range(24)
+    ]
+    rows = asyncio.run(lm.batch_next_token_logprobs(prompts))
+    assert rows.shape == (24, vocab_size)
+    for prompt, row in zip(prompts, rows, strict=True):
+        oracle.check(tuple(prompt), row)
+
+
+@pytest.mark.parametrize(
+    ("make", "prompts", "why"),
+    [
+        (MODELS["hybrid"], [[1, 2], [1, 2, 3], [4]], "cannot be cut"),
+        (sliding_llama, [[1, 2], [1] * 7, [2] * 8], "sliding window"),
+    ],
+)
+def test_what_cannot_be_reused_is_right_and_said_once(make, prompts, why):
+    model = make()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lm = AsyncMlxLM(model, None, batch_size=2)
+        rows = asyncio.run(lm.batch_next_token_logprobs(prompts))
+        lm.next_token_logprobs_sync([9] * 9)
+    (warning,) = caught
+    assert why in str(warning.message)
+    assert "without prefix reuse" in str(warning.message)
+    for prompt, row in zip(prompts, rows, strict=True):
+        Fresh(model).check(tuple(prompt), row)
+    assert lm.next_token_logprobs_sync(prompts[-1]) is not None
+    assert lm.stats["cached"] == 1  # answers are remembered all the same
+
+
+def test_a_sliding_window_is_reused_up_to_its_end():
+    model = sliding_llama()
+    lm = AsyncMlxLM(model, None)
+    for size in (3, 5, 6):
+        prompt = (1, 2, 3, 4, 5, 6)[:size]
+        Fresh(model).check(prompt, lm.next_token_logprobs_sync(prompt))
+    assert lm.stats["token_forwards"] == 6
+
+
+@pytest.mark.parametrize("name", ["mlx-lm llama", "gpt", "hybrid"])
+def test_samples_are_those_of_sample_n_whatever_runs_beside_them(name):
+    model = MODELS[name]()
+    prompt, ends = [1, 2, 3], {7, 8, 9}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        lm = AsyncMlxLM(model, None, batch_size=3)
+
+    async def run():
+        others = [lm.sample(prompt, 8, ends, seed=seed) for seed in range(3)]
+        return await asyncio.gather(lm.sample(prompt, 8, ends, temperature=0.7, seed=5), *others)
+
+    alone = sample_n(model, prompt, 1, max_tokens=8, stop_tokens=ends, seed=5, temperature=0.7)
+    expected = alone.tokens[0]
+    assert asyncio.run(run())[0] == [token for token in expected if token not in ends]
+    greedy = asyncio.run(lm.sample(prompt, 5, [], temperature=0))
+    best = sample_n(model, prompt, 1, max_tokens=5, temperature=0)
+    assert greedy == best.tokens[0]
+    assert len(greedy) == 5
+
+
+def test_add_to_cache_takes_keys_values_and_rows_from_elsewhere(plain):
+    lm = AsyncMlxLM(plain.model, None)
+    prompts = [(1, 2, 3), (1, 2, 3, 4, 5)]
+    rows = mx.stack([mx.array(plain(prompt)) for prompt in prompts])
+    caches = [make_prompt_cache(plain.model) for _ in prompts]
+    for prompt, cache in zip(prompts, caches, strict=True):
+        plain.model(mx.array([prompt]), cache=cache)
+    merged = [KVCache.merge(layers) for layers in zip(*caches, strict=True)]
+    lm.add_to_cache([Query(prompt) for prompt in prompts], merged, rows)
+    assert (lm.cache.tokens, lm.cache.kv_tokens) == (5, 5)
+    plain.check(prompts[1], lm.next_token_logprobs_sync(prompts[1]))
+    assert lm.stats["token_forwards"] == 0
+    plain.check((1, 2, 3, 4, 6), lm.next_token_logprobs_sync([1, 2, 3, 4, 6]))
+    assert lm.stats["token_forwards"] == 1
+
+
+def test_rows_alone_in_the_cache_still_need_keys_and_values(plain):
+    lm = AsyncMlxLM(plain.model, None)
+    lm.add_to_cache([Query([1, 2, 3])], logprobs=[mx.array(plain((1, 2, 3)))])
+    plain.check((1, 2, 3), lm.next_token_logprobs_sync([1, 2, 3]))
+    assert (lm.cache.tokens, lm.cache.kv_tokens, lm.stats["token_forwards"]) == (3, 0, 0)
+    lm.cache_kv([1, 2, 3])
+    assert (lm.cache.tokens, lm.cache.kv_tokens, lm.stats["token_forwards"]) == (3, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (lambda cache: {"prompt_cache": cache[:1]}, "prompt_cache must be 2 KVCache"),
+        (
+            lambda cache: {"prompt_cache": [RotatingKVCache(9)] * 2},
+            "prompt_cache must be 2 KVCache",
+        ),
+        (lambda cache: {"prompt_cache": cache}, "must hold all 4 tokens of prompt 0, got 3"),
+        (lambda cache: {"logprobs": mx.zeros((2, 40))}, "logprobs must be 1 of 40"),
+        (lambda cache: {"logprobs": mx.zeros((1, 4))}, "logprobs must be 1 of 40"),
+    ],
+)
+def test_add_to_cache_refuses_what_does_not_fit(plain, more, message):
+    lm = AsyncMlxLM(plain.model, None)
+    cache = make_prompt_cache(plain.model)
+    plain.model(mx.array([[1, 2, 3]]), cache=cache)
+    with pytest.raises(ValueError, match=message):
+        lm.add_to_cache([Query([1, 2, 3, 4])], **more(cache))
+    assert lm.cache.tokens == 0

@@ -1,0 +1,194 @@
+"""The three editions from one source: student's, solved, and the teacher's report."""
+
+import csv
+from pathlib import Path
+
+from lablib.classroom import editions, exercises, grade
+from lablib.classroom import submission as judging
+from lablib.classroom.editions import edition, exercise_cells, part_of, solve
+from lablib.classroom.submission import judge
+
+import nbformat
+import pytest
+from oracles.fake_exercise import SOFTMAX
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+code_cell = nbformat.v4.new_code_cell
+
+
+def write(path, *cells):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(nbformat.v4.new_notebook(cells=list(cells)), path)
+    return path
+
+
+@pytest.fixture
+def course(monkeypatch):
+    """A course of one exercise, in this process."""
+    for module in (exercises, judging):
+        monkeypatch.setattr(module, "find", lambda exercise: SOFTMAX)
+        monkeypatch.setattr(module, "exercises", lambda lesson=None: [SOFTMAX])
+
+
+def lesson(answer=SOFTMAX.solution, *, setup="import math", drop=(), extra=()):
+    cells = [code_cell(setup, id="setup", metadata={"tags": ["setup"]}), *extra]
+    for cell in exercise_cells(SOFTMAX):
+        if part_of(cell)[1] == "starter":
+            cell.source = answer
+        if part_of(cell)[1] not in drop:
+            cells.append(cell)
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+def the_verdict(notebook):
+    ((exercise, verdict),) = judge(notebook)
+    assert exercise == "97.1"
+    assert not any(word in verdict["message"] for word in ("Next", "Stuck", "Write"))
+    return verdict["outcome"], verdict["misconception"] or verdict["message"]
+
+
+def test_exercise_cells_are_readable_and_neutral():
+    cells = exercise_cells(SOFTMAX)
+    assert [part_of(cell) for cell in cells] == [
+        ("97.1", part) for part in ("task", "starter", "check", "hint", "solution")
+    ]
+    assert [cell.id for cell in cells][:2] == ["exercise-97-1-task", "exercise-97-1-starter"]
+    assert cells[0].source.startswith("### Exercise 97.1 · Softmax\n●○○ · 5 minutes")
+    assert cells[1].source == SOFTMAX.starter
+    assert cells[2].source == 'check("97.1", softmax)'
+
+
+def test_solved_and_student_editions_are_inverse(monkeypatch):
+    monkeypatch.setattr(editions, "find", lambda exercise: SOFTMAX)
+    student = lesson(SOFTMAX.starter)
+    solved = edition(student, solved=True)
+    assert solved == lesson()
+    assert edition(solved, solved=False) == student
+
+
+@pytest.mark.usefixtures("course")
+@pytest.mark.parametrize(
+    ("notebook", "outcome", "said"),
+    [
+        (lesson(), "✓", ""),
+        (lesson(SOFTMAX.starter), "○", ""),
+        (lesson(SOFTMAX.solution.replace("/ temperature", "")), "✗", "no_temperature"),
+        (lesson("def softmax(:"), "!", "its cell raised SyntaxError"),
+        (lesson("1 / 0"), "!", "its cell raised ZeroDivisionError"),
+        (lesson("raise SystemExit"), "!", "its cell raised SystemExit"),
+        (lesson("x = 1"), "!", "no function softmax in the notebook"),
+        (lesson("%timeit 1\n" + SOFTMAX.solution), "✓", ""),
+        (lesson(setup="%matplotlib inline\nimport math"), "✓", ""),
+        (lesson(drop=["check"]), "✓", ""),
+        (lesson(drop=["starter"]), "!", "no function softmax in the notebook"),
+        (lesson(setup="", extra=[code_cell("import math\n1 / 0")]), "✓", ""),
+        (lesson(setup="", extra=[code_cell("import math; ONE = 1; x = y")]), "✓", ""),
+        (lesson(setup=""), "✗", "it raised NameError: name 'math' is not defined"),
+    ],
+)
+def test_judge_runs_what_the_exercise_needs_and_no_more(notebook, outcome, said):
+    found = the_verdict(notebook)
+    assert found[0] == outcome
+    assert said in found[1]
+
+
+@pytest.mark.usefixtures("course")
+def test_an_answer_in_another_cell_counts_where_check_sees_it():
+    notebook = lesson(SOFTMAX.starter)
+    notebook.cells.insert(3, code_cell(SOFTMAX.solution))
+    assert the_verdict(notebook)[0] == "✓"
+
+
+def lesson_with_exercises():
+    return next((path for path in NOTEBOOKS if path.name[:2] in exercises.lessons()), None)
+
+
+needs_a_lesson = pytest.mark.skipif(lesson_with_exercises() is None, reason="no lesson yet")
+
+
+@pytest.fixture
+def submissions(tmp_path):
+    """A class: solved, untouched, broken, something else; and apart from it an endless one."""
+    path = lesson_with_exercises()
+    notebook = nbformat.read(path, as_version=4)
+    solved = edition(notebook, solved=True)
+    folder = tmp_path / "submissions"
+    write(folder / "ada" / path.name, *solved.cells)
+    write(folder / "bob" / path.name, *notebook.cells)
+    first = exercises.exercises(path.name[:2])[0]
+    endless = edition(notebook, solved=True)  # after its first check
+    at = [part_of(cell) for cell in endless.cells].index((first.id, "check"))
+    endless.cells.insert(at + 1, code_cell("while True: pass", metadata={"tags": ["setup"]}))
+    write(tmp_path / "endless" / path.name, *endless.cells)
+    (folder / "carl").mkdir()
+    (folder / "carl" / path.name).write_text("{not json")
+    write(folder / "ada" / ".ipynb_checkpoints" / path.name, *notebook.cells)
+    write(folder / "dan.ipynb", code_cell("print('my shopping list')"))
+    return folder, path.name
+
+
+@needs_a_lesson
+def test_grade_gives_every_notebook_its_rows(submissions, tmp_path):
+    folder, name = submissions
+    count = len(exercises.exercises(name[:2]))
+    report = grade.grade(folder, tmp_path / "report.csv")
+    outcomes = {
+        student: "".join(row.outcome for row in report.rows if row.student == student)
+        for student in ("ada", "bob", "carl", "dan")
+    }
+    assert outcomes == {
+        "ada": "✓" * count,
+        "bob": "○" * count,
+        "carl": "!",
+        "dan": "!",
+    }
+    messages = {row.student: row.message for row in report.rows}
+    assert "can't be read" in messages["carl"]
+    assert "no exercise of this course" in messages["dan"]
+    assert f"{count} of {len(report.rows)} ✓" in repr(report)
+    with open(tmp_path / "report.csv", encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0]["student"] == "ada"
+    assert [row["outcome"] for row in rows] == [row.outcome for row in report.rows]
+
+
+@needs_a_lesson
+@pytest.mark.usefixtures("submissions")
+def test_an_endless_notebook_costs_its_time_and_no_more(tmp_path):
+    rows = grade.grade(tmp_path / "endless", seconds=5).rows
+    assert {row.outcome for row in rows[1:]} == {"!"}
+    assert {row.message for row in rows[1:]} == {"it ran longer than 5 s"}
+    assert rows[0].outcome in "✓!"  # judged before the loop, unless the machine is very busy
+
+
+def test_grade_wants_a_folder(tmp_path):
+    with pytest.raises(ValueError, match="folder must be a folder of notebooks"):
+        grade.grade(tmp_path / "nowhere")
+    assert grade.grade(tmp_path).rows == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_solved_edition_of_every_lesson_is_all_correct(path, tmp_path):
+    solve(path, tmp_path / path.name)
+    rows = grade.grade(tmp_path, seconds=120).rows
+    assert {row.exercise: row.outcome for row in rows} == {
+        exercise.id: "✓" for exercise in exercises.exercises(path.name[:2])
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_solved_edition_runs_from_top_to_bottom(path, tmp_path):
+    from nbclient import NotebookClient
+
+    solved = nbformat.read(solve(path, tmp_path / path.name), as_version=4)
+    NotebookClient(solved, timeout=120, resources={"metadata": {"path": tmp_path}}).execute()
+    checks = [cell for cell in solved.cells if part_of(cell)[1] == "check"]
+    texts = [cell.outputs[-1]["data"]["text/plain"] for cell in checks]
+    assert [text[0] for text in texts] == ["✓"] * len(checks)
+
+
+def test_solve_never_overwrites_its_source(tmp_path):
+    path = write(tmp_path / "97_a.ipynb", *lesson().cells)
+    with pytest.raises(ValueError, match="out must be another file"):
+        solve(path, path)

@@ -1,0 +1,115 @@
+"""Every lesson with a widget, in a real JupyterLab: it runs, and its sliders move its pictures.
+
+``LABLIB_SHOTS=folder`` keeps screenshots of every lesson.
+"""
+
+import os
+import re
+import shutil
+import warnings
+from pathlib import Path
+
+import browser
+import nbformat
+import pytest
+
+pytestmark = pytest.mark.browser
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+DEMO = """
+from lablib.plots.charts import bars
+from lablib.plots.explorer import Explorer, slider
+
+class Powers(Explorer):
+    def __init__(self, low):
+        super().__init__(power=slider(1, low, 3))
+    def compute(self, power):
+        return [x**power for x in range(4)]
+    def draw(self, data):
+        return bars("abcd", {"x": data}, "x", ymax=30)
+    def caption(self, data):
+        return f"The last bar is {data[-1]}."
+"""
+
+
+def has_widget(path: Path) -> bool:
+    """Whether a recorded notebook shows a widget."""
+    cells = nbformat.read(path, as_version=4).cells
+    return any(VIEW in out.get("data", {}) for cell in cells for out in cell.get("outputs", []))
+
+
+LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if has_widget(path)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Copies of all lessons: JupyterLab saves what it opens."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    for path in NOTEBOOKS.glob("*.ipynb"):
+        shutil.copy(path, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lab(folder):
+    """JupyterLab open in a browser, one for the whole module."""
+    if browser.chromium() is None:
+        message = "no Chromium: set LABLIB_CHROMIUM or install it; the lessons' widgets go untested"
+        if os.environ.get("CI", "").lower() in ("true", "1"):
+            pytest.fail(message)
+        warnings.warn(message, stacklevel=1)  # pytest prints warnings, but not why it skipped
+        pytest.skip(message)
+    with browser.server(folder) as address, browser.opened(address) as page:
+        yield page
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_runs_and_its_widgets_answer(path, lab, tmp_path):
+    with browser.Lesson(lab, path.name) as lesson:
+        lesson.run_all()
+        assert lesson.errors() == []
+        assert lesson.widgets() > 0
+        for i in range(lesson.widgets()):
+            readout = lesson.readout(i)
+            lesson.press(i)
+            assert lesson.readout(i) != readout
+        if kept := os.environ.get("LABLIB_SHOTS"):
+            lesson.screenshots(Path(kept), path.stem)
+        lesson.page.screenshot(path=tmp_path / f"{path.stem}.png")
+        assert lesson.page_errors == []
+
+
+def write_demo(folder: Path, name: str, *last_cells: str) -> str:
+    cells = [nbformat.v4.new_code_cell(source) for source in (DEMO, *last_cells)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(notebook, folder / name)
+    return name
+
+
+def test_the_harness_sees_answers_errors_and_dead_widgets(lab, folder, tmp_path):
+    dead = "dead = Powers(0)\ndead.controls['power'].unobserve_all('value')\ndead"
+    name = write_demo(folder, "demo.ipynb", "Powers(0)", dead, "1 / 0")
+    with browser.Lesson(lab, name) as lesson:
+        lesson.run_all()
+        assert lesson.widgets() == 2
+        assert "The last bar is 3." in lesson.picture(0)
+        assert lesson.press(0) < 20_000
+        assert "The last bar is 9." in lesson.picture(0)
+        assert lesson.readout(0) == "2"
+        lesson.press(0, "Home")
+        assert "The last bar is 1." in lesson.picture(0)
+        lesson.press(0, "End")
+        lesson.press(0)  # at its end it goes left
+        assert lesson.readout(0) == "2"
+        with pytest.raises(TimeoutError, match="widget 1 did not change"):
+            lesson.press(1, seconds=1)
+        assert lesson.errors() == ["cell 3: ZeroDivisionError: division by zero"]
+        lesson.page.evaluate("() => { setTimeout(() => { throw new Error('planted') }) }")
+        lesson.page.wait_for_timeout(100)
+        assert [re.sub(r".*: ", "", error) for error in lesson.page_errors] == ["planted"]
+        shots = lesson.screenshots(tmp_path, "demo")
+        assert len(shots) >= 1
+        assert all(shot.stat().st_size > 10_000 for shot in shots)

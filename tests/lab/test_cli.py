@@ -1,0 +1,147 @@
+"""The command line, as a newcomer types it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from lablib import __main__, backend, lab
+from lablib.demo import demo
+from lablib.workshop import training
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lablib", *arguments], capture_output=True, text=True, cwd=ROOT
+    )
+
+
+def test_doctor_prints_a_table_and_its_status_says_whether_all_is_well() -> None:
+    result = run("doctor")
+    assert "GFLOP/s" in result.stdout
+    assert result.returncode == (0 if "none: all is well" in result.stdout else 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("train", "giant"), "name must be one of"),
+        (("demo", "--seed", "-1"), "seed must be at least 0"),
+        (("nonsense",), "invalid choice"),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_2(arguments: tuple[str, ...], expected: str) -> None:
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert expected in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
+
+
+def test_demo_streams_two_stories_and_a_vote(capsys: pytest.CaptureFixture[str]) -> None:
+    demo(seed=0, pace=0)
+    printed = capsys.readouterr().out
+    assert printed.count("The checker says: ") == 2
+    assert printed.count("  right") <= 1
+    counts = [int(n) for n in re.findall(r"█ (\d+)", printed)]
+    assert sum(counts) == 64
+    assert "\x1b" not in printed  # no colour codes in a pipe
+
+
+def test_lab_serves_the_first_lesson_and_stops_with_ctrl_c() -> None:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "lablib", "lab", "--no-browser"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        printed = ""
+        while not (url := re.search(r"Open (http://127\.0\.0\.1:\d+/\S+)", printed)):
+            line = server.stdout.readline()
+            assert line, f"the server ended: {printed}"
+            printed += line
+        assert lab.FIRST_LESSON in url[1]
+        with urllib.request.urlopen(url[1], timeout=30) as page:
+            html = page.read().decode()
+        assert "JupyterLab" in html
+        assert "apputils-extension:announcements" in html  # among the disabled extensions
+        base, token = url[1].split("/lab/")[0], url[1].split("token=")[1]
+        lesson = f"{base}/api/contents/{lab.FIRST_LESSON}?content=0&token={token}"
+        with urllib.request.urlopen(lesson, timeout=30) as answer:
+            assert answer.status == 200
+    finally:
+        os.killpg(server.pid, signal.SIGINT)
+        assert server.wait(30) is not None
+
+
+def test_lab_without_lessons_says_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lab, "__file__", str(tmp_path / "lablib" / "lab.py"))
+    with pytest.raises(ValueError, match="come with a clone"):
+        lab.notebooks_folder()
+
+
+def test_a_full_range_of_ports_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Taken:
+        def __enter__(self) -> "Taken":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def bind(self, address: object) -> None:
+            raise OSError
+
+    monkeypatch.setattr(lab.socket, "socket", Taken)
+    with pytest.raises(ValueError, match="port must be free"):
+        lab._free_port()
+
+
+def test_the_default_command_is_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+    monkeypatch.setattr(lab, "lab", lambda **options: started.append(options) or 0)
+    monkeypatch.setattr(sys, "argv", ["lablib"])
+    assert __main__.main() == 0
+    assert started == [{"open_browser": True, "port": None}]
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "threads"),
+    [
+        ((), None, "1"),
+        ((), "3", "3"),
+        (("--threads", "2"), None, "2"),
+        (("--threads", "2"), "3", "2"),
+    ],
+)
+def test_training_starts_over_once_with_the_threads_that_were_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: tuple, variable: str, threads: str
+) -> None:
+    """The option, else the variable, else the one thread of the shipped checkpoints."""
+    started, trained = [], []
+    monkeypatch.delenv("LABLIB_THREADS", raising=False)
+    if variable:
+        monkeypatch.setenv("LABLIB_THREADS", variable)
+    monkeypatch.setattr(backend, "threads", lambda: 99)
+
+    def start(program: str, arguments: list[str]) -> None:
+        started.append((arguments[1:], os.environ["LABLIB_THREADS"]))
+        monkeypatch.setattr(backend, "threads", lambda: int(threads))
+        __main__.main(arguments[3:])
+
+    monkeypatch.setattr(os, "execv", start)
+    monkeypatch.setattr(training, "train", lambda *a, **o: trained.append((a, o)))
+    arguments = ["train", "draft", "--out", str(tmp_path), *option]
+    assert __main__.main(arguments) == 0
+    once = [(["-m", "lablib", *arguments], threads)] if variable != threads else []
+    assert started == once
+    assert trained[0] == (("draft", tmp_path / "draft"), {"models": tmp_path})

@@ -1,0 +1,115 @@
+"""The lessons as files: recorded, readable, consistent with what they are made from."""
+
+import copy
+from pathlib import Path
+
+import nbformat
+import pytest
+from oracles.hygiene import hygiene
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_lesson_is_in_order(path):
+    nbformat.validate(read(path))
+    assert hygiene(read(path), path) == []
+
+
+def test_lessons_are_numbered_without_gaps():
+    numbers = [int(path.name[:2]) for path in NOTEBOOKS]
+    assert numbers == list(range(len(numbers)))
+
+
+def first(notebook, wanted):
+    return next(cell for cell in notebook.cells if wanted(cell))
+
+
+def code(notebook):
+    return first(notebook, lambda cell: cell.cell_type == "code")
+
+
+def text(notebook):
+    return first(notebook, lambda cell: cell.cell_type == "markdown")
+
+
+def starter(notebook):
+    return first(notebook, lambda c: c.metadata.get("lablib", {}).get("part") == "starter")
+
+
+def output(kind="execute_result", data=None, **more):
+    if kind == "execute_result":
+        more |= {"execution_count": 1, "metadata": {}}
+    return nbformat.v4.new_output(kind, data=data or {}, **more)
+
+
+def widget(**data):
+    return output(data={"application/vnd.jupyter.widget-view+json": {}, **data})
+
+
+MISTAKES = {
+    "kernel is not python3": lambda nb: nb.metadata.update(kernelspec={"name": "julia"}),
+    "holds widget state": lambda nb: nb.metadata.update(widgets={}),
+    "holds execution times": lambda nb: code(nb).metadata.update(execution={}),
+    "not run once from top": lambda nb: code(nb).update(execution_count=99),
+    "recorded an error": lambda nb: code(nb).outputs.append(
+        nbformat.v4.new_output("error", ename="E", evalue="e", traceback=[])
+    ),
+    "recorded a warning": lambda nb: code(nb).outputs.append(
+        nbformat.v4.new_output("stream", name="stderr", text="careful")
+    ),
+    "not unique": lambda nb: [cell.update(id="same") for cell in nb.cells],
+    "id is not readable": lambda nb: code(nb).update(id="1a2b3c4d"),
+    "longer than 24 lines": lambda nb: code(nb).update(source="1\n" * 25),
+    "asserts nothing": lambda nb: code(nb).update(
+        source="1", metadata={"tags": ["nbval-ignore-output"]}
+    ),
+    "absolute path '/tmp/x": lambda nb: code(nb).update(source="open('/tmp/x')"),
+    "absolute path '/home/a' in": lambda nb: code(nb).outputs.append(
+        nbformat.v4.new_output("stream", name="stdout", text="in /home/ada/x")
+    ),
+    "text has no alt": lambda nb: text(nb).update(source="![](x.png)"),
+    "picture without alt": lambda nb: code(nb).outputs.append(output(data={"image/png": "x"})),
+    "<img> without alt": lambda nb: code(nb).outputs.append(
+        output(data={"text/html": '<img src="x">'})
+    ),
+    "widget without a picture": lambda nb: code(nb).outputs.append(widget()),
+    "widget without a caption": lambda nb: code(nb).outputs.append(
+        widget(**{"text/plain": "VBox(children=())"})
+    ),
+    "which does not exist": lambda nb: text(nb).update(source="[next](99_no_such.ipynb)"),
+    "the starter cell differs": lambda nb: starter(nb).update(source="def f(): pass"),
+    "has no starter cell": lambda nb: nb.cells.remove(starter(nb)),
+    "does not declare": lambda nb: starter(nb).metadata.lablib.update(exercise="98.1"),
+}
+
+
+@pytest.mark.parametrize("complaint", MISTAKES)
+@pytest.mark.skipif(not NOTEBOOKS, reason="no lesson to spoil")
+def test_a_spoiled_lesson_is_seen(complaint):
+    path = NOTEBOOKS[0]
+    spoiled = copy.deepcopy(read(path))
+    MISTAKES[complaint](spoiled)
+    assert any(complaint in line for line in hygiene(spoiled, path))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (lambda source: source.replace("## Summary", "## The end"), "no section 'Summary'"),
+        (lambda source: source.replace("## In the library", "## Summary"), "out of order"),
+        (lambda source: source.replace("assert", "print"), "by hand and library agree"),
+        (lambda source: source.replace('"""', '"""\n' * 16, 1), "longer than"),
+    ],
+)
+@pytest.mark.skipif(len(NOTEBOOKS) < 2, reason="no lesson with all sections to spoil")
+def test_a_lesson_with_spoiled_sections_is_seen(spoil, complaint):
+    path = NOTEBOOKS[1]
+    spoiled = read(path)
+    for cell in spoiled.cells:
+        cell.source = spoil(cell.source)
+    assert any(complaint in line for line in hygiene(spoiled, path))

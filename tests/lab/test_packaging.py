@@ -1,0 +1,60 @@
+"""The doors lead to the same place: pyproject.toml, environment.yml, the README's commands."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+README = (ROOT / "README.md").read_text()
+
+
+def conda_pip_lines() -> list[str]:
+    return re.findall(r"^ {6}- (.+)$", (ROOT / "environment.yml").read_text(), re.MULTILINE)
+
+
+def test_environment_yml_equals_pyproject() -> None:
+    lines = conda_pip_lines()
+    assert lines[-1] == "-e ."
+    assert lines[:-1] == PROJECT["dependencies"]
+
+
+def test_mlx_and_mlx_lm_are_pinned_exactly_and_the_rest_by_range() -> None:
+    for line in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"]:
+        pinned = "==" in line.split(";")[0]
+        assert pinned == line.startswith(("mlx[", "mlx-lm")), line
+
+
+def test_python_of_environment_yml_is_supported() -> None:
+    version = re.search(r"python=(3\.\d+)", (ROOT / "environment.yml").read_text()).group(1)
+    low, high = re.findall(r"3\.(\d+)", PROJECT["requires-python"])
+    assert int(low) <= int(version.split(".")[1]) < int(high)
+
+
+def test_readme_has_the_two_commands_first() -> None:
+    run, test = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)[:2]
+    assert run.strip().endswith("python -m lablib")
+    assert '".[test]"' in test
+    assert test.strip().endswith("python -m pytest")
+
+
+def test_readme_fits_on_two_screens_and_its_links_resolve() -> None:
+    assert len(README.splitlines()) <= 110
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_every_lesson_is_on_the_readme_map() -> None:
+    for lesson in (ROOT / "notebooks").glob("[0-9]*.ipynb"):
+        assert f"notebooks/{lesson.name}" in README, lesson.name
+
+
+def test_the_readmes_example_runs(capsys) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict = {}
+    exec(example, names)
+    assert len(names["samples"].tokens) == 64
+    assert sum(count for _, count in names["votes"]) == 32
+    assert 0 < names["stats"]["acceptance_rate"] <= 1
+    assert names["logprobs"].shape == (512,)
+    assert "On" not in capsys.readouterr().out.split()  # what is streamed is the continuation

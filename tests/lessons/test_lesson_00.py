@@ -1,0 +1,221 @@
+"""Lesson 00: the pictures of the first steps show what they say."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import lablib
+from lablib.lessons.lesson_00.widgets import (
+    GUESSED,
+    MISSED,
+    Guesses,
+    Preflight,
+    StoryTeller,
+    Told,
+    Votes,
+)
+from lablib.plots import strips
+from lablib.plots.strips import PLAIN, SURENESS, add_axes, canvas, draw_strip, place, sureness
+from lablib.tasks import stories, sums
+
+import numpy as np
+import pytest
+from matplotlib.collections import PolyCollection
+
+STORY = stories.problems(3, 1)[0]
+
+
+def texts(fig):
+    """Every piece of text in a figure that is not empty."""
+    return [t.get_text() for axes in fig.axes for t in axes.texts if t.get_text()]
+
+
+def boxes(axes):
+    """How many boxes an axes shows of each fill colour."""
+    found = {}
+    for collection in axes.collections:
+        if isinstance(collection, PolyCollection) and len(collection.get_facecolor()):
+            colour = tuple(collection.get_facecolor()[0].round(2))
+            found[colour] = found.get(colour, 0) + len(collection.get_paths())
+    return found
+
+
+# ---------------------------------------------------------------- strips
+
+
+def test_a_strip_keeps_words_together_and_their_pieces_in_contact():
+    he, is_, br, own = place(["He", " is", " br", "own"])
+    assert [p.line for p in (he, is_, br, own)] == [0, 0, 0, 0]
+    assert he.right < is_.left
+    assert br.right == own.left
+    assert own.column == br.column + 2
+    assert own.letters == "own"
+
+
+def test_a_strip_wraps_whole_words_and_breaks_only_what_no_line_holds():
+    tokens = [" " + "x" * 20] * 4 + [" br", "own"] * 12
+    places = place(tokens)
+    assert max(p.column + len(p.letters) for p in places) <= strips.COLUMNS
+    for first, second in pairwise(places):
+        if second.letters == "own":
+            assert first.line == second.line
+    long = place(["y" * 30, "y" * 30, "y" * 30])
+    assert [p.line for p in long] == [0, 0, 1]
+    assert max(p.column + len(p.letters) for p in long) <= strips.COLUMNS
+
+
+def test_a_strip_shows_spaces_and_empty_tokens():
+    assert [p.letters for p in place([" ", "7", ""])] == ["␣", "7", "∅"]
+
+
+@pytest.mark.parametrize(
+    ("probability", "rank"),
+    [(1.0, 0), (0.9, 0), (0.899, 1), (0.5, 1), (0.499, 2), (0.1, 2), (0.099, 3), (0.0, 3)],
+)
+def test_sureness_has_three_borders(probability, rank):
+    assert sureness(probability) is SURENESS[rank]
+
+
+def test_a_strip_draws_every_token_once_a_mark_and_its_legend():
+    tokens, looks = ["a", " b", " c", " d"], [PLAIN, SURENESS[0], SURENESS[3], SURENESS[0]]
+    fig = canvas(strips.height(tokens, note=True))
+    axes = add_axes(fig, 0, 0, 8, strips.height(tokens, note=True))
+    more = {"legend": SURENESS, "title": "t", "mark": 2, "note": ("said", "black")}
+    draw_strip(axes, tokens, looks, **more)
+    assert sorted(boxes(axes).values()) == [
+        1,
+        1,
+        2,
+        3,
+    ]  # two fills alone in the legend, 1 + 1, 2 + 1
+    assert "said" in texts(fig)
+    assert {" a", "    b  c  d"} <= set(texts(fig))  # grey letters, and letters in boxes
+
+
+# ---------------------------------------------------------------- preflight
+
+
+def test_preflight_is_a_table_without_paths():
+    table = Preflight(lablib.doctor())
+    assert "/" not in repr(table).replace("GFLOP/s", "")
+    assert table.rows["computes on"] in ("CPU", "GPU")
+    assert "<table>" in table._repr_html_()
+    assert "advice" in repr(table)
+
+
+def test_preflight_of_a_machine_without_mlx_passes_the_advice_on():
+    facts = {"machine": "a <b>", "python": "3.11 at /x", "mlx": "does not import"}
+    table = Preflight(SimpleNamespace(facts=facts, gflops=None, advice=("reinstall", "again")))
+    assert "reinstall; again" in repr(table)
+    assert "not measured" in repr(table)
+    assert "a &lt;b&gt;" in table._repr_html_()
+
+
+# ---------------------------------------------------------------- act one
+
+
+class FewStories(StoryTeller):
+    """Quicker to make."""
+
+    TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
+
+
+@pytest.fixture(scope="module")
+def teller():
+    model, tokenizer = lablib.load("target")
+    return FewStories(model, tokenizer, STORY, " She is", tries=2)
+
+
+def test_temperature_moves_the_chances_and_zero_takes_the_best(teller):
+    frozen, cold, hot = (teller.compute(t, 1)["chances"] for t in (0.0, 0.5, 2.0))
+    assert frozen.tolist() == [1.0] + [0.0] * 7
+    assert cold[0] > hot[0]
+    for chances in (cold, hot):
+        assert (np.diff(chances) <= 0).all()
+        assert 0 < chances.sum() <= 1 + 1e-9
+    once = teller.compute(1.0, 1)["chances"]
+    ratio = np.log(once[0] / once[1])
+    assert np.log(cold[0] / cold[1]) == pytest.approx(ratio / 0.5)
+    assert np.log(hot[0] / hot[1]) == pytest.approx(ratio / 2)
+
+
+def test_every_story_has_its_own_verdict(teller):
+    for told in (story for stories_ in teller.stories.values() for story in stories_):
+        assert told.verdict == stories.explain(STORY, "".join(told.tokens))
+        assert len(told.tokens) == len(told.probabilities)
+        assert ((told.probabilities > 0) & (told.probabilities <= 1)).all()
+    first, second = teller.stories[0.0]
+    assert first.tokens == second.tokens
+
+
+def test_the_picture_says_what_the_checker_says(teller):
+    data = teller.compute(0.5, 1)
+    wrong = {**data, "told": Told([" She"], np.array([0.4]), "the story stops")}
+    right = {**data, "told": Told([" She"], np.array([0.4]), None)}
+    assert "✗ the story stops" in texts(teller.draw(wrong))
+    assert "✓ a right story" in texts(teller.draw(right))
+    assert "checker says: the story stops" in teller.caption(wrong)
+    heights = {teller.draw(teller.compute(t, 1)).get_figheight() for t in (0.0, 2.0)}
+    assert len(heights) == 1  # nothing jumps
+
+
+def test_the_storyteller_moves(teller):
+    assert teller.set(temperature=0.0, story=1) == teller.set(story=2)
+    assert "probability 1.00" in teller.picture.caption
+    assert "probability 1.00" not in teller.set(temperature=2.0)
+
+
+# ---------------------------------------------------------------- act two
+
+
+def test_votes_count_the_first_answers_and_no_silent_ones():
+    problem = sums.problems(11, 1)[0]
+    theory = sums.answer_distribution(problem)
+    votes = Votes(["3", None, "4", "3", "3"], theory, "3")
+    assert votes.compute(2).tolist() == [0, 0, 0, 1] + [0] * 6
+    assert votes.compute(5).tolist() == [0, 0, 0, 3, 1] + [0] * 5
+    assert votes.set(samples=5).startswith(
+        "4 answers; 3 leads with 3. The right answer, 3, has 75%"
+    )
+    assert f"{theory[3]:.0%}" in votes.picture.caption
+    labels = [t.get_text() for t in votes.draw(votes.compute(5)).axes[0].get_xticklabels()]
+    assert labels[3] == "3✓"
+
+
+def test_votes_without_any_answer_are_no_accident():
+    votes = Votes([None, "1"], np.full(10, 0.1), "1")
+    assert votes.set(samples=1).startswith("0 answers")
+
+
+# ---------------------------------------------------------------- act three
+
+
+def guesses():
+    """Five tokens, two of them given; of three guesses the second is wrong."""
+    words = ["a", "b", "c"]
+    target, draft = np.zeros((5, 3)), np.zeros((5, 3))
+    for row, (choice, guess) in enumerate([(2, 0), (0, 0), (2, 2), (2, 2), (0, 1)]):
+        target[row, choice], draft[row, guess] = 3, 2
+    return Guesses([2, 1, 0, 1, 2], 2, target, draft, words)
+
+
+def test_a_guess_is_compared_with_what_came_at_its_own_place():
+    widget = guesses()
+    assert widget.agree.tolist() == [True, False, True]
+    assert widget.share == pytest.approx(2 / 3)
+    here = widget.compute(2)
+    assert (here["place"], here["written"]) == (3, "b")
+    assert here["draft"][0][0] == here["target"][0][0] == "c"  # the target drew another one
+    assert here["target"][0][1] == pytest.approx(np.exp(3) / (np.exp(3) + 2))
+    assert here["draft"][0][1] == pytest.approx(np.exp(2) / (np.exp(2) + 2))
+
+
+def test_the_strip_marks_hits_and_misses():
+    widget = guesses()
+    fig = widget.draw(widget.compute(2))
+    found = boxes(fig.axes[0])
+    assert sorted(found.values()) == [1 + 1, 2 + 1]  # one miss, two hits, and the legend
+    assert {GUESSED.name, MISSED.name} <= set(texts(fig))
+    caption = widget.set(token=2)
+    assert "the draft guesses 'c': 'b' came" in caption
+    assert "2 of 3 tokens" in caption
+    assert "guesses 'c': right." in widget.set(token=3)

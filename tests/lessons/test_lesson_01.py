@@ -1,0 +1,152 @@
+"""Lesson 01: the pictures from logits to text show what they say."""
+
+from lablib.lessons.lesson_01.widgets import Draw, NextToken, frequencies, perplexities, softmax
+from lablib.plots.strips import SURENESS
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+WORDS = ["the", "cat", "dog", "sat", "ran", "."]
+LOGITS = np.log([2, 16, 8, 3, 2, 1])
+
+
+def texts(fig):
+    return [t.get_text() for axes in fig.axes for t in axes.texts if t.get_text()]
+
+
+# ---------------------------------------------------------------- one draw
+
+
+@pytest.mark.parametrize(
+    ("u", "word"),
+    [(0.0, "the"), (0.06, "the"), (0.07, "cat"), (0.56, "cat"), (0.57, "dog"), (0.99, ".")],
+)
+def test_a_dart_hits_the_piece_it_falls_in(u, word):
+    data = Draw(WORDS, LOGITS).compute(u, 1.0)
+    assert WORDS[data["token"]] == word
+    assert data["probabilities"].sum() == pytest.approx(1)
+    assert data["ends"].tolist() == pytest.approx([x / 32 for x in (2, 18, 26, 29, 31, 32)])
+
+
+def test_an_edge_belongs_to_the_next_piece():
+    draw = Draw(["a", "b"], [0.0, 0.0])
+    assert draw.compute(0.5, 1.0)["token"] == 1
+    assert draw.compute(0.49, 1.0)["token"] == 0
+
+
+def test_temperature_divides_the_scores():
+    draw = Draw(WORDS, LOGITS)
+    cold, hot = (draw.compute(0.6, t)["probabilities"] for t in (0.5, 3.0))
+    assert cold == pytest.approx(np.array([2, 16, 8, 3, 2, 1]) ** 2 / 338)
+    assert hot.max() < 0.33
+    assert np.argsort(hot, kind="stable").tolist() == np.argsort(cold, kind="stable").tolist()
+
+
+def test_the_draw_names_its_token():
+    draw = Draw(WORDS, LOGITS)
+    assert draw.set(u=0.6) == (
+        "u = 0.60 falls between 0.56 and 0.81, so the token is 'dog', whose probability is 0.25."
+    )
+    assert "u = 0.60" in texts(draw.draw(draw.compute(0.6, 1.0)))
+    assert "cat\n0.50" in texts(draw.draw(draw.compute(0.6, 1.0)))
+    assert "'.'" in draw.set(u=0.99)
+
+
+# ---------------------------------------------------------------- the next token
+
+
+class Parrot:
+    """Expects each token to be followed by the next id, and says so with probability p."""
+
+    def __init__(self, size, p):
+        self.size, self.gap = size, float(np.log(p * (size - 1) / (1 - p)))
+
+    def __call__(self, tokens, cache=None):
+        follow = (tokens + 1) % self.size
+        return self.gap * (mx.arange(self.size) == follow[..., None]).astype(mx.float32)
+
+
+@pytest.fixture(scope="module")
+def widget():
+    pieces = [f" w{i}" for i in range(12)]
+    texts_ = {"one text": [0, 1, 2, 7, 8], "another": [3, 4]}
+    return NextToken(Parrot(12, 0.8), texts_, pieces, position=2)
+
+
+def test_a_row_is_about_the_token_after(widget):
+    sure, wrong = widget.compute(2, 1.0, "one text"), widget.compute(3, 1.0, "one text")
+    assert (sure["best"][0], sure["came"]) == (2, 2)
+    assert sure["came_with"] == pytest.approx(0.8)
+    assert (wrong["best"][0], wrong["came"]) == (3, 7)
+    assert wrong["came_with"] == pytest.approx(0.2 / 11)
+    assert sure["read"] == pytest.approx([0.8, 0.8, 0.2 / 11, 0.8])
+
+
+def test_entropy_is_that_of_the_whole_row(widget):
+    p = np.array([0.8] + [0.2 / 11] * 11)
+    assert widget.compute(1, 1.0, "one text")["entropy"] == pytest.approx(-(p @ np.log2(p)))
+    hot = widget.compute(1, 3.0, "one text")
+    assert widget.compute(1, 1.0, "one text")["entropy"] < hot["entropy"] < np.log2(12)
+    assert widget.compute(1, 0.1, "one text")["entropy"] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_place_beyond_a_short_text_is_its_last(widget):
+    assert widget.compute(4, 1.0, "another") | {"read": 0, "chances": 0} == (
+        widget.compute(1, 1.0, "another") | {"read": 0, "chances": 0}
+    )
+
+
+def test_the_picture_marks_what_came(widget):
+    fig = widget.draw(widget.compute(2, 1.0, "one text"))
+    assert "0.80  ← came" in texts(fig)
+    assert "␣w2" in texts(fig)
+    assert f"{0.2 / 11 * 4:.2f}" in texts(fig)  # all others: 12 less the eight shown
+    fig = widget.draw(widget.compute(3, 1.0, "one text"))
+    assert sum("← came" in text for text in texts(fig)) == 1
+    assert {look.name for look in SURENESS} <= set(texts(fig))
+
+
+def test_impossible_tokens_are_not_listed_unless_one_came(widget):
+    cold = widget.draw(widget.compute(3, 0.1, "one text"))
+    assert [t for t in texts(cold) if t.startswith("␣")] == ["␣w3", "␣w7"]
+    assert "0.00  ← came" in texts(cold)
+    assert "all others" not in texts(cold)
+
+
+def test_what_came_may_be_among_all_others():
+    odd = NextToken(Parrot(12, 0.8), {"odd": [0, 11]}, [f" w{i}" for i in range(12)])
+    found = [t for t in texts(odd.draw(odd.compute(1, 1.0, "odd"))) if "← came" in t]
+    assert found == [f"{0.2 / 11 * 4:.2f}  ← came"]
+
+
+def test_the_widget_moves(widget):
+    assert widget.set(position=3, text="one text", temperature=1.0) == (
+        "At place 3 of one text the likeliest token is '␣w3' with probability 0.80. '␣w7' came, "
+        "which had 0.02. The entropy is 1.4 bits."
+    )
+    height = widget.draw(widget.compute(1, 1.0, "one text")).get_figheight()
+    assert widget.draw(widget.compute(1, 1.0, "another")).get_figheight() == height
+
+
+# ---------------------------------------------------------------- theory
+
+
+def test_frequencies_show_theory_as_bars_and_measurements_as_points():
+    fig = frequencies(["a", "b"], [0.75, 0.25], [(0.7, 0.6, 0.8), (0.3, 0.2, 0.4)])
+    assert [bar.get_height() for bar in fig.axes[0].patches] == [0.75, 0.25]
+    points = fig.axes[0].containers[1].lines[0].get_ydata()
+    assert points.tolist() == [0.7, 0.3]
+
+
+def test_perplexities_are_written_beside_their_points():
+    fig = perplexities({"x": (1.5, 1.4, 1.6), "y": (2.25, 2.0, 2.5)})
+    assert texts(fig) == ["1.50", "2.25"]
+    assert fig.axes[0].get_xlim()[1] > 2.5
+    assert [t.get_text() for t in fig.axes[0].get_yticklabels()] == ["x", "y"]
+
+
+def test_softmax_survives_large_scores():
+    rows = softmax(np.array([[1000.0, 1001.0], [-1000.0, -1000.0]]))
+    assert rows[0] == pytest.approx([1 / (1 + np.e), np.e / (1 + np.e)])
+    assert rows[1].tolist() == [0.5, 0.5]

@@ -1,0 +1,51 @@
+"""The widgets of lesson 02 compute what they say."""
+
+import lablib
+from lablib.lessons.lesson_02.widgets import CacheCost, CacheMemory, Shape, forward_cost
+
+import pytest
+from matplotlib.figure import Figure
+
+SHAPES = {"small": Shape(2, 4, 1, 8), "even": Shape(3, 2, 2, 4)}
+
+
+@pytest.mark.parametrize(("prompt", "new"), [(1, 2), (7, 5), (256, 256)])
+def test_cache_cost_counts_every_forward(prompt: int, new: int) -> None:
+    data = CacheCost().compute(prompt=prompt, new=new)
+    assert data["without a cache"][-1] == sum(prompt + i for i in range(new))
+    assert data["with a cache"][-1] == prompt + new - 1
+    assert len(data["written"]) == new
+
+
+def test_cache_cost_is_what_the_engine_does() -> None:
+    model = lablib.LanguageModel(lablib.llama_config(16, d_model=8, n_heads=2, n_layers=1), seed=0)
+    iterator = lablib.TokenIterator(model, [1, 2, 3], max_tokens=5, temperature=0.0)
+    assert len(list(iterator)) == 5
+    assert iterator.stats["token_forwards"] == CacheCost().compute(3, 5)["with a cache"][-1]
+
+
+def test_cache_cost_moves_and_speaks() -> None:
+    widget = CacheCost()
+    assert "4,064 tokens without" in widget.picture.caption
+    assert "95 with one" in widget.picture.caption
+    assert "times fewer" in widget.set(new=128)
+    assert isinstance(widget.draw(widget.compute(4, 8)), Figure)
+
+
+def test_cache_memory_is_the_formula() -> None:
+    widget = CacheMemory(SHAPES)
+    plain = widget.compute(thousands=3, model="small", bits=16)["mib"]
+    assert plain["grouped"] == pytest.approx(2 * 2 * 1 * 8 * 3000 * 2 / 2**20)
+    assert plain["ungrouped"] == pytest.approx(4 * plain["grouped"])
+    rounded = widget.compute(thousands=3, model="small", bits=4)["mib"]
+    assert rounded["grouped"] == pytest.approx(plain["grouped"] * (4 + 0.5) / 16)
+    even = widget.compute(thousands=1, model="even", bits=8)["mib"]
+    assert even["grouped"] == even["ungrouped"]
+    assert "3,000 tokens at 4 bits" in widget.set(thousands=3, bits=4)
+
+
+def test_forward_cost_draws_the_line_of_theory() -> None:
+    fig = forward_cost([1, 2, 4], [0.9, 1, 1.2], [1.0, 1.1, 1.4], [1.1, 1.2, 1.6])
+    theory, measured = fig.axes[0].lines
+    assert list(theory.get_ydata()) == [1.0, 2.0, 4.0]
+    assert list(measured.get_ydata()) == [1.0, 1.1, 1.4]

@@ -1,0 +1,54 @@
+"""The widgets of lesson 03 compute what they say."""
+
+from lablib.inference.theory.estimators import wilson_interval
+from lablib.lessons.lesson_03.widgets import BeforeAfter, Frontier, Outcome, Penalties
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+WORDS = ["a", "b", "c", "d"]
+LOGITS = [2.0, 1.0, 0.0, -1.0]
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    weights = np.exp(scores - scores.max())
+    return weights / weights.sum()
+
+
+def test_before_after_follows_its_sliders() -> None:
+    widget = BeforeAfter(WORDS, LOGITS)
+    assert widget.picture.caption.startswith("4 of 4 words stay")
+    data = widget.compute(temperature=2.0, top_k=2, top_p=1.0, min_p=0.0)
+    assert data["before"] == pytest.approx(softmax(np.array(LOGITS)), abs=1e-6)
+    assert data["after"] == pytest.approx([*softmax(np.array([1.0, 0.5])), 0, 0], abs=1e-6)
+    assert "1 of 4 words stay" in widget.set(temperature=0.0)
+    assert isinstance(widget.draw(data), Figure)
+
+
+def test_penalties_see_the_window() -> None:
+    widget = Penalties(WORDS, LOGITS, said=["a", "a", "b"])
+    neutral = {"repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+    data = widget.compute(**neutral | {"frequency_penalty": 0.5}, repeat_last_n=3)
+    expected = softmax(np.array(LOGITS) - [1.0, 0.5, 0.0, 0.0])
+    assert data["after"] == pytest.approx(expected, abs=1e-6)
+    short = widget.compute(**neutral | {"presence_penalty": 1.0}, repeat_last_n=1)
+    expected = softmax(np.array(LOGITS) - [0.0, 1.0, 0.0, 0.0])
+    assert short["after"] == pytest.approx(expected, abs=1e-6)
+    off = widget.compute(**neutral | {"presence_penalty": 1.0}, repeat_last_n=0)
+    assert off["after"] == pytest.approx(off["before"], abs=1e-6)
+
+
+def test_frontier_shows_the_chosen_outcome_with_its_interval() -> None:
+    outcomes = {
+        (cut, t): Outcome(40, valid, distinct)
+        for cut, shift in (("none", 0), ("top-p", 2))
+        for t, valid, distinct in ((0.5, 38 + shift, 9), (1.0, 30 + shift, 25), (1.5, 8, 39))
+    }
+    widget = Frontier(outcomes)
+    data = widget.compute(temperature=0.99, cut="top-p")
+    assert (data["temperature"], data["valid"]) == (1.0, 32 / 40)
+    assert data["interval"] == wilson_interval(32, 40)
+    assert list(data["paths"]) == ["none", "top-p"]
+    assert "20% valid" in widget.set(temperature=1.5)
+    assert isinstance(widget.draw(data), Figure)

@@ -1,0 +1,63 @@
+"""The widget of lesson 05 computes what it says."""
+
+from itertools import combinations
+
+from lablib.inference.theory.estimators import best_of_k, pass_at_k
+from lablib.lessons.lesson_06.widgets import GAUSSIAN, HEAVY, OverOptimisation, best_of_weights
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+RIGHT = np.random.default_rng(3).random((6, 16)) < 0.4
+
+
+def test_weights_are_shares_of_subsets() -> None:
+    subsets = list(combinations(range(6), 4))
+    best = np.bincount([max(subset) for subset in subsets], minlength=6)
+    assert best_of_weights([4], 6)[0] == pytest.approx(best / len(subsets), abs=1e-15)
+    assert best_of_weights([1, 3, 6], 6).sum(axis=1) == pytest.approx(1, abs=1e-12)
+    with pytest.raises(ValueError, match="counts must be"):
+        best_of_weights([7], 6)
+
+
+def test_without_noise_the_best_is_right_if_any_is() -> None:
+    data = OverOptimisation(RIGHT).compute(noise=0.0, errors=HEAVY)
+    expected = [np.mean([pass_at_k(16, int(row.sum()), n) for row in RIGHT]) for n in data["n"]]
+    assert data["n"] == [1, 2, 4, 8, 16]
+    assert data["truth"] == pytest.approx(expected, abs=1e-12)
+    assert data["score"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_score_and_truth_are_the_estimator_for_each_verifier() -> None:
+    widget = OverOptimisation(RIGHT, seed=5)
+    data = widget.compute(noise=0.3, errors=GAUSSIAN)
+    rng = np.random.default_rng(5)
+    scores = RIGHT + 0.3 * rng.normal(size=(widget.verifiers, *RIGHT.shape))
+    for name, values in (("score", scores), ("truth", np.broadcast_to(RIGHT, scores.shape))):
+        expected = np.mean(
+            [
+                best_of_k(s, v, 4)
+                for of_one, value in zip(scores, values, strict=True)
+                for s, v in zip(of_one, value, strict=True)
+            ]
+        )
+        assert data[name][data["n"].index(4)] == pytest.approx(expected, abs=1e-12)
+
+
+def test_only_the_heavy_tail_spoils_the_truth() -> None:
+    widget = OverOptimisation(np.random.default_rng(0).random((40, 64)) < 0.5)
+    heavy = widget.compute(noise=0.2, errors=HEAVY)
+    gauss = widget.compute(noise=0.2, errors=GAUSSIAN)
+    assert (np.diff(heavy["score"]) > 0).all()
+    assert heavy["truth"].max() - heavy["truth"][-1] > 0.05
+    assert gauss["truth"][-1] > 0.9
+    assert isinstance(widget.draw(heavy), Figure)
+
+
+def test_the_caption_follows_the_controls() -> None:
+    widget = OverOptimisation(RIGHT)
+    assert widget.set(errors=GAUSSIAN, noise=0.0).startswith("Gaussian errors of size 0.00")
+    assert "best at 16" in widget.picture.caption
+    with pytest.raises(ValueError, match="right must have shape"):
+        OverOptimisation([True, False])

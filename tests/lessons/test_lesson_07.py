@@ -1,0 +1,219 @@
+"""The widgets of lesson 07 compute what they say."""
+
+import itertools
+
+import lablib
+from lablib.inference.speculation.costs import Costs, speedup
+from lablib.inference.speculation.judge import Round
+from lablib.inference.theory.closed_forms import expected_tokens_by_position
+from lablib.inference.theory.replay import agreement
+from lablib.lessons.lesson_07.speed import (
+    HERE,
+    TEXTBOOK,
+    DraftLength,
+    SpeedupMap,
+    predicted_and_measured,
+)
+from lablib.lessons.lesson_07.widgets import Acceptance, GreedyText, Rounds, tally, whole_rounds
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from oracles.scripted import Recorder, random_table
+
+COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
+WORDS = ["<s>", " the", " cat", "\n", " sat", ""]
+TRACE = [
+    Round((1, 2), (0.9, 0.8), (0.7, 0.6), (), (), 2, 2, 4, "bonus"),
+    Round((1, 2), (0.25, 0.5), (0.75, 0.5), (), (), 0, 1, 2, "correction"),
+    Round((3, 5, 1), (1.0, 1.0, 0.1), (0.9, 0.9, 0.9), (), (), 2, 2, None, None),
+]
+
+
+def some_texts(n=12, length=30, seed=1, task="sums"):
+    rng = np.random.default_rng(seed)
+    flags = rng.random((n, length)) < rng.uniform(0.3, 0.95, size=(n, 1))
+    classes = rng.choice(["operand", "sign"], size=(n, length))
+    return [
+        GreedyText(task, tuple(map(bool, row)), tuple(kinds.tolist()))
+        for row, kinds in zip(flags, classes, strict=True)
+    ]
+
+
+# ------------------------------------------------------------------ rounds
+
+
+def test_the_strip_is_the_text_that_the_rounds_wrote() -> None:
+    widget = Rounds({"one": ([0, 1], TRACE)}, WORDS)
+    data = widget.compute(round=2, text="one")
+    ids = [1, 1, 2, 4, 2, 3, 5]  # the prompt without <s>, then 1 2 +4 | +2 | 3 5
+    assert data["tokens"] == [WORDS[i] for i in ids]
+    assert [look.name for look in data["looks"]] == [
+        "", "accepted draft", "accepted draft", "bonus", "correction",
+        "accepted draft", "accepted draft",
+    ]  # fmt: skip
+    assert data["verdicts"] == ["accepted", "accepted", "not reached"]
+    assert widget.compute(round=1, text="one")["verdicts"] == ["rejected", "not reached"]
+    assert isinstance(widget.draw(data), Figure)
+
+
+def test_the_rounds_caption_says_what_happened() -> None:
+    widget = Rounds({"one": ([0, 1], TRACE), "short": ([0], TRACE[:1])}, WORDS)
+    bonus = widget.picture.caption
+    assert bonus.startswith("Round 1 of 3: 2 of 2 drafts accepted, and '␣sat' as a bonus. 3 new")
+    correction = widget.set(round=1)
+    assert "0 of 2 drafts accepted; '␣the' (q = 0.75, p = 0.25) is corrected" in correction
+    assert "to '␣cat'. 1 new token for" in correction
+    assert "2 of 3 drafts accepted; the text ends" in widget.set(round=2)
+    assert "Round 1 of 1" in widget.set(text="short")  # beyond its end: its last round
+    plain = Round((), (), (), (), (), 0, 0, 4, "plain")
+    assert "nothing was drafted" in Rounds({"x": ([0], [plain])}, WORDS).picture.caption
+    with pytest.raises(ValueError, match="at least one text"):
+        Rounds({"one": ([0], [])}, WORDS)
+
+
+# ------------------------------------------------------------------ acceptance
+
+
+@pytest.mark.parametrize("gamma", [1, 3, 5])
+def test_replayed_rounds_are_those_of_the_engine(gamma) -> None:
+    table = random_table(seed=4)
+    noise = random_table(seed=5)
+    target, draft = Recorder(table), Recorder(table + 0.5 * noise)
+    iterator = lablib.SpeculativeTokenIterator(
+        target, draft, [1, 2], max_tokens=80, draft_tokens=gamma, temperature=0.0, trace=True
+    )
+    tokens = [token.id for token in iterator]
+    found = whole_rounds(agreement(draft, [1, 2], tokens), gamma)
+    kept = [each.accepted for each in iterator.rounds]
+    assert [k for _, k in found] == kept[: len(found)]
+    assert len(kept) - len(found) <= gamma  # only what meets the end is missing
+    assert 0 < sum(kept) < gamma * len(kept)
+
+
+def test_whole_rounds_follow_one_another() -> None:
+    for text, gamma in itertools.product(some_texts(), (1, 2, 4, 8)):
+        found = whole_rounds(text.agree, gamma)
+        starts = [0, *np.cumsum([kept + 1 for _, kept in found])]
+        assert [start for start, _ in found] == starts[:-1]
+        assert starts[-1] + gamma >= len(text.agree)  # the next one would be cut short
+
+
+def test_a_round_is_whole_if_its_bonus_still_belongs_to_the_text() -> None:
+    assert whole_rounds((True, True, True), 3) == []
+    assert whole_rounds((True, True, True, False), 3) == [(0, 3)]
+    assert whole_rounds((False, True, True), 2) == [(0, 0)]  # decided before anything is drafted
+
+
+def test_a_tally_counts_what_is_accepted_and_reached() -> None:
+    text = GreedyText(
+        "sums", (True, True, False, True, False, True, True, True, True), tuple("aabbabaab")
+    )
+    counted = tally([text], 3)
+    # rounds: places 0 1 2 (kept 2), 3 4 - (kept 1), 5 6 7 (kept 3, bonus at 8)
+    assert whole_rounds(text.agree, 3) == [(0, 2), (3, 1), (5, 3)]
+    assert counted.accepted.tolist() == [3, 2, 1]
+    assert counted.reached.tolist() == [3, 3, 2]
+    assert counted.classes == {"a": (4, 5), "b": (2, 3)}
+    assert counted.alpha == 6 / 8
+    assert counted.tokens_per_round == 9 / 3
+
+
+@pytest.mark.parametrize("gamma", range(1, 9))
+def test_chances_by_place_give_the_yield_exactly(gamma) -> None:
+    counted = tally(some_texts(), gamma)
+    assert expected_tokens_by_position(counted.by_position) == pytest.approx(
+        counted.tokens_per_round, abs=1e-12
+    )
+    assert sum(a for a, _ in counted.classes.values()) == counted.accepted.sum()
+    assert sum(r for _, r in counted.classes.values()) == counted.reached.sum()
+
+
+def test_the_interval_covers_the_truth() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(60):  # coins of 0.7: a round of four drafts yields 2.7731 tokens
+        flags = rng.random((24, 60)) < 0.7
+        texts = [GreedyText("x", tuple(map(bool, row)), ("c",) * 60) for row in flags]
+        low, high = tally(texts, 4).interval()
+        covered += low <= sum(0.7**i for i in range(5)) <= high
+    # the chance of fewer than 44 of 60 is below 1e-6 even if the interval covers only 93 %
+    assert covered >= 44
+    assert tally(texts[:1], 4).interval() == (tally(texts[:1], 4).tokens_per_round,) * 2
+
+
+def test_the_dashboard_shows_the_tallies() -> None:
+    texts = [*some_texts(), *some_texts(seed=2, task="edits")]
+    widget = Acceptance(texts)
+    data = widget.compute(draft_tokens=3, task="edits")
+    counted = tally([text for text in texts if text.task == "edits"], 3)
+    assert [share[0] for share in data["position"]] == pytest.approx(counted.by_position)
+    assert data["tasks"]["edits"][0] == counted.alpha
+    assert set(data["tasks"]) == {"sums", "edits"}
+    assert {name: share[3] for name, share in data["classes"].items()} == {
+        name: reached for name, (_, reached) in counted.classes.items()
+    }
+    assert data["tokens"][2] == counted.tokens_per_round
+    assert data["theory"][2] == pytest.approx(sum(counted.alpha**i for i in range(4)))
+    for middle, low, high in data["position"]:
+        assert low <= middle <= high
+    assert isinstance(widget.draw(data), Figure)
+    caption = widget.set(draft_tokens=3, task="edits")
+    assert caption.startswith(f"edits, γ = 3: α = {counted.alpha:.2f}")
+    assert f"{counted.tokens_per_round:.2f} tokens per round" in caption
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="texts must hold"):
+        Acceptance([])
+    with pytest.raises(ValueError, match="texts must hold"):
+        tally([], 2)
+    for gamma in (0, 9):
+        with pytest.raises(ValueError, match="draft_tokens must be"):
+            tally(some_texts(2), gamma)
+
+
+# ------------------------------------------------------------------ speed
+
+
+@pytest.mark.parametrize("gamma", [1, 4, 8])
+def test_the_map_is_the_closed_form(gamma) -> None:
+    widget = SpeedupMap(COSTS, {"sums": 0.8, "edits": 0.3})
+    here = widget.compute(gamma, HERE)
+    for name, alpha in (("sums", 0.8), ("edits", 0.3)):
+        assert here["points"][name] == (alpha, pytest.approx(speedup(alpha, gamma, COSTS)))
+    free = widget.compute(gamma, TEXTBOOK)
+    assert free["map"].shape == (81, 61)
+    for row, column in ((0, 0), (40, 12), (80, 60)):
+        alpha, price = row / 80, widget.widest * column / 60
+        expected = speedup(alpha, gamma, Costs.from_ratio(price))
+        assert free["map"][row, column] == pytest.approx(expected)
+        assert here["map"][row, column] < expected
+    assert isinstance(widget.draw(here), Figure)
+
+
+def test_the_map_names_the_machine() -> None:
+    caption = SpeedupMap(COSTS, {"sums": 0.8}).set(draft_tokens=2)
+    assert caption.startswith("A drafted token costs 0.15 of a plain one, and reading 3 tokens")
+    assert f"sums ×{speedup(0.8, 2, COSTS):.2f}" in caption
+    slow = SpeedupMap(Costs((1.0, 1.1), 2.0), {"close": 0.99, "together": 0.98})
+    assert slow.widest > 2.0  # the points stay on the map
+    assert isinstance(slow.draw(slow.compute(8, HERE)), Figure)
+
+
+def test_the_best_length_is_where_the_quotient_peaks() -> None:
+    widget = DraftLength(COSTS)
+    for alpha in (0.0, 0.3, 0.7, 1.0):
+        data = widget.compute(alpha)
+        quotient = np.array(data["tokens"]) / np.array(widget.cost)
+        assert data["speedup"] == pytest.approx(quotient.tolist())
+        assert data["best"] == int(np.argmax(quotient))
+        assert isinstance(widget.draw(data), Figure)
+    assert widget.cost[0] == 1
+    assert widget.set(alpha=0.0).startswith("α = 0.00: the best draft length here is 0 (×1.00)")
+
+
+def test_predictions_and_measurements_share_a_chart() -> None:
+    fig = predicted_and_measured([1, 2], [1.2, 1.4], [(1.1, 1.0, 1.2), (1.5, 1.3, 1.6)])
+    assert isinstance(fig, Figure)
+    assert fig.axes[0].get_xlabel() == "draft tokens γ"

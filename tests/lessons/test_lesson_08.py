@@ -1,0 +1,167 @@
+"""The widgets of lesson 08 compute what they say."""
+
+import itertools
+
+from lablib.inference.theory.closed_forms import acceptance_match, acceptance_rejection
+from lablib.lessons.lesson_08 import widgets as lossless
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+WORDS = ["sun", "rain", "snow", "fog"]
+P, Q = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.2, 0.1, 0.3, 0.4])
+TARGET = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]])
+DRAFT = np.array([[0.3, 0.2, 0.5], [0.5, 0.3, 0.2], [0.2, 0.6, 0.2]])
+
+
+@pytest.fixture(scope="module")
+def overlap():
+    return lossless.Overlap(WORDS, P, Q)
+
+
+@pytest.fixture(scope="module")
+def detection():
+    return lossless.Detection([0.35, 0.25, 0.2, 0.12, 0.08], [0.1, 0.15, 0.2, 0.25, 0.3])
+
+
+def test_one_token_is_what_the_rule_says_draft_by_draft() -> None:
+    kept, added = lossless.one_token(lossless.RULES["rejection"], P, Q)
+    assert kept == pytest.approx(np.minimum(P, Q), abs=1e-12)
+    assert added == pytest.approx(np.maximum(P - Q, 0), abs=1e-12)
+    kept, added = lossless.one_token(lossless.RULES["match"], P, Q)
+    assert kept == pytest.approx(P * Q, abs=1e-12)
+    assert added == pytest.approx(P * (1 - Q), abs=1e-12)
+    kept, added = lossless.one_token(lossless.residual_from_p, P, Q)
+    assert added == pytest.approx(0.4 * P, abs=1e-12)
+    kept, added = lossless.one_token(lossless.keep_every_draft, P, Q)
+    assert kept == pytest.approx(Q, abs=1e-12)
+    assert added == pytest.approx(0, abs=1e-12)
+
+
+def by_brute_force(rule, start: int, drafted: int) -> np.ndarray:
+    """Follow every draft, every length and every token by itself."""
+    out = np.zeros((3,) * (drafted + 1))
+    for block in itertools.product(range(3), repeat=drafted):
+        text = [start, *block]
+        p, q = TARGET[text], DRAFT[text[:-1]]
+        with mx.stream(mx.cpu):
+            arrays = [mx.array(x, dtype=mx.float64) for x in (p, q)]
+            outcome = rule(*arrays, mx.array(block))
+            kept, following = np.array(outcome.kept), np.array(outcome.following)
+        chance = np.prod([DRAFT[a, b] for a, b in itertools.pairwise(text)])
+        for n, token in itertools.product(range(drafted + 1), range(3)):
+            written = [*block[:n], token]
+            for rest in itertools.product(range(3), repeat=drafted - n):
+                whole = [*written, *rest]
+                pairs = itertools.pairwise([token, *rest])
+                tail = np.prod([TARGET[a, b] for a, b in pairs])
+                out[tuple(whole)] += chance * kept[n] * following[n, token] * tail
+    return out
+
+
+@pytest.mark.parametrize("name", lossless.RULES)
+@pytest.mark.parametrize("drafted", [1, 2])
+def test_a_round_is_everything_that_can_happen(name, drafted) -> None:
+    joint, tokens = lossless.one_round(lossless.RULES[name], TARGET, DRAFT, 1, drafted)
+    assert joint == pytest.approx(by_brute_force(lossless.RULES[name], 1, drafted), abs=1e-12)
+    right = np.abs(joint - lossless.plain(TARGET, 1, drafted + 1)).max() < 1e-9
+    assert right == (not name.startswith("bug"))
+    if drafted == 1 and name in ("match", "rejection"):
+        alpha = {"match": acceptance_match, "rejection": acceptance_rejection}[name]
+        assert tokens == pytest.approx(1 + alpha(TARGET[1], DRAFT[1]), abs=1e-12)
+
+
+def test_plain_is_the_chain_rule() -> None:
+    joint = lossless.plain(TARGET, 2, 3)
+    assert joint[0, 2, 1] == pytest.approx(0.3 * 0.1 * 0.2, abs=1e-15)
+    assert joint.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_chi_square_and_its_tail() -> None:
+    assert lossless.chi_square([8, 12], [0.5, 0.5]) == pytest.approx(0.8)
+    assert lossless.chi_square_tail(9.210, 2) == pytest.approx(0.01, rel=1e-3)  # tables
+    assert lossless.chi_square_tail(20.090, 8) == pytest.approx(0.01, rel=1e-3)
+    assert lossless.chi_square_tail(45.642, 26) == pytest.approx(0.01, rel=1e-3)
+    limit = lossless.chi_square_limit(26)
+    assert lossless.chi_square_tail(limit, 26) == pytest.approx(1e-6, rel=1e-6)
+    with pytest.raises(ValueError, match="freedom must be even"):
+        lossless.chi_square_tail(1.0, 3)
+    with pytest.raises(ValueError, match="p must be positive"):
+        lossless.chi_square([1, 2], [0.0, 1.0])
+
+
+def test_a_distance_of_0_is_the_target_and_of_1_the_draft() -> None:
+    assert lossless.between(P, Q, 0.0) == pytest.approx(P)
+    assert lossless.between(P, Q, 1.0) == pytest.approx(Q)
+    middle = lossless.between(TARGET, DRAFT, 0.5)
+    assert middle.sum(axis=1) == pytest.approx(1)
+    assert middle[0] == pytest.approx(np.sqrt(TARGET[0] * DRAFT[0]) / middle_sum(0))
+
+
+def middle_sum(row: int) -> float:
+    return np.sqrt(TARGET[row] * DRAFT[row]).sum()
+
+
+def test_the_overlap_follows_its_controls(overlap) -> None:
+    data = overlap.compute(distance=1.0, temperature=1.0, rule="rejection")
+    assert data["min"] == pytest.approx(0.6)
+    assert data["dot"] == pytest.approx(0.21)
+    assert isinstance(overlap.draw(data), Figure)
+    sharp = overlap.compute(distance=1.0, temperature=0.5, rule="match")
+    assert sharp["q"] == pytest.approx(Q**2 / (Q**2).sum())
+    assert sharp["kept"] + sharp["added"] == pytest.approx(P, abs=1e-12)
+    assert "60% of the drafts are kept, and what is written is exactly p" in overlap.set(
+        distance=1.0, temperature=1.0, rule="rejection"
+    )
+    assert "not p: wrong by up to 0.080" in overlap.set(rule=lossless.RESIDUAL_BUG)
+    assert "100% of the drafts" in overlap.set(rule=lossless.ACCEPT_BUG)
+
+
+def test_the_round_says_whether_it_is_exact() -> None:
+    widget = lossless.Round("abc", TARGET, DRAFT, start=2)
+    assert len(widget.texts) == 27
+    assert widget.texts[5] == "abc"
+    data = widget.compute(distance=1.0, rule=lossless.RESIDUAL_BUG)
+    assert data["truth"][5] == pytest.approx(0.3 * 0.3 * 0.3)
+    assert data["written"].sum() == pytest.approx(1)
+    assert {*data["tokens"]} == {"match", "rejection", "block", lossless.RESIDUAL_BUG}
+    assert data["tokens"]["match"] < data["tokens"]["rejection"] < data["tokens"]["block"]
+    assert "the target's own" in widget.set(rule="block")
+    assert "wrong by up to" in widget.set(rule=lossless.ACCEPT_BUG)
+    assert "3.00 tokens" in widget.picture.caption
+    assert "wrong" not in widget.set(distance=0.0)  # nothing to refuse
+
+
+def test_the_samples_have_the_distribution_that_is_enumerated(detection) -> None:
+    """Four degrees of freedom: the limit is passed by chance once in a million tests."""
+    for name, rule in lossless.RULES.items():
+        written = sum(lossless.one_token(rule, detection.p, detection.other))
+        counts = np.bincount(detection.sample(rule, detection.other), minlength=5)
+        assert lossless.chi_square(counts, written) < detection.limit, name
+        if name.startswith("bug"):
+            assert lossless.chi_square(counts, detection.p) > detection.limit
+
+
+def test_bugs_are_found_and_later_with_a_better_draft(detection) -> None:
+    assert detection.limit == pytest.approx(33.4, abs=0.05)
+    for bug in (lossless.RESIDUAL_BUG, lossless.ACCEPT_BUG):
+        far = detection.compute(distance=1.0, bug=bug)
+        near = detection.compute(distance=0.2, bug=bug)
+        assert far["found"] < near["found"]
+        for data in (far, near):
+            assert max(data["statistics"]["rejection"]) < detection.limit
+            assert isinstance(detection.draw(data), Figure)
+    assert "is found after" in detection.set(distance=1.0)
+
+
+def test_bad_input_is_refused_in_a_line() -> None:
+    with pytest.raises(ValueError, match="must have the same shape"):
+        lossless.Overlap(WORDS, P, Q[:3])
+    with pytest.raises(ValueError, match="positive everywhere"):
+        lossless.Overlap(WORDS, P, [0.5, 0.5, 0.0, 0.0])
+    with pytest.raises(ValueError, match="sum to 1"):
+        lossless.Round("abc", TARGET, DRAFT * 2)
+    with pytest.raises(ValueError, match="freedom must be even"):
+        lossless.Detection(P, Q)

@@ -1,0 +1,99 @@
+"""The widgets of lesson 09 compute what they say."""
+
+from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens
+from lablib.inference.speculation.draft_length import FixedLength
+from lablib.inference.theory.replay import Guesses, replay
+from lablib.lessons.lesson_09 import widgets as lab
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+COSTS = Costs((1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8), 0.1)
+FREE = Costs(COSTS.target, 0.0)
+
+
+def random_guesses(rng, n, alpha):
+    """A text whose places are guessed rightly with chance ``alpha`` each."""
+    agree = rng.random(n) < alpha
+    right = [
+        next((i for i, a in enumerate(agree[k : k + 8]) if not a), min(8, n - k)) for k in range(n)
+    ]
+    return Guesses((8,) * n, tuple(right))
+
+
+@pytest.fixture(scope="module")
+def guesses():
+    rng = np.random.default_rng(4)
+    chances = {"easy": (0.95, 0.2), "hard": (0.1, 0.9)}
+    return {
+        task: {
+            name: [random_guesses(rng, 60, alpha) for _ in range(6)]
+            for name, alpha in zip(("model", "gram"), pair, strict=True)
+        }
+        for task, pair in chances.items()
+    }
+
+
+def test_a_run_without_guesses_is_plain_decoding() -> None:
+    nothing = Guesses((0, 0), (0, 0))
+    assert lab.run([nothing], FixedLength(4), COSTS).cost == pytest.approx(2.0)
+
+
+def test_sources(guesses) -> None:
+    texts = {task: ([0, 1, 2], [k % 5 for k in range(60)]) for task in guesses}
+    widget = lab.Sources(texts, guesses, {"model": COSTS, "gram": FREE}, ["", *"abcd"])
+    data = widget.compute(3, "easy", "model")
+    rounds = [replay(text, FixedLength(3)) for text in guesses["easy"]["model"]]
+    tokens, calls = 6 * 60, sum(map(len, rounds))
+    middle, low, high = data["yields"]["model"]
+    assert low <= middle <= high
+    assert middle == pytest.approx(tokens / calls)
+    assert data["speedups"]["model"] == pytest.approx(tokens / (calls * (1.3 + 0.3)))
+    assert data["looks"].count(lab.COPIED) == sum(step.kept for step in rounds[0])
+    assert len(data["tokens"]) == len(data["looks"]) == 62
+    assert isinstance(widget.draw(data), Figure)
+    assert widget.set(task="hard", drafter="gram").startswith("hard, gram, γ = 4: this text of 60")
+    with pytest.raises(ValueError, match="same tasks"):
+        lab.Sources({}, guesses, {"model": COSTS}, [])
+
+
+def test_best_length_is_the_theory() -> None:
+    widget = lab.BestLength()
+    for alpha, drafting, reading in ((0.8, 0.1, 0.1), (0.5, 0.3, 0.3), (1.0, 0.0, 0.05)):
+        data = widget.compute(alpha, drafting, reading)
+        costs = Costs(tuple(1 + reading * k for k in range(13)), drafting)
+        assert data["best"] == best_draft_tokens(alpha, costs, 12)
+        assert data["speedup"][3] == pytest.approx(
+            expected_tokens(alpha, 3) / (1 + 3 * (drafting + reading))
+        )
+        row, column = round(alpha * 40), round(drafting * 40)
+        assert data["map"][row, column] == data["best"]
+    assert "no drafts at all" in widget.set(alpha=0.1, drafting=0.5, reading=0.5)
+    assert isinstance(widget.draw(widget.compute(0.9, 0.0, 0.0)), Figure)
+
+
+def test_adapting_follows_the_text(guesses) -> None:
+    widget = lab.Adapting(guesses, {"model": COSTS, "gram": FREE})
+    data = widget.compute(memory=32, drafter="model")
+    found, border = data["run"], data["ends"][0]
+    assert data["ends"] == [360, 720]
+    assert found.tokens == 720
+    early = found.length[(found.place > 180) & (found.place < border)]
+    late = found.length[found.place > 540]
+    assert early.mean() > 3
+    assert late.mean() < 1
+    assert 720 / data["speedup"] == pytest.approx(found.cost)
+    texts = [*guesses["easy"]["model"], *guesses["hard"]["model"]]
+    cost = sum(step.cost(COSTS) for text in texts for step in replay(text, FixedLength(2)))
+    assert data["fixed"][1] == pytest.approx(720 / cost)
+    assert data["speedup"] > 0.9 * max(data["fixed"])
+    assert widget.set(memory=8, drafter="gram").startswith("gram, memory 8: adaptive")
+    assert isinstance(widget.draw(data), Figure)
+    with pytest.raises(ValueError, match="every task's"):
+        lab.Adapting(guesses, {"unknown": COSTS})
+
+
+def test_clock_figure_and_bad_input() -> None:
+    fig = lab.promised_and_measured(["a"], {"x": [1.5]}, {"x": [(1.4, 1.2, 1.6)]})
+    assert isinstance(fig, Figure)

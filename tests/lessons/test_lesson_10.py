@@ -1,0 +1,136 @@
+"""The widgets of lesson 10 look into real caches and show what is there."""
+
+import itertools
+
+from lablib.cache import kv
+from lablib.lessons.lesson_10 import widgets as rewinding
+from lablib.lessons.lesson_10.exercises import read_again
+from lablib.lessons.lesson_10.widgets import ALL, EACH, REPLAY, WAYS, Marks, Memories, ReplayCost
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+
+@pytest.fixture(scope="module")
+def memories():
+    return Memories(window=6, prompt=10, drafts=6)
+
+
+def seen_by_hand(stays: int, most: int = 16, window: int = 6, fade: float = 0.8) -> np.ndarray:
+    """What a token at place ``stays`` sees of those before it."""
+    places = np.arange(most)
+    text = places < stays
+    return np.array(
+        [text, text & (places > stays - window), np.where(text, fade ** (stays - 1.0 - places), 0)]
+    ).astype(float)
+
+
+def test_marks_are_what_a_layer_really_holds() -> None:
+    model = Marks(window=6, most=16)
+    for stays in (1, 5, 6, 9, 16):
+        cache = model.make_cache()
+        model(mx.arange(stays)[None], cache)
+        assert np.array(model.look(cache)) == pytest.approx(seen_by_hand(stays), abs=1e-5)
+        assert cache[0].offset == cache[1].offset == stays  # looking changes nothing
+        one_by_one = model.make_cache()
+        for place in range(stays):
+            seen = model(mx.array([[place]]), one_by_one)
+        assert np.array(model.look(one_by_one)) == pytest.approx(seen_by_hand(stays), abs=1e-5)
+        assert seen[0].sum() == stays  # a token sees itself
+        assert seen[1].sum() == min(stays, 6)
+
+
+def test_snapshot_and_replay_is_right_whatever_is_done(memories) -> None:
+    for drafts, back, prompt, at_once in itertools.product(
+        (0, 1, 4, 6), (0, 1, 3, 6), (1, 3, 8), (True, False)
+    ):
+        data = memories.compute(drafts, back, prompt, REPLAY, at_once)
+        stays = prompt + drafts - min(back, drafts)
+        assert data["stays"] == stays
+        for name in ("seen", "right"):
+            assert data[name] == pytest.approx(seen_by_hand(stays), abs=1e-5), (drafts, back)
+        partly = at_once and 0 < back < drafts
+        assert data["again"] == (drafts - back if partly else 0)
+
+
+def test_the_other_ways_leave_something_behind(memories) -> None:
+    data = memories.compute(drafts=4, back=3, prompt=8, way=EACH, at_once=True)
+    wrong = np.abs(data["seen"] - data["right"]).max(axis=1) > 1e-4
+    assert wrong.tolist() == [False, True, True]
+    assert data["seen"][1].nonzero()[0].tolist() == [7, 8, 9, 10, 11]
+    data = memories.compute(drafts=4, back=3, prompt=8, way=ALL, at_once=True)
+    assert data["seen"] == pytest.approx(seen_by_hand(12), abs=1e-5)
+    data = memories.compute(drafts=2, back=2, prompt=2, way=EACH, at_once=False)
+    assert data["seen"][:2] == pytest.approx(data["right"][:2])  # not full yet: it trims
+    assert data["again"] == 0
+
+
+def test_the_caption_names_what_is_wrong(memories) -> None:
+    text = memories.set(drafts=4, back=3, prompt=8, way=EACH, at_once=True)
+    assert text.startswith("12 tokens read, 3 taken back by 'trim what can be trimmed'")
+    assert "wrong: sliding window, recurrent state." in text
+    text = memories.set(way=REPLAY)
+    assert "every layer is right. 1 token was read again." in text
+    assert "2 taken back" in memories.set(drafts=2, back=6)
+    assert "wrong: keys and values, sliding window" in memories.set(way=ALL)
+    for way in WAYS:
+        data = memories.compute(drafts=6, back=2, prompt=10, way=way, at_once=False)
+        assert isinstance(memories.draw(data), Figure)
+
+
+def test_the_cost_of_a_replay_is_that_of_many_rounds() -> None:
+    """20,000 rounds each; five standard errors are exceeded by chance less than once in 10⁶."""
+    rng = np.random.default_rng(4)
+    for alpha, drafted in ((0.3, 1), (0.5, 4), (0.8, 4), (0.95, 10)):
+        kept = np.minimum(rng.geometric(1 - alpha, 20_000) - 1, drafted)
+        again = np.where(kept < drafted, kept + 1, 0)
+        chance, tokens = rewinding.replayed(alpha, drafted)
+        assert tokens == pytest.approx(read_again(alpha, drafted), abs=1e-12)
+        error = again.std() / np.sqrt(len(again))
+        assert abs(again.mean() - tokens) < 5 * error
+        assert abs(again.mean() - tokens + 1) > 5 * error  # one token more would be found out
+        assert abs((kept < drafted).mean() - chance) < 5 * 0.5 / np.sqrt(len(kept))
+    assert rewinding.replayed(1.0, 3) == (0, 0)
+    assert rewinding.replayed(0.0, 3) == (1, 1)
+
+
+def test_costs_are_for_each_written_token() -> None:
+    widget = ReplayCost(most=8)
+    data = widget.compute(alpha=0.5, drafted=4)
+    written = 1 + 0.5 + 0.25 + 0.125 + 0.0625
+    (trim, replay), (trim_tokens, replay_tokens) = (
+        [way[3] for way in data[name]] for name in ("forwards", "tokens")
+    )
+    assert trim == pytest.approx(1 / written)
+    assert replay == pytest.approx((2 - 0.0625) / written)
+    assert replay == pytest.approx(1)  # here speculation with replays is worth just nothing
+    assert trim_tokens == pytest.approx(5 / written)
+    again = 0.5 * 1 + 0.25 * 2 + 0.125 * 3 + 0.0625 * 4
+    assert replay_tokens == pytest.approx((5 + again) / written)
+    assert isinstance(widget.draw(data), Figure)
+    assert "runs 0.52 times and reads 2.58 tokens" in widget.set(alpha=0.5, drafted=4)
+
+
+def test_healing_compares_the_same_tokens() -> None:
+    class Sum:
+        """Logits that show the sum of what a cache has read."""
+
+        def __call__(self, tokens, cache):
+            cache[0] += tokens[0, -1].item()
+            return mx.array([[[cache[0], 0.0]]], dtype=mx.float32)
+
+    assert rewinding.healing(Sum(), [3], [1], [5, 6]) == [2, 2]
+
+
+def test_bad_input_is_refused_in_a_line(memories) -> None:
+    with pytest.raises(ValueError, match="window must be"):
+        Memories(window=0)
+    with pytest.raises(ValueError, match="alpha must be"):
+        rewinding.replayed(1.5, 3)
+    with pytest.raises(ValueError, match="drafted must be"):
+        rewinding.replayed(0.5, 0)
+    with pytest.raises(ValueError, match="way can't be"):
+        memories.set(way="hope")
+    assert kv.offset(memories.model.make_cache()) == 0

@@ -1,0 +1,221 @@
+"""The widgets of lesson 11 show what the library's tree and queue really do."""
+
+import asyncio
+import random
+
+from lablib.inference.async_lm.lm import AsyncMlxLM
+from lablib.lessons.lesson_11 import timeline as batches
+from lablib.lessons.lesson_11.timeline import EACH_TOKEN, OVERHEAD, BatchTimeline, simulate
+from lablib.lessons.lesson_11.widgets import (
+    EVICTED,
+    HELD,
+    NEW,
+    REUSED,
+    LiveTree,
+    TreeFilm,
+    edges,
+    replay,
+)
+from lablib.models.base import LanguageModel
+from lablib.models.llama import llama_config
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+QUERIES = [
+    text.split()
+    for text in (
+        "the cat sat on the mat",
+        "the cat ran home",
+        "the dog sat",
+        "a bird sang",
+        "the cat sat on the roof",
+        "the dog ran",
+        "the cat ran home",
+        "a bird flew off",
+    )
+]
+
+
+def words(tokens):
+    return " ".join(tokens)
+
+
+def prefixes(prompts):
+    return {tuple(p[:size]) for p in prompts for size in range(1, len(p) + 1)}
+
+
+def new_lm(**options):
+    model = LanguageModel(llama_config(30, 16, 2, 2, d_ff=16), seed=0)
+    mx.eval(model.parameters())
+    return AsyncMlxLM(model, None, **options)
+
+
+def random_prompts(seed, count=60, tokens=3):
+    draw = random.Random(seed)
+    return [tuple(draw.choices(range(tokens), k=draw.randint(1, 7))) for _ in range(count)]
+
+
+# The tree.
+
+
+@pytest.mark.parametrize("budget", [7, 12, 30, 200])
+def test_a_film_is_what_the_model_does(budget):
+    prompts = random_prompts(budget)
+    lm = new_lm(cache_size=budget)
+    for prompt, frame in zip(prompts, replay(prompts, budget)[1:], strict=True):
+        before = lm.stats["token_forwards"]
+        lm.next_token_logprobs_sync(list(prompt))
+        assert lm.stats["token_forwards"] - before == frame.run
+        ours = [(node["tokens"], node["depth"]) for node in frame.after]
+        assert ours == [(node["tokens"], node["depth"]) for node in lm.cache.snapshot()]
+    assert frame.total == lm.stats["token_forwards"]
+    assert frame.alone == sum(map(len, prompts))
+
+
+def test_without_eviction_each_prefix_runs_once_and_then_only_for_its_answer():
+    frames = replay(QUERIES, 99)
+    assert frames[-1].total == len(prefixes(QUERIES))
+    again = replay([*QUERIES, QUERIES[0], QUERIES[0][:2]], 99)
+    assert (again[-2].run, again[-1].run) == (0, 1)
+
+
+def test_every_token_before_or_after_is_drawn_once():
+    for frame in replay(random_prompts(3), 10)[1:]:
+        drawn = edges(frame, lambda tokens: "x" * len(tokens))
+        before, after = prefixes(paths(frame.before)), prefixes(paths(frame.after))
+        found = {frame.prompt[:size] for size in range(1, frame.found + 1)}
+        sizes = {kind: sum(len(e.text) for e in drawn if e.status == kind) for kind in KINDS}
+        assert sizes == {
+            NEW: len(after - before),
+            EVICTED: len(before - after),
+            REUSED: len(found & before & after),
+            HELD: len((before & after) - found),
+        }
+        rows = [(e.row, e.left, e.right) for e in drawn]
+        for i, (row, left, right) in enumerate(rows):
+            assert all(r != row or right <= a or b <= left for r, a, b in rows[:i])
+
+
+KINDS = (HELD, REUSED, NEW, EVICTED)
+
+
+def paths(snapshot):
+    above = {None: ()}
+    for node in snapshot:
+        above[node["id"]] = above[node["parent"]] + node["tokens"]
+    return [path for path in above.values() if path]
+
+
+def test_the_film_names_its_events():
+    film = TreeFilm(QUERIES)
+    assert film.set(query=0) == "No query yet; the tree holds 0 tokens."
+    caption = film.set(query=2)
+    assert caption.startswith("“the cat ran home”: 2 of 4 tokens found, 2 run")
+    assert "a split after 2 tokens, 2 new" in caption
+    assert "nothing changed" in film.set(query=7)
+    assert "evicted" in film.set(query=8, budget=8)
+    assert isinstance(film.draw(film.compute(query=8, budget=8)), Figure)
+    assert EVICTED in {e.status for e in edges(film.compute(query=8, budget=8), words)}
+    with pytest.raises(ValueError, match="queries must be prompts of at least one word"):
+        TreeFilm([["a"], []])
+    with pytest.raises(ValueError, match="budget must be at least 6"):
+        TreeFilm(QUERIES, budget=5)
+
+
+def test_a_live_tree_follows_the_model():
+    lm = new_lm(cache_size=9)
+    lm.next_token_logprobs_sync([9, 9])
+    live = LiveTree(lm, lambda tokens: " ".join(map(str, tokens)))
+    assert "tree holds 2 tokens" in live.picture.caption
+    prompts = [[1, 2, 3, 4], [1, 2, 5], [1, 2, 5], [7, 7, 7, 7, 7]]
+    for prompt in prompts:
+        lm.next_token_logprobs_sync(prompt)
+        live.look(prompt)
+    frames = [live.compute(query=number) for number in range(5)]
+    assert [frame.run for frame in frames] == [0, 4, 1, 0, 5]
+    assert [frame.found for frame in frames] == [0, 0, 2, 3, 0]
+    kinds = [[event.kind for event in frame.events] for frame in frames]
+    assert kinds[:4] == [[], ["insert"], ["split", "insert"], []]
+    assert kinds[4][-1] == "insert"
+    assert set(kinds[4][:-1]) == {"evict"}
+    assert live.values == {"query": 4}
+    assert live.set(query=2).startswith("“1 2 5”: 2 of 3 tokens found, 1 run")
+    assert isinstance(live.draw(frames[4]), Figure)
+
+
+# The batches.
+
+
+def timed(seed, count=30, gap=1.0):
+    draw, when, queries = random.Random(seed), 0.0, []
+    for prompt in random_prompts(seed, count):
+        when += draw.choice([0.0, 0.0, 0.5, 3.0]) * gap
+        queries.append((when, tuple(map(str, prompt))))
+    return queries
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8])
+def test_the_made_up_clock_makes_the_batches_of_the_real_queue(batch_size):
+    """All asked at once, so that no clock matters: the same forwards, row by row."""
+    prompts = random_prompts(batch_size, 40)
+    line = simulate([(0.0, tuple(map(str, p))) for p in prompts], batch_size, 1.0)
+    lm = new_lm(batch_size=batch_size, timeout=0.0)
+    asyncio.run(lm.batch_next_token_logprobs(prompts))
+    real = [sorted(forward.spans) for batch in lm.trace for forward in batch.forwards]
+    assert real == [sorted((p.start, p.stop) for p in f.pieces) for f in line.forwards]
+    assert (line.run, line.alone) == (lm.stats["token_forwards"], sum(map(len, prompts)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("batch_size", "timeout"), [(1, 0.0), (4, 1.0), (9, 6.0)])
+def test_everyone_is_answered_by_forwards_that_do_not_overlap(seed, batch_size, timeout):
+    queries = timed(seed)
+    line = simulate(queries, batch_size, timeout)
+    assert [(c.asked, c.prompt) for c in line.calls] == queries
+    assert line.run >= len(prefixes(prompt for _, prompt in queries))
+    for last, forward in zip(line.forwards, line.forwards[1:], strict=False):
+        assert last.ended <= forward.began
+    for forward in line.forwards:
+        longest = max(p.stop - p.start for p in forward.pieces)
+        width = OVERHEAD + EACH_TOKEN * longest * len(forward.pieces)
+        assert forward.ended - forward.began == pytest.approx(width)
+    for call in line.calls:
+        own = [f for f in line.forwards if f.batch == call.batch]
+        if call.batch is None:
+            assert call.answered == call.asked
+            earlier = [c for c in line.calls if c.prompt == call.prompt and c.batch is not None]
+            assert min(c.answered for c in earlier) <= call.asked
+        else:
+            assert call.answered == own[-1].ended > call.asked
+            assert len({c.prompt for c in line.calls if c.batch == call.batch}) <= batch_size
+
+
+def test_a_timeout_counts_from_the_last_arrival():
+    line = simulate([(0.0, ("a",)), (2.0, ("b",)), (4.0, ("c",))], 9, 3.0)
+    assert [forward.began for forward in line.forwards] == [7.0]
+    line = simulate([(0.0, ("a",)), (2.0, ("b",)), (4.0, ("c",))], 2, 3.0)
+    assert line.forwards[0].began == 2.0
+
+
+def test_a_piece_serves_whoever_begins_with_it():
+    piece = batches.Piece(("a", "b", "c", "d"), 1, 3)
+    assert piece.serves(("a", "b", "c", "x")) == 2
+    assert piece.serves(("a", "b")) == 1
+    assert piece.serves(("a", "x", "c")) == 0
+    assert piece.serves(("x", "b", "c")) == 0
+
+
+def test_the_timeline_says_what_was_saved():
+    timeline = BatchTimeline([(0, ["a", "b"]), (0, ["a", "c"]), (1, ["a", "b"])])
+    assert timeline.set(batch_size=2).startswith("3 queries, ")
+    data = timeline.compute(batch_size=2, timeout=1.0)
+    assert (data.run, data.alone) == (3, 6)
+    assert data.calls[2].batch == data.calls[0].batch  # it joined one that was running
+    assert f"{np.mean(data.waits):.1f} ms on average" in timeline.picture.caption
+    assert isinstance(timeline.draw(data), Figure)
+    for bad in ([], [(1, ["a"]), (0, ["b"])], [(0, [])]):
+        with pytest.raises(ValueError, match="queries must be"):
+            BatchTimeline(bad)

@@ -1,0 +1,138 @@
+"""The widget base class, without a browser."""
+
+import time
+
+from lablib.plots.charts import bars, token_strip
+from lablib.plots.explorer import Explorer, Player, choice, slider, toggle
+
+import numpy as np
+import pytest
+
+
+class Powers(Explorer):
+    """A small widget whose pictures are easy to tell apart."""
+
+    def __init__(self):
+        self.computed = 0
+        super().__init__(
+            power=slider(1.0, 0.0, 3.0, 0.5),
+            count=slider(4, 1, 8),
+            shown=choice("all", ["all", "none"]),
+            on=toggle(True),
+            step=Player(5),
+        )
+
+    def compute(self, power, count, shown, on, step):
+        self.computed += 1
+        if step == 4:
+            raise ArithmeticError("<step 4>")
+        return np.arange(count) ** power
+
+    def draw(self, data):
+        return bars("abcdefgh"[: len(data)], {"x": data, "2x": 2 * data}, "x", ymax=20)
+
+    def caption(self, data):
+        return f"{len(data)} bars up to {data.max():.1f} < 30."
+
+
+class Strip(Powers):
+    """The same, drawn as HTML."""
+
+    def draw(self, data):
+        return token_strip([f"{x:.1f}" for x in data])
+
+
+def test_a_control_moves_the_picture_and_the_caption():
+    widget = Powers()
+    before = widget.picture
+    assert before.caption == "4 bars up to 3.0 < 30."
+    widget.controls["power"].value = 2.0
+    assert widget.picture.caption == "4 bars up to 9.0 < 30."
+    assert widget.picture.content != before.content
+    assert widget.picture.to_html() in widget._view.value
+    assert '<p aria-live="polite">4 bars up to 9.0 &lt; 30.</p>' in widget._view.value
+    assert 'alt="4 bars up to 9.0 &lt; 30."' in widget._view.value
+
+
+def test_set_moves_several_controls_and_draws_once():
+    widget = Powers()
+    before = widget.computed
+    assert widget.set(power=2.0, count=3, shown="none", on=False) == "3 bars up to 4.0 < 30."
+    assert widget.computed == before + 1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"colour": 1}, "control must be one of 'power', 'count'"),
+        ({"count": 9}, r"count must be in \[1, 8\] in steps of 1, got 9"),
+        ({"count": 2.5}, r"count must be in \[1, 8\] in steps of 1, got 2.5"),
+        ({"shown": "some"}, "shown can't be 'some'"),
+        ({"power": "2"}, r"power must be in \[0.0, 3.0\] in steps of 0.5, got '2'"),
+    ],
+)
+def test_a_bad_value_is_refused_and_nothing_moves(values, message):
+    widget = Powers()
+    before, picture = widget.values, widget.picture
+    with pytest.raises(ValueError, match=message):
+        widget.set(**{"power": 2.0, **values})
+    assert widget.values == before
+    assert widget.picture is picture
+
+
+def test_reset_puts_everything_back():
+    widget = Powers()
+    widget.set(power=2.0, count=2, step=3)
+    widget.box.children[-2].click()
+    assert widget.values == {"power": 1.0, "count": 4, "shown": "all", "on": True, "step": 0}
+    assert widget.picture.caption == "4 bars up to 3.0 < 30."
+
+
+def test_an_error_is_shown_in_the_view_and_raised():
+    widget = Powers()
+    with pytest.raises(ArithmeticError):
+        widget.controls["step"].value = 4
+    assert widget._view.value == '<pre role="alert">ArithmeticError: &lt;step 4&gt;</pre>'
+    widget.controls["step"].value = 3
+    assert "4 bars" in widget._view.value
+
+
+def test_static_moves_nothing():
+    widget = Powers()
+    picture = widget.static(power=2.0)
+    assert picture.caption == "4 bars up to 9.0 < 30."
+    assert widget.values["power"] == 1.0
+    with pytest.raises(ValueError, match="control must be one of"):
+        widget.static(colour=3)
+
+
+def test_a_saved_notebook_shows_the_picture_with_its_alt_text():
+    data, metadata = Powers()._repr_mimebundle_()
+    assert set(data) == {"image/png", "text/plain", "application/vnd.jupyter.widget-view+json"}
+    assert data["text/plain"] == metadata["image/png"]["alt"] == "4 bars up to 3.0 < 30."
+    data, _ = Strip()._repr_mimebundle_()
+    assert set(data) == {"text/html", "text/plain", "application/vnd.jupyter.widget-view+json"}
+    assert 'aria-label="4 bars up to 3.0 &lt; 30."' in data["text/html"]
+
+
+def test_a_player_counts_in_the_browser():
+    player = Player(5, milliseconds=200)
+    assert (player.max, player.play.max, player.play.interval) == (4, 4, 200)
+    assert player.link.source[0] is player.play
+    assert Powers().box.children[4].children[0].__class__.__name__ == "Play"
+
+
+def test_a_slider_is_of_whole_numbers_when_all_is_whole():
+    assert slider(3, 1, 8).__class__.__name__ == "IntSlider"
+    assert slider(3, 1, 8, 0.5).__class__.__name__ == "FloatSlider"
+    assert not slider(3, 1, 8, live=False).continuous_update
+
+
+def test_a_tick_is_quick():
+    """A tick takes 50 ms of a quiet processor; 150 leaves room for slow and busy machines."""
+    widget, times = Powers(), []
+    for power in (0.5, 1.5, 2.0, 2.5, 3.0):
+        start = time.process_time()
+        widget.set(power=power)
+        times.append(1000 * (time.process_time() - start))
+    assert min(times) < 150, f"ticks took {[round(t) for t in times]} ms"

@@ -1,0 +1,141 @@
+"""``draft_model=``: text generation, best-of-N and the votes with the help of a drafter."""
+
+from lablib.cache.rewind_batch import can_batch
+from lablib.inference.speculation.drafters import EarlyExit, NGram
+from lablib.inference.speculation.many import speculative_batches, speculative_sample_n
+from lablib.inference.text import generate, stream
+from lablib.inference.voting.vote import best_of_n, majority_vote, vote_until
+from lablib.models import zoo
+from lablib.tasks import TASKS
+from lablib.validation import BadType, BadValue
+
+import mlx.core as mx
+import pytest
+from oracles.speculation import near, target
+
+PROMPT = [1, 2, 3]
+OPTIONS = {"max_tokens": 12, "temperature": 1.0, "seed": 5, "stop_tokens": [7]}
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    model, tokenizer = zoo.load("target", mx.float32)
+    return model, tokenizer, zoo.load("draft", mx.float32)[0]
+
+
+@pytest.fixture(scope="module")
+def pair():
+    model = target(peak=2)
+    return model, near(model, 0.2)
+
+
+def test_generated_text_is_the_same_and_comes_in_fewer_forwards(shipped) -> None:
+    model, tokenizer, draft = shipped
+    prompt = TASKS["edits"].problems(4, 1)[0].prompt
+    alone = generate(model, tokenizer, prompt, temperature=0.0)
+    for drafter in (draft, NGram(), EarlyExit(2)):
+        together = generate(model, tokenizer, prompt, temperature=0.0, draft_model=drafter)
+        assert together == alone
+        assert together.tokens == alone.tokens
+        assert together.stats["total_accepted"] > 0
+        assert together.stats["target_calls"] < alone.stats["target_calls"]
+        assert together.finish_reason == alone.finish_reason
+
+
+def test_a_stream_with_a_draft_takes_the_options_of_speculation(shipped) -> None:
+    model, tokenizer, draft = shipped
+    options = {"temperature": 0.9, "seed": 2, "max_tokens": 30}
+    alone = "".join(stream(model, tokenizer, "On a rainy", **options))
+    pieces = stream(
+        model, tokenizer, "On a rainy", draft_model=draft, rule="match", draft_tokens=2, **options
+    )
+    assert "".join(pieces) == alone
+    assert 2 <= pieces.stats["tokens_per_round"] + 1 <= 4
+    with pytest.raises(BadType, match="unknown option 'rule'"):
+        stream(model, tokenizer, "On a rainy", rule="match")
+    with pytest.raises(BadValue, match="draft must share the target's vocabulary"):
+        generate(model, tokenizer, "On a rainy", draft_model=target())
+
+
+@pytest.mark.parametrize("rule", ["match", "rejection"])
+def test_best_of_n_and_the_vote_use_the_drafted_samples(pair, rule) -> None:
+    model, draft = pair
+    samples = speculative_sample_n(model, draft, PROMPT, 9, rule=rule, **OPTIONS)
+    options = OPTIONS | {"rule": rule, "draft_model": draft}
+    votes = majority_vote(model, PROMPT, 9, **options)
+    assert [votes.rows, votes.drawn] == [majority_of(samples.tokens), 9]
+    every = best_of_n(model, PROMPT, 9, return_all=True, **options)
+    assert [c.tokens[0, 3:].tolist() for c in every] == samples.tokens
+    assert [c.score for c in every] == pytest.approx([sum(row) for row in samples.logprobs])
+    best = max(range(9), key=lambda row: every[row].score)
+    assert best_of_n(model, PROMPT, 9, **options)[0, 3:].tolist() == samples.tokens[best]
+
+
+def majority_of(rows: list[list[int]]) -> list[list[int]]:
+    voters: dict[tuple, list[int]] = {}
+    for number, row in enumerate(rows):
+        voters.setdefault(tuple(row), []).append(number)
+    return sorted(voters.values(), key=lambda who: -len(who))
+
+
+def test_under_match_votes_are_those_of_plain_sampling(pair) -> None:
+    model, draft = pair
+    for drafter in (draft, NGram()):
+        options = OPTIONS | {"draft_model": drafter, "rule": "match"}
+        assert majority_vote(model, PROMPT, 8, **options) == majority_vote(
+            model, PROMPT, 8, **OPTIONS
+        )
+        answer = {"extract": lambda row: row[0] % 2, "batch": 3}
+        helped = {"draft_model": drafter, "draft_rule": "match"}
+        early = vote_until(model, PROMPT, 20, **OPTIONS, **helped, **answer)
+        plain = vote_until(model, PROMPT, 20, **OPTIONS, **answer)
+        assert early == plain
+        assert [early.reason, early.saved] == [plain.reason, plain.saved]
+        assert early.saved > 0
+
+
+def test_an_early_vote_reads_the_prompt_once_and_draws_no_further(pair) -> None:
+    model, draft = pair
+    sizes = []
+
+    def counting(tokens, cache):
+        sizes.append(tokens.size)
+        return model(tokens, cache=cache)
+
+    counting.layers, counting.vocab_size = model.layers, model.vocab_size
+    counting.make_cache = model.make_cache
+    assert can_batch(counting, counting.make_cache())  # is tried out once for each model
+    sizes.clear()
+    rounds = speculative_batches(
+        counting, draft, [list(range(20))] * 9, max_batch=4, max_tokens=2, draft_tokens=1, seed=1
+    )
+    assert not sizes
+    first = next(rounds)
+    assert len(first) == 4
+    assert [size for size in sizes if size == 19] == [19]
+    assert first.stats["target_calls"] == len(sizes)
+    seen = len(sizes)
+    second = next(rounds)
+    assert 19 not in sizes[seen:]
+    assert second.stats["target_calls"] == len(sizes) - seen
+    whole = speculative_sample_n(
+        model, draft, list(range(20)), 9, max_tokens=2, draft_tokens=1, seed=1
+    )
+    assert whole.tokens[:8] == first.tokens + second.tokens
+
+
+@pytest.mark.parametrize("function", [best_of_n, majority_vote, vote_until])
+def test_what_cannot_help_is_refused_before_any_work(pair, function) -> None:
+    model, _ = pair
+    with pytest.raises(BadValue, match="draft must share the target's vocabulary"):
+        function(model, PROMPT, 3, draft_model=target(vocab_size=9))
+    with pytest.raises(BadType, match="unknown option 'progress'"):
+        function(model, PROMPT, 3, draft_model=NGram(), progress=True)
+    if function is vote_until:  # where rule= says when to stop
+        with pytest.raises(BadValue, match="draft_rule must be one of 'match'"):
+            function(model, PROMPT, 3, draft_model=NGram(), draft_rule="hope")
+        with pytest.raises(BadValue, match="draft_rule must be None without a draft_model"):
+            function(model, PROMPT, 3, draft_rule="match")
+    else:
+        with pytest.raises(BadType, match="unknown option 'rule'"):
+            function(model, PROMPT, 3, rule="match")

@@ -1,0 +1,252 @@
+"""Losslessness through the engine: every path it can take is enumerated, with its real code.
+
+The judge's random draws are replaced by an exploration of all of them; models, caches, sampler,
+rule, rewinding and iterator are the library's, in float32.
+"""
+
+import itertools
+
+from lablib.cache.rewind_batch import can_batch
+from lablib.inference.speculation import rules
+from lablib.inference.speculation.drafters import EarlyExit, NGram
+from lablib.inference.speculation.judge import Judge
+from lablib.inference.speculation.many import speculative_batch
+from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
+from lablib.inference.tokens import TokenIterator
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from oracles.enumeration import Language, joint
+from oracles.speculation import near, target
+from oracles.tables import Exploration, TableModel, WrittenModel
+
+PROMPT, SIZE, N = (1, 0, 1), 3, 3
+PENALTIES = {"repeat_penalty": 1.6, "presence_penalty": 0.3, "frequency_penalty": 0.4}
+OPTIONS = [{}, {"temperature": 0.7, "top_p": 0.8}, {**PENALTIES, "min_p": 0.1}]
+
+
+@pytest.fixture
+def explored(monkeypatch):
+    """All that speculation can write, with probabilities: ``(V,) * N``."""
+    exploration = Exploration()
+
+    def choose(number, weights):
+        """Sequence 0 is explored; the others of a batch take what is likeliest."""
+        return exploration.choose(weights) if number == 0 else int(np.argmax(weights))
+
+    def draw(judge, weights, use):
+        return mx.array([choose(*each) for each in zip(judge.rows, weights, strict=True)], mx.int32)
+
+    def target_tokens(judge, scores, drafts):
+        p = np.exp(np.array(judge._sampler.score_positions(judge.rows, scores, drafts)[0]))
+        written = []
+        for number, rows, limit in zip(judge.rows, p, drafts.tolist(), strict=True):
+            tokens = []
+            for row in rows:
+                agreed = tokens[: len(limit)] == limit[: len(tokens)]
+                # After the first disagreement nothing depends on the draws any more.
+                tokens.append(choose(number, row) if agreed else 0)
+            written.append(tokens)
+        return mx.array(written, mx.int32), mx.ones((len(p), p.shape[1]), mx.bool_)
+
+    monkeypatch.setattr(Judge, "_draw", draw)
+    monkeypatch.setattr(Judge, "_target_tokens", target_tokens)
+
+    def explore(rule, drafter, options, gamma=2, beside=None):
+        def program():
+            model, draft = drafter()
+            given = {"max_tokens": N, "draft_tokens": gamma, "rule": rule, **options}
+            if beside is not None:
+                return tuple(speculative_batch(model, draft, [PROMPT, beside], **given).tokens[0])
+            iterator = SpeculativeTokenIterator(model, draft, PROMPT, **given)
+            tokens = tuple(token.id for token in iterator)
+            assert iterator.cache[0].offset == len(PROMPT) + N - 1
+            return tokens
+
+        out = np.zeros((SIZE,) * N)
+        for tokens, weight in exploration.run(program).items():
+            out[tokens] = weight
+        return out
+
+    return explore
+
+
+TARGET, DRAFT = (Language(SIZE, seed).scores for seed in (5, 77))
+
+
+def draft_model():
+    return TableModel(SIZE, TARGET), TableModel(SIZE, DRAFT)
+
+
+def ngram():
+    return TableModel(SIZE, TARGET), NGram(2)
+
+
+def early_exit():
+    """The first layer says what the draft model says."""
+    return WrittenModel(SIZE, DRAFT, TARGET), EarlyExit(1)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("drafter", [draft_model, ngram, early_exit])
+@pytest.mark.parametrize("rule", rules.RULES)
+def test_the_engine_writes_the_targets_distribution(explored, rule, drafter, options):
+    got = explored(rule, drafter, options)
+    assert abs(got.sum() - 1) < 1e-5
+    assert np.abs(got - joint(Language(SIZE, seed=5, **options), PROMPT, N)).max() < 1e-5
+
+
+class Moody:
+    """A draft length that depends on what happened: two after success, none after failure."""
+
+    plain_tokens = 1
+
+    def begin(self, target, drafter):
+        self.n = 2
+
+    def choose(self):
+        chosen, self.n = self.n, 1
+        return chosen
+
+    def observe(self, reached, accepted):
+        if reached:
+            self.n = 2 if accepted == reached else 0
+
+    def miss(self):
+        pass
+
+
+@pytest.mark.parametrize("drafter", [draft_model, early_exit])
+@pytest.mark.parametrize("rule", rules.RULES)
+def test_a_length_that_follows_the_verdicts_changes_nothing(explored, rule, drafter):
+    got = explored(rule, drafter, PENALTIES, gamma=Moody())
+    assert np.abs(got - joint(Language(SIZE, seed=5, **PENALTIES), PROMPT, N)).max() < 1e-5
+
+
+BATCH = WrittenModel(SIZE, TARGET), WrittenModel(SIZE, DRAFT)
+
+
+def draft_model_of_a_batch():
+    return BATCH
+
+
+def ngram_of_a_batch():
+    return BATCH[0], NGram(2)
+
+
+@pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[2]], ids=str)
+@pytest.mark.parametrize("drafter", [draft_model_of_a_batch, ngram_of_a_batch])
+@pytest.mark.parametrize("rule", rules.RULES)
+def test_a_row_of_a_batch_has_the_targets_distribution(explored, rule, drafter, options):
+    """Beside a shorter row that accepts another number of drafts."""
+    assert can_batch(BATCH[0], BATCH[0].make_cache())
+    got = explored(rule, drafter, options, beside=[2])
+    assert abs(got.sum() - 1) < 1e-5
+    assert np.abs(got - joint(Language(SIZE, seed=5, **options), PROMPT, N)).max() < 1e-5
+
+
+def test_the_engine_is_found_out_when_the_residual_is_p(explored, monkeypatch):
+    def residual_from_p(p, q, drafts):
+        return rules.Outcome(rules.rejection(p, q, drafts).kept, p)
+
+    monkeypatch.setitem(rules.RULE, "rejection", residual_from_p)
+    got = explored("rejection", draft_model, {})
+    assert np.abs(got - joint(Language(SIZE, seed=5), PROMPT, N)).max() > 1e-2
+
+
+def test_the_engine_is_found_out_when_penalties_miss_the_drafts(explored, monkeypatch):
+    """The draft chain must be in the penalties' window, position by position."""
+    from lablib.inference.sampling.sampler import Sampler
+
+    right = Sampler.score_positions
+
+    def blind(sampler, ids, logits, drafts):
+        rows = [
+            right(sampler, ids, logits[:, i : i + 1], mx.array(drafts)[:, :0])
+            for i in range(logits.shape[1])
+        ]
+        return tuple(mx.concatenate(parts, axis=1) for parts in zip(*rows, strict=True))
+
+    monkeypatch.setattr(Sampler, "score_positions", blind)
+    got = explored("rejection", draft_model, PENALTIES)
+    assert np.abs(got - joint(Language(SIZE, seed=5, **PENALTIES), PROMPT, N)).max() > 1e-2
+
+
+SAMPLED = [
+    {"temperature": 1.0},
+    {"temperature": 0.7, "top_p": 0.9},
+    {"temperature": 1.3, "top_k": 5, "min_p": 0.05},
+    {"temperature": 0.9, **PENALTIES},
+    {"temperature": 0.0, "repeat_penalty": 1.3},
+]
+
+
+@pytest.mark.parametrize("options", SAMPLED, ids=str)
+@pytest.mark.parametrize("kind", ["llama", "hybrid"])
+def test_match_gives_the_tokens_of_plain_sampling_seed_by_seed(kind, options):
+    model = target(kind, peak=2)
+    for seed in range(3):
+        plain = TokenIterator(model, [3, 1, 4], max_tokens=40, seed=seed, **options)
+        wanted = [token.id for token in plain]
+        for draft, gamma in ((near(model, 0.3, seed), 1 + seed), (NGram(), 3)):
+            got, stats = speculative_decode(
+                model, draft, [3, 1, 4], 40, gamma, rule="match", seed=seed, **options
+            )
+            assert got[0, 3:].tolist() == wanted
+            assert 0 <= stats["alpha"] <= 1
+
+
+def test_match_reports_the_log_probabilities_of_plain_sampling():
+    model = target(peak=2)
+    plain = TokenIterator(model, [3, 1, 4], max_tokens=30, seed=1, top_logprobs=2)
+    spec = SpeculativeTokenIterator(
+        model, near(model, 0.2), [3, 1, 4], max_tokens=30, seed=1, rule="match", top_logprobs=2
+    )
+    for a, b in zip(plain, spec, strict=True):
+        assert a.id == b.id
+        assert abs(a.logprob - b.logprob) < 1e-4
+        assert [i for i, _ in a.top_logprobs] == [i for i, _ in b.top_logprobs]
+
+
+@pytest.mark.parametrize("rule", rules.RULES)
+def test_sampled_pairs_pass_a_chi_square_test(rule):
+    """The first two tokens of 800 seeds. 8 cells: a χ² of 40 is exceeded by chance once in 10⁶."""
+    language = Language(SIZE, seed=5)
+    model, draft = draft_model()
+    counts = np.zeros((SIZE, SIZE))
+    for seed in range(800):
+        tokens, _ = speculative_decode(model, draft, PROMPT, 2, 1, 1.0, rule=rule, seed=seed)
+        counts[tuple(tokens[0, -2:].tolist())] += 1
+    expected = 800 * joint(language, PROMPT, 2)
+    assert ((counts - expected) ** 2 / expected).sum() < 40
+    from_draft = 800 * joint(Language(SIZE, seed=77), PROMPT, 2)
+    assert ((counts - from_draft) ** 2 / from_draft).sum() > 40
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+def test_no_random_number_serves_twice(rule, monkeypatch):
+    """Across rounds, uses and lanes: a reused number would tie a draft to an earlier verdict."""
+    seen = []
+    right = rules.pick
+
+    def spy(weights, u):
+        seen.append(u.item())
+        return right(weights, u)
+
+    monkeypatch.setattr(rules, "pick", spy)
+    model = target(peak=2)
+    speculative_decode(model, near(model, 0.5), [1], 60, 4, 1.0, rule=rule, seed=0)
+    assert len(seen) > 100
+    assert len(set(seen)) > len(seen) - 3  # 24-bit numbers may coincide, a lane must not
+
+
+def test_all_texts_of_a_round_are_possible():
+    """A sanity check of the oracle itself: the exploration finds every text exactly once."""
+    exploration = Exploration()
+    found = exploration.run(
+        lambda: (exploration.choose([0.2, 0.8]), exploration.choose([0.5, 0.0, 0.5]))
+    )
+    assert found == pytest.approx(
+        {(i, j): (0.2, 0.8)[i] / 2 for i, j in itertools.product((0, 1), (0, 2))}
+    )

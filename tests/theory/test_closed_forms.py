@@ -1,0 +1,98 @@
+"""Closed forms, against simulation by hand and against each other."""
+
+from lablib.inference.speculation.costs import Costs
+from lablib.inference.theory import closed_forms as theory
+from lablib.validation import BadType, BadValue
+
+import numpy as np
+import pytest
+
+
+def test_acceptance_is_one_minus_total_variation():
+    p, q = [0.5, 0.3, 0.2, 0.0], [0.1, 0.3, 0.2, 0.4]
+    assert theory.acceptance_rejection(p, q) == pytest.approx(0.6)
+    assert theory.total_variation(p, q) == pytest.approx(0.4)
+    assert theory.acceptance_match(p, q) == pytest.approx(0.05 + 0.09 + 0.04)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.85, 0.999999, 1.0])
+@pytest.mark.parametrize("gamma", [0, 1, 4, 9])
+def test_expected_tokens_counts_the_run_of_kept_drafts(alpha, gamma):
+    # P(exactly n kept) written out; the target adds one token whatever n is.
+    by_length = [alpha**n * (1 - alpha) for n in range(gamma)] + [alpha**gamma]
+    wanted = sum((n + 1) * p for n, p in enumerate(by_length))
+    assert theory.expected_tokens(alpha, gamma) == pytest.approx(wanted, abs=1e-12)
+    if alpha < 1:
+        closed = (1 - alpha ** (gamma + 1)) / (1 - alpha)
+        assert theory.expected_tokens(alpha, gamma) == pytest.approx(closed, rel=1e-9)
+    assert theory.expected_tokens_by_position([alpha] * gamma) == pytest.approx(wanted)
+
+
+def test_positions_of_their_own():
+    assert theory.expected_tokens_by_position([0.5, 1.0, 0.2]) == pytest.approx(1 + 0.5 + 0.5 + 0.1)
+    assert theory.expected_tokens_by_position([]) == 1.0
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.4, 0.9, 1.0])
+def test_alpha_for_inverts_expected_tokens(alpha):
+    assert theory.alpha_for(theory.expected_tokens(alpha, 5), 5) == pytest.approx(alpha, abs=1e-9)
+
+
+def test_speedup_is_leviathans_on_the_textbooks_machine():
+    alpha, gamma, c = 0.8, 5, 0.05
+    formula = (1 - alpha ** (gamma + 1)) / ((1 - alpha) * (gamma * c + 1))
+    assert theory.speedup(alpha, gamma, Costs.from_ratio(c)) == pytest.approx(formula)
+
+
+def test_speedup_of_not_drafting_is_one():
+    costs = Costs((2.0, 2.5, 3.0), 0.3, overhead=0.7)
+    assert theory.speedup(0.9, 0, costs) == 1.0
+    assert costs.of_round(0) == 2.0
+    assert costs.of_round(2) == pytest.approx(0.7 + 0.6 + 3.0)
+
+
+def test_forwards_beyond_the_measured_ones_go_on_in_a_line():
+    costs = Costs((2.0, 2.5, 3.0), 0.3)
+    assert [costs.forward(k) for k in (1, 3, 4, 7)] == pytest.approx([2.0, 3.0, 3.5, 5.0])
+    assert Costs((2.0,), 0.0).forward(3) == pytest.approx(6.0)
+    assert Costs((2.0, 1.9), 0.0).forward(9) == pytest.approx(1.9)  # noise never pays for itself
+
+
+def test_best_number_of_drafts():
+    cheap, dear = Costs.from_ratio(0.01), Costs.from_ratio(0.9)
+    assert theory.best_draft_tokens(0.95, cheap) > theory.best_draft_tokens(0.5, cheap) >= 1
+    assert theory.best_draft_tokens(0.3, dear) == 0
+    assert theory.best_draft_tokens(0.0, cheap) == 0
+    linear = Costs((1.0, 2.0), 0.0)  # a machine on which nothing is free: the reference BLAS
+    assert theory.best_draft_tokens(0.99, linear) == 0
+    for alpha in np.linspace(0, 1, 11):
+        best = theory.best_draft_tokens(alpha, cheap, 8)
+        speeds = [theory.speedup(alpha, g, cheap) for g in range(9)]
+        assert speeds[best] == max(speeds)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: theory.expected_tokens(1.1, 3), "alpha must be between 0.0 and 1.0"),
+        (lambda: theory.expected_tokens(0.5, -1), "draft_tokens must be at least 0"),
+        (lambda: theory.acceptance_match([0.5, 0.5], [1.0]), "same shape"),
+        (lambda: theory.acceptance_match([0.5, 0.6], [0.5, 0.5]), "p must be probabilities"),
+        (lambda: theory.acceptance_rejection([0.5, 0.5], [1.5, -0.5]), "q must be probabilities"),
+        (lambda: theory.alpha_for(9.0, 3), "tokens_per_round must be between 1.0 and 4.0"),
+        (lambda: Costs((), 0.1), "target must hold at least"),
+        (lambda: Costs((1.0, 0.0), 0.1), r"target\[1\] must be positive"),
+        (lambda: Costs((1.0,), -0.1), "draft must be at least 0"),
+        (lambda: Costs((1.0,), 0.1).forward(0), "k must be at least 1"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(BadValue, match=message):
+        call()
+
+
+def test_bad_types():
+    with pytest.raises(BadType, match="alpha must be a number"):
+        theory.expected_tokens("0.5", 3)
+    with pytest.raises(BadType, match="draft_tokens must be an int"):
+        theory.expected_tokens(0.5, 2.0)
