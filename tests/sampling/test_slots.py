@@ -3,8 +3,8 @@
 import math
 from dataclasses import replace
 
-from lablib.inference import Distribution
 from lablib.inference.sampling import fast_paths, random_numbers
+from lablib.inference.sampling.distribution import Distribution
 from lablib.inference.sampling.sampler import Sampler, SamplerOptions
 from lablib.validation import BadType, BadValue
 

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from lablib import __main__, evaluation, tasks
+from lablib import __main__, tasks, workshop
 from lablib.inference.samples import Samples
 from lablib.inference.speculation.costs import Costs, speedup
 from lablib.inference.speculation.drafters import NGram
@@ -217,12 +217,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory, target, draft) -> Path:
     weight = mx.random.normal((V, 32), key=mx.random.key(0))
     model, _ = zoo.load(folder / "target")
     save_verifier(Verifier(model, weight, 0.0), folder / "verifier", "target")
-    evaluation.evaluate(folder, models=folder, plan=TINY, say=lambda _: None)
+    workshop.evaluate(folder, models=folder, plan=TINY, say=lambda _: None)
     return folder
 
 
 def test_an_evaluation_is_stored_whole(folder: Path) -> None:
-    found = evaluation.stored(folder)
+    found = workshop.stored(folder)
     parts = {"about", "context", "quality", "examples", "sums", "speculation", "past_the_end"}
     assert found.keys() == parts | {"checks"}
     assert found["about"]["plan"]["seed"] == 5
@@ -247,7 +247,7 @@ def test_the_stored_samples_are_those_that_sample_n_draws(folder: Path) -> None:
     model, _ = zoo.load(folder / "target")
     verifier = load_verifier(folder / "verifier", model=model)
     tokenizer = tasks.load_tokenizer()
-    records = evaluation.stored_sums(folder)
+    records = workshop.stored_sums(folder)
     for number, problem in enumerate(tasks.sums.problems(TINY.seed, 2)):
         record = records[number]
         assert record["digits"] == "".join(map(str, problem.data))
@@ -263,9 +263,9 @@ def test_the_stored_samples_are_those_that_sample_n_draws(folder: Path) -> None:
 
 
 def test_the_same_seed_measures_the_same(folder: Path, tmp_path: Path) -> None:
-    again = evaluation.evaluate(tmp_path, models=folder, plan=TINY, say=lambda _: None)
-    assert again == evaluation.stored(tmp_path)
-    before = evaluation.stored(folder)
+    again = workshop.evaluate(tmp_path, models=folder, plan=TINY, say=lambda _: None)
+    assert again == workshop.stored(tmp_path)
+    before = workshop.stored(folder)
     for part in ("quality", "examples", "past_the_end"):
         assert again[part] == before[part]
     assert again["sums"]["curves"] == before["sums"]["curves"]
@@ -275,7 +275,7 @@ def test_the_same_seed_measures_the_same(folder: Path, tmp_path: Path) -> None:
 
 
 def test_each_checkpoint_gets_a_card(folder: Path) -> None:
-    found = evaluation.stored(folder)
+    found = workshop.stored(folder)
     for name in ("target", "draft", "hybrid", "verifier"):
         card = (folder / name / "README.md").read_text()
         assert card == cards.card(folder / name, found)
@@ -303,7 +303,7 @@ def test_a_card_says_how_a_checkpoint_was_trained(folder: Path, tmp_path: Path) 
 
     def card(report: dict) -> str:
         (tmp_path / "target" / "training.json").write_text(json.dumps(report))
-        return cards.card(tmp_path / "target", evaluation.stored(folder))
+        return cards.card(tmp_path / "target", workshop.stored(folder))
 
     text = card(whole | {"teachers": {"wise": "abc"}})
     for part in (
@@ -323,7 +323,7 @@ def test_a_card_says_how_a_checkpoint_was_trained(folder: Path, tmp_path: Path) 
 
 
 def test_checks_follow_the_numbers(folder: Path) -> None:
-    found = evaluation.stored(folder)
+    found = workshop.stored(folder)
     rows = {row["what"]: row for row in checks(found)}
     assert [row["passed"] for row in rows.values()] == [r["passed"] for r in found["checks"]]
     alpha = rows["draft: greedy α on edits"]
@@ -360,12 +360,12 @@ def test_results_are_json_with_five_digits() -> None:
 
 def test_what_is_missing_is_said_in_one_line(tmp_path: Path, capsys) -> None:
     with pytest.raises(ValueError, match="run `python -m lablib evaluate`"):
-        evaluation.stored(tmp_path)
+        workshop.stored(tmp_path)
     with pytest.raises(ValueError, match=r"target/config\.json"):
-        evaluation.evaluate(tmp_path / "out", models=tmp_path)
+        workshop.evaluate(tmp_path / "out", models=tmp_path)
     assert not (tmp_path / "out").exists()
     with pytest.raises(ValueError, match="plan or quick"):
-        evaluation.evaluate(tmp_path, plan=QUICK, quick=True)
+        workshop.evaluate(tmp_path, plan=QUICK, quick=True)
     assert __main__.main(["evaluate", "--quick", "--models", str(tmp_path)]) == 2
     assert "train it" in capsys.readouterr().err
 
@@ -379,11 +379,11 @@ def test_an_interrupt_leaves_the_old_files(folder: Path, monkeypatch: pytest.Mon
         return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     before = files()
-    measured = {k: v for k, v in evaluation.stored(folder).items() if k not in ("about", "checks")}
+    measured = {k: v for k, v in workshop.stored(folder).items() if k not in ("about", "checks")}
     monkeypatch.setattr(run, "_measure", lambda *_: (measured, []))
     monkeypatch.setattr(run.picture, "picture", stop)
     with pytest.raises(KeyboardInterrupt):
-        evaluation.evaluate(folder, models=folder, plan=TINY, say=lambda _: None)
+        workshop.evaluate(folder, models=folder, plan=TINY, say=lambda _: None)
     assert before == files()
     write, written = Path.write_text, []
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from lablib import evaluation, tasks
+from lablib import tasks, workshop
 from lablib.models import zoo
 from lablib.workshop import cards, report, results
 from lablib.workshop.completions import Plan
@@ -15,7 +15,7 @@ from lablib.workshop.requirements import at, checks
 import pytest
 
 AGAIN = "run `python -m lablib evaluate` again"
-FOUND = evaluation.stored()
+FOUND = workshop.stored()
 
 
 def test_it_meets_every_requirement() -> None:
@@ -28,7 +28,7 @@ def test_it_was_measured_on_enough_unseen_problems() -> None:
     assert FOUND["about"]["plan"]["problems"] >= 200
     assert FOUND["about"]["plan"] == results.rounded(dataclasses.asdict(Plan())), AGAIN
     assert all(row["samples"] >= 200 for row in FOUND["past_the_end"])
-    assert len(evaluation.stored_sums()) == FOUND["about"]["plan"]["problems"]
+    assert len(workshop.stored_sums()) == FOUND["about"]["plan"]["problems"]
 
 
 def test_its_table_shows_it() -> None:
