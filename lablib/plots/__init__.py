@@ -1,1 +1,1 @@
-"""Pictures and widgets: ``plots`` draws data, ``widgets`` lets controls move it."""
+"""Pictures: ``charts`` draws data, ``strips`` draws tokens, ``explorer`` lets controls move it."""

@@ -147,7 +147,7 @@ def bars(
                 hatch=HATCHES[i % 8],
                 edgecolor="white",
             )
-        axes.set_xticks(range(len(labels)), [_visible(label) for label in labels])
+        axes.set_xticks(range(len(labels)), [visible(label) for label in labels])
         _finish(axes, xlabel, ylabel, title, legend=len(series) > 1)
         if ymax is not None:
             axes.set_ylim(0, ymax)
@@ -272,7 +272,7 @@ def token_strip(
         )
 
     strip = "".join(
-        box(_visible(token), kind, i == mark)
+        box(visible(token), kind, i == mark)
         for i, (token, kind) in enumerate(zip(tokens, classes, strict=True))
     )
     legend = " ".join(box(kind, kind) for kind in kinds if kind)
@@ -282,8 +282,8 @@ def token_strip(
     )
 
 
-def _visible(token: str) -> str:
-    """Make white space in a token visible."""
+def visible(token: str) -> str:
+    """Return the token with its white space made visible."""
     return token.replace(" ", "␣").replace("\n", "⏎") or "∅"
 
 

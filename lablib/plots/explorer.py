@@ -128,7 +128,7 @@ class Explorer:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The controls' values now."""
+        """Return the controls' values now."""
         return {name: control.value for name, control in self.controls.items()}
 
     def set(self, **values: Any) -> str:

@@ -119,10 +119,10 @@ def draw_strip(
     lines = places[-1].line + 1
     for look in dict.fromkeys(look for look in looks if look.fill):
         own = [at for at, other in zip(places, looks, strict=True) if other == look]
-        _boxes(axes, [_corners(at.line, at.left, at.right) for at in own], look)
+        _boxes(axes, [box(at.line, at.left, at.right) for at in own], look)
     if mark is not None:
         at, frame = places[mark], {"facecolors": "none", "edgecolors": "black", "linewidths": 2.5}
-        corners = _corners(at.line, at.left, at.right, 0.43)
+        corners = box(at.line, at.left, at.right, 0.43)
         axes.add_collection(PolyCollection([corners], **frame))
     for boxed, colour in ((True, "black"), (False, "#555555")):
         _lines(axes, places, [bool(look.fill) == boxed for look in looks], colour)
@@ -186,7 +186,7 @@ def _legend(axes: Any, y: int, looks: Sequence[Look], title: str) -> None:
         _letters(axes, x, y, title, _SMALL, "#333333")
         x += len(title) * scale + 2
     for look in looks:
-        _boxes(axes, [_corners(y, x, x + 2.2)], look)
+        _boxes(axes, [box(y, x, x + 2.2)], look)
         _letters(axes, x + 2.9, y, look.name, _SMALL, "#333333")
         x += len(look.name) * scale + 5
 
@@ -196,7 +196,8 @@ def _boxes(axes: Any, corners: list[list[tuple[float, float]]], look: Look) -> N
     axes.add_collection(PolyCollection(corners, edgecolors="white", linewidths=1.0, **fill))
 
 
-def _corners(y: float, left: float, right: float, half: float = 0.36) -> list[tuple[float, float]]:
+def box(y: float, left: float, right: float, half: float = 0.36) -> list[tuple[float, float]]:
+    """Return the corners of a box around the line at height ``y``, twice ``half`` high."""
     return [(left, y - half), (right, y - half), (right, y + half), (left, y + half)]
 
 

@@ -7,11 +7,11 @@ import lablib
 from lablib.lessons.lesson_00.widgets import (
     GUESSED,
     MISSED,
-    Guesses,
+    GuessStrip,
     Preflight,
     StoryTeller,
     Told,
-    Votes,
+    VoteShares,
 )
 from lablib.plots import strips
 from lablib.plots.strips import PLAIN, SURENESS, add_axes, canvas, draw_strip, place, sureness
@@ -170,7 +170,7 @@ def test_the_storyteller_moves(teller):
 def test_votes_count_the_first_answers_and_no_silent_ones():
     problem = sums.problems(11, 1)[0]
     theory = sums.answer_distribution(problem)
-    votes = Votes(["3", None, "4", "3", "3"], theory, "3")
+    votes = VoteShares(["3", None, "4", "3", "3"], theory, "3")
     assert votes.compute(2).tolist() == [0, 0, 0, 1] + [0] * 6
     assert votes.compute(5).tolist() == [0, 0, 0, 3, 1] + [0] * 5
     assert votes.set(samples=5).startswith(
@@ -182,7 +182,7 @@ def test_votes_count_the_first_answers_and_no_silent_ones():
 
 
 def test_votes_without_any_answer_are_no_accident():
-    votes = Votes([None, "1"], np.full(10, 0.1), "1")
+    votes = VoteShares([None, "1"], np.full(10, 0.1), "1")
     assert votes.set(samples=1).startswith("0 answers")
 
 
@@ -195,7 +195,7 @@ def guesses():
     target, draft = np.zeros((5, 3)), np.zeros((5, 3))
     for row, (choice, guess) in enumerate([(2, 0), (0, 0), (2, 2), (2, 2), (0, 1)]):
         target[row, choice], draft[row, guess] = 3, 2
-    return Guesses([2, 1, 0, 1, 2], 2, target, draft, words)
+    return GuessStrip([2, 1, 0, 1, 2], 2, target, draft, words)
 
 
 def test_a_guess_is_compared_with_what_came_at_its_own_place():

@@ -1,7 +1,7 @@
 """The widgets of lesson 03 compute what they say."""
 
 from lablib.inference.theory.estimators import wilson_interval
-from lablib.lessons.lesson_03.widgets import BeforeAfter, Frontier, Outcome, Penalties
+from lablib.lessons.lesson_03.widgets import BeforeAfter, Frontier, Penalties, StoryCounts
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_penalties_see_the_window() -> None:
 
 def test_frontier_shows_the_chosen_outcome_with_its_interval() -> None:
     outcomes = {
-        (cut, t): Outcome(40, valid, distinct)
+        (cut, t): StoryCounts(40, valid, distinct)
         for cut, shift in (("none", 0), ("top-p", 2))
         for t, valid, distinct in ((0.5, 38 + shift, 9), (1.0, 30 + shift, 25), (1.5, 8, 39))
     }

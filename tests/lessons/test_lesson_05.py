@@ -3,7 +3,7 @@
 from itertools import combinations
 
 from lablib.inference.theory.estimators import best_of_k, pass_at_k
-from lablib.lessons.lesson_06.widgets import GAUSSIAN, HEAVY, OverOptimisation, best_of_weights
+from lablib.lessons.lesson_05.widgets import GAUSSIAN, HEAVY, OverOptimisation, best_of_weights
 
 import numpy as np
 import pytest

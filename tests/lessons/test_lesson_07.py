@@ -10,11 +10,17 @@ from lablib.inference.theory.replay import agreement
 from lablib.lessons.lesson_07.speed import (
     HERE,
     TEXTBOOK,
-    DraftLength,
+    LengthCurves,
     SpeedupMap,
     predicted_and_measured,
 )
-from lablib.lessons.lesson_07.widgets import Acceptance, GreedyText, Rounds, tally, whole_rounds
+from lablib.lessons.lesson_07.widgets import (
+    Acceptance,
+    GreedyText,
+    Rounds,
+    count_rounds,
+    whole_rounds,
+)
 
 import numpy as np
 import pytest
@@ -109,7 +115,7 @@ def test_a_tally_counts_what_is_accepted_and_reached() -> None:
     text = GreedyText(
         "sums", (True, True, False, True, False, True, True, True, True), tuple("aabbabaab")
     )
-    counted = tally([text], 3)
+    counted = count_rounds([text], 3)
     # rounds: places 0 1 2 (kept 2), 3 4 - (kept 1), 5 6 7 (kept 3, bonus at 8)
     assert whole_rounds(text.agree, 3) == [(0, 2), (3, 1), (5, 3)]
     assert counted.accepted.tolist() == [3, 2, 1]
@@ -121,7 +127,7 @@ def test_a_tally_counts_what_is_accepted_and_reached() -> None:
 
 @pytest.mark.parametrize("gamma", range(1, 9))
 def test_chances_by_place_give_the_yield_exactly(gamma) -> None:
-    counted = tally(some_texts(), gamma)
+    counted = count_rounds(some_texts(), gamma)
     assert expected_tokens_by_position(counted.by_position) == pytest.approx(
         counted.tokens_per_round, abs=1e-12
     )
@@ -135,18 +141,20 @@ def test_the_interval_covers_the_truth() -> None:
     for _ in range(60):  # coins of 0.7: a round of four drafts yields 2.7731 tokens
         flags = rng.random((24, 60)) < 0.7
         texts = [GreedyText("x", tuple(map(bool, row)), ("c",) * 60) for row in flags]
-        low, high = tally(texts, 4).interval()
+        low, high = count_rounds(texts, 4).interval()
         covered += low <= sum(0.7**i for i in range(5)) <= high
     # the chance of fewer than 44 of 60 is below 1e-6 even if the interval covers only 93 %
     assert covered >= 44
-    assert tally(texts[:1], 4).interval() == (tally(texts[:1], 4).tokens_per_round,) * 2
+    assert (
+        count_rounds(texts[:1], 4).interval() == (count_rounds(texts[:1], 4).tokens_per_round,) * 2
+    )
 
 
 def test_the_dashboard_shows_the_tallies() -> None:
     texts = [*some_texts(), *some_texts(seed=2, task="edits")]
     widget = Acceptance(texts)
     data = widget.compute(draft_tokens=3, task="edits")
-    counted = tally([text for text in texts if text.task == "edits"], 3)
+    counted = count_rounds([text for text in texts if text.task == "edits"], 3)
     assert [share[0] for share in data["position"]] == pytest.approx(counted.by_position)
     assert data["tasks"]["edits"][0] == counted.alpha
     assert set(data["tasks"]) == {"sums", "edits"}
@@ -167,10 +175,10 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="texts must hold"):
         Acceptance([])
     with pytest.raises(ValueError, match="texts must hold"):
-        tally([], 2)
+        count_rounds([], 2)
     for gamma in (0, 9):
         with pytest.raises(ValueError, match="draft_tokens must be"):
-            tally(some_texts(2), gamma)
+            count_rounds(some_texts(2), gamma)
 
 
 # ------------------------------------------------------------------ speed
@@ -202,7 +210,7 @@ def test_the_map_names_the_machine() -> None:
 
 
 def test_the_best_length_is_where_the_quotient_peaks() -> None:
-    widget = DraftLength(COSTS)
+    widget = LengthCurves(COSTS)
     for alpha in (0.0, 0.3, 0.7, 1.0):
         data = widget.compute(alpha)
         quotient = np.array(data["tokens"]) / np.array(widget.cost)

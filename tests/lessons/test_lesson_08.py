@@ -120,7 +120,7 @@ def test_the_overlap_follows_its_controls(overlap) -> None:
 
 
 def test_the_round_says_whether_it_is_exact() -> None:
-    widget = lossless.Round("abc", TARGET, DRAFT, start=2)
+    widget = lossless.RoundTexts("abc", TARGET, DRAFT, start=2)
     assert len(widget.texts) == 27
     assert widget.texts[5] == "abc"
     data = widget.compute(distance=1.0, rule=lossless.RESIDUAL_BUG)
@@ -162,6 +162,6 @@ def test_bad_input_is_refused_in_a_line() -> None:
     with pytest.raises(ValueError, match="positive everywhere"):
         lossless.Overlap(WORDS, P, [0.5, 0.5, 0.0, 0.0])
     with pytest.raises(ValueError, match="sum to 1"):
-        lossless.Round("abc", TARGET, DRAFT * 2)
+        lossless.RoundTexts("abc", TARGET, DRAFT * 2)
     with pytest.raises(ValueError, match="freedom must be even"):
         lossless.Detection(P, Q)

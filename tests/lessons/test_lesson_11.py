@@ -5,7 +5,7 @@ import random
 
 from lablib.inference.async_lm.lm import AsyncMlxLM
 from lablib.lessons.lesson_11 import timeline as batches
-from lablib.lessons.lesson_11.timeline import EACH_TOKEN, OVERHEAD, BatchTimeline, simulate
+from lablib.lessons.lesson_11.timeline import FORWARD_MS, TOKEN_MS, BatchTimeline, follow
 from lablib.lessons.lesson_11.widgets import (
     EVICTED,
     HELD,
@@ -14,7 +14,7 @@ from lablib.lessons.lesson_11.widgets import (
     LiveTree,
     TreeFilm,
     edges,
-    replay,
+    scenes,
 )
 from lablib.models.base import LanguageModel
 from lablib.models.llama import llama_config
@@ -65,28 +65,28 @@ def random_prompts(seed, count=60, tokens=3):
 def test_a_film_is_what_the_model_does(budget):
     prompts = random_prompts(budget)
     lm = new_lm(cache_size=budget)
-    for prompt, frame in zip(prompts, replay(prompts, budget)[1:], strict=True):
+    for prompt, scene in zip(prompts, scenes(prompts, budget)[1:], strict=True):
         before = lm.stats["token_forwards"]
         lm.next_token_logprobs_sync(list(prompt))
-        assert lm.stats["token_forwards"] - before == frame.run
-        ours = [(node["tokens"], node["depth"]) for node in frame.after]
+        assert lm.stats["token_forwards"] - before == scene.run
+        ours = [(node["tokens"], node["depth"]) for node in scene.after]
         assert ours == [(node["tokens"], node["depth"]) for node in lm.cache.snapshot()]
-    assert frame.total == lm.stats["token_forwards"]
-    assert frame.alone == sum(map(len, prompts))
+    assert scene.total == lm.stats["token_forwards"]
+    assert scene.alone == sum(map(len, prompts))
 
 
 def test_without_eviction_each_prefix_runs_once_and_then_only_for_its_answer():
-    frames = replay(QUERIES, 99)
-    assert frames[-1].total == len(prefixes(QUERIES))
-    again = replay([*QUERIES, QUERIES[0], QUERIES[0][:2]], 99)
+    played = scenes(QUERIES, 99)
+    assert played[-1].total == len(prefixes(QUERIES))
+    again = scenes([*QUERIES, QUERIES[0], QUERIES[0][:2]], 99)
     assert (again[-2].run, again[-1].run) == (0, 1)
 
 
 def test_every_token_before_or_after_is_drawn_once():
-    for frame in replay(random_prompts(3), 10)[1:]:
-        drawn = edges(frame, lambda tokens: "x" * len(tokens))
-        before, after = prefixes(paths(frame.before)), prefixes(paths(frame.after))
-        found = {frame.prompt[:size] for size in range(1, frame.found + 1)}
+    for scene in scenes(random_prompts(3), 10)[1:]:
+        drawn = edges(scene, lambda tokens: "x" * len(tokens))
+        before, after = prefixes(paths(scene.before)), prefixes(paths(scene.after))
+        found = {scene.prompt[:size] for size in range(1, scene.found + 1)}
         sizes = {kind: sum(len(e.text) for e in drawn if e.status == kind) for kind in KINDS}
         assert sizes == {
             NEW: len(after - before),
@@ -134,16 +134,16 @@ def test_a_live_tree_follows_the_model():
     for prompt in prompts:
         lm.next_token_logprobs_sync(prompt)
         live.look(prompt)
-    frames = [live.compute(query=number) for number in range(5)]
-    assert [frame.run for frame in frames] == [0, 4, 1, 0, 5]
-    assert [frame.found for frame in frames] == [0, 0, 2, 3, 0]
-    kinds = [[event.kind for event in frame.events] for frame in frames]
+    played = [live.compute(query=number) for number in range(5)]
+    assert [scene.run for scene in played] == [0, 4, 1, 0, 5]
+    assert [scene.found for scene in played] == [0, 0, 2, 3, 0]
+    kinds = [[event.kind for event in scene.events] for scene in played]
     assert kinds[:4] == [[], ["insert"], ["split", "insert"], []]
     assert kinds[4][-1] == "insert"
     assert set(kinds[4][:-1]) == {"evict"}
     assert live.values == {"query": 4}
     assert live.set(query=2).startswith("“1 2 5”: 2 of 3 tokens found, 1 run")
-    assert isinstance(live.draw(frames[4]), Figure)
+    assert isinstance(live.draw(played[4]), Figure)
 
 
 # The batches.
@@ -161,7 +161,7 @@ def timed(seed, count=30, gap=1.0):
 def test_the_made_up_clock_makes_the_batches_of_the_real_queue(batch_size):
     """All asked at once, so that no clock matters: the same forwards, row by row."""
     prompts = random_prompts(batch_size, 40)
-    line = simulate([(0.0, tuple(map(str, p))) for p in prompts], batch_size, 1.0)
+    line = follow([(0.0, tuple(map(str, p))) for p in prompts], batch_size, 1.0)
     lm = new_lm(batch_size=batch_size, timeout=0.0)
     asyncio.run(lm.batch_next_token_logprobs(prompts))
     real = [sorted(forward.spans) for batch in lm.trace for forward in batch.forwards]
@@ -173,14 +173,14 @@ def test_the_made_up_clock_makes_the_batches_of_the_real_queue(batch_size):
 @pytest.mark.parametrize(("batch_size", "timeout"), [(1, 0.0), (4, 1.0), (9, 6.0)])
 def test_everyone_is_answered_by_forwards_that_do_not_overlap(seed, batch_size, timeout):
     queries = timed(seed)
-    line = simulate(queries, batch_size, timeout)
+    line = follow(queries, batch_size, timeout)
     assert [(c.asked, c.prompt) for c in line.calls] == queries
     assert line.run >= len(prefixes(prompt for _, prompt in queries))
     for last, forward in zip(line.forwards, line.forwards[1:], strict=False):
         assert last.ended <= forward.began
     for forward in line.forwards:
         longest = max(p.stop - p.start for p in forward.pieces)
-        width = OVERHEAD + EACH_TOKEN * longest * len(forward.pieces)
+        width = FORWARD_MS + TOKEN_MS * longest * len(forward.pieces)
         assert forward.ended - forward.began == pytest.approx(width)
     for call in line.calls:
         own = [f for f in line.forwards if f.batch == call.batch]
@@ -194,14 +194,14 @@ def test_everyone_is_answered_by_forwards_that_do_not_overlap(seed, batch_size, 
 
 
 def test_a_timeout_counts_from_the_last_arrival():
-    line = simulate([(0.0, ("a",)), (2.0, ("b",)), (4.0, ("c",))], 9, 3.0)
+    line = follow([(0.0, ("a",)), (2.0, ("b",)), (4.0, ("c",))], 9, 3.0)
     assert [forward.began for forward in line.forwards] == [7.0]
-    line = simulate([(0.0, ("a",)), (2.0, ("b",)), (4.0, ("c",))], 2, 3.0)
+    line = follow([(0.0, ("a",)), (2.0, ("b",)), (4.0, ("c",))], 2, 3.0)
     assert line.forwards[0].began == 2.0
 
 
 def test_a_piece_serves_whoever_begins_with_it():
-    piece = batches.Piece(("a", "b", "c", "d"), 1, 3)
+    piece = batches.Stretch(("a", "b", "c", "d"), 1, 3)
     assert piece.serves(("a", "b", "c", "x")) == 2
     assert piece.serves(("a", "b")) == 1
     assert piece.serves(("a", "x", "c")) == 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.inference import sample_n
+from lablib.lessons.lesson_01.widgets import softmax
 from lablib.plots import strips
 from lablib.plots.charts import COLOURS, bars, style
 from lablib.plots.explorer import Explorer, slider
@@ -159,7 +160,7 @@ def _tell(
     return told
 
 
-class Votes(Explorer):
+class VoteShares(Explorer):
     """The first n answers of many, counted, beside the shares that theory gives them.
 
     Args:
@@ -197,7 +198,7 @@ GUESSED = Look("the draft guessed it", "#A9D3F0")
 MISSED = Look("the target wrote something else", "#F3BE6B", "///")
 
 
-class Guesses(Explorer):
+class GuessStrip(Explorer):
     """Where along a text a small model's best guess is what the large model wrote.
 
     Args:
@@ -221,14 +222,14 @@ class Guesses(Explorer):
         self.start, self.words = start, words
         self.tokens = [words[i] for i in text]
         self.written = np.array(text[start:])
-        self.p, self.q = (_softmax(logits[start - 1 : -1]) for logits in (target, draft))
+        self.p, self.q = (softmax(logits[start - 1 : -1]) for logits in (target, draft))
         self.agree = self.q.argmax(axis=-1) == self.written
         first_miss = int(self.agree.argmin()) + 1
         super().__init__(token=slider(first_miss, 1, len(self.agree)))
 
     @property
     def share(self) -> float:
-        """How often the guess is right."""
+        """Return how often the guess is right."""
         return float(self.agree.mean())
 
     def compute(self, token: int) -> dict[str, Any]:
@@ -269,8 +270,3 @@ class Guesses(Explorer):
             f"Here the draft guesses '{guess}': {here}. Over the whole text it guessed "
             f"{self.agree.sum()} of {len(self.agree)} tokens."
         )
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)

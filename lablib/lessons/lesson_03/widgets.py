@@ -92,7 +92,7 @@ class Penalties(Explorer):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StoryCounts:
     """What a set of completions was worth: how many there were, were right, were different."""
 
     drawn: int
@@ -107,7 +107,7 @@ class Frontier(Explorer):
         outcomes: (way of cutting, temperature) -> outcome; temperatures evenly spaced.
     """
 
-    def __init__(self, outcomes: Mapping[tuple[str, float], Outcome]) -> None:
+    def __init__(self, outcomes: Mapping[tuple[str, float], StoryCounts]) -> None:
         self.outcomes = dict(outcomes)
         self.cuts = list(dict.fromkeys(cut for cut, _ in outcomes))
         self.temperatures = sorted({temperature for _, temperature in outcomes})

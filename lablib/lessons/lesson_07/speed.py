@@ -99,7 +99,7 @@ class SpeedupMap(Explorer):
         )
 
 
-class DraftLength(Explorer):
+class LengthCurves(Explorer):
     """Yield and cost of a round against γ, and the speed-up that is their quotient.
 
     Args:

@@ -10,7 +10,7 @@ from lablib.inference.speculation.judge import Round
 from lablib.inference.theory.estimators import wilson_interval
 from lablib.inference.theory.replay import LONGEST, guesses_of_flags, replay
 from lablib.plots import strips
-from lablib.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, style
+from lablib.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, style, visible
 from lablib.plots.explorer import Explorer, Player, choice, slider
 from lablib.plots.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
 from lablib.validation import BadValue, integer
@@ -23,8 +23,8 @@ from matplotlib.figure import Figure
 ACCEPTED = Look("accepted draft", "#A9D3F0")
 CORRECTION = Look("correction", "#F3BE6B", "///")
 BONUS = Look("bonus", "#A6DBC8", "...")
-PLAIN = Look("plain", "#DDDDDD")
-OWN = {"correction": CORRECTION, "bonus": BONUS, "plain": PLAIN}
+PLAIN_STEP = Look("plain", "#DDDDDD")
+OWN_TOKEN = {"correction": CORRECTION, "bonus": BONUS, "plain": PLAIN_STEP}
 
 
 class Rounds(Explorer):
@@ -56,14 +56,14 @@ class Rounds(Explorer):
         )
 
     def _strip(self, name: str, count: int) -> tuple[list[str], list[Look]]:
-        """Tokens and looks of the prompt and the first ``count`` rounds."""
+        """Return tokens and looks of the prompt and the first ``count`` rounds."""
         prompt, rounds = self.texts[name]
         ids, looks = prompt[1:], [strips.PLAIN] * (len(prompt) - 1)  # all but <s>
         for each in rounds[:count]:
             ids = [*ids, *each.drafted[: each.accepted]]
             looks = [*looks, *[ACCEPTED] * each.accepted]
             if each.token is not None:
-                ids, looks = [*ids, each.token], [*looks, OWN[each.kind]]
+                ids, looks = [*ids, each.token], [*looks, OWN_TOKEN[each.kind]]
         return [self.words[i] for i in ids], looks
 
     def compute(self, round: int, text: str) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Rounds(Explorer):
         return f"{text}{more}. {new}"
 
     def _name(self, i: int) -> str:
-        return self.words[i].replace(" ", "␣").replace("\n", "⏎") or "∅"
+        return visible(self.words[i])
 
 
 # ------------------------------------------------------------------ acceptance
@@ -185,7 +185,7 @@ def whole_rounds(agree: Sequence[bool], draft_tokens: int) -> list[tuple[int, in
 
 
 @dataclass(frozen=True)
-class Tally:
+class RoundCounts:
     """Whole rounds of several texts, counted.
 
     Attributes:
@@ -204,23 +204,23 @@ class Tally:
 
     @property
     def alpha(self) -> float:
-        """Accepted over reached."""
+        """Return accepted over reached."""
         return float(self.accepted.sum() / max(1, self.reached.sum()))
 
     @property
     def by_position(self) -> list[float]:
-        """The same at each position; 0 where none was reached."""
+        """Return accepted over reached at each position; 0 where none was reached."""
         return (self.accepted / np.maximum(1, self.reached)).tolist()
 
     @property
     def tokens_per_round(self) -> float:
-        """What one call of the target yields."""
+        """Return what one call of the target yields."""
         return float(self.tokens.sum() / max(1, self.rounds.sum()))
 
     def interval(self, repeats: int = 400) -> tuple[float, float]:
-        """95 % interval of ``tokens_per_round``: texts drawn again (bootstrap), always the same.
+        """Return the 95 % bootstrap interval of ``tokens_per_round``, the same at every call.
 
-        Whole texts are drawn, not rounds: the rounds of one text resemble each other.
+        Whole texts are drawn again, not rounds: the rounds of one text resemble each other.
         """
         n = len(self.rounds)
         weights = np.random.default_rng(0).multinomial(n, [1 / n] * n, size=repeats)
@@ -229,7 +229,7 @@ class Tally:
         return float(low), float(high)
 
 
-def tally(texts: Sequence[GreedyText], draft_tokens: int) -> Tally:
+def count_rounds(texts: Sequence[GreedyText], draft_tokens: int) -> RoundCounts:
     """Count the whole rounds of greedy speculation with γ drafts, over all texts.
 
     Raises:
@@ -254,7 +254,7 @@ def tally(texts: Sequence[GreedyText], draft_tokens: int) -> Tally:
         rounds.append(len(found))
         tokens.append(sum(kept + 1 for _, kept in found))
     pairs = {name: (a, r) for name, (a, r) in classes.items()}
-    return Tally(accepted, reached, pairs, np.array(rounds), np.array(tokens))
+    return RoundCounts(accepted, reached, pairs, np.array(rounds), np.array(tokens))
 
 
 class Acceptance(Explorer):
@@ -271,7 +271,9 @@ class Acceptance(Explorer):
             raise BadValue("texts must hold at least one text, got none")
         self.gammas = list(range(1, LONGEST + 1))
         self.tallies = {
-            task: [tally([t for t in texts if t.task == task], gamma) for gamma in self.gammas]
+            task: [
+                count_rounds([t for t in texts if t.task == task], gamma) for gamma in self.gammas
+            ]
             for task in tasks
         }
         self._intervals = {
@@ -365,7 +367,7 @@ class Acceptance(Explorer):
 
 
 def _share(accepted: int, reached: int) -> tuple[float, float, float]:
-    """Accepted over reached with its 95 % interval; (0, 0, 1) where nothing was reached."""
+    """Return accepted over reached with its 95 % interval; (0, 0, 1) where none was reached."""
     if not reached:
         return 0.0, 0.0, 1.0
     low, high = wilson_interval(int(accepted), int(reached))

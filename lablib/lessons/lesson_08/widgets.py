@@ -26,12 +26,12 @@ RESIDUAL_BUG, ACCEPT_BUG = "bug: residual from p", "bug: keep every draft"
 
 
 def residual_from_p(p: mx.array, q: mx.array, drafts: mx.array) -> rules.Outcome:
-    """A planted bug: after a rejection, draw from p as if nothing had been drafted."""
+    """Draw from p after a rejection, as if nothing had been drafted: a planted bug."""
     return rules.Outcome(rules.rejection(p, q, drafts).kept, p)
 
 
 def keep_every_draft(p: mx.array, q: mx.array, drafts: mx.array) -> rules.Outcome:
-    """A planted bug: no draft is ever refused."""
+    """Refuse no draft: a planted bug."""
     right = rules.rejection(p, q, drafts)
     last = mx.arange(p.shape[-2]) == p.shape[-2] - 1
     return rules.Outcome(mx.broadcast_to(last, right.kept.shape).astype(p.dtype), right.following)
@@ -63,7 +63,7 @@ def exactly(rule: Rule, p: Any, q: Any, drafts: Any) -> tuple[np.ndarray, np.nda
 
 
 def one_token(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """What one draft leads to, over everything that can be drafted.
+    """Return what one draft leads to, over everything that can be drafted.
 
     Args:
         rule: see ``lablib.inference.speculation.rules``.
@@ -126,7 +126,7 @@ def extended(joint: np.ndarray, target: np.ndarray, more: int) -> np.ndarray:
 
 
 def plain(target: np.ndarray, start: int, n: int) -> np.ndarray:
-    """The target's own joint distribution of the next ``n`` tokens, ``(V,) * n``."""
+    """Return the target's own joint distribution of the next ``n`` tokens, ``(V,) * n``."""
     return extended(target[start], target, n - 1)
 
 
@@ -162,7 +162,7 @@ def chi_square_limit(freedom: int, false_alarm: float = FALSE_ALARM) -> float:
 
 
 def between(p: Any, other: Any, distance: float) -> np.ndarray:
-    """A draft at a ``distance`` from the target: 0 is p itself, 1 is ``other``; rows sum to 1."""
+    """Return a draft at a ``distance`` from p: 0 is p itself, 1 is ``other``; rows sum to 1."""
     mixed = np.asarray(p, float) ** (1 - distance) * np.asarray(other, float) ** distance
     return mixed / mixed.sum(axis=-1, keepdims=True)
 
@@ -252,7 +252,7 @@ class Overlap(Explorer):
         )
 
 
-class Round(Explorer):
+class RoundTexts(Explorer):
     """A round of drafts on a small language: every text it can lead to, with its probability.
 
     Args:
@@ -282,7 +282,7 @@ class Round(Explorer):
         all_rules = {
             name: one_round(each, self.target, draft, self.start, self.drafted)
             for name, each in RULES.items()
-            if name in (rule, *rules.RULES)
+            if name in (rule, *rules.RULE)
         }
         return {
             "written": all_rules[rule][0].ravel(),

@@ -86,7 +86,7 @@ class Sources(Explorer):
         }
 
     def _promise(self, task: str, name: str, gamma: int) -> float:
-        """The speed-up of this drafter, each round priced by what was drafted in it."""
+        """Return the speed-up of this drafter, each round priced by what was drafted in it."""
         texts, costs = self.guesses[task][name], self.costs[name]
         spent = sum(step.cost(costs) for text in texts for step in replay(text, FixedLength(gamma)))
         return sum(len(text.right) for text in texts) * costs.forward(1) / spent
@@ -116,7 +116,7 @@ class Sources(Explorer):
 
     @staticmethod
     def _across(axes: Any, values: Sequence[float], chosen: str, names: Sequence[str]) -> None:
-        """Horizontal bars; the chosen one darker and hatched."""
+        """Draw horizontal bars, the chosen one darker and hatched."""
         for here in (False, True):
             own = [i for i, name in enumerate(names) if (name == chosen) == here]
             look = {"color": COLOURS[0 if here else 4], "edgecolor": "white"}

@@ -166,7 +166,9 @@ class Memories(Explorer):
 
 
 def replayed(alpha: float, drafted: int) -> tuple[float, float]:
-    """What snapshot and replay costs in a round, each draft being kept with probability α.
+    """Return what snapshot and replay costs in a round.
+
+    Each draft that is reached is kept with probability α.
 
     A replay is needed unless all γ drafts were kept. With n kept it reads n + 1 tokens: the last
     token of the text, which was unread before the round, and the kept drafts.

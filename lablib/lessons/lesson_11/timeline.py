@@ -6,55 +6,51 @@ from dataclasses import dataclass, field
 
 from lablib.cache.trie import TokenTrie
 from lablib.inference.async_lm.plan import choose, plan
-from lablib.lessons.lesson_11.widgets import tokens
-from lablib.plots.charts import style
+from lablib.lessons.lesson_11.widgets import ROW, Words, tokens
+from lablib.plots.charts import HATCHES, style
 from lablib.plots.explorer import Explorer, slider
-from lablib.plots.strips import LETTER, WIDTH, add_axes, canvas, name_bars
+from lablib.plots.strips import LETTER, WIDTH, add_axes, box, canvas, name_bars
 from lablib.validation import BadValue
 
 import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-Prompt = tuple[str, ...]
-
 # A toy device: what one forward takes, in milliseconds.
-OVERHEAD = 4.0
-EACH_TOKEN = 0.5
+FORWARD_MS = 4.0
+TOKEN_MS = 0.5
 STEP = 2048  # tokens of one forward
-ROW = 0.36  # inches
-COLOURS = ("#A9D3F0", "#F3BE6B", "#8FD3BF", "#E5BBD2", "#F0E442", "#DD9A7A")
-HATCHES = ("", "///", "...", "xxx", "---", "\\\\\\")
+FILLS = ("#A9D3F0", "#F3BE6B", "#8FD3BF", "#E5BBD2", "#F0E442", "#DD9A7A")
 
 
 @dataclass(frozen=True)
-class Piece:
+class Stretch:
     """Tokens ``start`` to ``stop`` of ``prompt``, computed once for all who begin with them."""
 
-    prompt: Prompt
+    prompt: Words
     start: int
     stop: int
 
-    def serves(self, prompt: Prompt) -> int:
-        """How many of these tokens are tokens of ``prompt`` too."""
+    def serves(self, prompt: Words) -> int:
+        """Return how many of these tokens are tokens of ``prompt`` too."""
         return max(min(_common(self.prompt, prompt), self.stop) - self.start, 0)
 
 
 @dataclass(frozen=True)
-class Forward:
+class TimedForward:
     """One call of the model: pieces side by side, from ``began`` to ``ended`` in milliseconds."""
 
     batch: int
     began: float
     ended: float
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Stretch, ...]
 
 
 @dataclass
 class Call:
     """One query: asked and answered, in milliseconds, by which batch; None if it was known."""
 
-    prompt: Prompt
+    prompt: Words
     asked: float
     answered: float = 0.0
     batch: int | None = None
@@ -65,29 +61,29 @@ class Timeline:
     """What became of some queries."""
 
     calls: list[Call] = field(default_factory=list)
-    forwards: list[Forward] = field(default_factory=list)
+    forwards: list[TimedForward] = field(default_factory=list)
 
     @property
     def run(self) -> int:
-        """Tokens forwarded."""
+        """Return how many tokens were forwarded."""
         return sum(p.stop - p.start for forward in self.forwards for p in forward.pieces)
 
     @property
     def alone(self) -> int:
-        """Tokens that the queries would take one by one, without a cache."""
+        """Return how many tokens the queries would take one by one, without a cache."""
         return sum(len(call.prompt) for call in self.calls)
 
     @property
     def waits(self) -> list[float]:
-        """From question to answer, for each query."""
+        """Return the time from question to answer, for each query."""
         return [call.answered - call.asked for call in self.calls]
 
 
-def simulate(queries: Sequence[tuple[float, Prompt]], batch_size: int, timeout: float) -> Timeline:
+def follow(queries: Sequence[tuple[float, Words]], batch_size: int, timeout: float) -> Timeline:
     """Follow queries through the queue of ``AsyncMlxLM`` on a device of known speed.
 
-    The rules are those of ``inference/async_queue.py``, the plan of each batch is the library's
-    own; only the clock is made up.
+    The rules are those of ``inference/async_lm/queue.py``, and the plan of each batch is the
+    library's own. Only the clock is made up.
 
     Args:
         queries: when each is asked, in milliseconds, and for what; in order of time.
@@ -97,10 +93,10 @@ def simulate(queries: Sequence[tuple[float, Prompt]], batch_size: int, timeout: 
     arriving = deque(Call(tuple(prompt), float(when)) for when, prompt in queries)
     line = Timeline(list(arriving))
     known, answered = TokenTrie(1 << 20), set()
-    asked: dict[Prompt, list[Call]] = {}
-    gathering: list[Prompt] = []
-    due: deque[Prompt] = deque()
-    running: list[Prompt] = []
+    asked: dict[Words, list[Call]] = {}
+    gathering: list[Words] = []
+    due: deque[Words] = deque()
+    running: list[Words] = []
     done = timer = float("inf")
     arrived = batch = 0
     while arriving or asked:
@@ -133,14 +129,16 @@ def simulate(queries: Sequence[tuple[float, Prompt]], batch_size: int, timeout: 
     return line
 
 
-def _forwards(batch: int, prompts: list[Prompt], known: TokenTrie, now: float) -> Iterator[Forward]:
+def _forwards(
+    batch: int, prompts: list[Words], known: TokenTrie, now: float
+) -> Iterator[TimedForward]:
     held = {prompt: known.match(prompt).matched for prompt in prompts}
     rows = plan((prompt, held[prompt], prompt[: held[prompt]]) for prompt in prompts)
     while chosen := choose(rows, STEP, vocab_size=1):
         longest = max(stop - row.done for row, stop in chosen)
-        pieces = tuple(Piece(row.prompt, row.done, stop) for row, stop in chosen)
-        ended = now + OVERHEAD + EACH_TOKEN * longest * len(chosen)
-        yield Forward(batch, now, ended, pieces)
+        pieces = tuple(Stretch(row.prompt, row.done, stop) for row, stop in chosen)
+        ended = now + FORWARD_MS + TOKEN_MS * longest * len(chosen)
+        yield TimedForward(batch, now, ended, pieces)
         now = ended
         for row, stop in chosen:
             row.done = stop
@@ -160,7 +158,7 @@ class BatchTimeline(Explorer):
         if not times or times != sorted(times) or not all(prompt for _, prompt in self.queries):
             raise BadValue(f"queries must be (when, prompt) in order of time, got {queries!r}")
         most = max(len(times), 2)
-        lines = [simulate(self.queries, size, wait) for size in (1, most) for wait in (0.0, 10.0)]
+        lines = [follow(self.queries, size, wait) for size in (1, most) for wait in (0.0, 10.0)]
         self._end = max(call.answered for line in lines for call in line.calls)
         super().__init__(
             batch_size=slider(batch_size, 1, most, label="batch size"),
@@ -169,7 +167,7 @@ class BatchTimeline(Explorer):
 
     def compute(self, batch_size: int, timeout: float) -> Timeline:
         """Return what became of every query."""
-        return simulate(self.queries, batch_size, timeout)
+        return follow(self.queries, batch_size, timeout)
 
     def draw(self, data: Timeline) -> Figure:
         """Draw a line for each query; a box's colour is the piece that is computed in it."""
@@ -179,7 +177,7 @@ class BatchTimeline(Explorer):
         fig = canvas(ROW * rows + 0.7)
         with style():
             axes = add_axes(fig, left, 0.1, WIDTH - left - 0.2, ROW * rows)
-            waits = [_box(call.asked, call.answered, y, 0.06) for y, call in enumerate(data.calls)]
+            waits = [box(y, call.asked, call.answered, 0.06) for y, call in enumerate(data.calls)]
             axes.add_collection(PolyCollection(waits, facecolors="#999999"))
             pieces = [(forward, piece) for forward in data.forwards for piece in forward.pieces]
             boxes: dict[int, list[list[tuple[float, float]]]] = {}
@@ -189,12 +187,11 @@ class BatchTimeline(Explorer):
                     if not served or call.asked >= forward.ended:
                         continue
                     began = max(call.asked, forward.began)
-                    box = _box(began, forward.ended, y, 0.36)
-                    boxes.setdefault(number % len(COLOURS), []).append(box)
+                    boxes.setdefault(number % len(FILLS), []).append(box(y, began, forward.ended))
                     middle = (began + forward.ended) / 2
                     axes.text(middle, y, str(served), ha="center", va="center_baseline", size=11)
             for look, own in boxes.items():
-                fill = {"facecolors": COLOURS[look], "hatch": HATCHES[look]}
+                fill = {"facecolors": FILLS[look], "hatch": HATCHES[look]}
                 edges = {"edgecolors": "#555555", "hatchcolors": "#FFFFFF88"}
                 axes.add_collection(PolyCollection(own, **fill, **edges))
             asked = [call.asked for call in data.calls]
@@ -214,10 +211,6 @@ class BatchTimeline(Explorer):
         )
 
 
-def _box(left: float, right: float, y: float, half: float) -> list[tuple[float, float]]:
-    return [(left, y - half), (right, y - half), (right, y + half), (left, y + half)]
-
-
-def _common(a: Prompt, b: Prompt) -> int:
+def _common(a: Words, b: Words) -> int:
     pairs = zip(a, b, strict=False)
     return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))

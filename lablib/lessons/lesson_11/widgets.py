@@ -8,16 +8,16 @@ from lablib.cache.slab import Slab
 from lablib.cache.trie import Event, TokenTrie
 from lablib.plots.charts import style
 from lablib.plots.explorer import Explorer, Player, slider
-from lablib.plots.strips import WIDTH, add_axes, canvas
+from lablib.plots.strips import WIDTH, add_axes, box, canvas
 from lablib.validation import BadValue, integer
 
 import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 
-Prompt = tuple[Any, ...]
-Snapshot = list[dict[str, Any]]
-Names = Callable[[Prompt], str]
+Words = tuple[Any, ...]
+Nodes = list[dict[str, Any]]
+Speller = Callable[[Words], str]
 
 HELD, REUSED, NEW, EVICTED = "held", "found by this query", "new", "evicted"
 # Fill, hatch, edge: light enough for black letters, different in grey too.
@@ -28,13 +28,13 @@ LOOKS = {
     EVICTED: ("#FFFFFF", "", "#D55E00"),
 }
 LEAST_COLUMNS = 78  # letters across the picture; a wider tree gets smaller ones
-LONGEST = 27  # letters of one edge; longer texts lose their middle
+LONGEST_EDGE = 27  # letters of one edge; longer texts lose their middle
 GAP = 1.6  # letters between two edges
 ROW = 0.36  # inches
 
 
 @dataclass(frozen=True)
-class Frame:
+class Scene:
     """The tree before and after one query.
 
     Attributes:
@@ -48,9 +48,9 @@ class Frame:
         alone: how many it would have been without the tree.
     """
 
-    prompt: Prompt = ()
-    before: Snapshot = ()
-    after: Snapshot = ()
+    prompt: Words = ()
+    before: Nodes = ()
+    after: Nodes = ()
     events: tuple[Event, ...] = ()
     found: int = 0
     run: int = 0
@@ -70,7 +70,7 @@ class Edge:
     stem: tuple[int, float] | None  # row and right end of the edge it hangs on
 
 
-def replay(prompts: Sequence[Prompt], budget: int) -> list[Frame]:
+def scenes(prompts: Sequence[Words], budget: int) -> list[Scene]:
     """Ask one prompt after the other, and keep the tree as ``AsyncMlxLM`` does.
 
     Args:
@@ -78,11 +78,11 @@ def replay(prompts: Sequence[Prompt], budget: int) -> list[Frame]:
         budget: how many tokens the tree may hold.
 
     Returns:
-        One frame for each prompt, after one of the empty tree.
+        One scene for each prompt, after one of the empty tree.
     """
     slab = Slab(1, budget)
     trie = TokenTrie(budget, slab=slab)
-    frames = [Frame()]
+    played = [Scene()]
     for prompt in map(tuple, prompts):
         trie.events.clear()
         found = trie.match(prompt)
@@ -95,43 +95,45 @@ def replay(prompts: Sequence[Prompt], budget: int) -> list[Frame]:
             node = trie.insert(prompt, slots, held, np.zeros(1), pin=True)
             trie.unpin(found.tip)
             trie.unpin(node)
-        frames.append(_next(frames[-1], prompt, trie, tuple(trie.events), held, run))
-    return frames
+        played.append(_next(played[-1], prompt, trie, tuple(trie.events), held, run))
+    return played
 
 
 def _next(
-    last: Frame, prompt: Prompt, trie: TokenTrie, events: tuple[Event, ...], found: int, run: int
-) -> Frame:
+    last: Scene, prompt: Words, trie: TokenTrie, events: tuple[Event, ...], found: int, run: int
+) -> Scene:
     total, alone = last.total + run, last.alone + len(prompt)
-    return Frame(prompt, last.after, trie.snapshot(), events, found, run, total, alone)
+    return Scene(prompt, last.after, trie.snapshot(), events, found, run, total, alone)
 
 
 # Layout.
 
 
-def edges(frame: Frame, names: Names, most: int | None = None) -> list[Edge]:
-    """Where every run of tokens stands; siblings below each other, the first beside its parent.
+def edges(scene: Scene, names: Speller, most: int | None = None) -> list[Edge]:
+    """Return every run of tokens, and where it stands.
+
+    Siblings stand below each other, the first one beside its parent.
 
     Args:
-        frame: the tree before and after a query; what it lost is still shown.
+        scene: the tree before and after a query; what it lost is still shown.
         names: the text of some tokens.
         most: how many rows at most; None for all.
     """
-    before, ends_before = _prefixes(frame.before)
-    after, ends_after = _prefixes(frame.after)
+    before, ends_before = _prefixes(scene.before)
+    after, ends_after = _prefixes(scene.after)
     ends, every = ends_before | ends_after, dict.fromkeys([*before, *after])
-    found = {frame.prompt[:size] for size in range(1, frame.found + 1)}
+    found = {scene.prompt[:size] for size in range(1, scene.found + 1)}
 
-    def status(prefix: Prompt) -> str:
+    def status(prefix: Words) -> str:
         if prefix not in after:
             return EVICTED
         return NEW if prefix not in before else REUSED if prefix in found else HELD
 
-    below: dict[Prompt, list[Prompt]] = {}
+    below: dict[Words, list[Words]] = {}
     for prefix in every:
         below.setdefault(prefix[:-1], []).append(prefix)
     placed, row = [], -1
-    waiting: list[tuple[Prompt, tuple[int, float] | None, bool]] = []
+    waiting: list[tuple[Words, tuple[int, float] | None, bool]] = []
     waiting += [(prefix, None, True) for prefix in reversed(below.get((), []))]
     while waiting:
         first, stem, opens = waiting.pop()
@@ -150,10 +152,10 @@ def edges(frame: Frame, names: Names, most: int | None = None) -> list[Edge]:
     return placed
 
 
-def _prefixes(snapshot: Snapshot) -> tuple[dict[Prompt, None], set[Prompt]]:
-    """Every prefix that a tree holds, parents first, and those at which an edge ends."""
-    held: dict[Prompt, None] = {}
-    ends: dict[int | None, Prompt] = {None: ()}
+def _prefixes(snapshot: Nodes) -> tuple[dict[Words, None], set[Words]]:
+    """Return every prefix that a tree holds, parents first, and those at which an edge ends."""
+    held: dict[Words, None] = {}
+    ends: dict[int | None, Words] = {None: ()}
     for node in snapshot:
         above = ends[node["parent"]]
         held |= {above + node["tokens"][:size]: None for size in range(1, len(node["tokens"]) + 1)}
@@ -163,25 +165,25 @@ def _prefixes(snapshot: Snapshot) -> tuple[dict[Prompt, None], set[Prompt]]:
 
 def _short(text: str) -> str:
     text = text.strip().replace("\n", "⏎") or "␣"
-    half = LONGEST // 2
-    return text if len(text) <= LONGEST else f"{text[:half]}…{text[-half:]}"
+    half = LONGEST_EDGE // 2
+    return text if len(text) <= LONGEST_EDGE else f"{text[:half]}…{text[-half:]}"
 
 
 def _tail(text: str) -> str:
     text = text.strip().replace("\n", "⏎") or "␣"
-    return text if len(text) <= LONGEST else f"…{text[-LONGEST:]}"
+    return text if len(text) <= LONGEST_EDGE else f"…{text[-LONGEST_EDGE:]}"
 
 
-def draw_frame(frame: Frame, names: Names, rows: int | None = None, most: int = 16) -> Figure:
+def draw_scene(scene: Scene, names: Speller, rows: int | None = None, most: int = 16) -> Figure:
     """Draw a tree from left to right.
 
     Args:
-        frame: the tree before and after a query.
+        scene: the tree before and after a query.
         names: the text of some tokens.
         rows: make room for so many, so that nothing jumps; None for as many as there are.
         most: rows at most; the branches below are left out.
     """
-    placed = edges(frame, names, most)
+    placed = edges(scene, names, most)
     count = max(rows or 0, 1, *(edge.row + 1 for edge in placed)) if placed else max(rows or 0, 1)
     columns = max([LEAST_COLUMNS, *(edge.right + 1 for edge in placed)])
     height = ROW * (count + 1)
@@ -216,31 +218,28 @@ def draw_frame(frame: Frame, names: Names, rows: int | None = None, most: int = 
 
 def _boxes(axes: Any, places: list[tuple[float, float, float]], kind: str) -> None:
     fill, hatch, edge = LOOKS[kind]
-    corners = [
-        [(left, y - 0.34), (right, y - 0.34), (right, y + 0.34), (left, y + 0.34)]
-        for left, right, y in places
-    ]
+    corners = [box(y, left, right, 0.34) for left, right, y in places]
     look = {"facecolors": fill, "edgecolors": edge, "hatch": hatch, "hatchcolors": "#FFFFFF88"}
     dashes = "--" if kind == EVICTED else "-"
     axes.add_collection(PolyCollection(corners, linewidths=1.0, linestyles=dashes, **look))
 
 
-def describe(frame: Frame, names: Names) -> str:
+def describe(scene: Scene, names: Speller) -> str:
     """Say what a query found, what it cost and what it changed."""
-    held = sum(len(node["tokens"]) for node in frame.after)
-    if not frame.prompt:
+    held = sum(len(node["tokens"]) for node in scene.after)
+    if not scene.prompt:
         return f"No query yet; the tree holds {tokens(held)}."
     changes = {"split": [], "insert": [], "evict": []}
-    for event in frame.events:
+    for event in scene.events:
         changes[event.kind].append(event)
     said = [f"a split after {tokens(event.start)}" for event in changes["split"]]
     for kind, word in (("insert", "new"), ("evict", "evicted")):
         if count := sum(event.stop - event.start for event in changes[kind]):
             said.append(f"{count} {word}")
     return (
-        f"“{_tail(names(frame.prompt))}”: {frame.found} of {tokens(len(frame.prompt))} found, "
-        f"{frame.run} run; {', '.join(said) or 'nothing changed'}. "
-        f"The tree holds {held}. Run so far: {tokens(frame.total)}, {frame.alone} without a tree."
+        f"“{_tail(names(scene.prompt))}”: {scene.found} of {tokens(len(scene.prompt))} found, "
+        f"{scene.run} run; {', '.join(said) or 'nothing changed'}. "
+        f"The tree holds {held}. Run so far: {tokens(scene.total)}, {scene.alone} without a tree."
     )
 
 
@@ -259,24 +258,24 @@ class TreeFilm(Explorer):
         most = len({query[:end] for query in self.queries for end in range(1, len(query) + 1)})
         least = max(map(len, self.queries))
         budget = min(integer("budget", budget, least), most)
-        self._films = {size: replay(self.queries, size) for size in range(least, most + 1)}
-        films = [frame for film in self._films.values() for frame in film]
-        self._rows = max(edge.row + 1 for f in films[1:] for edge in edges(f, _words))
+        self._films = {size: scenes(self.queries, size) for size in range(least, most + 1)}
+        every = [scene for film in self._films.values() for scene in film]
+        self._rows = max(edge.row + 1 for scene in every[1:] for edge in edges(scene, _words))
         player = Player(len(self.queries) + 1, 1200, "query")
         player.value = len(self.queries)
         sized = slider(budget, least, max(most, least + 1), label="budget in tokens")
         super().__init__(query=player, budget=sized)
 
-    def compute(self, query: int, budget: int) -> Frame:
+    def compute(self, query: int, budget: int) -> Scene:
         """Return the tree before and after query number ``query``, counted from 1."""
         last = max(self._films)
         return self._films[min(budget, last)][query]
 
-    def draw(self, data: Frame) -> Figure:
+    def draw(self, data: Scene) -> Figure:
         """Draw it."""
-        return draw_frame(data, _words, self._rows)
+        return draw_scene(data, _words, self._rows)
 
-    def caption(self, data: Frame) -> str:
+    def caption(self, data: Scene) -> str:
         """Say what the query found, what it cost and what it changed."""
         return describe(data, _words)
 
@@ -291,7 +290,7 @@ class LiveTree(Explorer):
 
     def __init__(self, lm: Any, names: Callable[[list[int]], str]) -> None:
         self.lm, self.names = lm, lambda tokens: names(list(tokens))
-        self._frames = [Frame(after=lm.cache.snapshot())]
+        self._scenes = [Scene(after=lm.cache.snapshot())]
         self._seen = lm.cache.events[-1] if lm.cache.events else None
         self._run = lm.stats["token_forwards"]
         super().__init__(query=Player(2, 800))
@@ -299,7 +298,7 @@ class LiveTree(Explorer):
 
     def look(self, prompt: Sequence[int]) -> str:
         """Add the tree as it is now, after ``prompt`` was answered; return the caption."""
-        last, prompt = self._frames[-1], tuple(prompt)
+        last, prompt = self._scenes[-1], tuple(prompt)
         held = _prefixes(last.after)[0]
         found = sum(prompt[:size] in held for size in range(1, len(prompt) + 1))
         events = []
@@ -308,23 +307,23 @@ class LiveTree(Explorer):
                 break
             events.append(event)
         total = self.lm.stats["token_forwards"]
-        frame = _next(last, prompt, self.lm.cache, (*events[::-1],), found, total - self._run)
-        self._frames.append(frame)
+        scene = _next(last, prompt, self.lm.cache, (*events[::-1],), found, total - self._run)
+        self._scenes.append(scene)
         self._seen = events[0] if events else self._seen
         self._run = total
         player = self.controls["query"]
-        player.max = player.play.max = len(self._frames) - 1
-        return self.set(query=len(self._frames) - 1)
+        player.max = player.play.max = len(self._scenes) - 1
+        return self.set(query=len(self._scenes) - 1)
 
-    def compute(self, query: int) -> Frame:
+    def compute(self, query: int) -> Scene:
         """Return the tree before and after look number ``query``."""
-        return self._frames[query]
+        return self._scenes[query]
 
-    def draw(self, data: Frame) -> Figure:
+    def draw(self, data: Scene) -> Figure:
         """Draw it."""
-        return draw_frame(data, self.names)
+        return draw_scene(data, self.names)
 
-    def caption(self, data: Frame) -> str:
+    def caption(self, data: Scene) -> str:
         """Say what the query found, what it cost and what it changed."""
         return describe(data, self.names)
 
@@ -334,5 +333,5 @@ def tokens(count: int) -> str:
     return f"{count} token" + "s" * (count != 1)
 
 
-def _words(tokens: Prompt) -> str:
+def _words(tokens: Words) -> str:
     return " ".join(tokens)
