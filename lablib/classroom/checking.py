@@ -13,18 +13,22 @@ from typing import Any
 from lablib.classroom.comparing import compare
 from lablib.classroom.exercises import Exercise, Wrong, exercises, find
 from lablib.classroom.running import NotAttempted, TimeUp, Watched, time_limit
-from lablib.classroom.values import show
+from lablib.classroom.values import as_text
 from lablib.validation import BadValue, integer
 
-COLOURS = {"○": "#767676", "✗": "#D55E00", "✓": "#009E73"}
-WORDS = {"○": "not attempted", "✗": "wrong", "✓": "correct"}
+# What each mark says, and its colour, which is never the only signal.
+MARKS = {
+    "○": ("not attempted", "#767676"),
+    "✗": ("wrong", "#D55E00"),
+    "✓": ("correct", "#009E73"),
+}
 
 _marks: dict[str, str] = {}  # what check said in this kernel, by exercise
 _hints: dict[str, int] = {}  # how many hints were shown in this kernel
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckResult:
     """What ``check`` found; it displays itself.
 
     Attributes:
@@ -41,18 +45,18 @@ class Outcome:
 
     @property
     def correct(self) -> bool:
-        """Whether the answer was accepted."""
+        """Return whether the answer was accepted."""
         return self.mark == "✓"
 
     def __repr__(self) -> str:
-        head = f"{self.mark} {self.exercise.id} {self.exercise.title}: {WORDS[self.mark]}"
+        head = f"{self.mark} {self.exercise.id} {self.exercise.title}: {MARKS[self.mark][0]}"
         return "\n".join([head, *(f"  {line}" for line in self.message.splitlines())])
 
     def _repr_html_(self) -> str:
         head, *rest = map(html.escape, repr(self).splitlines())
         lines = "\n".join(line.removeprefix("  ") for line in rest)
         return (
-            f'<div role="status" style="border-left:5px solid {COLOURS[self.mark]};'
+            f'<div role="status" style="border-left:5px solid {MARKS[self.mark][1]};'
             f'padding:.3em .8em"><b>{head}</b>'
             f'<pre style="margin:0;white-space:pre-wrap">{lines}</pre></div>'
         )
@@ -76,7 +80,7 @@ class Folded:
         return f"<details><summary>{html.escape(self.title)}</summary>{body}</details>"
 
 
-def check(exercise: str | Exercise, function: Callable[..., Any]) -> Outcome:
+def check(exercise: str | Exercise, function: Callable[..., Any]) -> CheckResult:
     """Say whether ``function`` solves the exercise: ○ not attempted, ✗ wrong and why, ✓ correct.
 
     Nothing is raised for a wrong answer. What the function prints while it is checked is hidden.
@@ -137,7 +141,7 @@ def _saved(path: Path) -> dict[str, str]:
         marks = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         marks = None
-    if not isinstance(marks, dict) or any(mark not in [*WORDS] for mark in marks.values()):
+    if not isinstance(marks, dict) or any(mark not in [*MARKS] for mark in marks.values()):
         raise BadValue(f"save must be a new file or a progress file, got {str(path)!r}")
     return marks
 
@@ -151,12 +155,12 @@ class Progress:
 
     @property
     def solved(self) -> int:
-        """How many exercises are marked ✓."""
+        """Return how many exercises are marked ✓."""
         return sum(mark == "✓" for mark in self.marks.values())
 
     @property
     def summary(self) -> str:
-        """One line: how many of how many."""
+        """Return one line: how many of how many are solved."""
         return f"{self.solved} of {len(self.exercises)} solved"
 
     def __repr__(self) -> str:
@@ -168,53 +172,63 @@ class Progress:
         return "\n".join([*rows, self.summary])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f'<tr><td style="color:{COLOURS[self.marks[e.id]]}">{self.marks[e.id]} '
-            f"{WORDS[self.marks[e.id]]}</td><td>{e.id}</td>"
-            f'<td style="text-align:left">{html.escape(e.title)}</td>'
-            f"<td>{e.difficulty}</td><td>{e.minutes} min</td></tr>"
-            for e in self.exercises
-        )
+        rows = ""
+        for e in self.exercises:
+            mark = self.marks[e.id]
+            word, colour = MARKS[mark]
+            rows += (
+                f'<tr><td style="color:{colour}">{mark} {word}</td><td>{e.id}</td>'
+                f'<td style="text-align:left">{html.escape(e.title)}</td>'
+                f"<td>{e.difficulty}</td><td>{e.minutes} min</td></tr>"
+            )
         head = "<tr><th>outcome</th><th>exercise</th><th></th><th>difficulty</th><th>time</th></tr>"
         return f"<table><caption>{self.summary}</caption>{head}{rows}</table>"
 
 
-def _judge(exercise: Exercise, function: Callable[..., Any]) -> Outcome:
+def _judge(exercise: Exercise, function: Callable[..., Any]) -> CheckResult:
     if not callable(function):
         call = f'check("{exercise.id}", {exercise.name})'
-        return Outcome(exercise, "✗", f"check wants the function itself, without (): {call}")
-    watched = Watched(function, exercise)
-    printed = io.StringIO()
+        return CheckResult(exercise, "✗", f"check wants the function itself, without (): {call}")
+    watched, printed = Watched(function, exercise), io.StringIO()
     try:
-        with time_limit(exercise.seconds), _quiet(printed):
+        with _quiet(printed):
+            wrong = _find_fault(exercise, watched)
+    except NotAttempted:
+        text = f"Write {exercise.name} above, run its cell, then this one."
+        return CheckResult(exercise, "○", text)
+    notes = [f"Note: it changes its argument {name}; work on a copy." for name in watched.changed]
+    if printed.getvalue():
+        notes.append("Note: what it prints is hidden while it is checked.")
+    if wrong is None:
+        lines = [f"Next: {exercise.next}"] if exercise.next else []
+        return CheckResult(exercise, "✓", "\n".join([*lines, *notes]))
+    lines = [wrong.message]
+    if wrong.like:
+        lines.append(f"What it looks like: {exercise.misconceptions[wrong.like]}")
+    lines += [*notes, f'Stuck? hint("{exercise.id}")']
+    return CheckResult(exercise, "✗", "\n".join(lines), wrong.like)
+
+
+def _find_fault(exercise: Exercise, watched: Watched) -> Wrong | None:
+    """Return what is wrong with a student's function, or None; cases come before the checker."""
+    try:
+        with time_limit(exercise.seconds):
             if exercise.cases:
                 compare(exercise, watched)
             if exercise.checker:
                 exercise.checker(watched)
     except NotAttempted:
-        return Outcome(exercise, "○", f"Write {exercise.name} above, run its cell, then this one.")
+        raise
     except TimeUp as late:
-        verdict = Wrong(f"it took longer than {exercise.seconds:g} s: does every loop end?")
-        if line := watched.where(late):
-            verdict.message += f"\nstopped at {line}"
+        text = f"it took longer than {exercise.seconds:g} s: does every loop end?"
+        line = watched.where(late)
+        return Wrong(f"{text}\nstopped at {line}" if line else text)
     except Wrong as wrong:
-        verdict = wrong
+        return wrong
     except Exception as error:  # a checker that got something it could not work with
         what = f"{type(error).__name__}: {error}"
-        verdict = Wrong(f"its answer {show(watched.last)} could not be used: {what}")
-    else:
-        verdict = None
-    notes = [f"Note: it changes its argument {name}; work on a copy." for name in watched.changed]
-    if printed.getvalue():
-        notes.append("Note: what it prints is hidden while it is checked.")
-    if verdict is None:
-        lines = [f"Next: {exercise.next}"] if exercise.next else []
-        return Outcome(exercise, "✓", "\n".join([*lines, *notes]))
-    lines = [verdict.message]
-    if verdict.like:
-        lines.append(f"What it looks like: {exercise.misconceptions[verdict.like]}")
-    lines += [*notes, f'Stuck? hint("{exercise.id}")']
-    return Outcome(exercise, "✗", "\n".join(lines), verdict.like)
+        return Wrong(f"its answer {as_text(watched.last)} could not be used: {what}")
+    return None
 
 
 @contextlib.contextmanager

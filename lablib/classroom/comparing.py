@@ -1,4 +1,4 @@
-"""Comparing a student's function with the reference, and recognising misconceptions.
+"""Compare a student's function with the reference, and recognise misconceptions.
 
 Nobody writes the diagnosis: a function that answers every case as a named wrong answer does has,
 as far as anybody can tell, made the same mistake.
@@ -8,7 +8,7 @@ from typing import Any
 
 from lablib.classroom.exercises import Exercise, Wrong
 from lablib.classroom.running import Watched
-from lablib.classroom.values import copied, difference, show_call, show_pair
+from lablib.classroom.values import call_text, copied, difference, pair_text
 
 import numpy as np
 
@@ -33,12 +33,12 @@ def compare(exercise: Exercise, watched: Watched) -> None:
         raise Wrong("it gives a different answer when called again with the same arguments")
     if not failing:
         return
-    case, expected, got = min(failing, key=lambda item: len(show_call("", item[0])))
-    lines = [f"{show_call(exercise.name, case)}"]
+    case, expected, got = min(failing, key=lambda item: len(call_text("", item[0])))
+    lines = [f"{call_text(exercise.name, case)}"]
     if isinstance(got, Wrong):
         lines.append(got.message)
     else:
-        pair = show_pair(expected, got)
+        pair = pair_text(expected, got)
         lines += [f"expected {pair[0]}", f"got      {pair[1]}"]
         if problem := difference(expected, got, exercise.tolerance):
             lines.append(problem)

@@ -96,22 +96,22 @@ class Exercise:
 
     @property
     def name(self) -> str:
-        """The name of the function that the student writes."""
+        """Return the name of the function that the student writes."""
         return self.reference.__name__
 
     @property
     def lesson(self) -> str:
-        """The number of its lesson, two digits."""
+        """Return the number of its lesson, two digits."""
         return self.id[:2]
 
     @property
     def difficulty(self) -> str:
-        """Its stars as dots."""
+        """Return its stars as dots."""
         return "●" * self.stars + "○" * (3 - self.stars)
 
     @property
     def solution(self) -> str:
-        """The reference's source text."""
+        """Return the reference's source text."""
         return textwrap.dedent(inspect.getsource(self.reference)).rstrip()
 
 

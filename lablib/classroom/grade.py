@@ -1,8 +1,8 @@
 """The teacher's report: who solved what, from a folder of submitted notebooks.
 
-Each notebook is judged (see ``judging``) in a fresh process, in an empty folder, with a time limit:
-a broken or endless notebook costs a row, never the report. It is no sandbox: a hostile notebook can
-do what your account can do, so grade strangers' work in a container.
+Each notebook is judged (see ``submission``) in a fresh process, in an empty folder, with a time
+limit: a broken or endless notebook costs a row, never the report. It is no sandbox: a hostile
+notebook can do what your account can do, so grade strangers' work in a container.
 """
 
 import csv
@@ -17,17 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from lablib.classroom.editions import Notebook, part_of, read, solve
+from lablib.classroom.editions import Notebook, part_of, read
 from lablib.classroom.exercises import exercises, lessons
 from lablib.validation import BadValue, number
-
-__all__ = ["Report", "Row", "grade", "solve"]
 
 RANK = {"!": 0, "○": 1, "✗": 2, "✓": 3}  # of several verdicts on one exercise the best counts
 
 
 @dataclass(frozen=True)
-class Row:
+class ExerciseRow:
     """One exercise of one submitted notebook.
 
     Attributes:
@@ -48,10 +46,10 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Report:
+class GradeReport:
     """All rows; prints as a table."""
 
-    rows: list[Row]
+    rows: list[ExerciseRow]
 
     def __repr__(self) -> str:
         names = ["student", "exercise", "outcome", "misconception", "message"]
@@ -64,7 +62,7 @@ class Report:
     def write_csv(self, path: str | Path) -> None:
         """Write every row to a CSV file with a header (UTF-8 with a mark, so Excel reads it)."""
         with open(path, "w", newline="", encoding="utf-8-sig") as file:
-            writer = csv.DictWriter(file, [field.name for field in fields(Row)])
+            writer = csv.DictWriter(file, [field.name for field in fields(ExerciseRow)])
             writer.writeheader()
             writer.writerows(asdict(row) for row in self.rows)
 
@@ -75,7 +73,7 @@ def grade(
     *,
     seconds: float = 60.0,
     workers: int | None = None,
-) -> Report:
+) -> GradeReport:
     """Grade every notebook below a folder.
 
     Args:
@@ -93,13 +91,13 @@ def grade(
     ]
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         results = pool.map(lambda path: list(_rows(folder, path, seconds)), paths)
-        report = Report([row for rows in results for row in rows])
+        report = GradeReport([row for rows in results for row in rows])
     if csv is not None:
         report.write_csv(csv)
     return report
 
 
-def _rows(folder: Path, path: Path, seconds: float) -> Iterator[Row]:
+def _rows(folder: Path, path: Path, seconds: float) -> Iterator[ExerciseRow]:
     inside = path.relative_to(folder)
     student = inside.parent.as_posix() if inside.parent.parts else path.stem
     try:
@@ -107,11 +105,11 @@ def _rows(folder: Path, path: Path, seconds: float) -> Iterator[Row]:
         found, accident = _run_apart(path, seconds)
     except Exception as error:  # whatever is in the file, it gets a row
         reason = f"can't be read: {type(error).__name__}: {error}".splitlines()[0]
-        yield Row(student, inside.as_posix(), "-", "!", "", reason)
+        yield ExerciseRow(student, inside.as_posix(), "-", "!", "", reason)
         return
     missing = {"outcome": "!", "misconception": "", "message": accident}
     for exercise in wanted:
-        yield Row(student, inside.as_posix(), exercise, **found.get(exercise, missing))
+        yield ExerciseRow(student, inside.as_posix(), exercise, **found.get(exercise, missing))
 
 
 def _wanted(notebook: Notebook, name: str) -> list[str]:
@@ -133,13 +131,8 @@ def _run_apart(path: Path, seconds: float) -> tuple[dict[str, dict[str, str]], s
     """
     with tempfile.TemporaryDirectory() as empty:
         out = Path(empty, "verdicts.jsonl")
-        command = [
-            sys.executable,
-            "-m",
-            "lablib.classroom.submission",
-            str(path.resolve()),
-            str(out),
-        ]
+        module = ["-m", "lablib.classroom.submission"]
+        command = [sys.executable, *module, str(path.resolve()), str(out)]
         accident = "the notebook was not judged to its end"
         try:
             done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Running a student's function: on copies, within a time limit, every accident explained."""
+"""Run a student's function: on copies, within a time limit, every accident explained."""
 
 import contextlib
 import inspect
@@ -38,6 +38,7 @@ class Watched:
         self.function, self.exercise = function, exercise
         self.calls, self.changed, self.last = 0, [], None
         self.__name__ = exercise.name
+        self._file = getattr(getattr(function, "__code__", None), "co_filename", None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the student's function on copies of the arguments."""
@@ -67,20 +68,17 @@ class Watched:
 
     def where(self, error: BaseException) -> str:
         """Return the last line of the student's function that ``error`` came through."""
-        code = getattr(self.function, "__code__", None)
-        file = code.co_filename if code else None
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-        if not frames:
-            return ""
-        return f"line {frames[-1].lineno}: {frames[-1].line}" if frames[-1].line else ""
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self._file]
+        last = frames[-1] if frames else None
+        return f"line {last.lineno}: {last.line}" if last and last.line else ""
 
     def _explain(self, error: BaseException) -> str:
         text = f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0]
         return f"it raised {text}" + (f"\n{line}" if (line := self.where(error)) else "")
 
     def _raised_it(self, error: BaseException) -> bool:
-        code = getattr(self.function, "__code__", None)
-        return bool(code) and _innermost(error).tb_frame.f_code.co_filename == code.co_filename
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        return frame.f_code.co_filename == self._file
 
     def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
         wanted = inspect.signature(self.exercise.reference)
@@ -88,9 +86,10 @@ class Watched:
             try:
                 inspect.signature(self.function).bind(*args, **kwargs)
             except TypeError:
+                yours = getattr(self.function, "__name__", type(self.function).__name__)
                 raise Wrong(
-                    f"it is called as {self.exercise.name}{_short(wanted)}, "
-                    f"but yours is {_title(self.function)}{_short(self.function)}",
+                    f"it is called as {self.exercise.name}{_parameters(wanted)}, "
+                    f"but yours is {yours}{_parameters(inspect.signature(self.function))}",
                     error=TypeError,
                 ) from None
         positional = list(wanted.parameters)
@@ -120,21 +119,9 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _innermost(error: BaseException) -> types.TracebackType:
-    step = error.__traceback__
-    while step.tb_next:
-        step = step.tb_next
-    return step
-
-
 def _differ(before: Any, after: Any) -> bool:
     return before is not after and difference(before, after) is not None
 
 
-def _short(function: Any) -> str:
-    signature = function if isinstance(function, inspect.Signature) else inspect.signature(function)
+def _parameters(signature: inspect.Signature) -> str:
     return f"({', '.join(signature.parameters)})"
-
-
-def _title(function: Any) -> str:
-    return getattr(function, "__name__", type(function).__name__)

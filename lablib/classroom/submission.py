@@ -1,8 +1,8 @@
-"""Judging one submitted notebook: run what its exercises need, and nothing else.
+"""Judge one submitted notebook: run what its exercises need, and nothing else.
 
-That is: imports, definitions and literal constants of every cell, the whole of the cells tagged
-``setup`` or ``exercise`` (but not their IPython magics), and the ``check`` calls, in the notebook's
-order. The experiments between them, which may be slow, are left out.
+That is, in the notebook's order: imports, definitions and literal constants of every cell; all of
+a cell tagged ``setup`` or ``exercise``, except IPython magics; and the ``check`` calls. Experiments
+between them, which may be slow, are left out.
 """
 
 import ast
@@ -20,13 +20,13 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
-Verdict = dict[str, str]
+Finding = dict[str, str]
 
 
-def judge(notebook: Notebook) -> Iterator[tuple[str, Verdict]]:
-    """Yield ``(exercise id, verdict)`` for each ``check`` call in turn.
+def judge_notebook(notebook: Notebook) -> Iterator[tuple[str, Finding]]:
+    """Yield ``(exercise id, finding)`` for each ``check`` call in turn.
 
-    An exercise whose ``check`` call was deleted is judged after the last cell. A verdict has the
+    An exercise whose ``check`` call was deleted is judged after the last cell. A finding has the
     keys ``outcome`` (``!`` when the exercise's cell itself failed), ``misconception``, ``message``.
     """
     known = {exercise.id for exercise in exercises()}
@@ -48,10 +48,10 @@ def judge(notebook: Notebook) -> Iterator[tuple[str, Verdict]]:
             accidents[exercise] = f"its cell raised {type(error).__name__}: {error}"
         for called, function in calls:
             if called in known:
-                yield called, _verdict(called, space.get(function), accidents)
+                yield called, _finding(called, space.get(function), accidents)
                 unchecked = [other for other in unchecked if other != called]
     for exercise in unchecked:
-        yield exercise, _verdict(exercise, space.get(find(exercise).name), accidents)
+        yield exercise, _finding(exercise, space.get(find(exercise).name), accidents)
 
 
 def _run(cell: Cell, name: str, space: dict[str, Any]) -> list[tuple[str, str]]:
@@ -101,7 +101,7 @@ def _is_magic(statement: ast.stmt) -> bool:
     )
 
 
-def _verdict(exercise: str, function: Any, accidents: dict[str, str]) -> Verdict:
+def _finding(exercise: str, function: Any, accidents: dict[str, str]) -> Finding:
     if function is None:
         message = accidents.get(exercise, f"no function {find(exercise).name} in the notebook")
         return {"outcome": "!", "misconception": "", "message": message}
@@ -115,9 +115,9 @@ def _verdict(exercise: str, function: Any, accidents: dict[str, str]) -> Verdict
 
 
 def main(path: str, out: str) -> None:
-    """Judge the notebook at ``path`` and append one JSON line for each verdict to ``out``."""
+    """Judge the notebook at ``path`` and append one JSON line for each finding to ``out``."""
     with open(out, "a", encoding="utf-8") as file:
-        for pair in judge(read(path)):
+        for pair in judge_notebook(read(path)):
             print(json.dumps(pair), file=file, flush=True)
 
 

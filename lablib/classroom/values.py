@@ -1,4 +1,4 @@
-"""Values a student's function gets and gives: copied, compared and shown."""
+"""Copy, compare and show the values that a student's function gets and gives."""
 
 import copy
 import math
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-WIDTH = 88  # characters a shown value may take
+LONGEST_TEXT = 88  # characters a shown value may take
 
 
 def copied(value: Any, generators: bool = False) -> Any:
@@ -53,7 +53,7 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
         if not isinstance(got, Mapping):
             return f"returned {_kind(got)}, expected {_kind(expected)}"
         if expected.keys() != got.keys():
-            return f"returned the keys {show(list(got))}, expected {show(list(expected))}"
+            return f"returned the keys {as_text(list(got))}, expected {as_text(list(expected))}"
         return _first_difference(expected, expected, got, tolerance)
     if isinstance(expected, Set) and isinstance(got, Set):
         return None if expected == got else ""
@@ -62,21 +62,21 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
     return None if expected == got else ""
 
 
-def show(value: Any, digits: int = 4) -> str:
-    """Return a short text for a value: rounded, on one line, at most ``WIDTH`` characters."""
+def as_text(value: Any, digits: int = 4) -> str:
+    """Return a short text for a value: rounded, on one line, not longer than ``LONGEST_TEXT``."""
     text = _text(_plain(value), digits)
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
 
-def show_call(name: str, args: tuple[Any, ...]) -> str:
+def call_text(name: str, args: tuple[Any, ...]) -> str:
     """Return ``name(args)`` as a student would type it, shortened."""
-    return f"{name}({', '.join(show(value) for value in args)})"
+    return f"{name}({', '.join(as_text(value) for value in args)})"
 
 
-def show_pair(expected: Any, got: Any) -> tuple[str, str]:
-    """Show two values that differ with enough digits that they look different."""
+def pair_text(expected: Any, got: Any) -> tuple[str, str]:
+    """Return two values that differ as texts, with enough digits that the texts differ too."""
     for digits in (4, 8, 16):
-        pair = show(expected, digits), show(got, digits)
+        pair = as_text(expected, digits), as_text(got, digits)
         if pair[0] != pair[1]:
             break
     return pair
@@ -91,7 +91,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays of any library become NumPy arrays, 0-d arrays numbers, flat sequences arrays."""
+    """Return any library's array as NumPy's, a 0-d array as a number, a flat sequence as array."""
     if _is_array(value):
         value = np.asarray(value.tolist()).reshape(value.shape)
         return value.item() if value.ndim == 0 else value
@@ -130,7 +130,7 @@ def _array_difference(expected: np.ndarray, got: Any, tolerance: float) -> str |
     where = tuple(int(i) for i in np.argwhere(~equal)[0])
     if expected.size <= 8:
         return ""
-    pair = show_pair(expected[where], got[where])
+    pair = pair_text(expected[where], got[where])
     place = where[0] if len(where) == 1 else where
     return f"first difference at [{place}]: expected {pair[0]}, got {pair[1]}"
 
@@ -139,7 +139,7 @@ def _first_difference(keys: Any, expected: Any, got: Any, tolerance: float) -> s
     for key in keys:
         problem = difference(expected[key], got[key], tolerance)
         if problem is not None:
-            pair = show_pair(expected[key], got[key])
+            pair = pair_text(expected[key], got[key])
             return f"at [{key!r}]: {problem or f'expected {pair[0]}, got {pair[1]}'}"
     return None
 
@@ -162,7 +162,7 @@ def _text(value: Any, digits: int) -> str:
     if isinstance(value, np.generic):
         return repr(value.item())
     if isinstance(value, np.ndarray) or type(value) is list:
-        return f"[{', '.join(_text(_plain(item), digits) for item in value[:WIDTH])}]"
+        return f"[{', '.join(_text(_plain(item), digits) for item in value[:LONGEST_TEXT])}]"
     if isinstance(value, dict):
         items = (f"{key!r}: {_text(_plain(item), digits)}" for key, item in value.items())
         return f"{{{', '.join(items)}}}"

@@ -3,10 +3,9 @@
 import csv
 from pathlib import Path
 
-from lablib.classroom import editions, exercises, grade
-from lablib.classroom import submission as judging
+from lablib.classroom import editions, exercises, grade, submission
 from lablib.classroom.editions import edition, exercise_cells, part_of, solve
-from lablib.classroom.submission import judge
+from lablib.classroom.submission import judge_notebook
 
 import nbformat
 import pytest
@@ -25,7 +24,7 @@ def write(path, *cells):
 @pytest.fixture
 def course(monkeypatch):
     """A course of one exercise, in this process."""
-    for module in (exercises, judging):
+    for module in (exercises, submission):
         monkeypatch.setattr(module, "find", lambda exercise: SOFTMAX)
         monkeypatch.setattr(module, "exercises", lambda lesson=None: [SOFTMAX])
 
@@ -41,7 +40,7 @@ def lesson(answer=SOFTMAX.solution, *, setup="import math", drop=(), extra=()):
 
 
 def the_verdict(notebook):
-    ((exercise, verdict),) = judge(notebook)
+    ((exercise, verdict),) = judge_notebook(notebook)
     assert exercise == "97.1"
     assert not any(word in verdict["message"] for word in ("Next", "Stuck", "Write"))
     return verdict["outcome"], verdict["misconception"] or verdict["message"]
@@ -167,10 +166,18 @@ def test_grade_wants_a_folder(tmp_path):
     assert grade.grade(tmp_path).rows == []
 
 
+@pytest.fixture(scope="module")
+def solved_course(tmp_path_factory):
+    """The rows of every lesson's solved edition, graded together: as many at once as processors."""
+    folder = tmp_path_factory.mktemp("solved")
+    for path in NOTEBOOKS:
+        solve(path, folder / path.name)
+    return grade.grade(folder, seconds=120).rows
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_solved_edition_of_every_lesson_is_all_correct(path, tmp_path):
-    solve(path, tmp_path / path.name)
-    rows = grade.grade(tmp_path, seconds=120).rows
+def test_the_solved_edition_of_every_lesson_is_all_correct(path, solved_course):
+    rows = [row for row in solved_course if row.notebook == path.name]
     assert {row.exercise: row.outcome for row in rows} == {
         exercise.id: "✓" for exercise in exercises.exercises(path.name[:2])
     }

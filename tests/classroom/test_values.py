@@ -2,7 +2,7 @@
 
 import math
 
-from lablib.classroom.values import copied, difference, show, show_call, show_pair
+from lablib.classroom.values import as_text, call_text, copied, difference, pair_text
 
 import mlx.core as mx
 import numpy as np
@@ -101,10 +101,10 @@ def test_copies_protect_arrays_but_share_models():
 
 
 def test_values_are_shown_short_and_without_addresses():
-    assert show(np.array([1.0, 1 / 3])) == "[1, 0.3333]"
-    assert show(mx.array([[1, 2]])) == "[[1, 2]]"
-    assert show({"a": (1.5, "x")}) == "{'a': [1.5, 'x']}"
-    assert len(show(np.arange(1000))) == 88
-    assert "0x" not in show(object()) + show(np.random.default_rng(0)) + show(show)
-    assert show_call("f", ([1], "a")) == "f([1], 'a')"
-    assert show_pair(1.0, 1.00000001) == ("1", "1.00000001")
+    assert as_text(np.array([1.0, 1 / 3])) == "[1, 0.3333]"
+    assert as_text(mx.array([[1, 2]])) == "[[1, 2]]"
+    assert as_text({"a": (1.5, "x")}) == "{'a': [1.5, 'x']}"
+    assert len(as_text(np.arange(1000))) == 88
+    assert "0x" not in as_text(object()) + as_text(np.random.default_rng(0)) + as_text(as_text)
+    assert call_text("f", ([1], "a")) == "f([1], 'a')"
+    assert pair_text(1.0, 1.00000001) == ("1", "1.00000001")

@@ -1,6 +1,6 @@
 """Whether an exercise can be trusted: everything that its checker must accept and refuse."""
 
-from lablib.classroom.checking import Outcome, check
+from lablib.classroom.checking import CheckResult, check
 from lablib.classroom.exercises import Exercise
 
 
@@ -67,5 +67,5 @@ def _wrong_answers(exercise: Exercise) -> list[str]:
     return complaints
 
 
-def _verdict(outcome: Outcome) -> str:
+def _verdict(outcome: CheckResult) -> str:
     return outcome.exercise.misconceptions.get(outcome.misconception, outcome.message)
