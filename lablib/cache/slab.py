@@ -35,28 +35,28 @@ class Slab:
 
     @property
     def limit(self) -> int:
-        """How many slots fit in the budget."""
+        """Return how many slots fit in the budget."""
         if self.max_bytes is None or self.token_bytes == 0:
             return self.max_tokens
         return min(self.max_tokens, max(self.max_bytes // self.token_bytes - 1, 0))
 
     @property
     def used(self) -> int:
-        """How many slots are given out."""
+        """Return how many slots are given out."""
         return self.capacity - len(self._free)
 
     @property
     def arrays(self) -> list[mx.array]:
-        """Keys and values of every layer written so far, each ``(slots, heads, head size)``."""
+        """Return keys and values ``(slots, heads, head size)`` of all layers written so far."""
         return [array for layer in self._layers for array in layer]
 
     @property
     def nbytes(self) -> int:
-        """What the slab weighs, free slots and slot 0 included."""
+        """Return the bytes of the slab, free slots and slot 0 included."""
         return sum(array.nbytes for array in self.arrays)
 
     def allocate(self, count: int) -> np.ndarray:
-        """Give out ``count`` slots, int32; beyond the budget too, if so many are wanted at once."""
+        """Return ``count`` free slots, int32; beyond the budget too, if so many are wanted."""
         missing = count - len(self._free)
         if missing > 0:  # double while the budget allows, so that growing stays cheap
             grown = max(self.capacity + missing, min(2 * self.capacity, self.limit))
@@ -86,10 +86,22 @@ class Slab:
             array[slots] = new  # in place: nothing else refers to the array
 
     def read(self, layer: int, slots: mx.array) -> tuple[mx.array, mx.array]:
-        """Keys and values ``(B, heads, W, head size)`` of ``slots (B, W)``."""
+        """Return keys and values ``(B, heads, W, head size)`` of ``slots (B, W)``."""
         # Attention wants a head's tokens side by side; a view would be copied at each product.
         keys, values = (mx.contiguous(a[slots].swapaxes(1, 2)) for a in self._layers[layer])
         return keys, values
+
+    def stacked(self, slots: np.ndarray) -> mx.array | list[tuple[mx.array, mx.array]]:
+        """Return keys and values of ``slots (T,)`` in every layer.
+
+        Returns:
+            ``(2, layers, heads, T, head size)``; a pair for each layer if their shapes differ.
+        """
+        index = mx.array(slots)[None]
+        pairs = [self.read(layer, index) for layer in range(len(self._layers))]
+        if len({array.shape for pair in pairs for array in pair}) == 1:
+            return mx.stack([mx.concatenate(side) for side in zip(*pairs, strict=True)])
+        return [(keys[0], values[0]) for keys, values in pairs]
 
     def compact(self, live: np.ndarray) -> np.ndarray:
         """Shrink to the budget: the ``live`` slots move to the front, all others are free.
@@ -110,52 +122,47 @@ class Slab:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """What one forward reads and writes, the same in every layer.
+class RowSlots:
+    """Where the rows of one forward of tokens ``(B, T)`` read and write, the same in every layer.
 
     Rows end together: a row with fewer new tokens than its neighbours is padded in front, so its
     first column may stand at a negative position.
-
-    Attributes:
-        tokens: ``(B, T)`` token ids.
-        offset: position of the first column; an int if it is the same in every row, else ``(B,)``.
-        seen: ``(B, W)`` the slot of each position up to the row's last, slot 0 beyond.
-        written: ``(n,)`` the slots of the new tokens that are to be kept.
-        source: ``(n,)`` where these stand in the flattened ``(B · T)``.
     """
 
-    tokens: mx.array
-    offset: int | mx.array
-    seen: mx.array
-    written: mx.array
-    source: mx.array
+    offset: int | mx.array  # position of the first column; (B,) unless the same in every row
+    seen: mx.array  # (B, W) the slot of each position up to the row's last, slot 0 beyond
+    written: mx.array  # (n,) the slots of the new tokens that are to be kept
+    source: mx.array  # (n,) where these stand in the flattened (B · T)
 
 
 class SlabCache:
     """One layer's cache for one forward: what mlx-lm's models expect of a ``KVCache``."""
 
-    def __init__(self, slab: Slab, layer: int, frame: Frame):
-        self._slab, self._layer, self._frame = slab, layer, frame
-        self.offset = frame.offset
+    def __init__(self, slab: Slab, layer: int, rows: RowSlots):
+        self._slab, self._layer, self._rows = slab, layer, rows
+        self.offset = rows.offset
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Keep the new keys and values ``(B, heads, T, head size)``; return all that rows see."""
-        frame = self._frame
-        if frame.written.size:
-            new = (x.swapaxes(1, 2).flatten(0, 1)[frame.source] for x in (keys, values))
-            self._slab.write(self._layer, frame.written, *new)
+        rows = self._rows
+        if rows.written.size:
+            new = (x.swapaxes(1, 2).flatten(0, 1)[rows.source] for x in (keys, values))
+            self._slab.write(self._layer, rows.written, *new)
         self.offset = self.offset + keys.shape[2]
-        return self._slab.read(self._layer, frame.seen)
+        return self._slab.read(self._layer, rows.seen)
 
     def make_mask(
         self, length: int, return_array: bool = False, window_size: int | None = None
     ) -> mx.array | str | None:
-        """What each of ``length`` new tokens sees: ``(B, 1, length, W)``, or a short form of it."""
+        """Return what each of ``length`` new tokens sees: ``(B, 1, length, W)``, or a short form.
+
+        The short forms are mlx-lm's: None if all is seen, "causal" if all up to the token is.
+        """
         if isinstance(self.offset, int) and window_size is None and not return_array:
             return None if length == 1 else "causal"
         offset = mx.array(self.offset).reshape(-1, 1)
         # Padding sees position 0, because a token that sees nothing becomes NaN.
         here = mx.maximum(offset + mx.arange(length), 0)[:, None, :, None]
-        there = mx.arange(self._frame.seen.shape[1])
+        there = mx.arange(self._rows.seen.shape[1])
         seen = there <= here
         return seen if window_size is None else seen & (here < there + window_size)

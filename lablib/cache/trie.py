@@ -28,29 +28,19 @@ _NOTED = 32  # tokens an event remembers: a history must not keep long prompts a
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """The lower end of an edge.
+    """The lower end of an edge."""
 
-    Attributes:
-        tokens: the token ids on the edge from the parent; none only at the root.
-        slots: a slot number for each of them, int32; None if no keys and values are stored.
-        parent: the node at the upper end; None at the root.
-        depth: number of tokens from the root to here.
-        logprobs: log-probabilities of the next token ``(V,)``, or None.
-        pins: how many users hold this node or one below it.
-        children: the nodes below, by the first token on their edge.
-    """
-
-    tokens: tuple[int, ...] = ()
-    slots: np.ndarray | None = None
-    parent: "Node | None" = None
-    depth: int = 0
-    logprobs: Any = None
-    pins: int = 0
-    children: dict[int, "Node"] = field(default_factory=dict)
+    tokens: tuple[int, ...] = ()  # on the edge from the parent; none only at the root
+    slots: np.ndarray | None = None  # int32, one for each of them; None without keys and values
+    parent: "Node | None" = None  # None at the root
+    depth: int = 0  # tokens from the root to here
+    logprobs: Any = None  # (V,), of the next token, if they are known
+    pins: int = 0  # how many users hold this node or one below it
+    children: dict[int, "Node"] = field(default_factory=dict)  # by the first token on their edge
 
     @property
     def start(self) -> int:
-        """Number of tokens from the root to the upper end of the edge."""
+        """Return the number of tokens from the root to the upper end of the edge."""
         return self.depth - len(self.tokens)
 
     def __repr__(self) -> str:
@@ -59,23 +49,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How much of a prompt the tree knows.
+    """How much of a prompt the tree knows."""
 
-    Attributes:
-        node: the deepest node reached; its log-probabilities are those after ``node.depth`` tokens.
-        matched: tokens found; more than ``node.depth`` if the match ends inside an edge.
-        tip: the lower end of the last edge entered: ``node``, unless the match ends inside an edge.
-        kv_node: the deepest node reached all of whose path has slots.
-        slots: the slots of the leading tokens that have one, int32.
-        logprobs: ``(V,)`` after the whole prompt, or None.
-    """
-
-    node: Node
-    matched: int
-    tip: Node
-    kv_node: Node
-    slots: np.ndarray
-    logprobs: Any
+    node: Node  # the deepest node reached; its log-probabilities are those after its depth
+    matched: int  # tokens found; more than ``node.depth`` if the match ends inside an edge
+    tip: Node  # the lower end of the last edge entered: ``node``, or below it
+    kv_node: Node  # the deepest node reached all of whose path has slots
+    slots: np.ndarray  # int32, of the leading tokens that have one
+    logprobs: Any  # (V,) after the whole prompt, or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +105,7 @@ class TokenTrie:
         self._oldest: OrderedDict[Node, None] = OrderedDict()  # all but the pinned and the root
         self._oldest_rows: OrderedDict[Node, None] = OrderedDict()  # those with log-probabilities
 
-    # Reading.
+    # Match, insert, split, evict.
 
     def match(self, prompt: Sequence[int], *, touch: bool = True) -> Match:
         """Find the longest known prefix of ``prompt``.
@@ -137,7 +118,7 @@ class TokenTrie:
         node = tip = kv_node = self.root
         matched, slots = 0, []
         while matched < len(prompt) and (child := node.children.get(prompt[matched])):
-            shared = _shared(child.tokens, prompt, matched)
+            shared = common_length(child.tokens, prompt[matched : matched + len(child.tokens)])
             matched, tip, whole = matched + shared, child, shared == len(child.tokens)
             if child.slots is not None:  # then every node above has them too
                 slots.append(child.slots[:shared])
@@ -152,39 +133,6 @@ class TokenTrie:
                 self._oldest_rows.move_to_end(node)
         held = np.concatenate(slots) if slots else _NONE
         return Match(node, matched, tip, kv_node, held, row)
-
-    def nodes(self) -> Iterator[Node]:
-        """Every node but the root, parents before children, siblings in order of arrival."""
-        waiting = list(reversed(self.root.children.values()))
-        while waiting:
-            node = waiting.pop()
-            yield node
-            waiting.extend(reversed(node.children.values()))
-
-    def snapshot(self) -> list[dict[str, Any]]:
-        """The tree as plain data, for drawings: parents first, and nothing in it is the tree's own.
-
-        Each entry has ``id``, ``parent`` (an id; None below the root), ``tokens``, ``depth``,
-        ``has_kv``, ``has_logprobs``, ``pins`` and ``age`` (0 for the next to be evicted; None while
-        pinned).
-        """
-        ages = {node: age for age, node in enumerate(self._oldest)}
-        ids = {node: number for number, node in enumerate(self.nodes())}
-        return [
-            {
-                "id": number,
-                "parent": ids.get(node.parent),
-                "tokens": node.tokens,
-                "depth": node.depth,
-                "has_kv": node.slots is not None,
-                "has_logprobs": node.logprobs is not None,
-                "pins": node.pins,
-                "age": ages.get(node),
-            }
-            for node, number in ids.items()
-        ]
-
-    # Writing.
 
     def insert(
         self,
@@ -217,7 +165,14 @@ class TokenTrie:
             integer("start", start, 0, len(found.slots))
             if len(slots) != len(prompt) - start:
                 raise BadValue(f"slots must number {len(prompt) - start}, got {len(slots)}")
-        node = self._reach(prompt, found)
+        node = found.node
+        if found.matched > node.depth:
+            node = self._split(found.tip, found.matched - node.depth)
+        if rest := prompt[found.matched :]:
+            leaf = node.children[rest[0]] = Node(rest, parent=node, depth=len(prompt))
+            self.tokens += len(rest)
+            self._note("insert", leaf, 0)
+            node = leaf
         if slots is not None:
             self._give(node, np.asarray(slots, np.int32), start)
         if logprobs is not None and node.logprobs is None:
@@ -230,18 +185,16 @@ class TokenTrie:
         self.make_room()
         return node
 
-    def pin(self, node: Node) -> None:
-        """Keep the tokens and slots down to ``node`` until :meth:`unpin`; pins add up."""
-        for above in _path(node):
-            above.pins += 1
-            self._oldest.pop(above, None)
-
-    def unpin(self, node: Node) -> None:
-        """Undo one :meth:`pin` of the same node, then keep the budget."""
-        for above in _path(node):
-            above.pins -= 1
-        self._touch(node)
-        self.make_room()
+    def _split(self, lower: Node, size: int) -> Node:
+        """Cut the edge above ``lower`` after ``size`` tokens; ``lower`` stays the node it was."""
+        self._note("split", lower, size)
+        above, depth, first = lower.parent, lower.start + size, lower.tokens[0]
+        upper = Node(lower.tokens[:size], parent=above, depth=depth, pins=lower.pins)
+        lower.tokens, lower.parent = lower.tokens[size:], upper
+        if lower.slots is not None:
+            upper.slots, lower.slots = lower.slots[:size].copy(), lower.slots[size:].copy()
+        above.children[first], upper.children[lower.tokens[0]] = upper, lower
+        return upper
 
     def make_room(self, tokens: int = 0) -> None:
         """Evict until ``tokens`` more would fit, as far as pins allow."""
@@ -254,57 +207,34 @@ class TokenTrie:
                 excess = max(excess, self.kv_tokens + tokens - self.slab.limit)
             if excess <= 0:
                 return
-            self._shorten(next(iter(self._oldest)), excess)
+            self._evict(next(iter(self._oldest)), excess)
+
+    def _evict(self, leaf: Node, count: int) -> None:
+        """Drop the last ``count`` tokens of a leaf, or all: without slots they are of no use."""
+        keep = 0 if leaf.slots is None else max(len(leaf.tokens) - count, 0)
+        self._note("evict", leaf, keep)
+        if leaf.logprobs is not None:
+            self._forget_row(leaf)
+        if leaf.slots is not None:
+            if self.slab is not None:
+                self.slab.release(leaf.slots[keep:])
+            self.kv_tokens -= len(leaf.tokens) - keep
+            leaf.slots = leaf.slots[:keep].copy()
+        self.tokens -= len(leaf.tokens) - keep
+        if keep == 0:
+            del self._oldest[leaf], leaf.parent.children[leaf.tokens[0]]
+        leaf.depth = leaf.start + keep
+        leaf.tokens = leaf.tokens[:keep]
 
     def clear(self) -> None:
         """Evict all that is not pinned."""
-        while self._oldest:
-            leaf = next(iter(self._oldest))
-            self._shorten(leaf, len(leaf.tokens))
-
-    def compact(self) -> None:
-        """Give the slab's memory beyond its budget back, if nobody is in the middle of using it."""
-        slab = self.slab
-        if slab is None or slab.capacity <= slab.limit:
-            return
-        if self.root.pins or slab.used != self.kv_tokens:
-            return
-        holders = [node for node in self.nodes() if node.slots is not None]
-        new_slot = slab.compact(np.concatenate([_NONE, *(node.slots for node in holders)]))
-        for node in holders:
-            node.slots = new_slot[node.slots]
-
-    # How it is done.
+        self.make_room(self.max_tokens)
 
     def _touch(self, node: Node) -> None:
         for above in _path(node):
             if above.pins == 0 and above is not self.root:
                 self._oldest[above] = None
                 self._oldest.move_to_end(above)
-
-    def _reach(self, prompt: tuple[int, ...], found: Match) -> Node:
-        """The node at the end of ``prompt``, made by a split or as a new leaf if need be."""
-        node = found.node
-        if found.matched > node.depth:
-            node = self._split(found.tip, found.matched - node.depth)
-        if found.matched < len(prompt):
-            rest = prompt[found.matched :]
-            leaf = node.children[rest[0]] = Node(rest, parent=node, depth=len(prompt))
-            self.tokens += len(rest)
-            self._note("insert", leaf, 0)
-            node = leaf
-        return node
-
-    def _split(self, lower: Node, size: int) -> Node:
-        """Cut the edge above ``lower`` after ``size`` tokens; ``lower`` stays the node it was."""
-        self._note("split", lower, size)
-        above, depth, first = lower.parent, lower.start + size, lower.tokens[0]
-        upper = Node(lower.tokens[:size], parent=above, depth=depth, pins=lower.pins)
-        lower.tokens, lower.parent = lower.tokens[size:], upper
-        if lower.slots is not None:
-            upper.slots, lower.slots = lower.slots[:size].copy(), lower.slots[size:].copy()
-        above.children[first], upper.children[lower.tokens[0]] = upper, lower
-        return upper
 
     def _give(self, node: Node, slots: np.ndarray, start: int) -> None:
         """Hand the slots of the tokens from ``start`` on to the nodes above that have none."""
@@ -322,40 +252,123 @@ class TokenTrie:
         self.logprob_bytes -= node.logprobs.nbytes
         node.logprobs = None
 
-    def _shorten(self, leaf: Node, count: int) -> None:
-        """Evict the last ``count`` tokens of a leaf, or all: without slots they are of no use."""
-        keep = 0 if leaf.slots is None else max(len(leaf.tokens) - count, 0)
-        self._note("evict", leaf, keep)
-        if leaf.logprobs is not None:
-            self._forget_row(leaf)
-        if leaf.slots is not None:
-            if self.slab is not None:
-                self.slab.release(leaf.slots[keep:])
-            self.kv_tokens -= len(leaf.tokens) - keep
-            leaf.slots = leaf.slots[:keep].copy()
-        self.tokens -= len(leaf.tokens) - keep
-        if keep == 0:
-            del self._oldest[leaf], leaf.parent.children[leaf.tokens[0]]
-        leaf.depth = leaf.start + keep
-        leaf.tokens = leaf.tokens[:keep]
+    # Hold what is in use.
+
+    def pin(self, node: Node) -> None:
+        """Keep the tokens and slots down to ``node`` until :meth:`unpin`; pins add up."""
+        for above in _path(node):
+            above.pins += 1
+            self._oldest.pop(above, None)
+
+    def unpin(self, node: Node) -> None:
+        """Undo one :meth:`pin` of the same node, then keep the budget."""
+        for above in _path(node):
+            above.pins -= 1
+        self._touch(node)
+        self.make_room()
+
+    def compact(self) -> None:
+        """Give the slab's memory beyond its budget back, if nobody is in the middle of using it."""
+        slab = self.slab
+        if slab is None or slab.capacity <= slab.limit:
+            return
+        if self.root.pins or slab.used != self.kv_tokens:
+            return
+        holders = [node for node in self.nodes() if node.slots is not None]
+        new_slot = slab.compact(np.concatenate([_NONE, *(node.slots for node in holders)]))
+        for node in holders:
+            node.slots = new_slot[node.slots]
+
+    # Look without touching.
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield every node but the root, parents before children, siblings in order of arrival."""
+        waiting = list(reversed(self.root.children.values()))
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children.values()))
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """Return the tree as plain data, for drawings; nothing in it is the tree's own.
+
+        Returns:
+            One entry a node, parents first: ``id``, ``parent`` (an id; None below the root),
+            ``tokens``, ``depth``, ``has_kv``, ``has_logprobs``, ``pins`` and ``age`` (0 for the
+            next to be evicted; None while pinned).
+        """
+        ages = {node: age for age, node in enumerate(self._oldest)}
+        ids = {node: number for number, node in enumerate(self.nodes())}
+        return [
+            {
+                "id": number,
+                "parent": ids.get(node.parent),
+                "tokens": node.tokens,
+                "depth": node.depth,
+                "has_kv": node.slots is not None,
+                "has_logprobs": node.logprobs is not None,
+                "pins": node.pins,
+                "age": ages.get(node),
+            }
+            for node, number in ids.items()
+        ]
 
     def _note(self, kind: str, node: Node, size: int) -> None:
         tokens = node.tokens[size : size + _NOTED]
         self.events.append(Event(kind, node.start + size, node.depth, tokens))
 
 
+class Lease:
+    """What one user holds of a tree: paths that must stay, and slots that are nobody's yet.
+
+    However its ``with`` block ends, the paths are unpinned then, and slots that no prompt of the
+    tree has got are free again.
+
+    Args:
+        trie: a tree with a slab.
+    """
+
+    def __init__(self, trie: TokenTrie):
+        self.trie = trie
+        self._pinned: list[Node] = []
+        self._loose: dict[int, np.ndarray] = {}  # by id: arrays don't hash
+
+    def __enter__(self) -> "Lease":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for slots in self._loose.values():
+            self.trie.slab.release(slots)
+        for node in self._pinned:
+            self.trie.unpin(node)
+
+    def pin(self, node: Node) -> None:
+        """Keep the path to ``node``."""
+        self.trie.pin(node)
+        self._pinned.append(node)
+
+    def allocate(self, count: int) -> np.ndarray:
+        """Return ``count`` new slots ``(count,)``, int32."""
+        slots = self.trie.slab.allocate(count)
+        self._loose[id(slots)] = slots
+        return slots
+
+    def insert(self, prompt: Sequence[int], slots: np.ndarray, start: int, logprobs: Any) -> None:
+        """Store a prompt as :meth:`TokenTrie.insert` does, with the slots that were allocated."""
+        self._pinned.append(self.trie.insert(prompt, slots, start, logprobs, pin=True))
+        del self._loose[id(slots)]
+
+
+def common_length(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """Return how many leading tokens two runs of tokens share."""
+    if b[: len(a)] == a:  # the usual case, without a Python loop
+        return len(a)
+    pairs = zip(a, b, strict=False)
+    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+
+
 def _path(node: Node | None) -> Iterator[Node]:
-    """``node`` and all above it, the root last."""
+    """Yield ``node`` and all above it, the root last."""
     while node is not None:
         yield node
         node = node.parent
-
-
-def _shared(edge: tuple[int, ...], prompt: tuple[int, ...], start: int) -> int:
-    """How many leading tokens ``edge`` and ``prompt[start:]`` have in common."""
-    ahead = prompt[start : start + len(edge)]
-    if ahead == edge:
-        return len(edge)
-    return next(
-        (i for i, (a, b) in enumerate(zip(edge, ahead, strict=False)) if a != b), len(ahead)
-    )

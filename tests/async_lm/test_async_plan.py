@@ -1,6 +1,6 @@
 """The plan of a batch: every prefix once, nothing before its time, no forward beyond its bound."""
 
-from lablib.inference.async_lm.plan import NARROW, OVERHEAD, WIDTH, choose, plan
+from lablib.inference.async_lm.plan import NARROW, OVERHEAD, WIDTH, choose_forward, plan_runs
 
 import pytest
 from hypothesis import given, settings
@@ -26,20 +26,20 @@ def looked_up(prompts, known):
 @given(PROMPTS, st.lists(st.integers(0, 11)), PROMPTS)
 def test_every_missing_prefix_runs_once_and_in_order(prompts, cached, others):
     known = prefixes([prompts[i] for i in cached if i < len(prompts)] + others)
-    rows = plan(looked_up(prompts, known))
+    runs = plan_runs(looked_up(prompts, known))
     computed, answered = set(), []
-    for row in rows:
-        assert row.parent is None or rows.index(row.parent) < rows.index(row)
-        assert row.start == 0 or row.prompt[: row.start] in known | computed
-        assert row.parent is None or row.prompt[: row.start] not in known
-        new = {row.prompt[:size] for size in range(row.kept + 1, len(row.prompt) + 1)}
+    for run in runs:
+        assert run.parent is None or runs.index(run.parent) < runs.index(run)
+        assert run.start == 0 or run.prompt[: run.start] in known | computed
+        assert run.parent is None or run.prompt[: run.start] not in known
+        new = {run.prompt[:size] for size in range(run.kept + 1, len(run.prompt) + 1)}
         assert not new & (known | computed)
-        assert 0 <= row.kept - row.start <= 1  # a held token runs again only for its logits
+        assert 0 <= run.kept - run.start <= 1  # a held token runs again only for its logits
         computed |= new
-        answered += [row.prompt[:end] for end in row.ends]
-        assert row.ends == sorted(row.ends)
-        assert row.ends[-1] == len(row.prompt)
-        assert row.start < row.ends[0]
+        answered += [run.prompt[:end] for end in run.ends]
+        assert run.ends == sorted(run.ends)
+        assert run.ends[-1] == len(run.prompt)
+        assert run.start < run.ends[0]
     assert computed == prefixes(prompts) - known
     assert sorted(answered) == sorted(prompts)
 
@@ -47,30 +47,30 @@ def test_every_missing_prefix_runs_once_and_in_order(prompts, cached, others):
 @settings(max_examples=100, deadline=None)
 @given(PROMPTS, PROMPTS, st.integers(1, 9), st.sampled_from([1, 10, 1 << 18, 1 << 21]))
 def test_forwards_keep_their_bounds_and_come_to_an_end(prompts, others, step, vocab_size):
-    rows = plan(looked_up(prompts, prefixes(others)))
-    done = {row: row.start for row in rows}
-    while pieces := choose(rows, step, vocab_size):
-        columns = max(stop - row.done for row, stop in pieces)
-        assert columns * len(pieces) <= max(step, columns)
+    runs = plan_runs(looked_up(prompts, prefixes(others)))
+    done = {run: run.start for run in runs}
+    while advances := choose_forward(runs, step, vocab_size):
+        columns = max(stop - run.done for run, stop in advances)
+        assert columns * len(advances) <= max(step, columns)
         assert columns <= step
-        for row, stop in pieces:
-            assert row.parent is None or done[row.parent] >= row.start
-            assert done[row] == row.done < stop
-            if any(row.done < end <= stop for end in row.ends):  # logits nobody asked for are few
-                first = next(end for end in row.ends if end > row.done)
-                assert (first - 1 - row.done) * vocab_size < 1 << 20
-        for row, stop in pieces:
-            row.done = done[row] = stop
-    assert all(row.done == len(row.prompt) for row in rows)
+        for run, stop in advances:
+            assert run.parent is None or done[run.parent] >= run.start
+            assert done[run] == run.done < stop
+            if any(run.done < end <= stop for end in run.ends):  # logits nobody asked for are few
+                first = next(end for end in run.ends if end > run.done)
+                assert (first - 1 - run.done) * vocab_size < 1 << 20
+        for run, stop in advances:
+            run.done = done[run] = stop
+    assert all(run.done == len(run.prompt) for run in runs)
 
 
 def lengths(prompts, step=1 << 20, held=0):
-    rows = plan((p, held and len(p) - 1, p[:-1] if held else ()) for p in prompts)
+    runs = plan_runs((p, held and len(p) - 1, p[:-1] if held else ()) for p in prompts)
     forwards = []
-    while pieces := choose(rows, step, vocab_size=1):
-        forwards.append(sorted(stop - row.done for row, stop in pieces))
-        for row, stop in pieces:
-            row.done = stop
+    while advances := choose_forward(runs, step, vocab_size=1):
+        forwards.append(sorted(stop - run.done for run, stop in advances))
+        for run, stop in advances:
+            run.done = stop
     return forwards
 
 

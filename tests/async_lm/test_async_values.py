@@ -8,6 +8,7 @@ from lablib.inference.voting.many import sample_n
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.gpt import gpt_config
+from lablib.models.interface import vocab_size_of
 from lablib.models.llama import llama_config
 from lablib.models.retention import hybrid_config
 
@@ -249,7 +250,7 @@ def test_the_shipped_target():
     assert lm.tokenizer is not None
     oracle = Fresh(lm.mlx_lm_model)
     draw = np.random.default_rng(0)
-    vocab_size = zoo.vocab_size_of(lm.mlx_lm_model)
+    vocab_size = vocab_size_of(lm.mlx_lm_model)
     trunk = tuple(draw.integers(0, vocab_size, 20).tolist())
     prompts = [
         (

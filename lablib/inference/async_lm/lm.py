@@ -3,11 +3,11 @@
 How a query comes to its answer:
 
     queue   it waits until ``batch_size`` queries do, or none has come for ``timeout`` seconds;
-            queries for the same prompt are one from here on              (async_queue.py)
+            queries for the same prompt are one from here on              (queue.py)
     plan    what the cache holds is looked up, what the prompts of the batch share is found by
-            sorting them; the rest is rows of tokens, some waiting for others
-                                                                          (async_plan.py)
-    run     forwards of rows side by side, each on its own prefix         (async_batch.py)
+            sorting them; the rest is runs of tokens, some waiting for others
+                                                                          (plan.py)
+    run     forwards of runs side by side, each on its own prefix         (evaluator.py)
     keep    keys and values go to the slab, the prompts to the tree       (cache/slab.py, trie.py)
 
 The interface is that of genlm-backend's ``AsyncMlxLM``. Everything happens on the thread of the
@@ -23,9 +23,11 @@ from typing import Any
 
 from lablib import validation
 from lablib.cache.trie import Node, TokenTrie
-from lablib.inference.async_lm.evaluator import Answers, Batch, BatchEvaluator
+from lablib.inference.async_lm.adopt import adopt
+from lablib.inference.async_lm.evaluator import Answers, BatchEvaluator, own_copy
 from lablib.inference.async_lm.plan import Prompt
 from lablib.inference.async_lm.queue import Query, QueryQueue
+from lablib.inference.async_lm.records import BatchRecord
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
 from lablib.models import zoo
@@ -38,6 +40,8 @@ __all__ = ["AsyncMlxLM", "Query"]
 
 class AsyncMlxLM:
     """Next-token log-probabilities, float32 ``(V,)``, for concurrent callers on one event loop.
+
+    Answers are the caller's own: writing into one changes nothing else.
 
     Args:
         mlx_lm_model: an mlx-lm model or a ``LanguageModel``. If its cache cannot be cut at a token
@@ -75,24 +79,6 @@ class AsyncMlxLM:
         self._evaluator = BatchEvaluator(mlx_lm_model, prefill_step_size, cache_size, cache_bytes)
         self._queue = QueryQueue(self._evaluator.evaluate, batch_size, timeout)
 
-    @property
-    def batch_size(self) -> int:
-        """How many waiting queries make a batch; may be set at any time."""
-        return self._queue.batch_size
-
-    @batch_size.setter
-    def batch_size(self, value: int) -> None:
-        self._queue.batch_size = integer("batch_size", value, 1)
-
-    @property
-    def timeout(self) -> float:
-        """Seconds after the last arrival until a smaller batch runs; may be set at any time."""
-        return self._queue.timeout
-
-    @timeout.setter
-    def timeout(self, value: float) -> None:
-        self._queue.timeout = number("timeout", value, 0.0)
-
     @classmethod
     def from_name(cls, model_name: str | Path, **kwargs: Any) -> "AsyncMlxLM":
         """Load a shipped model, an mlx-lm directory or a hub id; ``kwargs`` as above."""
@@ -102,26 +88,26 @@ class AsyncMlxLM:
     # Asking.
 
     async def next_token_logprobs(self, token_ids: Sequence[int]) -> mx.array:
-        """Log-probabilities ``(V,)`` of the token after ``token_ids``; awaiting shares a batch."""
+        """Return the log-probabilities ``(V,)`` of the next token; awaiting shares a batch."""
         prompt = self._checked(token_ids)
         if (row := self._evaluator.lookup(prompt)) is not None:
-            return row
+            return own_copy(row)
         future = asyncio.get_running_loop().create_future()
         self._queue.ask(prompt, Query(prompt, future))
         return await future
 
     async def batch_next_token_logprobs(self, token_ids_list: Sequence[Sequence[int]]) -> mx.array:
-        """Log-probabilities ``(N, V)`` after each of N prompts, which queue like anyone's."""
+        """Return the rows ``(N, V)`` after each of N prompts, which queue like anyone's."""
         prompts = self._all_checked(token_ids_list)
         return mx.stack(await asyncio.gather(*map(self.next_token_logprobs, prompts)))
 
     def next_token_logprobs_sync(self, token_ids: Sequence[int]) -> mx.array:
-        """Log-probabilities ``(V,)`` at once, past the queue; inside a running loop too."""
+        """Return the log-probabilities ``(V,)`` at once; inside a running loop too."""
         prompt = self._checked(token_ids)
-        return self._evaluate_now([prompt])[prompt]
+        return own_copy(self._evaluate_now([prompt])[prompt])
 
     def batch_next_token_logprobs_sync(self, token_ids_list: Sequence[Sequence[int]]) -> mx.array:
-        """Log-probabilities ``(N, V)`` at once, past the queue."""
+        """Return the rows ``(N, V)`` after each of N prompts at once, past the queue."""
         prompts = self._all_checked(token_ids_list)
         answers = self._evaluate_now(list(dict.fromkeys(prompts)))
         return mx.stack([answers[prompt] for prompt in prompts])
@@ -162,8 +148,26 @@ class AsyncMlxLM:
     # The queue.
 
     @property
+    def batch_size(self) -> int:
+        """Return how many waiting queries make a batch; may be set at any time."""
+        return self._queue.batch_size
+
+    @batch_size.setter
+    def batch_size(self, value: int) -> None:
+        self._queue.batch_size = integer("batch_size", value, 1)
+
+    @property
+    def timeout(self) -> float:
+        """Return the seconds from the last arrival to a smaller batch; may be set at any time."""
+        return self._queue.timeout
+
+    @timeout.setter
+    def timeout(self, value: float) -> None:
+        self._queue.timeout = number("timeout", value, 0.0)
+
+    @property
     def queries(self) -> list[Query]:
-        """Who is waiting for an answer."""
+        """Return who is waiting for an answer."""
         return self._queue.queries
 
     def add_query(self, query: Query) -> None:
@@ -188,32 +192,32 @@ class AsyncMlxLM:
 
     @property
     def cache(self) -> TokenTrie:
-        """What is known; ``cache.snapshot()`` and ``cache.events`` are for drawings."""
+        """Return what is known; ``cache.snapshot()`` and ``cache.events`` are for drawings."""
         return self._evaluator.trie
 
     @property
     def cache_nbytes(self) -> int:
-        """What the cache weighs, free places included."""
+        """Return the bytes of the cache, free places included."""
         return self.cache.slab.nbytes + self.cache.logprob_bytes
 
     @property
-    def trace(self) -> tuple[Batch, ...]:
-        """The latest batches with their forwards, oldest first; the last may be running."""
-        return tuple(self._evaluator.trace)
+    def trace(self) -> tuple[BatchRecord, ...]:
+        """Return the latest batches with their forwards; the last may be running."""
+        return tuple(self._evaluator.records.batches)
 
     @property
     def stats(self) -> dict[str, int]:
-        """Running totals.
+        """Return running totals.
 
         ``batches``; ``prompts`` answered, and how many of them were ``cached``; ``forwards``, their
         ``token_forwards`` and beside them ``padding``; prefix tokens ``reused``, not computed.
         """
-        return dict(self._evaluator.stats)
+        return dict(self._evaluator.records.stats)
 
     def walk_cache(
         self, token_ids: Sequence[int]
     ) -> tuple[Node, int, mx.array | list[tuple[mx.array, mx.array]] | None, Node, int]:
-        """What the cache knows of a prompt; counts as a use.
+        """Return what the cache knows of a prompt; counts as a use.
 
         Returns:
             ``(node, matched, past_kvs, kv_node, kv_matched)``. ``node`` is the deepest node reached
@@ -223,9 +227,8 @@ class AsyncMlxLM:
             their shapes differ, None if there is none. ``kv_node`` is the deepest node reached all
             of whose path has keys and values; ``kv_matched`` counts the tokens with them.
         """
-        prompt = self._checked(token_ids, allow_empty=True)
-        found = self.cache.match(prompt)
-        past = self._evaluator.keys_and_values(found.slots) if len(found.slots) else None
+        found = self.cache.match(self._checked(token_ids, allow_empty=True))
+        past = self.cache.slab.stacked(found.slots) if len(found.slots) else None
         return found.node, found.matched, past, found.kv_node, len(found.slots)
 
     def cache_kv(self, token_ids: Sequence[int]) -> None:
@@ -246,9 +249,12 @@ class AsyncMlxLM:
                 ``KVCache`` for one prompt or several of a length, ``BatchKVCache`` for any; None
                 for no keys and values.
             logprobs: ``(V,)`` after each prompt, normalised; None for none.
+
+        Raises:
+            BadValue: they are not of these prompts or this model; nothing has changed then.
         """
         prompts = self._all_checked([query.prompt for query in queries])
-        self._evaluator.keep(prompts, prompt_cache, logprobs)
+        adopt(self._evaluator, prompts, prompt_cache, logprobs)
 
     def clear_cache(self) -> None:
         """Forget all that is known; queries that wait or run are answered all the same."""
@@ -260,16 +266,15 @@ class AsyncMlxLM:
     def _checked(self, token_ids: Sequence[int], allow_empty: bool = False) -> Prompt:
         vocab_size = self._evaluator.vocab_size
         plain = isinstance(token_ids, list | tuple) and set(map(type, token_ids)) == {int}
-        if plain and min(token_ids) >= 0 and max(token_ids) < vocab_size:
-            prompt = token_ids  # the way of nearly all calls; the check with messages is slower
-        else:
-            prompt = validation.token_ids("token_ids", token_ids, vocab_size, allow_empty)
+        if not plain or min(token_ids) < 0 or max(token_ids) >= vocab_size:
+            # With messages, and slower: nearly all calls are spared it.
+            token_ids = validation.token_ids("token_ids", token_ids, vocab_size, allow_empty)
         longest = getattr(self.mlx_lm_model, "max_positions", None)
-        if longest is not None and len(prompt) > longest:
+        if longest is not None and len(token_ids) > longest:
             raise BadValue(
-                f"token_ids must fit the model's context of {longest} tokens, got {len(prompt)}"
+                f"token_ids must fit the model's context of {longest} tokens, got {len(token_ids)}"
             )
-        return tuple(prompt)
+        return tuple(token_ids)
 
     def _all_checked(self, token_ids_list: Sequence[Sequence[int]]) -> list[Prompt]:
         if not len(token_ids_list):

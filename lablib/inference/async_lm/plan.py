@@ -1,18 +1,20 @@
 """Plan a batch of prompts: which tokens must run, and when, so that none runs twice.
 
 Sort what the cache lacks of the prompts, and each stands next to what it shares most with. A prompt
-then needs one *row*: the tokens after what the cache holds and after what it shares with its
-neighbour. A row that continues another one's tokens waits for them; rows that wait for nothing run
+then needs one *run* of tokens: those after what the cache holds and after what it shares with its
+neighbour. A run that continues another one's tokens waits for them; runs that wait for nothing go
 side by side.
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
+from lablib.cache.trie import common_length
+
 import numpy as np
 
 Prompt = tuple[int, ...]
-Piece = tuple["Row", int]  # a row, and how far one forward takes it
+Advance = tuple["TokenRun", int]  # a run, and how far one forward takes it
 
 # What a forward may be, in tokens. None of this changes an answer.
 OVERHEAD = 16  # what a forward costs beside its tokens: so much padding may spare another forward
@@ -22,48 +24,41 @@ LOGITS = 1 << 20  # so many logits that nobody asked for are worth a forward wit
 
 
 @dataclass(eq=False, slots=True)
-class Row:
-    """A run of tokens to forward: ``prompt[start:]``, given the keys and values before it.
+class TokenRun:
+    """Tokens to forward, ``prompt[start:]``, given the keys and values before them."""
 
-    Attributes:
-        prompt: the longest prompt that ends in this row.
-        held: how many leading tokens the cache holds.
-        start: the first token to forward.
-        done: the next token to forward.
-        ends: lengths of the prompts that end in this row; their last tokens' logits are wanted.
-        parent: the row that computes token ``start - 1``; None if the cache holds it.
-        slots: ``(len(prompt),)`` where the keys and values of each token are, or will be.
-    """
-
-    prompt: Prompt
-    held: int
-    start: int
-    done: int
-    parent: "Row | None" = None
-    ends: list[int] = field(default_factory=list)
-    slots: np.ndarray | None = None
+    prompt: Prompt  # the longest prompt that ends in this run
+    held: int  # how many leading tokens the cache holds
+    start: int  # the first token to forward
+    done: int  # the next token to forward
+    parent: "TokenRun | None" = None  # computes token ``start - 1``; None if the cache holds it
+    ends: list[int] = field(default_factory=list)  # lengths of the prompts that end in this run
+    slots: np.ndarray | None = None  # (len(prompt),) the place of each token's keys and values
 
     @property
     def kept(self) -> int:
-        """The first token whose keys and values are new; the one before may run for its logits."""
+        """Return the first token whose keys and values are new.
+
+        The one before it may run as well, for its logits.
+        """
         return max(self.start, self.held)
 
     @property
     def ready(self) -> bool:
-        """Whether there is a next token, and all before it are known."""
+        """Return whether there is a next token, and all before it are known."""
         waiting = self.parent is not None and self.parent.done < self.start
         return self.done < len(self.prompt) and not waiting
 
-    def stop(self, step: int, vocab_size: int) -> int:
-        """How far one forward of up to ``step`` tokens takes this row."""
+    def reach(self, step: int, vocab_size: int) -> int:
+        """Return how far one forward of up to ``step`` tokens takes this run."""
         end = next(end for end in self.ends if end > self.done)
         if (end - 1 - self.done) * vocab_size >= LOGITS:
             return min(self.done + step, end - 1)
         return min(self.done + step, len(self.prompt))
 
 
-def plan(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[Row]:
-    """The rows of a batch, parents before children.
+def plan_runs(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[TokenRun]:
+    """Plan a batch; each prefix that the cache lacks is forwarded once.
 
     Args:
         prompts: distinct prompts, each with how many of its leading tokens the cache holds, and a
@@ -71,17 +66,17 @@ def plan(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[Row]:
             The last token of a prompt runs even if it is held, since its logits are wanted.
 
     Returns:
-        The rows. Together they forward each prefix that the cache lacks once.
+        The runs, parents before children.
     """
     groups: dict[Hashable, list[tuple[Prompt, Prompt]]] = {}  # by place: all else is shared there
     for prompt, held, place in prompts:
         groups.setdefault((place, held), []).append((prompt[held:], prompt))
-    rows: list[Row] = []
+    runs: list[TokenRun] = []
     for (_, held), group in groups.items():
-        path: list[Row] = []  # the rows that compute the prompt before this one, in order of start
+        path: list[TokenRun] = []  # what computes the prompt before this one, in order of start
         before: Prompt | None = None
         for rest, prompt in sorted(group):
-            common = held + (0 if before is None else _common(before, rest))
+            common = held + (0 if before is None else common_length(before, rest))
             while path and path[-1].start >= common:
                 path.pop()
             start = min(common, len(prompt) - 1)
@@ -89,22 +84,22 @@ def plan(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[Row]:
                 path[-1].prompt = prompt
             else:
                 parent = path[-1] if start > held else None
-                path.append(Row(prompt, held, start, done=start, parent=parent))
-                rows.append(path[-1])
+                path.append(TokenRun(prompt, held, start, done=start, parent=parent))
+                runs.append(path[-1])
             path[-1].ends.append(len(prompt))
             before = rest
-    return rows
+    return runs
 
 
-def choose(rows: Iterable[Row], step: int, vocab_size: int) -> list[Piece]:
-    """The next forward: rows of about one length, ``step`` tokens in all, padding included."""
-    pieces = [(row, row.stop(step, vocab_size)) for row in rows if row.ready]
-    pieces.sort(key=lambda piece: (piece[0].done - piece[1], -piece[1]))  # the longest first
-    chosen: list[Piece] = []
+def choose_forward(runs: Iterable[TokenRun], step: int, vocab_size: int) -> list[Advance]:
+    """Return what goes next: runs of about one length, ``step`` tokens in all, with padding."""
+    ready = [(run, run.reach(step, vocab_size)) for run in runs if run.ready]
+    ready.sort(key=lambda advance: (advance[0].done - advance[1], -advance[1]))  # the longest first
+    chosen: list[Advance] = []
     tokens = positions = widest = 0
-    for row, stop in pieces:
-        longest, count = pieces[0][1] - pieces[0][0].done, len(chosen) + 1
-        real, read, width = tokens + stop - row.done, positions + stop, max(widest, stop)
+    for run, stop in ready:
+        longest, count = ready[0][1] - ready[0][0].done, len(chosen) + 1
+        real, read, width = tokens + stop - run.done, positions + stop, max(widest, stop)
         if chosen and (
             count * longest > step
             or count * width > WIDTH
@@ -112,13 +107,6 @@ def choose(rows: Iterable[Row], step: int, vocab_size: int) -> list[Piece]:
             or count * width - read > max(NARROW, read)
         ):
             continue
-        chosen.append((row, stop))
+        chosen.append((run, stop))
         tokens, positions, widest = real, read, width
     return chosen
-
-
-def _common(a: Prompt, b: Prompt) -> int:
-    """How many leading tokens two prompts share."""
-    if b[: len(a)] == a:
-        return len(a)
-    return next(i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
-from lablib.inference.async_lm.evaluator import Answers
+from lablib.inference.async_lm.evaluator import Answers, own_copy
 from lablib.inference.async_lm.plan import Prompt
 
 Evaluate = Callable[[list[Prompt], Answers], Iterator[None]]
@@ -22,19 +22,14 @@ Evaluate = Callable[[list[Prompt], Answers], Iterator[None]]
 
 @dataclass(eq=False, slots=True)
 class Query:
-    """A prompt whose next-token log-probabilities somebody awaits.
-
-    Attributes:
-        prompt: token ids.
-        future: gets the ``(V,)`` result, an error or a cancellation; ``add_to_cache`` needs none.
-    """
+    """A prompt whose next-token log-probabilities somebody awaits."""
 
     prompt: Sequence[int]
-    future: asyncio.Future | None = None
+    future: asyncio.Future | None = None  # gets the row (V,), an error or a cancellation
 
 
 class QueryQueue:
-    """Batches queries by number and by time.
+    """Batch queries by number and by time, and answer each.
 
     Args:
         evaluate: a generator function that puts the answers to some prompts into a dict, and stops
@@ -48,7 +43,7 @@ class QueryQueue:
     def __init__(self, evaluate: Evaluate, batch_size: int, timeout: float):
         self.evaluate, self.batch_size, self.timeout = evaluate, batch_size, timeout
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._runner: asyncio.Task | None = None
+        self._runner: asyncio.Task | None = None  # runs what is due; None while nothing is
         self._forget()
 
     def _forget(self) -> None:
@@ -60,7 +55,7 @@ class QueryQueue:
 
     @property
     def queries(self) -> list[Query]:
-        """Who has not been answered yet, by order of the first to ask for each prompt."""
+        """Return who has not been answered yet, by order of the first to ask for each prompt."""
         return [query for group in self._asked.values() for query in group]
 
     def ask(self, prompt: Prompt, query: Query) -> None:
@@ -170,7 +165,7 @@ class QueryQueue:
 
     @contextmanager
     def _answering(self, prompts: list[Prompt]) -> Iterator[Answers]:
-        """Whatever happens inside, the queries for ``prompts`` are answered afterwards."""
+        """Answer the queries for ``prompts`` afterwards, whatever happens inside."""
         answers: Answers = {}
         error: BaseException | None = None
         try:
@@ -182,7 +177,7 @@ class QueryQueue:
                 if query.future.done():  # cancelled, and its batch ran on for the others
                     continue
                 if error is None:
-                    query.future.set_result(answers[prompt])
+                    query.future.set_result(own_copy(answers[prompt]))
                 elif isinstance(error, Exception):
                     query.future.set_exception(error)
                 else:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lablib.cache.trie import TokenTrie
-from lablib.inference.async_lm.plan import choose, plan
+from lablib.inference.async_lm.plan import choose_forward, plan_runs
 from lablib.lessons.lesson_11.widgets import ROW, Words, tokens
 from lablib.plots.charts import HATCHES, style
 from lablib.plots.explorer import Explorer, slider
@@ -133,8 +133,8 @@ def _forwards(
     batch: int, prompts: list[Words], known: TokenTrie, now: float
 ) -> Iterator[TimedForward]:
     held = {prompt: known.match(prompt).matched for prompt in prompts}
-    rows = plan((prompt, held[prompt], prompt[: held[prompt]]) for prompt in prompts)
-    while chosen := choose(rows, STEP, vocab_size=1):
+    runs = plan_runs((prompt, held[prompt], prompt[: held[prompt]]) for prompt in prompts)
+    while chosen := choose_forward(runs, STEP, vocab_size=1):
         longest = max(stop - row.done for row, stop in chosen)
         pieces = tuple(Stretch(row.prompt, row.done, stop) for row, stop in chosen)
         ended = now + FORWARD_MS + TOKEN_MS * longest * len(chosen)

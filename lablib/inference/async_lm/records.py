@@ -1,0 +1,68 @@
+"""What ran: the latest batches with their forwards, for drawings, and running totals."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardRecord:
+    """One call of the model; times in seconds of ``time.perf_counter``."""
+
+    spans: tuple[tuple[int, int], ...]  # of each row, the positions it computed
+    columns: int  # tokens per row, padding included
+    began: float
+    ended: float
+
+
+@dataclass(slots=True)
+class BatchRecord:
+    """What became of the prompts that ran together; grows while they run."""
+
+    prompts: int
+    cached: int = 0  # answered without a forward
+    forwards: list[ForwardRecord] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+    ended: float | None = None
+    error: str | None = None  # also if everyone who waited has gone
+
+
+class Records:
+    """The latest batches, and what all batches come to."""
+
+    def __init__(self) -> None:
+        self.batches: deque[BatchRecord] = deque(maxlen=64)
+        self.stats = dict.fromkeys(
+            ("batches", "prompts", "cached", "forwards", "token_forwards", "padding", "reused"), 0
+        )
+
+    def answered(self, prompts: int, cached: int) -> None:
+        """Count prompts that were answered, and how many of them without a forward."""
+        self.stats["prompts"] += prompts
+        self.stats["cached"] += cached
+
+    @contextmanager
+    def batch(self, prompts: int) -> Iterator[BatchRecord]:
+        """Record a batch while it runs, and how it ends."""
+        record = BatchRecord(prompts)
+        self.batches.append(record)
+        try:
+            yield record
+        except BaseException as error:
+            record.error = repr(error)  # the error itself would keep its frames alive
+            raise
+        finally:
+            record.ended = time.perf_counter()
+            self.stats["batches"] += 1
+            self.answered(prompts, record.cached)
+
+    def forward(self, batch: BatchRecord, spans: Sequence[tuple[int, int]], began: float) -> None:
+        """Record a forward that has just ended; ``spans`` are the positions of each row."""
+        columns = max(stop - start for start, stop in spans)
+        real = sum(stop - start for start, stop in spans)
+        batch.forwards.append(ForwardRecord(tuple(spans), columns, began, time.perf_counter()))
+        self.stats["forwards"] += 1
+        self.stats["token_forwards"] += real
+        self.stats["padding"] += columns * len(spans) - real
