@@ -26,27 +26,32 @@ def greedy_round(drafted, logits, stop):
     return [*tokens, int(np.argmax(logits[-1]))]
 
 
+def _leading(drafted, said):
+    """Return how many drafts, from the first, are what was said."""
+    kept = 0
+    while kept < len(drafted) and said[kept] == drafted[kept]:
+        kept += 1
+    return kept
+
+
+def _until(stop, tokens):
+    """Return the tokens up to the first stop, that one included."""
+    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+
+
 def count_then_cut(drafted, logits, stop):
     best = np.argmax(logits, axis=-1).tolist()
-    kept = 0
-    while kept < len(drafted) and best[kept] == drafted[kept]:
-        kept += 1
-    tokens = best[: kept + 1]
-    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+    return _until(stop, best[: _leading(drafted, best) + 1])
 
 
 def accept_everything(drafted, logits, stop):
-    tokens = [*drafted, int(np.argmax(logits[-1]))]
-    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+    return _until(stop, [*drafted, int(np.argmax(logits[-1]))])
 
 
 def off_by_one(drafted, logits, stop):
     best = np.argmax(logits, axis=-1).tolist()
-    kept = 0
-    while kept < len(drafted) and best[kept + 1] == drafted[kept]:
-        kept += 1
-    tokens = [*drafted[:kept], best[kept]]
-    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+    kept = _leading(drafted, best[1:])
+    return _until(stop, [*drafted[:kept], best[kept]])
 
 
 def forgotten_bonus(drafted, logits, stop):
@@ -82,25 +87,17 @@ def keeps_the_wrong_one(drafted, logits, stop):
 def matches_anywhere(drafted, logits, stop):
     best = np.argmax(logits, axis=-1).tolist()
     kept = sum(a == b for a, b in zip(drafted, best, strict=False))
-    tokens = [*drafted[:kept], best[kept]]
-    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+    return _until(stop, [*drafted[:kept], best[kept]])
 
 
 def correction_from_the_last_row(drafted, logits, stop):
     best = np.argmax(logits, axis=-1).tolist()
-    kept = 0
-    while kept < len(drafted) and best[kept] == drafted[kept]:
-        kept += 1
-    tokens = [*drafted[:kept], best[-1]]
-    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
+    return _until(stop, [*drafted[: _leading(drafted, best)], best[-1]])
 
 
 def bonus_after_the_end(drafted, logits, stop):
     best = np.argmax(logits, axis=-1).tolist()
-    kept = 0
-    while kept < len(drafted) and best[kept] == drafted[kept]:
-        kept += 1
-    return best[: kept + 1]
+    return best[: _leading(drafted, best) + 1]
 
 
 def trusts_a_drafted_stop(drafted, logits, stop):
@@ -115,14 +112,9 @@ def trusts_a_drafted_stop(drafted, logits, stop):
 
 
 def looks_for_the_stop_last(drafted, logits, stop):
-    tokens = []
-    for guess, row in zip(drafted, logits, strict=False):
-        tokens.append(int(np.argmax(row)))
-        if tokens[-1] != guess:
-            return tokens
-    if stop in tokens:
-        return tokens[: tokens.index(stop) + 1]
-    return [*tokens, int(np.argmax(logits[-1]))]
+    best = np.argmax(logits, axis=-1).tolist()
+    kept = _leading(drafted, best)
+    return best[: kept + 1] if kept < len(drafted) else _until(stop, best)
 
 
 def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int]]:
@@ -435,47 +427,45 @@ def time_for_the_same_text(alpha, gamma, target, draft):
     return plain_seconds / round_seconds
 
 
+def _gain(alpha, gamma, target, cost):
+    """Return the speed-up of rounds with γ drafts that are taken to cost this much."""
+    return tokens_per_round(alpha, gamma) * target[0] / cost
+
+
 def free_verification(alpha, gamma, target, draft):
-    tokens = sum(alpha**i for i in range(gamma + 1))
-    return tokens * target[0] / (gamma * draft + target[0])
+    return _gain(alpha, gamma, target, gamma * draft + target[0])
 
 
 def one_row_too_few(alpha, gamma, target, draft):
-    tokens = sum(alpha**i for i in range(gamma + 1))
-    return tokens * target[0] / (gamma * draft + target[max(0, gamma - 1)])
+    return _gain(alpha, gamma, target, gamma * draft + target[max(0, gamma - 1)])
 
 
 def free_drafts(alpha, gamma, target, draft):
-    tokens = sum(alpha**i for i in range(gamma + 1))
-    return tokens * target[0] / target[gamma]
+    return _gain(alpha, gamma, target, target[gamma])
 
 
 def one_draft_only(alpha, gamma, target, draft):
-    tokens = sum(alpha**i for i in range(gamma + 1))
-    return tokens * target[0] / (draft + target[gamma])
+    return _gain(alpha, gamma, target, draft + target[gamma])
 
 
 def the_last_time(alpha, gamma, target, draft):
-    tokens = sum(alpha**i for i in range(gamma + 1))
-    return tokens * target[0] / (gamma * draft + target[-1])
+    return _gain(alpha, gamma, target, gamma * draft + target[-1])
 
 
 def upside_down(alpha, gamma, target, draft):
-    tokens = sum(alpha**i for i in range(gamma + 1))
-    return (gamma * draft + target[gamma]) / (tokens * target[0])
+    return 1 / speedup(alpha, gamma, target, draft)
 
 
 def cost_alone(alpha, gamma, target, draft):
-    return (gamma + 1) * target[0] / (gamma * draft + target[gamma])
+    return _gain(1.0, gamma, target, gamma * draft + target[gamma])
 
 
 def tokens_alone(alpha, gamma, target, draft):
-    return sum(alpha**i for i in range(gamma + 1))
+    return tokens_per_round(alpha, gamma)
 
 
 def per_second(alpha, gamma, target, draft):
-    tokens = sum(alpha**i for i in range(gamma + 1))
-    return tokens / (gamma * draft + target[gamma])
+    return speedup(alpha, gamma, target, draft) / target[0]
 
 
 def _machines(rng: np.random.Generator) -> Iterator[tuple[float, int, list[float], float]]:

@@ -129,12 +129,18 @@ def verify_with_zeros(p, q, drafts, u):
     return kept, [x / sum(rest) for x in rest]
 
 
+def _after(p, q, drafts, kept):
+    """Return what verify returns when so many drafts are kept."""
+    if kept == len(drafts):
+        return kept, p[kept]
+    rest = np.maximum(np.array(p[kept]) - np.array(q[kept]), 0)
+    return kept, rest / rest.sum()
+
+
 def _judged(p, q, drafts, u, chance):
     """Follow verify with another chance of keeping draft i."""
-    for i in range(len(drafts)):
-        if u[i] >= chance(i):
-            return i
-    return len(drafts)
+    kept = next((i for i in range(len(drafts)) if u[i] >= chance(i)), len(drafts))
+    return _after(p, q, drafts, kept)
 
 
 def residual_is_p(p, q, drafts, u):
@@ -149,21 +155,12 @@ def not_renormalised(p, q, drafts, u):
     return kept, np.maximum(np.array(p[kept]) - np.array(q[kept]), 0)
 
 
-def _after(p, q, drafts, kept):
-    if kept == len(drafts):
-        return kept, p[kept]
-    rest = np.maximum(np.array(p[kept]) - np.array(q[kept]), 0)
-    return kept, rest / rest.sum()
-
-
 def keeps_with_p(p, q, drafts, u):
-    kept = _judged(p, q, drafts, u, lambda i: p[i][drafts[i]])
-    return _after(p, q, drafts, kept)
+    return _judged(p, q, drafts, u, lambda i: p[i][drafts[i]])
 
 
 def upside_down(p, q, drafts, u):
-    kept = _judged(p, q, drafts, u, lambda i: q[i][drafts[i]] / max(p[i][drafts[i]], 1e-12))
-    return _after(p, q, drafts, kept)
+    return _judged(p, q, drafts, u, lambda i: q[i][drafts[i]] / max(p[i][drafts[i]], 1e-12))
 
 
 def keeps_at_the_border(p, q, drafts, u):
@@ -174,8 +171,7 @@ def keeps_at_the_border(p, q, drafts, u):
 
 
 def q_of_another_token(p, q, drafts, u):
-    kept = _judged(p, q, drafts, u, lambda i: p[i][drafts[i]] / max(q[i]))
-    return _after(p, q, drafts, kept)
+    return _judged(p, q, drafts, u, lambda i: p[i][drafts[i]] / max(q[i]))
 
 
 def skips_over_refusals(p, q, drafts, u):

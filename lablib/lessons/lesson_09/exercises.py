@@ -35,8 +35,10 @@ def lookup_by_table(text, n, longest):
     return []
 
 
-def _search(text, n, longest, places, copy, sizes=None):
+def _search(text, n, longest, places=None, copy=None, sizes=None):
     """Follow lookup with other places to look at, another copy, or another order of sizes."""
+    places = places or (lambda end, size: reversed(range(end - size)))
+    copy = copy or (lambda start, size: text[start + size : start + size + n])
     whole = range(min(longest, len(text) - 1), 0, -1)
     for size in whole if sizes is None else sizes(whole):
         for start in places(len(text), size):
@@ -46,65 +48,30 @@ def _search(text, n, longest, places, copy, sizes=None):
 
 
 def finds_itself(text, n, longest):
-    return _search(
-        text,
-        n,
-        longest,
-        lambda end, size: reversed(range(end - size + 1)),
-        lambda start, size: text[start + size : start + size + n],
-    )
+    return _search(text, n, longest, places=lambda end, size: reversed(range(end - size + 1)))
 
 
 def first_place(text, n, longest):
-    return _search(
-        text,
-        n,
-        longest,
-        lambda end, size: range(end - size),
-        lambda start, size: text[start + size : start + size + n],
-    )
+    return _search(text, n, longest, places=lambda end, size: range(end - size))
 
 
 def shortest_first(text, n, longest):
-    return _search(
-        text,
-        n,
-        longest,
-        lambda end, size: reversed(range(end - size)),
-        lambda start, size: text[start + size : start + size + n],
-        lambda sizes: reversed(sizes),
-    )
+    return _search(text, n, longest, sizes=reversed)
 
 
 def longest_or_nothing(text, n, longest):
-    return _search(
-        text,
-        n,
-        longest,
-        lambda end, size: reversed(range(end - size)),
-        lambda start, size: text[start + size : start + size + n],
-        lambda sizes: [longest] if longest < len(text) else [],
-    )
+    return _search(text, n, longest, sizes=lambda _: [longest] if longest < len(text) else [])
 
 
 def copies_the_run(text, n, longest):
-    return _search(
-        text,
-        n,
-        longest,
-        lambda end, size: reversed(range(end - size)),
-        lambda start, size: text[start : start + n],
-    )
+    return _search(text, n, longest, copy=lambda start, size: text[start : start + n])
 
 
 def one_too_far(text, n, longest):
-    return _search(
-        text,
-        n,
-        longest,
-        lambda end, size: reversed(range(end - size)),
-        lambda start, size: text[start + size + 1 : start + size + 1 + n],
-    )
+    def copy(start, size):
+        return text[start + size + 1 : start + size + 1 + n]
+
+    return _search(text, n, longest, copy=copy)
 
 
 def copies_beyond_the_end(text, n, longest):
@@ -112,17 +79,11 @@ def copies_beyond_the_end(text, n, longest):
         source = text[start + size :]
         return [source[i % len(source)] for i in range(n)]
 
-    return _search(text, n, longest, lambda end, size: reversed(range(end - size)), copy)
+    return _search(text, n, longest, copy=copy)
 
 
 def always_all(text, n, longest):
-    return _search(
-        text,
-        n,
-        longest,
-        lambda end, size: reversed(range(end - size)),
-        lambda start, size: text[start + size :],
-    )
+    return _search(text, n, longest, copy=lambda start, size: text[start + size :])
 
 
 def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
@@ -208,7 +169,7 @@ def best_length_by_arrays(alpha, target, draft, most):
 
 
 def _rated(most, rate, first=0):
-    """The first gamma with the largest rate."""
+    """Return the first gamma with the largest rate."""
     rates = {gamma: rate(gamma) for gamma in range(first, most + 1)}
     top = max(rates.values())
     return min(gamma for gamma, value in rates.items() if value >= top - 1e-12)
@@ -251,12 +212,8 @@ def all_or_nothing(alpha, target, draft, most):
 
 
 def stops_at_the_first_dip(alpha, target, draft, most):
-    gamma = 0
-    while gamma < most and _rate(alpha, gamma + 1, target, draft) > _rate(
-        alpha, gamma, target, draft
-    ):
-        gamma += 1
-    return gamma
+    rates = [_rate(alpha, gamma, target, draft) for gamma in range(most + 1)]
+    return next((gamma for gamma in range(most) if rates[gamma + 1] <= rates[gamma]), most)
 
 
 def the_last_of_equals(alpha, target, draft, most):
@@ -492,7 +449,7 @@ def block_by_arrays(p, q, drafts):
 
 
 def _passes(p, q, drafts, cap=True, whole=True, scaled=True):
-    """w, and the chance that each prefix passes, with parts of the rule left out."""
+    """Return w and the chance that each prefix passes, with parts of the rule left out."""
     w = [1.0]
     for i, x in enumerate(drafts):
         ratio = w[-1] * p[i][x] / q[i][x]

@@ -264,31 +264,28 @@ def alias(layer, drafts, accepted):
     layer.read(drafts[:accepted])
 
 
-def nothing_replayed(layer, drafts, accepted):
+def _replayed(layer, drafts, again):
+    """Read the drafts, go back by a snapshot and read these tokens again."""
     snapshot = layer.state.copy()
     layer.read(drafts)
     layer.state = snapshot
+    layer.read(again)
+
+
+def nothing_replayed(layer, drafts, accepted):
+    _replayed(layer, drafts, [])
 
 
 def all_replayed(layer, drafts, accepted):
-    snapshot = layer.state.copy()
-    layer.read(drafts)
-    layer.state = snapshot
-    layer.read(drafts)
+    _replayed(layer, drafts, drafts)
 
 
 def refused_replayed(layer, drafts, accepted):
-    snapshot = layer.state.copy()
-    layer.read(drafts)
-    layer.state = snapshot
-    layer.read(drafts[accepted:])
+    _replayed(layer, drafts, drafts[accepted:])
 
 
 def one_more_replayed(layer, drafts, accepted):
-    snapshot = layer.state.copy()
-    layer.read(drafts)
-    layer.state = snapshot
-    layer.read(drafts[: accepted + 1])
+    _replayed(layer, drafts, drafts[: accepted + 1])
 
 
 def never_goes_back(layer, drafts, accepted):

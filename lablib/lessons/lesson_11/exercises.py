@@ -8,26 +8,38 @@ from lablib.classroom.exercises import Exercise
 
 import numpy as np
 
-Tree = dict[tuple[int, ...], Any]
+Prompt = tuple[int, ...]
+Tree = dict[Prompt, Any]
 WORDS = 3  # so few tokens that random prompts share prefixes
 
 
 def _tree(rng: np.random.Generator, depth: int = 3) -> Tree:
-    """A random tree: below each node, at most one edge for each first token."""
+    """Return a random tree: below each node, at most one edge for each first token."""
     firsts = rng.permutation(WORDS)[: rng.integers(1, WORDS + 1)].tolist()
     rests = [rng.integers(0, WORDS, size=rng.integers(0, 4)).tolist() for _ in firsts]
     edges = [(first, *rest) for first, rest in zip(firsts, rests, strict=True)]
     return {edge: _tree(rng, depth - 1) if depth and rng.random() < 0.7 else {} for edge in edges}
 
 
-def _prompt(rng: np.random.Generator, tree: Tree) -> tuple[int, ...]:
-    """A prompt that follows the tree for a while, and then perhaps goes its own way."""
-    prompt: tuple[int, ...] = ()
+def _prompt(rng: np.random.Generator, tree: Tree) -> Prompt:
+    """Return a prompt that follows the tree for a while, then perhaps goes its own way."""
+    prompt: Prompt = ()
     while tree and rng.random() < 0.85:
         edge = list(tree)[int(rng.integers(len(tree)))]
         prompt, tree = prompt + edge, tree[edge]
     kept = prompt[: int(rng.integers(0, len(prompt) + 1))] if rng.random() < 0.6 else prompt
     return (*kept, *rng.integers(0, WORDS, size=rng.integers(0 if kept else 1, 4)).tolist())
+
+
+def _shared(edge: Prompt, prompt: Prompt) -> int:
+    """Return how many leading tokens two runs share."""
+    pairs = zip(edge, prompt, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(edge), len(prompt)))
+
+
+def _edge(tree: Tree, prompt: Prompt) -> Prompt | None:
+    """Return the edge that begins as the prompt does."""
+    return next((edge for edge in tree if edge[:1] == prompt[:1]), None)
 
 
 # ------------------------------------------------------------------ 11.1 longest match
@@ -56,9 +68,7 @@ def longest_match(tree, prompt):
 def by_recursion(tree, prompt):
     best = 0
     for edge, below in tree.items():
-        shared = 0
-        while shared < min(len(edge), len(prompt)) and edge[shared] == prompt[shared]:
-            shared += 1
+        shared = _shared(edge, prompt)
         more = by_recursion(below, prompt[shared:]) if shared == len(edge) else 0
         best = max(best, shared + more)
     return best
@@ -77,10 +87,7 @@ def whole_edges_only(tree, prompt):
 
 
 def first_edge_only(tree, prompt):
-    return max(
-        (next((i for i, t in enumerate(e) if prompt[i : i + 1] != (t,)), len(e)) for e in tree),
-        default=0,
-    )
+    return max((_shared(edge, prompt) for edge in tree), default=0)
 
 
 def trusts_the_first_token(tree, prompt):
@@ -107,7 +114,7 @@ def counts_edges(tree, prompt):
             return edges
 
 
-def _matches(rng: np.random.Generator) -> Iterator[tuple[Tree, tuple[int, ...]]]:
+def _matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2): {}}, (1, 2)
     yield {(1, 2, 3): {}}, (1, 2, 4)
     yield {(1,): {(2, 3): {}}}, (1, 2, 3)
@@ -179,12 +186,11 @@ def insert(tree, prompt):
 def insert_in_place(tree, prompt):
     root = node = dict(tree)
     while prompt:
-        edge = next((e for e in node if e[0] == prompt[0]), None)
+        edge = _edge(node, prompt)
         if edge is None:
             node[prompt] = {}
             break
-        pairs = zip(edge, prompt, strict=False)
-        size = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(edge), len(prompt)))
+        size = _shared(edge, prompt)
         below = dict(node.pop(edge))
         if size < len(edge):
             below = {edge[size:]: below}
@@ -205,15 +211,12 @@ def _split_at(tree, prompt, choose, keep=True):
     """Insert, with another idea of where to split, or of what stays below."""
     if not prompt:
         return tree
-    edge = next((e for e in tree if e[0] == prompt[0]), None)
+    edge = _edge(tree, prompt)
     if edge is None:
         return {**tree, prompt: {}}
-    size = 0
-    while size < min(len(edge), len(prompt)) and edge[size] == prompt[size]:
-        size += 1
     below = tree[edge]
     others = {key: value for key, value in tree.items() if key != edge}
-    cut = choose(size, len(edge))
+    cut = choose(_shared(edge, prompt), len(edge))
     if cut < len(edge):
         below = {edge[cut:]: below if keep else {}}
     return {**others, edge[:cut]: _split_at(below, prompt[cut:], choose, keep)}
@@ -234,27 +237,27 @@ def loses_what_was_below(tree, prompt):
 def loses_the_old_end(tree, prompt):
     if not prompt:
         return tree
-    edge = next((e for e in tree if e[0] == prompt[0]), None)
+    edge = _edge(tree, prompt)
     if edge is None:
         return {**tree, prompt: {}}
     others = {key: value for key, value in tree.items() if key != edge}
-    if prompt[: len(edge)] == edge:
-        return {**others, edge: loses_the_old_end(tree[edge], prompt[len(edge) :])}
-    size = next((i for i, t in enumerate(edge) if prompt[i : i + 1] != (t,)), len(edge))
+    size = _shared(edge, prompt)
+    if size == len(edge):
+        return {**others, edge: loses_the_old_end(tree[edge], prompt[size:])}
     return {**others, edge[:size]: {prompt[size:]: {}} if prompt[size:] else {}}
 
 
 def empty_edge(tree, prompt):
-    edge = next((e for e in tree if prompt and e[0] == prompt[0]), None)
+    edge = _edge(tree, prompt) if prompt else None
     if edge is None:
         return {**tree, prompt: {}}
-    size = next((i for i, t in enumerate(edge) if prompt[i : i + 1] != (t,)), len(edge))
+    size = _shared(edge, prompt)
     below = {edge[size:]: tree[edge]} if size < len(edge) else tree[edge]
     others = {key: value for key, value in tree.items() if key != edge}
     return {**others, edge[:size]: empty_edge(below, prompt[size:])}
 
 
-def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, tuple[int, ...]]]:
+def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {}, (1, 2)
     yield {(1, 2, 3): {}}, (1, 2, 4)
     yield {(1, 2): {(3,): {}, (4,): {}}}, (1, 5)
