@@ -1,6 +1,5 @@
 """Lesson 00: the pictures of the first steps show what they say."""
 
-from itertools import pairwise
 from types import SimpleNamespace
 
 import lablib
@@ -13,82 +12,13 @@ from lablib.lessons.lesson_00.widgets import (
     Told,
     VoteShares,
 )
-from lablib.plots import strips
-from lablib.plots.strips import PLAIN, SURENESS, add_axes, canvas, draw_strip, place, sureness
 from lablib.tasks import stories, sums
 
 import numpy as np
 import pytest
-from matplotlib.collections import PolyCollection
+from oracles.drawn import boxes, texts
 
 STORY = stories.problems(3, 1)[0]
-
-
-def texts(fig):
-    """Every piece of text in a figure that is not empty."""
-    return [t.get_text() for axes in fig.axes for t in axes.texts if t.get_text()]
-
-
-def boxes(axes):
-    """How many boxes an axes shows of each fill colour."""
-    found = {}
-    for collection in axes.collections:
-        if isinstance(collection, PolyCollection) and len(collection.get_facecolor()):
-            colour = tuple(collection.get_facecolor()[0].round(2))
-            found[colour] = found.get(colour, 0) + len(collection.get_paths())
-    return found
-
-
-# ---------------------------------------------------------------- strips
-
-
-def test_a_strip_keeps_words_together_and_their_pieces_in_contact():
-    he, is_, br, own = place(["He", " is", " br", "own"])
-    assert [p.line for p in (he, is_, br, own)] == [0, 0, 0, 0]
-    assert he.right < is_.left
-    assert br.right == own.left
-    assert own.column == br.column + 2
-    assert own.letters == "own"
-
-
-def test_a_strip_wraps_whole_words_and_breaks_only_what_no_line_holds():
-    tokens = [" " + "x" * 20] * 4 + [" br", "own"] * 12
-    places = place(tokens)
-    assert max(p.column + len(p.letters) for p in places) <= strips.COLUMNS
-    for first, second in pairwise(places):
-        if second.letters == "own":
-            assert first.line == second.line
-    long = place(["y" * 30, "y" * 30, "y" * 30])
-    assert [p.line for p in long] == [0, 0, 1]
-    assert max(p.column + len(p.letters) for p in long) <= strips.COLUMNS
-
-
-def test_a_strip_shows_spaces_and_empty_tokens():
-    assert [p.letters for p in place([" ", "7", ""])] == ["␣", "7", "∅"]
-
-
-@pytest.mark.parametrize(
-    ("probability", "rank"),
-    [(1.0, 0), (0.9, 0), (0.899, 1), (0.5, 1), (0.499, 2), (0.1, 2), (0.099, 3), (0.0, 3)],
-)
-def test_sureness_has_three_borders(probability, rank):
-    assert sureness(probability) is SURENESS[rank]
-
-
-def test_a_strip_draws_every_token_once_a_mark_and_its_legend():
-    tokens, looks = ["a", " b", " c", " d"], [PLAIN, SURENESS[0], SURENESS[3], SURENESS[0]]
-    fig = canvas(strips.height(tokens, note=True))
-    axes = add_axes(fig, 0, 0, 8, strips.height(tokens, note=True))
-    more = {"legend": SURENESS, "title": "t", "mark": 2, "note": ("said", "black")}
-    draw_strip(axes, tokens, looks, **more)
-    assert sorted(boxes(axes).values()) == [
-        1,
-        1,
-        2,
-        3,
-    ]  # two fills alone in the legend, 1 + 1, 2 + 1
-    assert "said" in texts(fig)
-    assert {" a", "    b  c  d"} <= set(texts(fig))  # grey letters, and letters in boxes
 
 
 # ---------------------------------------------------------------- preflight

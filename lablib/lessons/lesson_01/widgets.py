@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 from matplotlib.figure import Figure
 
-Interval = tuple[float, float, float]  # middle, low, high
+Measured = tuple[float, float, float]  # middle, low, high
 
 
 class Draw(Explorer):
@@ -162,7 +162,7 @@ class NextToken(Explorer):
 
 
 def frequencies(
-    words: Sequence[str], theory: Sequence[float], measured: Sequence[Interval]
+    words: Sequence[str], theory: Sequence[float], measured: Sequence[Measured]
 ) -> Figure:
     """Draw exact probabilities as bars and measured ones as points with intervals.
 
@@ -186,7 +186,7 @@ def frequencies(
     return fig
 
 
-def perplexities(rows: Mapping[str, Interval]) -> Figure:
+def perplexities(rows: Mapping[str, Measured]) -> Figure:
     """Draw perplexities with their intervals, one row each."""
     fig = figure(7.0, 1.1 + 0.42 * len(rows))
     with style():
