@@ -79,15 +79,9 @@ def test_plain_is_the_chain_rule() -> None:
     assert joint.sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_chi_square_and_its_tail() -> None:
+def test_chi_square() -> None:
     assert lossless.chi_square([8, 12], [0.5, 0.5]) == pytest.approx(0.8)
-    assert lossless.chi_square_tail(9.210, 2) == pytest.approx(0.01, rel=1e-3)  # tables
-    assert lossless.chi_square_tail(20.090, 8) == pytest.approx(0.01, rel=1e-3)
-    assert lossless.chi_square_tail(45.642, 26) == pytest.approx(0.01, rel=1e-3)
-    limit = lossless.chi_square_limit(26)
-    assert lossless.chi_square_tail(limit, 26) == pytest.approx(1e-6, rel=1e-6)
-    with pytest.raises(ValueError, match="freedom must be even"):
-        lossless.chi_square_tail(1.0, 3)
+    assert lossless.chi_square([8, 12], [2.0, 2.0]) == pytest.approx(0.8)  # p is normalised
     with pytest.raises(ValueError, match="p must be positive"):
         lossless.chi_square([1, 2], [0.0, 1.0])
 
@@ -163,5 +157,7 @@ def test_bad_input_is_refused_in_a_line() -> None:
         lossless.Overlap(WORDS, P, [0.5, 0.5, 0.0, 0.0])
     with pytest.raises(ValueError, match="sum to 1"):
         lossless.RoundTexts("abc", TARGET, DRAFT * 2)
-    with pytest.raises(ValueError, match="freedom must be even"):
-        lossless.Detection(P, Q)
+
+
+def test_the_limit_is_the_chi_square_tables() -> None:
+    assert lossless.Detection(P, Q).limit == pytest.approx(30.665, abs=1e-3)  # 3 degrees, 1e-6

@@ -83,7 +83,7 @@ def many_problems(n_problems, size, seed=0):
 @pytest.mark.parametrize("rule", ["overtake", "beta", "dirichlet"])
 def test_adaptive_curves_replay_vote_until(rule):
     _, problems = many_problems(12, 20)
-    options = {"batch": 3, "at_least": 6, "rule": rule, "orders": 1, "seed": 5}
+    options = {"batch": 3, "at_least": 6, "stop_rule": rule, "orders": 1, "seed": 5}
     curves = vote_curves(problems, (8, 20), confidence=0.9, **options)
     for name, stop in (("certain", StopRule()), ("confident", StopRule(0.9, rule, 6))):
         rng = np.random.default_rng(5)

@@ -4,7 +4,7 @@ import itertools
 
 from lablib.inference.voting import stopping
 from lablib.inference.voting.stopping import (
-    RULES,
+    STOP_RULES,
     StopRule,
     beta_confidence,
     cannot_lose,
@@ -98,7 +98,7 @@ def test_the_rules_in_one():
     assert StopRule().reason([5, 3], 8, 10) == "certain"  # a tie goes to the first
     assert StopRule().reason([3, 5], 8, 10) is None  # here it goes to the rival
     assert StopRule().reason([30, 1], 31, 64) is None
-    for rule in RULES:
+    for rule in STOP_RULES:
         assert StopRule(0.95, rule).reason([30, 1], 31, 64) == "confident"
         assert StopRule(0.95, rule).reason([8, 7], 15, 64) is None
         assert StopRule(0.95, rule).reason([12], 12, 64) is None
@@ -122,7 +122,7 @@ def test_confidence_out_of_range(confidence):
 
 
 def test_other_bad_input():
-    with pytest.raises(BadValue, match="rule must be one of 'overtake', 'beta', 'dirichlet'"):
+    with pytest.raises(BadValue, match="stop_rule must be one of 'overtake', 'beta', 'dirichlet'"):
         StopRule(0.9, "gamma")
     with pytest.raises(BadType, match="confidence must be a number"):
         StopRule("high")

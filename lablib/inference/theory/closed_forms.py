@@ -1,20 +1,23 @@
-"""Closed forms of speculative decoding: how much is kept, how many tokens a round, how fast.
+"""Closed forms of speculative decoding: how often a draft is kept, and what a round then yields.
 
 The forms treat every draft as kept with the same probability α, whatever came before it. Real text
 is not like that (boilerplate is easy, names are hard), so a measured curve lies near the closed
-form and not on it; the lesson shows by how much.
+form and not on it; lesson 07 shows by how much. What the engine itself computes with, the yield
+and the cost of a round, is in ``speculation/costs.py``.
 """
 
 from collections.abc import Sequence
 
-from lablib.inference.speculation.costs import expected_tokens
-from lablib.validation import BadValue, integer, number
+from lablib.validation import BadValue, number
 
 import numpy as np
 
 
 def acceptance_rejection(p: Sequence[float], q: Sequence[float]) -> float:
-    """``α = Σ min(p, q) = 1 − TV(p, q)``: the chance that rejection keeps a draft from q.
+    """Return ``α = Σ min(p, q)``, the chance that rejection keeps a draft from q.
+
+    It is 1 − TV(p, q): what the total variation distance leaves (Leviathan et al. 2023,
+    2211.17192).
 
     Args:
         p: the target's distribution ``(V,)``.
@@ -25,39 +28,19 @@ def acceptance_rejection(p: Sequence[float], q: Sequence[float]) -> float:
 
 
 def acceptance_match(p: Sequence[float], q: Sequence[float]) -> float:
-    """``Σ p·q``: the chance that two independent samples, one from each, are the same token."""
+    """Return ``Σ p·q``, the chance that one sample of each is the same token; p and q ``(V,)``."""
     p, q = _pair(p, q)
     return float((p * q).sum())
 
 
-def total_variation(p: Sequence[float], q: Sequence[float]) -> float:
-    """``TV(p, q) = ½ Σ |p − q|``: the share of the mass that stands in another place."""
-    p, q = _pair(p, q)
-    return float(np.abs(p - q).sum() / 2)
-
-
 def expected_tokens_by_position(alphas: Sequence[float]) -> float:
-    """The same with a chance of its own for each position: ``1 + a_1 + a_1·a_2 + …``.
+    """Return the tokens of a round, ``1 + a_1 + a_1·a_2 + …``, each position with its own α.
 
     Args:
         alphas: chance that the draft at each position is kept, given that it was reached.
     """
     chances = [number(f"alphas[{i}]", alpha, 0.0, 1.0) for i, alpha in enumerate(alphas)]
-    return 1.0 + float(np.cumprod(chances).sum()) if chances else 1.0
-
-
-def alpha_for(tokens_per_round: float, draft_tokens: int) -> float:
-    """The α at which ``expected_tokens`` is ``tokens_per_round``: the inverse, by bisection."""
-    draft_tokens = integer("draft_tokens", draft_tokens, 1)
-    wanted = number("tokens_per_round", tokens_per_round, 1.0, draft_tokens + 1.0)
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if expected_tokens(middle, draft_tokens) < wanted:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    return 1.0 + float(np.cumprod(chances).sum())
 
 
 def _pair(p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:

@@ -55,9 +55,9 @@ class Curve:
     per_problem: np.ndarray = field(repr=False)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The curve as a table, one dict of plain numbers for each N."""
-        columns = (self.n, self.accuracy, self.low, self.high, self.used)
+        """Return the curve as a table, one dict of plain numbers for each N."""
         names = ("n", "accuracy", "low", "high", "used")
+        columns = [getattr(self, name) for name in names]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
@@ -66,7 +66,7 @@ def vote_curves(
     counts: Sequence[int] = (1, 2, 4, 8, 16, 32),
     *,
     confidence: float | None = 0.95,
-    rule: str = "overtake",
+    stop_rule: str = StopRule.stop_rule,
     batch: int = 1,
     at_least: int = StopRule.at_least,
     orders: int = 32,
@@ -79,7 +79,7 @@ def vote_curves(
         problems: samples of each problem, at least ``max(counts)`` of them.
         counts: the N to report.
         confidence: of the adaptive vote, as in ``vote_until``; None leaves that curve out.
-        rule: of the adaptive vote, as in ``vote_until``.
+        stop_rule: of the adaptive vote, as in ``vote_until``.
         batch: samples in a round of the adaptive votes; 1 may stop after any sample.
         at_least: samples before ``confidence`` is asked for.
         orders: random orders of each problem's samples that the votes are averaged over.
@@ -96,25 +96,28 @@ def vote_curves(
     batch, orders = integer("batch", batch, 1), integer("orders", orders, 1)
     stops = {"certain": StopRule()}
     if confidence is not None:
-        stops["confident"] = StopRule(confidence, rule, at_least)
+        stops["confident"] = StopRule(confidence, stop_rule, at_least)
     rng = np.random.default_rng(integer("seed", seed, 0))
     found: dict[str, list[Any]] = {}
     used: dict[str, list[np.ndarray]] = {}
     for problem in problems:
+        results = _over_subsets(problem, counts)
         order = np.argsort(rng.random((orders, len(problem.answers))), axis=1)
-        results = _subset_results(problem, counts) | _vote_results(problem, counts, order)
+        codes, truth = _encode(problem)
+        results["majority"] = vote_accuracy(codes[order], truth, counts)
+        for name, logs in problem.log_weights.items():
+            weighted = vote_accuracy(codes[order], truth, counts, np.asarray(logs, float)[order])
+            results[f"weighted: {name}"] = weighted
         for name, stop in stops.items():
-            results[name], drawn = _adaptive(problem, counts, order, batch, stop)
+            results[name], drawn = _adaptive(codes[order], truth, counts, batch, stop)
             used.setdefault(name, []).append(drawn)
         for name, result in results.items():
             found.setdefault(name, []).append(result)
-    return {
-        name: _curve(counts, np.array(rows), level, used.get(name)) for name, rows in found.items()
-    }
+    return {name: _curve(counts, found[name], level, used.get(name)) for name in found}
 
 
-def _subset_results(problem: Sampled, counts: Sequence[int]) -> dict[str, list[float]]:
-    """What has a closed form: the mean over all subsets of N samples."""
+def _over_subsets(problem: Sampled, counts: Sequence[int]) -> dict[str, Any]:
+    """Return what has a closed form: the mean over all subsets of N samples, for each N."""
     right = [float(answer == problem.truth) for answer in problem.answers]
     size, c = len(right), int(sum(right))
     results = {"single": [c / size] * len(counts), "pass": [pass_at_k(size, c, n) for n in counts]}
@@ -123,21 +126,17 @@ def _subset_results(problem: Sampled, counts: Sequence[int]) -> dict[str, list[f
     return results
 
 
-def _vote_results(
-    problem: Sampled, counts: Sequence[int], order: np.ndarray
-) -> dict[str, np.ndarray]:
-    codes, truth = _encode(problem)
-    results = {"majority": vote_accuracy(codes[order], truth, counts)}
-    for name, logs in problem.log_weights.items():
-        logs = np.asarray(logs, dtype=np.float64)[order]
-        results[f"weighted: {name}"] = vote_accuracy(codes[order], truth, counts, logs)
-    return results
+def _encode(problem: Sampled) -> tuple[np.ndarray, int]:
+    """Return the answers as 0, 1, … by first appearance (−1: none), and the truth's (−1: never)."""
+    seen: dict[Hashable, int] = {}
+    codes = [-1 if a is None else seen.setdefault(a, len(seen)) for a in problem.answers]
+    return np.array(codes), seen.get(problem.truth, -1)
 
 
 def vote_accuracy(
     codes: np.ndarray, truth: int, counts: Sequence[int], log_weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Share of the orders in which the first N votes elect ``truth``, for each N of ``counts``.
+    """Return the share of orders in which the first N votes elect ``truth``, for each N.
 
     Args:
         codes: answers as small ints, in R orders of M samples, ``(R, M)``; −1 for no answer.
@@ -154,24 +153,23 @@ def vote_accuracy(
         logs = np.where(votes, log_weights[:, :, None], -np.inf)
         # Rounded, so that equal weights added in another order still tie.
         standing = np.logaddexp.accumulate(logs, axis=1).round(9)
-    first = np.where(votes.any(axis=1), votes.argmax(axis=1), codes.shape[1])  # (R, K)
+    never = codes.shape[1]
+    first = np.where(votes.any(axis=1), votes.argmax(axis=1), never)  # (R, K)
     won = np.zeros(len(counts))
     for place, n in enumerate(counts):
-        now = standing[:, n - 1]
-        best = now.max(axis=1, keepdims=True)
-        seen = first < n
-        leader = np.where((now == best) & seen, first, codes.shape[1] + 1).argmin(axis=1)
+        now, seen = standing[:, n - 1], first < n
+        leads = (now == now.max(axis=1, keepdims=True)) & seen
+        leader = np.where(leads, first, never + 1).argmin(axis=1)  # a tie: the first to appear
         won[place] = np.mean((leader == truth) & seen.any(axis=1))
     return won
 
 
 def _adaptive(
-    problem: Sampled, counts: Sequence[int], order: np.ndarray, batch: int, stop: StopRule
+    codes: np.ndarray, truth: int, counts: Sequence[int], batch: int, stop: StopRule
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Replay ``vote_until`` on every order: accuracy and samples used at each N."""
-    codes, truth = _encode(problem)
+    """Replay ``vote_until`` on every order ``(R, M)``: accuracy and samples used at each N."""
     won, used = np.zeros(len(counts)), np.zeros(len(counts))
-    for row in codes[order].tolist():
+    for row in codes.tolist():
         for place, n in enumerate(counts):
             tally: dict[int, int] = {}
             for drawn, code in enumerate(row[:n], start=1):
@@ -181,30 +179,18 @@ def _adaptive(
                     break
             won[place] += bool(tally) and max(tally, key=tally.__getitem__) == truth
             used[place] += drawn
-    return won / len(order), used / len(order)
-
-
-def _encode(problem: Sampled) -> tuple[np.ndarray, int]:
-    """Answers as codes 0, 1, … in order of appearance, and the code of the truth (−1: never)."""
-    seen: dict[Hashable, int] = {}
-    codes = [-1 if a is None else seen.setdefault(a, len(seen)) for a in problem.answers]
-    return np.array(codes), seen.get(problem.truth, -1)
+    return won / len(codes), used / len(codes)
 
 
 def _curve(
-    counts: tuple[int, ...], values: np.ndarray, level: float, used: list[np.ndarray] | None
+    counts: tuple[int, ...], results: list[Any], level: float, used: list[np.ndarray] | None
 ) -> Curve:
-    problems = len(values)
-    ends = [wilson_interval(float(column.sum()), problems, level) for column in values.T]
+    values = np.array(results)
+    ends = [wilson_interval(float(column.sum()), len(values), level) for column in values.T]
+    low, high = zip(*ends, strict=True)
     mean_used = np.asarray(counts, dtype=float) if used is None else np.mean(used, axis=0)
-    return Curve(
-        n=counts,
-        accuracy=tuple(values.mean(axis=0).tolist()),
-        low=tuple(low for low, _ in ends),
-        high=tuple(high for _, high in ends),
-        used=tuple(mean_used.tolist()),
-        per_problem=values,
-    )
+    accuracy = tuple(values.mean(axis=0).tolist())
+    return Curve(counts, accuracy, low, high, tuple(mean_used.tolist()), values)
 
 
 def _checked(

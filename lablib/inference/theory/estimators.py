@@ -3,17 +3,16 @@
 Two kinds of functions live here. *Estimators* take what was sampled and say what k samples would
 have achieved, without bias: ``pass_at_k`` and ``best_of_k``. *Closed forms* take an answerer whose
 answers are independent draws from a known distribution and compute exactly what best-of-N and a
-majority vote make of it; the distance of a measurement from them is what the lesson is about.
+majority vote make of it; lessons 05 and 06 are about how far a measurement is from them.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from statistics import NormalDist
+from collections.abc import Sequence
 
-from lablib.inference.voting.stopping import log_factorials
 from lablib.validation import BadValue, integer, number
 
 import numpy as np
+from scipy.special import gammaln, ndtri, xlogy
 
 Interval = tuple[float, float]
 
@@ -29,20 +28,9 @@ def pass_at_k(n: int, c: int, k: int) -> float:
         c: how many of them are right.
         k: at most ``n``; nothing unbiased is known about more samples than were drawn.
     """
-    n, c, k = _counts(n, c, k)
+    n = integer("n", n, 1)
+    c, k = integer("c", c, 0, n), integer("k", k, 1, n)
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
-
-
-def pass_at_k_interval(n: int, c: int, k: int, level: float = 0.95) -> Interval:
-    """Confidence interval of one problem's pass@k, covering it with probability ≥ ``level``.
-
-    pass@k is ``1 − (1 − p)^k``, which grows with p, so the ends of the exact interval for p
-    (Clopper & Pearson 1934) carry over. For the mean over many problems use
-    ``bootstrap_interval``: there the problems, not the samples, are the larger source of chance.
-    """
-    n, c, k = _counts(n, c, k)
-    low, high = clopper_pearson_interval(c, n, level)
-    return any_right(low, k), any_right(high, k)
 
 
 def best_of_k(scores: Sequence[float], values: Sequence[float], k: int) -> float:
@@ -66,15 +54,14 @@ def best_of_k(scores: Sequence[float], values: Sequence[float], k: int) -> float
         raise BadValue("scores and values must not hold NaN")
     total = 0.0
     for score in np.unique(s):
-        equal = s == score
-        below = int((s < score).sum())
+        below, equal = int((s < score).sum()), s == score
         subsets = math.comb(below + int(equal.sum()), k) - math.comb(below, k)
         total += subsets / math.comb(n, k) * float(v[equal].mean())
     return total
 
 
 def any_right(p: float, n: int) -> float:
-    """``1 − (1 − p)^n``: the chance that one of n independent samples is right.
+    """Return ``1 − (1 − p)^n``, the chance that one of n independent samples is right.
 
     It is also the accuracy of best-of-N under an exact verifier.
     """
@@ -83,7 +70,7 @@ def any_right(p: float, n: int) -> float:
 
 
 def best_of_n_distribution(probs: Sequence[float], scores: Sequence[float], n: int) -> np.ndarray:
-    """The exact distribution of the best-scored of ``n`` independent draws.
+    """Return the exact distribution of the best-scored of ``n`` independent draws.
 
     ``P(best scores ≤ s) = F(s)^n`` with F the distribution of one draw's score; outcomes of equal
     score share what their score gets in proportion to ``probs``.
@@ -110,7 +97,7 @@ def best_of_n_distribution(probs: Sequence[float], scores: Sequence[float], n: i
 
 
 def best_of_n_kl_bound(n: int) -> float:
-    """``log n − (n − 1)/n``: the most (in nats) that best-of-n moves away from the model.
+    """Return ``log n − (n − 1)/n``, the most (in nats) that best-of-n moves away from the model.
 
     An upper bound of KL(best-of-n ‖ model), and the value itself only when no two outcomes tie and
     none has much probability; a model that is sure of its answer moves far less (Beirami et al.
@@ -121,7 +108,7 @@ def best_of_n_kl_bound(n: int) -> float:
 
 
 def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
-    """KL(p ‖ q) in nats of two distributions over the same outcomes; infinite in a hole of q."""
+    """Return KL(p ‖ q) in nats for p and q ``(K,)``; infinite where p has mass and q has none."""
     p, q = _distribution("p", p), _distribution("q", q)
     if len(p) != len(q):
         raise BadValue(f"p and q must have equally many outcomes, got {len(p)} and {len(q)}")
@@ -132,7 +119,7 @@ def kl_divergence(p: Sequence[float], q: Sequence[float]) -> float:
 
 
 def majority_accuracy(probs: Sequence[float], n: int, right: int = 0) -> float:
-    """Exact probability that a vote of ``n`` independent answers elects answer ``right``.
+    """Return the exact probability that a vote of ``n`` independent answers elects ``right``.
 
     Ties go to the answer that appeared first; as every order of the same votes is equally likely,
     each of t tied answers wins with probability 1/t.
@@ -148,8 +135,8 @@ def majority_accuracy(probs: Sequence[float], n: int, right: int = 0) -> float:
     """
     p = _distribution("probs", probs, complete=False)
     n, right = integer("n", n, 1), integer("right", right, 0, len(p) - 1)
-    pmf = np.array([_poisson(n * each, n) for each in [*p, max(0.0, 1.0 - p.sum())]])
-    others, silent = np.delete(pmf[:-1], right, axis=0), pmf[-1]
+    *pmf, silent, all_n = _poisson(n * np.array([*p, max(0.0, 1.0 - p.sum()), 1.0]), n)
+    wins, others = pmf[right], np.delete(pmf, right, axis=0)
     fewer = np.zeros((len(others), n + 1, n + 1))  # [j, m, m + k]: answer j adds k votes, k < votes
     total = 0.0
     for votes in range(1, n + 1):
@@ -162,52 +149,60 @@ def majority_accuracy(probs: Sequence[float], n: int, right: int = 0) -> float:
             tied = ways[:-1, : n + 1 - votes] * other[votes]
             ways = ways @ add
             ways[1:, votes:] += tied
-        total += pmf[right, votes] * float(np.sum(ways[:, n - votes] / np.arange(1, len(p) + 1)))
-    return min(1.0, total / _poisson(float(n), n)[n])
+        total += wins[votes] * float(np.sum(ways[:, n - votes] / np.arange(1, len(p) + 1)))
+    return min(1.0, float(total / all_n[n]))
 
 
 def wilson_interval(successes: float, n: int, level: float = 0.95) -> Interval:
-    """Wilson's score interval for a proportion (Wilson 1927): sound near 0 and 1, unlike ± 2σ.
+    """Return Wilson's score interval for a proportion (1927): sound near 0 and 1, unlike ± 2σ.
 
-    ``successes`` may be fractional: for a mean of n values in [0, 1] (each problem's own accuracy,
-    say) the interval is conservative, as no such variable varies more than a coin of that mean.
+    ``successes`` may be fractional, which SciPy's interval refuses: for a mean of n values in
+    [0, 1] (each problem's own accuracy, say) the interval is conservative, as no such variable
+    varies more than a coin of that mean.
     """
     n = integer("n", n, 1)
     mean = number("successes", successes, 0.0, n) / n
-    z = NormalDist().inv_cdf(0.5 + _level(level) / 2)
+    z = float(ndtri(0.5 + _level(level) / 2))
     centre = (mean + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
     return (centre - half if mean > 0 else 0.0), (centre + half if mean < 1 else 1.0)
 
 
-def clopper_pearson_interval(successes: int, n: int, level: float = 0.95) -> Interval:
-    """The exact binomial interval (Clopper & Pearson 1934): it covers with at least ``level``."""
-    n = integer("n", n, 1)
-    c = integer("successes", successes, 0, n)
-    alpha = (1 - _level(level)) / 2
-    low = 0.0 if c == 0 else _solve(lambda p: 1 - _binomial_cdf(c - 1, n, p), alpha, rising=True)
-    high = 1.0 if c == n else _solve(lambda p: _binomial_cdf(c, n, p), alpha, rising=False)
-    return low, high
-
-
 def bootstrap_interval(
-    values: Sequence[float], level: float = 0.95, *, resamples: int = 4000, seed: int = 0
+    values: Sequence[float],
+    level: float = 0.95,
+    *,
+    per: Sequence[float] | None = None,
+    resamples: int = 4000,
+    seed: int = 0,
 ) -> Interval:
-    """Percentile interval of a mean by resampling ``values`` (Efron 1979); one value a problem."""
+    """Return the percentile interval of a mean or of a ratio of sums, by resampling (Efron 1979).
+
+    The numbers drawn depend on ``seed`` and on n alone, so two intervals over the same texts are
+    resampled alike. A resample in which nothing is counted has the ratio 0.
+
+    Args:
+        values: one for each unit that a new experiment would draw afresh (a text, a problem),
+            ``(n,)``.
+        level: the share of resamples inside.
+        per: counts ``(n,)`` whose sum the sum of ``values`` is divided by; all 1 by default, which
+            is the mean.
+        resamples: how many.
+        seed: of the resamples.
+    """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
         raise BadValue("values must be a non-empty sequence of finite numbers")
-    resamples = integer("resamples", resamples, 1)
+    n, per = len(values), np.ones(len(values)) if per is None else np.asarray(per, np.float64)
+    if per.shape != (n,) or not np.isfinite(per).all() or (per < 0).any():
+        raise BadValue(f"per must hold a count for each of {n} values, got {per.tolist()}")
+    tail, resamples = (1 - _level(level)) / 2, integer("resamples", resamples, 1)
     rng = np.random.default_rng(integer("seed", seed, 0))
-    picks = rng.multinomial(len(values), np.full(len(values), 1 / len(values)), size=resamples)
-    tail = (1 - _level(level)) / 2
-    low, high = np.quantile(picks @ values / len(values), [tail, 1 - tail])
+    picks = rng.multinomial(n, np.full(n, 1 / n), size=resamples)
+    sums, counts = picks @ values, picks @ per
+    ratios = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+    low, high = np.quantile(ratios, [tail, 1 - tail])
     return float(low), float(high)
-
-
-def _counts(n: int, c: int, k: int) -> tuple[int, int, int]:
-    n = integer("n", n, 1)
-    return n, integer("c", c, 0, n), integer("k", k, 1, n)
 
 
 def _level(level: float) -> float:
@@ -226,28 +221,7 @@ def _distribution(name: str, probs: Sequence[float], complete: bool = True) -> n
     return p
 
 
-def _poisson(mean: float, n: int) -> np.ndarray:
-    """``P(Poisson(mean) = 0 … n)``."""
-    counts = np.arange(n + 1)
-    if mean == 0.0:
-        return (counts == 0).astype(np.float64)
-    return np.exp(counts * math.log(mean) - mean - log_factorials(n))
-
-
-def _binomial_cdf(c: int, n: int, p: float) -> float:
-    """``P(Binomial(n, p) ≤ c)`` for 0 < p < 1, summed from logarithms."""
-    counts = np.arange(c + 1)
-    log_comb = log_factorials(n)[n] - log_factorials(n)[: c + 1] - log_factorials(n)[n - counts]
-    return float(np.exp(log_comb + counts * math.log(p) + (n - counts) * math.log1p(-p)).sum())
-
-
-def _solve(function: Callable[[float], float], target: float, rising: bool) -> float:
-    """The p in [0, 1] where a monotone ``function`` meets ``target``, by bisection."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if (function(middle) < target) == rising:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+def _poisson(means: np.ndarray, n: int) -> np.ndarray:
+    """Return ``P(Poisson(mean) = 0 … n)`` for each of ``means (K,)``, as ``(K, n + 1)``."""
+    counts, means = np.arange(n + 1), means[:, None]
+    return np.exp(xlogy(counts, means) - means - gammaln(counts + 1))

@@ -12,10 +12,10 @@ from typing import Any
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 from lablib.inference.speculation.drafters import NGram
+from lablib.inference.theory.estimators import bootstrap_interval
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx
-import numpy as np
 
 LONGEST = 8  # drafts in a round, at most
 Length = AdaptiveLength | FixedLength
@@ -96,12 +96,12 @@ class Step:
     alpha: float
 
     def cost(self, costs: Costs) -> float:
-        """What it takes, in seconds."""
+        """Return what the step takes, in seconds."""
         return self.calls * costs.of_round(self.drafted)
 
 
 def replay(guesses: Guesses, length: Length) -> list[Step]:
-    """Follow the engine through a greedy text.
+    """Follow the engine through a greedy text, step by step.
 
     Args:
         guesses: of the drafter, for this text.
@@ -129,13 +129,13 @@ def replay(guesses: Guesses, length: Length) -> list[Step]:
 
 
 def tokens_per_call(texts: Sequence[Guesses], draft_tokens: int) -> tuple[float, float, float]:
-    """Tokens a call of the target yields, and its 95 % interval (texts drawn again: bootstrap)."""
+    """Return the tokens that a call of the target yields, and the ends of its 95 % interval.
+
+    The interval is a bootstrap over texts: the rounds of one text resemble each other.
+    """
     if not texts:
         raise BadValue("texts must hold at least one text, got none")
     runs = [replay(text, FixedLength(draft_tokens)) for text in texts]
-    calls = np.array([sum(step.calls for step in run) for run in runs])
-    tokens = np.array([len(text.right) for text in texts])
-    n = len(texts)
-    weights = np.random.default_rng(0).multinomial(n, [1 / n] * n, size=400)
-    low, high = np.quantile((weights @ tokens) / (weights @ calls), (0.025, 0.975))
-    return float(tokens.sum() / calls.sum()), float(low), float(high)
+    calls = [sum(step.calls for step in run) for run in runs]
+    tokens = [len(text.right) for text in texts]
+    return sum(tokens) / sum(calls), *bootstrap_interval(tokens, per=calls, resamples=400)

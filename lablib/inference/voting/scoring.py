@@ -70,8 +70,8 @@ def score(
         lengths = np.array([len(row) for row in samples.logprobs])
         return totals if scorer == "log_prob" else totals / np.maximum(lengths, 1)
     sequences, lengths = pad(prompt, samples.tokens, pad_token)
-    extras = {"lengths": lengths, "prompt_length": len(prompt)}
-    return _checked(name, call(scorer, sequences, **extras), len(samples.tokens))
+    scores = call(scorer, sequences, lengths=lengths, prompt_length=len(prompt))
+    return as_scores(name, scores, len(samples.tokens))
 
 
 def pad(
@@ -98,7 +98,8 @@ def call(function: Callable[..., Any], sequences: mx.array, **extras: Any) -> An
     return function(sequences, **extras)
 
 
-def _checked(name: str, scores: Any, n: int) -> np.ndarray:
+def as_scores(name: str, scores: Any, n: int) -> np.ndarray:
+    """Return what the scorer ``name`` gave for n completions as float64 ``(n,)``; refuse NaN."""
     if scores is None:
         raise BadType(f"{name} must return {n} numbers, got None: is its return missing?")
     if isinstance(scores, mx.array):

@@ -10,13 +10,14 @@ others put a probability on it, of one of two events: that more votes *would* ch
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from lablib.validation import BadValue, integer, number, one_of
 
 import numpy as np
+from scipy.special import bdtr, gammainc, gammaln
 
-RULES = ("overtake", "beta", "dirichlet")
+STOP_RULES = ("overtake", "beta", "dirichlet")
 
 
 def cannot_lose(counts: Sequence[int], remaining: int) -> bool:
@@ -31,34 +32,26 @@ def cannot_lose(counts: Sequence[int], remaining: int) -> bool:
         remaining: votes still to come.
     """
     remaining = integer("remaining", remaining, 0)
-    if not counts:
-        return remaining == 0
-    lead = max(counts)
-    leader = list(counts).index(lead)
-    earlier = max(counts[:leader], default=-1)  # -1: nobody, who cannot even tie
-    later = max(counts[leader + 1 :], default=0)
-    return earlier + remaining < lead and later + remaining <= lead
+    return remaining == 0 if not counts else remaining <= _strongest_rival(counts)[2]
 
 
-@lru_cache(maxsize=65536)
 def beta_confidence(first: int, second: int) -> float:
-    """Probability that the leader is truly ahead of the runner-up, given their votes alone.
+    """Return the probability that the leader is truly ahead of the runner-up, by their votes alone.
 
     With a uniform prior the leader's share of the two is Beta(first + 1, second + 1), and the
     answer is the mass above one half (Aggarwal et al. 2023, 2305.11860). That is a binomial tail:
-    ``P(Binomial(first + second + 1, 1/2) ≤ first)``, summed here in exact integers.
+    ``P(Binomial(first + second + 1, 1/2) ≤ first)``.
 
     Args:
         first: the leader's votes.
         second: the runner-up's votes; 0 if there is none.
     """
     first, second = integer("first", first, 0), integer("second", second, 0)
-    throws = first + second + 1
-    return sum(math.comb(throws, heads) for heads in range(first + 1)) / 2**throws
+    return float(bdtr(first, first + second + 1, 0.5))
 
 
 def dirichlet_confidence(counts: Sequence[int]) -> float:
-    """Probability that the leader is the most probable of *all* answers, given the votes.
+    """Return the probability that the leader is the most probable of *all* answers.
 
     The posterior under a uniform prior over the answers seen and one not seen yet is
     Dirichlet(counts + 1, 1). Its parts are independent Gamma variables up to a common scale, so the
@@ -74,22 +67,18 @@ def dirichlet_confidence(counts: Sequence[int]) -> float:
 
 @lru_cache(maxsize=65536)
 def _dirichlet(counts: tuple[int, ...]) -> float:
-    lead = counts[0]
-    spread = 12 * math.sqrt(lead + 1)
-    x = np.linspace(max(0.0, lead - spread), lead + spread + 40, 4001)
-    # Erlang densities x^a e^-x / a!; and F(x; a) = 1 − Σ_{i ≤ a} of them.
-    log_x = np.log(np.maximum(x, 1e-300))
-    density = {a: np.exp(a * log_x - x - math.lgamma(a + 1)) for a in range(lead + 1)}
-    integrand = density[lead].copy()
-    for rival in counts[1:]:
-        integrand *= np.maximum(1.0 - sum(density[i] for i in range(rival + 1)), 0.0)
-    simpson = np.where(np.arange(len(x)) % 2, 4.0, 2.0)
-    simpson[[0, -1]] = 1.0
-    return min(1.0, float(integrand @ simpson) * (x[1] - x[0]) / 3)
+    """Integrate over log x: there the integrand is a bell, and the trapezoid rule all but exact."""
+    lead, *rivals = counts
+    log_x = np.linspace(-30.0, math.log(lead + 12 * math.sqrt(lead + 1) + 40), 4001)
+    x = np.exp(log_x)
+    integrand = np.exp((lead + 1) * log_x - x - gammaln(lead + 1))  # f(x; leader) dx / d log x
+    for rival in rivals:
+        integrand *= gammainc(rival + 1, x)
+    return min(1.0, float(np.trapezoid(integrand, log_x)))
 
 
 def overtake_risk(counts: Sequence[int], remaining: int) -> float:
-    """Probability that the ``remaining`` votes put the leader's strongest rival before it.
+    """Return the probability that the leader's strongest rival overtakes in the votes to come.
 
     Votes to come are predicted from those that were cast: uniform prior over the answers seen and
     one not seen yet, so Dirichlet-multinomial ("stochastic curtailment": Lan, Simon & Halperin
@@ -102,33 +91,41 @@ def overtake_risk(counts: Sequence[int], remaining: int) -> float:
     """
     if not counts:
         raise BadValue("counts must hold at least one answer, got none")
-    lead = max(counts)
-    leader = list(counts).index(lead)
-    # The most votes; among equals one that appeared before the leader, as it needs only a tie.
-    earlier, later = max(counts[:leader], default=-1), max([*counts[leader + 1 :], 0])
-    rival = max(earlier, later)
-    behind = lead - rival - (earlier == rival)
+    lead, rival, behind = _strongest_rival(counts)
     rest = sum(counts) + len(counts) + 1 - (lead + 1) - (rival + 1)  # a pseudo-vote each
     return _overtakes(lead + 1, rival + 1, rest, behind, integer("remaining", remaining, 0))
 
 
+def _strongest_rival(counts: Sequence[int]) -> tuple[int, int, int]:
+    """Return the leader's votes, the rival's, and by how many more votes the rival may not win.
+
+    The rival has the most votes; among equals it is one that appeared before the leader, as that
+    one needs only a tie. An answer not seen yet is a rival too, with 0 votes.
+    """
+    lead = max(counts)
+    leader = list(counts).index(lead)
+    earlier, later = max(counts[:leader], default=-1), max([*counts[leader + 1 :], 0])
+    rival = max(earlier, later)
+    return lead, rival, lead - rival - (earlier == rival)
+
+
 @lru_cache(maxsize=65536)
 def _overtakes(leader: int, rival: int, rest: int, behind: int, remaining: int) -> float:
-    """P(the rival gets more than ``behind`` votes more than the leader), by pseudo-counts."""
+    """Return P(the rival gets more than ``behind`` votes above the leader), by pseudo-counts."""
     if remaining <= behind:
         return 0.0
-    log_factorial = log_factorials(leader + rival + rest + remaining)
 
-    def ways(pseudo: int, votes: np.ndarray) -> np.ndarray:
-        """Log of Γ(pseudo + votes) / (Γ(pseudo) · votes!)."""
-        return log_factorial[pseudo - 1 + votes] - log_factorial[pseudo - 1] - log_factorial[votes]
+    def ways(pseudo: float, votes: np.ndarray | int) -> np.ndarray:
+        """Return the logarithm of Γ(pseudo + votes) / (Γ(pseudo) · votes!)."""
+        return gammaln(pseudo + votes) - gammaln(pseudo) - gammaln(votes + 1)
 
     for_leader, for_rival = np.indices((remaining + 1, remaining + 1))
     for_rest = remaining - for_leader - for_rival
-    wanted = (for_rival - for_leader > behind) & ((for_rest >= 0) if rest else (for_rest == 0))
+    wanted = (for_rival - for_leader > behind) & (for_rest >= 0)
     x, y, z = for_leader[wanted], for_rival[wanted], for_rest[wanted]
-    logs = ways(leader, x) + ways(rival, y) + (ways(rest, z) if rest else 0.0)
-    return float(np.exp(logs - ways(leader + rival + rest, np.array(remaining))).sum())
+    # Where there is no third answer, the rest is so unlikely that it gets no vote.
+    logs = ways(leader, x) + ways(rival, y) + ways(rest or 1e-300, z)
+    return float(np.exp(logs - ways(leader + rival + rest, remaining)).sum())
 
 
 @dataclass(frozen=True)
@@ -138,18 +135,18 @@ class StopRule:
     Attributes:
         confidence: stop when the leader is safe with at least this probability, above 0.5; None
             stops only when it cannot lose.
-        rule: what that is the probability of: ``"overtake"``: the strongest rival does not overtake
-            the leader in the votes still to come; ``"beta"``: the leader is truly ahead of the
-            runner-up; ``"dirichlet"``: it is truly the first of all.
+        stop_rule: what that is the probability of: ``"overtake"``: the strongest rival does not
+            overtake the leader in the votes still to come; ``"beta"``: the leader is truly ahead of
+            the runner-up; ``"dirichlet"``: it is truly the first of all.
         at_least: samples before ``confidence`` is asked for: the first few often agree by chance.
     """
 
     confidence: float | None = None
-    rule: str = "overtake"
+    stop_rule: str = "overtake"
     at_least: int = 13
 
     def __post_init__(self) -> None:
-        one_of("rule", self.rule, RULES)
+        one_of("stop_rule", self.stop_rule, STOP_RULES)
         integer("at_least", self.at_least, 1)
         if self.confidence is not None and not 0.5 < number("confidence", self.confidence) < 1.0:
             raise BadValue(
@@ -171,14 +168,8 @@ class StopRule:
         return "confident" if self._safety(counts, n - drawn) >= self.confidence else None
 
     def _safety(self, counts: Sequence[int], remaining: int) -> float:
-        if self.rule == "overtake":
+        if self.stop_rule == "overtake":
             return 1.0 - overtake_risk(counts, remaining)
-        if self.rule == "beta":
+        if self.stop_rule == "beta":
             return beta_confidence(*sorted([*counts, 0], reverse=True)[:2])
         return dirichlet_confidence(counts)
-
-
-@cache
-def log_factorials(n: int) -> np.ndarray:
-    """``log 0! … log n!``; the factorials themselves overflow beyond 170."""
-    return np.array([math.lgamma(count + 1.0) for count in range(n + 1)])

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from lablib.inference.voting.scoring import call
+from lablib.inference.voting.scoring import as_scores, call
 from lablib.validation import BadType, BadValue, integer, number
 
 import mlx.core as mx
@@ -40,11 +40,9 @@ class Exact:
         self, sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
     ) -> np.ndarray:
         """Return ``(n,)`` scores, 1.0 or 0.0, of ``sequences (n, seq_len)``."""
-        rows = _rows(sequences, lengths)
-        return np.array([float(bool(self.check(self._text(row[prompt_length:])))) for row in rows])
-
-    def _text(self, tokens: np.ndarray) -> str:
-        return self.tokenizer.decode(tokens.tolist(), skip_special_tokens=True)
+        completions = [row[prompt_length:].tolist() for row in _rows(sequences, lengths)]
+        texts = [self.tokenizer.decode(row, skip_special_tokens=True) for row in completions]
+        return np.array([float(bool(self.check(text))) for text in texts])
 
 
 class Noisy:
@@ -64,10 +62,9 @@ class Noisy:
     """
 
     def __init__(self, verifier: Verifier, scale: float, df: float = math.inf, seed: int = 0):
-        if not callable(verifier):
-            raise BadType(f"verifier must be callable, got {verifier!r}")
-        self.verifier = verifier
-        self.scale, self.df = number("scale", scale, 0.0), _degrees(df)
+        self.verifier, self.scale = _callable(verifier), number("scale", scale, 0.0)
+        # Below 0.1 the power u^(−2/df) would overflow, for u down to 2^−53.
+        self.df = math.inf if df == math.inf else number("df", df, 0.2)
         self.seed = integer("seed", seed)
 
     def __call__(
@@ -75,15 +72,9 @@ class Noisy:
     ) -> np.ndarray:
         """Return ``(n,)`` scores of ``sequences (n, seq_len)``."""
         rows = _rows(sequences, lengths)
-        extras = {"lengths": lengths, "prompt_length": prompt_length}
-        scores = _numbers(call(self.verifier, sequences, **extras))
-        if scores.shape != (len(rows),):
-            raise BadValue(
-                f"verifier must return one number for each of {len(rows)} sequences, "
-                f"got shape {scores.shape}"
-            )
-        errors = np.array([student_t(*uniforms(row, self.seed), self.df) for row in rows])
-        return scores + self.scale * errors
+        scores = call(self.verifier, sequences, lengths=lengths, prompt_length=prompt_length)
+        errors = [student_t(*hash_pair(row, self.seed), self.df) for row in rows]
+        return as_scores("verifier", scores, len(rows)) + self.scale * np.array(errors)
 
 
 def log_weight(verifier: Verifier, center: float = 0.0, temperature: float = 1.0) -> Verifier:
@@ -94,28 +85,26 @@ def log_weight(verifier: Verifier, center: float = 0.0, temperature: float = 1.0
     (wrong) and 1 (right) take ``center=0.5``; the lower the temperature, the harder the judgement.
     A weight never exceeds 1, so no single lucky score decides the vote as it decides best-of-N.
     """
-    if not callable(verifier):
-        raise BadType(f"verifier must be callable, got {verifier!r}")
-    center, temperature = number("center", center), number("temperature", temperature)
-    if temperature <= 0.0:
+    verifier, center = _callable(verifier), number("center", center)
+    if (temperature := number("temperature", temperature)) <= 0.0:
         raise BadValue(f"temperature must be positive, got {temperature}")
 
     def weight(
         sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
     ) -> np.ndarray:
-        extras = {"lengths": lengths, "prompt_length": prompt_length}
-        return log_sigmoid((_numbers(call(verifier, sequences, **extras)) - center) / temperature)
+        scores = call(verifier, sequences, lengths=lengths, prompt_length=prompt_length)
+        return log_sigmoid((as_scores("verifier", scores, len(sequences)) - center) / temperature)
 
     return weight
 
 
 def log_sigmoid(x: Any) -> np.ndarray:
-    """``log(1 / (1 + e^−x))``, elementwise, without overflow at either end."""
+    """Return ``log(1 / (1 + e^−x))``, elementwise, without overflow at either end."""
     return -np.logaddexp(0.0, -np.asarray(x, dtype=np.float64))
 
 
-def uniforms(tokens: np.ndarray, seed: int) -> tuple[float, float]:
-    """Two numbers in (0, 1) that belong to ``tokens (T,)`` and ``seed``: their hash."""
+def hash_pair(tokens: np.ndarray, seed: int) -> tuple[float, float]:
+    """Return two numbers in (0, 1), as if uniform, that belong to ``tokens (T,)`` and ``seed``."""
     data = f"{seed}:".encode() + np.asarray(tokens, dtype="<i4").tobytes()
     digest = hashlib.blake2b(data, digest_size=16).digest()
     u, v = (int.from_bytes(half, "little") >> 12 for half in (digest[:8], digest[8:]))
@@ -132,24 +121,14 @@ def student_t(u: float, v: float, df: float) -> float:
     return math.sqrt(squared) * math.cos(2.0 * math.pi * v)
 
 
-def _degrees(df: float) -> float:
-    if isinstance(df, float) and df == math.inf:
-        return df
-    return number("df", df, 0.2)  # below 0.1 the power u^(-2/df) overflows, for u down to 2^-53
-
-
-def _numbers(scores: Any) -> np.ndarray:
-    """A verifier's scores as float64 ``(n,)``."""
-    if scores is None:
-        raise BadType("verifier must return one number for each sequence, got None")
-    if isinstance(scores, mx.array):
-        scores = scores.astype(mx.float32)
-    array = np.asarray(scores, dtype=np.float64)
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+def _callable(verifier: Verifier) -> Verifier:
+    if not callable(verifier):
+        raise BadType(f"verifier must be callable, got {verifier!r}")
+    return verifier
 
 
 def _rows(sequences: mx.array, lengths: mx.array | None) -> list[np.ndarray]:
-    """The rows without their padding."""
+    """Return the rows without their padding."""
     rows = np.array(sequences)
     if rows.ndim != 2:
         raise BadValue(f"sequences must have shape (n, seq_len), got {rows.shape}")

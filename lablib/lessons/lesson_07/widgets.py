@@ -7,7 +7,7 @@ from typing import Any
 from lablib.inference.speculation.costs import expected_tokens
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.judge import Round
-from lablib.inference.theory.estimators import wilson_interval
+from lablib.inference.theory.estimators import bootstrap_interval, wilson_interval
 from lablib.inference.theory.replay import LONGEST, guesses_of_flags, replay
 from lablib.plots import strips
 from lablib.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, style, visible
@@ -222,11 +222,7 @@ class RoundCounts:
 
         Whole texts are drawn again, not rounds: the rounds of one text resemble each other.
         """
-        n = len(self.rounds)
-        weights = np.random.default_rng(0).multinomial(n, [1 / n] * n, size=repeats)
-        ratios = (weights @ self.tokens) / np.maximum(1, weights @ self.rounds)
-        low, high = np.quantile(ratios, (0.025, 0.975))
-        return float(low), float(high)
+        return bootstrap_interval(self.tokens, per=self.rounds, resamples=repeats)
 
 
 def count_rounds(texts: Sequence[GreedyText], draft_tokens: int) -> RoundCounts:

@@ -14,11 +14,12 @@ from lablib.inference.theory.closed_forms import acceptance_match, acceptance_re
 from lablib.plots.charts import COLOURS, DASHES, MARKERS, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import add_axes, canvas, name_bars
-from lablib.validation import BadValue, integer, number
+from lablib.validation import BadValue, integer
 
 import mlx.core as mx
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.stats import chi2, chisquare
 
 Rule = Callable[[mx.array, mx.array, mx.array], rules.Outcome]
 FALSE_ALARM = 1e-6
@@ -131,34 +132,15 @@ def plain(target: np.ndarray, start: int, n: int) -> np.ndarray:
 
 
 def chi_square(counts: Sequence[int], p: Sequence[float]) -> float:
-    """Pearson's ``Σ (observed − expected)² / expected``; every p must be positive."""
-    counts, p = np.asarray(counts, float).ravel(), np.asarray(p, float).ravel()
+    """Return Pearson's ``Σ (observed − expected)² / expected`` of counts against a distribution p.
+
+    Raises:
+        ValueError: p is not positive everywhere, or not as long as ``counts``.
+    """
+    counts, p = np.ravel(counts), np.asarray(p, np.float64).ravel()
     if counts.shape != p.shape or (p <= 0).any():
         raise BadValue(f"p must be positive and as long as counts ({counts.size}), got {p.size}")
-    expected = counts.sum() * p / p.sum()
-    return float(((counts - expected) ** 2 / expected).sum())
-
-
-def chi_square_tail(x: float, freedom: int) -> float:
-    """The chance that a chi-square number exceeds ``x``, for an even number of degrees of freedom.
-
-    Then it is that of fewer than ``freedom / 2`` events where ``x / 2`` are expected (Poisson).
-    """
-    x, half = number("x", x, 0.0), integer("freedom", freedom, 2) // 2
-    if freedom % 2:
-        raise BadValue(f"freedom must be even, got {freedom}")
-    return math.exp(-x / 2) * sum((x / 2) ** k / math.factorial(k) for k in range(half))
-
-
-def chi_square_limit(freedom: int, false_alarm: float = FALSE_ALARM) -> float:
-    """The value that chance exceeds with probability ``false_alarm``."""
-    low, high = 0.0, 1000.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (
-            (middle, high) if chi_square_tail(middle, freedom) > false_alarm else (low, middle)
-        )
-    return high
+    return float(chisquare(counts, counts.sum() * p / p.sum()).statistic)
 
 
 def between(p: Any, other: Any, distance: float) -> np.ndarray:
@@ -329,7 +311,7 @@ class Detection(Explorer):
     """How many samples it takes until a chi-square test finds a broken rule.
 
     Args:
-        p: the target's distribution ``(V,)`` with V odd, all positive.
+        p: the target's distribution ``(V,)``, all positive.
         other: the draft's distribution ``(V,)`` when it is as far away as the slider goes.
         seed: of the samples.
     """
@@ -338,7 +320,7 @@ class Detection(Explorer):
 
     def __init__(self, p: Sequence[float], other: Sequence[float], seed: int = 0) -> None:
         self.p, self.other = _positive(p, other)
-        self.limit = chi_square_limit(len(self.p) - 1)
+        self.limit = float(chi2.isf(FALSE_ALARM, len(self.p) - 1))
         rng = np.random.default_rng(integer("seed", seed, 0))
         self._numbers = rng.random((3, self.counts[-1]))
         super().__init__(
