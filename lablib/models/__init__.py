@@ -3,7 +3,6 @@
 from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
 from lablib.models.gpt import gpt_config
-from lablib.models.interface import vocab_size_of
 from lablib.models.llama import llama_config
 from lablib.models.retention import hybrid_config
 from lablib.models.zoo import load, names, save
@@ -17,5 +16,4 @@ __all__ = [
     "load",
     "names",
     "save",
-    "vocab_size_of",
 ]

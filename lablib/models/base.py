@@ -16,15 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
-from lablib.models.kernels import (
-    Rotation,
-    attention,
-    join_heads,
-    on_gpu,
-    rms_norm,
-    split_heads,
-    swiglu,
-)
+from lablib.models.kernels import Rotation, attention, join_heads, rms_norm, split_heads, swiglu
 from lablib.models.retention import Fading, Retention, fadings
 from lablib.validation import BadType, BadValue, integer
 
@@ -72,7 +64,7 @@ class Attention(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """``down(silu(gate(x)) · up(x))`` (Shazeer 2020, 2002.05202)."""
+    """``down(silu(gate(x)) · up(x))`` at each position (Shazeer 2020, 2002.05202)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -82,12 +74,12 @@ class SwiGLU(nn.Module):
         self.down_proj = nn.Linear(d_ff, d, bias=bias)
 
     def __call__(self, x: mx.array) -> mx.array:
-        """Transform each position of ``x (B, T, hidden)`` by itself."""
+        """Return the MLP of ``x (B, T, hidden)``, of the same shape."""
         return self.down_proj(swiglu(self.gate_proj(x), self.up_proj(x)))
 
 
 class GELU(nn.Module):
-    """``down(gelu(up(x)))`` (Hendrycks & Gimpel 2016, 1606.08415)."""
+    """``down(gelu(up(x)))`` at each position (Hendrycks & Gimpel 2016, 1606.08415)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -96,7 +88,7 @@ class GELU(nn.Module):
         self.down_proj = nn.Linear(d_ff, d, bias=bias)
 
     def __call__(self, x: mx.array) -> mx.array:
-        """Transform each position of ``x (B, T, hidden)`` by itself."""
+        """Return the MLP of ``x (B, T, hidden)``, of the same shape."""
         return self.down_proj(nn.gelu(self.up_proj(x)))
 
 
@@ -128,7 +120,7 @@ class Block(nn.Module):
         self.post_attention_layernorm = _norm(config)
 
     def __call__(self, x: mx.array, past: Any, cache: Any | None = None) -> mx.array:
-        """``past`` says how each token sees the ones before: an attention mask, or fadings."""
+        """Transform ``x (B, T, hidden)``; ``past`` tells how each token sees the ones before it."""
         mixer = self.self_attn if self.kind == ATTENTION else self.retention
         x = x + mixer(self.input_layernorm(x), past, cache)
         return x + self.mlp(self.post_attention_layernorm(x))
@@ -144,20 +136,6 @@ class Stack(nn.Module):
             self.embed_positions = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.layers = [Block(config, kind) for kind in config.layer_types]
         self.norm = _norm(config)
-
-
-@contextmanager
-def seeded(seed: int | None) -> Iterator[None]:
-    """Draw from ``seed`` inside the block and leave the global random state as it was."""
-    if seed is None:
-        yield
-        return
-    high, low = mx.random.state[0].tolist()  # the state is a key, and a key is a 64-bit seed
-    mx.random.seed(integer("seed", seed, 0, 2**64 - 1))
-    try:
-        yield
-    finally:
-        mx.random.seed(high << 32 | low)
 
 
 class LanguageModel(nn.Module):
@@ -198,16 +176,16 @@ class LanguageModel(nn.Module):
         return self.config.max_position_embeddings
 
     def make_cache(self) -> list[Any]:
-        """A fresh cache of mlx-lm for each layer, for one sequence or an unpadded batch."""
+        """Return a fresh cache of mlx-lm for each layer, for a sequence or an unpadded batch."""
         from mlx_lm.models.cache import ArraysCache, KVCache
 
-        return [
-            KVCache() if kind == ATTENTION else ArraysCache(size=1)
-            for kind in self.config.layer_types
-        ]
+        kinds = self.config.layer_types
+        return [KVCache() if kind == ATTENTION else ArraysCache(size=1) for kind in kinds]
 
     def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
-        """Logits ``(B, T, V)`` of the token after each of ``tokens (B, T)``; ``cache`` moves on.
+        """Return logits ``(B, T, V)`` of the token after each of ``tokens (B, T)``.
+
+        The layers of ``cache`` take in the tokens.
 
         Raises:
             BadValue: ``tokens`` has no (B, T) shape, the cache has another number of layers, or a
@@ -216,13 +194,13 @@ class LanguageModel(nn.Module):
         return self.output(self.hidden(tokens, cache))
 
     def hidden(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
-        """What the output layer reads, ``(B, T, hidden)``: all the model knows at each position.
+        """Return what the output layer reads, ``(B, T, hidden)``: all that it knows there.
 
         Arguments and errors are those of the call; ``output`` turns the result into logits.
         """
+        layers = self.model.layers
         if tokens.ndim != 2 or tokens.shape[1] == 0:
             raise BadValue(f"tokens must have shape (B, T) with T ≥ 1, got {tokens.shape}")
-        layers = self.model.layers
         if cache is None:
             cache = [None] * len(layers)
         elif len(cache) != len(layers):
@@ -239,22 +217,21 @@ class LanguageModel(nn.Module):
         return self.model.norm(x)
 
     def output(self, hidden: mx.array) -> mx.array:
-        """The output layer: logits ``(B, T, V)`` of hidden states ``(B, T, hidden)``."""
+        """Return the logits ``(B, T, V)`` of hidden states ``(B, T, hidden)``."""
         if self.config.tie_word_embeddings:
             return self.model.embed_tokens.as_linear(hidden)
         return self.lm_head(hidden)
 
     def _past(self, kind: str, length: int, cache: Any | None) -> Past | list[Fading] | None:
-        """What the layers of one kind need to know of earlier tokens and of padding."""
+        """Return what the layers of one kind need to know of earlier tokens and of padding."""
         make_mask = getattr(cache, "make_mask", None)
         if kind == RETENTION:
             mask = make_mask(length) if make_mask else None
-            if length == 1 and mask is None:
-                return None
-            return fadings(self.config.num_attention_heads, length, mask)
+            one_step = length == 1 and mask is None
+            return None if one_step else fadings(self.config.num_attention_heads, length, mask)
         if make_mask:
             # On a CPU one array for all layers beats "causal", which each layer spells out.
-            as_array = length > 1 and not on_gpu()
+            as_array = length > 1 and mx.default_device() != mx.gpu
             mask = make_mask(length, return_array=as_array, window_size=None)
         else:
             mask = "causal" if length > 1 else None
@@ -264,7 +241,7 @@ class LanguageModel(nn.Module):
         return Past(mask, Rotation(offset, length, self.config.head_dim, self.config.rope_theta))
 
     def _positions(self, length: int, cache: list[Any]) -> mx.array:
-        """Learned positions ``(1|B, T, hidden)``: each row of a ragged batch has its own."""
+        """Return learned positions ``(1|B, T, hidden)``: each row of a ragged batch has its own."""
         first = cache[self.config.layer_types.index(ATTENTION)]
         offset = 0 if first is None else first.offset
         ragged = isinstance(offset, mx.array)
@@ -281,13 +258,12 @@ class LanguageModel(nn.Module):
 
     def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
         """Drop what other tools store twice: the output layer when it is the embedding."""
-        if self.config.tie_word_embeddings:
-            weights = {name: w for name, w in weights.items() if name != "lm_head.weight"}
-        return weights
+        tied = self.config.tie_word_embeddings
+        return {name: w for name, w in weights.items() if not (tied and name == "lm_head.weight")}
 
 
 def _longest(layer: Any, room: int) -> int:
-    """How many tokens the longest row of a ragged batch holds, or more, but not above ``room``."""
+    """Return how many tokens the longest row of a ragged batch holds, or up to ``room`` more."""
     from mlx_lm.models.cache import BatchKVCache
 
     # No row is longer than the batch is wide: only near the end of the context must one look, and
@@ -295,3 +271,17 @@ def _longest(layer: Any, room: int) -> int:
     if isinstance(layer, BatchKVCache) and layer.size() <= room:
         return layer.size()
     return int(mx.max(layer.offset).item())
+
+
+@contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Draw from ``seed`` inside the block and leave the global random state as it was."""
+    if seed is None:
+        yield
+        return
+    high, low = mx.random.state[0].tolist()  # the state is a key, and a key is a 64-bit seed
+    mx.random.seed(integer("seed", seed, 0, 2**64 - 1))
+    try:
+        yield
+    finally:
+        mx.random.seed(high << 32 | low)

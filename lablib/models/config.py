@@ -78,64 +78,58 @@ class ModelConfig:
         one_of("norm", self.norm, ("rms", "layer"))
         one_of("mlp", self.mlp, ("swiglu", "gelu"))
         one_of("positions", self.positions, ("rope", "learned"))
-        self._fill_heads()
-        self._fill_layers()
+        # A frozen dataclass is filled in this way: what was None has its value from here on.
+        vars(self).update(self._heads(), layer_types=self._layers())
 
-    def _fill_heads(self) -> None:
-        heads = self.num_attention_heads
-        if self.num_key_value_heads is None:
-            object.__setattr__(self, "num_key_value_heads", heads)
-        kv_heads = integer("num_key_value_heads", self.num_key_value_heads, 1, heads)
+    def _heads(self) -> dict[str, int]:
+        heads, kv_heads, head_dim = (
+            self.num_attention_heads, self.num_key_value_heads, self.head_dim
+        )  # fmt: skip
+        kv_heads = heads if kv_heads is None else integer("num_key_value_heads", kv_heads, 1, heads)
         if heads % kv_heads:
             raise BadValue(
                 f"num_key_value_heads must divide the {heads} attention heads, got {kv_heads}"
             )
-        if self.head_dim is None:
+        if head_dim is None:
             if self.hidden_size % heads:
                 raise BadValue(
                     f"hidden_size must be a multiple of the {heads} heads, got {self.hidden_size}"
                 )
-            object.__setattr__(self, "head_dim", self.hidden_size // heads)
-        if integer("head_dim", self.head_dim, minimum=1) % 2 and self.positions == "rope":
-            raise BadValue(f"head_dim must be even to be rotated, got {self.head_dim}")
+            head_dim = self.hidden_size // heads
+        if integer("head_dim", head_dim, minimum=1) % 2 and self.positions == "rope":
+            raise BadValue(f"head_dim must be even to be rotated, got {head_dim}")
+        return {"num_key_value_heads": kv_heads, "head_dim": head_dim}
 
-    def _fill_layers(self) -> None:
-        layers = self.layer_types
-        if layers is None:
-            layers = (ATTENTION,) * self.num_hidden_layers
-        if not isinstance(layers, list | tuple):
-            raise BadType(f"layer_types must be a list of names, got {layers!r}")
-        for kind in layers:
+    def _layers(self) -> tuple[str, ...]:
+        n, kinds = self.num_hidden_layers, self.layer_types
+        if kinds is None:
+            return (ATTENTION,) * n
+        if not isinstance(kinds, list | tuple):
+            raise BadType(f"layer_types must be a list of names, got {kinds!r}")
+        for kind in kinds:
             one_of("layer_types", kind, (ATTENTION, RETENTION))
-        if len(layers) != self.num_hidden_layers:
-            raise BadValue(
-                f"layer_types must name {self.num_hidden_layers} layers, got {len(layers)}"
-            )
-        if self.positions == "learned" and ATTENTION not in layers:
+        if len(kinds) != n:
+            raise BadValue(f"layer_types must name {n} layers, got {len(kinds)}")
+        if self.positions == "learned" and ATTENTION not in kinds:
             raise BadValue("positions='learned' needs an attention layer, whose cache counts them")
-        object.__setattr__(self, "layer_types", tuple(layers))
+        return tuple(kinds)
 
     @property
     def model_type(self) -> str:
         """``"llama"`` if mlx-lm's own Llama is the same model, else ``"lablib"``."""
-        llama = ("rms", "swiglu", "rope", {ATTENTION})
-        return "llama" if self._kind() == llama else "lablib"
-
-    def _kind(self) -> tuple[str, str, str, set[str]]:
-        return self.norm, self.mlp, self.positions, set(self.layer_types)
+        kind = self.norm, self.mlp, self.positions, set(self.layer_types)
+        return "llama" if kind == ("rms", "swiglu", "rope", {ATTENTION}) else "lablib"
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys of ``config.json``, for mlx-lm and transformers as well as for lablib."""
+        """Return the keys of ``config.json``, for mlx-lm and transformers as well as for lablib."""
         keys: dict[str, Any] = {"model_type": self.model_type, "lablib": 1}
         if self.model_type == "llama":
             keys["architectures"] = ["LlamaForCausalLM"]
-        keys |= dataclasses.asdict(self)
-        keys["layer_types"] = list(self.layer_types)
-        return keys
+        return keys | dataclasses.asdict(self) | {"layer_types": list(self.layer_types)}
 
     @classmethod
     def from_dict(cls, keys: dict[str, Any]) -> "ModelConfig":
-        """The config that ``to_dict`` wrote; a missing, unknown or ill-typed key is refused.
+        """Return the config that ``to_dict`` wrote.
 
         Raises:
             BadValue: a key is missing, unknown or out of range.

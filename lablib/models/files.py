@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,23 @@ __all__ = ["Model", "ModelArgs"]
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
+def read(path: Path) -> tuple[LanguageModel, Any]:
+    """Return the model in evaluation mode and the tokenizer of the directory ``path``.
+
+    Raises:
+        BadValue: a file is missing, corrupt, or does not fit the others.
+    """
+    keys = read_json(path / "config.json")
+    try:
+        model = LanguageModel(ModelConfig.from_dict(keys), seed=0)
+    except (BadValue, BadType) as error:
+        raise BadValue(f"{path / 'config.json'}: {error}") from None
+    model.load_weights(list(_read_weights(path / "model.safetensors", model).items()))
+    return model.eval(), _read_tokenizer(path, keys, model.vocab_size)
+
+
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file."""
+    """Return the object in a JSON file."""
     try:
         keys = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -41,16 +56,8 @@ def read_json(path: Path) -> dict[str, Any]:
     return keys
 
 
-def read_config(path: Path, keys: dict[str, Any]) -> ModelConfig:
-    """The config that ``keys``, read from ``path``, stand for."""
-    try:
-        return ModelConfig.from_dict(keys)
-    except (BadValue, BadType) as error:
-        raise BadValue(f"{path}: {error}") from None
-
-
-def read_weights(path: Path, model: LanguageModel) -> dict[str, mx.array]:
-    """The weights in ``path``, checked against the names and shapes that ``model`` has."""
+def _read_weights(path: Path, model: LanguageModel) -> dict[str, mx.array]:
+    """Return the weights in ``path``, checked against the names and shapes that ``model`` has."""
     if not path.is_file():
         raise BadValue(f"{path} is missing: a model directory needs it")
     try:
@@ -76,19 +83,27 @@ def read_weights(path: Path, model: LanguageModel) -> dict[str, mx.array]:
     return weights
 
 
-def read_tokenizer(path: Path, keys: dict[str, Any]) -> Any:
-    """The tokenizer of a directory as mlx-lm wraps it; ``keys`` are those of its config.json."""
+def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
+    """Return a directory's tokenizer as mlx-lm wraps it; ``keys`` are those of its config.json."""
     from mlx_lm.tokenizer_utils import load
     from transformers import PretrainedConfig
 
-    read_json(path / "tokenizer.json")
+    file = path / "tokenizer.json"
+    read_json(file)
     # transformers reads config.json to guess a tokenizer class, and warns when it does not know the
     # model; tokenizer_config.json already names the class, so it is handed an empty config.
     extra = {"config": PretrainedConfig()}
     try:
-        return load(path, extra, eos_token_ids=keys.get("eos_token_id"))
+        tokenizer = load(path, extra, eos_token_ids=keys.get("eos_token_id"))
     except Exception as error:  # transformers and tokenizers raise plain Exceptions
-        raise BadValue(f"{path / 'tokenizer.json'} is not a tokenizer: {error}") from None
+        raise BadValue(f"{file} is not a tokenizer: {error}") from None
+    largest = max(tokenizer.get_vocab().values(), default=-1)
+    if largest >= vocab_size:
+        raise BadValue(
+            f"{file}: token ids go up to {largest}, but vocab_size in config.json is {vocab_size}: "
+            "this tokenizer belongs to another model"
+        )
+    return tokenizer
 
 
 def write(
@@ -120,7 +135,7 @@ def write(
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """A file to write that then takes the place of ``path``: readers see the old or the new one."""
+    """Yield a file to write, which then replaces ``path``: readers see the old or the new one."""
     beside = path.with_name(f"writing-{path.name}")
     try:
         yield beside
@@ -134,7 +149,7 @@ def _json(content: dict[str, Any]) -> str:
 
 
 def _tokenizer_texts(tokenizer: Any) -> tuple[dict[str, str], dict[str, int]]:
-    """The tokenizer's files as texts, and the ids about it that config.json carries."""
+    """Return the tokenizer's files as texts, and the ids of it that config.json carries."""
     if isinstance(tokenizer, str | Path):
         return _copied_texts(Path(tokenizer))
     tokens = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
@@ -144,30 +159,30 @@ def _tokenizer_texts(tokenizer: Any) -> tuple[dict[str, str], dict[str, int]]:
     if not isinstance(tokenizer, Tokenizer):
         raise BadType(f"tokenizer must be a tokenizer or a directory, got {tokenizer!r}")
     ids = {role: tokenizer.token_to_id(token) for role, token in tokens.items() if token}
+    known = {role: tokens[role] for role, token_id in ids.items() if token_id is not None}
     settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "clean_up_tokenization_spaces": False,
-        **{role: tokens[role] for role, token_id in ids.items() if token_id is not None},
-    }
+        "tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **known
+    }  # fmt: skip
     texts = {
         "tokenizer.json": tokenizer.to_str(pretty=True),
         "tokenizer_config.json": _json(settings),
     }
-    return texts, _special_ids(ids.get("bos_token"), ids.get("eos_token"))
+    return texts, _special_ids(ids.get)
 
 
 def _copied_texts(source: Path) -> tuple[dict[str, str], dict[str, int]]:
     vocabulary = read_json(source / "tokenizer.json")
     settings = read_json(source / "tokenizer_config.json")
     ids = {token["content"]: token["id"] for token in vocabulary.get("added_tokens", [])}
-    tokens = [settings.get(role) for role in ("bos_token", "eos_token")]
-    names = (n for n in _TOKENIZER_FILES if (source / n).is_file())
-    return (
-        {name: (source / name).read_text(encoding="utf-8") for name in names},
-        _special_ids(*(ids.get(t["content"] if isinstance(t, dict) else t) for t in tokens)),
-    )
+
+    def id_of(role: str) -> int | None:
+        token = settings.get(role)
+        return ids.get(token["content"] if isinstance(token, dict) else token)
+
+    files = [source / name for name in _TOKENIZER_FILES if (source / name).is_file()]
+    return {file.name: file.read_text(encoding="utf-8") for file in files}, _special_ids(id_of)
 
 
-def _special_ids(bos: int | None, eos: int | None) -> dict[str, int]:
-    found = {"bos_token_id": bos, "eos_token_id": eos}
+def _special_ids(id_of: Callable[[str], int | None]) -> dict[str, int]:
+    found = {f"{role}_id": id_of(role) for role in ("bos_token", "eos_token")}
     return {name: token for name, token in found.items() if token is not None}

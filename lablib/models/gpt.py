@@ -15,17 +15,10 @@ def gpt_config(
     norm_eps: float = 1e-5,
     tie_word_embeddings: bool = True,
 ) -> ModelConfig:
-    """The config of a GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask…").
+    """Return the config of a GPT-2 (Radford et al. 2019, "… Unsupervised Multitask Learners").
 
-    Args:
-        vocab_size: number of token ids.
-        d_model: width of the residual stream.
-        n_heads: heads of attention.
-        n_layers: number of blocks.
-        d_ff: width inside the MLP; None means four times ``d_model``.
-        max_positions: rows of the position table: no token can stand beyond it.
-        norm_eps: epsilon of the norms.
-        tie_word_embeddings: whether the output layer is the embedding table.
+    ``d_ff`` is 4 times ``d_model`` where it is not given, ``max_positions`` the rows of the
+    position table: no token can stand beyond it. The rest is as in ``llama_config``.
     """
     return ModelConfig(
         vocab_size=vocab_size,

@@ -1,4 +1,4 @@
-"""What any model must tell the engine: how many token ids it knows, and how many positions."""
+"""What any model must tell the engine: its vocabulary, and how many tokens fit."""
 
 from typing import Any
 
@@ -6,9 +6,12 @@ from lablib.validation import BadValue
 
 import mlx.nn as nn
 
+_OUTPUTS = ("lm_head", "embed_tokens", "embeddings", "wte", "word_embeddings")
+_POSITIONS = ("embed_positions", "wpe")  # ours; GPT-2's and GPT-BigCode's in mlx-lm
+
 
 def vocab_size_of(model: Any) -> int:
-    """The number of token ids of any model: the last axis of its logits.
+    """Return the number of token ids of any model: the last axis of its logits.
 
     Looks at ``model.vocab_size``, then at ``vocab_size`` in ``model.config`` or ``model.args`` (or
     in their ``text_config``), then at the rows of the output layer or of the embedding table, which
@@ -18,31 +21,41 @@ def vocab_size_of(model: Any) -> int:
         BadValue: none of these says it.
     """
     for place in (model, getattr(model, "config", None), getattr(model, "args", None)):
-        inner = _get(place, "text_config")
-        for source in (place, inner):
+        for source in (place, _get(place, "text_config")):
             size = _get(source, "vocab_size")
             if isinstance(size, int) and not isinstance(size, bool) and size > 0:
                 return size
     if isinstance(model, nn.Module):
-        rows = {path: m.weight.shape[0] for path, m in model.named_modules() if _is_table(m)}
-        for ending in ("lm_head", "embed_tokens", "embeddings", "wte", "word_embeddings"):
-            for path, size in rows.items():
-                if path.split(".")[-1] == ending:
-                    return size
+        rows: dict[str, int] = {}
+        for path, module in model.named_modules():
+            if "weight" in module and module.weight.ndim == 2:
+                rows.setdefault(path.split(".")[-1], module.weight.shape[0])
+        if found := [rows[name] for name in _OUTPUTS if name in rows]:
+            return found[0]
     raise BadValue(
         f"model must say how many token ids it has: give the {type(model).__name__} a vocab_size"
     )
 
 
 def position_table_of(model: Any) -> int | None:
-    """How many positions one of our models has a table of; None where positions are computed."""
-    learned = getattr(getattr(model, "config", None), "positions", None) == "learned"
-    return model.max_positions if learned else None
+    """Return the rows of a model's table of positions; None where positions are computed."""
+    for part in (model, getattr(model, "model", None), getattr(model, "transformer", None)):
+        for name in _POSITIONS:
+            if isinstance(table := getattr(part, name, None), nn.Module):
+                return table.weight.shape[0]
+    return None
+
+
+def context_of(model: Any) -> int | None:
+    """Return how many tokens a model can read; None if it has no limit or doesn't say.
+
+    It is ``model.max_positions``, else the rows of the table of learned positions: MLX reads
+    garbage, often NaN, beyond a table. The length that mlx-lm's rotating models were trained on is
+    no limit, for they go on.
+    """
+    limit = getattr(model, "max_positions", None)
+    return position_table_of(model) if limit is None else limit
 
 
 def _get(source: Any, name: str) -> Any:
     return source.get(name) if isinstance(source, dict) else getattr(source, name, None)
-
-
-def _is_table(module: nn.Module) -> bool:
-    return "weight" in module and module.weight.ndim == 2

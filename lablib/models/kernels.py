@@ -16,49 +16,7 @@ from functools import partial
 
 import mlx.core as mx
 
-
-def on_gpu() -> bool:
-    """Whether arrays are computed on a GPU unless said otherwise."""
-    return mx.default_device().type == mx.gpu
-
-
-def swiglu(gate: mx.array, up: mx.array) -> mx.array:
-    """``silu(gate) · up``, elementwise (Shazeer 2020, 2002.05202)."""
-    if on_gpu() or gate.dtype != mx.float32:
-        return _swiglu(gate, up)
-    return _swiglu_by_polynomial(gate, up)
-
-
-def attention(
-    q: mx.array, k: mx.array, v: mx.array, scale: float, mask: mx.array | str | None
-) -> mx.array:
-    """``softmax(scale · q kᵀ + mask) v``: ``mx.fast``'s, with a faster softmax where that pays.
-
-    Args:
-        q: ``(B, H, T, D)``.
-        k: ``(B, KV, S, D)``, KV a divisor of H.
-        v: ``(B, KV, S, D)``.
-        scale: of the scores.
-        mask: True where a query sees a key, "causal", or None.
-
-    Returns:
-        ``(B, H, T, D)``.
-    """
-    batch, heads, length, width = q.shape
-    small = length >= _MANY and length * k.shape[2] <= _MOST  # several copies of the scores
-    if on_gpu() or q.dtype != mx.float32 or not small:
-        return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
-    kv_heads, seen = k.shape[1:3]
-    if isinstance(mask, str):
-        mask = mx.arange(seen) <= mx.arange(seen - length, seen)[:, None]
-    grouped = (batch, kv_heads, heads // kv_heads, length)
-    scores = (q * scale).reshape(*grouped, width) @ k[:, :, None].swapaxes(-1, -2)
-    if mask is not None:
-        if mask.ndim == 4:
-            mask = mask[:, :, None] if mask.shape[1] == 1 else mask.reshape(*grouped, seen)
-        scores = mx.where(mask, scores, -mx.inf)
-    return (_softmax(scores) @ v[:, :, None]).reshape(q.shape)
-
+_elementwise = partial(mx.compile, shapeless=True)
 
 _MANY = 16  # queries, from which on the time of a softmax is in its numbers
 _MOST = 2**19  # scores of a head, beyond which memory counts for more than time
@@ -68,7 +26,7 @@ _TAYLOR = [1 / math.factorial(power) for power in range(1, 9)]
 
 
 def _exp(x: mx.array) -> mx.array:
-    """``e^x`` from Taylor's series of ``r = e^(x/32) - 1`` and ``(1 + r)² - 1 = r · (2 + r)``.
+    """Return ``e^x``, by Taylor's series of ``r = e^(x/32) - 1`` and ``(1 + r)² - 1 = r (2 + r)``.
 
     Off by 3e-7 where it is below 1, by 5e-6 of the value up to ``e^20`` and 3e-5 up to ``e^32``:
     what a softmax or a sigmoid needs. (To keep ``r`` rather than ``1 + r`` is what keeps its
@@ -83,17 +41,24 @@ def _exp(x: mx.array) -> mx.array:
     return 1 + r
 
 
-@partial(mx.compile, shapeless=True)
+def swiglu(gate: mx.array, up: mx.array) -> mx.array:
+    """Return ``silu(gate) · up``, elementwise (Shazeer 2020, 2002.05202)."""
+    if mx.default_device() == mx.gpu or gate.dtype != mx.float32:
+        return _swiglu(gate, up)
+    return _swiglu_by_polynomial(gate, up)
+
+
+@_elementwise
 def _swiglu(gate: mx.array, up: mx.array) -> mx.array:
     return gate * mx.sigmoid(gate) * up
 
 
-@partial(mx.compile, shapeless=True)
+@_elementwise
 def _fast_swiglu(gate: mx.array, up: mx.array) -> mx.array:
     return gate * up / (1 + _exp(-gate))
 
 
-@partial(mx.compile, shapeless=True)
+@_elementwise
 def _swiglu_gradients(gate: mx.array, up: mx.array, d: mx.array) -> tuple[mx.array, mx.array]:
     sigmoid = 1 / (1 + _exp(-gate))
     return d * up * sigmoid * (1 + gate * (1 - sigmoid)), d * gate * sigmoid
@@ -107,7 +72,54 @@ def _swiglu_vjp(inputs: tuple, d: mx.array, _: mx.array) -> tuple[mx.array, mx.a
     return _swiglu_gradients(*inputs, d)
 
 
-@partial(mx.compile, shapeless=True)
+def rms_norm(x: mx.array, weight: mx.array, eps: float) -> mx.array:
+    """Return ``x / sqrt(mean(x²) + eps) · weight``, last axis (Zhang & Sennrich, 1910.07467)."""
+    if mx.default_device() == mx.gpu or x.dtype != mx.float32:
+        return mx.fast.rms_norm(x, weight, eps)
+    square = mx.sum(mx.square(x), axis=-1, keepdims=True)
+    return _scale_rows(x, square, weight, x.shape[-1], eps)
+
+
+@_elementwise
+def _scale_rows(
+    x: mx.array, square: mx.array, weight: mx.array, width: int, eps: float
+) -> mx.array:
+    return x * mx.rsqrt(square * (1 / width) + eps) * weight
+
+
+def attention(
+    q: mx.array, k: mx.array, v: mx.array, scale: float, mask: mx.array | str | None
+) -> mx.array:
+    """Return ``softmax(scale · q kᵀ + mask) v``: ``mx.fast``'s, or ours where that pays.
+
+    Args:
+        q: ``(B, H, T, D)``.
+        k: ``(B, KV, S, D)``, KV a divisor of H.
+        v: ``(B, KV, S, D)``.
+        scale: of the scores.
+        mask: True where a query sees a key, "causal", or None. A query that sees nothing, as left
+            padding does, gets some finite numbers.
+
+    Returns:
+        ``(B, H, T, D)``.
+    """
+    batch, heads, length, width = q.shape
+    small = length >= _MANY and length * k.shape[2] <= _MOST  # several copies of the scores
+    if not small or q.dtype != mx.float32 or mx.default_device() == mx.gpu:
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
+    kv_heads, seen = k.shape[1:3]
+    if isinstance(mask, str):
+        mask = mx.arange(seen) <= mx.arange(seen - length, seen)[:, None]
+    grouped = (batch, kv_heads, heads // kv_heads, length)
+    scores = (q * scale).reshape(*grouped, width) @ k[:, :, None].swapaxes(-1, -2)
+    if mask is not None:
+        if mask.ndim == 4:
+            mask = mask[:, :, None] if mask.shape[1] == 1 else mask.reshape(*grouped, seen)
+        scores = mx.where(mask, scores, -mx.inf)
+    return (_softmax(scores) @ v[:, :, None]).reshape(q.shape)
+
+
+@_elementwise
 def _weights(scores: mx.array, largest: mx.array) -> mx.array:
     return mx.where(scores == -mx.inf, 0.0, _exp(scores - largest))
 
@@ -115,7 +127,9 @@ def _weights(scores: mx.array, largest: mx.array) -> mx.array:
 @mx.custom_function
 def _softmax(scores: mx.array) -> mx.array:
     weights = _weights(scores, mx.max(scores, axis=-1, keepdims=True))
-    return weights / mx.sum(weights, axis=-1, keepdims=True)
+    # The largest score weighs 1, so only a query that sees nothing sums to less than a half: to 0,
+    # and 0/0 would be NaN, which the next layer's 0 · NaN spreads to the queries that do see.
+    return weights / mx.maximum(mx.sum(weights, axis=-1, keepdims=True), 0.5)
 
 
 @_softmax.vjp
@@ -123,28 +137,8 @@ def _softmax_vjp(_: mx.array, d: mx.array, p: mx.array) -> mx.array:
     return p * (d - mx.sum(d * p, axis=-1, keepdims=True))
 
 
-@partial(mx.compile, shapeless=True)
-def _scale_rows(
-    x: mx.array, square: mx.array, weight: mx.array, width: int, eps: float
-) -> mx.array:
-    return x * mx.rsqrt(square * (1 / width) + eps) * weight
-
-
-@partial(mx.compile, shapeless=True)
-def _turn(x: mx.array, swapped: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
-    return x * cos + swapped * sin
-
-
-def rms_norm(x: mx.array, weight: mx.array, eps: float) -> mx.array:
-    """``x / sqrt(mean(x²) + eps) · weight``, last axis (Zhang & Sennrich 2019, 1910.07467)."""
-    if on_gpu() or x.dtype != mx.float32:
-        return mx.fast.rms_norm(x, weight, eps)
-    square = mx.sum(mx.square(x), axis=-1, keepdims=True)
-    return _scale_rows(x, square, weight, x.shape[-1], eps)
-
-
 def split_heads(x: mx.array, n_heads: int) -> mx.array:
-    """``(B, T, H·D)`` to ``(B, H, T, D)``; for one token that needs no transposition."""
+    """Return ``(B, T, H·D)`` as ``(B, H, T, D)``; for one token that needs no transposition."""
     batch, length, width = x.shape
     if length == 1:
         return x.reshape(batch, n_heads, 1, width // n_heads)
@@ -152,7 +146,7 @@ def split_heads(x: mx.array, n_heads: int) -> mx.array:
 
 
 def join_heads(x: mx.array) -> mx.array:
-    """``(B, H, T, D)`` to ``(B, T, H·D)``."""
+    """Return ``(B, H, T, D)`` as ``(B, T, H·D)``."""
     batch, n_heads, length, head_dim = x.shape
     if length > 1:
         x = x.swapaxes(1, 2)
@@ -172,23 +166,25 @@ class Rotation:
     def __init__(self, offset: int | mx.array, length: int, head_dim: int, theta: float):
         self.offset, self.head_dim, self.theta = offset, head_dim, theta
         self.table: tuple[mx.array, mx.array] | None = None
-        if on_gpu():
+        if mx.default_device() == mx.gpu:
             return
         half = head_dim // 2
         speed = mx.exp(mx.arange(half) * (-math.log(theta) / half))
-        steps = mx.arange(length)[:, None]
-        positions = (
-            offset + steps if isinstance(offset, int) else offset[:, None, None, None] + steps
-        )
-        angle = (positions * speed)[..., None, :]  # (T, 1, D/2) or (B, 1, T, 1, D/2)
-        sin = mx.sin(angle)
+        first = offset if isinstance(offset, int) else offset[:, None, None, None]
+        angle = ((first + mx.arange(length)[:, None]) * speed)[..., None, :]
+        sin = mx.sin(angle)  # (T, 1, D/2) or (B, 1, T, 1, D/2)
         self.table = mx.cos(angle), mx.concatenate([-sin, sin], axis=-2)
 
     def __call__(self, x: mx.array) -> mx.array:
-        """Turn queries or keys ``(B, H, T, D)``."""
+        """Return queries or keys ``(B, H, T, D)``, turned."""
         if self.table is None or x.dtype != mx.float32:
             return mx.fast.rope(
                 x, self.head_dim, traditional=False, base=self.theta, scale=1.0, offset=self.offset
             )
         halves = x.reshape(*x.shape[:-1], 2, self.head_dim // 2)
         return _turn(halves, halves[..., ::-1, :], *self.table).reshape(x.shape)
+
+
+@_elementwise
+def _turn(x: mx.array, swapped: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
+    return x * cos + swapped * sin

@@ -18,7 +18,7 @@ def llama_config(
     norm_eps: float = 1e-5,
     tie_word_embeddings: bool = True,
 ) -> ModelConfig:
-    """The config of a Llama (Touvron et al. 2023, 2302.13971), the same model as in mlx-lm.
+    """Return the config of a Llama (Touvron et al. 2023, 2302.13971), the same model as in mlx-lm.
 
     Args:
         vocab_size: number of token ids.

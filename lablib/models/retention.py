@@ -12,11 +12,12 @@ position signal, and the attention layers of the hybrid carry the exact order.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
 from lablib.models.kernels import join_heads, rms_norm, split_heads, swiglu
+from lablib.models.llama import llama_config
 from lablib.validation import integer
 
 import mlx.core as mx
@@ -32,13 +33,9 @@ def hybrid_config(
     n_layers: int,
     *,
     attention_every: int = 3,
-    n_kv_heads: int | None = None,
-    d_ff: int | None = None,
-    max_positions: int = 1024,
-    rope_theta: float = 10000.0,
-    tie_word_embeddings: bool = True,
+    **llama_options: Any,
 ) -> ModelConfig:
-    """Retention layers with one attention layer after every ``attention_every - 1`` of them.
+    """Return the config of a Llama in which retention stands in for most attention layers.
 
     Args:
         vocab_size: number of token ids.
@@ -47,33 +44,19 @@ def hybrid_config(
         n_layers: number of blocks.
         attention_every: a layer whose number (from 1) it divides is attention; 1 means all are, and
             a number above ``n_layers`` means none is.
-        n_kv_heads: key/value heads of the attention layers; None means ``n_heads``.
-        d_ff: width inside the MLP; None means 8/3 of ``d_model`` rounded up to a multiple of 16.
-        max_positions: context length in tokens.
-        rope_theta: base of the rotary angles of the attention layers.
-        tie_word_embeddings: whether the output layer is the embedding table.
+        **llama_options: ``n_kv_heads``, ``d_ff`` and the other keywords of ``llama_config``.
     """
     integer("attention_every", attention_every, minimum=1)
-    integer("n_layers", n_layers, minimum=1)
-    return ModelConfig(
-        vocab_size=vocab_size,
-        hidden_size=d_model,
-        num_hidden_layers=n_layers,
-        num_attention_heads=n_heads,
-        num_key_value_heads=n_kv_heads,
-        intermediate_size=-(-integer("d_model", d_model, 1) // 6) * 16 if d_ff is None else d_ff,
-        max_position_embeddings=max_positions,
-        rope_theta=rope_theta,
-        tie_word_embeddings=tie_word_embeddings,
-        layer_types=tuple(
-            RETENTION if number % attention_every else ATTENTION
-            for number in range(1, n_layers + 1)
-        ),
-    )
+    kinds = [
+        RETENTION if number % attention_every else ATTENTION
+        for number in range(1, integer("n_layers", n_layers, minimum=1) + 1)
+    ]
+    config = llama_config(vocab_size, d_model, n_heads, n_layers, **llama_options)
+    return replace(config, layer_types=kinds)
 
 
 def log_decay(n_heads: int) -> mx.array:
-    """``log g`` of each head, ``(H,)``: from head to head the memory spans 8 up to 256 tokens."""
+    """Return ``log g`` of each head, ``(H,)``: the heads remember 8 up to 256 tokens."""
     spans = [2 ** (3 + 5 * head / max(n_heads - 1, 1)) for head in range(n_heads)]
     return mx.array([math.log1p(-1 / span) for span in spans])
 
@@ -98,7 +81,7 @@ class Fading:
 
 
 def fadings(n_heads: int, length: int, mask: mx.array | None = None) -> list[Fading]:
-    """The :class:`Fading` of each chunk of ``length`` tokens; the same for every layer.
+    """Return the :class:`Fading` of each chunk of ``length`` tokens; all layers share it.
 
     Args:
         n_heads: number of heads H.
@@ -132,7 +115,7 @@ def fadings(n_heads: int, length: int, mask: mx.array | None = None) -> list[Fad
 def retain(
     q: mx.array, k: mx.array, v: mx.array, state: mx.array | None, chunks: list[Fading]
 ) -> tuple[mx.array, mx.array]:
-    """Retention of T tokens, chunk by chunk.
+    """Read T tokens, chunk by chunk.
 
     Args:
         q: queries ``(B, H, T, D)``.
@@ -162,9 +145,9 @@ def retain(
 def retain_one(
     q: mx.array, k: mx.array, v: mx.array, state: mx.array | None, decay: mx.array
 ) -> tuple[mx.array, mx.array]:
-    """One step of the recurrence: :func:`retain` for T = 1 without padding.
+    """Take one step of the recurrence: :func:`retain` for T = 1 without padding.
 
-    ``decay`` is ``g`` as ``(H, 1, 1)``; the other shapes are those of :func:`retain`.
+    ``decay`` is ``g`` as ``(H, 1, 1)``; all else is as in :func:`retain`.
     """
     added = (k.swapaxes(-1, -2) * v).astype(mx.float32)
     state = added if state is None else decay * state + added

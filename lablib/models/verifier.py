@@ -23,11 +23,11 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 _ROWS = 256  # sequences read at once
-KIND = "lablib-verifier"
+_KIND = "lablib-verifier"
 
 
 class Verifier:
-    """``verifier(sequences (n, L), lengths (n,)) -> (n,)``, the log-odds that each is right.
+    """``verifier(sequences (n, L), lengths (n,)) -> (n,)``: the log-odds that each is right.
 
     It is a scorer for ``best_of_n`` and, through ``verifiers.log_weight``, a weight for votes.
 
@@ -46,19 +46,16 @@ class Verifier:
         self.model, self.weight, self.bias = model, weight.astype(mx.float32), float(bias)
 
     def __call__(self, sequences: mx.array, lengths: mx.array | None = None) -> mx.array:
-        """Score whole sequences, prompt and completion.
+        """Return the log-odds ``(n,)`` of whole sequences, prompt and completion; float32.
 
         Args:
             sequences: token ids ``(n, L)``, padded on the right with anything.
             lengths: tokens of each row without padding, ``(n,)``; by default all of them.
-
-        Returns:
-            Log-odds ``(n,)``, float32.
         """
         return self.bias + self.token_scores(sequences, lengths).sum(axis=-1)
 
     def token_scores(self, sequences: mx.array, lengths: mx.array | None = None) -> mx.array:
-        """What each token adds to the log-odds, ``(n, L)``; 0 for the first one and for padding."""
+        """Return what each token adds to them, ``(n, L)``; 0 for the first one and for padding."""
         sequences, lengths = self._checked(sequences, lengths)
         parts = []
         for first in range(0, len(sequences), _ROWS):
@@ -70,7 +67,7 @@ class Verifier:
         return mx.where(mx.arange(scores.shape[1]) < lengths[:, None], scores, 0)
 
     def scorer(self, prompt: Sequence[int]) -> Callable[..., mx.array]:
-        """A scorer of one prompt's completions: ``f(completions (n, L), lengths=None) -> (n,)``."""
+        """Return a prompt's scorer, ``f(completions (n, L), lengths=None) -> (n,)``."""
         prompt = mx.array(token_ids("prompt", prompt, self.model.vocab_size), dtype=mx.int32)
 
         def score(completions: mx.array, lengths: mx.array | None = None) -> mx.array:
@@ -81,6 +78,7 @@ class Verifier:
         return score
 
     def _checked(self, sequences: Any, lengths: Any) -> tuple[mx.array, mx.array]:
+        """Return both as arrays, with 0 in place of the padding."""
         sequences = mx.array(sequences)
         if sequences.ndim != 2 or 0 in sequences.shape or sequences.shape[1] < 2:
             raise BadValue(f"sequences must have shape (n, L) with L ≥ 2, got {sequences.shape}")
@@ -90,18 +88,18 @@ class Verifier:
         lengths = mx.full((n,), longest) if lengths is None else mx.array(lengths)
         if lengths.shape != (n,):
             raise BadValue(f"lengths must have shape ({n},), got {lengths.shape}")
-        inside = mx.arange(longest) < lengths[:, None]
-        ids = np.array(mx.where(inside, sequences, 0))
-        if ids.min() < 0 or ids.max() >= self.model.vocab_size:
+        sequences = mx.where(mx.arange(longest) < lengths[:, None], sequences, 0)
+        low, high = sequences.min().item(), sequences.max().item()
+        if low < 0 or high >= self.model.vocab_size:
             raise BadValue(
                 f"sequences must hold ids between 0 and {self.model.vocab_size - 1}, "
-                f"got {ids.min()} to {ids.max()}"
+                f"got {low} to {high}"
             )
-        return mx.where(inside, sequences, 0).astype(mx.int32), lengths
+        return sequences.astype(mx.int32), lengths
 
 
 def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = None) -> Verifier:
-    """The shipped verifier, or one that :func:`save_verifier` wrote.
+    """Return the shipped verifier, or one that :func:`save_verifier` wrote.
 
     Args:
         name: "verifier", or the path of a directory.
@@ -115,7 +113,7 @@ def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = N
         raise BadType(f"name must be a verifier's name or path, got {name!r}")
     path = zoo.CHECKPOINTS / name if name == "verifier" else Path(name)
     keys = files.read_json(path / "config.json")
-    if keys.get("model_type") != KIND:
+    if keys.get("model_type") != _KIND:
         raise BadValue(f"{path} does not hold a verifier, but a {keys.get('model_type')!r}")
     if model is None:
         beside = path.parent / keys["target"]
@@ -143,25 +141,19 @@ def save_verifier(verifier: Verifier, path: str | Path, target: str) -> Path:
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
     weights = {"weight": verifier.weight, "bias": mx.array([verifier.bias])}
-    mx.save_safetensors(
-        str(path / "model.safetensors"),
-        {key: value.astype(mx.float16) for key, value in weights.items()},
-        {"format": "mlx"},
-    )
+    weights = {name: weight.astype(mx.float16) for name, weight in weights.items()}
+    mx.save_safetensors(str(path / "model.safetensors"), weights, {"format": "mlx"})
     vocab_size, hidden_size = verifier.weight.shape
     keys = {
-        "model_type": KIND,
-        "target": target,
-        "fingerprint": fingerprint(verifier.model),
-        "vocab_size": vocab_size,
-        "hidden_size": hidden_size,
-    }
+        "model_type": _KIND, "target": target, "fingerprint": fingerprint(verifier.model),
+        "vocab_size": vocab_size, "hidden_size": hidden_size,
+    }  # fmt: skip
     (path / "config.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
     return path
 
 
 def fingerprint(model: LanguageModel) -> str:
-    """Sixteen characters that tell one model from another: a hash of all its weights.
+    """Return 16 characters that tell one model from another: a hash of all its weights.
 
     They are hashed in float16, as they are stored: loaded in float32 they give the same.
     """

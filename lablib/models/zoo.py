@@ -12,25 +12,24 @@ from typing import Any
 
 from lablib.models import files
 from lablib.models.base import LanguageModel
-from lablib.models.kernels import on_gpu
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
 import mlx.nn as nn
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
-_FLOATS = (mx.float32, mx.float16, mx.bfloat16)
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def names() -> list[str]:
-    """The models that came with the package, in alphabetical order."""
+    """Return the names of the models that came with the package, in alphabetical order."""
     # The verifier beside them has no tokenizer: it is a head on a language model, not one itself.
     found = (path.parent for path in CHECKPOINTS.glob("*/config.json"))
     return sorted(path.name for path in found if (path / "tokenizer.json").exists())
 
 
 def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, Any]:
-    """A model and its tokenizer.
+    """Return a model and its tokenizer.
 
     Args:
         name: a shipped name (see :func:`names`), the path of a directory of mlx-lm's layout, or a
@@ -48,24 +47,26 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
     """
     if not isinstance(name, str | Path):
         raise BadType(f"name must be a model's name or path, got {name!r}")
-    if dtype is not None and dtype not in _FLOATS:
-        raise BadType(f"dtype must be float32, float16, bfloat16 or None, got {dtype!r}")
-    if dtype is None and not on_gpu():
-        dtype = mx.float32
+    _check_dtype(dtype)
     path = CHECKPOINTS / name if name in names() else Path(name)
     if not str(name) or not path.is_dir():
-        if not _may_be_hub_id(name):
-            raise BadValue(_unknown(name))
-        return _load_with_mlx_lm(str(name), dtype, "from the Hugging Face hub")
-    keys = files.read_json(path / "config.json")
-    if "lablib" not in keys:
-        return _load_with_mlx_lm(str(path), dtype, "with mlx-lm")
-    config = files.read_config(path / "config.json", keys)
-    model = LanguageModel(config, seed=0)
-    weights = files.read_weights(path / "model.safetensors", model)
-    tokenizer = files.read_tokenizer(path, keys)
-    _check_vocabulary(path, tokenizer, config.vocab_size)
-    return _ready(model, weights, dtype), tokenizer
+        if not isinstance(name, str) or not _HUB_ID.fullmatch(name):
+            shipped = ", ".join(map(repr, names())) or "none"
+            raise BadValue(
+                f"name must be a shipped model ({shipped}), a directory such as './my_model' "
+                f"or a hub id such as 'mlx-community/Qwen3-0.6B-4bit', got {str(name)!r}"
+            )
+        model, tokenizer = _load_with_mlx_lm(name, "from the Hugging Face hub")
+    elif "lablib" in files.read_json(path / "config.json"):
+        model, tokenizer = files.read(path)
+    else:
+        model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm")
+    if dtype is None and mx.default_device() != mx.gpu:
+        dtype = mx.float32
+    if dtype is not None:
+        model.set_dtype(dtype)
+    mx.eval(model.parameters())
+    return model, tokenizer
 
 
 def save(
@@ -89,50 +90,20 @@ def save(
     """
     if not isinstance(model, LanguageModel):
         raise BadType(f"model must be a LanguageModel, got {type(model).__name__}")
-    if dtype is not None and dtype not in _FLOATS:
-        raise BadType(f"dtype must be float32, float16, bfloat16 or None, got {dtype!r}")
+    _check_dtype(dtype)
     return files.write(model, tokenizer, Path(path), dtype, extra or {})
 
 
-def _may_be_hub_id(name: str | Path) -> bool:
-    return isinstance(name, str) and re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name) is not None
+def _check_dtype(dtype: Any) -> None:
+    if dtype is not None and dtype not in (mx.float32, mx.float16, mx.bfloat16):
+        raise BadType(f"dtype must be float32, float16, bfloat16 or None, got {dtype!r}")
 
 
-def _unknown(name: str | Path) -> str:
-    shipped = ", ".join(map(repr, names())) or "none"
-    return (
-        f"name must be a shipped model ({shipped}), a directory such as './my_model' "
-        f"or a hub id such as 'mlx-community/Qwen3-0.6B-4bit', got {str(name)!r}"
-    )
-
-
-def _load_with_mlx_lm(name: str, dtype: mx.Dtype | None, how: str) -> tuple[nn.Module, Any]:
+def _load_with_mlx_lm(name: str, how: str) -> tuple[nn.Module, Any]:
     import mlx_lm
 
     try:
-        model, tokenizer = mlx_lm.load(name)
+        return mlx_lm.load(name)
     except Exception as error:  # whatever goes wrong inside, the caller gets one line about it
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadValue(f"name: could not load {name!r} {how}: {first_line}") from error
-    if dtype is not None:
-        model.set_dtype(dtype)
-        mx.eval(model.parameters())
-    return model, tokenizer
-
-
-def _check_vocabulary(path: Path, tokenizer: Any, vocab_size: int) -> None:
-    largest = max(tokenizer.get_vocab().values(), default=-1)
-    if largest >= vocab_size:
-        raise BadValue(
-            f"{path / 'tokenizer.json'}: token ids go up to {largest}, but vocab_size in "
-            f"config.json is {vocab_size}: this tokenizer belongs to another model"
-        )
-
-
-def _ready(model: LanguageModel, weights: dict[str, mx.array], dtype: Any) -> LanguageModel:
-    model.load_weights(list(weights.items()))
-    if dtype is not None:
-        model.set_dtype(dtype)
-    model.eval()
-    mx.eval(model.parameters())
-    return model

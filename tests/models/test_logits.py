@@ -1,6 +1,6 @@
 """One forward, many ways to compute it: mlx-lm, NumPy, and every cache must agree."""
 
-from lablib.models import LanguageModel, base, gpt_config, hybrid_config, kernels, llama_config
+from lablib.models import LanguageModel, base, gpt_config, hybrid_config, kernels, llama_config, zoo
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -101,8 +101,7 @@ def test_untied_output_layer_as_numpy():
 def test_gpu_form_of_the_kernels_is_the_same(model, monkeypatch):
     tokens = tokens_of(4, 2, 30)
     expected = in_chunks(model, tokens, model.make_cache(), [25, 4, 1])
-    for module in (base, kernels):
-        monkeypatch.setattr(module, "on_gpu", lambda: True)
+    monkeypatch.setattr(mx, "default_device", lambda: mx.gpu)
     close(in_chunks(model, tokens, model.make_cache(), [25, 4, 1]), expected)
 
 
@@ -232,6 +231,41 @@ def test_left_padded_rows_are_as_if_alone(model, chunk):
         mx.concatenate([p[n:], r]) for p, r, n in zip(prompt_out, rest_out, padding, strict=True)
     ]
     check_rows(model, rows, outputs)
+
+
+# Both sides of where each kernel changes its form: of `_MANY` queries, of a CHUNK of retention, and
+# of `_MOST` scores in a head (725 queries of 725 keys).
+EDGES = [13, 15, 16, 17, 40, 127, 128, 129, 724, 725]
+
+
+@pytest.mark.parametrize("length", EDGES)
+@pytest.mark.parametrize("name", ["target", "hybrid", "gpt"])
+def test_left_padded_rows_of_every_length_are_as_if_alone(name, length, loaded):
+    """A query of the padding sees nothing, and what it makes of that reaches no other."""
+    model = loaded(name)
+    tokens = mx.random.randint(0, model.vocab_size, (2, length + 17), key=mx.random.key(length))
+    cache = [
+        BatchKVCache([0, 12]) if kind == "full_attention" else ArraysCache(1, [0, 12])
+        for kind in model.config.layer_types
+    ]
+    out = in_chunks(model, tokens, cache, [length, 1, 16])
+    assert np.isfinite(np.array(out)).all()
+    for row, padding in enumerate((0, 12)):
+        alone = model(tokens[row : row + 1, padding:])[0]
+        close(out[row, padding:], alone, 2e-6 * mx.abs(alone).max().item() * length**0.5)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    gpt = gpt_config(V, 32, 4, 3, max_positions=800)
+    models = {"gpt": LanguageModel(gpt, seed=1)}
+
+    def load(name):
+        if name not in models:
+            models[name] = zoo.load(name, dtype=mx.float32)[0]
+        return models[name]
+
+    return load
 
 
 @pytest.mark.parametrize("sizes", [[9], [4, 5]])
