@@ -334,6 +334,37 @@ def test_add_to_cache_takes_keys_values_and_rows_from_elsewhere(plain):
     assert lm.stats["token_forwards"] == 1
 
 
+@pytest.mark.parametrize("write", [lambda row: row.__setitem__(5, -mx.inf), "numpy view"])
+def test_answers_are_the_callers_own(plain, write):
+    """Masking in place is the ordinary thing to do with a row."""
+
+    def spoil(row):
+        if write == "numpy view":
+            np.asarray(row)[5] = -np.inf
+        else:
+            write(row)
+        assert row[5].item() == -np.inf
+
+    lm = AsyncMlxLM(plain.model, None, batch_size=4, timeout=0.0)
+
+    async def ask_twice():
+        return await asyncio.gather(*[lm.next_token_logprobs(prompt) for prompt in [(1, 2)] * 2])
+
+    for _ in range(2):  # first both wait for one row, then both find it in the cache
+        first, second = asyncio.run(ask_twice())
+        spoil(first)
+        plain.check((1, 2), second)
+    spoil(lm.next_token_logprobs_sync([1, 2]))
+    spoil(lm.next_token_logprobs_sync([3]))
+    given = mx.array(plain((4,)))
+    lm.add_to_cache([Query([4])], logprobs=[given])
+    spoil(given)
+    for prompt in [(1, 2), (3,), (4,)]:
+        plain.check(prompt, lm.next_token_logprobs_sync(prompt))
+        plain.check(prompt, asyncio.run(lm.next_token_logprobs(prompt)))
+    assert lm.stats["forwards"] == 2
+
+
 def test_rows_alone_in_the_cache_still_need_keys_and_values(plain):
     lm = AsyncMlxLM(plain.model, None)
     lm.add_to_cache([Query([1, 2, 3])], logprobs=[mx.array(plain((1, 2, 3)))])
@@ -343,23 +374,63 @@ def test_rows_alone_in_the_cache_still_need_keys_and_values(plain):
     assert (lm.cache.tokens, lm.cache.kv_tokens, lm.stats["token_forwards"]) == (3, 3, 3)
 
 
+def filled(layers, heads=2, size=8, batch=1, tokens=3):
+    """Caches as another model might have filled them."""
+    caches = [KVCache() for _ in range(layers)]
+    for cache in caches:
+        cache.update_and_fetch(*[mx.zeros((batch, heads, tokens, size))] * 2)
+    return caches
+
+
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("arguments", "message"),
     [
-        (lambda cache: {"prompt_cache": cache[:1]}, "prompt_cache must be 2 KVCache"),
+        ({"prompt_cache": filled(1)}, "prompt_cache must be 2 KVCache"),
+        ({"prompt_cache": [RotatingKVCache(9)] * 2}, "prompt_cache must be 2 KVCache"),
+        ({"prompt_cache": filled(2)}, "must hold all 4 tokens of prompt 0, got 3"),
+        ({"prompt_cache": filled(2, batch=3)}, "a row for each of 1 prompts, got 3"),
+        ({"prompt_cache": [KVCache(), KVCache()]}, "a row for each of 1 prompts, got 0"),
+        ({"prompt_cache": filled(2, heads=4)}, r"\(2, 8\)\] in layer 0, got \[\(4, 8\)"),
+        ({"prompt_cache": filled(2, size=16)}, r"\(2, 8\)\] in layer 0, got \[\(2, 16\)"),
         (
-            lambda cache: {"prompt_cache": [RotatingKVCache(9)] * 2},
-            "prompt_cache must be 2 KVCache",
+            {"prompt_cache": filled(1, tokens=4) + filled(1, size=16)},
+            r"in layer 1, got \[\(2, 16\)",
         ),
-        (lambda cache: {"prompt_cache": cache}, "must hold all 4 tokens of prompt 0, got 3"),
-        (lambda cache: {"logprobs": mx.zeros((2, 40))}, "logprobs must be 1 of 40"),
-        (lambda cache: {"logprobs": mx.zeros((1, 4))}, "logprobs must be 1 of 40"),
+        ({"logprobs": mx.zeros((2, 40))}, "logprobs must be 1 of 40"),
+        ({"logprobs": mx.zeros((1, 4))}, "logprobs must be 1 of 40"),
     ],
 )
-def test_add_to_cache_refuses_what_does_not_fit(plain, more, message):
+@pytest.mark.parametrize("known", [[], [1, 2]])
+def test_add_to_cache_refuses_what_does_not_fit_and_changes_nothing(
+    plain, arguments, message, known
+):
     lm = AsyncMlxLM(plain.model, None)
-    cache = make_prompt_cache(plain.model)
-    plain.model(mx.array([[1, 2, 3]]), cache=cache)
+    if known:
+        lm.cache_kv(known)
     with pytest.raises(ValueError, match=message):
-        lm.add_to_cache([Query([1, 2, 3, 4])], **more(cache))
-    assert lm.cache.tokens == 0
+        lm.add_to_cache([Query([1, 2, 3, 4])], **arguments)
+    assert lm.cache.tokens == lm.cache.kv_tokens == lm.cache.slab.used == len(known)
+    assert lm.cache.root.pins == 0
+    plain.check((1, 2, 3, 4), lm.next_token_logprobs_sync([1, 2, 3, 4]))
+
+
+def test_what_fails_while_it_is_added_leaves_no_slot_and_no_pin(plain, monkeypatch):
+    lm = AsyncMlxLM(plain.model, None)
+    lm.cache_kv([1, 2])
+
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(lm.cache.slab, "write", fail)
+    with pytest.raises(MemoryError):
+        lm.add_to_cache([Query([1, 2, 3])], filled(2))
+    assert (lm.cache.tokens, lm.cache.slab.used, lm.cache.root.pins) == (2, 2, 0)
+
+
+def test_added_keys_and_values_take_the_models_own_type(plain):
+    lm = AsyncMlxLM(plain.model, None)
+    cache = filled(2)
+    for layer in cache:
+        layer.keys, layer.values = (a.astype(mx.float16) for a in (layer.keys, layer.values))
+    lm.add_to_cache([Query([1, 2, 3])], cache)
+    assert {array.dtype for array in lm.cache.slab.arrays} == {mx.float32}

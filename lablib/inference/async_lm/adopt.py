@@ -12,7 +12,7 @@ from lablib.validation import BadValue
 import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, KVCache
 
-Layers = list[tuple[mx.array, mx.array]]  # keys and values (B, heads, T, head size) of each layer
+Layers = list[list[mx.array]]  # of each layer keys and values, (heads, T, head size)
 
 
 def adopt(
@@ -24,25 +24,27 @@ def adopt(
     """Store keys and values, log-probabilities or both of some prompts, once all fits.
 
     Raises:
-        BadValue: the caches or the log-probabilities are not those of these prompts and this
-            model; nothing has changed then.
+        BadValue: they are not of these prompts or this model; nothing has changed then.
     """
-    trie, rows = evaluator.trie, [None] * len(prompts)
-    if prompt_cache is not None:
-        layers, starts = _checked_cache(evaluator, prompts, prompt_cache)
+    trie, count, size = evaluator.trie, len(prompts), evaluator.vocab_size
+    rows: list[mx.array | None] = [None] * count
     if logprobs is not None:
-        rows = _checked_rows(logprobs, len(prompts), evaluator.vocab_size)
+        shapes = [tuple(row.shape) for row in logprobs]
+        if shapes != [(size,)] * count:
+            raise BadValue(f"logprobs must be {count} of {size}, got {shapes}")
+        rows = [row.astype(mx.float32) + 0 for row in logprobs]
+    given = None if prompt_cache is None else _checked(evaluator, prompts, prompt_cache)
+    mx.eval(rows, given)  # what fails, fails before anything has changed
     for number, (prompt, row) in enumerate(zip(prompts, rows, strict=True)):
-        if prompt_cache is None:
+        if given is None:
             trie.insert(prompt, logprobs=row)
         else:
-            own = [[a[number, :, starts[number] :] for a in pair] for pair in layers]
-            _insert(trie, prompt, own, row)
+            _insert(trie, prompt, given[number], row)
     trie.compact()
 
 
-def _insert(trie: TokenTrie, prompt: Prompt, layers: list[list[mx.array]], row: Any) -> None:
-    """Copy what the tree lacks of one prompt, from keys and values ``(heads, T, head size)``."""
+def _insert(trie: TokenTrie, prompt: Prompt, layers: Layers, row: mx.array | None) -> None:
+    """Store one prompt: copy the keys and values that the tree lacks."""
     known = trie.match(prompt)
     held = len(known.slots)
     with Lease(trie) as lease:
@@ -50,39 +52,27 @@ def _insert(trie: TokenTrie, prompt: Prompt, layers: list[list[mx.array]], row: 
         trie.make_room(len(prompt) - held)
         slots = lease.allocate(len(prompt) - held)
         for layer, pair in enumerate(layers if len(slots) else ()):
-            new = (a[:, held : len(prompt)].swapaxes(0, 1) for a in pair)
+            new = (array[:, held:].swapaxes(0, 1) for array in pair)
             trie.slab.write(layer, mx.array(slots), *new)
         mx.eval(trie.slab.arrays)
         lease.insert(prompt, slots, held, row)
 
 
-def _checked_rows(logprobs: Any, count: int, vocab_size: int) -> list[mx.array]:
-    """Return float32 copies of ``count`` rows ``(V,)``."""
-    shapes = [tuple(row.shape) for row in logprobs]
-    if shapes != [(vocab_size,)] * count:
-        raise BadValue(f"logprobs must be {count} of {vocab_size}, got {shapes}")
-    rows = [row.astype(mx.float32) + 0 for row in logprobs]
-    mx.eval(rows)
-    return rows
-
-
-def _checked_cache(
+def _checked(
     evaluator: BatchEvaluator, prompts: list[Prompt], prompt_cache: Sequence[Any]
-) -> tuple[Layers, list[int]]:
-    """Return the layers' arrays, in the model's own types, and where each prompt starts in them."""
-    longest = max(map(len, prompts))
+) -> list[Layers]:
+    """Return the keys and values of each prompt's own tokens, in the model's own types."""
+    longest, count = max(map(len, prompts)), evaluator.n_layers
+    kinds = [type(layer) for layer in prompt_cache]
     if longest > evaluator.longest:
         raise BadValue(
             f"prompt_cache must be None for a model whose cache cannot be cut at {longest}"
         )
-    count, kinds = evaluator.n_layers, [type(layer) for layer in prompt_cache]
     if kinds not in ([KVCache] * count, [BatchKVCache] * count):
         raise BadValue(f"prompt_cache must be {count} KVCache or BatchKVCache, got {kinds}")
-    starts = [0] * len(prompts)
-    if kinds[0] is BatchKVCache:
-        starts = prompt_cache[0].left_padding.tolist()
-    own, layers = kv.make(evaluator.model), []
-    evaluator.model(mx.array([[0]]), cache=own)  # never evaluated: shapes are known before numbers
+    padding = getattr(prompt_cache[0], "left_padding", mx.zeros(len(prompts), mx.int32)).tolist()
+    own = kv.make(evaluator.model)
+    evaluator.model(mx.array([[0]]), cache=own)  # not evaluated: shapes are known before numbers
     for number, (layer, mine) in enumerate(zip(prompt_cache, own, strict=True)):
         rows = 0 if layer.keys is None else layer.keys.shape[0]
         if rows != len(prompts):
@@ -94,16 +84,20 @@ def _checked_cache(
                 f"prompt_cache must hold keys and values of (heads, size) {_heads(mine)} in layer "
                 f"{number}, got {_heads(layer)}"
             )
-        for i, (prompt, start) in enumerate(zip(prompts, starts, strict=True)):
-            if layer.size() - start < len(prompt):
+        for i, (prompt, start) in enumerate(zip(prompts, padding, strict=True)):
+            if (held := layer.size() - start) < len(prompt):
                 raise BadValue(
-                    f"prompt_cache must hold all {len(prompt)} tokens of prompt {i}, "
-                    f"got {layer.size() - start}"
+                    f"prompt_cache must hold all {len(prompt)} tokens of prompt {i}, got {held}"
                 )
-        pair = layer.keys.astype(mine.keys.dtype), layer.values.astype(mine.values.dtype)
-        layers.append(pair)
-    mx.eval(layers)  # what fails, fails before anything has changed
-    return layers, starts
+    pairs = list(zip(prompt_cache, own, strict=True))
+    spans = [slice(start, start + len(p)) for p, start in zip(prompts, padding, strict=True)]
+    return [
+        [
+            [a[row, :, span].astype(b.dtype) for a, b in ((x.keys, y.keys), (x.values, y.values))]
+            for x, y in pairs
+        ]
+        for row, span in enumerate(spans)
+    ]
 
 
 def _heads(layer: Any) -> list[tuple[int, int]]:

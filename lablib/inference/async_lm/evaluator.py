@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import groupby
 from typing import Any
 
 from lablib.cache import kv
@@ -102,8 +103,9 @@ class BatchEvaluator:
                 record.cached = len(prompts) - len(missing)
                 known = {p: match for p, match in missing.items() if len(p) <= self.longest}
                 yield from self._run(trie, known, answers, record)
-                rest = [p for p in missing if len(p) > self.longest]
-                yield from self._run_alone(trie, rest, answers, record)
+                for equals in _equals([p for p in missing if p not in known], self.step):
+                    self._warn(f"has a sliding window of {self.longest}, shorter than a prompt")
+                    yield from self._run_alone(trie, equals, answers, record)
             finally:
                 trie.compact()
 
@@ -163,24 +165,7 @@ class BatchEvaluator:
     def _run_alone(
         self, trie: TokenTrie, prompts: list[Prompt], answers: Answers, record: BatchRecord
     ) -> Iterator[None]:
-        """Run prompts whose caches cannot be cut: from their start, beside others as long."""
-        if prompts and self.longest:
-            self._warn(
-                f"has a sliding window, and a prompt is longer than its {self.longest} tokens"
-            )
-        for length in sorted({len(prompt) for prompt in prompts}):
-            equals = [prompt for prompt in prompts if len(prompt) == length]
-            count = max(1, min(self.step, WIDTH // length))
-            for first in range(0, len(equals), count):
-                group = equals[first : first + count]
-                yield from self._from_the_start(group, answers, record)
-                for prompt in group:
-                    trie.insert(prompt, logprobs=answers[prompt])
-
-    def _from_the_start(
-        self, prompts: list[Prompt], answers: Answers, record: BatchRecord
-    ) -> Iterator[None]:
-        """Answer prompts of one length, with the model's own caches."""
+        """Run prompts of one length from their start, with the model's own caches."""
         tokens, cache = mx.array(prompts), kv.make(self.model)
         count, length = tokens.shape
         done, rows = 0, []
@@ -198,6 +183,8 @@ class BatchEvaluator:
             self.records.forward(record, [(done, stop)] * count, began)
             done = stop
         answers.update(zip(prompts, rows, strict=True))
+        for prompt, row in zip(prompts, rows, strict=True):
+            trie.insert(prompt, logprobs=row)
 
     def _warn(self, why: str) -> None:
         if not self._warned:
@@ -213,6 +200,13 @@ def own_copy(row: mx.array) -> mx.array:
     Through NumPy, because MLX's own copies share the buffer, which a NumPy view can write to.
     """
     return mx.array(np.asarray(row))
+
+
+def _equals(prompts: list[Prompt], step: int) -> Iterator[list[Prompt]]:
+    """Yield prompts of one length, as many as one forward may take."""
+    for length, group in groupby(sorted(prompts, key=len), key=len):
+        equals, count = list(group), max(1, min(step, WIDTH // length))
+        yield from (equals[first : first + count] for first in range(0, len(equals), count))
 
 
 def _longest(cache: Any) -> float:
