@@ -16,7 +16,7 @@ Notebook = dict[str, Any]  # as in the file; nbformat's nodes are such dictionar
 Cell = dict[str, Any]
 
 
-def read(path: str | Path) -> Notebook:
+def read_notebook(path: str | Path) -> Notebook:
     """Read a notebook, each cell's source as one string.
 
     Plain JSON, because importing nbformat takes a second, for each notebook that is graded.
@@ -77,7 +77,7 @@ def solve(notebook: str | Path, out: str | Path) -> Path:
     notebook, out = Path(notebook), Path(out)
     if out.exists() and out.samefile(notebook):
         raise BadValue(f"out must be another file than the notebook, got {str(out)!r}")
-    solved = edition(read(notebook), solved=True)
+    solved = edition(read_notebook(notebook), solved=True)
     for cell in solved["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from lablib.classroom.editions import Notebook, part_of, read
+from lablib.classroom.editions import Notebook, part_of, read_notebook
 from lablib.classroom.exercises import exercises, lessons
 from lablib.validation import BadValue, number
 
@@ -101,7 +101,7 @@ def _rows(folder: Path, path: Path, seconds: float) -> Iterator[ExerciseRow]:
     inside = path.relative_to(folder)
     student = inside.parent.as_posix() if inside.parent.parts else path.stem
     try:
-        wanted = _wanted(read(path), path.name)
+        wanted = _wanted(read_notebook(path), path.name)
         found, accident = _run_apart(path, seconds)
     except Exception as error:  # whatever is in the file, it gets a row
         reason = f"can't be read: {type(error).__name__}: {error}".splitlines()[0]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lablib.classroom.checking import check
-from lablib.classroom.editions import Cell, Notebook, part_of, read
+from lablib.classroom.editions import Cell, Notebook, part_of, read_notebook
 from lablib.classroom.exercises import exercises, find
 
 from IPython.core.inputtransformer2 import TransformerManager
@@ -117,7 +117,7 @@ def _finding(exercise: str, function: Any, accidents: dict[str, str]) -> Finding
 def main(path: str, out: str) -> None:
     """Judge the notebook at ``path`` and append one JSON line for each finding to ``out``."""
     with open(out, "a", encoding="utf-8") as file:
-        for pair in judge_notebook(read(path)):
+        for pair in judge_notebook(read_notebook(path)):
             print(json.dumps(pair), file=file, flush=True)
 
 

@@ -17,7 +17,7 @@ from lablib.lessons.lesson_07.speed import (
 from lablib.lessons.lesson_07.widgets import (
     Acceptance,
     GreedyText,
-    Rounds,
+    RoundByRound,
     count_rounds,
     whole_rounds,
 )
@@ -50,7 +50,7 @@ def some_texts(n=12, length=30, seed=1, task="sums"):
 
 
 def test_the_strip_is_the_text_that_the_rounds_wrote() -> None:
-    widget = Rounds({"one": ([0, 1], TRACE)}, WORDS)
+    widget = RoundByRound({"one": ([0, 1], TRACE)}, WORDS)
     data = widget.compute(round=2, text="one")
     ids = [1, 1, 2, 4, 2, 3, 5]  # the prompt without <s>, then 1 2 +4 | +2 | 3 5
     assert data["tokens"] == [WORDS[i] for i in ids]
@@ -64,7 +64,7 @@ def test_the_strip_is_the_text_that_the_rounds_wrote() -> None:
 
 
 def test_the_rounds_caption_says_what_happened() -> None:
-    widget = Rounds({"one": ([0, 1], TRACE), "short": ([0], TRACE[:1])}, WORDS)
+    widget = RoundByRound({"one": ([0, 1], TRACE), "short": ([0], TRACE[:1])}, WORDS)
     bonus = widget.picture.caption
     assert bonus.startswith("Round 1 of 3: 2 of 2 drafts accepted, and '␣sat' as a bonus. 3 new")
     correction = widget.set(round=1)
@@ -73,9 +73,9 @@ def test_the_rounds_caption_says_what_happened() -> None:
     assert "2 of 3 drafts accepted; the text ends" in widget.set(round=2)
     assert "Round 1 of 1" in widget.set(text="short")  # beyond its end: its last round
     plain = Round((), (), (), (), (), 0, 0, 4, "plain")
-    assert "nothing was drafted" in Rounds({"x": ([0], [plain])}, WORDS).picture.caption
+    assert "nothing was drafted" in RoundByRound({"x": ([0], [plain])}, WORDS).picture.caption
     with pytest.raises(ValueError, match="at least one text"):
-        Rounds({"one": ([0], [])}, WORDS)
+        RoundByRound({"one": ([0], [])}, WORDS)
 
 
 # ------------------------------------------------------------------ acceptance

@@ -27,7 +27,7 @@ PLAIN_STEP = Look("plain", "#DDDDDD")
 OWN_TOKEN = {"correction": CORRECTION, "bonus": BONUS, "plain": PLAIN_STEP}
 
 
-class Rounds(Explorer):
+class RoundByRound(Explorer):
     """Speculation round by round: the text so far above, this round's drafts below.
 
     Args:
