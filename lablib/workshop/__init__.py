@@ -1,4 +1,9 @@
-"""Measures the shipped models, and gives the lessons the stored results."""
+"""How the shipped models are made and measured.
+
+``recipes`` → ``training``, ``verifier_training`` make them; ``evaluation`` measures them:
+``completions``, ``votes``, ``speculation`` and ``past_the_end`` are what it measures,
+``requirements`` what must come out; ``results`` stores it, ``report`` and ``cards`` show it.
+"""
 
 from lablib.lazy import exports
 

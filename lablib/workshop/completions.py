@@ -1,14 +1,17 @@
-"""What is measured, how much of it, and the completions that most measurements share."""
+"""The completions that most measurements share: how many, and how right and varied they are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lablib import tasks
 from lablib.inference.samples import Samples
-from lablib.inference.voting.completions import complete
+from lablib.inference.theory.estimators import wilson_interval
+from lablib.inference.voting.many import complete
 from lablib.tasks import Problem
 from lablib.validation import BadValue
+
+import numpy as np
 
 LOOKED_AT = (0.0, 0.5, 1.0, 2.0)  # temperatures that a requirement or an example is about
 # Tokens that any valid completion of the task fits into, and some more for invalid ones.
@@ -17,7 +20,7 @@ MAX_TOKENS = {"stories": 60, "sums": 40, "edits": 24}
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured; the defaults are what the stored evaluation was made with.
+    """Say how much is measured; the defaults are what the stored evaluation was made with.
 
     Attributes:
         problems: unseen problems of each task.
@@ -59,11 +62,11 @@ class Plan:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The numbers of samples N that are reported: powers of two."""
+        """Return the numbers of samples N that are reported: powers of two."""
         return tuple(2**k for k in range(self.samples.bit_length()) if 2**k <= self.samples)
 
     def draws(self, task: str, temperature: float) -> int:
-        """How many completions of a problem are drawn."""
+        """Return how many completions of a problem are drawn."""
         if temperature == 0:
             return 1
         if task != "sums":
@@ -79,7 +82,7 @@ QUICK = Plan(
 
 @dataclass(frozen=True)
 class Drawn:
-    """Completions of one task's unseen problems by one model.
+    """Hold completions of one task's unseen problems by one model.
 
     Attributes:
         task: its name.
@@ -94,14 +97,14 @@ class Drawn:
     samples: dict[float, list[Samples]]
 
     def texts(self, temperature: float) -> list[list[str]]:
-        """The completions as text, of each problem."""
+        """Return the completions as text, of each problem."""
         tokenizer = tasks.load_tokenizer()
         rows = [row for samples in self.samples[temperature] for row in samples.tokens]
         texts = iter(tokenizer.decode_batch(rows, skip_special_tokens=True))
         return [[next(texts) for _ in samples.tokens] for samples in self.samples[temperature]]
 
     def right(self, temperature: float) -> list[list[bool]]:
-        """Whether the task's checker accepts each completion, which must also have ended."""
+        """Tell whether the task's checker accepts each completion, which must also have ended."""
         check = tasks.TASKS[self.task].check
         return [
             [done and check(problem, text) for text, done in zip(row, s.finished, strict=True)]
@@ -112,7 +115,7 @@ class Drawn:
 
 
 def seeds(plan: Plan, n: int) -> list[int]:
-    """The seeds of the samples of ``n`` problems: ``sample_n(..., seed=...)`` draws the same."""
+    """Return the seed of each problem's samples; ``sample_n(..., seed=...)`` draws the same."""
     return [plan.seed * 1000 + number for number in range(n)]
 
 
@@ -144,3 +147,62 @@ def draw(
         for temperature in temperatures
     }
     return Drawn(task, problems, prompts, samples)
+
+
+def quality(drawn: Drawn, repeats: int) -> list[dict[str, float]]:
+    """Measure accuracy and diversity at each temperature.
+
+    Args:
+        drawn: the completions.
+        repeats: how many completions of a problem the diversity is measured on; a greedy one is
+            drawn once and counts as so many equal ones.
+
+    Returns:
+        For each temperature: ``accuracy`` (mean over problems; *stories*: the share of valid ones)
+        with its 95 % interval ``low``, ``high`` over problems, ``distinct`` (different completions
+        of a problem over their number) and ``distinct_trigrams`` (different token triples over all
+        triples, across problems).
+    """
+    rows = []
+    for temperature, samples in drawn.samples.items():
+        right = np.array(drawn.right(temperature), dtype=float)
+        low, high = wilson_interval(float(right.mean(axis=1).sum()), len(right))
+        each = 1 if temperature == 0 else repeats
+        completions = [[tuple(row) for row in s.tokens[:each]] * (repeats // each) for s in samples]
+        rows.append(
+            {
+                "temperature": temperature,
+                "samples": right.shape[1],
+                "accuracy": float(right.mean()),
+                "low": low,
+                "high": high,
+                "distinct": float(np.mean([len(set(c)) / len(c) for c in completions])),
+                "distinct_trigrams": distinct_ngrams(row for c in completions for row in c),
+            }
+        )
+    return rows
+
+
+def distinct_ngrams(rows: Iterable[Iterable[int]], n: int = 3) -> float:
+    """Return different n-grams over all n-grams (Li et al. 2016, 1510.03055)."""
+    grams = [row[i : i + n] for row in map(tuple, rows) for i in range(max(0, len(row) - n + 1))]
+    return len(set(grams)) / len(grams) if grams else 0.0
+
+
+def examples(drawn: Drawn, problems: int = 3) -> list[dict[str, Any]]:
+    """Show what the completions read like: the first one of each of the first problems.
+
+    Returns:
+        For each temperature of ``LOOKED_AT`` above 0: ``task``, ``temperature`` and ``texts``,
+        prompt and completion; "…" ends a text that ran out of tokens.
+    """
+
+    def texts(temperature: float) -> list[str]:
+        completions = zip(drawn.texts(temperature), drawn.samples[temperature], strict=True)
+        return [
+            problem.prompt + row[0] + ("" if samples.finished[0] else " …")
+            for problem, (row, samples) in zip(drawn.problems[:problems], completions, strict=False)
+        ]
+
+    warm = [temperature for temperature in LOOKED_AT if temperature > 0]
+    return [{"task": drawn.task, "temperature": t, "texts": texts(t)} for t in warm]

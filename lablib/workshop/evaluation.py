@@ -3,6 +3,7 @@
 import platform
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,14 @@ from lablib.machine import doctor
 from lablib.models import zoo
 from lablib.models.verifier import load_verifier
 from lablib.validation import BadValue
-from lablib.workshop import cards, picture, quality, report, results, speculation, votes
-from lablib.workshop.completions import QUICK, Drawn, Plan, draw
-from lablib.workshop.exact_process import process
+from lablib.workshop import cards, report, results, speculation, votes
+from lablib.workshop.completions import QUICK, Drawn, Plan, draw, examples, quality
 from lablib.workshop.past_the_end import past_the_end
 from lablib.workshop.requirements import checks
 
 MODELS = ("target", "draft", "hybrid")
 GAMMAS = range(1, 9)
+Records = list[dict[str, Any]]
 
 
 def evaluate(
@@ -34,17 +35,19 @@ def evaluate(
     """Measure the shipped models and write the results, all of them at the end.
 
     Args:
-        out: where ``evaluation.json``, ``evaluation.txt``, ``evaluation.svg`` and
-            ``evaluation_sums.json`` go; by default beside the checkpoints, and for a quick run
-            ``runs/evaluation``.
+        out: where ``evaluation.json``, ``evaluation_sums.json`` and ``evaluation.md`` go; by
+            default beside the checkpoints, and for another plan ``runs/evaluation``.
         models: the folder with ``target``, ``draft``, ``hybrid`` and ``verifier``; by default the
             shipped ones. If it is ``out`` too, each checkpoint's README.md is written anew.
         plan: how much is measured.
         quick: measure little, in under a minute, for a look and for tests.
-        say: gets a line when a part is done.
+        say: gets a line when a part is done, and the report at the end.
 
     Returns:
-        What ``evaluation.json`` holds.
+        What ``evaluation.json`` holds; see ``results.stored``.
+
+    Raises:
+        BadValue: a checkpoint is missing, or both ``plan`` and ``quick`` are given.
     """
     if plan is not None and quick:
         raise BadValue("give plan or quick, not both: quick is a plan of its own")
@@ -59,25 +62,41 @@ def evaluate(
     start = time.perf_counter()
     measured, records = _measure(models, plan, _Clock(say))
     seconds = round(time.perf_counter() - start)
-    # Rounded before it is judged and shown: the table fits the numbers that are stored.
+    # Rounded before it is judged and shown: the report fits the numbers that are stored.
     found = results.rounded({"about": about(plan) | {"seconds": seconds}} | measured)
     found["checks"] = results.rounded(checks(found))
-    table = report.table(found)
-    texts = {
+    pages = _pages(found, out, models)
+    stored = {
         out / results.RESULTS: results.text(found),
         out / results.SUMS: results.text({"problems_seed": plan.seed, "records": records}),
-        out / "evaluation.txt": table,
-        out / "evaluation.svg": picture.picture(found),
     }
-    if out.resolve() == models.resolve():
-        texts |= cards.cards(models, found)
-    results.replace(texts)
-    say(table)
+    results.replace(stored | pages)
+    say(pages[out / results.REPORT])
     return found
 
 
+def render(out: str | Path | None = None, *, models: str | Path | None = None) -> None:
+    """Write the report and the model cards anew from the stored numbers; measure nothing.
+
+    Args:
+        out: the folder with ``evaluation.json``; by default the shipped one.
+        models: the folder of the checkpoints; cards are written if it is ``out`` too.
+    """
+    out = Path(out) if out is not None else zoo.CHECKPOINTS
+    models = Path(models) if models is not None else zoo.CHECKPOINTS
+    results.replace(_pages(results.stored(out), out, models))
+
+
+def _pages(found: dict[str, Any], out: Path, models: Path) -> dict[Path, str]:
+    """Return what people read: the report and, beside the checkpoints only, their cards."""
+    pages = {out / results.REPORT: report.report(found)}
+    if out.resolve() == models.resolve():
+        pages |= cards.cards(models, found)
+    return pages
+
+
 class _Clock:
-    """Says what is done and how long it took."""
+    """Say what is done and how long it took."""
 
     def __init__(self, say: Callable[[str], Any]):
         self.say, self.last = say, time.perf_counter()
@@ -89,46 +108,38 @@ class _Clock:
 
 
 def about(plan: Plan) -> dict[str, Any]:
-    """Seed, machine and versions: what a number may depend on."""
+    """Return plan, machine and versions: what a number may depend on."""
     machine, processor = doctor().facts["machine"], platform.processor()
     if processor not in machine:  # often empty, or the same as the architecture
         machine = f"{machine}, {processor}"
-    packages = ("mlx", "mlx-lm", "numpy")
     return {
-        "plan": {name: getattr(plan, name) for name in plan.__dataclass_fields__},
+        "plan": asdict(plan),
         "machine": machine,
         "blas": f"{backend.blas().source}, {backend.threads()} thread(s)",
         "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in packages},
+        "versions": {name: metadata.version(name) for name in ("mlx", "mlx-lm", "numpy")},
     }
 
 
-Records = list[dict[str, Any]]
-
-
 def _measure(models: Path, plan: Plan, done: _Clock) -> tuple[dict[str, Any], Records]:
-    """What is measured, and the records behind the voting curves."""
-    target, _ = zoo.load(models / "target")
-    draft, _ = zoo.load(models / "draft")
-    hybrid, _ = zoo.load(models / "hybrid")
+    """Return every measurement, and the records behind the voting curves."""
+    target, draft, hybrid = (zoo.load(models / name)[0] for name in MODELS)
     drawn = {}
     for task in tasks.TASKS:
         drawn[task] = draw(target, task, plan, plan.temperatures)
         done(f"target's completions of {task}")
-    measured = {
-        "target": {task: quality.quality(each, plan.repeats) for task, each in drawn.items()}
-    }
+    good = {"target": {task: quality(each, plan.repeats) for task, each in drawn.items()}}
     for name, model in {"draft": draft, "hybrid": hybrid}.items():
-        measured[name] = {
-            task: quality.quality(draw(model, task, plan, (0.0, 1.0), draws=1), repeats=1)
+        good[name] = {
+            task: quality(draw(model, task, plan, (0.0, 1.0), draws=1), repeats=1)
             for task in tasks.TASKS
         }
         done(f"{name}'s completions")
     sums, records = _sums(models, target, drawn["sums"], plan, done)
     found = {
         "context": target.max_positions,
-        "quality": measured,
-        "examples": quality.examples(drawn["stories"]),
+        "quality": good,
+        "examples": examples(drawn["stories"]),
         "sums": sums,
         "speculation": _speculation(target, draft, list(drawn.values()), plan, done),
         "past_the_end": [past_the_end(target, plan, t) for t in plan.long_temperatures],
@@ -143,19 +154,18 @@ def _sums(
     verifier = load_verifier(models / "verifier", model=target)
     records = votes.judge(verifier, drawn, 1.0)
     done("verifier's scores")
-    found = votes.curves(records, plan)
-    n = min(32, plan.counts[-1])
-    result = {
+    curves, n = votes.curves(records, plan), min(32, plan.counts[-1])
+    found = {
         "n": n,
         "counts": list(plan.counts),
         "noise": {name: {"scale": s, "df": str(df)} for name, (s, df) in votes.NOISE.items()},
-        "curves": found,
-        "process": process(drawn.problems, plan.counts),
-        "adaptive": votes.adaptive(found, n),
+        "curves": curves,
+        "process": votes.exact_curves(drawn.problems, plan.counts),
+        "adaptive": votes.adaptive(curves, n),
         "by_temperature": votes.by_temperature(drawn, plan),
     }
     done("votes")
-    return result, records
+    return found, records
 
 
 def _speculation(
@@ -180,9 +190,3 @@ def _speculation(
         "draft_seconds": times.draft,
         "speedup": sum(at_four) / len(at_four),
     }
-
-
-def main(quick: bool, out: Path | None, models: Path | None) -> int:
-    """The command line: 0 if every requirement is met (or the run was a quick one)."""
-    found = evaluate(out, models=models, quick=quick, say=lambda line: print(line, flush=True))
-    return 0 if quick or all(row["passed"] for row in found["checks"]) else 1

@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from lablib import tasks
-from lablib.inference.voting.completions import complete
+from lablib.inference.voting.many import complete
 from lablib.tasks import Problem, grammar
 from lablib.workshop.completions import Plan, seeds
 
 
 class Document(NamedTuple):
-    """What a document past the end is.
+    """Describe a document past the end.
 
     Attributes:
         begun: it starts with ``<s>`` and the form of a prompt.
@@ -77,7 +77,7 @@ def past_the_end(model: Any, plan: Plan, temperature: float) -> dict[str, float]
 
 
 def documents(row: list[int], late: float) -> Iterator[Document]:
-    """The finished documents after the first ``</s>`` of a text.
+    """Yield the finished documents after the first ``</s>`` of a text.
 
     Args:
         row: its token ids.
@@ -117,7 +117,7 @@ _STORIES = re.compile(
 
 
 def has_a_prompt(text: str) -> bool:
-    """Whether a document begins with something of the form of a prompt."""
+    """Tell whether a document begins with something of the form of a prompt."""
     return any(form.match(text) for form in (_SUMS, _EDITS, _STORIES))
 
 

@@ -19,7 +19,7 @@ EVERYTHING = {"stories": 400, "sums": 400, "edits": 200}  # documents in a thous
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the training: ``steps`` batches of ``batch`` rows of ``length`` tokens.
+    """Describe a part of the training: ``steps`` batches of ``batch`` rows of ``length`` tokens.
 
     ``mix`` is the number of documents of each task in a thousand. With a ``teacher``, a checkpoint,
     the model learns its distributions (distillation, Hinton et al. 2015, 1503.02531) instead of the
@@ -35,7 +35,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a checkpoint's weights.
+    """Hold everything that decides a checkpoint's weights.
 
     Attributes:
         config: the model's shape.
@@ -72,18 +72,18 @@ class Recipe:
 
     @property
     def steps(self) -> int:
-        """Optimiser steps of all stages."""
+        """Return the optimiser steps of all stages."""
         return sum(stage.steps for stage in self.stages)
 
     def to_dict(self) -> dict[str, Any]:
-        """The recipe as it comes back from a JSON file (tuples are lists there)."""
+        """Return the recipe as it comes back from a JSON file (tuples are lists there)."""
         after = self.after.to_dict() if self.after else None
         whole = asdict(self) | {"config": self.config.to_dict(), "after": after}
         return json.loads(json.dumps(whole))
 
 
 def _target() -> Recipe:
-    """Three runs, one after the other.
+    """Return three runs, one after the other.
 
     First the answers, then the prompts too: a text that goes on after its end begins again with a
     prompt. The third is more of the second, at half its learning rate.

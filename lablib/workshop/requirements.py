@@ -5,6 +5,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from lablib.workshop.results import at
+
 _FEW = 100  # a token class with fewer tokens than this is left out of the comparison
 _RELATION: dict[str, Callable[[float, float], bool]] = {
     "≥": operator.ge,
@@ -15,7 +17,7 @@ _RELATION: dict[str, Callable[[float, float], bool]] = {
 
 
 def checks(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every requirement as ``{"what", "measured", "relation", "wanted", "passed"}``."""
+    """Return every requirement as ``{"what", "measured", "relation", "wanted", "passed"}``."""
     rows = [*_stories(found), *_sums(found), *_speculation(found), *_context(found)]
     return [
         {
@@ -30,12 +32,6 @@ def checks(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 Row = tuple[str, float, str, float]
-
-
-def at(rows: list[dict[str, Any]], **keys: Any) -> dict[str, Any]:
-    """The one row with these values."""
-    (row,) = [row for row in rows if all(row[key] == value for key, value in keys.items())]
-    return row
 
 
 def _stories(found: dict[str, Any]) -> list[Row]:

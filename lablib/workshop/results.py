@@ -9,10 +9,11 @@ from lablib.validation import BadValue
 
 RESULTS = "evaluation.json"
 SUMS = "evaluation_sums.json"
+REPORT = "evaluation.md"
 
 
 def stored(folder: str | Path | None = None) -> dict[str, Any]:
-    """The evaluation that came with the checkpoints, or the one in ``folder``.
+    """Return the evaluation that came with the checkpoints, or the one in ``folder``.
 
     Returns:
         ``about`` (plan, machine, versions), ``context``, ``quality`` (model → task → rows, one for
@@ -21,7 +22,7 @@ def stored(folder: str | Path | None = None) -> dict[str, Any]:
         strategy → exact accuracy at each N of ``counts``; ``adaptive``; ``by_temperature``),
         ``speculation`` (``overlap``, ``overlap_by_class``, ``greedy``, ``ngram_tokens_per_call``,
         ``target_seconds``: T(1), T(2), …; ``draft_seconds``; ``speedup``), ``past_the_end`` (rows,
-        one for each temperature; see ``evaluation.past_the_end``) and ``checks``.
+        one for each temperature; see ``past_the_end.past_the_end``) and ``checks``.
 
     Raises:
         BadValue: there is none.
@@ -30,7 +31,7 @@ def stored(folder: str | Path | None = None) -> dict[str, Any]:
 
 
 def stored_sums(folder: str | Path | None = None) -> list[dict[str, Any]]:
-    """The *sums* samples behind the voting curves, one record a problem.
+    """Return the *sums* samples behind the voting curves, one record a problem.
 
     Returns:
         Problem j is ``tasks.sums.problems(seed, n)[j]`` with the plan's seed; see ``votes.judge``
@@ -42,8 +43,14 @@ def stored_sums(folder: str | Path | None = None) -> list[dict[str, Any]]:
     return _read(folder, SUMS)["records"]
 
 
+def at(rows: list[dict[str, Any]], **keys: Any) -> dict[str, Any]:
+    """Return the one row with these values."""
+    (row,) = [row for row in rows if all(row[key] == value for key, value in keys.items())]
+    return row
+
+
 def rounded(value: Any) -> Any:
-    """The same with numbers of five digits and with lists for tuples, as JSON gives it back."""
+    """Return ``value`` with numbers of five digits and lists for tuples, as JSON gives it back."""
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, dict):
@@ -54,7 +61,7 @@ def rounded(value: Any) -> Any:
 
 
 def text(content: dict[str, Any]) -> str:
-    """``content`` as JSON with one line for each entry of a list, and numbers of five digits."""
+    """Return ``content`` as JSON of short lines, its numbers rounded to five digits."""
     return _lines(rounded(content)) + "\n"
 
 
@@ -82,7 +89,7 @@ def _read(folder: str | Path | None, name: str) -> dict[str, Any]:
 
 
 def _lines(value: Any, indent: int = 0) -> str:
-    """JSON that breaks lines outside and keeps short things together."""
+    """Return JSON that breaks lines outside and keeps short things together."""
     flat = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if not isinstance(value, dict | list):
         return flat

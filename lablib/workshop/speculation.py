@@ -34,7 +34,7 @@ Rows = list[dict[str, Any]]
 def overlaps(
     target: Any, draft: Any, drawn: Sequence[Drawn], temperatures: Sequence[float]
 ) -> tuple[Rows, Rows]:
-    """``Σ min(p, q)`` and ``Σ p·q`` along the target's samples at each temperature.
+    """Measure ``Σ min(p, q)`` and ``Σ p·q`` along the target's samples at each temperature.
 
     Both models are tempered alike, as speculation does it.
 
@@ -75,7 +75,7 @@ def _overlap(
     completions: Sequence[Sequence[int]],
     temperature: float,
 ) -> list[np.ndarray]:
-    """For each text, ``(tokens of the completion, 2)``: what rejection and what match keep."""
+    """Return what rejection and what match keep, ``(tokens of the completion, 2)`` a text."""
 
     def both(rows: mx.array) -> mx.array:
         p, q = (mx.softmax(m(rows).astype(mx.float32) / temperature, -1) for m in (target, draft))
@@ -101,7 +101,7 @@ def _along(
 
 
 def token_classes(problem: tasks.Problem, tokens: Sequence[int]) -> list[str]:
-    """The class of each token of a completion; that of its last character, as spaces come first."""
+    """Return each token's class: that of its last character, as spaces come first."""
     tokenizer = tasks.load_tokenizer()
     pieces = tokenizer.decode_batch([[token] for token in tokens], skip_special_tokens=True)
     spans = tasks.TASKS[problem.task].token_classes(problem, "".join(pieces))
@@ -137,7 +137,7 @@ def greedy(target_drawn: Drawn, draft: Any, gammas: Sequence[int]) -> dict[str, 
 
 
 def ngram_tokens_per_call(drawn: Drawn) -> float:
-    """Tokens a target call yields with prompt lookup, greedy, γ = 4."""
+    """Return the tokens a target call yields with prompt lookup, greedy, γ = 4."""
     completions = [samples.tokens[0] for samples in drawn.samples[0.0]]
     texts = [
         guesses_of_ngram(NGram(), prompt, tokens)
@@ -147,7 +147,7 @@ def ngram_tokens_per_call(drawn: Drawn) -> float:
 
 
 def speedups(tokens_per_round: dict[str, float], measured: Costs) -> dict[str, float]:
-    """Predicted speed-up for each γ: ``E · T(1) / (T(γ + 1) + γ · t_draft)``."""
+    """Predict the speed-up for each γ: ``E · T(1) / (T(γ + 1) + γ · t_draft)``."""
     return {
         gamma: tokens * measured.forward(1) / measured.of_round(int(gamma))
         for gamma, tokens in tokens_per_round.items()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 from tqdm.auto import tqdm
 
-_SHARD = 6_000  # documents generated at a time
+_SHARD = 6_000  # documents generated at a time; another number gives other batches
+_RESUME = "resume.safetensors"
 
 
 def train(
@@ -54,9 +56,11 @@ def train(
 
     Returns:
         The directory, with ``model.safetensors`` in float16 and ``training.json``.
+
+    Raises:
+        BadValue: ``name`` is unknown, or ``out`` holds a run that leads to other weights.
     """
-    if recipe is None:
-        recipe = RECIPES[one_of("name", name, RECIPES)]
+    recipe = recipe or RECIPES[one_of("name", name, RECIPES)]
     out = Path(out) if out is not None else Path("runs") / name
     out.mkdir(parents=True, exist_ok=True)
     teachers = _teachers(recipe, models)
@@ -65,43 +69,55 @@ def train(
         "blas_threads": backend.threads(),
         "teachers": {name: fingerprint(teacher) for name, teacher in teachers.items()},
     }
-    if (out / "training.json").exists() and not (out / _RESUME).exists():
-        _same(_read_report(out), made_of, f"delete {out}")
+    report = out / "training.json"
+    if report.exists() and not (out / _RESUME).exists():
+        _same(json.loads(report.read_text()), made_of, f"delete {out}")
         return out
     if recipe.after is None:
         model, before = _fresh(recipe), {}
     else:
         options = {"models": models, "save_every": save_every, "progress": progress}
         first = train(name, out / "first", recipe=recipe.after, **options)
-        model, before = zoo.load(first, dtype=mx.float32)[0], {"first": _read_report(first)}
-    optimizer = optim.AdamW(_schedule(recipe), betas=[0.9, 0.95], weight_decay=recipe.weight_decay)
-    optimizer.init(model.trainable_parameters())
-    done = _resume(out, made_of, model, optimizer)
-    update = _updates(recipe, model, optimizer, teachers)
-    bar = tqdm(total=recipe.steps, initial=done.step, desc=name, disable=not progress)
-    start = time.perf_counter() - done.seconds
-    for batch in _skip(batches(recipe), done.step):
-        loss = update(done.step, *batch)
-        mx.eval(loss, model.state, optimizer.state)
-        done.add(loss.item(), last=recipe.steps)
-        bar.update()
-        bar.set_postfix(loss=f"{(done.window or done.curve[-1])[-1]:.3f}", refresh=False)
-        if done.step % save_every == 0 and done.step < recipe.steps:
-            done.seconds = time.perf_counter() - start
-            _save_resume(out, made_of, model, optimizer, done)
-    bar.close()
-    if done.step < recipe.steps:
-        raise RuntimeError(f"the run ran out of data after {done.step} of {recipe.steps} steps")
-    done.seconds = time.perf_counter() - start
+        model = zoo.load(first, dtype=mx.float32)[0]
+        before = {"first": json.loads((first / "training.json").read_text())}
+    done = _train(name, recipe, model, teachers, _ResumePoint(out, made_of, save_every), progress)
     zoo.save(model, tasks.load_tokenizer(), out, dtype=mx.float16)
-    report = _report(name, recipe, made_of, done) | before
-    (out / "training.json").write_text(json.dumps(report) + "\n")
+    report.write_text(json.dumps(_report(name, recipe, made_of, done) | before) + "\n")
     (out / _RESUME).unlink(missing_ok=True)
     return out
 
 
+def _train(
+    name: str,
+    recipe: Recipe,
+    model: LanguageModel,
+    teachers: dict[str, LanguageModel],
+    point: "_ResumePoint",
+    progress: bool,
+) -> "_Progress":
+    """Run the recipe's steps on ``model``, from the last resume point on."""
+    optimizer = optim.AdamW(_schedule(recipe), betas=[0.9, 0.95], weight_decay=recipe.weight_decay)
+    optimizer.init(model.trainable_parameters())
+    done = point.load(model, optimizer)
+    update = _updates(recipe, model, optimizer, teachers)
+    start = time.perf_counter() - done.seconds
+    with tqdm(total=recipe.steps, initial=done.step, desc=name, disable=not progress) as bar:
+        for batch in islice(batches(recipe), done.step, None):
+            loss = update(done.step, *batch)
+            mx.eval(loss, model.state, optimizer.state)
+            done.add(loss.item(), last=recipe.steps)
+            bar.update()
+            bar.set_postfix(loss=f"{(done.window or done.curve[-1])[-1]:.3f}", refresh=False)
+            done.seconds = time.perf_counter() - start
+            if done.step % point.every == 0 and done.step < recipe.steps:
+                point.save(model, optimizer, done)
+    if done.step < recipe.steps:
+        raise RuntimeError(f"the run ran out of data after {done.step} of {recipe.steps} steps")
+    return done
+
+
 def checkpoint(name: str, models: str | Path | None) -> str:
-    """Where to load ``name`` from: the folder ``models`` if it was trained there, or as shipped."""
+    """Return where ``name`` is: the folder ``models`` if it was trained there, or as shipped."""
     if models is not None and (Path(models) / name / "training.json").is_file():
         return str(Path(models) / name)
     return name
@@ -113,22 +129,6 @@ def _teachers(recipe: Recipe, models: str | Path | None) -> dict[str, LanguageMo
     for teacher in loaded.values():
         teacher.freeze()
     return loaded
-
-
-def _read_report(out: Path) -> dict[str, Any]:
-    return json.loads((out / "training.json").read_text())
-
-
-def _same(found: dict[str, Any], wanted: dict[str, Any], advice: str) -> None:
-    """Refuse to go on from what was ``found``, if it leads to other weights than ``wanted``."""
-    for key, value in wanted.items():
-        if found.get(key) != value:
-            what = {
-                "recipe": "another recipe",
-                "teachers": "another teacher",
-                "blas_threads": f"{found.get(key)} BLAS threads, not {value}",
-            }[key]
-            raise BadValue(f"out holds a run of {what}: {advice}")
 
 
 def _fresh(recipe: Recipe) -> LanguageModel:
@@ -143,7 +143,7 @@ def _fresh(recipe: Recipe) -> LanguageModel:
 
 
 def batches(recipe: Recipe) -> Iterator[tuple[mx.array, mx.array, mx.array]]:
-    """The recipe's batches in order: (inputs, targets, weights), each (B, T).
+    """Yield the recipe's batches in order: (inputs, targets, weights), each (B, T).
 
     Every row starts at a document's beginning and holds whole documents, ``<s> … </s>`` after
     ``<s> … </s>``, the last one cut at the row's end. The weights are those of the targets.
@@ -159,7 +159,7 @@ def batches(recipe: Recipe) -> Iterator[tuple[mx.array, mx.array, mx.array]]:
 def _rows(recipe: Recipe, stage: int, length: int) -> Iterator[tuple[list[int], list[float]]]:
     tokens: list[int] = []
     weights: list[float] = []
-    for shard in range(1_000_000):
+    for shard in count():
         for ids, answer in _documents(recipe, stage, shard):
             tokens += ids
             weights += [recipe.prompt_weight] * answer + [1.0] * (len(ids) - answer)
@@ -169,7 +169,7 @@ def _rows(recipe: Recipe, stage: int, length: int) -> Iterator[tuple[list[int], 
 
 
 def _documents(recipe: Recipe, stage: int, shard: int) -> list[tuple[list[int], int]]:
-    """One shard of documents, the tasks shuffled: token ids, and where among them the answer is."""
+    """Return one shard of documents, shuffled: token ids, and where among them the answer is."""
     rng = np.random.default_rng([recipe.seed, stage, shard])
     texts: list[str] = []
     for task, share in recipe.stages[stage].mix.items():
@@ -186,63 +186,48 @@ def _documents(recipe: Recipe, stage: int, shard: int) -> list[tuple[list[int], 
     return documents
 
 
-def _skip(stream: Iterator, n: int) -> Iterator:
-    for _ in range(n):
-        next(stream)
-    return stream
-
-
 def _updates(
     recipe: Recipe,
     model: LanguageModel,
     optimizer: optim.Optimizer,
     teachers: dict[str, LanguageModel],
 ) -> Callable[..., mx.array]:
-    """``(step, inputs, targets, weights) -> loss``: one step of the optimiser."""
+    """Return ``(step, inputs, targets, weights) -> loss``: one step of the optimiser."""
+    state = [model.state, optimizer.state]
+
+    def compiled(teacher: LanguageModel | None) -> Callable[..., mx.array]:
+        loss_and_gradients = nn.value_and_grad(model, partial(_loss, teacher))
+
+        @partial(mx.compile, inputs=state, outputs=state)
+        def update(inputs: mx.array, targets: mx.array, weights: mx.array) -> mx.array:
+            loss, gradients = loss_and_gradients(model, inputs, targets, weights)
+            gradients, _ = optim.clip_grad_norm(gradients, max_norm=1.0)
+            optimizer.update(model, gradients)
+            return loss
+
+        return update
+
     of_step = [stage.teacher for stage in recipe.stages for _ in range(stage.steps)]
-    compiled = {
-        name: _compiled_update(model, optimizer, _distil(teachers[name]) if name else _likelihood)
-        for name in dict.fromkeys(of_step)
-    }
-    return lambda step, *batch: compiled[of_step[step]](*batch)
+    updates = {name: compiled(teachers.get(name)) for name in dict.fromkeys(of_step)}
+    return lambda step, *batch: updates[of_step[step]](*batch)
 
 
-def _likelihood(
-    model: LanguageModel, inputs: mx.array, targets: mx.array, weights: mx.array
+def _loss(
+    teacher: LanguageModel | None,
+    model: LanguageModel,
+    inputs: mx.array,
+    targets: mx.array,
+    weights: mx.array,
 ) -> mx.array:
-    """Mean loss in nats a token, as weighted."""
-    losses = nn.losses.cross_entropy(model(inputs), targets)
-    return (weights * losses).sum() / weights.sum()
-
-
-def _distil(teacher: LanguageModel) -> Callable[..., mx.array]:
-    """The same against the teacher's distributions in place of the next token."""
-
-    def loss(
-        model: LanguageModel, inputs: mx.array, targets: mx.array, weights: mx.array
-    ) -> mx.array:
+    """Return the weighted mean loss in nats a token: against the next token, or the teacher's p."""
+    if teacher is None:
+        losses = nn.losses.cross_entropy(model(inputs), targets)
+    else:
         p = mx.stop_gradient(mx.softmax(teacher(inputs), axis=-1))
         scores = model(inputs)
         log_q = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
-        return -(weights * (p * log_q).sum(-1)).sum() / weights.sum()
-
-    return loss
-
-
-def _compiled_update(
-    model: LanguageModel, optimizer: optim.Optimizer, objective: Callable
-) -> Callable[..., mx.array]:
-    state = [model.state, optimizer.state]
-    loss_and_gradients = nn.value_and_grad(model, objective)
-
-    @partial(mx.compile, inputs=state, outputs=state)
-    def update(inputs: mx.array, targets: mx.array, weights: mx.array) -> mx.array:
-        loss, gradients = loss_and_gradients(model, inputs, targets, weights)
-        gradients, _ = optim.clip_grad_norm(gradients, max_norm=1.0)
-        optimizer.update(model, gradients)
-        return loss
-
-    return update
+        losses = -(p * log_q).sum(-1)
+    return (weights * losses).sum() / weights.sum()
 
 
 def _schedule(recipe: Recipe) -> Callable[[mx.array], mx.array]:
@@ -253,12 +238,9 @@ def _schedule(recipe: Recipe) -> Callable[[mx.array], mx.array]:
     return optim.join_schedules([rise, fall], [warmup])
 
 
-_RESUME = "resume.safetensors"
-
-
 @dataclass
 class _Progress:
-    """How far a run has come."""
+    """Count how far a run has come."""
 
     step: int = 0
     seconds: float = 0.0
@@ -273,36 +255,48 @@ class _Progress:
             self.window = []
 
 
-def _save_resume(
-    out: Path,
-    made_of: dict[str, Any],
-    model: LanguageModel,
-    optimizer: optim.Optimizer,
-    progress: _Progress,
-) -> None:
-    arrays = {f"model.{k}": v for k, v in tree_flatten(model.parameters())}
-    arrays |= {f"optimizer.{k}": v for k, v in tree_flatten(optimizer.state)}
-    said = {"progress": json.dumps(asdict(progress)), "made_of": json.dumps(made_of)}
-    fresh = out / f"new-{_RESUME}"
-    mx.save_safetensors(str(fresh), arrays, said)
-    fresh.replace(out / _RESUME)  # written whole, then moved: an interrupt leaves no half a file
+@dataclass(frozen=True)
+class _ResumePoint:
+    """Keep in ``out``, every so many steps, all that a run of ``made_of`` needs to go on."""
+
+    out: Path
+    made_of: dict[str, Any]
+    every: int
+
+    def save(self, model: LanguageModel, optimizer: optim.Optimizer, progress: _Progress) -> None:
+        arrays = {f"model.{k}": v for k, v in tree_flatten(model.parameters())}
+        arrays |= {f"optimizer.{k}": v for k, v in tree_flatten(optimizer.state)}
+        said = {"progress": json.dumps(asdict(progress)), "made_of": json.dumps(self.made_of)}
+        fresh = self.out / f"new-{_RESUME}"
+        mx.save_safetensors(str(fresh), arrays, said)
+        fresh.replace(self.out / _RESUME)  # whole, then moved: an interrupt leaves no half a file
+
+    def load(self, model: LanguageModel, optimizer: optim.Optimizer) -> _Progress:
+        """Put model and optimiser back to the last resume point, if there is one."""
+        path = self.out / _RESUME
+        if not path.exists():
+            return _Progress()
+        arrays, said = mx.load(str(path), return_metadata=True)
+        _same(json.loads(said["made_of"]), self.made_of, f"finish it as it began, or delete {path}")
+        parts: dict[str, list[tuple[str, mx.array]]] = {"model": [], "optimizer": []}
+        for key, value in arrays.items():
+            part, _, rest = key.partition(".")
+            parts[part].append((rest, value))
+        model.load_weights(parts["model"])
+        optimizer.state = tree_unflatten(parts["optimizer"])
+        return _Progress(**json.loads(said["progress"]))
 
 
-def _resume(
-    out: Path, made_of: dict[str, Any], model: LanguageModel, optimizer: optim.Optimizer
-) -> _Progress:
-    """Put model and optimiser back to the last resume point, if there is one."""
-    if not (out / _RESUME).exists():
-        return _Progress()
-    arrays, said = mx.load(str(out / _RESUME), return_metadata=True)
-    _same(json.loads(said["made_of"]), made_of, f"finish it as it began, or delete {out / _RESUME}")
-    parts: dict[str, list[tuple[str, mx.array]]] = {"model": [], "optimizer": []}
-    for key, value in arrays.items():
-        part, _, rest = key.partition(".")
-        parts[part].append((rest, value))
-    model.load_weights(parts["model"])
-    optimizer.state = tree_unflatten(parts["optimizer"])
-    return _Progress(**json.loads(said["progress"]))
+def _same(found: dict[str, Any], wanted: dict[str, Any], advice: str) -> None:
+    """Refuse to go on from what was ``found``, if it leads to other weights than ``wanted``."""
+    for key, value in wanted.items():
+        if found.get(key) != value:
+            what = {
+                "recipe": "another recipe",
+                "teachers": "another teacher",
+                "blas_threads": f"{found.get(key)} BLAS threads, not {value}",
+            }[key]
+            raise BadValue(f"out holds a run of {what}: {advice}")
 
 
 def _report(

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lablib import backend, tasks
-from lablib.inference.voting.completions import complete
+from lablib.inference.voting.many import complete
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.verifier import Verifier, save_verifier
@@ -25,7 +25,7 @@ from tqdm.auto import tqdm
 
 @dataclass(frozen=True)
 class VerifierRecipe:
-    """Everything that decides the verifier's weights, beside the target's.
+    """Hold everything that decides the verifier's weights, beside the target's.
 
     Attributes:
         target: name or path of the language model.
@@ -90,9 +90,9 @@ def train_verifier(
 
 
 def _solutions(recipe: VerifierRecipe, target: LanguageModel) -> tuple[np.ndarray, np.ndarray]:
-    """Solutions of training problems ``(N, L)``, padded with 0, and whether each is right ``(N,)``.
+    """Return solutions ``(N, L)``, padded with 0, and whether each is right ``(N,)``.
 
-    The sample of a problem and the annotator's document of it never meet: their problems differ.
+    The problems are training problems, and those of the annotator and of the target differ.
     """
     tokenizer = tasks.load_tokenizer()
     end = tokenizer.token_to_id("</s>")
@@ -117,7 +117,7 @@ def _solutions(recipe: VerifierRecipe, target: LanguageModel) -> tuple[np.ndarra
 def _state_sums(
     target: LanguageModel, solutions: np.ndarray, ids: np.ndarray, progress: bool
 ) -> mx.array:
-    """What the log-odds are linear in: the sum of the states before each of ``ids`` (K of them).
+    """Return what the log-odds are linear in: the sum of the states before each of K ``ids``.
 
     Returns:
         ``(N, K · hidden)``, one row for each solution.

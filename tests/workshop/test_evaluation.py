@@ -9,15 +9,23 @@ from lablib.inference.samples import Samples
 from lablib.inference.speculation.costs import Costs, speedup
 from lablib.inference.speculation.drafters import NGram
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.voting.completions import complete
-from lablib.inference.voting.many import sample_n
+from lablib.inference.voting.many import complete, sample_n
 from lablib.machine import doctor
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
 from lablib.models.verifier import Verifier, load_verifier, save_verifier
-from lablib.workshop import cards, picture, quality, report, results, speculation, votes
+from lablib.workshop import cards, report, results, speculation, votes
 from lablib.workshop import evaluation as run
-from lablib.workshop.completions import QUICK, Drawn, Plan, draw
-from lablib.workshop.requirements import at, checks
+from lablib.workshop.completions import (
+    QUICK,
+    Drawn,
+    Plan,
+    distinct_ngrams,
+    draw,
+    examples,
+    quality,
+)
+from lablib.workshop.requirements import checks
+from lablib.workshop.results import at
 
 import mlx.core as mx
 import numpy as np
@@ -85,25 +93,25 @@ def answers_of(task: str, n: int) -> list[list[int]]:
 def test_right_answers_are_right_and_must_end() -> None:
     for task in tasks.TASKS:
         answers = answers_of(task, 6)
-        assert quality.quality(drawn_of(task, answers), 1)[0]["accuracy"] == 1.0
+        assert quality(drawn_of(task, answers), 1)[0]["accuracy"] == 1.0
         endless = [row[:-1] for row in answers]
-        assert quality.quality(drawn_of(task, endless), 1)[0]["accuracy"] == 0.0
+        assert quality(drawn_of(task, endless), 1)[0]["accuracy"] == 0.0
         swapped = [*answers[1:], answers[0]]
-        assert quality.quality(drawn_of(task, swapped), 1)[0]["accuracy"] < 0.6
+        assert quality(drawn_of(task, swapped), 1)[0]["accuracy"] < 0.6
 
 
 def test_diversity_counts_distinct_completions_and_ngrams() -> None:
-    assert quality.distinct_ngrams([[1, 2, 3, 4], [1, 2, 3, 5]]) == 3 / 4
-    assert quality.distinct_ngrams([[1, 1, 1, 1, 1]]) == 1 / 3
-    assert quality.distinct_ngrams([[1, 2]]) == 0.0
+    assert distinct_ngrams([[1, 2, 3, 4], [1, 2, 3, 5]]) == 3 / 4
+    assert distinct_ngrams([[1, 1, 1, 1, 1]]) == 1 / 3
+    assert distinct_ngrams([[1, 2]]) == 0.0
     drawn = drawn_of("sums", answers_of("sums", 2))
     row = drawn.samples[0.0][0].tokens[0]
     four = Samples([row, row, row[:-2], row], [[0.0]] * 4, [True] * 4)
     drawn.samples[1.0] = [four, four]
-    greedy, sampled = quality.quality(drawn, repeats=4)
+    greedy, sampled = quality(drawn, repeats=4)
     assert greedy["distinct"] == 1 / 4
     assert sampled["distinct"] == 2 / 4
-    assert quality.quality(drawn, repeats=2)[1]["distinct"] == 1 / 2
+    assert quality(drawn, repeats=2)[1]["distinct"] == 1 / 2
 
 
 def test_overlap_agrees_with_numpy(target: LanguageModel, draft: LanguageModel) -> None:
@@ -235,11 +243,13 @@ def test_an_evaluation_is_stored_whole(folder: Path) -> None:
     assert found["sums"]["counts"] == [1, 2, 4, 8]
     assert all(len(rows) == 4 for rows in found["sums"]["curves"].values())
     assert len(found["speculation"]["target_seconds"]) == 9
-    text = (folder / "evaluation.txt").read_text()
-    assert max(map(len, text.splitlines())) <= 100
-    assert text == report.table(found)
+    text = (folder / results.REPORT).read_text()
+    assert text == report.report(found)
     assert text.count("FAILS") == sum(not row["passed"] for row in found["checks"])
-    assert (folder / "evaluation.svg").read_text() == picture.picture(found)
+    row = found["past_the_end"][0]
+    assert f"{row['begun']:.3f} | " in text
+    for part in found["sums"]["by_temperature"]["majority"]:
+        assert " | ".join(f"{accuracy:7.3f}" for accuracy in part) in text
 
 
 def test_the_stored_samples_are_those_that_sample_n_draws(folder: Path) -> None:
@@ -280,16 +290,33 @@ def test_each_checkpoint_gets_a_card(folder: Path) -> None:
         card = (folder / name / "README.md").read_text()
         assert card == cards.card(folder / name, found)
         assert card.startswith(f"# {name}\n")
-        for heading in ("## Shape", "## Training", "## Measured", "## What it cannot do"):
+        for heading in ("## How it was trained", "## What it cannot do"):
             assert heading in card
+        assert "](../evaluation.md)" in card
         assert f"`python -m lablib train {name}` reproduces it on the same machine." in card
         assert " None" not in card
     model, _ = zoo.load(folder / "target")
     size = sum(weight.size for _, weight in tree_flatten(model.parameters()))
     card = (folder / "target" / "README.md").read_text()
     assert f"{size:,} parameters (float16); 1 attention layer, width 32, 2 heads of 16," in card
-    row = found["past_the_end"][0]
-    assert f"{row['begun']:.3f} and {row['posed']:.3f} at temperature 0.5" in card
+    row = at(found["quality"]["target"]["sums"], temperature=1.0)
+    assert f"{row['accuracy']:.3f} of its samples at temperature 1 are right" in card
+
+
+def test_pages_are_written_anew_from_what_is_stored(folder: Path, capsys) -> None:
+    """By the command line; nothing is measured, so what is stored stays."""
+    files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    pages = [folder / results.REPORT, folder / "target" / "README.md"]
+    for page in pages:
+        page.write_text("old")
+    assert __main__.main(["evaluate", "--render", "--out", str(folder)]) == 0
+    assert pages[0].read_bytes() == files[pages[0]]
+    assert pages[1].read_text() == "old"  # not beside the shipped checkpoints: no card is written
+    both = ["--out", str(folder), "--models", str(folder)]
+    assert __main__.main(["evaluate", "--render", *both]) == 0
+    assert all(path.read_bytes() == content for path, content in files.items())
+    assert __main__.main(["evaluate", "--render", "--out", str(folder / "target")]) == 2
+    assert "evaluation.json is missing" in capsys.readouterr().err
 
 
 def test_a_card_says_how_a_checkpoint_was_trained(folder: Path, tmp_path: Path) -> None:
@@ -307,18 +334,17 @@ def test_a_card_says_how_a_checkpoint_was_trained(folder: Path, tmp_path: Path) 
 
     text = card(whole | {"teachers": {"wise": "abc"}})
     for part in (
-        "| 1 | 40 | 2 × 64 | 75% sums, 25% edits | the next token |",
-        "| 2 | 40 | 2 × 64 | 75% sums, 25% edits | the distributions of `wise` |",
-        "| 1 | 0.001 | 7 | 0.5 | 2.5 | 2.0 M | 2 |",
+        "- 40 steps of 2 × 64 tokens (75% sums, 25% edits). Peak learning rate 0.001, seed 7, a "
+        "prompt's tokens weigh 0.5. Final loss 2.5 after 2.0 M tokens, 2 minutes.",
+        "(75% sums, 25% edits), against the distributions of `wise`. Peak",
         "Each run starts from the weights of the one before.",
-        "It is the cross-entropy with the teacher's distributions",
-        "begin at a size of 0.25",
+        "biases of queries and keys of size 0.25 at first",
         "on the same machine with 2 BLAS threads, MLX 9.9, the same `wise` (fingerprint `abc`).",
     ):
         assert part in text
     text = card(first)
     assert "reproduces it on the same machine." in text
-    for part in ("Each run", "cross-entropy", "biases"):
+    for part in ("Each run", "distributions", "biases"):
         assert part not in text
 
 
@@ -338,14 +364,14 @@ def test_checks_follow_the_numbers(folder: Path) -> None:
     assert single["passed"] == (single["measured"] <= 0.65)
 
 
-def test_the_table_lines_numbers_up() -> None:
-    text = report._grid("Title", ["name", "x"], [["a", 0.5], ["long", 12.25]])
-    assert text.splitlines() == [
-        "Title",
-        "-----",
-        "name       x",
-        "a      0.500",
-        "long  12.250",
+def test_a_table_shows_temperatures_short_and_numbers_to_three_digits() -> None:
+    lines = report._table(["temperature", "x", 4], [[0.5, 0.5, "a"], [2.0, 12.25, "b"]]).split("\n")
+    assert [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "-" not in line
+    ] == [
+        ["temperature", "x", "4"],
+        ["0.5", "0.500", "a"],
+        ["2", "12.250", "b"],
     ]
 
 
@@ -381,7 +407,7 @@ def test_an_interrupt_leaves_the_old_files(folder: Path, monkeypatch: pytest.Mon
     before = files()
     measured = {k: v for k, v in workshop.stored(folder).items() if k not in ("about", "checks")}
     monkeypatch.setattr(run, "_measure", lambda *_: (measured, []))
-    monkeypatch.setattr(run.picture, "picture", stop)
+    monkeypatch.setattr(run.report, "report", stop)
     with pytest.raises(KeyboardInterrupt):
         workshop.evaluate(folder, models=folder, plan=TINY, say=lambda _: None)
     assert before == files()
@@ -392,7 +418,7 @@ def test_an_interrupt_leaves_the_old_files(folder: Path, monkeypatch: pytest.Mon
         return stop() if len(written) == 3 else write(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "write_text", write_two)
-    texts = {folder / name: "new" for name in ("evaluation.json", "evaluation.txt", "other.txt")}
+    texts = {folder / name: "new" for name in ("evaluation.json", "evaluation.md", "other.txt")}
     with pytest.raises(KeyboardInterrupt):
         results.replace(texts)
     assert len(written) == 3
@@ -403,7 +429,7 @@ def test_examples_are_the_first_completions() -> None:
     drawn = drawn_of("stories", answers_of("stories", 4), temperature=0.5)
     drawn.samples[1.0] = drawn.samples[0.5]
     drawn.samples[2.0] = [Samples([[40, 41]], [[-1.0] * 2], [False])] * 4
-    cold, warm, hot = quality.examples(drawn)
+    cold, warm, hot = examples(drawn)
     wanted = [problem.prompt + problem.answer for problem in drawn.problems[:3]]
     assert cold == {"task": "stories", "temperature": 0.5, "texts": wanted}
     assert (warm["temperature"], warm["texts"]) == (1.0, wanted)

@@ -10,11 +10,14 @@ from lablib.models import zoo
 from lablib.workshop import cards, report, results
 from lablib.workshop.completions import Plan
 from lablib.workshop.past_the_end import read_document
-from lablib.workshop.requirements import at, checks
+from lablib.workshop.requirements import checks
+from lablib.workshop.results import at
+from lablib.workshop.votes import exact_curves
 
 import pytest
 
 AGAIN = "run `python -m lablib evaluate` again"
+RENDER = "run `python -m lablib evaluate --render`"
 FOUND = workshop.stored()
 
 
@@ -31,15 +34,15 @@ def test_it_was_measured_on_enough_unseen_problems() -> None:
     assert len(workshop.stored_sums()) == FOUND["about"]["plan"]["problems"]
 
 
-def test_its_table_shows_it() -> None:
-    shown = (zoo.CHECKPOINTS / "evaluation.txt").read_text(encoding="utf-8")
-    assert shown == report.table(FOUND), AGAIN
+def test_its_report_shows_it() -> None:
+    shown = (zoo.CHECKPOINTS / results.REPORT).read_text(encoding="utf-8")
+    assert shown == report.report(FOUND), RENDER
 
 
 @pytest.mark.parametrize("name", ["target", "draft", "hybrid", "verifier"])
 def test_each_card_shows_it(name: str) -> None:
     shown = (zoo.CHECKPOINTS / name / "README.md").read_text(encoding="utf-8")
-    assert shown == cards.card(zoo.CHECKPOINTS / name, FOUND), AGAIN
+    assert shown == cards.card(zoo.CHECKPOINTS / name, FOUND), RENDER
 
 
 def test_what_the_cards_say_in_words_was_measured() -> None:
@@ -55,6 +58,14 @@ def test_what_the_cards_say_in_words_was_measured() -> None:
     edits = {"task": "edits", "temperature": 1.0}
     assert at(by_class, **edits, **{"class": "replacement"})["rejection"] <= 0.05
     assert at(by_class, **edits, **{"class": "copy"})["rejection"] >= 0.9
+
+
+def test_the_closed_forms_are_those_of_its_problems() -> None:
+    plan, sums = FOUND["about"]["plan"], FOUND["sums"]
+    problems = tasks.sums.problems(plan["seed"], plan["problems"])
+    exact = exact_curves(problems, sums["counts"][::3])
+    for name, values in sums["process"].items():
+        assert exact[name] == pytest.approx(values[::3], rel=1e-4)  # stored with five digits
 
 
 def test_the_stories_that_it_shows_are_stories() -> None:

@@ -1,9 +1,11 @@
 """Training: packed rows, the same weights from the same seed, and a run that is interrupted."""
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from lablib import backend, tasks
@@ -25,6 +27,17 @@ TINY = Recipe(
     learning_rate=5e-3,
     warmup=4,
 )
+
+
+SHARD = training._SHARD
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_shards() -> Iterator[None]:
+    """Documents come 200 at a time, in a fraction of the time; a tiny run goes through a few."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "_SHARD", 200)
+        yield
 
 
 def weights(folder: Path) -> dict[str, mx.array]:
@@ -240,6 +253,20 @@ def test_a_student_learns_from_its_teacher(
 
     assert distance(student) < 0.8 * distance(untaught)
     assert distance(student) < 0.5 * distance(fresh)
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [("target", "67963c758e79b006"), ("draft", "bd783f19487f1203"), ("hybrid", "f440b40f5e1d1b62")],
+)
+def test_the_shipped_recipes_begin_with_the_batch_that_they_began_with(
+    name: str, digest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else training would not reproduce what is shipped: generator, tokenizer, shards, packing."""
+    monkeypatch.setattr(training, "_SHARD", SHARD)
+    batch = next(batches(RECIPES[name]))
+    found = hashlib.sha256(b"".join(np.array(part).tobytes() for part in batch))
+    assert found.hexdigest()[:16] == digest
 
 
 def test_an_unknown_name_is_refused_before_any_work(tmp_path: Path) -> None:
