@@ -92,20 +92,6 @@ def leader_can_lose(answers, remaining, fresh=99):
     return False
 
 
-def beta_above_half(first, second):
-    """P(Beta(first + 1, second + 1) > 1/2) by integrating the polynomial x^first (1 − x)^second."""
-
-    def integral(low):
-        total = Fraction(0)
-        for i in range(second + 1):
-            power = first + i + 1
-            term = Fraction(math.comb(second, i), power) * (1 - low**power)
-            total += -term if i % 2 else term
-        return total
-
-    return float(integral(Fraction(1, 2)) / integral(Fraction(0)))
-
-
 def urn(counts, remaining):
     """Every continuation with its probability, by Pólya's urn: one ball each and one unseen."""
     if remaining == 0:

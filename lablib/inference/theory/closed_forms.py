@@ -8,7 +8,8 @@ and the cost of a round, is in ``speculation/costs.py``.
 
 from collections.abc import Sequence
 
-from lablib.validation import BadValue, number
+from lablib.inference.theory.estimators import distributions
+from lablib.validation import number
 
 import numpy as np
 
@@ -23,13 +24,13 @@ def acceptance_rejection(p: Sequence[float], q: Sequence[float]) -> float:
         p: the target's distribution ``(V,)``.
         q: the draft's distribution ``(V,)``.
     """
-    p, q = _pair(p, q)
+    p, q = distributions(p, q)
     return float(np.minimum(p, q).sum())
 
 
 def acceptance_match(p: Sequence[float], q: Sequence[float]) -> float:
     """Return ``Σ p·q``, the chance that one sample of each is the same token; p and q ``(V,)``."""
-    p, q = _pair(p, q)
+    p, q = distributions(p, q)
     return float((p * q).sum())
 
 
@@ -41,13 +42,3 @@ def expected_tokens_by_position(alphas: Sequence[float]) -> float:
     """
     chances = [number(f"alphas[{i}]", alpha, 0.0, 1.0) for i, alpha in enumerate(alphas)]
     return 1.0 + float(np.cumprod(chances).sum())
-
-
-def _pair(p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
-    if p.shape != q.shape or p.ndim != 1 or not len(p):
-        raise BadValue(f"p and q must have the same shape (V,), got {p.shape} and {q.shape}")
-    for name, row in (("p", p), ("q", q)):
-        if not np.isfinite(row).all() or (row < 0).any() or abs(row.sum() - 1) > 1e-6:
-            raise BadValue(f"{name} must be probabilities that sum to 1, got {row.tolist()}")
-    return p, q

@@ -8,6 +8,7 @@ afresh, and a per-problem accuracy varies at most like a coin of the same mean.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from lablib.inference.theory.estimators import best_of_k, pass_at_k, wilson_interval
@@ -201,15 +202,12 @@ def _checked(
         raise BadValue("problems must hold at least one problem, got none")
     fewest = min(len(problem.answers) for problem in problems)
     counts = tuple(integer("counts", n, 1, fewest) for n in counts)
-    for place, problem in enumerate(problems):
-        for kind in ("scores", "log_weights"):
-            named = getattr(problem, kind)
-            if set(named) != set(getattr(problems[0], kind)):
-                raise BadValue(f"problems[{place}].{kind} must have the names of problems[0]'s")
-            for name, values in named.items():
-                if np.shape(values) != (len(problem.answers),) or np.isnan(values).any():
-                    raise BadValue(
-                        f"problems[{place}].{kind}[{name!r}] must hold one number for each of "
-                        f"{len(problem.answers)} samples"
-                    )
+    for (i, problem), kind in product(enumerate(problems), ("scores", "log_weights")):
+        size, named = len(problem.answers), getattr(problem, kind)
+        if set(named) != set(getattr(problems[0], kind)):
+            raise BadValue(f"problems[{i}].{kind} must have the names of problems[0]'s")
+        for name, values in named.items():
+            if np.shape(values) != (size,) or np.isnan(values).any():
+                what = f"problems[{i}].{kind}[{name!r}]"
+                raise BadValue(f"{what} must hold one number for each of {size} samples")
     return problems, counts
