@@ -159,7 +159,11 @@ def test_every_cache_within_its_window(model, make, tolerance):
 @pytest.mark.parametrize(("bits", "tolerance"), [(8, 0.01), (4, 0.15)])
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_quantised_cache(kind, bits, tolerance):
-    """Off by at most a fraction of the largest logit, and off by as much as mlx-lm's Llama is."""
+    """Off by at most a fraction of the largest logit, and off by just what mlx-lm's Llama is.
+
+    Up to rounding: where both stand at the edge of a step, a value of theirs may take the next one.
+    That is one of the thousands of errors of which quantising costs the sum.
+    """
     make = {"llama": llama_config, "gpt": gpt_config, "hybrid": hybrid_config}[kind]
     config = make(V, 128, 2, 3, max_positions=64)
     model = LanguageModel(config, seed=8)
@@ -174,7 +178,9 @@ def test_quantised_cache(kind, bits, tolerance):
     if kind == "llama":
         theirs = mlx_llama.Model(mlx_llama.ModelArgs.from_dict(model.config.to_dict()))
         theirs.load_weights(tree_flatten(model.parameters()))
-        close(out, quantised(theirs), 1e-4)
+        cost, apart = mx.abs(out - full), mx.abs(out - quantised(theirs))
+        assert apart.mean() < 0.01 * cost.mean()
+        assert apart.max() < 0.1 * cost.max()
 
 
 def test_a_window_smaller_than_the_text_forgets():
@@ -252,7 +258,8 @@ def test_left_padded_rows_of_every_length_are_as_if_alone(name, length, loaded):
     assert np.isfinite(np.array(out)).all()
     for row, padding in enumerate((0, 12)):
         alone = model(tokens[row : row + 1, padding:])[0]
-        close(out[row, padding:], alone, 2e-6 * mx.abs(alone).max().item() * length**0.5)
+        # A thousand roundings of the largest logit; to see one token of padding costs far more.
+        close(out[row, padding:], alone, 6e-5 * mx.abs(alone).max().item())
 
 
 @pytest.fixture(scope="module")
