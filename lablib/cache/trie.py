@@ -321,8 +321,8 @@ class TokenTrie:
 class Lease:
     """What one user holds of a tree: paths that must stay, and slots that are nobody's yet.
 
-    However its ``with`` block ends, the paths are unpinned then, and slots that no prompt of the
-    tree has got are free again.
+    However its ``with`` block ends, the paths are unpinned then, slots that no prompt of the tree
+    has got are free again, and memory beyond the budget is given back.
 
     Args:
         trie: a tree with a slab.
@@ -341,6 +341,7 @@ class Lease:
             self.trie.slab.release(slots)
         for node in self._pinned:
             self.trie.unpin(node)
+        self.trie.compact()
 
     def pin(self, node: Node) -> None:
         """Keep the path to ``node``."""

@@ -40,7 +40,6 @@ def adopt(
             trie.insert(prompt, logprobs=row)
         else:
             _insert(trie, prompt, given[number], row)
-    trie.compact()
 
 
 def _insert(trie: TokenTrie, prompt: Prompt, layers: Layers, row: mx.array | None) -> None:
