@@ -25,6 +25,7 @@ from lablib.inference.async_lm.plan import (
     plan_runs,
 )
 from lablib.inference.async_lm.records import BatchRecord, Records
+from lablib.inference.sampling.transforms import log_softmax
 from lablib.models.interface import vocab_size_of
 
 import mlx.core as mx
@@ -74,7 +75,7 @@ class BatchEvaluator:
         """Return the log-probabilities after ``prompt`` if they are known; counts as a use."""
         row = self.trie.match(prompt).logprobs
         if row is not None:
-            self.records.answered(1, cached=1)
+            self.records.add(prompts=1, cached=1)
         return row
 
     def evaluate(
@@ -92,22 +93,19 @@ class BatchEvaluator:
         """
         trie = self.trie
         with self.records.batch(len(prompts)) as record:
-            try:
-                found = {prompt: trie.match(prompt) for prompt in prompts}
-                missing = {
-                    prompt: match
-                    for prompt, match in found.items()
-                    if match.logprobs is None or (keys and len(match.slots) < len(prompt))
-                }
-                answers |= {p: match.logprobs for p, match in found.items() if p not in missing}
-                record.cached = len(prompts) - len(missing)
-                known = {p: match for p, match in missing.items() if len(p) <= self.longest}
-                yield from self._run(trie, known, answers, record)
-                for equals in _equals([p for p in missing if p not in known], self.step):
-                    self._warn(f"has a sliding window of {self.longest}, shorter than a prompt")
-                    yield from self._run_alone(trie, equals, answers, record)
-            finally:
-                trie.compact()
+            found = {prompt: trie.match(prompt) for prompt in prompts}
+            missing = {
+                prompt: match
+                for prompt, match in found.items()
+                if match.logprobs is None or (keys and len(match.slots) < len(prompt))
+            }
+            answers |= {p: match.logprobs for p, match in found.items() if p not in missing}
+            record.cached = len(prompts) - len(missing)
+            known = {p: match for p, match in missing.items() if len(p) <= self.longest}
+            yield from self._run(trie, known, answers, record)
+            for equals in _equals([p for p in missing if p not in known], self.step):
+                self._warn(f"has a sliding window of {self.longest}, shorter than a prompt")
+                yield from self._run_alone(trie, equals, answers, record)
 
     # With the tree: plan, run, keep.
 
@@ -125,7 +123,7 @@ class BatchEvaluator:
             for run, own in zip(runs, new, strict=True):
                 shared = run.parent.slots[run.held : run.start] if run.parent else own[:0]
                 run.slots = np.concatenate([known[run.prompt].slots, shared, own])
-                self.records.stats["reused"] += run.start
+                self.records.add(reused=run.start)
             while advances := choose_forward(runs, self.step, self.vocab_size):
                 yield
                 began = time.perf_counter()
@@ -143,8 +141,7 @@ class BatchEvaluator:
         tokens, row_slots, wanted = _lay_out(advances)
         caches = [SlabCache(trie.slab, layer, row_slots) for layer in range(self.n_layers)]
         try:
-            logits = self.model(tokens, cache=caches)
-            rows = _log_probabilities(logits, list(wanted.values()))
+            rows = _log_probabilities(self.model(tokens, cache=caches), list(wanted.values()))
         except BaseException:
             with suppress(Exception):  # what was queued must not fail in somebody else's forward
                 self._compute(trie)
@@ -177,8 +174,7 @@ class BatchEvaluator:
                 stop -= 1
             logits = self.model(tokens[:, done:stop], cache=cache)
             if stop == length:
-                ends = range(stop - done - 1, count * (stop - done), stop - done)
-                rows = _log_probabilities(logits, list(ends))
+                rows = _log_probabilities(logits[:, -1:], list(range(count)))
             mx.eval(rows, [layer.state for layer in cache])
             self.records.forward(record, [(done, stop)] * count, began)
             done = stop
@@ -252,7 +248,5 @@ def _log_probabilities(logits: mx.array, wanted: list[int]) -> list[mx.array]:
     """
     if not wanted:
         return []
-    rows = logits.flatten(0, 1)[mx.array(wanted)].astype(mx.float32)
-    rows = rows - rows.max(axis=-1, keepdims=True)
-    norms = mx.logsumexp(rows, axis=-1, keepdims=True)
-    return [rows[i] - norms[i] for i in range(len(wanted))]
+    rows = log_softmax(logits.flatten(0, 1)[mx.array(wanted)])
+    return [rows[i] + 0 for i in range(len(wanted))]

@@ -220,12 +220,11 @@ class AsyncMlxLM:
         """Return what the cache knows of a prompt; counts as a use.
 
         Returns:
-            ``(node, matched, past_kvs, kv_node, kv_matched)``. ``node`` is the deepest node reached
-            and ``matched`` counts the tokens found: the match may end inside an edge below it, and
-            ``node.logprobs`` are the prompt's only if ``node.depth`` is its length. ``past_kvs`` is
-            ``(2, layers, heads, kv_matched, head size)``, a list of one such pair per layer if
-            their shapes differ, None if there is none. ``kv_node`` is the deepest node reached all
-            of whose path has keys and values; ``kv_matched`` counts the tokens with them.
+            ``(node, matched, past_kvs, kv_node, kv_matched)``: the deepest node reached (its
+            log-probabilities are those after its depth); the tokens found, more if the match ends
+            inside an edge; keys and values ``(2, layers, heads, kv_matched, head size)``, a pair
+            for each layer if their shapes differ, None if there are none; the deepest node all of
+            whose path has them; how many tokens have them.
         """
         found = self.cache.match(self._checked(token_ids, allow_empty=True))
         past = self.cache.slab.stacked(found.slots) if len(found.slots) else None

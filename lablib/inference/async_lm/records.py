@@ -30,18 +30,17 @@ class BatchRecord:
 
 
 class Records:
-    """The latest batches, and what all batches come to."""
+    """Record the latest batches, and what all batches come to."""
 
     def __init__(self) -> None:
         self.batches: deque[BatchRecord] = deque(maxlen=64)
-        self.stats = dict.fromkeys(
-            ("batches", "prompts", "cached", "forwards", "token_forwards", "padding", "reused"), 0
-        )
+        totals = "batches prompts cached forwards token_forwards padding reused"
+        self.stats = dict.fromkeys(totals.split(), 0)
 
-    def answered(self, prompts: int, cached: int) -> None:
-        """Count prompts that were answered, and how many of them without a forward."""
-        self.stats["prompts"] += prompts
-        self.stats["cached"] += cached
+    def add(self, **more: int) -> None:
+        """Add to the totals."""
+        for name, value in more.items():
+            self.stats[name] += value
 
     @contextmanager
     def batch(self, prompts: int) -> Iterator[BatchRecord]:
@@ -55,14 +54,11 @@ class Records:
             raise
         finally:
             record.ended = time.perf_counter()
-            self.stats["batches"] += 1
-            self.answered(prompts, record.cached)
+            self.add(batches=1, prompts=prompts, cached=record.cached)
 
     def forward(self, batch: BatchRecord, spans: Sequence[tuple[int, int]], began: float) -> None:
         """Record a forward that has just ended; ``spans`` are the positions of each row."""
         columns = max(stop - start for start, stop in spans)
         real = sum(stop - start for start, stop in spans)
         batch.forwards.append(ForwardRecord(tuple(spans), columns, began, time.perf_counter()))
-        self.stats["forwards"] += 1
-        self.stats["token_forwards"] += real
-        self.stats["padding"] += columns * len(spans) - real
+        self.add(forwards=1, token_forwards=real, padding=columns * len(spans) - real)
