@@ -192,7 +192,7 @@ def bootstrap_interval(
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
         raise BadValue("values must be a non-empty sequence of finite numbers")
     n, per = len(values), np.ones(len(values)) if per is None else np.asarray(per, np.float64)
-    if per.shape != (n,) or not np.isfinite(per).all() or (per < 0).any():
+    if per.shape != (n,) or not (per >= 0).all():
         raise BadValue(f"per must hold a count for each of {n} values, got {per.tolist()}")
     tail, resamples = (1 - _level(level)) / 2, integer("resamples", resamples, 1)
     rng = np.random.default_rng(integer("seed", seed, 0))

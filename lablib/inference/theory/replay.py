@@ -35,12 +35,9 @@ class Guesses:
 
 
 def agreement(draft: Any, prompt: Sequence[int], tokens: Sequence[int]) -> tuple[bool, ...]:
-    """Return where the draft's best token is the next one of ``tokens``, in one forward.
+    """Return where the draft's best token is the next one of ``tokens``, by one forward of it.
 
-    Args:
-        draft: ``model(tokens (1, T)) -> logits (1, T, V)``.
-        prompt: ids.
-        tokens: ids of a completion.
+    ``draft(tokens (1, T)) -> logits (1, T, V)``; ``tokens`` are the ids that continue ``prompt``.
     """
     best = mx.argmax(draft(mx.array([[*prompt, *tokens]])), axis=-1)[0].tolist()
     return tuple(a == b for a, b in zip(best[len(prompt) - 1 :], tokens, strict=False))
@@ -55,12 +52,12 @@ def guesses_of_flags(agree: Sequence[bool]) -> Guesses:
 
 
 def guesses_of_model(model: Any, prompt: Sequence[int], tokens: Sequence[int]) -> Guesses:
-    """Return the guesses of a draft model; arguments as for :func:`agreement`."""
+    """Return the guesses of a draft model for the text that continues ``prompt``."""
     return guesses_of_flags(agreement(model, prompt, tokens))
 
 
 def guesses_of_ngram(drafter: NGram, prompt: Sequence[int], tokens: Sequence[int]) -> Guesses:
-    """Return the guesses of prompt lookup; arguments as for :func:`agreement`."""
+    """Return the guesses of prompt lookup for the text that continues ``prompt``."""
     text, lookup = [*prompt, *tokens], drafter.begin(None, [], None).lookup
     offered, right = [], []
     for place in range(len(prompt), len(text)):
