@@ -331,15 +331,25 @@ def structure(package: Package) -> dict[str, Any]:
         "cycles with imports inside functions": cycles(everything),
         "cycles between the folders of inference": cycles(by_folder(everything, "inference")),
         "floors": {
-            folder: {
-                "modules": len(within(loading, folder)),
-                "floors": len(floors(within(loading, folder))),
-                "with imports inside functions": len(floors(within(everything, folder))),
-                "path": floors(within(everything, folder)),
-            }
+            "inference, its rooms": height(
+                by_folder(loading, "inference"), by_folder(everything, "inference")
+            )
+        }
+        | {
+            folder: height(within(loading, folder), within(everything, folder))
             for folder in (*folders, "models", "cache")
         },
         "lessons": package.lessons(),
+    }
+
+
+def height(loading: Graph, everything: Graph) -> dict[str, Any]:
+    """Return how many floors of imports a part of the package has, and one longest path."""
+    return {
+        "nodes": len(loading),
+        "floors": len(floors(loading)),
+        "with imports inside functions": len(floors(everything)),
+        "path": floors(everything),
     }
 
 
@@ -376,7 +386,7 @@ def tables(found: dict[str, Any]) -> str:
     for kind in (key for key in found if key.startswith("cycles")):
         table(f"Import {kind}", [[" ".join(cycle)] for cycle in found[kind]])
     rows = [[folder, *list(numbers.values())[:3]] for folder, numbers in found["floors"].items()]
-    headers = ["folder", "modules", "floors", "with imports inside functions"]
+    headers = ["folder", "modules or rooms", "floors", "with imports inside functions"]
     table("Floors of imports", rows, headers)
     parts.append("The longest: " + " → ".join(found["floors"]["inference"]["path"]))
     table("What a lesson opens", found["lessons"], "keys")
