@@ -79,27 +79,26 @@ def _training(recorded: Found) -> list[str]:
     return [
         f"On generated documents, held-out prompts left out, with AdamW.{chained} Losses are in "
         "nats a token; an answer's tokens count 1.",
-        "\n".join(f"- {_run(run)}" for run in runs),
+        "\n".join(f"- {_run(**run)}" for run in runs),
     ]
 
 
-def _run(recorded: Found) -> str:
-    recipe = recorded["recipe"]
+def _run(recipe: Found, loss: list, tokens: int, seconds: int, **_: Any) -> str:
+    stages = []
+    for stage in recipe["stages"]:
+        mix = stage["mix"]
+        shares = ", ".join(f"{share / sum(mix.values()):.0%} {task}" for task, share in mix.items())
+        stages.append(f"{stage['steps']} steps of {stage['batch']} × {stage['length']} tokens "
+                      f"({shares})")  # fmt: skip
+        if stage["teacher"]:
+            stages[-1] += f", against the distributions of `{stage['teacher']}`"
     biases = recipe.get("bias_scale")
     begun = "" if biases is None else f", biases of queries and keys of size {biases:g} at first"
     return (
-        f"{'; '.join(map(_stage, recipe['stages']))}. Peak learning rate "
-        f"{recipe['learning_rate']:g}, seed {recipe['seed']}, a prompt's tokens weigh "
-        f"{recipe['prompt_weight']:g}{begun}. Final loss {recorded['loss'][-1][1]} after "
-        f"{recorded['tokens'] / 1e6:.1f} M tokens, {recorded['seconds'] / 60:.0f} minutes."
+        f"{'; '.join(stages)}. Peak learning rate {recipe['learning_rate']:g}, seed "
+        f"{recipe['seed']}, a prompt's tokens weigh {recipe['prompt_weight']:g}{begun}. Final loss "
+        f"{loss[-1][1]} after {tokens / 1e6:.1f} M tokens, {seconds / 60:.0f} minutes."
     )
-
-
-def _stage(stage: Found) -> str:
-    total = sum(stage["mix"].values())
-    mix = ", ".join(f"{share / total:.0%} {task}" for task, share in stage["mix"].items())
-    learns = f", against the distributions of `{stage['teacher']}`" if stage["teacher"] else ""
-    return f"{stage['steps']} steps of {stage['batch']} × {stage['length']} tokens ({mix}){learns}"
 
 
 def _logistic_regression(recorded: Found) -> list[str]:
@@ -176,10 +175,9 @@ def _verifier(found: Found) -> str:
 
 
 def _greedy(by_task: Found) -> str:
-    shares = (
-        f"{at(rows, temperature=0.0)['accuracy']:.3f} of *{task}*" for task, rows in by_task.items()
-    )
-    return f"greedy, it gets {', '.join(shares)} right"
+    accuracy = {task: at(rows, temperature=0.0)["accuracy"] for task, rows in by_task.items()}
+    shares = ", ".join(f"{share:.3f} of *{task}*" for task, share in accuracy.items())
+    return f"greedy, it gets {shares} right"
 
 
 _CANNOT = {"target": _target, "draft": _draft, "hybrid": _hybrid, "verifier": _verifier}

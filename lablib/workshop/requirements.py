@@ -16,22 +16,17 @@ _RELATION: dict[str, Callable[[float, float], bool]] = {
 }
 
 
+Row = tuple[str, float, str, float]  # what, measured, relation, wanted
+
+
 def checks(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Return every requirement as ``{"what", "measured", "relation", "wanted", "passed"}``."""
     rows = [*_stories(found), *_sums(found), *_speculation(found), *_context(found)]
+    keys = ("what", "measured", "relation", "wanted")
     return [
-        {
-            "what": what,
-            "measured": measured,
-            "relation": relation,
-            "wanted": wanted,
-            "passed": bool(_RELATION[relation](measured, wanted)),
-        }
-        for what, measured, relation, wanted in rows
+        dict(zip(keys, row, strict=True)) | {"passed": bool(_RELATION[row[2]](row[1], row[3]))}
+        for row in rows
     ]
-
-
-Row = tuple[str, float, str, float]
 
 
 def _stories(found: dict[str, Any]) -> list[Row]:

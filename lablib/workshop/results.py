@@ -91,14 +91,12 @@ def _read(folder: str | Path | None, name: str) -> dict[str, Any]:
 def _lines(value: Any, indent: int = 0) -> str:
     """Return JSON that breaks lines outside and keeps short things together."""
     flat = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if not isinstance(value, dict | list):
-        return flat
     children = value.values() if isinstance(value, dict) else value
-    if len(flat) + indent <= 100 or not any(isinstance(each, dict | list) for each in children):
+    nested = isinstance(value, dict | list) and any(isinstance(c, dict | list) for c in children)
+    if not nested or len(flat) + indent <= 100:
         return flat
-    inner, close = "\n" + " " * (indent + 1), "\n" + " " * indent
+    parts = [_lines(child, indent + 1) for child in children]
     if isinstance(value, dict):
-        parts = [f"{json.dumps(key)}: {_lines(each, indent + 1)}" for key, each in value.items()]
-        return "{" + inner + ("," + inner).join(parts) + close + "}"
-    parts = [_lines(each, indent + 1) for each in value]
-    return "[" + inner + ("," + inner).join(parts) + close + "]"
+        parts = [f"{json.dumps(key)}: {part}" for key, part in zip(value, parts, strict=True)]
+    inner = ",\n".join(" " * (indent + 1) + part for part in parts)
+    return f"{flat[0]}\n{inner}\n{' ' * indent}{flat[-1]}"

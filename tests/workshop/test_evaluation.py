@@ -396,6 +396,17 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, capsys) -> None:
     assert "train it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("passed", "options", "status"), [(True, [], 0), (False, [], 1), (False, ["--quick"], 0)]
+)
+def test_the_status_says_whether_all_is_met_and_a_quick_run_need_not(
+    monkeypatch: pytest.MonkeyPatch, passed: bool, options: list[str], status: int
+) -> None:
+    rows = [{"passed": True}, {"passed": passed}]
+    monkeypatch.setattr(run, "evaluate", lambda *_, **__: {"checks": rows})
+    assert __main__.main(["evaluate", *options]) == status
+
+
 def stop(*_: object) -> None:
     raise KeyboardInterrupt
 
