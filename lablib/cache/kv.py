@@ -66,7 +66,7 @@ def make(
 
     plain = make_prompt_cache(model)
     bounded = _map_layers(bound, plain)
-    if all(a is b for a, b in zip(_leaves(plain), _leaves(bounded), strict=True)):
+    if all(a is b for a, b in zip(leaves(plain), leaves(bounded), strict=True)):
         option = "max_kv_size" if bits is None else "bits"
         raise BadValue(f"{option} has no plain KVCache layer to apply to in this model's cache")
     return bounded
@@ -79,7 +79,7 @@ def offset(cache: Sequence[Any]) -> int | list[int] | None:
         An int; one int per row for a ragged batch; None if no layer counts (a recurrent state does
         not know how long it has been fed).
     """
-    counted = [layer.offset for layer in _leaves(cache) if hasattr(layer, "offset")]
+    counted = [layer.offset for layer in leaves(cache) if hasattr(layer, "offset")]
     if not counted:
         return None
     if isinstance(counted[0], mx.array):
@@ -89,7 +89,7 @@ def offset(cache: Sequence[Any]) -> int | list[int] | None:
 
 def rows(cache: Sequence[Any]) -> int | None:
     """Return how many sequences the cache holds, or None while it is empty."""
-    for layer in _leaves(cache):
+    for layer in leaves(cache):
         for _, array in _arrays(layer):
             return array.shape[0]
     return None
@@ -97,7 +97,7 @@ def rows(cache: Sequence[Any]) -> int | None:
 
 def nbytes(cache: Sequence[Any]) -> int:
     """Return the bytes allocated for the cache, spare room for the next tokens included."""
-    return sum(array.nbytes for layer in _leaves(cache) for _, array in _arrays(layer))
+    return sum(array.nbytes for layer in leaves(cache) for _, array in _arrays(layer))
 
 
 def copy(cache: Sequence[Any]) -> Cache:
@@ -127,7 +127,7 @@ def select(cache: Sequence[Any], keep: Sequence[int]) -> None:
         raise BadValue("keep must name at least one row, got none")
     last = None if held is None else held - 1
     index = mx.array([integer(f"keep[{i}]", row, 0, last) for i, row in enumerate(keep)])
-    for layer in _leaves(cache):
+    for layer in leaves(cache):
         if hasattr(layer, "filter"):
             layer.filter(index)
         else:
@@ -161,7 +161,7 @@ def trimmable(cache: Sequence[Any], after: int = 0) -> int:
     Ask before reading tokens that may have to be taken back: a sliding window can be trimmed only
     until it is full, a chunk only while its first tokens are held, a recurrent state never.
     """
-    layers = _leaves(cache) if after else _filled(cache)
+    layers = leaves(cache) if after else _filled(cache)
     return min((_trimmable(layer, after) for layer in layers), default=0)
 
 
@@ -206,19 +206,20 @@ def _obstacle(cache: Sequence[Any], n: int) -> str:
     return "the cache is empty"
 
 
-def _leaves(cache: Sequence[Any]) -> Iterator[Any]:
+def leaves(cache: Sequence[Any]) -> Iterator[Any]:
+    """Yield the layers of a cache, those inside a ``CacheList`` one by one."""
     if not isinstance(cache, Sequence):
         raise BadType(f"cache must be a list with one entry per layer, got {type(cache).__name__}")
     for layer in cache:
         if isinstance(layer, CacheList):
-            yield from _leaves(layer.caches)
+            yield from leaves(layer.caches)
         else:
             yield layer
 
 
 def _filled(cache: Sequence[Any]) -> list[Any]:
     """The layers that hold something: a model may leave one unused."""
-    return [layer for layer in _leaves(cache) if not layer.empty()]
+    return [layer for layer in leaves(cache) if not layer.empty()]
 
 
 def _map_layers(make_leaf: Callable[[Any], Any], cache: Sequence[Any]) -> Cache:

@@ -14,20 +14,18 @@ Where dropping fails there is always one way back: put the state from *before* t
 a reference and costs nothing to take; a replay costs a forward over the kept tokens.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lablib.cache import kv
-from lablib.validation import BadType, BadValue, integer
+from lablib.validation import BadValue
 
 import mlx.core as mx
 from mlx_lm.models.cache import (
     ArraysCache,
     BatchKVCache,
     BatchRotatingKVCache,
-    CacheList,
     ChunkedKVCache,
     ConcatenateKVCache,
     KVCache,
@@ -44,23 +42,26 @@ _KEPT_WHOLE = (RotatingKVCache, ArraysCache, ChunkedKVCache, ConcatenateKVCache)
 
 def snapshot(cache: Sequence[Any]) -> Snapshot:
     """Return what ``restore`` needs to bring ``cache`` back to this moment: references only."""
-    return [_frozen(layer) for layer in leaves(cache)]
+    return [_frozen(layer) for layer in kv.leaves(cache)]
 
 
 def restore(cache: Sequence[Any], taken: Snapshot) -> None:
     """Put ``cache`` back to the moment of a snapshot of it; the snapshot can be used again."""
-    for layer, state in zip(leaves(cache), taken, strict=True):
+    for layer, state in zip(kv.leaves(cache), taken, strict=True):
         if isinstance(state, int):
             layer.trim(layer.offset - state)
         else:
             layer.state = kv.copy([state])[0].state
 
 
-@contextmanager
-def all_or_nothing(cache: Sequence[Any], before: Snapshot | None) -> Iterator[None]:
-    """Around a forward: one that fails between two layers is taken back from all of them."""
+def read(model: Any, tokens: mx.array, cache: Cache, before: Snapshot | None) -> mx.array:
+    """Return ``model(tokens, cache=cache)``; if that fails, put all layers back to ``before``.
+
+    A forward moves one layer after the other, so a failure inside it leaves them at different
+    places. With ``before=None`` they stay there.
+    """
     try:
-        yield
+        return model(tokens, cache=cache)
     except BaseException:
         if before is not None:
             restore(cache, before)
@@ -69,7 +70,7 @@ def all_or_nothing(cache: Sequence[Any], before: Snapshot | None) -> Iterator[No
 
 def drops(cache: Sequence[Any]) -> bool:
     """Whether every layer drops its last entries by moving a number, always and for free."""
-    return all(type(layer) in _PLAIN for layer in leaves(cache))
+    return all(type(layer) in _PLAIN for layer in kv.leaves(cache))
 
 
 def check_rewindable(cache: Sequence[Any], name: str = "cache") -> None:
@@ -79,7 +80,7 @@ def check_rewindable(cache: Sequence[Any], name: str = "cache") -> None:
         BadValue: naming the layer. Layers of a class that is not mlx-lm's are taken at their word
             if ``is_trimmable()`` is true, and refused otherwise.
     """
-    for number, layer in enumerate(leaves(cache)):
+    for number, layer in enumerate(kv.leaves(cache)):
         if type(layer) in (*_PLAIN, *_KEPT_WHOLE):
             continue
         if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
@@ -89,29 +90,6 @@ def check_rewindable(cache: Sequence[Any], name: str = "cache") -> None:
                 f"{name} cannot be rewound: layer {number} is a {type(layer).__name__}, which "
                 "cannot be trimmed and whose state is not known here"
             )
-
-
-def check_cache(model: Any, cache: Any, name: str = "cache") -> int:
-    """Refuse what is not a rewindable cache of one sequence for ``model``; None is a fresh one.
-
-    Returns:
-        How many tokens it holds; 0 if a recurrent cache does not say.
-
-    Raises:
-        BadType: not a list.
-        BadValue: another number of layers, a batch, or a layer that cannot be rewound.
-    """
-    if cache is None:
-        return 0
-    if not isinstance(cache, list):
-        raise BadType(f"{name} must be a list as kv.make returns it, got {type(cache).__name__}")
-    wanted = len(kv.make(model))
-    if len(cache) != wanted:
-        raise BadValue(f"{name} must have an entry for each of {wanted} layers, got {len(cache)}")
-    check_rewindable(cache, name)
-    if kv.rows(cache) not in (None, 1):
-        raise BadValue(f"{name} must hold one sequence, got {kv.rows(cache)}")
-    return kv.offset(cache) or 0
 
 
 @dataclass
@@ -144,7 +122,7 @@ class Rewinder:
     def __init__(self, model: Any, cache: Cache, name: str = "cache") -> None:
         check_rewindable(cache, name)
         self.model, self.cache, self._name = model, cache, name
-        self._leaves = list(leaves(cache))
+        self._layers = list(kv.leaves(cache))
         self.plain = drops(cache)
         self._reads: list[_Read] = []
         self.position = self.calls = self.tokens_read = self.replays = 0
@@ -158,9 +136,12 @@ class Rewinder:
         """
         if lasting:
             self.settle()
-        before = snapshot(self.cache) if self.plain or not lasting else None
-        with all_or_nothing(self.cache, before):
-            logits = self._forward(tokens)
+        before = None
+        if self.plain:
+            before = [layer.offset for layer in self._layers]
+        elif not lasting:
+            before = snapshot(self.cache)
+        logits = self._forward(tokens, before)
         if not (lasting or self.plain):
             self._reads.append(_Read(tokens, before))
         self.position += tokens.shape[1]
@@ -178,10 +159,19 @@ class Rewinder:
         """
         rooms = [
             max(1, layer.max_size - layer.offset)
-            for layer in self._leaves
+            for layer in self._layers
             if type(layer) is RotatingKVCache and layer.keep
         ]
         return min(rooms, default=None)
+
+    @property
+    def positions(self) -> list[int]:
+        """The position of each row; there is one."""
+        return [self.position]
+
+    def keep(self, lengths: Sequence[int]) -> None:
+        """Take back what was read beyond the first ``lengths[0]`` tokens."""
+        self.rewind(self.position - lengths[0])
 
     def rewind(self, n: int) -> None:
         """Take back the last ``n`` tokens: the cache is as if they had never been read.
@@ -190,16 +180,15 @@ class Rewinder:
             BadValue: ``n`` is more than was read since ``settle`` and some layer cannot drop them;
                 nothing has been changed.
         """
-        n = integer("n", n, 0)
-        if n == 0:
+        if n <= 0:
             return
-        droppable = all(_can_drop(layer, n) for layer in self._leaves)
+        droppable = all(_can_drop(layer, n) for layer in self._layers)
         if not droppable and n > (held := sum(read.tokens.shape[1] for read in self._reads)):
             raise BadValue(f"{self._name} can be rewound by at most {held} tokens, got n={n}")
         self.position -= n
         before, kept = self._forget(n)
         if droppable:
-            for layer in self._leaves:
+            for layer in self._layers:
                 _drop(layer, n)
             return
         restore(self.cache, before)
@@ -207,10 +196,10 @@ class Rewinder:
             self.replays += 1
             self._forward(kept)
 
-    def _forward(self, tokens: mx.array) -> mx.array:
+    def _forward(self, tokens: mx.array, before: Snapshot | None = None) -> mx.array:
         self.calls += 1
         self.tokens_read += tokens.shape[1]
-        return self.model(tokens, cache=self.cache)
+        return read(self.model, tokens, self.cache, before)
 
     def _forget(self, n: int) -> tuple[Snapshot | None, mx.array | None]:
         """Shorten the record by ``n`` tokens.
@@ -227,15 +216,6 @@ class Rewinder:
                 return before, self._reads[-1].tokens
             n -= length
         return before, None
-
-
-def leaves(cache: Sequence[Any]) -> Iterator[Any]:
-    """The layers of a cache, those inside a ``CacheList`` one by one."""
-    for layer in cache:
-        if isinstance(layer, CacheList):
-            yield from leaves(layer.caches)
-        else:
-            yield layer
 
 
 def _frozen(layer: Any) -> Any:

@@ -69,15 +69,19 @@ class BatchRewinder:
     Args:
         model: ``model(tokens (B, T), cache=...) -> logits``.
         cache: from :func:`merge`, changed in place.
+        lengths: how many tokens each row of it holds; None if nobody asks for ``positions``.
 
     Attributes:
+        positions: tokens of each row that were read and not taken back; in the beginning as many
+            as ``lengths`` says.
         calls: forwards so far, replays included.
         tokens_read: tokens those forwards were given, rows times length.
         replays: forwards that read tokens again.
     """
 
-    def __init__(self, model: Any, cache: Cache) -> None:
+    def __init__(self, model: Any, cache: Cache, lengths: Sequence[int] | None = None) -> None:
         self.model, self.cache = model, cache
+        self.positions = list(lengths or kv.offset(cache) or [0] * (kv.rows(cache) or 0))
         self._reads: list[mx.array] = []  # (B, T) each
         self._before: list[Any] = []
         self.calls = self.tokens_read = self.replays = self._rewinds = 0
@@ -90,11 +94,17 @@ class BatchRewinder:
                 for layer in self.cache
             ]
         self._reads.append(tokens)
+        self.positions = [position + tokens.shape[1] for position in self.positions]
         return self._forward(tokens)
 
     def settle(self) -> None:
         """What was read so far stays."""
         self._reads, self._before = [], []
+
+    def keep(self, lengths: Sequence[int]) -> None:
+        """Take back what each row has read beyond its first ``lengths[row]`` tokens."""
+        places = zip(self.positions, lengths, strict=True)
+        self.rewind([max(0, position - length) for position, length in places])
 
     def rewind(self, n: Sequence[int]) -> None:
         """Take back the last ``n[row]`` tokens of each row; each keeps one of those read at least.
@@ -103,10 +113,12 @@ class BatchRewinder:
             BadValue: a row would keep nothing of what was read since ``settle``.
         """
         read = sum(tokens.shape[1] for tokens in self._reads)
-        if max(n) >= read:
-            raise BadValue(f"each row must keep one of the {read} tokens read, got n={max(n)}")
         if not any(n):
             return
+        if max(n) >= read:
+            raise BadValue(f"each row must keep one of the {read} tokens read, got n={max(n)}")
+        pairs = zip(self.positions, n, strict=True)
+        self.positions = [position - rejected for position, rejected in pairs]
         if all(self._can_roll(layer) for layer in self.cache):
             for layer in self.cache:
                 _roll(layer, n)
@@ -120,6 +132,7 @@ class BatchRewinder:
         """Keep only the rows at these places; ends what can be taken back."""
         self.settle()
         kv.select(self.cache, places)
+        self.positions = [self.positions[place] for place in places]
 
     def _can_roll(self, layer: Any) -> bool:
         if isinstance(layer, BatchRotatingKVCache):

@@ -2,25 +2,79 @@
 
 import inspect
 from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.models.interface import vocab_size_of
-from lablib.validation import BadType, BadValue, token_ids
+from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
 
 LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
 
 
+@dataclass(frozen=True)
+class Request:
+    """What every way of generating is asked for, checked.
+
+    Attributes:
+        prompt: token ids.
+        max_tokens: the length of a completion at most.
+        stops: ids that end a completion.
+        step_size: how many prompt tokens are read at once.
+        options: how logits become tokens.
+    """
+
+    prompt: list[int]
+    max_tokens: int
+    stops: frozenset[int]
+    step_size: int
+    options: SamplerOptions
+
+
+def read_request(
+    entry: Callable[..., Any],
+    model: Any,
+    prompt: Any,
+    *,
+    max_tokens: int,
+    stop_tokens: Any,
+    prefill_step_size: int,
+    sampler_options: dict[str, Any],
+    name: str = "model",
+) -> Request:
+    """Check what all entry points take; ``entry`` and ``name`` are for the messages.
+
+    Args:
+        entry: the function or class that was called.
+        model: the model.
+        prompt: token ids.
+        max_tokens: at least 1.
+        stop_tokens: ids that the model knows.
+        prefill_step_size: at least 1.
+        sampler_options: the keywords that ``entry`` does not name itself.
+        name: what the caller calls the model.
+    """
+    options = read_options(sampler_options, entry)
+    return Request(
+        check_prompt(model, prompt, name),
+        integer("max_tokens", max_tokens, 1),
+        check_stops(model, stop_tokens),
+        integer("prefill_step_size", prefill_step_size, 1),
+        options,
+    )
+
+
 def read_options(given: dict[str, Any], entry: Callable[..., Any]) -> SamplerOptions:
     """Return sampler options from the keyword arguments that ``entry`` does not name itself."""
+    fields = SamplerOptions.names()
     for name in given:
-        if name not in SamplerOptions.names():
+        if name not in fields:
             parameters = inspect.signature(entry).parameters.values()
             own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-            known = ", ".join(dict.fromkeys([*own, *SamplerOptions.names()]))
+            known = ", ".join(dict.fromkeys([*own, *fields]))
             raise BadType(f"unknown option {name!r}; {entry.__name__} knows {known}")
     return SamplerOptions(**given)
 
@@ -51,17 +105,21 @@ def check_length(model: Any, prompt: list[int], max_tokens: int, held: int = 0) 
         )
 
 
-def check_own_cache(model: Any, cache: Any) -> int:
-    """Return how many tokens the cache holds (0 if a recurrent cache does not say)."""
+def check_cache(model: Any, cache: Any, name: str = "cache") -> int:
+    """Refuse what is not a cache of one sequence for ``model``; None stands for a fresh one.
+
+    Returns:
+        How many tokens it holds; 0 if a recurrent cache does not say.
+    """
     if cache is None:
         return 0
     if not isinstance(cache, list):
-        raise BadType(f"cache must be a list as kv.make returns it, got {type(cache).__name__}")
+        raise BadType(f"{name} must be a list as kv.make returns it, got {type(cache).__name__}")
     wanted = len(kv.make(model))
     if len(cache) != wanted:
-        raise BadValue(f"cache must have an entry for each of {wanted} layers, got {len(cache)}")
+        raise BadValue(f"{name} must have an entry for each of {wanted} layers, got {len(cache)}")
     if kv.rows(cache) not in (None, 1):
-        raise BadValue(f"cache must hold one sequence, got {kv.rows(cache)}")
+        raise BadValue(f"{name} must hold one sequence, got {kv.rows(cache)}")
     held = kv.offset(cache)
     return max(held) if isinstance(held, list) else held or 0
 
@@ -74,3 +132,19 @@ def check_processors(processors: Any) -> tuple[LogitsProcessor, ...]:
         if not callable(processor):
             raise BadType(f"logits_processors[{position}] must be callable, got {processor!r}")
     return tuple(processors)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return ``value`` if it is True or False."""
+    if not isinstance(value, bool):
+        raise BadType(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def check_many(options: SamplerOptions) -> None:
+    """Refuse an option that batches of completions do not honour."""
+    if options.top_logprobs:
+        raise BadValue(
+            f"top_logprobs must be 0 here, got {options.top_logprobs}: of many samples only the "
+            "chosen tokens' log-probabilities are kept; TokenIterator reports the others"
+        )

@@ -178,7 +178,7 @@ def stream(
         **options: everything else :class:`TokenIterator` takes: ``temperature=``, ``seed=``,
             ``cache=``, ``logits_processors=``, ...; with a draft model what
             :class:`SpeculativeTokenIterator` takes: ``draft_tokens=``, ``rule=``,
-            ``target_cache=``, ...
+            ``draft_cache=``, ...
 
     Returns:
         An iterator of strings with ``.text``, ``.stats``, ``.completion()`` and ``.close()``.

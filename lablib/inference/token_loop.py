@@ -5,10 +5,12 @@
 import _signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
+
+import mlx.core as mx
 
 NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
 
@@ -33,8 +35,8 @@ class Token:
 class TokenLoop:
     """The protocol that ``TokenIterator`` and ``SpeculativeTokenIterator`` share.
 
-    A subclass reads the prompt (``_read_prompt``), finds the next token (``_next_token``, which
-    ends in ``_hand_out``), and cuts its caches back to the returned tokens (``_cut_back``).
+    A subclass reads the prompt (``_read_prompt``), finds the next token (``_next_token``), and cuts
+    its caches back to the returned tokens (``_cut_back``).
 
     Attributes:
         prompt: its token ids.
@@ -62,10 +64,11 @@ class TokenLoop:
         start = time.perf_counter()
         clock = "decode_seconds" if self.tokens else "prefill_seconds"
         try:
-            self._read_prompt()
+            if not self.tokens:
+                self._read_prompt()
             # An interrupt waits until the token is in .tokens: what was computed is not lost.
             with self._whole_step():
-                return self._next_token()
+                return self._hand_out(self._next_token())
         finally:
             self._tick(clock, time.perf_counter() - start)
 
@@ -82,7 +85,7 @@ class TokenLoop:
 
     @contextmanager
     def _whole_step(self) -> Iterator[None]:
-        """What is done whole: an interrupt waits for its end, an error inside ends the loop."""
+        """Do a step whole: an interrupt waits for its end, an error inside ends the loop."""
         with hold_interrupts():
             try:
                 yield
@@ -93,11 +96,11 @@ class TokenLoop:
                 raise
 
     def _read_prompt(self) -> None:
-        """Read the prompt up to its last token; the second time there is nothing to do."""
+        """Read the prompt up to its last token; go on there if it was interrupted."""
         raise NotImplementedError
 
     def _next_token(self) -> Token:
-        """Find the next token and return it through ``_hand_out``."""
+        """Find the next token."""
         raise NotImplementedError
 
     def _cut_back(self) -> None:
@@ -121,10 +124,32 @@ class TokenLoop:
             self._cut_back()
 
     def _tick(self, clock: str, seconds: float) -> None:
+        """Bring the times up to date."""
         self.stats[clock] += seconds
         if self.stats["decode_seconds"] > 0:
             decoded = len(self.tokens) - 1
             self.stats["tokens_per_second"] = decoded / self.stats["decode_seconds"]
+
+
+def chunks(prompt: Sequence[int], step_size: int, start: int = 0) -> Iterator[mx.array]:
+    """Cut a prompt, all but its last token, into pieces ``(1, T)`` to read one after the other."""
+    last = len(prompt) - 1
+    for begin in range(start, last, step_size):
+        yield mx.array([prompt[begin : min(begin + step_size, last)]])
+
+
+def settle_chunk(cache: list[Any], *, wait: bool) -> None:
+    """Compute what a piece of the prompt left in the cache.
+
+    All pieces but the last are waited for, so that memory for one piece is enough; during the last
+    one the next step can be written down.
+    """
+    state = [layer.state for layer in cache]
+    if not wait:
+        mx.async_eval(state)
+        return
+    mx.eval(state)
+    mx.clear_cache()
 
 
 @contextmanager

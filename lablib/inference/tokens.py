@@ -12,20 +12,18 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from lablib.cache import kv
-from lablib.cache.rewind import all_or_nothing, drops, snapshot
+from lablib.cache.rewind import drops, read, snapshot
 from lablib.inference.arguments import (
     LogitsProcessor,
+    check_cache,
     check_length,
-    check_own_cache,
     check_processors,
-    check_prompt,
-    check_stops,
-    read_options,
+    read_request,
 )
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.sampler import Sampler
-from lablib.inference.token_loop import NOT_FINITE, Token, TokenLoop
-from lablib.validation import BadValue, integer
+from lablib.inference.token_loop import NOT_FINITE, Token, TokenLoop, chunks, settle_chunk
+from lablib.validation import BadValue
 
 import mlx.core as mx
 
@@ -80,32 +78,31 @@ class TokenIterator(TokenLoop):
         logits_processors: Sequence[LogitsProcessor] = (),
         **sampler_options: Any,
     ) -> None:
-        options = read_options(sampler_options, TokenIterator)
-        prompt = check_prompt(model, prompt)
-        stops, max_tokens = check_stops(model, stop_tokens), integer("max_tokens", max_tokens, 1)
-        self._step_size = integer("prefill_step_size", prefill_step_size, 1)
+        asked = read_request(
+            TokenIterator, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
+            prefill_step_size=prefill_step_size, sampler_options=sampler_options,
+        )  # fmt: skip
         self._processors = check_processors(logits_processors)
-        check_length(model, prompt, max_tokens, check_own_cache(model, cache))
-        super().__init__(prompt, max_tokens, stops)
+        check_length(model, asked.prompt, asked.max_tokens, check_cache(model, cache))
+        super().__init__(asked.prompt, asked.max_tokens, asked.stops)
         self.cache = kv.make(model) if cache is None else cache
         self._plain = drops(self.cache)
-        self._model, self._top = model, options.top_logprobs
+        self._model, self._step_size, options = model, asked.step_size, asked.options
+        self._top = options.top_logprobs
         plain = not (options.penalizes or self._processors)
         self._greedy = plain and options.temperature == 0
-        self._sampler = Sampler(len(prompt) + max_tokens)
-        self._sampler.add(0, options, prompt if options.penalizes else ())
-        self._unread = mx.array([prompt])  # (1, T): what the next forward takes
+        self._sampler = Sampler(len(self.prompt) + max_tokens)
+        self._sampler.add(0, options, self.prompt if options.penalizes else ())
+        self._unread = mx.array([self.prompt[-1:]])  # (1, 1): what the next forward takes
         self._read = 0  # tokens the cache has read since the start
         self._asked: deque[list[mx.array]] = deque()  # sampled, but not looked at yet
 
     def _read_prompt(self) -> None:
-        """Read the prompt up to its last token, in chunks; only the cache is computed."""
-        while self._unread.shape[1] > 1:
+        last = len(self.prompt) - 1
+        for chunk in chunks(self.prompt, self._step_size, self._read):
             with self._whole_step():
-                chunk = self._unread[:, : min(self._step_size, self._unread.shape[1] - 1)]
                 self._forward(chunk)
-                self._unread = self._unread[:, chunk.shape[1] :]
-                settle_chunk(self.cache, last=self._unread.shape[1] == 1)
+                settle_chunk(self.cache, wait=self._read < last)
 
     def _next_token(self) -> Token:
         wanted = 1 + self._may_run_ahead()
@@ -118,10 +115,10 @@ class TokenIterator(TokenLoop):
         self._asked.popleft()
         self._sampler.commit(0, (token,))
         pairs = zip(*(column[0].tolist() for column in best), strict=True)
-        return self._hand_out(Token(token, logprob, top_logprobs=tuple(pairs)))
+        return Token(token, logprob, top_logprobs=tuple(pairs))
 
     def _may_run_ahead(self) -> bool:
-        """Whether to ask for the token after the next one: wanted, and possible to take back.
+        """Return whether to ask for the token after the next one: wanted, and possible to undo.
 
         A logits processor may keep a state of its own, so it sees no token before its turn.
         """
@@ -139,14 +136,14 @@ class TokenIterator(TokenLoop):
             pending = self._asked[-1][0][None] if self._asked else None
             token, finite = self._sampler.draw([0], scores, pending)
         self._unread = token[:, None]
-        norm = mx.logsumexp(raw, axis=-1, keepdims=True)
-        logprob = mx.take_along_axis(raw, self._unread, axis=-1) - norm
+        logprobs = transforms.log_softmax(raw)
+        logprob = mx.take_along_axis(logprobs, self._unread, axis=-1)
         if self._processors:  # otherwise a bad row shows in its log-probability
             logprob = mx.where(finite, logprob, mx.nan)
         answer = [token, logprob]
         if self._top:
-            values, ids = transforms.best(raw, min(self._top, raw.shape[-1]))
-            answer += [ids, values - norm]
+            values, ids = transforms.best(logprobs, min(self._top, raw.shape[-1]))
+            answer += [ids, values]
         self._asked.append(answer)
         mx.async_eval(answer)
 
@@ -160,8 +157,8 @@ class TokenIterator(TokenLoop):
         return scores
 
     def _forward(self, tokens: mx.array) -> mx.array:
-        with all_or_nothing(self.cache, snapshot(self.cache) if self._plain else None):
-            logits = self._model(tokens, cache=self.cache)
+        before = snapshot(self.cache) if self._plain else None
+        logits = read(self._model, tokens, self.cache, before)
         self._read += tokens.shape[1]
         self.stats["target_calls"] += 1
         self.stats["token_forwards"] += tokens.shape[1]
@@ -174,13 +171,3 @@ class TokenIterator(TokenLoop):
         # A cache that cannot be trimmed is never ahead, unless a step failed or was the first one.
         if surplus <= kv.trimmable(self.cache):
             kv.trim(self.cache, surplus)
-
-
-def settle_chunk(cache: list[Any], last: bool) -> None:
-    """Compute what a chunk of the prompt left in the cache; only the last one is not waited for."""
-    state = [layer.state for layer in cache]
-    if last:  # the next step can be written down meanwhile
-        mx.async_eval(state)
-        return
-    mx.eval(state)
-    mx.clear_cache()

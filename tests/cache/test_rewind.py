@@ -4,7 +4,8 @@ import copy
 import inspect
 
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder, leaves, restore, snapshot
+from lablib.cache.kv import leaves
+from lablib.cache.rewind import Rewinder, restore, snapshot
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.validation import BadValue
 
@@ -149,7 +150,7 @@ class Strange(KVCache):
     ],
     ids=["batch", "batch of rings", "unknown", "unknown in a list"],
 )
-@pytest.mark.parametrize("name", ["target_cache", "draft_cache"])
+@pytest.mark.parametrize("name", ["cache", "draft_cache"])
 def test_what_cannot_be_rewound_raises_before_any_token(layer, name):
     model, calls = lively("llama", 0), []
 

@@ -96,7 +96,7 @@ def fresh_logits(model: Any, tokens: Sequence[int], cache: list[Any]) -> np.ndar
 
 def both_caches(model: Any, kind: str) -> dict[str, list[Any]]:
     """Fresh ones for target and draft, as arguments."""
-    return {"target_cache": make_cache(model, kind), "draft_cache": make_cache(model, kind)}
+    return {"cache": make_cache(model, kind), "draft_cache": make_cache(model, kind)}
 
 
 def assert_caches_stand_at(iterator: Any, model: Any, kind: str, text: Sequence[int]) -> None:

@@ -1,12 +1,12 @@
 """Batched speculation: a row is the same alone, beside any others, and as plain sampling has it."""
 
+import dataclasses
 from types import SimpleNamespace
 
 from lablib.cache import kv
 from lablib.cache.rewind_batch import can_batch, merge
 from lablib.inference.samples import Samples
-from lablib.inference.speculation.drafters import EarlyExit, NGram
-from lablib.inference.speculation.judge import Proposal
+from lablib.inference.speculation.drafters import Drafter, DraftModel, EarlyExit, NGram, Proposal
 from lablib.inference.speculation.many import speculative_batch, speculative_sample_n
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.voting.many import sample_n
@@ -134,34 +134,54 @@ def test_a_batch_of_learned_positions_waits_once_a_round(monkeypatch):
     assert looked
 
 
-class Parrot:
+class Parrot(Drafter):
     """A drafter of one's own: it always guesses the last token again."""
 
-    calls, in_target_cache = 0, False
-
-    def begin(self, target, target_cache, cache):
-        return self
-
-    def read(self, tokens):
-        pass
-
-    def propose(self, history, n, choose):
-        return Proposal(mx.array([[history[-1]] * n], mx.int32))
-
-    def retain(self, length):
-        pass
-
-    def finish(self, history):
-        pass
+    def propose(self, texts, limits, sampler):
+        return Proposal.of([[text[-1]] * n for text, n in zip(texts, limits, strict=True)])
 
 
-def test_a_drafter_of_ones_own_runs_row_by_row():
+class Alone(Parrot):
+    """The same, but it says that it cannot draft for several texts at once."""
+
+    batches = False
+
+
+@pytest.mark.parametrize("drafter", [Parrot, Alone])
+def test_a_drafter_of_ones_own(drafter):
     model = target(peak=2)
     options = {"max_tokens": 20, "seed": 4, "rule": "match"}
-    samples = speculative_batch(model, Parrot(), PROMPTS, **options)
+    samples = speculative_batch(model, drafter(), PROMPTS, **options)
     plain = speculative_batch(model, NGram(), PROMPTS, **options)
     assert samples.tokens == plain.tokens
     assert 0 < samples.stats["total_accepted"] < samples.stats["total_drafted"]
+
+
+class Stubborn(NGram):
+    """A subclass that proposes something else than its base."""
+
+    def propose(self, texts, limits, sampler):
+        return Proposal.of([[7] * n for n in limits])
+
+
+class Backwards(DraftModel):
+    """A subclass that turns its base's drafts round."""
+
+    def propose(self, texts, limits, sampler):
+        proposal = super().propose(texts, limits, sampler)
+        return dataclasses.replace(proposal, tokens=proposal.tokens[:, ::-1])
+
+
+@pytest.mark.parametrize("drafter", [Stubborn(), Backwards(near(target(peak=2), 0.1))])
+def test_a_batch_asks_a_subclass_what_it_proposes(drafter):
+    model = target(peak=2)
+    options = {"max_tokens": 20, "temperature": 0.0}
+    samples = speculative_batch(model, drafter, PROMPTS, **options)
+    plain = [greedy(model, prompt, 20) for prompt in PROMPTS]
+    assert samples.tokens == plain
+    counts = [alone(model, drafter, row, p, **options)[1].stats for row, p in enumerate(PROMPTS)]
+    for name in ("total_drafted", "total_accepted", "total_reached", "rounds"):
+        assert samples.stats[name] == sum(each[name] for each in counts)
 
 
 def test_unseeded_rows_differ():

@@ -7,8 +7,7 @@ import math
 from lablib.cache import kv
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.drafters import EarlyExit, NGram, first_layers
-from lablib.inference.speculation.judge import Proposal
+from lablib.inference.speculation.drafters import Drafter, EarlyExit, NGram, Proposal, first_layers
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
 from lablib.inference.tokens import TokenIterator
@@ -94,17 +93,17 @@ def test_a_recurrent_cache_that_has_read_something_needs_a_draft_cache_that_has(
     cache = kv.make(model)
     model(mx.array([[5, 6, 7]]), cache=cache)
     with pytest.raises(BadValue, match="nothing against some tokens"):
-        SpeculativeTokenIterator(model, near(model, 0.1), PROMPT, target_cache=cache)
+        SpeculativeTokenIterator(model, near(model, 0.1), PROMPT, cache=cache)
     draft = near(model, 0.1)
     trimmed = kv.make(attentive := target())
     attentive(mx.array([[5, 6, 7]]), cache=trimmed)
     kv.trim(trimmed, 3)  # it holds nothing, in arrays that are still there
-    SpeculativeTokenIterator(attentive, draft, PROMPT, target_cache=trimmed)
+    SpeculativeTokenIterator(attentive, draft, PROMPT, cache=trimmed)
     draft_cache = kv.make(draft)
     draft(mx.array([[5, 6, 7]]), cache=draft_cache)
     options = {"max_tokens": 9, "temperature": 0.0}
     iterator = SpeculativeTokenIterator(
-        model, draft, PROMPT, target_cache=cache, draft_cache=draft_cache, **options
+        model, draft, PROMPT, cache=cache, draft_cache=draft_cache, **options
     )
     assert [token.id for token in iterator] == greedy(model, [5, 6, 7, *PROMPT], 9)
 
@@ -259,35 +258,21 @@ def test_the_drafts_context_counts_what_its_cache_holds():
     """A recurrent target does not say how much it has read; the draft's cache does."""
     model, small = target("recurrent"), target("gpt")
     text = [list(range(VOCAB)) * 10]
-    caches = {"target_cache": kv.make(model), "draft_cache": kv.make(small)}
-    for network, name in ((model, "target_cache"), (small, "draft_cache")):
+    caches = {"cache": kv.make(model), "draft_cache": kv.make(small)}
+    for network, name in ((model, "cache"), (small, "draft_cache")):
         network(mx.array(text), cache=caches[name])
     with pytest.raises(BadValue, match="context of 256"):
         SpeculativeTokenIterator(model, small, [1], max_tokens=40, **caches)
 
 
-class Guess:
+class Guess(Drafter):
     """A drafter of one's own that proposes what it is told to."""
-
-    calls, in_target_cache = 0, False
 
     def __init__(self, guess):
         self.guess = guess
 
-    def begin(self, target, target_cache, cache):
-        return self
-
-    def read(self, tokens):
-        pass
-
-    def propose(self, history, n, choose):
-        return self.guess(n)
-
-    def retain(self, length):
-        pass
-
-    def finish(self, history):
-        pass
+    def propose(self, texts, limits, sampler):
+        return self.guess(limits[0])
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -332,7 +317,12 @@ BAD = [
     (lambda m: speculative_decode(m, m, PROMPT, drafter=NGram()), BadValue, "not both"),
     (lambda m: speculative_decode(m, 3, PROMPT), BadType, "draft must be a model"),
     (lambda m: speculative_decode((m, None), m, PROMPT), BadType, "target must be callable"),
-    (lambda m: speculative_decode(m, m, PROMPT, cache=[]), BadType, "'cache'; .* target_cache"),
+    (
+        lambda m: speculative_decode(m, m, PROMPT, target_cache=[]),
+        BadType,
+        "'target_cache'; .* cache",
+    ),
+    (lambda m: speculative_decode(m, m, PROMPT, cache=[]), BadValue, "cache must have an entry"),
     (lambda m: speculative_decode(m, (m, None), PROMPT), BadType, "unpack it"),
     (lambda m: speculative_decode(m, None, PROMPT, drafter=3), BadType, "drafter must"),
     (lambda m: speculative_decode(m, other_vocabulary(), PROMPT), BadValue, "target's vocabulary"),
@@ -356,9 +346,9 @@ BAD = [
         "works in the target's cache",
     ),
     (
-        lambda m: speculative_decode(m, m, PROMPT, target_cache=[KVCache()]),
+        lambda m: speculative_decode(m, m, PROMPT, cache=[KVCache()]),
         BadValue,
-        "target_cache must have an entry for each of 2 layers",
+        "cache must have an entry for each of 2 layers",
     ),
     (
         lambda m: speculative_decode(m, m, PROMPT, draft_cache=[KVCache()]),
@@ -378,11 +368,11 @@ def test_caches_at_different_positions_are_refused():
     ahead = MODEL.make_cache()
     MODEL(mx.array([[1, 2, 3]]), cache=ahead)
     with pytest.raises(BadValue, match=r"draft_cache must have read the same .* 0 against 3"):
-        speculative_decode(MODEL, MODEL, PROMPT, target_cache=ahead)
+        speculative_decode(MODEL, MODEL, PROMPT, cache=ahead)
     with pytest.raises(BadValue, match="3 against 0"):
         speculative_decode(MODEL, MODEL, PROMPT, draft_cache=ahead)
     with pytest.raises(BadValue, match="must not share layers"):
-        speculative_decode(MODEL, MODEL, PROMPT, target_cache=ahead, draft_cache=ahead)
+        speculative_decode(MODEL, MODEL, PROMPT, cache=ahead, draft_cache=ahead)
     assert kv.offset(ahead) == 3
 
 
@@ -399,7 +389,7 @@ def test_a_cache_that_cannot_be_rewound_is_refused_before_any_work():
 
     model.layers, model.vocab_size = MODEL.layers, VOCAB
     model.make_cache = lambda: [Opaque(), Opaque()]
-    with pytest.raises(BadValue, match="target_cache cannot be rewound: layer 0 is a Opaque"):
+    with pytest.raises(BadValue, match="cache cannot be rewound: layer 0 is a Opaque"):
         speculative_decode(model, MODEL, PROMPT)
     with pytest.raises(BadValue, match="draft_cache cannot be rewound"):
         speculative_decode(MODEL, model, PROMPT)

@@ -144,7 +144,7 @@ def add_pair(tally, case, seed, noise, gammas, least=LEAST):
     for gamma in gammas:
         iterator = SpeculativeTokenIterator(
             model, draft, prompt, max_tokens=len(wanted), draft_tokens=gamma, temperature=0.0,
-            target_cache=cache_of(), draft_cache=cache_of(draft),
+            cache=cache_of(), draft_cache=cache_of(draft),
         )  # fmt: skip
         got = [token.id for token in iterator]
         tally.compare(model, cache_of, prompt, gamma, got, wanted, ring=ring_of(case))

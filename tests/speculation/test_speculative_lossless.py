@@ -9,8 +9,8 @@ import itertools
 from lablib.cache.rewind_batch import can_batch
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.drafters import EarlyExit, NGram
-from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.many import speculative_batch
+from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
 from lablib.inference.tokens import TokenIterator
 
@@ -36,13 +36,14 @@ def explored(monkeypatch):
         """Sequence 0 is explored; the others of a batch take what is likeliest."""
         return exploration.choose(weights) if number == 0 else int(np.argmax(weights))
 
-    def draw(judge, weights, use):
-        return mx.array([choose(*each) for each in zip(judge.rows, weights, strict=True)], mx.int32)
+    def pick(sampler, weights, use):
+        drawn = [choose(*each) for each in zip(sampler.rows, weights, strict=True)]
+        return mx.array(drawn, mx.int32)
 
-    def target_tokens(judge, scores, drafts):
-        p = np.exp(np.array(judge._sampler.score_positions(judge.rows, scores, drafts)[0]))
+    def target_tokens(sampler, scores, drafts):
+        p = np.array(sampler.probabilities(scores, drafts)[0])
         written = []
-        for number, rows, limit in zip(judge.rows, p, drafts.tolist(), strict=True):
+        for number, rows, limit in zip(sampler.rows, p, drafts.tolist(), strict=True):
             tokens = []
             for row in rows:
                 agreed = tokens[: len(limit)] == limit[: len(tokens)]
@@ -51,8 +52,8 @@ def explored(monkeypatch):
             written.append(tokens)
         return mx.array(written, mx.int32), mx.ones((len(p), p.shape[1]), mx.bool_)
 
-    monkeypatch.setattr(Judge, "_draw", draw)
-    monkeypatch.setattr(Judge, "_target_tokens", target_tokens)
+    monkeypatch.setattr(RoundSampler, "pick", pick)
+    monkeypatch.setattr(RoundSampler, "draw", target_tokens)
 
     def explore(rule, drafter, options, gamma=2, beside=None):
         def program():
@@ -91,7 +92,7 @@ def early_exit():
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("drafter", [draft_model, ngram, early_exit])
-@pytest.mark.parametrize("rule", rules.RULES)
+@pytest.mark.parametrize("rule", rules.RULE)
 def test_the_engine_writes_the_targets_distribution(explored, rule, drafter, options):
     got = explored(rule, drafter, options)
     assert abs(got.sum() - 1) < 1e-5
@@ -119,7 +120,7 @@ class Moody:
 
 
 @pytest.mark.parametrize("drafter", [draft_model, early_exit])
-@pytest.mark.parametrize("rule", rules.RULES)
+@pytest.mark.parametrize("rule", rules.RULE)
 def test_a_length_that_follows_the_verdicts_changes_nothing(explored, rule, drafter):
     got = explored(rule, drafter, PENALTIES, gamma=Moody())
     assert np.abs(got - joint(Language(SIZE, seed=5, **PENALTIES), PROMPT, N)).max() < 1e-5
@@ -138,7 +139,7 @@ def ngram_of_a_batch():
 
 @pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[2]], ids=str)
 @pytest.mark.parametrize("drafter", [draft_model_of_a_batch, ngram_of_a_batch])
-@pytest.mark.parametrize("rule", rules.RULES)
+@pytest.mark.parametrize("rule", rules.RULE)
 def test_a_row_of_a_batch_has_the_targets_distribution(explored, rule, drafter, options):
     """Beside a shorter row that accepts another number of drafts."""
     assert can_batch(BATCH[0], BATCH[0].make_cache())
@@ -210,7 +211,7 @@ def test_match_reports_the_log_probabilities_of_plain_sampling():
         assert [i for i, _ in a.top_logprobs] == [i for i, _ in b.top_logprobs]
 
 
-@pytest.mark.parametrize("rule", rules.RULES)
+@pytest.mark.parametrize("rule", rules.RULE)
 def test_sampled_pairs_pass_a_chi_square_test(rule):
     """The first two tokens of 800 seeds, against the target's distribution and the draft's."""
     language = Language(SIZE, seed=5)

@@ -19,6 +19,7 @@ from itertools import product
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.drafters import NGram
 from lablib.inference.speculation.judge import Judge, Round
+from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.models import zoo
 from lablib.tasks import TASKS
@@ -175,14 +176,16 @@ def measure(pair, n, seed=SEED, problems=11):
 
     No two cells share a random number.
     """
-    cells, both, right = {}, {}, Judge.judge
+    cells, both, right = {}, {}, Judge.decide
     stops = pair[2].eos_token_ids
 
-    def judge_twice(judge, logits, proposal, limits=None):
-        verdicts = right(judge, logits, proposal, limits)
+    def judge_twice(judge, logits, proposal=None, counts_=None):
+        verdicts = right(judge, logits, proposal, counts_)
+        if proposal is None:
+            return verdicts
         other = copy.copy(judge)
         other._outcome = None  # match
-        counts.count([*verdicts, *right(other, logits, proposal, limits)], stops)
+        counts.count([*verdicts, *right(other, logits, proposal, counts_)], stops)
         return verdicts
 
     for number, (task, temperature, rule) in enumerate(CELLS):
@@ -190,7 +193,7 @@ def measure(pair, n, seed=SEED, problems=11):
         with pytest.MonkeyPatch.context() as patch:
             if rule == "rejection":
                 counts = both[task, temperature] = Both()
-                patch.setattr(Judge, "judge", judge_twice)
+                patch.setattr(Judge, "decide", judge_twice)
             trace = run(pair, task, n, None, seed + 1000 * number, problems, **options)
         assert (trace.overlaps("min_pq") >= trace.overlaps("dot_pq") - 1e-5).all()
         cells[task, temperature, rule] = Cell.of(trace, rule)
@@ -279,13 +282,13 @@ def test_acceptance_is_the_overlap_of_the_two_models_at_length(pair, capsys):
 
 def best_is_drafted(monkeypatch):
     """The best token is drafted, and q still says that it was drawn."""
-    right = Judge.choose
+    right = RoundSampler.draft
 
-    def greedy_choice(judge, logits, before):
-        _, q = right(judge, logits, before)
+    def greedy_choice(sampler, logits, before):
+        _, q = right(sampler, logits, before)
         return mx.argmax(q, axis=-1).astype(mx.int32), q
 
-    monkeypatch.setattr(Judge, "choose", greedy_choice)
+    monkeypatch.setattr(RoundSampler, "draft", greedy_choice)
 
 
 def upside_down(monkeypatch):

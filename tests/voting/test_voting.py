@@ -335,7 +335,7 @@ OWN_BAD_CALLS = [
     (vote_until, {"extract": 3}, BadType, "extract must be callable or None, got 3"),
     (vote_until, {"batch": 0}, BadValue, "batch must be at least 1, got 0"),
     (vote_until, {"confidence": 1.0}, BadValue, "confidence must lie between"),
-    (vote_until, {"rule": "luck"}, BadValue, "rule must be one of"),
+    (vote_until, {"stop_rule": "luck"}, BadValue, "stop_rule must be one of"),
     (vote_until, {"max_batch": 2}, BadType, "its batch bounds memory"),
     (vote_until, {"weight": "log_prob"}, BadType, "weight"),
 ]
@@ -467,7 +467,7 @@ def test_the_votes_of_an_early_stop_are_the_first_votes(chain):
     stop = StopRule(0.9, "beta", at_least=6)
     for batch in (1, 3, 5):
         votes = vote_until(
-            chain, PROMPT, n=64, batch=batch, confidence=0.9, rule="beta", at_least=6,
+            chain, PROMPT, n=64, batch=batch, confidence=0.9, stop_rule="beta", at_least=6,
             extract=first_token, seed=3, **OPTIONS,
         )  # fmt: skip
         looks = [*range(batch, 64, batch), 64]

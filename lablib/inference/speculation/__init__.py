@@ -1,9 +1,10 @@
 """Act 3: a cheap guess of several tokens, verified by the target in one forward."""
 
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength, measure_costs
+from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 from lablib.inference.speculation.drafters import Drafter, DraftModel, EarlyExit, NGram
 from lablib.inference.speculation.many import speculative_sample_n
+from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
 
 __all__ = [

@@ -1,30 +1,18 @@
 """How many tokens to draft: a fixed number, or the one that pays best on this machine.
 
-More drafts are more chances and more cost. With α, the chance that a draft is kept, and T(k), the
-time of one forward over k tokens, a round of γ drafts yields ``E(α, γ)`` tokens in
-``γ·t_draft + T(γ+1)`` seconds. ``AdaptiveLength`` estimates α while it runs, measures T once, and
-takes the best γ; where plain decoding is best that is γ = 0, and it looks again now and then.
+More drafts are more chances and more cost (``costs.py``). ``AdaptiveLength`` estimates α, the
+chance that a draft is kept, while it runs, measures the costs once (``measure.py``), and takes the
+best γ. Where plain decoding is best that is γ = 0, and it looks again now and then.
 """
 
-import math
-import time
-from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-from lablib.cache import kv
-from lablib.cache.rewind import Rewinder
-from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
-from lablib.inference.speculation.drafters import Drafter, DraftModel, as_drafter
-from lablib.inference.speculation.judge import Judge, Proposal
-from lablib.models.interface import vocab_size_of
-from lablib.validation import BadType, BadValue, integer, number
-
-import mlx.core as mx
+from lablib.inference.speculation.drafters import Drafter
+from lablib.inference.speculation.measure import measure_costs
+from lablib.validation import BadType, integer, number
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 8, 64  # plain tokens while drafting does not pay
-_CHAIN = 4  # steps in a row that are timed together: they overlap
-_CONTEXT = 64  # tokens in the caches while timing, if there is room
 
 
 @runtime_checkable
@@ -172,110 +160,3 @@ def as_length(draft_tokens: Any) -> DraftLength:
         members = "plain_tokens, begin, choose, observe and miss"
         raise BadType(f"draft_tokens must have {members}, got {type(draft_tokens).__name__}")
     return FixedLength(draft_tokens)
-
-
-def measure_costs(
-    target: Any,
-    draft: Any,
-    *,
-    most: int = 8,
-    context: int | None = None,
-    repeats: int = 5,
-) -> Costs:
-    """Time T(1) … T(most + 1) and one drafted token on this machine, the best of ``repeats``.
-
-    As the engine does it, judging included. T(1) is a token of plain decoding, where the next
-    forward is asked for before the last is done; the others are waited for, round after round.
-    What a cache that cannot be trimmed has to read again after a refusal is not in it.
-
-    Args:
-        target: the target model.
-        draft: the draft model or drafter.
-        most: the largest number of drafts to consider.
-        context: how many tokens are in the caches meanwhile; None means 64, or as many as a model
-            of few positions leaves room for.
-        repeats: measurements of each; the shortest counts, as noise only ever adds.
-    """
-    most, repeats = integer("most", most, 1), integer("repeats", repeats, 1)
-    drafter = as_drafter(draft)
-    models = [target, getattr(drafter, "model", None)]
-    positions = min((getattr(each, "max_positions", None) or math.inf) for each in models)
-    room = positions - max(_CHAIN * (repeats + 1), most + 1)
-    if room < 1:
-        raise BadValue(f"models must have more than {positions - room} positions, got {positions}")
-    context = min(_CONTEXT, room) if context is None else integer("context", context, 1)
-    if context > room:
-        raise BadValue(f"context must be at most {room} tokens here, got {context}")
-    at_work = _AtWork(target, context)
-    work = [at_work.plain(), *map(at_work.verify, range(2, most + 2))]
-    if isinstance(drafter, DraftModel):
-        work.append(at_work.guess(drafter.begin(target, kv.make(target), None).model))
-    best = _best_times(work, repeats)
-    times = [best[0] / _CHAIN, *best[1 : most + 1]]
-    times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
-    return Costs(times, best[-1] / _CHAIN if isinstance(drafter, DraftModel) else 0.0)
-
-
-class _AtWork:
-    """The engine's steps, each as a function to be timed, after ``context`` tokens of any text."""
-
-    def __init__(self, target: Any, context: int) -> None:
-        self._target = target
-        self._text = mx.arange(context, dtype=mx.int32)[None] % vocab_size_of(target)
-        self._last = self._text[:, -1:]
-        self._judge = Judge(SamplerOptions(temperature=0.0), "match", self._text.tolist(), 1, [0])
-
-    def plain(self) -> Callable[[], None]:
-        """``_CHAIN`` tokens of plain decoding, each asked for before the one before is known."""
-        layers = self._read_by(self._target)
-
-        def run() -> None:
-            token = self._last
-            for _ in range(_CHAIN):
-                answer = self._judge.draw_plain(self._target(token, cache=layers)[:, -1])
-                mx.async_eval(answer)
-                token = answer[0]
-            self._judge.read_plain(answer)
-
-        return run
-
-    def verify(self, k: int) -> Callable[[], None]:
-        """A round whose k - 1 drafts are already there, taken back at the end."""
-        reader = Rewinder(self._target, self._read_by(self._target))
-        tokens = mx.broadcast_to(self._last, (1, k))
-
-        def run() -> None:
-            self._judge.judge(reader.forward(tokens), Proposal(tokens[:, 1:]))
-            reader.rewind(k)
-
-        return run
-
-    def guess(self, model: Any) -> Callable[[], None]:
-        """``_CHAIN`` drafts of a draft model."""
-        layers = self._read_by(model)
-
-        def run() -> None:
-            token = self._last
-            for _ in range(_CHAIN):
-                token = mx.argmax(model(token, cache=layers)[:, -1:], axis=-1)
-                mx.async_eval(token)
-            mx.eval(token)
-
-        return run
-
-    def _read_by(self, model: Any) -> list[Any]:
-        layers = kv.make(model)[: len(model.layers)]
-        mx.eval(model(self._text, cache=layers), [layer.state for layer in layers])
-        return layers
-
-
-def _best_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
-    """The shortest time of each; they take turns, so that a slow moment hits all alike."""
-    best = [math.inf] * len(work)
-    for turn in range(repeats + 1):
-        for i, run in enumerate(work):
-            start = time.perf_counter()
-            run()
-            if turn:  # the first one may compile, and grows the caches
-                best[i] = min(best[i], time.perf_counter() - start)
-    return best

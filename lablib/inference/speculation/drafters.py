@@ -6,15 +6,24 @@ and the text never depends on them. What counts is how often it is right and how
     DraftModel   a smaller model with a cache of its own (Leviathan et al. 2023, 2211.17192)
     NGram        whatever followed the last few tokens when they last occurred (prompt lookup)
     EarlyExit    the target without its last layers (Zhang et al. 2023, 2309.08168)
+
+To add one, subclass ``Drafter`` and write ``propose``. This one guesses that the last token comes
+again, and again:
+
+    class Parrot(Drafter):
+        def propose(self, texts, limits, sampler):
+            return Proposal.of([[text[-1]] * n for text, n in zip(texts, limits)])
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy as shallow_copy
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder, check_cache
-from lablib.inference.speculation.judge import Proposal
+from lablib.cache.rewind import Rewinder
+from lablib.inference.arguments import check_cache
+from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.models.interface import vocab_size_of
 from lablib.validation import BadType, BadValue, integer, token_ids
 
@@ -23,23 +32,73 @@ import mlx.core as mx
 _CHUNK = 256  # tokens read at once when a draft model has fallen behind
 
 Cache = list[Any]
-Choose = Callable[[mx.array, Sequence[mx.array]], tuple[mx.array, mx.array | None]]
+Texts = Sequence[Sequence[int]]
 
 
-@runtime_checkable
-class Drafter(Protocol):
-    """What the engine asks of a drafter; positions count from the first token of the prompt.
+@dataclass(frozen=True)
+class Proposal:
+    """Drafted tokens, possibly not computed yet.
+
+    Attributes:
+        tokens: ``(B, γ)`` int32, γ ≥ 1.
+        q: ``(B, γ, V)``, what each token was drawn from; None if the drafts were certain (looked
+            up, or the draft model's best).
+        logits: ``(B, γ, V)``, the raw scores behind them; None without a draft model.
+        counts: how many of its γ tokens each text means; None means all.
+        known: whether the tokens are sure to be ids of the target's. If not, the engine waits for
+            them and looks.
+    """
+
+    tokens: mx.array
+    q: mx.array | None = None
+    logits: mx.array | None = None
+    counts: Sequence[int] | None = None
+    known: bool = False
+
+    @classmethod
+    def of(cls, guesses: Sequence[Sequence[int]]) -> "Proposal | None":
+        """Make one from a list of ids for each text, any number of them; None if all are empty."""
+        counts = [len(guess) for guess in guesses]
+        if not (longest := max(counts)):
+            return None
+        padded = [[*guess] + [0] * (longest - len(guess)) for guess in guesses]
+        return cls(mx.array(padded, mx.int32), counts=counts)
+
+    def check(self, texts: int, most: int, vocab_size: int) -> None:
+        """Refuse what may not be proposed: no token, more than ``most``, or ids of no token."""
+        tokens = self.tokens
+        if not isinstance(tokens, mx.array):
+            kind = type(tokens).__name__
+            raise BadType(f"drafter must propose tokens as an mx.array, got {kind}")
+        if tokens.ndim != 2 or tokens.shape[0] != texts or not 1 <= tokens.shape[1] <= most:
+            allowed = f"({texts}, 1) to ({texts}, {most})"
+            raise BadValue(f"drafter must propose tokens of shape {allowed}, got {tokens.shape}")
+        for name, array in (("q", self.q), ("logits", self.logits)):
+            if array is not None and array.shape != (wanted := (*tokens.shape, vocab_size)):
+                raise BadValue(f"drafter must propose {name} of shape {wanted}, got {array.shape}")
+        if not self.known:
+            for row in tokens.tolist():
+                token_ids("the drafter's tokens", row, vocab_size)
+
+
+class Drafter:
+    """What the engine asks of a drafter; ``propose`` is the only call that must be written.
 
     Attributes:
         calls: forwards of a draft model so far.
+        model: the draft model, which reads the prompts too; None without one.
         in_target_cache: whether it reads and writes the target's cache, which must then have read
             the prompt before the first proposal.
+        batches: whether it can draft for several texts at once.
     """
 
-    calls: int
-    in_target_cache: bool
+    calls: int = 0
+    model: Any = None
+    cache: Cache | None = None
+    in_target_cache = False
+    batches = True
 
-    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> "Drafter":
+    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
         """Return a drafter for one text, with nothing read yet.
 
         Args:
@@ -47,29 +106,48 @@ class Drafter(Protocol):
             target_cache: its cache; what it holds came before the prompt.
             cache: the cache to use for a draft model; None makes a new one.
         """
+        if cache is not None:
+            raise BadValue(f"draft_cache must be None with {type(self).__name__}: it has no model")
+        return shallow_copy(self)
+
+    def begin_batch(self, reader: Any, texts: int) -> Self:
+        """Return a drafter for several texts; ``reader`` is the batch of ``model``, if any."""
+        return shallow_copy(self)
 
     def read(self, tokens: mx.array) -> None:
         """Read a chunk ``(1, T)`` of the prompt, ahead of the first proposal; nothing waits."""
 
-    def propose(self, history: Sequence[int], n: int, choose: Choose) -> Proposal | None:
-        """Guess at most ``n`` ≥ 1 tokens after ``history``; None if there is no guess."""
+    def propose(
+        self, texts: Texts, limits: Sequence[int], sampler: RoundSampler
+    ) -> Proposal | None:
+        """Guess how each text goes on: at most ``limits[row]`` tokens; None if there is no guess.
 
-    def retain(self, length: int) -> None:
-        """The first ``length`` tokens are right; forget whatever was read beyond them."""
+        Args:
+            texts: prompt and completion of each, to be looked at and not changed.
+            limits: how many tokens to draft for each; at least one of them is not 0.
+            sampler: ``sampler.draft(logits, drafts so far)`` draws from a draft model's logits.
+        """
+        raise NotImplementedError
 
-    def finish(self, history: Sequence[int]) -> None:
-        """Leave the cache at ``history`` without its last token."""
+    def keep(self, lengths: Sequence[int]) -> None:
+        """Forget what was read beyond the first ``lengths[row]`` tokens of each text."""
+
+    def select(self, places: Sequence[int]) -> None:
+        """Go on with the texts at these places of the batch only."""
+
+    def finish(self, text: Sequence[int]) -> None:
+        """Leave the cache of the only text at ``text`` without its last token."""
 
 
-class DraftModel:
+class DraftModel(Drafter):
     """A smaller model of the same vocabulary, run token by token.
 
     Args:
-        model: ``model(tokens (1, T), cache=...) -> logits (1, T, V)``.
+        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.
     """
 
-    calls = 0
-    in_target_cache = False
+    _reader: Any = None  # a Rewinder; of a batch a BatchRewinder
+    _in_batch = False
 
     def __init__(self, model: Any) -> None:
         if not callable(model):
@@ -77,8 +155,8 @@ class DraftModel:
             raise BadType(f"draft must be a model or a drafter, got {type(model).__name__}{hint}")
         self.model = model
 
-    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> "DraftModel":
-        """See :class:`Drafter`."""
+    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
+        """Return a drafter for one text; see :class:`Drafter`."""
         size, wanted = vocab_size_of(self.model), vocab_size_of(target)
         if size != wanted:
             raise BadValue(f"draft must share the target's vocabulary of {wanted}, got {size} ids")
@@ -86,69 +164,84 @@ class DraftModel:
         if cache is None:
             cache = kv.make(self.model)
         if any(ours is theirs for ours in cache for theirs in target_cache):
-            raise BadValue("draft_cache must not share layers with target_cache")
+            raise BadValue("draft_cache must not share layers with cache")
         _check_same_text(cache, target_cache)
         session = shallow_copy(self)
-        session._rewinder = Rewinder(self.model, cache, "draft_cache")
-        session._read = 0
+        session._reader = Rewinder(self.model, cache, "draft_cache")
+        return session
+
+    def begin_batch(self, reader: Any, texts: int) -> Self:
+        """Return a drafter for several texts; see :class:`Drafter`."""
+        session = shallow_copy(self)
+        session._reader, session._in_batch = reader, True
         return session
 
     @property
-    def cache(self) -> Cache:
-        """The draft model's cache."""
-        return self._rewinder.cache
+    def cache(self) -> Cache | None:
+        """The draft model's cache; None before a text has begun."""
+        return self._reader and self._reader.cache
+
+    @property
+    def calls(self) -> int:
+        """Forwards of the draft model so far."""
+        return self._reader.calls if self._reader else 0
 
     def read(self, tokens: mx.array) -> None:
-        """See :class:`Drafter`."""
-        self._forward(tokens)
-        self._rewinder.settle()
+        """Read a chunk of the prompt."""
+        self._reader.forward(tokens)
+        self._reader.settle()
         mx.async_eval([layer.state for layer in self.cache])
 
-    def propose(self, history: Sequence[int], n: int, choose: Choose) -> Proposal | None:
-        """Draw ``n`` tokens one after the other; nothing is waited for."""
-        at_once = 2 if self._rewinder.room() is None else 1  # the last draft, if it was accepted
-        self._catch_up(history, len(history) - at_once)
-        self._rewinder.settle()
-        unread = mx.array([history[self._read :]])
+    def propose(
+        self, texts: Texts, limits: Sequence[int], sampler: RoundSampler
+    ) -> Proposal | None:
+        """Draw tokens one after the other; nothing is waited for."""
+        reader = self._reader
+        if not self._in_batch:
+            at_once = 2 if reader.room() is None else 1  # the last draft, if it was accepted
+            self._catch_up(texts[0], len(texts[0]) - at_once)
+        reader.settle()
+        places = reader.positions
+        unread = mx.array([text[at:] for text, at in zip(texts, places, strict=True)])
         tokens, logits, q = [], [], []
-        for _ in range(n):
-            logits.append(self._forward(unread)[:, -1])
-            token, probabilities = choose(logits[-1], tokens)
+        for _ in range(max(limits)):
+            logits.append(reader.forward(unread)[:, -1])
+            token, probabilities = sampler.draft(logits[-1], tokens)
             mx.async_eval(token)  # the device starts while the next step is being written down
             tokens.append(token)
             q.append(probabilities)
             unread = token[:, None]
+        if self._in_batch:  # one text reads its last draft if it stays; of a batch all do
+            reader.forward(unread)
         return Proposal(
             mx.stack(tokens, axis=1),
             None if q[0] is None else mx.stack(q, axis=1),
             mx.stack(logits, axis=1),
+            limits,
+            known=True,
         )
 
-    def retain(self, length: int) -> None:
-        """See :class:`Drafter`."""
-        if self._read > length:
-            self._rewinder.rewind(self._read - length)
-            self.calls = self._rewinder.calls
-            self._read = length
+    def keep(self, lengths: Sequence[int]) -> None:
+        """Forget what was read beyond the first tokens of each text."""
+        self._reader.keep(lengths)
 
-    def finish(self, history: Sequence[int]) -> None:
-        """See :class:`Drafter`; the last accepted draft was never read: it is now."""
-        end = max(0, len(history) - 1)
-        self.retain(end)
-        self._catch_up(history, end)
+    def select(self, places: Sequence[int]) -> None:
+        """Go on with the texts at these places."""
+        self._reader.select(places)
+
+    def finish(self, text: Sequence[int]) -> None:
+        """Leave the cache at ``text`` but its last token: the last draft, if it stayed, is read."""
+        end = max(0, len(text) - 1)
+        self.keep([end])
+        self._catch_up(text, end)
         mx.async_eval([layer.state for layer in self.cache])
 
-    def _catch_up(self, history: Sequence[int], end: int) -> None:
+    def _catch_up(self, text: Sequence[int], end: int) -> None:
         """Read tokens of the text that were not read as drafts; a ring with sinks one by one."""
-        while self._read < end:
-            n = min(end - self._read, self._rewinder.room() or _CHUNK, _CHUNK)
-            self._forward(mx.array([history[self._read : self._read + n]]))
-
-    def _forward(self, tokens: mx.array) -> mx.array:
-        logits = self._rewinder.forward(tokens)
-        self._read += tokens.shape[1]
-        self.calls = self._rewinder.calls
-        return logits
+        reader = self._reader
+        while (at := reader.position) < end:
+            n = min(end - at, reader.room() or _CHUNK, _CHUNK)
+            reader.forward(mx.array([text[at : at + n]]))
 
 
 def _check_same_text(cache: Cache, target_cache: Cache) -> None:
@@ -158,8 +251,8 @@ def _check_same_text(cache: Cache, target_cache: Cache) -> None:
         held, held_by_target = map(_whether_it_has_read, (cache, target_cache))
     if held != held_by_target:
         raise BadValue(
-            "draft_cache must have read the same tokens as target_cache, got "
-            f"{held} against {held_by_target}"
+            f"draft_cache must have read the same tokens as cache, got {held} against "
+            f"{held_by_target}"
         )
 
 
@@ -173,20 +266,22 @@ class EarlyExit(DraftModel):
     """The target's own first layers, its last norm and its output layer.
 
     Its keys and values are those of the target, so it works in the target's cache and takes back
-    what it read there before the target verifies: no second cache, no prompt to read.
+    what it read there before the target verifies: no second cache, no prompt to read. A batch of
+    texts is drafted for one by one.
 
     Args:
         n_layers: how many layers to run.
     """
 
     in_target_cache = True
+    batches = False
 
     def __init__(self, n_layers: int) -> None:
         self.n_layers = integer("n_layers", n_layers, 1)
         self._target = None
 
-    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> "EarlyExit":
-        """See :class:`Drafter`."""
+    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
+        """Return a drafter for one text; see :class:`Drafter`."""
         if cache is not None:
             raise BadValue(
                 "draft_cache must be None with EarlyExit: it works in the target's cache"
@@ -199,26 +294,27 @@ class EarlyExit(DraftModel):
             _check_runs(model, self.n_layers)
             self._target, self.model = target, model
         session = shallow_copy(self)
-        session._rewinder = Rewinder(session.model, target_cache[: self.n_layers], "target_cache")
-        session._read = 0
+        session._reader = Rewinder(session.model, target_cache[: self.n_layers], "cache")
         return session
 
     def read(self, tokens: mx.array) -> None:
-        """The target reads the prompt into the cache they share."""
+        """Leave the prompt to the target, which reads it into the cache they share."""
 
-    def propose(self, history: Sequence[int], n: int, choose: Choose) -> Proposal | None:
-        """See :class:`Drafter`."""
-        self._read = start = len(history) - 1
+    def propose(
+        self, texts: Texts, limits: Sequence[int], sampler: RoundSampler
+    ) -> Proposal | None:
+        """Draw tokens one after the other, and take back what was read for it."""
+        self._reader.position = start = len(texts[0]) - 1
         try:
-            return super().propose(history, n, choose)
+            return super().propose(texts, limits, sampler)
         finally:  # the target reads them again, and a model that raised must leave nothing behind
-            self.retain(start)
+            self.keep([start])
 
-    def finish(self, history: Sequence[int]) -> None:
-        """The cache is the target's to finish."""
+    def finish(self, text: Sequence[int]) -> None:
+        """Leave the cache to the target, which owns it."""
 
 
-class NGram:
+class NGram(Drafter):
     """Prompt lookup: find the last tokens earlier in the text and propose what followed them there.
 
     Costs nothing but a dictionary and pays on text that repeats itself: edits, quotations, code.
@@ -228,47 +324,47 @@ class NGram:
         shortest: the shortest one.
     """
 
-    calls = 0
-    in_target_cache = False
-
     def __init__(self, longest: int = 3, shortest: int = 1) -> None:
         self.longest = integer("longest", longest, 1)
         self.shortest = integer("shortest", shortest, 1, self.longest)
 
-    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> "NGram":
-        """See :class:`Drafter`."""
-        if cache is not None:
-            raise BadValue("draft_cache must be None with NGram: it has no model")
+    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
+        """Return a drafter for one text; see :class:`Drafter`."""
+        super().begin(target, target_cache, cache)
+        return self.begin_batch(None, 1)
+
+    def begin_batch(self, reader: Any, texts: int) -> Self:
+        """Return a drafter for several texts; see :class:`Drafter`."""
         session = shallow_copy(self)
-        session._follows, session._indexed = {}, 0
+        # Of each text: what followed each run of tokens, and how much of the text that covers.
+        session._indexes = [({}, 0) for _ in range(texts)]
         return session
 
-    def read(self, tokens: mx.array) -> None:
-        """There is no model to read them."""
+    def propose(
+        self, texts: Texts, limits: Sequence[int], sampler: RoundSampler
+    ) -> Proposal | None:
+        """Look up each text's last tokens in it."""
+        asked = enumerate(zip(texts, limits, strict=True))
+        proposal = Proposal.of([self.lookup(text, n, row) for row, (text, n) in asked])
+        return None if proposal is None else replace(proposal, known=True)
 
-    def propose(self, history: Sequence[int], n: int, choose: Choose) -> Proposal | None:
-        """See :class:`Drafter`."""
-        found = self.lookup(history, n)
-        return Proposal(mx.array([found], mx.int32)) if found else None
-
-    def lookup(self, history: Sequence[int], n: int) -> list[int]:
-        """The guess itself, at most ``n`` ids; empty if the last tokens are new."""
+    def lookup(self, text: Sequence[int], n: int, row: int = 0) -> list[int]:
+        """Return the guess itself, at most ``n`` ids; empty if the last tokens are new."""
+        follows, indexed = self._indexes[row]
         # Where each run was last followed by something; the end of the text has no follower yet.
-        for end in range(self._indexed, len(history)):
+        for end in range(indexed, len(text)):
             for size in range(self.shortest, min(self.longest, end) + 1):
-                self._follows[tuple(history[end - size : end])] = end
-        self._indexed = len(history)
-        for size in range(min(self.longest, len(history)), self.shortest - 1, -1):
-            place = self._follows.get(tuple(history[-size:]))
+                follows[tuple(text[end - size : end])] = end
+        self._indexes[row] = follows, len(text)
+        for size in range(min(self.longest, len(text)), self.shortest - 1, -1):
+            place = follows.get(tuple(text[-size:]))
             if place is not None:
-                return list(history[place : place + n])
+                return list(text[place : place + n])
         return []
 
-    def retain(self, length: int) -> None:
-        """Only tokens that stay are ever indexed."""
-
-    def finish(self, history: Sequence[int]) -> None:
-        """Nothing was left behind."""
+    def select(self, places: Sequence[int]) -> None:
+        """Go on with the texts at these places."""
+        self._indexes = [self._indexes[place] for place in places]
 
 
 def first_layers(model: Any, n: int) -> Any:
@@ -298,6 +394,9 @@ def _check_runs(model: Any, n: int) -> None:
         ) from error
 
 
+_MEMBERS = tuple(name for name in vars(Drafter) if not name.startswith("_"))
+
+
 def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:
     """The drafter that was asked for: a model as ``draft``, or a drafter in either place."""
     if draft is not None and drafter is not None:
@@ -307,29 +406,11 @@ def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:
         raise BadValue("draft must be a model, or drafter= one of NGram(), EarlyExit(n), got None")
     if isinstance(chosen, type):
         raise BadType(f"drafter must be an object, got the class {chosen.__name__} itself")
-    if isinstance(chosen, Drafter):
+    if hasattr(chosen, "propose"):
+        missing = [name for name in _MEMBERS if not hasattr(chosen, name)]
+        if missing:
+            raise BadType(f"drafter must have {', '.join(missing)}: subclass Drafter")
         return chosen
     if drafter is not None:
-        members = "calls, in_target_cache, begin, read, propose, retain and finish"
-        raise BadType(f"drafter must have {members}, got {type(drafter).__name__}")
+        raise BadType(f"drafter must be a Drafter, got {type(drafter).__name__}")
     return DraftModel(draft)
-
-
-def check_proposal(proposal: Any, n: int, vocab_size: int) -> Proposal:
-    """Refuse what a drafter may not propose: no token, more than ``n``, or ids of no token.
-
-    Waits for the ids if they are not computed yet.
-    """
-    if not isinstance(proposal, Proposal):
-        raise BadType(f"drafter must propose a Proposal or None, got {type(proposal).__name__}")
-    tokens = proposal.tokens
-    if not isinstance(tokens, mx.array):
-        raise BadType(f"drafter must propose tokens as an mx.array, got {type(tokens).__name__}")
-    if tokens.ndim != 2 or tokens.shape[0] != 1 or not 1 <= tokens.shape[1] <= n:
-        allowed = f"(1, 1) to (1, {n})"
-        raise BadValue(f"drafter must propose tokens of shape {allowed}, got {tokens.shape}")
-    for name, array in (("q", proposal.q), ("logits", proposal.logits)):
-        if array is not None and array.shape != (wanted := (*tokens.shape, vocab_size)):
-            raise BadValue(f"drafter must propose {name} of shape {wanted}, got {array.shape}")
-    token_ids("the drafter's tokens", tokens, vocab_size)
-    return proposal

@@ -1,41 +1,22 @@
-"""A rule at work: from the logits of one round to the tokens that stay, with a single fetch.
+"""Keep what the rule keeps: from a round's logits to its verdict, with a single fetch.
 
 ``rules`` says what is right in terms of probabilities. Here the probabilities come from the logits
-of two models, through the same sampler options on both sides, and the random numbers from the
-sampler's slot. Everything is queued on the device; the host looks once, in ``Judge.judge``.
+of two models, and the rule's ``Outcome`` is drawn from. Everything is queued on the device; the
+host looks once, in ``Judge.read``.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from lablib.inference.arguments import LogitsProcessor
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.speculation import rules
+from lablib.inference.speculation.drafters import Proposal
+from lablib.inference.speculation.round_sampler import ACCEPT, FOLLOW, RoundSampler
 from lablib.inference.token_loop import NOT_FINITE
 from lablib.validation import BadValue
 
 import mlx.core as mx
-import numpy as np
-
-_ACCEPT, _FOLLOW, _DRAFT = 0, 1, 2  # which of a round's random numbers is used for what
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Drafted tokens, possibly not computed yet.
-
-    Attributes:
-        tokens: ``(B, γ)`` int32, γ ≥ 1.
-        q: ``(B, γ, V)``, what each token was drawn from; None if the drafts were certain (looked
-            up, or the draft model's best).
-        logits: ``(B, γ, V)``, the raw scores behind them; None without a draft model.
-    """
-
-    tokens: mx.array
-    q: mx.array | None = None
-    logits: mx.array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +51,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one round decided.
+    """What one round decided for one text.
 
     Attributes:
         drafted: the proposed ids.
@@ -92,7 +73,7 @@ class Verdict:
     reached: int
 
     def until(self, stops: frozenset[int]) -> "Verdict":
-        """The same, ended by the first accepted stop token: what follows it was never reached."""
+        """End at the first accepted stop token: what follows it was never reached."""
         for i, token in enumerate(self.tokens[: self.accepted]):
             if token in stops:
                 end = i + 1
@@ -101,7 +82,7 @@ class Verdict:
         return self
 
     def round(self) -> Round:
-        """The trace of it."""
+        """Return the trace of it."""
         drafted, token, kind = tuple(self.drafted), None, None
         seen = [tuple(row) for row in self.seen] if self.seen else [()] * 4
         if len(self.tokens) > self.accepted:
@@ -112,242 +93,187 @@ class Verdict:
         )
 
 
-class Judge:
-    """The sampler's slots of some sequences, and the rule that verifies their drafts.
-
-    Args:
-        options: how logits become tokens; the same for target and draft.
-        rule: "match", "rejection" or "block".
-        prompts: what the penalties and the processors have seen before, one for each sequence.
-        max_tokens: how many tokens may follow.
-        streams: which stream of the seed's random numbers each sequence draws from.
-        processors: applied to both models' logits, as in ``TokenIterator``; for one sequence only.
-        trace: whether to gather what :class:`Round` shows.
+class Queued(NamedTuple):
+    """A round's answer on its way; ``mx.array`` or nothing where nobody asked.
 
     Attributes:
-        rows: the numbers of the sequences still alive, in the order of the batch.
+        tokens: ``(B, γ+1)``: the target's own, or the drafts that stay and the token after them.
+        logprobs: of each of them ``(B, γ+1)``.
+        finite: where the target's logits could be drawn from ``(B, γ+1)``.
+        kept: how many drafts stay ``(B,)``; None: those that equal the tokens.
+        drafts: ``(B, γ)``, or None.
+        best: the best ids and their log-probabilities, ``(B, γ+1, K)`` each, or nothing.
+        seen: ``p, q, Σ min(p, q), Σ p·q`` of each draft ``(B, 4, γ)``, or None.
+        health: whether each draft could be drawn, flattened; None without a draft model.
+    """
+
+    tokens: mx.array
+    logprobs: mx.array
+    finite: mx.array
+    kept: mx.array | None = None
+    drafts: mx.array | None = None
+    best: tuple[mx.array, ...] = ()
+    seen: mx.array | None = None
+    health: mx.array | None = None
+
+
+class Judge:
+    """The rule that verifies drafts.
+
+    Args:
+        sampler: samples both models.
+        rule: a name in ``rules.RULE``.
+        stops: ids that end a text.
+        trace: whether to gather what :class:`Round` shows.
     """
 
     def __init__(
         self,
-        options: SamplerOptions,
+        sampler: RoundSampler,
         rule: str,
-        prompts: Sequence[Sequence[int]],
-        max_tokens: int,
-        streams: Sequence[int],
-        *,
-        processors: Sequence[LogitsProcessor] = (),
+        stops: frozenset[int] = frozenset(),
         trace: bool = False,
     ) -> None:
-        self.options, self.trace = options, trace
-        self._greedy = options.temperature == 0
+        self.sampler, self.stops, self.trace = sampler, stops, trace
         # At temperature 0 the rules agree, and comparing two best tokens is the cheapest of them.
-        self._outcome = None if self._greedy or rule == "match" else rules.RULE[rule]
-        self._bare = self._greedy and not options.penalizes and not processors
-        self.processors, self._history = tuple(processors), list(prompts[0])
-        self._rounds, self._numbers = 0, mx.zeros((0, 0))
-        self.rows = list(range(len(prompts)))
-        self._sampler = Sampler(max(map(len, prompts)) + max_tokens)
-        for row, prompt in enumerate(prompts):
-            prior = prompt if options.penalizes else ()
-            self._sampler.add(row, options, prior, stream=streams[row])
+        self._outcome = None if sampler.greedy or rule == "match" else rules.RULE[rule]
 
-    def choose(
-        self, logits: mx.array, before: Sequence[mx.array]
-    ) -> tuple[mx.array, mx.array | None]:
-        """Draw the next draft of each sequence, unevaluated.
-
-        Args:
-            logits: the draft model's ``(B, V)``.
-            before: the drafts of this round so far, each ``(B,)``.
-
-        Returns:
-            The tokens ``(B,)`` int32, and what they were drawn from ``(B, V)`` (None: certain).
-        """
-        if self._bare:
-            return mx.argmax(logits, axis=-1).astype(mx.int32), None
-        drafts = mx.stack(before, axis=1) if before else mx.zeros((len(self.rows), 0), mx.int32)
-        scores = self._processed(logits[:, None], drafts, len(before))
-        if self._greedy:
-            return self._sampler.draw(self.rows, scores[:, 0], drafts)[0], None
-        q = mx.exp(self._sampler.score_positions(self.rows, scores, drafts)[0][:, 0])
-        return self._draw(q, _DRAFT + len(before)), q
-
-    def judge(
-        self, logits: mx.array, proposal: Proposal, limits: Sequence[int] | None = None
+    def decide(
+        self,
+        logits: mx.array,
+        proposal: Proposal | None = None,
+        counts: Sequence[int] | None = None,
     ) -> list[Verdict]:
         """Decide a round; this is where the host waits.
 
         Args:
             logits: the target's ``(B, γ+1, V)``: after the last token, and after each draft.
-            proposal: the γ drafts of each sequence.
-            limits: how many of them are meant, for each sequence; None means all.
+            proposal: the γ drafts of each text; None if nothing was drafted.
+            counts: how many of them are meant, for each text; None means all.
 
         Raises:
             BadValue: logits that the decision needs are not finite.
         """
-        raw, drafts = logits.astype(mx.float32), proposal.tokens
-        scores = self._processed(raw, drafts)
-        q = self._drafted_from(proposal, raw.shape[-1], limits)
-        kept, tokens, fit = self._decide(scores, drafts, q)
-        if kept is not None and limits is not None and not min(limits):
-            # A row that meant no drafts draws what it would draw alone.
-            plain, _ = self._target_tokens(scores[:, :1], drafts[:, :0])
-            tokens = mx.where(mx.array(limits)[:, None] == 0, plain, tokens)
-        logprobs, fit, best = self._report(raw, tokens, fit)
-        seen = self._seen(raw, scores, proposal, q) if self.trace else None
+        return self.read(self.queue(logits, proposal, counts), counts)
+
+    def queue(
+        self,
+        logits: mx.array,
+        proposal: Proposal | None = None,
+        counts: Sequence[int] | None = None,
+        pending: mx.array | None = None,
+    ) -> Queued:
+        """Queue what :meth:`decide` would; :meth:`read` waits for it.
+
+        ``pending`` ``(B, A)`` are tokens drawn without drafts, but not committed yet.
+        """
+        sampler, raw = self.sampler, logits.astype(mx.float32)
+        if proposal is None:
+            before = mx.zeros((raw.shape[0], 0), mx.int32) if pending is None else pending
+            tokens, fit = sampler.draw(sampler.process(raw, before, before.shape[1]), before)
+            return Queued(tokens, *self._report(raw, tokens, fit), best=self._best(raw))
+        drafts = proposal.tokens
+        scores = sampler.process(raw, drafts)
+        q = self._drafted_from(proposal, raw.shape[-1], counts)
+        kept = None
+        if self._outcome is None:
+            tokens, fit = sampler.draw(scores, drafts)
+        else:
+            kept, tokens, fit = self._apply_rule(scores, drafts, q)
+            if counts is not None and not min(counts):  # a row without drafts draws as if alone
+                plain, _ = sampler.draw(scores[:, :1], drafts[:, :0])
+                tokens = mx.where(mx.array(counts)[:, None] == 0, plain, tokens)
+        seen = self._look(raw, scores, proposal, q) if self.trace else None
+        logprobs, finite = self._report(raw, tokens, fit)
         health = self._health(proposal)
-        mx.eval(drafts, kept, tokens, logprobs, fit, best, seen, health)
-        drafts, tokens, logprobs, fit = (x.tolist() for x in (drafts, tokens, logprobs, fit))
-        kept = None if kept is None else kept.tolist()
-        seen = None if seen is None else seen.tolist()
+        return Queued(tokens, logprobs, finite, kept, drafts, self._best(raw), seen, health)
+
+    def read(self, queued: Queued, counts: Sequence[int] | None = None) -> list[Verdict]:
+        """Wait for what :meth:`queue` queued, and return a verdict for each text."""
+        mx.eval(queued)
+        tokens, logprobs, finite = (part.tolist() for part in queued[:3])
+        drafts = [[]] * len(tokens) if queued.drafts is None else queued.drafts.tolist()
+        kept = None if queued.kept is None else queued.kept.tolist()
+        seen = None if queued.seen is None else queued.seen.tolist()
         verdicts = []
-        for row in range(len(self.rows)):
-            drafted = drafts[row] if limits is None else drafts[row][: limits[row]]
-            accepted = _agreement(drafted, tokens[row]) if kept is None else kept[row]
-            # Rows after the first refusal follow a text that never was; under match they have no
-            # say.
-            _check("target", fit[row] if kept is not None else fit[row][: accepted + 1])
-            verdicts.append(
-                Verdict(
-                    drafted,
-                    tokens[row][: accepted + 1],
-                    logprobs[row][: accepted + 1],
-                    _pairs(best, row),
-                    None if seen is None else [values[: len(drafted)] for values in seen[row]],
-                    accepted,
-                    min(accepted + 1, len(drafted)),
-                )
+        for row, drafted in enumerate(drafts):
+            if counts is not None:
+                drafted = drafted[: counts[row]]
+            accepted = rules.agreement(drafted, tokens[row]) if kept is None else kept[row]
+            end = accepted + 1
+            # Under match ignore the rows after the first refusal: they are conditioned on a
+            # rejected draft, and have no say.
+            _check("target", finite[row] if kept is not None else finite[row][:end])
+            verdict = Verdict(
+                drafted,
+                tokens[row][:end],
+                logprobs[row][:end],
+                _pairs(queued.best, row),
+                None if seen is None else [values[: len(drafted)] for values in seen[row]],
+                accepted,
+                min(end, len(drafted)),
             )
-        _check("draft", [] if health is None else health.tolist())
+            verdicts.append(verdict.until(self.stops))
+        _check("draft", [] if queued.health is None else queued.health.tolist())
         return verdicts
 
-    def draw_plain(self, logits: mx.array, pending: mx.array | None = None) -> list[mx.array]:
-        """Draw the target's own tokens without any drafts, unevaluated.
-
-        Args:
-            logits: ``(B, V)``.
-            pending: ``(B, A)``, tokens drawn but not committed yet.
-
-        Returns:
-            tokens, logprobs and whether they could be drawn ``(B, 1)``, and the best ids and
-            log-probabilities ``(B, 1, K)`` if asked for; for :meth:`read_plain`.
-        """
-        raw = logits[:, None].astype(mx.float32)
-        drafts = mx.zeros((raw.shape[0], 0), mx.int32) if pending is None else pending
-        _, tokens, fit = self._decide(self._processed(raw, drafts, drafts.shape[1]), drafts, None)
-        logprobs, fit, best = self._report(raw, tokens, fit)
-        return [tokens, logprobs, fit, *best]
-
-    def read_plain(self, answer: Sequence[mx.array]) -> list[Verdict]:
-        """Wait for what :meth:`draw_plain` queued."""
-        mx.eval(answer)
-        tokens, logprobs, fit = (part.tolist() for part in answer[:3])
-        for row in fit:
-            _check("target", row)
-        return [
-            Verdict([], tokens[row], logprobs[row], _pairs(answer[3:], row), None, 0, 0)
-            for row in range(len(tokens))
-        ]
-
-    def commit(self, tokens: Sequence[list[int]]) -> None:
-        """These tokens of each sequence are in the text now."""
-        self._rounds, self._numbers = self._rounds + 1, mx.zeros((0, 0))
-        if self._bare:
-            return
-        for row, new in zip(self.rows, tokens, strict=True):
-            self._sampler.commit(row, new)
-        if self.processors:
-            self._history += tokens[0]
-
-    def select(self, places: Sequence[int]) -> None:
-        """Only the sequences at these places of the batch go on."""
-        self.rows = [self.rows[place] for place in places]
+    def _apply_rule(
+        self, scores: mx.array, drafts: mx.array, q: mx.array
+    ) -> tuple[mx.array, mx.array, mx.array]:
+        """Draw from the rule's outcome: how many drafts stay ``(B,)``, and the tokens."""
+        sampler = self.sampler
+        p, finite = sampler.probabilities(scores, drafts)
+        outcome = self._outcome(p, q, drafts)
+        kept = sampler.pick(outcome.kept, ACCEPT)
+        following = outcome.following[mx.arange(len(sampler.rows)), kept]
+        token = sampler.pick(following, FOLLOW)[:, None]
+        padded = mx.concatenate([drafts, token], axis=1)
+        return kept, mx.where(mx.arange(padded.shape[1]) < kept[:, None], padded, token), finite
 
     def _drafted_from(
-        self, proposal: Proposal, size: int, limits: Sequence[int] | None
+        self, proposal: Proposal, size: int, counts: Sequence[int] | None
     ) -> mx.array | None:
-        """The q ``(B, γ, V)``, zeros where no draft is meant; None if nobody needs it."""
+        """Return q ``(B, γ, V)``, 0 where no draft is meant; None if nobody needs it."""
         if self._outcome is None and not self.trace:
             return None
         q = rules.one_hot(proposal.tokens, size) if proposal.q is None else proposal.q
-        if limits is None:
+        if counts is None:
             return q
-        meant = mx.arange(q.shape[1]) < mx.array(limits)[:, None]
+        meant = mx.arange(q.shape[1]) < mx.array(counts)[:, None]
         return mx.where(meant[..., None], q, 0)
-
-    def _decide(
-        self, scores: mx.array, drafts: mx.array, q: mx.array | None
-    ) -> tuple[mx.array | None, mx.array, mx.array | None]:
-        """How many drafts stay ``(B,)`` (None: those that equal the tokens), and the tokens.
-
-        The last says where the scores could be drawn from ``(B, γ+1)``; None: where the raw logits
-        can, as the best of them is all that was asked for.
-        """
-        if self._bare:
-            return None, mx.argmax(scores, axis=-1).astype(mx.int32), None
-        if self._outcome is None or q is None:
-            return None, *self._target_tokens(scores, drafts)
-        logs, fit = self._sampler.score_positions(self.rows, scores, drafts)
-        p = mx.exp(logs)
-        outcome = self._outcome(p, q, drafts)
-        kept = self._draw(outcome.kept, _ACCEPT)
-        token = self._draw(outcome.following[mx.arange(len(self.rows)), kept], _FOLLOW)[:, None]
-        padded = mx.concatenate([drafts, token], axis=1)
-        return kept, mx.where(mx.arange(padded.shape[1]) < kept[:, None], padded, token), fit
-
-    def _target_tokens(self, scores: mx.array, drafts: mx.array) -> tuple[mx.array, mx.array]:
-        """What plain sampling would draw at each position, with the numbers it would use there."""
-        return self._sampler.draw_positions(self.rows, scores, drafts)
-
-    def _draw(self, weights: mx.array, use: int) -> mx.array:
-        """Draw from weights ``(B, N)``. Each round has a lane: no number is used twice."""
-        while use >= self._numbers.shape[1]:
-            n = 2 * self._numbers.shape[1] or _DRAFT + 16
-            lane = 1 + self._rounds
-            self._numbers = np.stack([self._sampler.uniforms(r, n, lane) for r in self.rows])
-        return rules.pick(weights, mx.array(self._numbers[:, use]))
-
-    def _processed(self, raw: mx.array, drafts: mx.array, ahead: int = 0) -> mx.array:
-        """What is sampled from: position i comes after the history and ``ahead + i`` drafts."""
-        if not self.processors:
-            return raw
-        rows = []
-        for i in range(raw.shape[1]):
-            so_far = mx.concatenate([mx.array(self._history), drafts[0, : ahead + i]])
-            row = raw[:, i]
-            for processor in self.processors:
-                row = processor(so_far, row)
-            rows.append(row)
-        return mx.stack(rows, axis=1)
 
     def _report(
         self, raw: mx.array, tokens: mx.array, fit: mx.array | None
-    ) -> tuple[mx.array, mx.array, tuple[mx.array, ...]]:
-        """Log-probabilities of the tokens, where all was finite, the best ids and their own."""
-        norm = mx.logsumexp(raw, axis=-1)
-        finite = mx.isfinite(norm) if fit is None else mx.isfinite(norm) & fit
-        logprobs = mx.take_along_axis(raw, tokens[..., None], axis=-1)[..., 0] - norm
-        if not self.options.top_logprobs:
-            return logprobs, finite, ()
-        values, ids = transforms.best(raw, min(self.options.top_logprobs, raw.shape[-1]))
-        return logprobs, finite, (ids, values - norm[..., None])
+    ) -> tuple[mx.array, mx.array]:
+        """Return the tokens' log-probabilities, and where all was finite."""
+        logprobs = transforms.log_softmax(raw)
+        finite = mx.isfinite(mx.max(raw, axis=-1))
+        chosen = mx.take_along_axis(logprobs, tokens[..., None], axis=-1)[..., 0]
+        return chosen, finite if fit is None else finite & fit
+
+    def _best(self, raw: mx.array) -> tuple[mx.array, ...]:
+        """Return the best ids at each position and their log-probabilities, if asked for."""
+        if not self.sampler.options.top_logprobs:
+            return ()
+        most = min(self.sampler.options.top_logprobs, raw.shape[-1])
+        values, ids = transforms.best(transforms.log_softmax(raw), most)
+        return ids, values
 
     def _health(self, proposal: Proposal) -> mx.array | None:
-        """Whether each draft could be drawn, flattened; None without a draft model."""
+        """Return whether each draft could be drawn, flattened; None without a draft model."""
         if proposal.logits is None:
             return None
         finite = mx.isfinite(mx.max(proposal.logits.astype(mx.float32), axis=-1))
-        if self.processors and proposal.q is not None:  # what they made of finite logits
+        if self.sampler.processors and proposal.q is not None:  # what they made of finite logits
             finite = finite & mx.isfinite(mx.sum(proposal.q, axis=-1))
         return finite.flatten()
 
-    def _seen(self, raw: mx.array, scores: mx.array, proposal: Proposal, q: mx.array) -> mx.array:
-        """``p, q, Σ min(p, q), Σ p·q`` of each draft: ``(B, 4, γ)``."""
+    def _look(self, raw: mx.array, scores: mx.array, proposal: Proposal, q: mx.array) -> mx.array:
+        """Return ``p, q, Σ min(p, q), Σ p·q`` of each draft: ``(B, 4, γ)``."""
         drafts = proposal.tokens
-        p = mx.exp(self._sampler.score_positions(self.rows, scores, drafts)[0])[:, :-1]
+        p = self.sampler.probabilities(scores, drafts)[0][:, :-1]
         overlaps = rules.overlap(p, q)
-        if self._greedy:
+        if self.sampler.greedy:
             p = mx.softmax(raw[:, :-1], axis=-1)
             if proposal.logits is not None:
                 q = mx.softmax(proposal.logits.astype(mx.float32), axis=-1)
@@ -356,7 +282,7 @@ class Judge:
 
 
 def _pairs(best: Sequence[mx.array], row: int) -> list[tuple[tuple[int, float], ...]]:
-    """For each token of a sequence, the best ids with their log-probabilities."""
+    """For each token of a text, pair the best ids with their log-probabilities."""
     if not best:
         return []
     ids, values = (column[row].tolist() for column in best)
@@ -366,10 +292,3 @@ def _pairs(best: Sequence[mx.array], row: int) -> list[tuple[tuple[int, float], 
 def _check(model: str, finite: Sequence[bool]) -> None:
     if not all(finite):
         raise BadValue(f"{model}: {NOT_FINITE}")
-
-
-def _agreement(drafted: Sequence[int], tokens: Sequence[int]) -> int:
-    for n, (draft, token) in enumerate(zip(drafted, tokens, strict=False)):
-        if draft != token:
-            return n
-    return len(drafted)

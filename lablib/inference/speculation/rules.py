@@ -14,17 +14,22 @@ Three rules, in the order of how much they keep:
     block      judge all drafts together: a draft that p likes more than q makes up for one before
                it that p likes less (Sun et al. 2024, 2403.10444). Keeps the longest prefixes.
 
-One convention makes a rule uniform: a position without a draft is a q of zeros. Nothing is kept
-there, and what q has not covered is all of p: so the *bonus* token after γ kept drafts is the same
-thing as the *correction* after a rejection.
+One convention makes a rule uniform. Where nothing was drafted, set q = 0: acceptance is 0 and the
+residual is p. So the *bonus* token after γ kept drafts is the same thing as the *correction* after
+a rejection.
+
+The engine (``judge.py``) draws from the ``Outcome`` of rejection, block and any rule added to
+``RULE``. It plays ``match`` out: it draws the target's own tokens and counts with ``agreement`` how
+many drafts equal them. What comes out has ``match``'s distribution, and for a seed it is the very
+text that the target writes alone. At temperature 0 every rule is a match of two best tokens.
+
+To add a rule, write its function and its line in ``RULE``: ``rule="its name"`` works then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
-
-RULES = ("match", "rejection", "block")
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,16 @@ RULE: dict[str, Callable[[mx.array, mx.array, mx.array], Outcome]] = {
 }
 
 
+def agreement(drafts: Sequence[int], tokens: Sequence[int]) -> int:
+    """Count the drafts that equal the target's own tokens, up to the first that does not."""
+    for n, (draft, token) in enumerate(zip(drafts, tokens, strict=False)):
+        if draft != token:
+            return n
+    return len(drafts)
+
+
 def one_hot(tokens: mx.array, vocab_size: int, dtype: mx.Dtype = mx.float32) -> mx.array:
-    """The q of drafts that were looked up and not drawn: certain of each token, ``(..., γ, V)``."""
+    """Return the q ``(..., γ, V)`` of drafts that were looked up: certain of each token."""
     return (tokens[..., None] == mx.arange(vocab_size, dtype=tokens.dtype)).astype(dtype)
 
 
@@ -112,7 +125,7 @@ def pick(weights: mx.array, u: mx.array) -> mx.array:
 
 
 def overlap(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array]:
-    """``Σ min(p, q)`` and ``Σ p·q`` of each drafted position: what rejection and match keep of it.
+    """Return ``Σ min(p, q)`` and ``Σ p·q`` of each position: what rejection and match keep of it.
 
     Args:
         p: ``(..., γ+1, V)`` or ``(..., γ, V)``.
@@ -126,24 +139,24 @@ def overlap(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array]:
 
 
 def _of(rows: mx.array, ids: mx.array) -> mx.array:
-    """The entry ``ids[...]`` of each row ``(..., V)``."""
+    """Return the entry ``ids[...]`` of each row ``(..., V)``."""
     return mx.take_along_axis(rows, ids[..., None].astype(mx.int32), axis=-1)[..., 0]
 
 
 def _ratio(p: mx.array, q: mx.array, drafts: mx.array) -> mx.array:
-    """``p(x)/q(x)`` of each draft; 0 where nothing was drafted, so that nothing is kept there."""
+    """Return ``p(x)/q(x)`` of each draft; 0 where nothing was drafted: nothing is kept there."""
     p_x, q_x = _of(p[..., :-1, :], drafts), _of(q, drafts)
     return mx.where(q_x > 0, p_x / mx.where(q_x > 0, q_x, 1), 0)
 
 
 def _padded(q: mx.array) -> mx.array:
-    """``q`` with a row of zeros behind it: after the last draft, nothing was drafted."""
+    """Append a row of zeros to ``q``: after the last draft, nothing was drafted."""
     row = (*q.shape[:-2], 1, q.shape[-1])
     return mx.concatenate([q, mx.zeros(row, q.dtype)], axis=-2)
 
 
 def _one_by_one(accept: mx.array) -> mx.array:
-    """From the chance of each draft to that of each length: the first refusal ends it."""
+    """Turn the chance of each draft into that of each length: the first refusal ends it."""
     start = mx.ones_like(accept[..., :1])
     reach = mx.concatenate([start, mx.cumprod(accept, axis=-1)], axis=-1)
     refuse = mx.concatenate([1 - accept, start], axis=-1)
@@ -151,6 +164,6 @@ def _one_by_one(accept: mx.array) -> mx.array:
 
 
 def _normalised(rest: mx.array, p: mx.array) -> mx.array:
-    """Rows that sum to 1. A row of zeros belongs to a length of probability 0 and becomes p."""
+    """Scale rows to sum to 1. A row of zeros belongs to a length of probability 0: make it p."""
     total = mx.sum(rest, axis=-1, keepdims=True)
     return mx.where(total > 0, rest / mx.where(total > 0, total, 1), p)

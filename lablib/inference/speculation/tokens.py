@@ -1,10 +1,12 @@
 """Speculative decoding: a cheap guess of several tokens, verified by the target in one forward.
 
 A forward over five tokens costs little more than a forward over one. So a drafter proposes γ
-tokens, the target reads them all at once, a rule (``rules.py``) says how many stay
-and adds one token of the target's own, and what was read in vain is taken back from the caches. The
-text is distributed exactly as the target's alone (Leviathan et al. 2023, 2211.17192; Chen et al.
-2023, 2302.01318); at temperature 0, and under ``rule="match"`` at any, it is the same text.
+tokens, the target reads them all at once, a rule (``rules.py``) says how many stay and adds one
+token of the target's own, and what was read in vain is taken back from the caches. The text is
+distributed exactly as the target's alone (Leviathan et al. 2023, 2211.17192; Chen et al. 2023,
+2302.01318); at temperature 0, and under ``rule="match"`` at any, it is the same text.
+
+One round is ``round.py``. Here rounds become a stream of tokens.
 """
 
 from collections import deque
@@ -12,28 +14,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder, check_cache
+from lablib.cache.rewind import Rewinder
 from lablib.inference.arguments import (
     LogitsProcessor,
+    check_cache,
+    check_flag,
     check_length,
-    check_prompt,
-    check_stops,
-    read_options,
+    check_processors,
+    read_request,
 )
 from lablib.inference.speculation.draft_length import as_length
-from lablib.inference.speculation.drafters import (
-    Drafter,
-    DraftModel,
-    NGram,
-    as_drafter,
-    check_proposal,
-)
-from lablib.inference.speculation.judge import Judge, Proposal, Round, Verdict
-from lablib.inference.speculation.rules import RULES
-from lablib.inference.token_loop import Token, TokenLoop
-from lablib.inference.tokens import settle_chunk
-from lablib.models.interface import vocab_size_of
-from lablib.validation import BadType, BadValue, integer, one_of
+from lablib.inference.speculation.drafters import Drafter, as_drafter
+from lablib.inference.speculation.judge import Judge, Queued, Round, Verdict
+from lablib.inference.speculation.round import Rounds
+from lablib.inference.speculation.round_sampler import RoundSampler
+from lablib.inference.speculation.rules import RULE
+from lablib.inference.token_loop import Token, TokenLoop, chunks, settle_chunk
+from lablib.validation import BadValue, integer, one_of
 
 import mlx.core as mx
 
@@ -54,7 +51,7 @@ class SpeculativeTokenIterator(TokenLoop):
             one.
         drafter: where proposals come from if not from a model: ``NGram()``, ``EarlyExit(n)``.
         stop_tokens: ids that end the generation; the one that did is the last token returned.
-        target_cache: what earlier tokens left behind in the target, changed in place.
+        cache: what earlier tokens left behind in the target, changed in place.
         draft_cache: the same for a draft model; both must have read the same tokens.
         prefill_step_size: how many prompt tokens are read at once.
         logits_processors: as in ``TokenIterator``, for both models; pure functions, as drafts that
@@ -101,7 +98,7 @@ class SpeculativeTokenIterator(TokenLoop):
         rule: str | None = None,
         drafter: Drafter | None = None,
         stop_tokens: Iterable[int] = (),
-        target_cache: list[Any] | None = None,
+        cache: list[Any] | None = None,
         draft_cache: list[Any] | None = None,
         prefill_step_size: int = 512,
         logits_processors: Sequence[LogitsProcessor] = (),
@@ -109,35 +106,37 @@ class SpeculativeTokenIterator(TokenLoop):
         stream: int = 0,
         **sampler_options: Any,
     ) -> None:
-        options = read_options(sampler_options, SpeculativeTokenIterator)
-        prompt = check_prompt(target, prompt, "target")
-        stops, max_tokens = check_stops(target, stop_tokens), integer("max_tokens", max_tokens, 1)
-        self._step_size = integer("prefill_step_size", prefill_step_size, 1)
-        processors = _check_processors(logits_processors)
-        rule = one_of("rule", "rejection" if rule is None else rule, RULES)
-        if not isinstance(trace, bool):
-            raise BadType(f"trace must be True or False, got {trace!r}")
+        asked = read_request(
+            SpeculativeTokenIterator, target, prompt, max_tokens=max_tokens,
+            stop_tokens=stop_tokens, prefill_step_size=prefill_step_size,
+            sampler_options=sampler_options, name="target",
+        )  # fmt: skip
+        processors = check_processors(logits_processors)
+        rule = one_of("rule", "rejection" if rule is None else rule, RULE)
+        self._trace, stream = check_flag("trace", trace), integer("stream", stream, 0)
         self._length = as_length(draft_tokens)
-        asked = as_drafter(draft, drafter)
-        held = check_cache(target, target_cache, "target_cache")
-        check_length(target, prompt, max_tokens, held)
-        super().__init__(prompt, max_tokens, stops)
-        self.cache = kv.make(target) if target_cache is None else target_cache
-        self._target = Rewinder(target, self.cache, "target_cache")
-        self._drafter = asked.begin(target, self.cache, draft_cache)
-        if isinstance(asked, DraftModel):
-            held = max(held, kv.offset(self._drafter.cache) or 0)  # the target may not say
-            check_length(self._drafter.model, prompt, max_tokens, held)
+        drafter = as_drafter(draft, drafter)
+        held = check_cache(target, cache)
+        check_length(target, asked.prompt, max_tokens, held)
+        self.cache = kv.make(target) if cache is None else cache
+        self._target = Rewinder(target, self.cache)
+        self._drafter = drafter.begin(target, self.cache, draft_cache)
+        if self.draft_cache is not None and drafter.model is not None:
+            held = max(held, kv.offset(self.draft_cache) or 0)  # the target may not say
+            check_length(drafter.model, asked.prompt, max_tokens, held)
         self._length.begin(target, self._drafter)
-        self._judge = Judge(
-            options, rule, [prompt], max_tokens, [stream], processors=processors, trace=trace
-        )
-        self._history, self._prefilled = list(prompt), 0
+        super().__init__(asked.prompt, asked.max_tokens, asked.stops)
+        self._step_size = asked.step_size
+        self._text = list(self.prompt)  # and what was decided, handed out or not
+        texts = [self._text]
+        sampler = RoundSampler(asked.options, texts, max_tokens, [stream], processors)
+        self._judge = Judge(sampler, rule, asked.stops, trace)
+        self._rounds = Rounds(texts, self._target, self._drafter, self._judge)
+        self._read = 0  # tokens of the prompt that the drafter has read
         self._ready: deque[Token] = deque()  # decided, but not handed out yet
-        self._asked: deque[list[mx.array]] = deque()  # drawn plainly, not looked at yet
+        self._asked: deque[Queued] = deque()  # drawn plainly, not looked at yet
         self._plain_left = 0  # tokens to decode plainly before drafting is considered again
         self.rounds: list[Round] = []
-        self._trace = trace
         self.stats |= {
             "total_drafted": 0, "total_accepted": 0, "total_reached": 0, "acceptance_rate": 0.0,
             "alpha": 0.0, "rounds": 0, "tokens_per_round": 0.0, "draft_calls": 0,
@@ -146,88 +145,71 @@ class SpeculativeTokenIterator(TokenLoop):
     @property
     def draft_cache(self) -> list[Any] | None:
         """The draft model's cache; None if the drafter has none of its own."""
-        return getattr(self._drafter, "cache", None)
+        return None if self._drafter.in_target_cache else self._drafter.cache
 
     def _read_prompt(self) -> None:
-        """Both models read the prompt up to its last token, in chunks.
+        """Let both models read the prompt up to its last token, in chunks.
 
         The target reads a short last chunk with the first drafts: one forward instead of two.
         """
-        while self._prefilled < len(self.prompt) - 1:
+        last = len(self.prompt) - 1
+        for chunk in chunks(self.prompt, self._step_size, self._read):
             with self._whole_step():
-                end = min(self._prefilled + self._step_size, len(self.prompt) - 1)
-                chunk = mx.array([self.prompt[self._prefilled : end]])
                 self._drafter.read(chunk)
-                self._prefilled = end
-                last = end == len(self.prompt) - 1
-                if last and self._may_wait(chunk.shape[1]):
+                self._read += chunk.shape[1]
+                if self._read == last and self._may_wait(chunk.shape[1]):
                     return
                 self._target.forward(chunk)
                 self._target.settle()
-                settle_chunk(self.cache, last)
+                settle_chunk(self.cache, wait=self._read < last)
 
     def _may_wait(self, n: int) -> bool:
-        """Whether the target may read ``n`` tokens of the prompt later.
+        """Return whether the last n tokens of the prompt can join the first verification.
 
-        They are few, as each gets logits that nobody needs; taking drafts back will not read them
-        again; and the drafter does not work in the target's cache.
+        They can if n ≤ 64, as each gets logits that nobody needs; if the cache trims for free; and
+        if the drafter does not work in the target's cache.
         """
         return n <= _FEW and self._target.plain and not self._drafter.in_target_cache
 
     def _next_token(self) -> Token:
         while not self._ready:
             self._advance()
-        return self._hand_out(self._ready.popleft())
+        return self._ready.popleft()
 
     def _advance(self) -> None:
-        """One round, or one token of plain decoding where nothing is drafted."""
+        """Run one round, or decode one token plainly where nothing is drafted."""
         wanted = self._max_tokens - len(self.tokens)
         if not self._plain_left:
-            self._target.settle()
             room = self._target.room()
             most = wanted if room is None else min(wanted, room)
             n = min(self._length.choose(), most - 1)
             if n > 0:
-                proposal = self._drafter.propose(self._history, n, self._judge.choose)
-                if proposal is not None:
-                    if not isinstance(self._drafter, DraftModel | NGram):
-                        check_proposal(proposal, n, vocab_size_of(self._target.model))
-                    self._speculate(proposal)
+                verdicts = self._rounds.round([n])
+                if verdicts is not None:
+                    self._book(verdicts[0])
                     return
                 self._length.miss()
             self._plain_left = min(self._length.plain_tokens, wanted)
         self._decode()
 
-    def _speculate(self, proposal: Proposal) -> None:
-        """Verify the drafts in one forward, keep what the rule keeps, take back the rest."""
-        unread = mx.array([self._history[self._target.position :]], mx.int32)
-        logits = self._target.forward(mx.concatenate([unread, proposal.tokens], axis=1))
-        if unread.shape[1] > 1:
-            logits = logits[:, unread.shape[1] - 1 :]
-        self._record(*self._judge.judge(logits, proposal))
-        read = len(self._history) - 1
-        self._target.rewind(self._target.position - read)
-        self._drafter.retain(read)
-
     def _decode(self) -> None:
-        """Plain decoding; as in ``TokenIterator``, ask for a token before looking at the last."""
-        lasting = not self._judge.processors  # they may raise, and then the token is given back
-        ahead = self._target.plain and lasting
+        """Decode plainly; as in ``TokenIterator``, ask for a token before looking at the last."""
+        target, lasting = self._target, not self._judge.sampler.processors
+        ahead = target.plain and lasting  # processors may raise: then the token is given back
         while len(self._asked) < min(1 + ahead, self._plain_left):
-            left = self._history[self._target.position :]
-            unread = self._asked[-1][0] if self._asked else mx.array([left])
-            self._target.settle()
-            logits = self._target.forward(unread, lasting)[:, -1]
-            self._asked.append(self._judge.draw_plain(logits, unread if self._asked else None))
+            pending = self._asked[-1].tokens if self._asked else None
+            unread = mx.array([self._text[target.position :]]) if pending is None else pending
+            target.settle()
+            logits = target.forward(unread, lasting)[:, -1:]
+            self._asked.append(self._judge.queue(logits, pending=pending))
             mx.async_eval(self._asked[-1])
         self._plain_left -= 1
-        self._record(*self._judge.read_plain(self._asked.popleft()))
+        verdicts = self._judge.read(self._asked.popleft())
+        self._rounds.append(verdicts)
+        self._book(verdicts[0])
 
-    def _record(self, verdict: Verdict) -> None:
-        """Book what a round decided."""
-        verdict = verdict.until(self._stops)
-        self._history += verdict.tokens
-        self._judge.commit([verdict.tokens])
+    def _book(self, verdict: Verdict) -> None:
+        """Count what was decided, and make it ready to be handed out."""
         self._length.observe(verdict.reached, verdict.accepted)
         for i, token in enumerate(verdict.tokens):
             top = verdict.top[i] if verdict.top else ()
@@ -249,7 +231,7 @@ class SpeculativeTokenIterator(TokenLoop):
         text = self.prompt + self.tokens if self.tokens else []
         try:
             try:
-                self._target.rewind(self._target.position - max(0, len(text) - 1))
+                self._target.keep([max(0, len(text) - 1)])
             finally:
                 self._drafter.finish(text)
         except BadValue:
@@ -313,9 +295,3 @@ def speculative_decode(
     if options.get("trace"):
         stats["trace"] = iterator.rounds
     return mx.array([iterator.prompt + iterator.tokens], mx.int32), stats
-
-
-def _check_processors(processors: Any) -> tuple[LogitsProcessor, ...]:
-    if not isinstance(processors, Sequence) or not all(map(callable, processors)):
-        raise BadType(f"logits_processors must be a list of functions, got {processors!r}")
-    return tuple(processors)

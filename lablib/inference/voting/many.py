@@ -1,21 +1,26 @@
 """Many completions of one prompt: read it once, fan the cache out, drop the rows that finish.
 
 The cost of ``n`` samples is one prompt, and one batched forward for each further token of the
-longest one, of the rows that are still alive. The forward after a row's last token is never run,
-and the log-probabilities come from the logits that drew the tokens.
+longest one, of the rows that are still alive. The loop is ``batch.py``.
 """
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from lablib.cache import kv
-from lablib.inference.arguments import check_length, check_prompt, check_stops, read_options
-from lablib.inference.samples import Samples
+from lablib.inference.arguments import (
+    check_flag,
+    check_length,
+    check_many,
+    check_prompt,
+    check_stops,
+    read_request,
+)
+from lablib.inference.samples import Row, Samples
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
-from lablib.inference.token_loop import NOT_FINITE
-from lablib.validation import BadType, BadValue, integer
+from lablib.inference.voting.batch import GrowingBatch, last_logits, read_prompt
+from lablib.validation import BadValue, integer
 
 import mlx.core as mx
 
@@ -52,25 +57,19 @@ def sample_n(
         ValueError: an argument is out of range, or the model's logits are not finite.
         TypeError: an argument is of the wrong type.
     """
-    parts = list(
-        sample_batches(
-            model,
-            prompt,
-            n,
-            max_tokens=max_tokens,
-            stop_tokens=stop_tokens,
-            seed=seed,
-            max_batch=max_batch,
-            prefill_step_size=prefill_step_size,
-            progress=progress,
-            **sampler_options,
-        )
+    parts = sample_batches(
+        model,
+        prompt,
+        n,
+        max_tokens=max_tokens,
+        stop_tokens=stop_tokens,
+        seed=seed,
+        max_batch=max_batch,
+        prefill_step_size=prefill_step_size,
+        progress=progress,
+        **sampler_options,
     )
-    return Samples(
-        tokens=[row for part in parts for row in part.tokens],
-        logprobs=[row for part in parts for row in part.logprobs],
-        finished=[row for part in parts for row in part.finished],
-    )
+    return Samples.joined(list(parts))
 
 
 def sample_batches(
@@ -91,123 +90,95 @@ def sample_batches(
     The arguments are those of :func:`sample_n`, checked at the call and not at the first ``next``.
     Whoever has seen enough stops asking: the prompt was read once, and later rows are never drawn.
     """
-    options = read_options({"seed": seed, **sampler_options}, sample_n)
-    if options.top_logprobs:
-        raise BadValue(
-            f"top_logprobs must be 0 here, got {options.top_logprobs}: of many samples only the "
-            "chosen tokens' log-probabilities are kept; TokenIterator reports the others"
-        )
-    prompt = check_prompt(model, prompt)
+    asked = read_request(
+        sample_n, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
+        prefill_step_size=prefill_step_size, sampler_options={"seed": seed, **sampler_options},
+    )  # fmt: skip
+    check_many(asked.options)
     n = integer("n", n, 1)
-    max_tokens = integer("max_tokens", max_tokens, 1)
-    stops = check_stops(model, stop_tokens)
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
-    step_size = integer("prefill_step_size", prefill_step_size, 1)
-    if not isinstance(progress, bool):
-        raise BadType(f"progress must be True or False, got {progress!r}")
-    check_length(model, prompt, max_tokens)
+    check_flag("progress", progress)
+    check_length(model, asked.prompt, asked.max_tokens)
 
     def batches() -> Iterator[Samples]:
         from tqdm.auto import tqdm
 
         with tqdm(total=n * max_tokens, unit="token", leave=False, disable=not progress) as bar:
             cache = kv.make(model)
-            logits = _read_prompt(model, prompt, cache, step_size)
+            logits = read_prompt(model, asked.prompt, cache, asked.step_size)
             for first in range(0, n, max_batch):
-                rows = range(first, min(first + max_batch, n))
-                batch = _Batch(model, prompt, rows, options, stops, max_tokens)
-                yield batch.run(cache, logits, bar.update)
+                rows = [Row(i, asked.prompt) for i in range(first, min(first + max_batch, n))]
+                sampler = Sampler(len(asked.prompt) + max_tokens)
+                for row in rows:
+                    prior = asked.prompt if asked.options.penalizes else ()
+                    sampler.add(row.number, asked.options, prior, stream=row.number)
+                batch = GrowingBatch(model, sampler, asked.stops, max_tokens, bar.update)
+                fanned_out = mx.broadcast_to(logits, (len(rows), logits.shape[-1]))
+                batch.join(rows, kv.expand(cache, len(rows)), fanned_out)
+                batch.run()
+                yield Samples.of(rows, asked.stops)
 
     return batches()
 
 
-def _read_prompt(model: Any, prompt: list[int], cache: list[Any], step_size: int) -> mx.array:
-    """Return the logits ``(1, V)`` after the prompt; of the tokens before, only the cache."""
-    tokens = mx.array([prompt])
-    last = len(prompt) - 1
-    for start in range(0, last, step_size):
-        model(tokens[:, start : min(start + step_size, last)], cache=cache)
-        mx.eval([layer.state for layer in cache])
-    return _scores(model, tokens[:, last:], cache)
+def complete(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    n: int = 1,
+    *,
+    seeds: Sequence[int],
+    temperature: float = 1.0,
+    max_tokens: int = 64,
+    stop_tokens: Iterable[int] = (),
+    max_rows: int = 256,
+) -> list[Samples]:
+    """Draw ``n`` completions of each prompt: what ``sample_n`` would, prompt after prompt.
 
+    Prompts of equal length are read together, and their rows decode together. Row i of prompt j
+    draws from the random numbers of (``seeds[j]``, i) as in ``sample_n(..., seed=seeds[j])``.
 
-def _scores(model: Any, tokens: mx.array, cache: list[Any]) -> mx.array:
-    """Forward ``tokens (B, T)``; the raw logits ``(B, V)`` after the last one."""
-    return model(tokens, cache=cache)[:, -1, :].astype(mx.float32)
+    Args:
+        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.
+        prompts: token ids of each prompt.
+        n: completions of each.
+        seeds: one for each prompt.
+        temperature: 0 takes the best token; all ``n`` are then the same.
+        max_tokens: the length of a completion at most.
+        stop_tokens: ids that end a completion and belong to it.
+        max_rows: about how many rows decode together.
 
+    Returns:
+        The samples of each prompt, in the order of ``prompts``.
 
-class _Batch:
-    """Rows of one prompt that grow together."""
-
-    def __init__(
-        self,
-        model: Any,
-        prompt: list[int],
-        rows: range,
-        options: SamplerOptions,
-        stops: frozenset[int],
-        max_tokens: int,
-    ) -> None:
-        self._model, self._stops, self._max_tokens = model, stops, max_tokens
-        self._live = list(rows)
-        self._tokens: dict[int, list[int]] = {row: [] for row in rows}
-        self._logprobs: dict[int, list[float]] = {row: [] for row in rows}
-        self._drawn: deque[tuple[Any, ...]] = deque()  # rows and arrays that nobody looked at yet
-        self._sampler = Sampler(len(prompt) + max_tokens)
-        for row in rows:
-            self._sampler.add(row, options, prompt if options.penalizes else (), stream=row)
-
-    def run(self, cache: list[Any], logits: mx.array, report: Callable[[int], object]) -> Samples:
-        """Complete the rows from a cache of one row and the logits ``(1, V)`` that follow it."""
-        cache = kv.expand(cache, len(self._live))
-        logits = mx.broadcast_to(logits, (len(self._live), logits.shape[-1]))
-        # Without stop tokens the next forward does not depend on what was drawn: look one step
-        # late, so that the device never waits. With them look now: a finished row must not go on.
-        lag = 0 if self._stops else 1
-        for left in reversed(range(self._max_tokens)):
-            token = self._draw(logits)
-            self._look(lag)
-            report(len(self._live))
-            if not left:
-                break
-            keep = [i for i, row in enumerate(self._live) if not self._ended(row)]
-            if len(keep) < len(self._live):
-                report((len(self._live) - len(keep)) * left)
-                if not keep:
-                    break
-                self._live = [self._live[i] for i in keep]
-                kv.select(cache, keep)
-                token = token[mx.array(keep)]
-            logits = _scores(self._model, token[:, None], cache)
-        self._look(0)
-        return Samples(
-            tokens=list(self._tokens.values()),
-            logprobs=list(self._logprobs.values()),
-            finished=[self._ended(row) for row in self._tokens],
-        )
-
-    def _draw(self, logits: mx.array) -> mx.array:
-        """Queue the draw of one token for each row; returns them unseen ``(B,)``."""
-        pending = self._drawn[-1][1][:, None] if self._drawn else None
-        token, finite = self._sampler.draw(self._live, logits, pending)
-        chosen = mx.take_along_axis(logits, token[:, None], axis=-1)[:, 0]
-        self._drawn.append((self._live, token, finite, chosen - mx.logsumexp(logits, axis=-1)))
-        mx.async_eval(*self._drawn[-1][1:])
-        return token
-
-    def _look(self, lag: int) -> None:
-        """Fetch the drawn tokens, all but the last ``lag`` steps; only here does the host wait."""
-        while len(self._drawn) > lag:
-            rows, *arrays = self._drawn.popleft()
-            mx.eval(arrays)
-            for row, token, finite, logprob in zip(
-                rows, *(array.tolist() for array in arrays), strict=True
-            ):
-                if not finite:
-                    raise BadValue(f"row {row}, token {len(self._tokens[row])}: {NOT_FINITE}")
-                self._tokens[row].append(token)
-                self._logprobs[row].append(logprob)
-                self._sampler.commit(row, (token,))
-
-    def _ended(self, row: int) -> bool:
-        return bool(self._stops) and self._tokens[row][-1] in self._stops
+    Raises:
+        ValueError, TypeError: an argument is out of range, or the model's logits are not finite.
+    """
+    prompts = [check_prompt(model, prompt) for prompt in prompts]
+    stops, n = check_stops(model, list(stop_tokens)), integer("n", n, 1)
+    max_tokens, at_once = integer("max_tokens", max_tokens, 1), integer("max_rows", max_rows, 1)
+    if len(seeds) != len(prompts):
+        raise BadValue(f"seeds must be one for each of {len(prompts)} prompts, got {len(seeds)}")
+    options = [SamplerOptions(temperature, seed=seed) for seed in seeds]
+    by_length: dict[int, list[int]] = {}
+    for number, prompt in enumerate(prompts):
+        check_length(model, prompt, max_tokens)
+        by_length.setdefault(len(prompt), []).append(number)
+    found: dict[int, Samples] = {}
+    at_once = max(1, at_once // n)
+    for numbers in by_length.values():
+        for first in range(0, len(numbers), at_once):
+            chunk = numbers[first : first + at_once]
+            rows = [Row(j * n + i, prompts[j]) for j in chunk for i in range(n)]
+            sampler = Sampler(len(rows[0].prompt) + max_tokens)
+            for row in rows:
+                sampler.add(row.number, options[row.number // n], stream=row.number % n)
+            cache = kv.make(model)
+            logits = last_logits(model, mx.array([prompts[j] for j in chunk]), cache)
+            fan_out = [place for place in range(len(chunk)) for _ in range(n)]
+            kv.select(cache, fan_out)
+            batch = GrowingBatch(model, sampler, stops, max_tokens)
+            batch.join(rows, cache, logits[mx.array(fan_out)])
+            batch.run()
+            for place, number in enumerate(chunk):
+                found[number] = Samples.of(rows[place * n : (place + 1) * n], stops)
+    return [found[number] for number in range(len(prompts))]

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 from lablib.inference.arguments import check_prompt, check_stops
 from lablib.inference.samples import Samples
 from lablib.inference.speculation.many import speculative_batches, speculative_sample_n
-from lablib.inference.speculation.rules import RULES
 from lablib.inference.voting.many import sample_batches, sample_n
 from lablib.inference.voting.scoring import Scorer, check_scorer, score
 from lablib.inference.voting.stopping import StopRule
-from lablib.validation import BadType, BadValue, integer, one_of
+from lablib.validation import BadType, BadValue, integer
 
 import mlx.core as mx
 import numpy as np
@@ -198,11 +197,10 @@ def vote_until(
     *,
     batch: int = 4,
     confidence: float | None = None,
-    rule: str = "overtake",
+    stop_rule: str = "overtake",
     at_least: int = StopRule.at_least,
     extract: Extract | None = None,
     draft_model: Any = None,
-    draft_rule: str | None = None,
     **options: Any,
 ) -> AdaptiveVotes:
     """Vote in rounds of ``batch`` samples and stop when the rest would not matter.
@@ -220,35 +218,30 @@ def vote_until(
         temperature: of the sampler.
         batch: samples in a round, decoded together; this also bounds memory.
         confidence: between 0.5 and 1, or None for the certain rule alone.
-        rule: what the confidence is about: ``"overtake"``, that the strongest rival does not pass
+        stop_rule: what the confidence is about: ``"overtake"``, that the strongest rival does not pass
             the leader in the samples not drawn; ``"beta"``, that the leader is truly ahead of the
             runner-up, the rule of the paper; ``"dirichlet"``, ahead of all others. See
             ``StopRule``.
         at_least: samples to draw before ``confidence`` is asked for.
         extract: as in ``majority_vote``.
         draft_model: as in ``majority_vote``.
-        draft_rule: how drafts are verified, what is called ``rule`` everywhere else: "match",
-            "rejection" or "block".
-        **options: every other keyword as in ``majority_vote``, except ``max_batch``.
+        **options: every other keyword of ``majority_vote``, but not ``max_batch`` and ``weight``.
 
     Returns:
         The votes, with ``drawn``, ``saved`` and ``reason``.
     """
     n, batch = integer("n", n, 1), integer("batch", batch, 1)
-    stop = StopRule(confidence, rule, at_least)
+    stop = StopRule(confidence, stop_rule, at_least)
     _check_extract(extract)
-    if "max_batch" in options:
-        raise BadType("max_batch is not an option of vote_until: its batch bounds memory")
+    for name, why in _NOT_UNTIL.items():
+        if name in options:
+            raise BadType(f"{name} is not an option of vote_until: {why}")
     options |= {"max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
     if draft_model is None:
-        if draft_rule is not None:
-            raise BadValue(f"draft_rule must be None without a draft_model, got {draft_rule!r}")
         rounds = sample_batches(model, prompt, n, **options)
     else:
-        if draft_rule is not None:
-            one_of("draft_rule", draft_rule, RULES)
         prompts = [check_prompt(model, prompt)] * n
-        rounds = speculative_batches(model, draft_model, prompts, rule=draft_rule, **options)
+        rounds = speculative_batches(model, draft_model, prompts, **options)
     completions: list[list[int]] = []
     answers: list[Hashable | None] = []
     reason = None
@@ -261,6 +254,12 @@ def vote_until(
                 break
     saved = n - len(completions)
     return AdaptiveVotes(tally(completions, answers), reason if saved else "exhausted", saved)
+
+
+_NOT_UNTIL = {
+    "max_batch": "its batch bounds memory",
+    "weight": "its rules count votes; majority_vote weighs them",
+}
 
 
 def _sample(model: Any, draft_model: Any, prompt: list[int], n: int, options: dict) -> Samples:

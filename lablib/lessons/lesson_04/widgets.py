@@ -1,45 +1,12 @@
 """Widgets of the lesson on many sequences: who sits in which slot, and when."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lablib.inference.voting.continuous import CONTINUOUS, WHOLE, schedule
 from lablib.plots.charts import gantt
 from lablib.plots.explorer import Explorer, choice, slider
-from lablib.validation import integer
 
 from matplotlib.figure import Figure
-
-CONTINUOUS, WHOLE = "continuous", "whole batches"
-
-
-@dataclass(frozen=True)
-class Stay:
-    """One sequence's stay in a slot: from step ``start`` on for ``length`` steps."""
-
-    sequence: int
-    slot: int
-    start: int
-    length: int
-
-
-def schedule(lengths: Sequence[int], slots: int, mode: str = CONTINUOUS) -> list[Stay]:
-    """Seat sequences in slots, first come first served.
-
-    Args:
-        lengths: how many steps each sequence takes.
-        slots: how many can run at once.
-        mode: ``CONTINUOUS`` gives a free slot to the next sequence at once; ``WHOLE`` waits until
-            every sequence of the batch has ended.
-    """
-    slots = integer("slots", slots, 1)
-    free_from, stays = [0] * slots, []
-    for number, length in enumerate(lengths):
-        if mode == WHOLE and number % slots == 0:
-            free_from = [max(free_from)] * slots
-        slot = min(range(slots), key=lambda s: (free_from[s], s))
-        stays.append(Stay(number, slot, free_from[slot], length))
-        free_from[slot] += length
-    return stays
 
 
 class SlotTimeline(Explorer):

@@ -1,0 +1,130 @@
+"""Time what a round of speculation costs on this machine, as the engine does it."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lablib.cache import kv
+from lablib.cache.rewind import Rewinder
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.speculation.costs import Costs
+from lablib.inference.speculation.drafters import Proposal, as_drafter
+from lablib.inference.speculation.judge import Judge
+from lablib.inference.speculation.round_sampler import RoundSampler
+from lablib.models.interface import vocab_size_of
+from lablib.validation import BadValue, integer
+
+import mlx.core as mx
+
+_CHAIN = 4  # steps in a row that are timed together: they overlap
+_CONTEXT = 64  # tokens in the caches while timing, if there is room
+
+
+def measure_costs(
+    target: Any,
+    draft: Any,
+    *,
+    most: int = 8,
+    context: int | None = None,
+    repeats: int = 5,
+) -> Costs:
+    """Time T(1) … T(most + 1) and one drafted token on this machine, the best of ``repeats``.
+
+    As the engine does it, judging included. T(1) is a token of plain decoding, where the next
+    forward is asked for before the last is done; the others are waited for, round after round.
+    What a cache that cannot be trimmed has to read again after a refusal is not in it.
+
+    Args:
+        target: the target model.
+        draft: the draft model or drafter.
+        most: the largest number of drafts to consider.
+        context: how many tokens are in the caches meanwhile; None means 64, or as many as a model
+            of few positions leaves room for.
+        repeats: measurements of each; the shortest counts, as noise only ever adds.
+    """
+    most, repeats = integer("most", most, 1), integer("repeats", repeats, 1)
+    drafter = as_drafter(draft)
+    models = [target, getattr(drafter, "model", None)]
+    positions = min((getattr(each, "max_positions", None) or math.inf) for each in models)
+    room = positions - max(_CHAIN * (repeats + 1), most + 1)
+    if room < 1:
+        raise BadValue(f"models must have more than {positions - room} positions, got {positions}")
+    context = min(_CONTEXT, room) if context is None else integer("context", context, 1)
+    if context > room:
+        raise BadValue(f"context must be at most {room} tokens here, got {context}")
+    at_work = _AtWork(target, context)
+    work = [at_work.plain(), *map(at_work.verify, range(2, most + 2))]
+    model = drafter.begin(target, kv.make(target), None).model
+    if model is not None:
+        work.append(at_work.guess(model))
+    best = _best_times(work, repeats)
+    times = [best[0] / _CHAIN, *best[1 : most + 1]]
+    times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
+    return Costs(times, 0.0 if model is None else best[-1] / _CHAIN)
+
+
+class _AtWork:
+    """The engine's steps, each as a function to be timed, after ``context`` tokens of any text."""
+
+    def __init__(self, target: Any, context: int) -> None:
+        self._target = target
+        self._text = mx.arange(context, dtype=mx.int32)[None] % vocab_size_of(target)
+        self._last = self._text[:, -1:]
+        sampler = RoundSampler(SamplerOptions(temperature=0.0), self._text.tolist(), 1, [0])
+        self._judge = Judge(sampler, "match")
+
+    def plain(self) -> Callable[[], None]:
+        """``_CHAIN`` tokens of plain decoding, each asked for before the one before is known."""
+        layers = self._read_by(self._target)
+
+        def run() -> None:
+            token = self._last
+            for _ in range(_CHAIN):
+                answer = self._judge.queue(self._target(token, cache=layers)[:, -1:])
+                mx.async_eval(answer)
+                token = answer.tokens
+            self._judge.read(answer)
+
+        return run
+
+    def verify(self, k: int) -> Callable[[], None]:
+        """A round whose k - 1 drafts are already there, taken back at the end."""
+        reader = Rewinder(self._target, self._read_by(self._target))
+        tokens = mx.broadcast_to(self._last, (1, k))
+
+        def run() -> None:
+            self._judge.decide(reader.forward(tokens), Proposal(tokens[:, 1:]))
+            reader.rewind(k)
+
+        return run
+
+    def guess(self, model: Any) -> Callable[[], None]:
+        """``_CHAIN`` drafts of a draft model."""
+        layers = self._read_by(model)
+
+        def run() -> None:
+            token = self._last
+            for _ in range(_CHAIN):
+                token = mx.argmax(model(token, cache=layers)[:, -1:], axis=-1)
+                mx.async_eval(token)
+            mx.eval(token)
+
+        return run
+
+    def _read_by(self, model: Any) -> list[Any]:
+        layers = kv.make(model)[: len(model.layers)]
+        mx.eval(model(self._text, cache=layers), [layer.state for layer in layers])
+        return layers
+
+
+def _best_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
+    """The shortest time of each; they take turns, so that a slow moment hits all alike."""
+    best = [math.inf] * len(work)
+    for turn in range(repeats + 1):
+        for i, run in enumerate(work):
+            start = time.perf_counter()
+            run()
+            if turn:  # the first one may compile, and grows the caches
+                best[i] = min(best[i], time.perf_counter() - start)
+    return best

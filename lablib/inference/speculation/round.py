@@ -1,0 +1,92 @@
+"""A round of speculation: draft, verify, keep, take back; for one text or for many."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lablib.inference.speculation.drafters import Drafter, Proposal
+from lablib.inference.speculation.judge import Judge, Verdict
+from lablib.models.interface import vocab_size_of
+from lablib.validation import BadType
+
+import mlx.core as mx
+
+
+class Rounds:
+    """Texts that speculate together, and all that works on them.
+
+    Args:
+        texts: token ids of each; a round appends to them what it decides.
+        target: the target with its cache, a ``Rewinder`` or a ``BatchRewinder``.
+        drafter: where proposals come from.
+        judge: what decides them.
+    """
+
+    def __init__(self, texts: list[list[int]], target: Any, drafter: Drafter, judge: Judge) -> None:
+        self.texts, self.target, self.drafter, self.judge = texts, target, drafter, judge
+        self._vocab_size = vocab_size_of(target.model)
+
+    def round(self, limits: Sequence[int]) -> list[Verdict] | None:
+        """Run one round with at most ``limits[row]`` drafts for each text.
+
+        Returns:
+            A verdict for each text; None if nothing was drafted, and nothing was done then.
+        """
+        self.target.settle()  # what earlier rounds left stays
+        proposal = self.drafter.propose(self.texts, limits, self.judge.sampler)  # draft
+        if proposal is None:
+            return None
+        counts = self._check(proposal, limits)
+        logits = self.read(proposal.tokens)  # verify
+        verdicts = self.judge.decide(logits, proposal, counts)  # keep
+        lengths = self.append(verdicts)
+        self.target.keep(lengths)  # take back
+        self.drafter.keep(lengths)
+        return verdicts
+
+    def plain(self) -> list[Verdict]:
+        """Let the target write one token of each text by itself."""
+        self.target.settle()
+        verdicts = self.judge.decide(self.read())
+        self.append(verdicts)
+        return verdicts
+
+    def read(self, drafts: mx.array | None = None) -> mx.array:
+        """Let the target read what it has not read of the texts, and the drafts ``(B, γ)``.
+
+        Returns:
+            Its logits ``(B, γ+1, V)``, after the last token of each text and after each draft.
+        """
+        places = self.target.positions
+        unread = [text[at:] for text, at in zip(self.texts, places, strict=True)]
+        tokens = mx.array(unread, mx.int32)
+        if drafts is not None:
+            tokens = mx.concatenate([tokens, drafts], axis=1)
+        logits = self.target.forward(tokens)
+        late = len(unread[0]) - 1  # tokens of a prompt that were left for this forward
+        return logits[:, late:] if late else logits
+
+    def append(self, verdicts: Sequence[Verdict]) -> list[int]:
+        """Write down what was decided; returns how many tokens of each text are read for good."""
+        tokens = [verdict.tokens for verdict in verdicts]
+        for text, new in zip(self.texts, tokens, strict=True):
+            text += new
+        self.judge.sampler.commit(tokens)
+        return [len(text) - 1 for text in self.texts]
+
+    def select(self, places: Sequence[int]) -> None:
+        """Go on with the texts at these places only."""
+        self.texts[:] = [self.texts[place] for place in places]
+        for part in (self.target, self.drafter, self.judge.sampler):
+            part.select(places)
+
+    def _check(self, proposal: Any, limits: Sequence[int]) -> Sequence[int] | None:
+        """Refuse what may not be proposed; return how many drafts each of several texts means."""
+        if not isinstance(proposal, Proposal):
+            kind = type(proposal).__name__
+            raise BadType(f"drafter must propose a Proposal or None, got {kind}")
+        if not proposal.known:
+            proposal.check(len(self.texts), max(limits), self._vocab_size)
+        if len(limits) == 1:
+            return None
+        counts = limits if proposal.counts is None else proposal.counts
+        return [min(pair) for pair in zip(counts, limits, strict=True)]

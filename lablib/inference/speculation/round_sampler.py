@@ -1,0 +1,127 @@
+"""What both models' logits become in a round: the same options, and no random number twice.
+
+Target and draft are sampled through the same slots of one ``Sampler``, so that the same penalties
+and cuts apply to both. Drafters ask it for drafts, the judge for the target's tokens.
+"""
+
+from collections.abc import Sequence
+
+from lablib.inference.arguments import LogitsProcessor
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.sampler import Sampler
+from lablib.inference.speculation import rules
+
+import mlx.core as mx
+
+ACCEPT, FOLLOW, DRAFT = 0, 1, 2  # which of a round's random numbers is used for what
+
+
+class RoundSampler:
+    """The sampler's slots of the texts that speculate together.
+
+    Args:
+        options: how logits become tokens.
+        texts: prompts, and later what follows them; whoever owns the texts appends to them.
+        max_tokens: how many tokens may follow.
+        streams: which stream of the seed's random numbers each text draws from.
+        processors: applied to both models' logits, as in ``TokenIterator``; for one text only.
+
+    Attributes:
+        rows: the numbers of the texts still alive, in the order of the batch.
+        greedy: whether the best token is always taken.
+        bare: whether it is the best of the raw logits.
+    """
+
+    def __init__(
+        self,
+        options: SamplerOptions,
+        texts: Sequence[list[int]],
+        max_tokens: int,
+        streams: Sequence[int],
+        processors: Sequence[LogitsProcessor] = (),
+    ) -> None:
+        self.options, self.processors, self._texts = options, tuple(processors), texts
+        self.greedy = options.temperature == 0
+        self.bare = self.greedy and not options.penalizes and not processors
+        self.rows = list(range(len(texts)))
+        self._round, self._numbers = 0, None
+        self._sampler = Sampler(max(map(len, texts)) + max_tokens)
+        for row, text in enumerate(texts):
+            prior = text if options.penalizes else ()
+            self._sampler.add(row, options, prior, stream=streams[row])
+
+    def draft(
+        self, logits: mx.array, before: Sequence[mx.array]
+    ) -> tuple[mx.array, mx.array | None]:
+        """Draw the next draft of each text, unevaluated.
+
+        Args:
+            logits: the draft model's ``(B, V)``.
+            before: the drafts of this round so far, each ``(B,)``.
+
+        Returns:
+            The tokens ``(B,)`` int32, and what they were drawn from ``(B, V)`` (None: certain).
+        """
+        if self.bare:
+            return mx.argmax(logits, axis=-1).astype(mx.int32), None
+        drafts = mx.stack(before, axis=1) if before else mx.zeros((len(self.rows), 0), mx.int32)
+        scores = self.process(logits[:, None], drafts, len(before))
+        if self.greedy:
+            return self._sampler.draw(self.rows, scores[:, 0], drafts)[0], None
+        q = self.probabilities(scores, drafts)[0][:, 0]
+        return self.pick(q, DRAFT + len(before)), q
+
+    def draw(self, scores: mx.array, drafts: mx.array) -> tuple[mx.array, mx.array | None]:
+        """Draw what plain sampling would, with the random numbers it would use there.
+
+        Args:
+            scores: processed logits ``(B, R, V)`` of R positions in a row.
+            drafts: ``(B, D)``, R <= D + 1, the tokens before and between them.
+
+        Returns:
+            The tokens ``(B, R)`` int32, and where the scores could be drawn from ``(B, R)``; None:
+            where the raw logits can.
+        """
+        if self.bare:
+            return mx.argmax(scores, axis=-1).astype(mx.int32), None
+        return self._sampler.draw_positions(self.rows, scores, drafts)
+
+    def probabilities(self, scores: mx.array, drafts: mx.array) -> tuple[mx.array, mx.array]:
+        """Return what is sampled from at each position ``(B, R, V)``, and where it is finite."""
+        logs, finite = self._sampler.score_positions(self.rows, scores, drafts)
+        return mx.exp(logs), finite
+
+    def pick(self, weights: mx.array, use: int) -> mx.array:
+        """Draw from weights ``(B, N)`` with the round's random number for this use.
+
+        Each round has a lane of random numbers to itself.
+        """
+        if self._numbers is None or use >= self._numbers.shape[1]:
+            n = DRAFT + 16 if self._numbers is None else 2 * self._numbers.shape[1]
+            self._numbers = self._sampler.uniforms(self.rows, n, 1 + self._round)
+        return rules.pick(weights, mx.array(self._numbers[:, use]))
+
+    def process(self, raw: mx.array, drafts: mx.array, ahead: int = 0) -> mx.array:
+        """Apply the processors; position i of ``(B, R, V)`` comes after ``ahead + i`` drafts."""
+        if not self.processors:
+            return raw
+        rows = []
+        for i in range(raw.shape[1]):
+            so_far = mx.concatenate([mx.array(self._texts[0]), drafts[0, : ahead + i]])
+            row = raw[:, i]
+            for processor in self.processors:
+                row = processor(so_far, row)
+            rows.append(row)
+        return mx.stack(rows, axis=1)
+
+    def commit(self, tokens: Sequence[list[int]]) -> None:
+        """End a round: these tokens of each text are in it now."""
+        self._round, self._numbers = self._round + 1, None
+        if self.bare:
+            return
+        for row, new in zip(self.rows, tokens, strict=True):
+            self._sampler.commit(row, new)
+
+    def select(self, places: Sequence[int]) -> None:
+        """Go on with the texts at these places of the batch only."""
+        self.rows = [self.rows[place] for place in places]

@@ -1,0 +1,128 @@
+"""Rows that decode side by side: who has ended leaves, and others may join between two steps.
+
+The one loop under ``sample_n``, ``complete`` and ``serve``. The forward after a row's last token is
+never run, and the log-probabilities come from the logits that drew the tokens.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lablib.cache import kv
+from lablib.inference.samples import Row
+from lablib.inference.sampling import transforms
+from lablib.inference.sampling.sampler import Sampler
+from lablib.inference.token_loop import NOT_FINITE, chunks, settle_chunk
+from lablib.validation import BadValue
+
+import mlx.core as mx
+
+
+class GrowingBatch:
+    """Rows of a batch, one token longer at each step.
+
+    Args:
+        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.
+        sampler: has a slot for each row, under its number.
+        stops: ids that end a row.
+        max_tokens: the length of a completion at most.
+        report: called with the number of tokens that are done, or no longer needed.
+
+    Attributes:
+        rows: those that still grow, in the order of the batch.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        sampler: Sampler,
+        stops: frozenset[int],
+        max_tokens: int,
+        report: Callable[[int], object] = lambda n: None,
+    ) -> None:
+        self.rows: list[Row] = []
+        self._model, self._sampler, self._stops = model, sampler, stops
+        self._max_tokens, self._report = max_tokens, report
+        # Without stop tokens the next forward does not depend on what was drawn: look one step
+        # late, so that the device never waits. With them look now: a row that ended must not go on.
+        self._lag = 0 if stops else 1
+        self._drawn: deque[tuple[Any, ...]] = deque()  # rows and arrays that nobody looked at yet
+        self._left: dict[Row, int] = {}  # how many more tokens each row may get
+
+    def join(self, rows: Sequence[Row], cache: list[Any], logits: mx.array) -> None:
+        """Add rows whose prompts were read.
+
+        Args:
+            rows: new ones.
+            cache: theirs; it becomes the batch's own, or (in mlx-lm's batch form) part of it.
+            logits: ``(B, V)`` after each prompt.
+        """
+        self._look(0)
+        if not self.rows:
+            self._cache, self._logits = cache, logits
+        else:
+            for layer, more in zip(self._cache, cache, strict=True):
+                layer.extend(more)
+            self._logits = mx.concatenate([self._logits, logits])
+        self.rows += rows
+        self._left |= dict.fromkeys(rows, self._max_tokens)
+
+    def step(self) -> None:
+        """Draw a token for each row, let those leave that have ended, forward the others."""
+        token = self._draw()
+        self._look(self._lag)
+        for row in self.rows:
+            self._left[row] = 0 if row.stopped(self._stops) else self._left[row] - 1
+        stay = [place for place, row in enumerate(self.rows) if self._left[row]]
+        if len(stay) < len(self.rows):
+            self._look(0)
+            self.rows = [self.rows[place] for place in stay]
+            if not stay:
+                return
+            kv.select(self._cache, stay)
+            token = token[mx.array(stay)]
+        self._logits = last_logits(self._model, token[:, None], self._cache)
+
+    def run(self) -> None:
+        """Complete all rows."""
+        while self.rows:
+            self.step()
+
+    def _draw(self) -> mx.array:
+        """Queue the draw of one token for each row; returns them unseen ``(B,)``."""
+        numbers = [row.number for row in self.rows]
+        pending = self._drawn[-1][1][:, None] if self._drawn else None
+        token, finite = self._sampler.draw(numbers, self._logits, pending)
+        logprobs = transforms.log_softmax(self._logits)
+        chosen = mx.take_along_axis(logprobs, token[:, None], axis=-1)[:, 0]
+        self._drawn.append((self.rows, token, finite, chosen))
+        mx.async_eval(*self._drawn[-1][1:])
+        return token
+
+    def _look(self, lag: int) -> None:
+        """Fetch the drawn tokens, all but the last ``lag`` steps; only here does the host wait."""
+        while len(self._drawn) > lag:
+            rows, *arrays = self._drawn.popleft()
+            mx.eval(arrays)
+            columns = [array.tolist() for array in arrays]
+            for row, token, finite, logprob in zip(rows, *columns, strict=True):
+                if not finite:
+                    raise BadValue(f"row {row.number}, token {len(row.tokens)}: {NOT_FINITE}")
+                row.tokens.append(token)
+                row.logprobs.append(logprob)
+                ended = token in self._stops
+                self._report(1 + (self._max_tokens - len(row.tokens)) * ended)
+            self._sampler.commit([row.number for row in rows], columns[0])
+
+
+def read_prompt(model: Any, prompt: Sequence[int], cache: list[Any], step_size: int) -> mx.array:
+    """Read a prompt in chunks and return the logits ``(1, V)`` after it."""
+    for chunk in chunks(prompt, step_size):
+        model(chunk, cache=cache)
+        settle_chunk(cache, wait=True)
+    return last_logits(model, mx.array([prompt[-1:]]), cache)
+
+
+def last_logits(model: Any, tokens: mx.array, cache: list[Any]) -> mx.array:
+    """Forward ``tokens (B, T)`` and return the raw logits ``(B, V)`` after the last one."""
+    return model(tokens, cache=cache)[:, -1, :].astype(mx.float32)

@@ -1,0 +1,124 @@
+"""Continuous batching: a slot that falls free is given to the next in the queue at once.
+
+A sequence joins between two steps: its prompt is read alone, then its cache becomes a row of the
+batch (Yu et al., OSDI 2022, "Orca"). Rows differ in length; the batch caches of mlx-lm pad the
+shorter ones on the left, and attention skips the padding. No text depends on its neighbours.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.cache import kv
+from lablib.cache.rewind_batch import can_batch, merge
+from lablib.inference.arguments import check_length, check_prompt, check_stops
+from lablib.inference.samples import Row, Samples
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.sampler import Sampler
+from lablib.inference.voting.batch import GrowingBatch, read_prompt
+from lablib.validation import BadValue, integer, one_of
+
+import mlx.core as mx
+
+CONTINUOUS, WHOLE = "continuous", "whole batches"
+
+
+@dataclass(frozen=True)
+class Stay:
+    """One sequence's stay in a slot: from step ``start`` on for ``length`` steps."""
+
+    sequence: int
+    slot: int
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Served(Samples):
+    """:class:`Samples` in the order of the queue, and who sat where, and when."""
+
+    stays: tuple[Stay, ...] = ()
+
+
+def schedule(lengths: Sequence[int], slots: int, mode: str = CONTINUOUS) -> list[Stay]:
+    """Seat sequences in slots, first come first served.
+
+    Args:
+        lengths: how many steps each sequence takes.
+        slots: how many can run at once.
+        mode: ``CONTINUOUS`` gives a free slot to the next sequence at once; ``WHOLE`` waits until
+            every sequence of the batch has ended.
+    """
+    slots, mode = integer("slots", slots, 1), one_of("mode", mode, (CONTINUOUS, WHOLE))
+    free_from, stays = [0] * slots, []
+    for number, length in enumerate(lengths):
+        if mode == WHOLE and number % slots == 0:
+            free_from = [max(free_from)] * slots
+        slot = min(range(slots), key=lambda s: (free_from[s], s))
+        stays.append(Stay(number, slot, free_from[slot], length))
+        free_from[slot] += length
+    return stays
+
+
+def serve(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    options: Sequence[SamplerOptions],
+    *,
+    slots: int = 4,
+    max_tokens: int = 100,
+    stop_tokens: Iterable[int] = (),
+    prefill_step_size: int = 512,
+) -> Served:
+    """Complete a queue of prompts, each with options of its own, in a number of slots.
+
+    Args:
+        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``. One whose rows of different
+            length cannot share a batch serves one sequence after the other.
+        prompts: token ids of each sequence, in order of arrival.
+        options: how each of them is sampled.
+        slots: how many sequences run at once.
+        max_tokens: the length of a completion at most.
+        stop_tokens: ids that end a sequence, which then leaves its slot.
+        prefill_step_size: how many prompt tokens are read at once.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range; before any work.
+    """
+    prompts = [check_prompt(model, prompt) for prompt in prompts]
+    stops, max_tokens = check_stops(model, list(stop_tokens)), integer("max_tokens", max_tokens, 1)
+    slots, step_size = (
+        integer("slots", slots, 1),
+        integer("prefill_step_size", prefill_step_size, 1),
+    )
+    if len(options) != len(prompts):
+        raise BadValue(
+            f"options must be one for each of {len(prompts)} prompts, got {len(options)}"
+        )
+    for prompt in prompts:
+        check_length(model, prompt, max_tokens)
+    if not can_batch(model, kv.make(model)):
+        slots = 1
+    rows = [Row(number, prompt) for number, prompt in enumerate(prompts)]
+    sampler = Sampler(max(map(len, prompts), default=0) + max_tokens)
+    for row, each in zip(rows, options, strict=True):
+        sampler.add(row.number, each, row.prompt if each.penalizes else ())
+    batch, waiting, step = GrowingBatch(model, sampler, stops, max_tokens), list(rows), 0
+    seats: dict[Row, tuple[int, int]] = {}  # slot and first step
+    while waiting or batch.rows:
+        taken = {seats[row][0] for row in batch.rows}
+        free = [slot for slot in range(slots) if slot not in taken]
+        joining = [waiting.pop(0) for _ in free[: len(waiting)]]
+        if joining:
+            seats |= {row: (slot, step) for row, slot in zip(joining, free, strict=False)}
+            caches = [kv.make(model) for _ in joining]
+            logits = [
+                read_prompt(model, row.prompt, cache, step_size)
+                for row, cache in zip(joining, caches, strict=True)
+            ]
+            cache = merge(caches) if slots > 1 else caches[0]
+            batch.join(joining, cache, mx.concatenate(logits))
+        batch.step()
+        step += 1
+    stays = [Stay(row.number, *seats[row], len(row.tokens)) for row in rows]
+    return Served.of(rows, stops, stays=tuple(stays))
