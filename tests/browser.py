@@ -38,7 +38,6 @@ SETTINGS = {
     "@jupyterlab/notebook-extension/tracker": '{"windowingMode": "none"}',
 }
 WIDGET = ".lablib-explorer"
-NOTEBOOK = "window.jupyterapp.shell.currentWidget"
 
 
 def chromium() -> str | None:
@@ -121,6 +120,8 @@ def opened(address: str) -> Iterator[object]:
 class Lesson:
     """A notebook open in JupyterLab, its kernel idle.
 
+    Several may be open in one page, each behind its own tab; ``show`` brings one to the front.
+
     Attributes:
         page: Playwright's page; one serves every lesson, because loading JupyterLab takes longest.
         page_errors: JavaScript errors since the notebook was opened.
@@ -128,6 +129,10 @@ class Lesson:
 
     def __init__(self, page: object, notebook: str):
         self.page = page
+        self._panel = (
+            "[...window.jupyterapp.shell.widgets('main')]"
+            f".find(widget => widget.context?.path === {notebook!r})"
+        )
         self.page_errors: list[str] = []
         self._listen = lambda error: self.page_errors.append(str(error))
         self.page.on("pageerror", self._listen)
@@ -137,9 +142,10 @@ class Lesson:
         )
         # The toolbar says idle before there is a kernel; the session itself knows.
         self.page.wait_for_function(
-            f"() => {NOTEBOOK}?.sessionContext?.kernelDisplayStatus === 'idle'"
+            f"() => {self._panel}?.sessionContext?.kernelDisplayStatus === 'idle'"
         )
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+        self._box = self.page.locator(f"[id='{self.page.evaluate(f'() => {self._panel}.id')}']")
+        self._box.locator(".jp-Notebook .jp-Cell").first.wait_for()
 
     def __enter__(self) -> "Lesson":
         return self
@@ -148,32 +154,44 @@ class Lesson:
         """Stop the kernel and close the notebook, unsaved."""
         self.page.evaluate(
             f"""async () => {{
-              const panel = {NOTEBOOK};
+              const panel = {self._panel};
               await panel.sessionContext.shutdown();
               panel.dispose();
             }}"""
         )
         self.page.remove_listener("pageerror", self._listen)
 
+    def show(self) -> None:
+        """Bring the notebook's tab to the front."""
+        self.page.evaluate(f"() => window.jupyterapp.shell.activateById({self._panel}.id)")
+
+    def start_all(self) -> None:
+        """Start to run all cells; the kernel goes on while another tab is in front."""
+        self.show()
+        run = "window.jupyterapp.commands.execute('notebook:run-all-cells')"
+        self.page.evaluate(f"() => {{ const p = {self._panel}; {run}.then(() => p.ran = true) }}")
+
+    def await_all(self, seconds: float = 300) -> None:
+        """Bring the notebook to the front and wait until its last cell has run."""
+        self.show()
+        self.page.wait_for_function(f"() => {self._panel}.ran", timeout=1000 * seconds)
+
     def run_all(self, seconds: float = 300) -> None:
         """Run all cells and wait for the last."""
-        run = "window.jupyterapp.commands.execute('notebook:run-all-cells')"
-        self.page.evaluate(
-            f"() => {{ window.ran = false; {run}.then(() => {{ window.ran = true }}) }}"
-        )
-        self.page.wait_for_function("() => window.ran", timeout=1000 * seconds)
+        self.start_all()
+        self.await_all(seconds)
 
     def errors(self) -> list[str]:
         """Return the error outputs of the notebook's cells."""
         return self.page.evaluate(
-            f"""() => {NOTEBOOK}.model.sharedModel.cells.flatMap((cell, i) =>
+            f"""() => {self._panel}.model.sharedModel.cells.flatMap((cell, i) =>
               (cell.toJSON().outputs || []).filter(o => o.output_type === 'error')
                 .map(o => `cell ${{i}}: ${{o.ename}}: ${{o.evalue}}`))"""
         )
 
     def widgets(self) -> int:
         """Return how many widgets the page shows."""
-        return self.page.locator(WIDGET).count()
+        return self._box.locator(WIDGET).count()
 
     def picture(self, widget: int) -> str:
         """Return what the widget shows: its picture and caption as HTML, empty when there is none.
@@ -181,7 +199,7 @@ class Lesson:
         A picture counts only once it is painted: an image that has loaded, or other marks.
         """
         return (
-            self.page.locator(WIDGET)
+            self._box.locator(WIDGET)
             .nth(widget)
             .evaluate(
                 """e => [...e.querySelectorAll('img, [role=img]')]
@@ -193,7 +211,7 @@ class Lesson:
 
     def readout(self, widget: int) -> str:
         """Return the number beside the widget's first slider."""
-        return self.page.locator(WIDGET).nth(widget).locator(".widget-readout").first.inner_text()
+        return self._box.locator(WIDGET).nth(widget).locator(".widget-readout").first.inner_text()
 
     def press(self, widget: int, key: str = "", seconds: float = 20) -> float:
         """Press a key on the widget's first slider; return the ms until its picture changed.
@@ -203,7 +221,7 @@ class Lesson:
         Raises:
             TimeoutError: the picture was the same after ``seconds``.
         """
-        handle = self.page.locator(WIDGET).nth(widget).locator(".noUi-handle").first
+        handle = self._box.locator(WIDGET).nth(widget).locator(".noUi-handle").first
         handle.scroll_into_view_if_needed()
         handle.focus()
         if not key:
@@ -222,9 +240,9 @@ class Lesson:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(f"{name}-*.png"):
             old.unlink()
-        panel = self.page.locator(".jp-NotebookPanel-notebook").first
-        outer = self.page.locator(".jp-WindowedPanel-outer").first
-        last = self.page.locator(".jp-Notebook .jp-Cell").last  # JupyterLab adds a screen below it
+        panel = self._box.locator(".jp-NotebookPanel-notebook").first
+        outer = self._box.locator(".jp-WindowedPanel-outer").first
+        last = self._box.locator(".jp-Notebook .jp-Cell").last  # JupyterLab adds a screen below it
         view, start = outer.evaluate(
             "e => [e.clientHeight, e.scrollTop - e.getBoundingClientRect().y]"
         )
@@ -236,6 +254,39 @@ class Lesson:
             paths.append(folder / f"{name}-{len(paths) + 1:02d}.png")
             panel.screenshot(path=paths[-1])
         return paths
+
+
+class Course:
+    """Lessons in turn: while one is looked at, the next one runs already, in a kernel of its own.
+
+    Args:
+        page: Playwright's page.
+        notebooks: the lessons, in the order in which they will be asked for.
+    """
+
+    def __init__(self, page: object, notebooks: list[str]):
+        self._page, self._waiting = page, list(notebooks)
+        self._running: dict[str, Lesson] = {}
+
+    def lesson(self, notebook: str) -> Lesson:
+        """Return a lesson of which all cells have run, and start the one after it."""
+        self._start(notebook)
+        lesson = self._running.pop(notebook)
+        if self._waiting:
+            self._start(self._waiting[0])
+        lesson.await_all()
+        return lesson
+
+    def _start(self, notebook: str) -> None:
+        if notebook not in self._running:
+            self._running[notebook] = Lesson(self._page, notebook)
+            self._running[notebook].start_all()
+            self._waiting = [other for other in self._waiting if other != notebook]
+
+    def close(self) -> None:
+        """Stop what runs and nobody asked for."""
+        for lesson in self._running.values():
+            lesson.__exit__()
 
 
 def main(notebook: str, folder: str = "shots") -> None:

@@ -65,10 +65,19 @@ def lab(folder):
         yield page
 
 
+@pytest.fixture(scope="module")
+def course(lab, request):
+    """The lessons of the tests that were chosen; two run at a time, as two cores can."""
+    chosen = [item for item in request.session.items if item.path == request.path]
+    paths = [item.callspec.params["path"] for item in chosen if hasattr(item, "callspec")]
+    course = browser.Course(lab, [path.name for path in paths])
+    yield course
+    course.close()
+
+
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_a_lesson_runs_and_its_widgets_answer(path, lab, tmp_path):
-    with browser.Lesson(lab, path.name) as lesson:
-        lesson.run_all()
+def test_a_lesson_runs_and_its_widgets_answer(path, course, tmp_path):
+    with course.lesson(path.name) as lesson:
         assert lesson.errors() == []
         assert lesson.widgets() > 0
         for i in range(lesson.widgets()):
