@@ -32,6 +32,13 @@ class Counted(LanguageModel):
         return sum(rows * columns for rows, columns in self.calls)
 
 
+def new_lm(model, **options):
+    """Return an AsyncMlxLM; the calls that try the model out are not counted."""
+    lm = AsyncMlxLM(model, None, **options)
+    model.calls.clear()
+    return lm
+
+
 def fresh(model, prompt):
     logits = LanguageModel.__call__(model, mx.array([prompt]))[0, -1]
     return np.array(logits - mx.logsumexp(logits))
@@ -48,7 +55,7 @@ def family(count, own, trunk=64):
 def test_cold_prompts_with_a_common_prefix_compute_it_once(own, batch_size):
     prompts = family(64, own)
     model = Counted()
-    lm = AsyncMlxLM(model, None, batch_size=batch_size)
+    lm = new_lm(model, batch_size=batch_size)
     rows = asyncio.run(lm.batch_next_token_logprobs(prompts))
     assert model.tokens == 64 + 64 * own == lm.stats["token_forwards"]
     assert len(model.calls) == -(-64 // batch_size) + 1  # the prefix, then one for each batch
@@ -73,7 +80,7 @@ def particles(lm, prompts, steps, seed=0):
 
 def test_particles_take_one_forward_of_all_rows_each_step():
     model = Counted()
-    lm = AsyncMlxLM(model, None, batch_size=16)
+    lm = new_lm(model, batch_size=16)
     particles(lm, family(16, 1), 16)
     # The first step reads the prompt with the first particle, and then the other fifteen.
     assert model.calls == [(1, 65), (15, 1)] + [(16, 1)] * 15
@@ -81,7 +88,7 @@ def test_particles_take_one_forward_of_all_rows_each_step():
 
 def test_particles_of_unequal_lengths_never_read_their_prompts_again():
     model = Counted()
-    lm = AsyncMlxLM(model, None, batch_size=16)
+    lm = new_lm(model, batch_size=16)
     prompts = [prompt[: 20 + 3 * i] for i, prompt in enumerate(family(16, 10))]
     lm.batch_next_token_logprobs_sync(prompts)
     model.calls.clear()
@@ -93,7 +100,7 @@ def test_particles_of_unequal_lengths_never_read_their_prompts_again():
 
 def test_a_step_back_costs_one_token():
     model = Counted()
-    lm = AsyncMlxLM(model, None, batch_size=16)
+    lm = new_lm(model, batch_size=16)
     ends = particles(lm, family(16, 1), 8)
     model.calls.clear()
     back = [(*end[:-4], (end[-4] + 1) % V) for end in ends]
@@ -108,7 +115,7 @@ def test_a_step_back_costs_one_token():
 
 def test_resampled_particles_share_what_they_have_in_common():
     model = Counted()
-    lm = AsyncMlxLM(model, None, batch_size=16)
+    lm = new_lm(model, batch_size=16)
     survivors = particles(lm, family(16, 1), 4)[:2]
     model.calls.clear()
     asyncio.run(lm.batch_next_token_logprobs([survivors[i % 2] for i in range(16)]))
@@ -120,7 +127,7 @@ def test_resampled_particles_share_what_they_have_in_common():
 
 def test_forwards_stay_within_the_prefill_step():
     model = Counted()
-    lm = AsyncMlxLM(model, None, batch_size=64, prefill_step_size=100)
+    lm = new_lm(model, batch_size=64, prefill_step_size=100)
     asyncio.run(lm.batch_next_token_logprobs(family(64, 30, trunk=300)))
     assert all(rows * columns <= 100 for rows, columns in model.calls)
     assert lm.stats["token_forwards"] == 300 + 64 * 30
@@ -130,7 +137,7 @@ def test_forwards_stay_within_the_prefill_step():
 def test_logits_of_long_prompts_are_computed_at_their_ends_only():
     """The logits of all 2,000 tokens would weigh 240 MB; unevaluated they are never computed."""
     model = Counted(30_000)
-    lm = AsyncMlxLM(model, None)
+    lm = new_lm(model)
     prompt = [7 * i % 30_000 for i in range(2000)]
     mx.reset_peak_memory()
     before = mx.get_active_memory()

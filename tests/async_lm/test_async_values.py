@@ -13,11 +13,13 @@ from lablib.models.llama import llama_config
 from lablib.models.retention import hybrid_config
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mlx_lm.models import llama, qwen3
+from mlx_lm.models import gemma2, llama, qwen3
+from mlx_lm.models.base import create_attention_mask
 from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 
 TOLERANCE = 1e-4
@@ -55,6 +57,39 @@ def mlx_lm_qwen3():
             tie_word_embeddings=False,
         )
     )
+
+
+def mlx_lm_gemma2():
+    args = gemma2.ModelArgs(
+        model_type="gemma2",
+        hidden_size=32,
+        num_hidden_layers=2,
+        intermediate_size=48,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        rms_norm_eps=1e-6,
+        vocab_size=40,
+    )
+    return gemma2.Model(args)
+
+
+class Looped(nn.Module):
+    """A Llama that goes through its layers twice, and writes their caches each time."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = mlx_lm_llama()
+        self.vocab_size, self.layers = 40, self.inner.layers
+
+    def __call__(self, tokens, cache=None):
+        hidden = self.inner.model.embed_tokens(tokens)
+        cache = cache or [None] * len(self.layers)
+        for _ in range(2):
+            mask = create_attention_mask(hidden, cache[0])
+            for layer, layer_cache in zip(self.layers, cache, strict=True):
+                hidden = layer(hidden, mask, layer_cache)
+        return self.inner.model.embed_tokens.as_linear(self.inner.model.norm(hidden))
 
 
 def sliding_llama():
@@ -286,6 +321,32 @@ def test_what_cannot_be_reused_is_right_and_said_once(make, prompts, why):
         Fresh(model).check(tuple(prompt), row)
     assert lm.next_token_logprobs_sync(prompts[-1]) is not None
     assert lm.stats["cached"] == 1  # answers are remembered all the same
+
+
+def test_a_model_that_misreads_the_mask_of_a_batch_runs_row_by_row():
+    model = mlx_lm_gemma2()  # its grouped scores have five axes
+    lm, oracle = AsyncMlxLM(model, None, batch_size=8), Fresh(model)
+    assert lm.stats["forwards"] == 0 == len(lm.trace)  # trying it out does not count
+    prompts = [(1, 2, 3), (4,), (1, 2), (5, 6, 7, 8), (1, 2, 9)]
+    for _ in range(2):
+        rows = asyncio.run(lm.batch_next_token_logprobs(prompts))
+        for prompt, row in zip(prompts, rows, strict=True):
+            oracle.check(prompt, row)
+        prompts = [(*prompt, 3) for prompt in prompts]
+    assert lm.stats["reused"] > 0
+    assert {len(forward.spans) for batch in lm.trace for forward in batch.forwards} == {1}
+
+
+def test_a_model_that_writes_its_caches_twice_shares_none():
+    model = Looped()
+    with pytest.warns(UserWarning, match="does not answer the same from a cache"):
+        lm = AsyncMlxLM(model, None, batch_size=8)
+    prompts = [(1, 2, 3), (4,), (1, 2), (5, 6, 7), (1, 2, 9)]
+    rows = asyncio.run(lm.batch_next_token_logprobs(prompts))
+    for prompt, row in zip(prompts, rows, strict=True):
+        logits = model(mx.array([prompt]), cache=make_prompt_cache(model.inner))[0, -1]
+        expected = logits - mx.logsumexp(logits)
+        assert mx.abs(row - expected).max().item() < TOLERANCE
 
 
 def test_a_sliding_window_is_reused_up_to_its_end():

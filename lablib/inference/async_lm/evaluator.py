@@ -8,10 +8,12 @@ others or replaced meanwhile.
 
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
+from weakref import WeakValueDictionary
 
 from lablib.cache import kv
 from lablib.cache.slab import RowSlots, Slab, SlabCache
@@ -34,6 +36,9 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache
 
 Answers = dict[Prompt, mx.array]
 
+# Models that were tried out, under the rows that agreed; one that is gone is forgotten.
+_TRIED: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
+
 
 class BatchEvaluator:
     """A model and what it remembers.
@@ -44,6 +49,7 @@ class BatchEvaluator:
         cache_size: the most tokens the tree keeps.
         cache_bytes: the most that keys, values and log-probabilities weigh at rest; three quarters
             are for keys and values. None for no bound in bytes.
+        rows: the most prompts of one forward that reads the tree; None to try the model out.
 
     Attributes:
         trie: the tree of what is known.
@@ -52,16 +58,26 @@ class BatchEvaluator:
         records: what ran.
     """
 
-    def __init__(self, model: Any, step: int, cache_size: int, cache_bytes: int | None):
+    def __init__(
+        self,
+        model: Any,
+        step: int,
+        cache_size: int,
+        cache_bytes: int | None,
+        rows: int | None = None,
+    ):
         self.model, self.step = model, step
         self.cache_size, self.cache_bytes = cache_size, cache_bytes
         self.vocab_size = vocab_size_of(model)
         caches = kv.make(model)
         self.n_layers, self.longest = len(caches), min(map(_longest, caches))
-        self.records = Records()
-        self._warned = False
+        self.records, self._warned = Records(), False
         if self.longest == 0:
             self._warn("has a cache that cannot be cut at a token")
+        elif rows is None and (rows := _rows_that_agree(model)) == 0:
+            self.longest = 0
+            self._warn("does not answer the same from a cache that prompts share")
+        self.rows = rows
         self.clear()
 
     def clear(self) -> None:
@@ -124,7 +140,7 @@ class BatchEvaluator:
                 shared = run.parent.slots[run.held : run.start] if run.parent else own[:0]
                 run.slots = np.concatenate([known[run.prompt].slots, shared, own])
                 self.records.add(reused=run.start)
-            while advances := choose_forward(runs, self.step, self.vocab_size):
+            while advances := choose_forward(runs, self.step, self.vocab_size, self.rows):
                 yield
                 began = time.perf_counter()
                 self._forward(trie, advances, answers)
@@ -196,6 +212,35 @@ def own_copy(row: mx.array) -> mx.array:
     Through NumPy, because MLX's own copies share the buffer, which a NumPy view can write to.
     """
     return mx.array(np.asarray(row))
+
+
+def _rows_that_agree(model: Any) -> int:
+    """Return how many rows of one forward answer, on this very model, as each does alone.
+
+    Some models read the mask of a batch otherwise than it is meant: then 1. Some write a layer's
+    cache more than once in a forward, or ask it for what only their own has: then 0.
+    """
+    for rows in (WIDTH, 1, 0):
+        if _TRIED.get((rows, id(model))) is model:
+            return rows
+    rows = next((rows for rows in (WIDTH, 1) if _agrees(model, rows)), 0)
+    with suppress(TypeError):  # what cannot be referred to weakly is tried every time
+        _TRIED[rows, id(model)] = model
+    return rows
+
+
+def _agrees(model: Any, rows: int) -> bool:
+    evaluator, answers = BatchEvaluator(model, 64, 64, None, rows), {}
+    try:
+        for prompts in ([(0,), (1, 0)], [(0, 1, 1), (1, 0, 0), (1, 1)]):  # cold, then reused
+            deque(evaluator.evaluate(prompts, answers), maxlen=0)
+        alone = [model(mx.array([p]), cache=kv.make(model))[0, -1] for p in answers]
+        logits = mx.stack(alone).astype(mx.float32)
+        off = mx.abs(mx.stack(list(answers.values())) - log_softmax(logits)).max()
+        rounding = 1e-3 if alone[0].dtype == mx.float32 else 3e-2  # of what logits span
+        return (off <= rounding * (logits.max() - logits.min()) + 1e-6).item()
+    except Exception:  # a model may fail in any way here; alone its errors are its own
+        return False
 
 
 def _equals(prompts: list[Prompt], step: int) -> Iterator[list[Prompt]]:

@@ -91,8 +91,10 @@ def plan_runs(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[TokenRun]
     return runs
 
 
-def choose_forward(runs: Iterable[TokenRun], step: int, vocab_size: int) -> list[Advance]:
-    """Return what goes next: runs of about one length, ``step`` tokens in all, with padding."""
+def choose_forward(
+    runs: Iterable[TokenRun], step: int, vocab_size: int, rows: int = WIDTH
+) -> list[Advance]:
+    """Return what goes next: up to ``rows`` runs of about one length, ``step`` tokens in all."""
     ready = [(run, run.reach(step, vocab_size)) for run in runs if run.ready]
     ready.sort(key=lambda advance: (advance[0].done - advance[1], -advance[1]))  # the longest first
     chosen: list[Advance] = []
@@ -101,7 +103,8 @@ def choose_forward(runs: Iterable[TokenRun], step: int, vocab_size: int) -> list
         longest, count = ready[0][1] - ready[0][0].done, len(chosen) + 1
         real, read, width = tokens + stop - run.done, positions + stop, max(widest, stop)
         if chosen and (
-            count * longest > step
+            count > rows
+            or count * longest > step
             or count * width > WIDTH
             or count * longest - real > max(OVERHEAD, real // 2)
             or count * width - read > max(NARROW, read)
