@@ -92,16 +92,9 @@ def attention(
 ) -> mx.array:
     """Return ``softmax(scale · q kᵀ + mask) v``: ``mx.fast``'s, or ours where that pays.
 
-    Args:
-        q: ``(B, H, T, D)``.
-        k: ``(B, KV, S, D)``, KV a divisor of H.
-        v: ``(B, KV, S, D)``.
-        scale: of the scores.
-        mask: True where a query sees a key, "causal", or None. A query that sees nothing, as left
-            padding does, gets some finite numbers.
-
-    Returns:
-        ``(B, H, T, D)``.
+    ``q`` and what is returned are ``(B, H, T, D)``, ``k`` and ``v`` ``(B, KV, S, D)``, KV a divisor
+    of H. ``mask`` is True where a query sees a key, "causal", or None. A query that sees nothing,
+    as left padding does, gets finite numbers.
     """
     batch, heads, length, width = q.shape
     small = length >= _MANY and length * k.shape[2] <= _MOST  # several copies of the scores

@@ -81,12 +81,9 @@ class Fading:
 
 
 def fadings(n_heads: int, length: int, mask: mx.array | None = None) -> list[Fading]:
-    """Return the :class:`Fading` of each chunk of ``length`` tokens; all layers share it.
+    """Return the :class:`Fading` of each chunk of T = ``length`` tokens; all layers share it.
 
-    Args:
-        n_heads: number of heads H.
-        length: number of tokens T.
-        mask: ``(B, T)``, False for padding; None means no padding.
+    ``mask (B, T)`` is False for padding; None means no padding.
     """
     log_g = log_decay(n_heads)[:, None, None]
     chunks: list[Fading] = []
@@ -115,17 +112,10 @@ def fadings(n_heads: int, length: int, mask: mx.array | None = None) -> list[Fad
 def retain(
     q: mx.array, k: mx.array, v: mx.array, state: mx.array | None, chunks: list[Fading]
 ) -> tuple[mx.array, mx.array]:
-    """Read T tokens, chunk by chunk.
+    """Read T tokens, chunk by chunk; return outputs ``(B, H, T, D)`` and the state after the last.
 
-    Args:
-        q: queries ``(B, H, T, D)``.
-        k: keys ``(B, H, T, D)``.
-        v: values ``(B, H, T, D)``.
-        state: ``(B, H, D, D)`` float32, what the tokens before left; None before the first token.
-        chunks: from :func:`fadings`.
-
-    Returns:
-        The outputs ``(B, H, T, D)`` and the state after the last token.
+    ``q``, ``k`` and ``v`` have the shape of the outputs. ``state (B, H, D, D)``, float32, is what
+    the tokens before left; None before the first one. ``chunks`` are those of :func:`fadings`.
     """
     outputs, start = [], 0
     for fading in chunks:
@@ -176,10 +166,9 @@ class Retention(nn.Module):
         self, x: mx.array, chunks: list[Fading] | None, cache: Any | None = None
     ) -> mx.array:
         """Mix ``x (B, T, hidden)``; ``chunks`` None takes the recurrent form, for T = 1."""
-        q, k, v = (
-            split_heads(layer(x), self.n_heads) for layer in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        q = q * self.head_dim**-0.5
+        q = split_heads(self.q_proj(x), self.n_heads) * self.head_dim**-0.5
+        k = split_heads(self.k_proj(x), self.n_heads)
+        v = split_heads(self.v_proj(x), self.n_heads)
         state = None if cache is None else cache[0]
         if chunks is None:
             out, state = retain_one(q, k, v, state, self._decay)
