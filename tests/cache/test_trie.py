@@ -3,7 +3,7 @@
 import random
 
 from lablib.cache.slab import Slab
-from lablib.cache.trie import TokenTrie
+from lablib.cache.trie import Lease, TokenTrie
 
 import numpy as np
 import pytest
@@ -243,6 +243,25 @@ def test_what_is_pinned_outlasts_any_number_of_others():
     trie.unpin(node)
     assert trie.tokens == slab.used == 4
     assert trie.match([1, 2, 3, 4, 5, 6]).slots.tolist() == slots[:4].tolist()
+
+
+def test_a_lease_leaves_what_was_handed_over_and_nothing_else():
+    slab = Slab(1, 6)
+    trie = TokenTrie(6, slab=slab)
+    trie.insert([1, 2, 3], slab.allocate(3))
+
+    def use_and_fail():
+        with Lease(trie) as lease:
+            lease.pin(trie.match([1, 2]).tip)
+            kept, _ = lease.allocate(1), lease.allocate(9)  # beyond the budget
+            lease.insert([1, 2, 9], kept, 2, None)
+            assert (trie.root.pins, slab.used) == (2, 13)
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        use_and_fail()
+    assert (trie.root.pins, slab.used, slab.capacity) == (0, 4, 6)
+    assert [node.tokens for node in trie.nodes()] == [(1, 2), (3,), (9,)]
 
 
 def test_a_snapshot_is_plain_data_and_no_use():

@@ -230,6 +230,7 @@ def _rows_that_agree(model: Any) -> int:
 
 
 def _agrees(model: Any, rows: int) -> bool:
+    """Return whether ``rows`` a forward, through a tree of their own, answer as each does alone."""
     evaluator, answers = BatchEvaluator(model, 64, 64, None, rows), {}
     try:
         for prompts in ([(0,), (1, 0)], [(0, 1, 1), (1, 0, 0), (1, 1)]):  # cold, then reused
@@ -289,7 +290,7 @@ def _lay_out(advances: list[Advance]) -> tuple[mx.array, RowSlots, dict[Prompt, 
 def _log_probabilities(logits: mx.array, wanted: list[int]) -> list[mx.array]:
     """Return float32 log-softmaxes: of ``logits (B, T, V)``, flattened, the ``wanted`` rows.
 
-    Each is an array of its own: a view would keep the whole batch in memory.
+    Each is an array of its own (``+ 0``): a view would keep the whole batch in memory.
     """
     if not wanted:
         return []

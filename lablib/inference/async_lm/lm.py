@@ -10,6 +10,8 @@ How a query comes to its answer:
     run     forwards of runs side by side, each on its own prefix         (evaluator.py)
     keep    keys and values go to the slab, the prompts to the tree       (cache/slab.py, trie.py)
 
+``adopt.py`` takes in what was computed elsewhere, ``records.py`` tells what ran.
+
 The interface is that of genlm-backend's ``AsyncMlxLM``. Everything happens on the thread of the
 event loop, because MLX arrays belong to the thread that makes them; between two forwards the other
 tasks of the loop have their turn.
@@ -35,8 +37,6 @@ from lablib.validation import BadType, BadValue, integer, number
 
 import mlx.core as mx
 
-__all__ = ["AsyncMlxLM", "Query"]
-
 
 class AsyncMlxLM:
     """Next-token log-probabilities, float32 ``(V,)``, for concurrent callers on one event loop.
@@ -46,7 +46,8 @@ class AsyncMlxLM:
     Args:
         mlx_lm_model: an mlx-lm model or a ``LanguageModel``. If its cache cannot be cut at a token
             (recurrent layers; a sliding window, once past it), prompts run from their start, and a
-            warning says so once.
+            warning says so once. A model is tried out when it is first seen: only if rows in a
+            batch answer as they do alone do they share forwards.
         tokenizer: kept for the caller; None is fine.
         batch_size: how many waiting queries make a batch, and the most prompts in one.
         timeout: seconds after the last arrival until a smaller batch runs.
