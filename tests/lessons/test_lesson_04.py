@@ -1,6 +1,7 @@
 """The picture of slots over time is a right schedule."""
 
-from lablib.lessons.lesson_04.widgets import CONTINUOUS, WHOLE, SlotTimeline, schedule
+from lablib.inference.voting.continuous import CONTINUOUS, WHOLE, schedule
+from lablib.lessons.lesson_04.widgets import SlotTimeline
 
 import pytest
 from hypothesis import given
