@@ -11,7 +11,7 @@ import dataclasses
 import math
 from contextlib import contextmanager
 
-from lablib.inference.sampling import fast_paths, random_numbers, transforms
+from lablib.inference.sampling import random_numbers, transforms
 from lablib.inference.sampling.sampler import Sampler, SamplerOptions
 
 import mlx.core as mx
@@ -106,10 +106,10 @@ def expected(row, options, history):
     return np.array(allowed)
 
 
-def check(case):
+def check(case, fast=True):
     """Compare the sampler and the pure transforms with the oracle on one case."""
     n, n_rows, _ = case.logits.shape
-    sampler = Sampler(NUM_CTX)
+    sampler = Sampler(NUM_CTX, fast=fast)
     for row in range(n):
         sampler.add(row, SamplerOptions(**case.options[row], seed=row), case.histories[row])
     drafts = np.array(case.drafts, np.int32).reshape(n, -1)
@@ -145,7 +145,7 @@ def test_every_combination_agrees_with_the_oracle():
     @given(cases())
     def run(case):
         nonlocal compared
-        compared += check(case)
+        compared += check(case, fast=compared % 2 == 0)
 
     run()
     assert compared >= 5000
@@ -156,11 +156,11 @@ def test_every_combination_agrees_with_the_oracle():
 @given(cases())
 def test_every_combination_agrees_with_the_oracle_on_many_cases(case):
     check(case)
+    check(case, fast=False)
 
 
 ROW = [3.0, 2.5, 2.5, 1.75, 1.0, 1.0, 0.5, 0.0, -0.5, -1.0, -1.0, -2.0, -2.5, -3.0, -np.inf, 2.0]
 HISTORY = (1, 3, 1, 9)
-ENCODE = fast_paths.encode
 PENALTIES = {
     "repeat_penalty": 1.5,
     "presence_penalty": 0.25,
@@ -180,9 +180,9 @@ DRAWN = {
 }
 
 
-def frequencies(options, n=DRAWS, slots=2000):
+def frequencies(options, n=DRAWS, slots=2000, fast=True):
     """How often each token is drawn from ``ROW`` after ``HISTORY``."""
-    sampler = Sampler(NUM_CTX)
+    sampler = Sampler(NUM_CTX, fast=fast)
     ids = list(range(slots))
     for i in ids:
         sampler.add(i, SamplerOptions(**options, seed=7), HISTORY, stream=i)
@@ -200,11 +200,12 @@ def fixed_case(options):
     return Case((oracle.NEUTRAL | options,), (HISTORY,), ((),), mx.array(ROW)[None, None])
 
 
+@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("name", DRAWN)
-def test_frequencies_of_200_000_draws(name):
+def test_frequencies_of_200_000_draws(name, fast):
     probs, _ = oracle.probabilities(ROW, DRAWN[name], HISTORY)
-    assert oracle.chi_square(frequencies(DRAWN[name]), probs) > ALARM
-    check(fixed_case(DRAWN[name]))
+    assert oracle.chi_square(frequencies(DRAWN[name], fast=fast), probs) > ALARM
+    check(fixed_case(DRAWN[name]), fast)
 
 
 def nucleus_off_by_one(weights, p, mass):
@@ -216,38 +217,28 @@ def nucleus_unsorted_mass(weights, p, mass):
     return mx.cumsum(mx.ones_like(weights), axis=-1, inclusive=False) < p * weights.shape[-1]
 
 
-def encode_min_p_itself(options):
-    row = ENCODE(options)
-    row[3] = -options.min_p
-    return row
+def min_p_without_the_logarithm(scores, m):
+    return mx.where(scores >= -mx.array(m), scores, -mx.inf)
 
 
-def gaps_without_temperature(route, scores, peak):
-    return scores - peak
-
-
-def gaps_multiplied(route, scores, peak):
-    return (scores - peak) * (1.0 if route.temperature is None else route.temperature)
-
-
-def penalty_by_sign(scores, tokens, repeat=None, presence=None, frequency=None, **_):
+def penalty_by_sign(scores, tokens, asked, valid=None):
     old = mx.take_along_axis(scores, tokens, axis=-1)
-    return mx.put_along_axis(scores, tokens, old / repeat, axis=-1)
+    return mx.put_along_axis(scores, tokens, old / asked["repeat_penalty"], axis=-1)
 
 
-def best_with_ties_reversed(scores, n):
+def keys_with_ties_reversed(scores, n):
     ids = mx.argsort(-scores[..., ::-1], axis=-1)[..., :n]
-    ids = (scores.shape[-1] - 1 - ids.astype(mx.int32)).astype(mx.int32)
-    return mx.take_along_axis(scores, ids, axis=-1), ids
+    return (scores.shape[-1] - 1 - ids.astype(mx.int32)).astype(mx.int64)
 
 
+ORDER = transforms.ORDER
 WRONG = {
     "top-p drops the token that crosses p": ("top-p", transforms, "in_nucleus", nucleus_off_by_one),
     "top-p counts tokens": ("top-p", transforms, "in_nucleus", nucleus_unsorted_mass),
-    "min-p without the logarithm": ("min-p", fast_paths, "encode", encode_min_p_itself),
-    "temperature ignored": ("temperature", fast_paths, "_gaps", gaps_without_temperature),
-    "temperature multiplies": ("temperature", fast_paths, "_gaps", gaps_multiplied),
-    "ties go to the larger id": ("top-k", transforms, "best", best_with_ties_reversed),
+    "min-p without the logarithm": ("min-p", ORDER, "min_p", min_p_without_the_logarithm),
+    "temperature ignored": ("temperature", ORDER, "temperature", lambda scores, t: scores),
+    "temperature multiplies": ("temperature", ORDER, "temperature", lambda scores, t: scores * t),
+    "ties go to the larger id": ("top-k", transforms, "_keys", keys_with_ties_reversed),
     "repeat divides negative scores": ("repeat", transforms, "penalize", penalty_by_sign),
     "frequency per distinct token": ("frequency", transforms, "_counts", lambda t, v, n: 1.0),
     "penalties of everything": ("all", transforms, "_counts", lambda t, v, n: t.shape[-1]),
@@ -256,12 +247,15 @@ WRONG = {
 
 @pytest.mark.parametrize("bug", WRONG)
 def test_a_wrong_variant_fails_both(bug, monkeypatch):
-    name, module, attribute, wrong = WRONG[bug]
-    monkeypatch.setattr(module, attribute, wrong)
-    with pytest.raises(AssertionError):
-        check(fixed_case(DRAWN[name]))
+    """In the definition; and on the fast paths, where they share the function."""
+    name, where, attribute, wrong = WRONG[bug]
+    patch = monkeypatch.setitem if where is ORDER else monkeypatch.setattr
+    patch(where, attribute, wrong)
     probs, _ = oracle.probabilities(ROW, DRAWN[name], HISTORY)
-    assert oracle.chi_square(frequencies(DRAWN[name]), probs) < ALARM
+    for fast in {False, where is transforms}:
+        with pytest.raises(AssertionError):
+            check(fixed_case(DRAWN[name]), fast)
+        assert oracle.chi_square(frequencies(DRAWN[name], fast=fast), probs) < ALARM
 
 
 def test_biased_uniforms_fail_the_frequencies(monkeypatch):
@@ -326,7 +320,7 @@ def test_a_nucleus_in_a_large_vocabulary(vocab_size):
 @contextmanager
 def sizes_sorted(monkeypatch):
     """Records the row lengths that are sorted and partitioned."""
-    seen = {"sort": [], "partition": []}
+    seen = {"sort": [], "argsort": [], "partition": []}
     with monkeypatch.context() as patch:
         for name in seen:
             honest = getattr(mx, name)
@@ -336,31 +330,32 @@ def sizes_sorted(monkeypatch):
                 return _honest(a, *args, **kwargs)
 
             patch.setattr(mx, name, spy)
-        for name in ("argsort", "argpartition", "topk"):
+        for name in ("argpartition", "topk"):
             patch.setattr(mx, name, lambda *a, **k: pytest.fail("an unexpected kind of sort"))
         yield seen
 
 
 @pytest.mark.parametrize(
-    ("options", "sort", "partition"),
+    ("options", "sort", "argsort", "partition"),
     [
-        ({"temperature": 0}, [], []),
-        ({"temperature": 0.7}, [], []),
-        ({"temperature": 0.7, "min_p": 0.1} | PENALTIES, [], []),
-        ({"top_k": 256, "top_p": 0.9, "temperature": 0.7}, [256], [5000]),
-        ({"top_k": 5000}, [], []),
-        ({"top_p": 0.9, "temperature": 0.5}, [256], [5000]),
-        ({"top_k": 300}, [300], [5000]),
+        ({"temperature": 0}, [], [], []),
+        ({"temperature": 0.7}, [], [], []),
+        ({"temperature": 0.7, "min_p": 0.1} | PENALTIES, [], [], []),
+        ({"top_k": 256, "temperature": 0.7}, [256], [], [5000]),
+        ({"top_k": 256, "top_p": 0.9, "temperature": 0.7}, [256], [256], [5000]),
+        ({"top_k": 5000}, [], [], []),
+        ({"top_p": 0.9, "temperature": 0.5}, [256], [256], [5000]),
+        ({"top_k": 300}, [], [], [5000]),
     ],
 )
-def test_no_sort_where_less_will_do(options, sort, partition, monkeypatch):
+def test_no_sort_where_less_will_do(options, sort, argsort, partition, monkeypatch):
     logits = mx.array(np.random.default_rng(0).normal(size=(2, 5000)) * 6)
     sampler = Sampler(NUM_CTX)
     for row in range(2):
         sampler.add(row, SamplerOptions(**options, seed=1), HISTORY)
     with sizes_sorted(monkeypatch) as seen:
         sampler.sample([0, 1], logits)
-    assert seen == {"sort": sort, "partition": partition}
+    assert seen == {"sort": sort, "argsort": argsort, "partition": partition}
 
 
 def test_the_uniform_numbers_are_uniform_and_unrelated():

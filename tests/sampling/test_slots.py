@@ -3,8 +3,8 @@
 import math
 from dataclasses import replace
 
-from lablib.inference.sampling import fast_paths, random_numbers
-from lablib.inference.sampling.distribution import Distribution
+from lablib.inference.sampling import fast_paths, random_numbers, transforms
+from lablib.inference.sampling.options import TABLE
 from lablib.inference.sampling.sampler import Sampler, SamplerOptions
 from lablib.validation import BadType, BadValue
 
@@ -353,7 +353,8 @@ CALLS = {
         "(2, D)",
     ),
     "scores rank": (lambda s: s.speculative_scores(5, LOGITS[0], [1]), BadValue, "(R, V)"),
-    "uniforms lane": (lambda s: s.uniforms(5, 1, lane=0), BadValue, "lane"),
+    "uniforms of one id": (lambda s: s.uniforms(5, 1), BadType, "seq_ids must be a sequence"),
+    "uniforms lane": (lambda s: s.uniforms([5], 1, lane=0), BadValue, "lane"),
 } | {
     f"{name} row": (
         lambda s, row=row, kind=kind: s.sample([7, kind, 9], mx.stack([LOGITS[0], row, LOGITS[1]])),
@@ -479,89 +480,141 @@ def test_extreme_options_keep_their_meaning():
 
 def test_uniforms_beside_the_draws():
     sampler = filled()
-    first = sampler.uniforms(3, 4)
-    assert np.array_equal(first, sampler.uniforms(3, 4))
-    assert not np.intersect1d(first, sampler.uniforms(3, 4, lane=2)).size
+    first = sampler.uniforms([3], 4)
+    assert first.shape == (1, 4)
+    assert first.dtype == np.float32
+    assert np.array_equal(first, sampler.uniforms([3], 4))
+    assert np.array_equal(first[:, :1], sampler.uniforms([3], 1))
+    assert not np.intersect1d(first, sampler.uniforms([3], 4, lane=2)).size
     sampler.commit(3, [1])
-    assert np.array_equal(sampler.uniforms(3, 3), first[1:])
-    assert np.array_equal(filled([MIXED[3]]).uniforms(0, 4), first)
+    assert np.array_equal(sampler.uniforms([3], 3), first[:, 1:])
+    assert np.array_equal(filled([MIXED[3]]).uniforms([0], 4), first)
 
 
-def random_distribution(rng, vocab_size, size=None):
-    if size is None:
-        probs = rng.dirichlet(np.full(vocab_size, 0.3), size=3).astype(np.float32)
-        return Distribution.dense(mx.log(mx.array(probs))), probs
-    ids = np.array([rng.permutation(vocab_size)[:size] for _ in range(3)])
-    weights = rng.random((3, size)).astype(np.float32)
-    dense = np.zeros((3, vocab_size))
-    np.put_along_axis(dense, ids, weights / weights.sum(-1, keepdims=True), axis=-1)
-    return Distribution.sparse(mx.array(ids), mx.array(weights), vocab_size), dense
+def test_uniforms_of_many_slots_are_those_of_each():
+    sampler = filled()
+    sampler.commit(8, [1, 2, 3])
+    together = sampler.uniforms((5, 8, 1), 7, lane=3)
+    assert together.shape == (3, 7)
+    for row, seq_id in zip(together, (5, 8, 1), strict=True):
+        assert np.array_equal(row, sampler.uniforms([seq_id], 7, lane=3)[0])
+        key = random_numbers.key(random_numbers.key(MIXED[seq_id].seed, 0), 3)
+        at = np.arange(7) + sampler.position(seq_id)
+        assert np.array_equal(row, random_numbers.uniforms(np.full(7, key, np.uint64), at))
+    assert sampler.uniforms([], 7).shape == (0, 7)
 
 
-@pytest.mark.parametrize("p_size", [None, 5])
-@pytest.mark.parametrize("q_size", [None, 4])
-def test_distribution_looks_up_subtracts_and_draws(p_size, q_size):
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        (p, p_dense), (q, q_dense) = (random_distribution(rng, 12, n) for n in (p_size, q_size))
-        assert np.allclose(p.to_dense(), p_dense, atol=1e-6)
-        tokens = rng.integers(0, 12, (3, 2))
-        assert np.allclose(
-            p.prob(mx.array(tokens)), np.take_along_axis(p_dense, tokens, -1), atol=1e-6
+def test_a_tuple_of_ids_is_committed_like_a_list():
+    sampler, other = filled(), filled()
+    sampler.commit((5, 10), (7, 8))
+    other.commit([5, 10], [7, 8])
+    assert sampler.position(5) == sampler.position(10) == 1
+    assert sampler.window(5) == other.window(5) == [1, 2, 3, 2, 7]
+    assert sampler.window(10) == other.window(10)
+
+
+@pytest.mark.parametrize("vocab_size", [2, 3, 17, 97, 512, 2049, 5000, 50_000])
+@pytest.mark.parametrize("rows", ["normal", "ties", "cut", "flat"])
+def test_fast_paths_give_what_the_definition_gives(rows, vocab_size):
+    """The same tokens, and log-probabilities to 1e-6, in batches of random options."""
+    rng = np.random.default_rng(vocab_size)
+    for batch in range(3 if vocab_size > 5000 else 12):
+        n = int(rng.integers(1, 9))
+        logits = (0.01 if rows == "flat" else 4.0) * rng.normal(size=(n, vocab_size))
+        logits = np.round(logits) / 2 if rows == "ties" else logits
+        if rows == "cut":
+            logits[rng.random(logits.shape) < 0.5] = -np.inf
+            logits[:, rng.integers(vocab_size)] = 1.0
+        options = [
+            SamplerOptions(
+                temperature=rng.choice([0.0, 1.0, 0.7, rng.uniform(0.2, 2)]),
+                top_k=int(rng.choice([0, 0, 1, 5, 40, 256, 257, vocab_size])),
+                top_p=rng.choice([1.0, 0.5, rng.uniform(0.01, 0.999)]),
+                min_p=rng.choice([0.0, 0.0, rng.uniform(0.001, 0.3), 1.0]),
+                repeat_penalty=rng.choice([1.0, 1.3]),
+                frequency_penalty=rng.choice([0.0, 0.4]),
+                seed=batch,
+            )
+            for _ in range(n)
+        ]
+        fast, plain = Sampler(NUM_CTX), Sampler(NUM_CTX, fast=False)
+        for i, o in enumerate(options):
+            for sampler in (fast, plain):
+                sampler.add(i, o, [0, 1, 1], stream=i)
+        logits = mx.array(logits.astype(np.float32))
+        got, want = (
+            np.array(s.speculative_scores(range(n), logits[:, None], np.zeros((n, 0), int)))
+            for s in (fast, plain)
         )
-        assert np.allclose(
-            p.prob(mx.array(tokens[:, 0])), p_dense[np.arange(3), tokens[:, 0]], atol=1e-6
-        )
-        left = np.maximum(p_dense - q_dense, 0)
-        rest = p.residual(q)
-        assert (rest.ids is None) == (p_size is None)
-        assert np.allclose(rest.to_dense(), left / left.sum(-1, keepdims=True), atol=1e-5)
-        token = np.array(rest.sample(mx.array(rng.random(3).astype(np.float32))))
-        assert (left[np.arange(3), token] > 0).all()
+        assert np.array_equal(np.isinf(got), np.isinf(want)), options
+        assert np.allclose(got, want, rtol=0, atol=1e-6), options
+        for _ in range(4):
+            got, want = (s.sample(range(n), logits).token for s in (fast, plain))
+            assert np.array_equal(got, want), options
 
 
-def test_distribution_without_a_residual_is_itself():
-    p, dense = random_distribution(np.random.default_rng(0), 12, 5)
-    assert np.allclose(p.residual(p).to_dense(), dense, atol=1e-6)
-    assert np.array_equal(p.residual(p).ids, p.ids)
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_draw_is_the_first_token_by_id_beyond_u(fast):
+    """As lesson 01 teaches: whatever was cut, the sums run in the order of ids."""
+    logits = mx.array(np.random.default_rng(0).normal(size=(64, 300)).astype(np.float32) * 2)
+    kinds = [SamplerOptions(**kind, seed=7) for kind in KINDS]
+    sampler = Sampler(NUM_CTX, fast=fast)
+    for i in range(64):
+        sampler.add(i, kinds[i % len(kinds)], [1, 2], stream=i)
+    probs = np.exp(
+        np.array(sampler.speculative_scores(range(64), logits[:, None], np.zeros((64, 0), int)))
+    )[:, 0].astype(np.float64)
+    tokens = np.array(sampler.draw(range(64), logits)[0])
+    for i, token in enumerate(tokens):
+        key = np.array([random_numbers.key(7, i)], np.uint64)
+        u = random_numbers.uniforms(key, np.array([0])).item()
+        sums = np.cumsum(probs[i]) / probs[i].sum()
+        assert (sums[token - 1] if token else 0.0) - 1e-5 < u < sums[token] + 1e-5
+        assert probs[i, token] > 0
 
 
-@pytest.mark.parametrize("size", [None, 6])
-def test_distribution_draws_with_its_probabilities(size):
-    """200,000 draws, chi-square; a false alarm once in 1e8."""
-    p, dense = random_distribution(np.random.default_rng(2), 12, size)
-    u = np.random.default_rng(3).random((200_000, 1)).astype(np.float32) * np.float32(1 - 2**-24)
-    wide = Distribution(
-        mx.broadcast_to(p.probs[:1], (len(u), p.probs.shape[1])),
-        None if p.ids is None else mx.broadcast_to(p.ids[:1], (len(u), size)),
-        12,
+def test_only_what_gains_by_it_takes_a_fast_path(monkeypatch):
+    """Temperatures and best tokens need no sort, so there is nothing to save."""
+
+    def kinds(vocab_size, *options):
+        table = np.array([SamplerOptions(**o).row() for o in options], TABLE)
+        groups = fast_paths.plan(table, vocab_size)
+        return groups and {group.kind for group in groups}
+
+    assert kinds(512, {"temperature": 0.7}, {"temperature": 0.0}, {}) is None
+    assert kinds(512, *KINDS) == {"greedy", "plain", "narrow", "nucleus", "general"}
+    rows = np.concatenate(
+        [g.rows for g in fast_paths.plan(np.array([o.row() for o in MIXED], TABLE), 3000)]
     )
-    counts = np.bincount(np.array(wide.sample(mx.array(u[:, 0]))), minlength=12)
-    assert oracle.chi_square(counts.tolist(), (dense[0] / dense[0].sum()).tolist()) > 1e-8
-    assert oracle.chi_square(counts.tolist(), np.roll(dense[0], 1).tolist()) < 1e-8
+    assert np.array_equal(np.sort(rows), range(64))
+    monkeypatch.setattr(fast_paths, "draw", lambda *_: pytest.fail("a fast path was taken"))
+    Sampler(NUM_CTX, fast=False).free()
+    filled([SamplerOptions(temperature=0.7)]).sample([0], LOGITS[:1])
+    slow = Sampler(NUM_CTX, fast=False)
+    slow.add(0, SamplerOptions(top_k=3))
+    slow.sample([0], LOGITS[:1])
 
 
-def test_distribution_over_the_best():
-    scores = mx.array([[0.0, 2.0, 2.0, 1.0]])
-    p = Distribution.top(scores, 2)
-    assert p.ids.tolist() == [[1, 2]]
-    assert np.allclose(p.probs, [[0.5, 0.5]])
-    assert Distribution.top(scores, 9).ids.shape == (1, 4)
-    with pytest.raises(BadValue, match="same vocabulary"):
-        p.residual(Distribution.dense(mx.zeros((1, 5))))
-    with pytest.raises(BadValue, match="ids"):
-        Distribution.sparse(mx.array([[1]]), mx.array([[0.5, 0.5]]), 4)
-    with pytest.raises(BadType, match="scores"):
-        Distribution.dense(mx.array([1, 2]))
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_new_transform_is_a_line_in_the_order(fast, monkeypatch):
+    """Added as the docstring of ``transforms`` says; a column that exists stands for the field."""
+
+    def near_best(scores, gap):
+        return mx.where(scores >= mx.max(scores, axis=-1, keepdims=True) - gap, scores, -mx.inf)
+
+    monkeypatch.setitem(transforms.ORDER, "presence_penalty", near_best)
+    row = mx.array([[0.0, 1.0, 4.0, 3.9, -2.0]])
+    sampler = Sampler(NUM_CTX, fast=fast)
+    sampler.add(0, SamplerOptions(presence_penalty=1.0, top_k=4))
+    assert np.isfinite(np.array(sampler.speculative_scores(0, row, []))).tolist() == [
+        [False, False, True, True, False]
+    ]
 
 
-def test_routes_cover_what_they_say():
-    """One row of each route; a batch is split into at most five."""
-    wanted = {"greedy", "dense", "narrow", "wide"}
-    table = np.array([fast_paths.encode(o) for o in MIXED])
-    assert {route.name for route in fast_paths.plan(table, 512).routes} == wanted
-    large = fast_paths.plan(table, 3000)
-    assert {route.name for route in large.routes} == wanted | {"nucleus"}
-    rows = np.concatenate([route.rows for route in large.routes])
-    assert np.array_equal(rows, large.forth)
-    assert np.array_equal(rows[np.array(large.back)], range(64))
+@pytest.mark.parametrize("shift", [0.0, 500.0, -500.0])
+def test_log_softmax_keeps_its_digits(shift):
+    row = np.round(np.random.default_rng(0).normal(size=(3, 50)) * 256) / 256
+    want = row - np.log(np.exp(row).sum(axis=-1, keepdims=True))
+    got = transforms.log_softmax(mx.array((row + shift).astype(np.float32)))
+    assert got.dtype == mx.float32
+    assert np.allclose(got, want, rtol=0, atol=2e-6)

@@ -1,11 +1,16 @@
 """What one sequence asks of the sampler."""
 
-from dataclasses import dataclass, fields
+import math
+from dataclasses import dataclass, fields, replace
 
 from lablib.validation import BadType, BadValue, integer, number
 
+import mlx.core as mx
+import numpy as np
+
 _HUGE = 1e30  # float32 ends at 3e38; products of options and scores must stay below
 _SMALL = 1e-6
+_NORMAL = 1.2e-38  # the smallest normal float32: what is positive must not become 0
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,45 @@ class SamplerOptions:
             or self.frequency_penalty != 0
         )
 
+    def row(self) -> tuple[float, ...]:
+        """Return a row of the sampler's table, of type ``TABLE``; what is off is made neutral."""
+        asked = self
+        if self.temperature == 0:  # the best token is all that is left: nothing to cut
+            asked = replace(self, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
+        values = {name: float(getattr(asked, name)) for name in TABLE.names[1:]}
+        values["temperature"] = max(values["temperature"], _NORMAL)
+        values["top_k"] = values["top_k"] if values["top_k"] > 0 else math.inf
+        values["top_p"] = max(values["top_p"], _NORMAL) if 0 < values["top_p"] < 1 else math.inf
+        if values["repeat_penalty"] <= 0:
+            values["repeat_penalty"] = 1.0
+        return (float(self.temperature == 0), *values.values())
+
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The names of the options, in order."""
+        """Return the names of the options, in order."""
         return tuple(field.name for field in fields(cls))
+
+
+# One column for each option that is a number, and one for temperature 0: argmax is its own stage.
+TABLE = np.dtype([("greedy", float)] + [(n, float) for n in SamplerOptions.names() if n != "seed"])
+_NEUTRAL = dict(zip(TABLE.names, SamplerOptions().row(), strict=True))
+
+
+def columns(rows: np.ndarray) -> dict[str, float | mx.array]:
+    """Return what the rows of a batch ask for, by option; an option that no row asks for is absent.
+
+    Args:
+        rows: ``(N,)`` of type ``TABLE``.
+
+    Returns:
+        For each option a number if all rows agree, otherwise an array ``(N, 1)`` in which neutral
+        values leave a row as it is.
+    """
+    found = {}
+    for name, neutral in _NEUTRAL.items():
+        values = rows[name]
+        if len(values) and (values != values[0]).any():
+            found[name] = mx.array(values.astype(np.float32)[:, None])
+        elif len(values) and values[0] != neutral:
+            found[name] = float(values[0])
+    return found

@@ -15,11 +15,11 @@ _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
 
 
-def key(seed: int, *path: int) -> int:
-    """The key of one stream of random numbers, 64 bits.
+def key(seed: Any, *path: int) -> Any:
+    """Return the key of one stream of random numbers, 64 bits.
 
     Args:
-        seed: any int.
+        seed: any int; or an array of uint64, for as many keys.
         path: what tells this stream from the others of the seed. Each number is hashed, not added:
             stream 1 of seed 0 has nothing in common with stream 0 of seed 1.
     """
@@ -30,18 +30,18 @@ def key(seed: int, *path: int) -> int:
 
 
 def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Numbers in [0, 1), multiples of 2^-24: what float32 can hold exactly.
+    """Return numbers in [0, 1), multiples of 2^-24: what float32 can hold exactly.
 
     Args:
-        keys: uint64 ``(N,)``.
-        positions: int64 ``(N,)``, from 0.
+        keys: uint64, of a shape that fits to that of ``positions``.
+        positions: int64 ``(...)``, from 0.
 
     Returns:
-        float32 ``(N,)``.
+        float32 ``(...)``.
     """
-    if len(keys) == 1:  # a single row is common, and Python's ints are five times as fast on it
-        bits = _mix(int(keys[0]) + (int(positions[0]) + 1) * _STEP & _WORD) >> 40
-        return np.array([bits * 2.0**-24], np.float32)
+    if positions.size == 1:  # a single number is common, and Python's ints are five times as fast
+        bits = _mix(keys.item() + (positions.item() + 1) * _STEP & _WORD) >> 40
+        return np.array(bits * 2.0**-24, np.float32).reshape(positions.shape)
     bits = _mix(keys + (positions + 1).astype(np.uint64) * _STEP) >> 40
     return bits.astype(np.float32) * np.float32(2.0**-24)
 

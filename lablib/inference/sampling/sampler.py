@@ -1,8 +1,9 @@
 """A batched slot sampler: many sequences, each with its own options, history and random numbers.
 
 A slot is one sequence. ``Sampler.sample`` takes any subset of the slots, in any order, with one row
-of logits each, and turns every row into a token as its slot's options say. What a slot gets depends
-on nothing but its own logits, history and seed: not on the batch, its order or its size.
+of logits each, and turns every row into a token as its slot's options say: penalise, cut, draw.
+What a slot gets depends on nothing but its own logits, history and seed: not on the batch, its
+order or its size.
 
 ``sample`` is the plain way: it returns tokens and remembers them. The other calls serve engines
 that want no waiting in between. They return unevaluated arrays, change no state and leave a flag in
@@ -14,22 +15,40 @@ place of an error; ``commit`` tells the sampler what came of it:
 """
 
 from collections.abc import Hashable, Iterable, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any
 
-from lablib.inference.sampling import fast_paths, random_numbers
-from lablib.inference.sampling.batch import Batch, SampleResult
-from lablib.inference.sampling.distribution import Distribution
+from lablib.inference.sampling import fast_paths, random_numbers, transforms
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.sampling.slot_table import Slots
+from lablib.inference.sampling.slot_table import Asked, Slots
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
 import numpy as np
 
-__all__ = ["Distribution", "SampleResult", "Sampler", "SamplerOptions"]
+__all__ = ["SampleResult", "Sampler", "SamplerOptions"]
 
 _LIMIT = 2**31  # token ids are int32
 _BATCHES = 16  # how many different batches to keep ready
+
+
+@dataclass(frozen=True)
+class SampleResult:
+    """One token for each row, and log-probabilities for the slots that asked.
+
+    Attributes:
+        token: ``(B,)`` int32.
+        logprob: ``(B, 1)`` float32, log-softmax of the raw logits at ``token``; NaN in rows that
+            did not ask; None if none did.
+        top_tokens: ``(B, K)`` int32, the best tokens of the raw logits, best first; K is the
+            largest number asked for, at most V; -1 beyond what a row asked for; None if none did.
+        top_logprobs: ``(B, K)`` float32, their log-probabilities; NaN beyond what a row asked for.
+    """
+
+    token: mx.array
+    logprob: mx.array | None = None
+    top_tokens: mx.array | None = None
+    top_logprobs: mx.array | None = None
 
 
 class Sampler:
@@ -37,13 +56,78 @@ class Sampler:
 
     Args:
         num_ctx: the context length: how far back ``repeat_last_n = -1`` looks.
+        fast: whether to take shortcuts (``fast_paths``) that give the same tokens.
 
     Every call checks its arguments before it does anything; one that raises has changed nothing.
     """
 
-    def __init__(self, num_ctx: int) -> None:
-        self.num_ctx = integer("num_ctx", num_ctx, 1)
+    def __init__(self, num_ctx: int, *, fast: bool = True) -> None:
+        self.num_ctx, self.fast = integer("num_ctx", num_ctx, 1), bool(fast)
         self.free()
+
+    def sample(self, seq_ids: Sequence[Hashable], logits: mx.array) -> SampleResult:
+        """Draw one token for each of the sequences, and append it to their histories.
+
+        Args:
+            seq_ids: registered ids, each once, in any order.
+            logits: ``(B, V)``, float16, bfloat16 or float32: row i belongs to ``seq_ids[i]``.
+
+        Returns:
+            Evaluated arrays.
+
+        Raises:
+            BadValue: an unknown or repeated id; a wrong shape; a row with NaN, +inf or nothing but
+                -inf; a history with a token beyond V. The message names the slot.
+        """
+        if _none(seq_ids):
+            return SampleResult(mx.zeros((0,), mx.int32))
+        asked, scores = self._ask(seq_ids, logits)
+        token, peak = self._draw(asked, scores)
+        result = _report(asked, scores, token)
+        mx.eval(token, peak, result.logprob, result.top_tokens, result.top_logprobs)
+        _refuse(asked.ids, np.isfinite(np.array(peak)))
+        self._slots.position[asked.slots] += 1
+        if len(asked.penalized):
+            ringed = asked.penalized
+            self._slots.remember_each(asked.slots[ringed], np.array(token)[ringed])
+        return result
+
+    def _draw(
+        self, asked: Asked, scores: mx.array, unseen: mx.array | None = None, ahead: int = 0
+    ) -> tuple[mx.array, mx.array]:
+        """Penalise, cut, draw; row i of a sequence is ``ahead + i`` positions ahead.
+
+        Args:
+            asked: what the rows ask for.
+            scores: float32 ``(N, V)``.
+            unseen: ``(B, A)`` tokens that the histories don't have yet.
+            ahead: how many of them come before row 0.
+
+        Returns:
+            Tokens ``(N,)``, and the best score of each row ``(N, 1)``: not finite where a row has
+            NaN, +inf or only -inf, and is not fit to draw from.
+        """
+        scores, peak = self._penalize(asked, scores, unseen)
+        positions = self._slots.position[asked.slots]
+        if ahead or len(asked.steps) > 1:
+            positions = (positions[:, None] + (asked.steps + ahead)).ravel()
+        u = random_numbers.uniforms(asked.keys, positions)[:, None]
+        if asked.groups is None:
+            scores = transforms.cut(scores, asked.columns, peak)
+            token = transforms.draw(mx.exp(scores), mx.array(u))
+        else:
+            token = fast_paths.draw(asked.groups, scores, peak, u)
+        return token.flatten(), peak
+
+    def _penalize(
+        self, asked: Asked, scores: mx.array, unseen: mx.array | None
+    ) -> tuple[mx.array, mx.array]:
+        """Return penalised scores ``(N, V)``, and the best of each row ``(N, 1)``."""
+        if len(asked.penalized):
+            tokens, valid = self._slots.windows(asked, unseen, scores.shape[-1])
+            if tokens.shape[1]:
+                scores = transforms.penalize(scores, tokens, asked.columns, valid)
+        return scores, mx.max(scores, axis=-1, keepdims=True)
 
     def __len__(self) -> int:
         return len(self._slots.index)
@@ -87,7 +171,7 @@ class Sampler:
     def free(self) -> None:
         """Forget all sequences; the sampler is as new."""
         self._slots = Slots()
-        self._batches: dict[Any, Batch] = {}
+        self._batches: dict[Any, Asked] = {}
 
     def position(self, seq_id: Hashable) -> int:
         """How many tokens the slot has sampled or had committed since ``add``."""
@@ -97,52 +181,26 @@ class Sampler:
         """The tokens that the slot's penalties see, oldest first; none for a slot without."""
         return self._slots.recent(self._slots.find([seq_id]))[0][0].tolist()
 
-    def sample(self, seq_ids: Sequence[Hashable], logits: mx.array) -> SampleResult:
-        """Draw one token for each of the sequences, and append it to their histories.
-
-        Args:
-            seq_ids: registered ids, each once, in any order.
-            logits: ``(B, V)``, float16, bfloat16 or float32: row i belongs to ``seq_ids[i]``.
-
-        Returns:
-            Evaluated arrays.
-
-        Raises:
-            BadValue: an unknown or repeated id; a wrong shape; a row with NaN, +inf or nothing but
-                -inf; a history with a token beyond V. The message names the slot.
-        """
-        if _none(seq_ids):
-            return SampleResult(mx.zeros((0,), mx.int32))
-        batch, scores = self._prepare(seq_ids, logits)
-        token, peak = batch.draw(self._slots, scores)
-        result = batch.report(scores, token)
-        mx.eval(token, peak, result.logprob, result.top_tokens, result.top_logprobs)
-        _refuse(batch.ids, np.isfinite(np.array(peak)))
-        self._slots.position[batch.slots] += 1
-        if len(batch.penalized):
-            ringed = batch.penalized
-            self._slots.remember_each(batch.slots[ringed], np.array(token)[ringed])
-        return result
-
     def commit(self, seq_ids: Any, tokens: Any) -> None:
         """Append tokens that were decided elsewhere, as if they had been sampled here.
 
         Args:
-            seq_ids: one id; or a list of B ids.
-            tokens: its tokens, any number; or, for a list, one token for each id ``(B,)``.
+            seq_ids: one id; or a list or tuple of B ids.
+            tokens: its tokens, any number; or one token for each of the ids ``(B,)``.
         """
-        if not isinstance(seq_ids, list):
+        if isinstance(seq_ids, str | bytes) or not isinstance(seq_ids, Iterable):
             slot = int(self._slots.find([seq_ids])[0])
             tokens = token_ids("tokens", tokens, _LIMIT, allow_empty=True)
             self._slots.remember(slot, tokens)
             self._slots.position[slot] += len(tokens)
             return
-        slots, tokens = self._slots.find(seq_ids), np.asarray(tokens)
+        ids = tuple(seq_ids)
+        slots, tokens = self._slots.find(ids), np.asarray(tokens)
         if tokens.shape != slots.shape or (len(slots) and tokens.dtype.kind not in "iu"):
             raise BadValue(f"tokens must be {len(slots)} token ids, one for each id, got {tokens}")
         for row in np.flatnonzero((tokens < 0) | (tokens >= _LIMIT))[:1]:
             raise BadValue(
-                f"tokens[{row}] of slot {seq_ids[row]!r} must be between 0 and {_LIMIT - 1}, got "
+                f"tokens[{row}] of slot {ids[row]!r} must be between 0 and {_LIMIT - 1}, got "
                 f"{tokens[row]}"
             )
         self._slots.position[slots] += 1
@@ -171,13 +229,13 @@ class Sampler:
         """
         if _none(seq_ids):
             return mx.zeros((0,), mx.int32), mx.zeros((0,), mx.bool_)
-        batch, scores = self._prepare(seq_ids, logits)
-        if pending is not None and (pending.ndim != 2 or len(pending) != len(batch.ids)):
+        asked, scores = self._ask(seq_ids, logits)
+        if pending is not None and (pending.ndim != 2 or len(pending) != len(asked.ids)):
             raise BadValue(
-                f"pending must have shape ({len(batch.ids)}, A), got {tuple(pending.shape)}"
+                f"pending must have shape ({len(asked.ids)}, A), got {tuple(pending.shape)}"
             )
         ahead = 0 if pending is None else pending.shape[1]
-        token, peak = batch.draw(self._slots, scores, pending, ahead)
+        token, peak = self._draw(asked, scores, pending, ahead)
         return token, _finite(peak)
 
     def draw_positions(
@@ -198,9 +256,9 @@ class Sampler:
             ``token`` and ``finite`` as from ``draw``, ``(R,)`` or ``(B, R)``. A sequence with a
             draft outside the vocabulary counts as not finite.
         """
-        batch, scores, drafts, valid = self._prepare_positions(seq_ids, logits, draft_tokens)
-        ahead = drafts.shape[1] - len(batch.steps) + 1
-        token, peak = batch.draw(self._slots, scores, drafts, ahead)
+        asked, scores, drafts, valid = self._ask_positions(seq_ids, logits, draft_tokens)
+        ahead = drafts.shape[1] - len(asked.steps) + 1
+        token, peak = self._draw(asked, scores, drafts, ahead)
         finite = _finite(peak) if valid is None else _finite(peak) & valid
         return token.reshape(logits.shape[:-1]), finite.reshape(logits.shape[:-1])
 
@@ -212,9 +270,12 @@ class Sampler:
         Returns:
             Log-probabilities of the shape of ``logits``, and ``finite`` ``(R,)`` or ``(B, R)``.
         """
-        batch, scores, drafts, valid = self._prepare_positions(seq_ids, logits, draft_tokens)
-        scores = batch.penalize(self._slots, scores, drafts)
-        logs, peak = fast_paths.log_probs(batch.routing, scores)
+        asked, scores, drafts, valid = self._ask_positions(seq_ids, logits, draft_tokens)
+        scores, peak = self._penalize(asked, scores, drafts)
+        if asked.groups is None:
+            logs = transforms.log_softmax(transforms.cut(scores, asked.columns, peak))
+        else:
+            logs = fast_paths.log_probs(asked.groups, scores, peak)
         finite = _finite(peak) if valid is None else _finite(peak) & valid
         return logs.reshape(logits.shape), finite.reshape(logits.shape[:-1])
 
@@ -240,35 +301,35 @@ class Sampler:
         _refuse(ids, np.array(finite).reshape(len(ids), -1).all(axis=1))
         return logs
 
-    def uniforms(self, seq_id: Hashable, n: int, lane: int = 1) -> np.ndarray:
-        """Random numbers for the slot's next ``n`` positions, beside those that draw tokens.
+    def uniforms(self, seq_ids: Sequence[Hashable], n: int, lane: int = 1) -> np.ndarray:
+        """Return random numbers for the next ``n`` positions of slots, beside those that draw.
 
         Args:
-            seq_id: a registered id.
-            n: how many.
+            seq_ids: B registered ids, each once.
+            n: how many numbers for each.
             lane: which of the independent sets, from 1.
 
         Returns:
-            ``(n,)`` float32 in [0, 1): a hash of the seed, stream, position and lane. Nothing
-            changes: the same call gives the same numbers until the slot moves on.
+            ``(B, n)`` float32 in [0, 1): a hash of the seed, stream, position and lane. Nothing
+            changes: the same call gives the same numbers until the slots move on.
         """
-        slot = int(self._slots.find([seq_id])[0])
-        key = random_numbers.key(int(self._slots.keys[slot]), integer("lane", lane, 1))
-        positions = self._slots.position[slot] + np.arange(integer("n", n, 0))
-        return random_numbers.uniforms(np.full(n, key, np.uint64), positions)
+        slots = self._slots.find(_ids(seq_ids))
+        positions = self._slots.position[slots][:, None] + np.arange(integer("n", n, 0))
+        keys = self._slots.keys[slots]
+        keys = random_numbers.key(keys if len(keys) != 1 else keys.item(), integer("lane", lane, 1))
+        keys = np.array(keys, np.uint64).reshape(-1, 1)
+        return random_numbers.uniforms(keys, positions)
 
     # From here on: checking arguments, then what a checked call does.
 
-    def _prepare(
+    def _ask(
         self, seq_ids: Sequence[Hashable], logits: mx.array, n_rows: int = 0
-    ) -> tuple[Batch, mx.array]:
-        """Check a call; returns the batch and the scores ``(N, V)``, float32.
+    ) -> tuple[Asked, mx.array]:
+        """Check a call; return the batch and the scores ``(N, V)``, float32.
 
         With ``n_rows``, logits are ``(B, R, V)``.
         """
-        if isinstance(seq_ids, str) or not isinstance(seq_ids, Iterable):
-            raise BadType(f"seq_ids must be a sequence of ids, got {seq_ids!r}")
-        ids = tuple(seq_ids)
+        ids = _ids(seq_ids)
         if not isinstance(logits, mx.array):
             raise BadType(f"logits must be an mlx array, got {type(logits).__name__}")
         shape = logits.shape
@@ -278,26 +339,26 @@ class Sampler:
         if not mx.issubdtype(logits.dtype, mx.floating):
             raise BadType(f"logits must be floating point, got {logits.dtype}")
         key = (ids, n_rows, shape[-1])
-        batch = self._batches.get(key)
-        if batch is None:
+        asked = self._batches.get(key)
+        if asked is None:
             if len(self._batches) == _BATCHES:
                 self._batches.clear()
-            batch = Batch.of(self._slots, ids, max(n_rows, 1), shape[-1])
-            self._batches[key] = batch
+            asked = self._slots.ask(ids, max(n_rows, 1), shape[-1], self.fast)
+            self._batches[key] = asked
         if self._slots.ceiling >= shape[-1]:
-            highest = self._slots.highest[batch.slots]
+            highest = self._slots.highest[asked.slots]
             if highest.max() >= shape[-1]:
                 raise BadValue(
                     f"slot {ids[highest.argmax()]!r} was given token {highest.max()} (prior_tokens "
                     f"or commit), but logits have V = {shape[-1]}"
                 )
         scores = logits if logits.dtype == mx.float32 else logits.astype(mx.float32)
-        return batch, scores.reshape(-1, shape[-1]) if n_rows else scores
+        return asked, scores.reshape(-1, shape[-1]) if n_rows else scores
 
-    def _prepare_positions(
+    def _ask_positions(
         self, seq_ids: Any, logits: mx.array, draft_tokens: Any
-    ) -> tuple[Batch, mx.array, mx.array, mx.array | None]:
-        """Check a call; returns the batch, scores ``(B * R, V)`` and drafts ``(B, D)``.
+    ) -> tuple[Asked, mx.array, mx.array, mx.array | None]:
+        """Check a call; return the batch, scores ``(B * R, V)`` and drafts ``(B, D)``.
 
         The last is which rows have valid drafts ``(B * R,)``; None if that has been checked.
         """
@@ -321,13 +382,37 @@ class Sampler:
         if host:
             for seq_id, row in zip(ids, drafts if many else drafts[None], strict=True):
                 token_ids(f"draft_tokens of slot {seq_id!r}", row, vocab_size, allow_empty=True)
-        batch, scores = self._prepare(ids, logits if many else logits[None], n_rows)
+        asked, scores = self._ask(ids, logits if many else logits[None], n_rows)
         drafts = mx.array(drafts).astype(mx.int32).reshape(len(ids), n_drafts)
         valid = None
         if not host:
             valid = mx.all((drafts >= 0) & (drafts < vocab_size), axis=-1)
             valid = mx.repeat(valid, n_rows, axis=0)
-        return batch, scores, drafts, valid
+        return asked, scores, drafts, valid
+
+
+def _report(asked: Asked, logits: mx.array, token: mx.array) -> SampleResult:
+    """Add log-probabilities under the raw logits ``(B, V)``, for the rows that asked."""
+    if not asked.reports:
+        return SampleResult(token)
+    chosen, width = asked.chosen.any(), int(asked.top.max())
+    logs = transforms.log_softmax(logits)
+    logprob = top_tokens = top_logprobs = None
+    if chosen:
+        logprob = mx.take_along_axis(logs, token[:, None], axis=-1)
+        logprob = mx.where(mx.array(asked.chosen), logprob, mx.nan)
+    if width:
+        _, ids = transforms.best(logits, width)
+        wanted = mx.array(np.arange(width) < asked.top)
+        top_tokens = mx.where(wanted, ids, -1)
+        top_logprobs = mx.where(wanted, mx.take_along_axis(logs, ids, axis=-1), mx.nan)
+    return SampleResult(token, logprob, top_tokens, top_logprobs)
+
+
+def _ids(seq_ids: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    if isinstance(seq_ids, str) or not isinstance(seq_ids, Iterable):
+        raise BadType(f"seq_ids must be a sequence of ids, got {seq_ids!r}")
+    return tuple(seq_ids)
 
 
 def _none(seq_ids: Any) -> bool:

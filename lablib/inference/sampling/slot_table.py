@@ -2,14 +2,48 @@
 
 import secrets
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 from lablib.inference.sampling import fast_paths, random_numbers
-from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.options import TABLE, SamplerOptions, columns
+from lablib.inference.sampling.transforms import Parameter
 from lablib.validation import BadValue
 
+import mlx.core as mx
 import numpy as np
 
 _ARRAYS = ("options", "keys", "position", "window", "filled", "highest", "rings")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What some slots ask for; read once for as long as the same slots come back.
+
+    Its N = B * R rows are R positions of each of B sequences.
+
+    Attributes:
+        ids: ``(B,)`` names.
+        slots: ``(B,)`` where they are in the table.
+        penalized: ``(P,)``, which of the sequences keep a history.
+        keys: ``(N,)`` uint64, of the random numbers.
+        steps: ``(R,)``, 0 to R - 1.
+        columns: parameters of the rows by option, as ``options.columns`` returns them.
+        groups: how the fast paths divide the rows; None: the definition does it all.
+        chosen: ``(B, 1)``, who wants the log-probability of the token drawn.
+        top: ``(B, 1)``, and of how many of the best.
+        reports: whether anybody wants either.
+    """
+
+    ids: tuple[Hashable, ...]
+    slots: np.ndarray
+    penalized: np.ndarray
+    keys: np.ndarray
+    steps: np.ndarray
+    columns: dict[str, Parameter]
+    groups: list[fast_paths.Group] | None
+    chosen: np.ndarray
+    top: np.ndarray
+    reports: bool
 
 
 class Slots:
@@ -19,7 +53,7 @@ class Slots:
     at. Rows of removed slots are used again, and ``add`` overwrites all of a row.
 
     Attributes:
-        options: ``(S, COLUMNS)``, as ``fast_paths.encode`` writes them.
+        options: ``(S,)`` of type ``options.TABLE``: a named column for each option.
         keys: ``(S,)`` uint64, of the random numbers.
         position: ``(S,)`` tokens sampled or committed since ``add``.
         window: ``(S,)`` size of the ring, 0 without penalties.
@@ -32,7 +66,7 @@ class Slots:
     def __init__(self) -> None:
         self.index: dict[Hashable, int] = {}
         self._unused: list[int] = []
-        self.options = np.zeros((0, fast_paths.COLUMNS))
+        self.options = np.zeros(0, TABLE)
         self.keys = np.zeros(0, np.uint64)
         self.position = np.zeros(0, np.int64)
         self.window = np.zeros(0, np.int64)
@@ -49,7 +83,7 @@ class Slots:
             self._grow()
         slot = self._unused.pop()
         self.index[seq_id] = slot
-        self.options[slot] = fast_paths.encode(options)
+        self.options[slot] = options.row()
         unseeded = options.seed is None or options.seed < 0
         self.keys[slot] = random_numbers.key(
             secrets.randbits(64) if unseeded else options.seed, stream
@@ -68,7 +102,7 @@ class Slots:
         return slot is not None
 
     def find(self, seq_ids: Sequence[Hashable]) -> np.ndarray:
-        """The slots of different ids, ``(B,)``."""
+        """Return the slots of different ids, ``(B,)``."""
         try:
             found = [self.index[seq_id] for seq_id in seq_ids]
         except KeyError as error:
@@ -102,17 +136,64 @@ class Slots:
         self.filled[slots] += 1
 
     def recent(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the penalties see of each history, oldest token first: ``(P, W)`` int32.
+        """Return what the penalties see of each history, oldest token first: ``(B, W)`` int32.
 
         Returns:
-            The tokens, and which are real: shorter windows are padded on the left.
+            The tokens, and which are real: shorter windows are padded with 0 on the left.
         """
         filled, window = self.filled[slots][:, None], self.window[slots][:, None]
         held = np.minimum(filled, window)
         back = np.arange(-int(held.max(initial=0)), 0)
-        places = np.maximum(filled + back, 0) % window
-        tokens = self.rings[slots[:, None], places]
-        return tokens, back >= -held
+        real = back >= -held
+        places = np.where(real, (filled + back) % np.maximum(window, 1), 0)
+        return np.where(real, self.rings[slots[:, None], places], 0), real
+
+    def windows(
+        self, asked: Asked, unseen: mx.array | None, vocab_size: int
+    ) -> tuple[mx.array, mx.array | None]:
+        """Return what the penalties of each row see: tokens ``(N, W)``, and which are real.
+
+        Args:
+            asked: a batch.
+            unseen: ``(B, A)``, tokens after the history; row i of R sees all but the last R - 1 - i
+                of them.
+            vocab_size: V.
+
+        Returns:
+            None in place of the second if all tokens are real.
+        """
+        tokens, real = self.recent(asked.slots)
+        tokens = mx.array(tokens)
+        if unseen is not None and unseen.shape[1]:
+            # An id beyond V is flagged elsewhere, but must not write beyond the array here.
+            unseen = mx.clip(unseen, 0, vocab_size - 1).astype(mx.int32)
+            tokens = mx.concatenate([tokens, unseen], axis=1)
+            width, n_rows = tokens.shape[1], len(asked.steps)
+            real = np.pad(real, ((0, 0), (0, unseen.shape[1])), constant_values=True)
+            ages = np.arange(width)[::-1] - asked.steps[::-1, None]  # (R, W); 0 is the newest
+            inside = (ages >= 0) & (ages < self.window[asked.slots][:, None, None])
+            real = (real[:, None] & inside).reshape(-1, width)
+            tokens = mx.repeat(tokens, n_rows, axis=0) if n_rows > 1 else tokens
+        return tokens, None if real.all() else mx.array(real)
+
+    def ask(self, ids: tuple[Hashable, ...], n_rows: int, vocab_size: int, fast: bool) -> Asked:
+        """Read the slots of different ids, for ``n_rows`` positions of each."""
+        slots = self.find(ids)
+        options = self.options[slots]
+        rows = np.repeat(options, n_rows)
+        chosen, top = options["logprobs"] > 0, np.minimum(options["top_logprobs"], vocab_size)
+        return Asked(
+            ids=ids,
+            slots=slots,
+            penalized=np.flatnonzero(self.window[slots]),
+            keys=np.repeat(self.keys[slots], n_rows),
+            steps=np.arange(n_rows),
+            columns=columns(rows),
+            groups=fast_paths.plan(rows, vocab_size) if fast else None,
+            chosen=chosen[:, None],
+            top=top.astype(int)[:, None],
+            reports=bool(chosen.any() or top.any()),
+        )
 
     def _widen(self, width: int) -> None:
         if width > self.rings.shape[1]:
@@ -123,5 +204,6 @@ class Slots:
         old, new = len(self.keys), max(8, 2 * len(self.keys))
         for name in _ARRAYS:
             array = getattr(self, name)
-            setattr(self, name, np.pad(array, [(0, new - old)] + [(0, 0)] * (array.ndim - 1)))
+            more = np.zeros((new - old, *array.shape[1:]), array.dtype)
+            setattr(self, name, np.concatenate([array, more]))
         self._unused += range(new - 1, old - 1, -1)

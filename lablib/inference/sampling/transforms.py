@@ -1,22 +1,27 @@
-"""From a row of logits to scores that can be sampled: pure functions ``scores -> scores``.
+"""From a row of logits to scores that can be sampled, and the draw: pure functions that run.
 
 The order is part of the contract, because the same settings in another order keep other tokens:
 
-    penalties -> top-k -> temperature -> softmax -> top-p -> min-p -> renormalise
+    penalties -> [temperature 0: argmax] -> top-k -> temperature -> softmax -> top-p -> min-p
 
 Scores are float32 of shape ``(..., V)`` whose softmax is the distribution; a token that was cut has
 score ``-inf``, so renormalising is the next softmax. Every parameter is a number, or an array
-``(..., 1)`` with one value for each row. Of two tokens the one with the better score comes first
-and, if the scores are equal, the one with the smaller id: no result depends on how a sort happened
-to leave its ties.
+``(..., 1)`` with one value for each row; neutral values (temperature 1, top-k and top-p inf, min-p
+0) leave a row as it is. Of two tokens the one with the better score comes first and, if the scores
+are equal, the one with the smaller id: no result depends on how a sort left its ties.
+
+To add a transform: write ``def my_cut(scores, x)`` here, give ``ORDER`` a line ``"my_cut": my_cut``
+where it belongs, and ``SamplerOptions`` a field ``my_cut`` whose default changes nothing. The
+sampler then applies it to every row that asks for it, in batches and under speculation.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
 
-from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.options import TABLE, SamplerOptions, columns
 
 import mlx.core as mx
+import numpy as np
 
 Parameter = float | mx.array
 
@@ -24,137 +29,144 @@ _MAGNITUDE = 0x7FFFFFFF
 
 
 def apply(scores: mx.array, options: SamplerOptions, window: Sequence[int] = ()) -> mx.array:
-    """All transforms in order, for rows that share options and history.
+    """Apply all transforms in order, to rows that share options and history.
 
     Args:
         scores: logits ``(..., V)``.
         options: at temperature 0 only the best token is kept.
         window: the latest tokens, oldest first; the last ``repeat_last_n`` count (all if -1).
     """
-    scores = scores.astype(mx.float32)
+    asked = columns(np.array([options.row()], TABLE))
+    rows = scores.astype(mx.float32).reshape(-1, scores.shape[-1])
     window = list(window)[-options.repeat_last_n :] if options.repeat_last_n > 0 else window
     if options.penalizes and window:
-        rows = scores.reshape(-1, scores.shape[-1])
-        tokens = mx.broadcast_to(mx.array(window), (len(rows), len(window)))
-        repeat = options.repeat_penalty if options.repeat_penalty > 0 else None
-        penalties = (repeat, options.presence_penalty, options.frequency_penalty)
-        scores = penalize(rows, tokens, *penalties).reshape(scores.shape)
-    if options.temperature == 0:
-        return top_k(scores, 1)
-    scores = top_k(scores, options.top_k)
-    scores = temperature(scores, options.temperature)
-    if 0 < options.top_p < 1:
-        scores = top_p(scores, options.top_p)
-    if options.min_p > 0:
-        scores = min_p(scores, options.min_p)
+        rows = penalize(rows, mx.broadcast_to(mx.array(window), (len(rows), len(window))), asked)
+    return cut(rows, asked).reshape(scores.shape)
+
+
+def cut(scores: mx.array, asked: dict[str, Parameter], peak: mx.array | None = None) -> mx.array:
+    """Apply what the rows ask for, in order; a stage that no row asks for is skipped.
+
+    Args:
+        scores: penalised, float32 ``(N, V)``.
+        asked: parameters by option, from ``options.columns``.
+        peak: the best score of each row ``(N, 1)``, if it is known.
+
+    Returns:
+        Scores relative to the best, which has 0: a softmax does not see it, and fewer digits are
+        lost.
+    """
+    asked = asked | {"peak": mx.max(scores, axis=-1, keepdims=True) if peak is None else peak}
+    for name, transform in ORDER.items():
+        if name in asked:
+            scores = transform(scores, asked[name])
     return scores
 
 
-def best(scores: mx.array, n: int) -> tuple[mx.array, mx.array]:
-    """The ``n`` best tokens of each row, best first.
+def draw(weights: mx.array, u: mx.array) -> mx.array:
+    """Draw a token from each row: the first, by id, whose cumulative probability exceeds ``u``.
 
-    A score and its id are packed into one int64, so that one partition orders both: the bits of a
-    float, read as an integer, rise with a positive float and fall with a negative one. A partition
-    costs a tenth of a sort, and only its ``n`` survivors are sorted.
+    One random number a row, against one for each token of the Gumbel-max trick. The total is one of
+    the sums and u is below 1, so that no rounding can push the threshold past the last token.
 
     Args:
-        scores: float32 ``(..., V)``.
-        n: between 1 and ``V``.
+        weights: ``(N, K)``, proportional to the probabilities.
+        u: ``(N, 1)``, in [0, 1).
 
     Returns:
-        Their scores ``(..., n)`` and ids ``(..., n)`` int32.
+        Places ``(N, 1)`` int32.
     """
-    vocab_size = scores.shape[-1]
-    bits = (0.0 - scores).view(mx.int32)  # negated, so that the best comes first; -0 becomes 0
-    bits = bits ^ ((bits >> 31) & _MAGNITUDE)
-    keys = (bits.astype(mx.int64) << 32) | _token_ids(vocab_size)
-    if n < vocab_size:
-        keys = mx.partition(keys, n - 1, axis=-1)[..., :n]
-    ids = mx.sort(keys, axis=-1).astype(mx.int32)  # the low word
-    return mx.take_along_axis(scores, ids, axis=-1), ids
+    sums = mx.cumsum(weights, axis=-1)
+    total = sums[..., -1:]
+    if mx.default_device() != mx.cpu:  # a parallel scan can rise by an ulp where the weight is 0
+        sums = mx.where(weights > 0, sums, 0.0)
+        total = mx.max(sums, axis=-1, keepdims=True)
+    return mx.argmax(sums > u * total, axis=-1, keepdims=True).astype(mx.int32)
 
 
-@lru_cache(maxsize=8)
-def _token_ids(vocab_size: int) -> mx.array:
-    ids = mx.arange(vocab_size, dtype=mx.int64)
-    mx.eval(ids)  # so that any thread may use it
-    return ids
+def log_softmax(logits: mx.array) -> mx.array:
+    """Return log-probabilities ``(..., V)``, float32.
 
-
-def keep(scores: mx.array, ids: mx.array, kept: mx.array) -> mx.array:
-    """Cut every token of ``scores`` ``(..., V)`` but ``ids``, which get the scores ``kept``."""
-    return mx.put_along_axis(mx.full(scores.shape, -mx.inf), ids, kept, axis=-1)
+    The maximum is subtracted first: beside a logit of 500, float32 keeps four decimals.
+    """
+    logits = logits.astype(mx.float32)
+    gaps = logits - mx.max(logits, axis=-1, keepdims=True)
+    return gaps - mx.logsumexp(gaps, axis=-1, keepdims=True)
 
 
 def penalize(
     scores: mx.array,
     tokens: mx.array,
-    repeat: Parameter | None = None,
-    presence: Parameter | None = None,
-    frequency: Parameter | None = None,
-    *,
+    asked: dict[str, Parameter],
     valid: mx.array | None = None,
-    starts: mx.array | None = None,
 ) -> mx.array:
-    """Make the latest tokens less likely (``repeat``: Keskar et al. 2019, arXiv 1909.05858).
+    """Make the latest tokens less likely (repeat penalty: Keskar et al. 2019, arXiv 1909.05858).
 
-    ``repeat`` divides a positive score and multiplies a negative one; then ``presence`` is
-    subtracted; both once for each distinct token. ``frequency`` is subtracted once for each
-    occurrence. None changes nothing.
+    The repeat penalty divides a positive score and multiplies a negative one; then the presence
+    penalty is subtracted; both once for each distinct token. The frequency penalty is subtracted
+    once for each occurrence.
 
     Args:
-        scores: ``(B, V)``.
-        tokens: the window ``(B, W)``, in any order.
-        repeat: above 0.
-        presence: any number.
-        frequency: any number.
-        valid: ``(B, W)``, False where ``tokens`` is only padding; None: it is all real.
-        starts: ``(P, 1)``, if only P rows have a window: where they start in the flattened scores;
-            ``tokens`` and the parameters then have P rows.
+        scores: ``(N, V)``.
+        tokens: the window ``(N, W)``, in any order.
+        asked: the penalties, by option.
+        valid: ``(N, W)``, False where ``tokens`` is only padding; None: it is all real.
     """
-    some = None
     if valid is not None:  # padding repeats a real token: that writes the same score once more
-        some = mx.any(valid, axis=-1, keepdims=True)
-        first = mx.argmax(valid, axis=-1, keepdims=True)
+        some, first = (
+            mx.any(valid, axis=-1, keepdims=True),
+            mx.argmax(valid, axis=-1, keepdims=True),
+        )
         tokens = mx.where(valid, tokens, mx.take_along_axis(tokens, first, axis=-1))
-        tokens = mx.where(some, tokens, 0)
-    places, flat = tokens, scores
-    if starts is not None:  # as one long row
-        places, flat = (tokens + starts).reshape(1, -1), scores.reshape(1, -1)
-    old = new = mx.take_along_axis(flat, places, axis=-1).reshape(tokens.shape)
-    if repeat is not None:
+    old = new = mx.take_along_axis(scores, tokens, axis=-1)
+    if "repeat_penalty" in asked:
+        repeat = asked["repeat_penalty"]
         new = mx.where(new > 0, new / repeat, new * repeat)
-    if presence is not None:
-        new = new - presence
-    if frequency is not None:
-        new = new - frequency * _counts(tokens, valid, scores.shape[-1])
-    if some is not None:
+    if "presence_penalty" in asked:
+        new = new - asked["presence_penalty"]
+    if "frequency_penalty" in asked:
+        counts = _counts(tokens, valid, scores.shape[-1])
+        new = new - asked["frequency_penalty"] * counts
+    if valid is not None:
         new = mx.where(some, new, old)
-    return mx.put_along_axis(flat, places, new.reshape(places.shape), axis=-1).reshape(scores.shape)
+    return mx.put_along_axis(scores, tokens, new, axis=-1)
 
 
 def _counts(tokens: mx.array, valid: mx.array | None, vocab_size: int) -> mx.array:
-    """How often each of ``tokens`` ``(B, W)`` occurs in its row."""
+    """How often each of ``tokens`` ``(N, W)`` occurs in its row."""
     one = mx.array(1.0) if valid is None else valid.astype(mx.float32)
     counts = mx.zeros((len(tokens), vocab_size))
     counts = counts.at[mx.arange(len(tokens))[:, None], tokens].add(one)
     return mx.take_along_axis(counts, tokens, axis=-1)
 
 
-def temperature(scores: mx.array, t: Parameter) -> mx.array:
-    """Sharpen (``t`` < 1) or flatten (``t`` > 1) the distribution: ``p ** (1 / t)``.
-
-    Scores become relative to the best, which a softmax does not see and which loses fewer digits.
-    """
-    return (scores - mx.max(scores, axis=-1, keepdims=True)) / t
+def greedy(scores: mx.array, on: Parameter = 1.0) -> mx.array:
+    """Keep the best token only, in the rows where ``on`` is not 0."""
+    is_best = mx.arange(scores.shape[-1]) == mx.argmax(scores, axis=-1, keepdims=True)
+    return mx.where(is_best | (mx.array(on) == 0), scores, -mx.inf)
 
 
-def top_k(scores: mx.array, k: int) -> mx.array:
+def top_k(scores: mx.array, k: Parameter) -> mx.array:
     """Keep the ``k`` best tokens of each row; all of them if ``k`` is not in ``(0, V)``."""
-    if not 0 < k < scores.shape[-1]:
-        return scores
-    values, ids = best(scores, k)
-    return keep(scores, ids, values)
+    vocab_size = scores.shape[-1]
+    if not isinstance(k, mx.array):
+        if not 0 < k < vocab_size:
+            return scores
+        ids = best_ids(scores, int(k))
+        return keep(scores, mx.take_along_axis(scores, ids, axis=-1), ids)
+    values, ids = best(scores, vocab_size)
+    rank = mx.arange(vocab_size, dtype=mx.float32)
+    return keep(scores, mx.where((rank < k) | (k <= 0), values, -mx.inf), ids)
+
+
+def relative(scores: mx.array, peak: mx.array) -> mx.array:
+    """Subtract the best score of each row."""
+    return scores - peak
+
+
+def temperature(scores: mx.array, t: Parameter) -> mx.array:
+    """Sharpen (``t`` < 1) or flatten (``t`` > 1) the distribution: ``p ** (1 / t)``."""
+    return scores / t
 
 
 def top_p(scores: mx.array, p: Parameter) -> mx.array:
@@ -164,13 +176,14 @@ def top_p(scores: mx.array, p: Parameter) -> mx.array:
     the one that crosses ``p``.
     """
     values, ids = best(scores, scores.shape[-1])
-    weights = mx.exp(values - values[..., :1])
-    kept = in_nucleus(weights, p, mx.cumsum(weights, axis=-1)[..., -1:])
-    return keep(scores, ids, mx.where(kept, values, -mx.inf))
+    weights = mx.exp(scores - values[..., :1])
+    mass = mx.sum(weights, axis=-1, keepdims=True)
+    kept = in_nucleus(mx.take_along_axis(weights, ids, axis=-1), p, mass)
+    return keep(scores, mx.where(kept, values, -mx.inf), ids)
 
 
 def in_nucleus(weights: mx.array, p: Parameter, mass: mx.array) -> mx.array:
-    """Which of the weights ``(..., n)``, best first, have less than ``p`` of the mass before them.
+    """Return which of the weights ``(..., n)``, best first, have less than ``p`` before them.
 
     The whole mass ``(..., 1)`` is told, as ``weights`` may be the best of a longer row.
     """
@@ -184,3 +197,56 @@ def min_p(scores: mx.array, m: Parameter) -> mx.array:
     """
     gap = scores - mx.max(scores, axis=-1, keepdims=True)
     return mx.where(gap >= mx.log(mx.array(m, mx.float32)), scores, -mx.inf)
+
+
+ORDER = {
+    "greedy": greedy,  # temperature 0
+    "top_k": top_k,
+    "peak": relative,
+    "temperature": temperature,
+    "top_p": top_p,
+    "min_p": min_p,
+}
+
+
+def best(scores: mx.array, n: int) -> tuple[mx.array, mx.array]:
+    """Return the ``n`` best tokens of each row, best first.
+
+    A score and its id are packed into one int64, so that one partition orders both: the bits of a
+    float, read as an integer, rise with a positive float and fall with a negative one. A partition
+    costs a tenth of a sort, and only its ``n`` survivors are sorted.
+
+    Args:
+        scores: float32 ``(..., V)``.
+        n: between 1 and ``V``.
+
+    Returns:
+        Their scores ``(..., n)`` and ids ``(..., n)`` int32.
+    """
+    ids = mx.sort(_keys(scores, n), axis=-1).astype(mx.int32)  # the low word
+    return mx.take_along_axis(scores, ids, axis=-1), ids
+
+
+def best_ids(scores: mx.array, n: int) -> mx.array:
+    """Return the ids ``(..., n)`` of the ``n`` best tokens of each row, in any order."""
+    return _keys(scores, n).astype(mx.int32)
+
+
+def _keys(scores: mx.array, n: int) -> mx.array:
+    vocab_size = scores.shape[-1]
+    bits = (0.0 - scores).view(mx.int32)  # negated, so that the best comes first; -0 becomes 0
+    bits = bits ^ ((bits >> 31) & _MAGNITUDE)
+    keys = (bits.astype(mx.int64) << 32) | _token_ids(vocab_size)
+    return mx.partition(keys, n - 1, axis=-1)[..., :n] if n < vocab_size else keys
+
+
+@lru_cache(maxsize=8)
+def _token_ids(vocab_size: int) -> mx.array:
+    ids = mx.arange(vocab_size, dtype=mx.int64)
+    mx.eval(ids)  # so that any thread may use it
+    return ids
+
+
+def keep(scores: mx.array, kept: mx.array, ids: mx.array, cut: float = -mx.inf) -> mx.array:
+    """Return ``kept`` at ``ids``, and ``cut`` at every other token of ``scores`` ``(..., V)``."""
+    return mx.put_along_axis(mx.full(scores.shape, cut), ids, kept, axis=-1)
