@@ -123,6 +123,7 @@ class Rewinder:
         check_rewindable(cache, name)
         self.model, self.cache, self._name = model, cache, name
         self._layers = list(kv.leaves(cache))
+        self._sinks = [x for x in self._layers if type(x) is RotatingKVCache and x.keep]
         self.plain = drops(cache)
         self._reads: list[_Read] = []
         self.position = self.calls = self.tokens_read = self.replays = 0
@@ -141,10 +142,12 @@ class Rewinder:
             before = [layer.offset for layer in self._layers]
         elif not lasting:
             before = snapshot(self.cache)
-        logits = self._forward(tokens, before)
+        n = tokens.shape[1]
+        self.calls, self.tokens_read = self.calls + 1, self.tokens_read + n
+        logits = read(self.model, tokens, self.cache, before)
         if not (lasting or self.plain):
             self._reads.append(_Read(tokens, before))
-        self.position += tokens.shape[1]
+        self.position += n
         return logits
 
     def settle(self) -> None:
@@ -157,12 +160,9 @@ class Rewinder:
         None is any number. A ring that keeps attention sinks (mlx-lm's ``keep``) is exact for one
         token at a time once it is full: there, drafting stops before it wraps.
         """
-        rooms = [
-            max(1, layer.max_size - layer.offset)
-            for layer in self._layers
-            if type(layer) is RotatingKVCache and layer.keep
-        ]
-        return min(rooms, default=None)
+        if not self._sinks:
+            return None
+        return min(max(1, layer.max_size - layer.offset) for layer in self._sinks)
 
     @property
     def positions(self) -> list[int]:
@@ -193,13 +193,9 @@ class Rewinder:
             return
         restore(self.cache, before)
         if kept is not None:
-            self.replays += 1
-            self._forward(kept)
-
-    def _forward(self, tokens: mx.array, before: Snapshot | None = None) -> mx.array:
-        self.calls += 1
-        self.tokens_read += tokens.shape[1]
-        return read(self.model, tokens, self.cache, before)
+            self.replays, self.calls = self.replays + 1, self.calls + 1
+            self.tokens_read += kept.shape[1]
+            self.model(kept, cache=self.cache)
 
     def _forget(self, n: int) -> tuple[Snapshot | None, mx.array | None]:
         """Shorten the record by ``n`` tokens.

@@ -7,7 +7,7 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.models.interface import vocab_size_of
+from lablib.models.interface import context_of, vocab_size_of
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
@@ -95,13 +95,13 @@ def check_stops(model: Any, stop_tokens: Any) -> frozenset[int]:
 
 
 def check_length(model: Any, prompt: list[int], max_tokens: int, held: int = 0) -> None:
-    """Refuse a generation that could outgrow the model's context (``model.max_positions``)."""
-    context = getattr(model, "max_positions", None)
-    if context is not None and held + len(prompt) + max_tokens > context:
+    """Refuse a generation that could outgrow the model's context; the last token is not read."""
+    context = context_of(model)
+    if context is not None and held + len(prompt) + max_tokens - 1 > context:
         before = f" after {held} tokens in the cache" if held else ""
         raise BadValue(
-            f"prompt ({len(prompt)} tokens{before}) + max_tokens ({max_tokens}) must be at most "
-            f"the model's context of {context} tokens"
+            f"prompt ({len(prompt)} tokens{before}) + max_tokens ({max_tokens}), of which the last "
+            f"is not read, must fit the model's context of {context} tokens"
         )
 
 

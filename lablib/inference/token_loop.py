@@ -5,7 +5,7 @@
 import _signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -59,18 +59,22 @@ class TokenLoop:
         return self
 
     def __next__(self) -> Token:
-        if self.stats["finish_reason"] is not None:
+        stats = self.stats
+        if stats["finish_reason"] is not None:
             raise StopIteration
-        start = time.perf_counter()
-        clock = "decode_seconds" if self.tokens else "prefill_seconds"
+        start, decoded = time.perf_counter(), len(self.tokens)
         try:
-            if not self.tokens:
+            if not decoded:
                 self._read_prompt()
             # An interrupt waits until the token is in .tokens: what was computed is not lost.
-            with self._whole_step():
+            with hold_interrupts(self._fail):
                 return self._hand_out(self._next_token())
         finally:
-            self._tick(clock, time.perf_counter() - start)
+            clock = "decode_seconds" if decoded else "prefill_seconds"
+            stats[clock] += time.perf_counter() - start
+            if decoded:
+                stats["tokens_per_second"] = decoded / stats["decode_seconds"]
+            self._count()
 
     def __enter__(self) -> Self:
         return self
@@ -83,17 +87,10 @@ class TokenLoop:
         with hold_interrupts():
             self._finish("closed")
 
-    @contextmanager
-    def _whole_step(self) -> Iterator[None]:
-        """Do a step whole: an interrupt waits for its end, an error inside ends the loop."""
-        with hold_interrupts():
-            try:
-                yield
-            except BaseException:
-                # A cache that cannot be cut back must not hide what went wrong.
-                with suppress(Exception):
-                    self._finish("error")
-                raise
+    def _fail(self) -> None:
+        """End the loop because of an error, which a cache that cannot be cut back must not hide."""
+        with suppress(Exception):
+            self._finish("error")
 
     def _read_prompt(self) -> None:
         """Read the prompt up to its last token; go on there if it was interrupted."""
@@ -105,6 +102,10 @@ class TokenLoop:
 
     def _cut_back(self) -> None:
         """Leave the caches at the returned tokens, the last of them unread."""
+        raise NotImplementedError
+
+    def _count(self) -> None:
+        """Bring the counts in ``stats`` up to date."""
         raise NotImplementedError
 
     def _hand_out(self, token: Token) -> Token:
@@ -121,14 +122,10 @@ class TokenLoop:
     def _finish(self, reason: str) -> None:
         if self.stats["finish_reason"] is None:
             self.stats["finish_reason"] = reason
-            self._cut_back()
-
-    def _tick(self, clock: str, seconds: float) -> None:
-        """Bring the times up to date."""
-        self.stats[clock] += seconds
-        if self.stats["decode_seconds"] > 0:
-            decoded = len(self.tokens) - 1
-            self.stats["tokens_per_second"] = decoded / self.stats["decode_seconds"]
+            try:
+                self._cut_back()
+            finally:
+                self._count()
 
 
 def chunks(prompt: Sequence[int], step_size: int, start: int = 0) -> Iterator[mx.array]:
@@ -153,22 +150,26 @@ def settle_chunk(cache: list[Any], *, wait: bool) -> None:
 
 
 @contextmanager
-def hold_interrupts() -> Iterator[None]:
+def hold_interrupts(on_error: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Let Ctrl-C (or a notebook's stop button) wait until the block has finished.
 
     A forward moves one layer's cache after the other, so an interrupt inside it would leave them at
     different positions. The block should be short: one step, not a whole generation. Only Python's
-    main thread is ever interrupted; elsewhere this does nothing.
+    main thread is ever interrupted. If the block raises, ``on_error`` is called before the error
+    goes on.
     """
-    handler = _signal.getsignal(_signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    held = []
-    _signal.signal(_signal.SIGINT, lambda *arguments: held.append(arguments))
+    held, handler = [], None
+    if threading.current_thread() is threading.main_thread():
+        handler = _signal.getsignal(_signal.SIGINT)
+    if callable(handler):
+        _signal.signal(_signal.SIGINT, lambda *arguments: held.append(arguments))
     try:
         yield
+    except BaseException:
+        on_error()
+        raise
     finally:
-        _signal.signal(_signal.SIGINT, handler)
-        if held:
-            handler(*held[-1])
+        if callable(handler):
+            _signal.signal(_signal.SIGINT, handler)
+            if held:
+                handler(*held[-1])

@@ -22,7 +22,14 @@ from lablib.inference.arguments import (
 )
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.sampler import Sampler
-from lablib.inference.token_loop import NOT_FINITE, Token, TokenLoop, chunks, settle_chunk
+from lablib.inference.token_loop import (
+    NOT_FINITE,
+    Token,
+    TokenLoop,
+    chunks,
+    hold_interrupts,
+    settle_chunk,
+)
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -94,13 +101,13 @@ class TokenIterator(TokenLoop):
         self._sampler = Sampler(len(self.prompt) + max_tokens)
         self._sampler.add(0, options, self.prompt if options.penalizes else ())
         self._unread = mx.array([self.prompt[-1:]])  # (1, 1): what the next forward takes
-        self._read = 0  # tokens the cache has read since the start
+        self._read = 0  # tokens the cache has read since the start, but for those taken back
         self._asked: deque[list[mx.array]] = deque()  # sampled, but not looked at yet
 
     def _read_prompt(self) -> None:
         last = len(self.prompt) - 1
         for chunk in chunks(self.prompt, self._step_size, self._read):
-            with self._whole_step():
+            with hold_interrupts(self._fail):
                 self._forward(chunk)
                 settle_chunk(self.cache, wait=self._read < last)
 
@@ -163,6 +170,9 @@ class TokenIterator(TokenLoop):
         self.stats["target_calls"] += 1
         self.stats["token_forwards"] += tokens.shape[1]
         return logits
+
+    def _count(self) -> None:
+        """Leave the counts alone: ``_forward`` keeps them."""
 
     def _cut_back(self) -> None:
         self._asked.clear()

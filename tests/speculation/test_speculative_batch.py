@@ -6,8 +6,9 @@ from types import SimpleNamespace
 from lablib.cache import kv
 from lablib.cache.rewind_batch import can_batch, merge
 from lablib.inference.samples import Samples
-from lablib.inference.speculation.drafters import Drafter, DraftModel, EarlyExit, NGram, Proposal
+from lablib.inference.speculation.drafters import Drafter, DraftModel, EarlyExit, NGram
 from lablib.inference.speculation.many import speculative_batch, speculative_sample_n
+from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.voting.many import sample_n
 from lablib.models import LanguageModel, base, gpt_config, llama_config

@@ -442,9 +442,9 @@ REFUSED = {
     "processors": ([1], {"logits_processors": len}, "logits_processors must be a list"),
     "processor": ([1], {"logits_processors": [3]}, r"logits_processors\[0\] must be callable"),
     "context": (
-        [1] * 5, {"max_tokens": 12},
-        r"prompt \(5 tokens after 4 tokens in the cache\) \+ max_tokens \(12\) must be at most the "
-        "model's context of 20 tokens",
+        [1] * 5, {"max_tokens": 13},
+        r"prompt \(5 tokens after 4 tokens in the cache\) \+ max_tokens \(13\), of which "
+        "the last is not read, must fit the model's context of 20 tokens",
     ),
 }  # fmt: skip
 
@@ -478,4 +478,5 @@ def test_a_cache_that_does_not_fit_is_refused():
 
 def test_a_context_can_be_filled_to_the_brim():
     model = Recorder(random_table(), max_positions=20)
-    assert len(ids(TokenIterator(model, [1] * 8, max_tokens=12, seed=0))) == 12
+    assert len(ids(TokenIterator(model, [1] * 9, max_tokens=12, seed=0))) == 12
+    assert sum(len(call[0]) for call in model.calls) == 20

@@ -232,8 +232,8 @@ REFUSED = {
     "top": ([1], 2, {"top_logprobs": 2}, "top_logprobs must be 0 here, got 2"),
     "progress": ([1], 2, {"progress": "yes"}, "progress must be True or False"),
     "context": (
-        [1] * 9, 2, {"max_tokens": 12},
-        r"prompt \(9 tokens\) \+ max_tokens \(12\) must be at most the model's context of 20",
+        [1] * 9, 2, {"max_tokens": 13},
+        r"prompt \(9 tokens\) \+ max_tokens \(13\), of .* must fit the model's context of 20",
     ),
 }  # fmt: skip
 

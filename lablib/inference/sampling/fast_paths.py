@@ -76,8 +76,15 @@ class Candidates(NamedTuple):
     ids: mx.array | None
 
 
-def plan(table: np.ndarray, vocab_size: int) -> list[Group] | None:
-    """Return the groups of a batch; None where the definition is as fast.
+class Plan(NamedTuple):
+    """The groups of a batch, and its rows group after group (None: there is one)."""
+
+    groups: list[Group]
+    forth: mx.array | None
+
+
+def plan(table: np.ndarray, vocab_size: int) -> Plan | None:
+    """Divide a batch into groups; None where the definition is as fast.
 
     Args:
         table: ``(N,)`` of type ``options.TABLE``, a row for each row of the batch.
@@ -98,7 +105,9 @@ def plan(table: np.ndarray, vocab_size: int) -> list[Group] | None:
     only_plain = set(kinds) <= {"plain", "greedy"} and (kinds == "plain").any()
     if only_plain and not table["min_p"].any():
         return None
-    return [_group(table, kind, vocab_size, kinds == kind) for kind in np.unique(kinds).tolist()]
+    groups = [_group(table, kind, vocab_size, kinds == kind) for kind in np.unique(kinds).tolist()]
+    rows = [group.rows for group in groups]
+    return Plan(groups, _indices(np.concatenate(rows)) if len(rows) > 1 else None)
 
 
 def _group(table: np.ndarray, kind: str, vocab_size: int, members: np.ndarray) -> Group:
@@ -116,11 +125,11 @@ def _group(table: np.ndarray, kind: str, vocab_size: int, members: np.ndarray) -
     )
 
 
-def draw(groups: list[Group], scores: mx.array, peak: mx.array, u: np.ndarray) -> mx.array:
+def draw(plan: Plan, scores: mx.array, peak: mx.array, u: np.ndarray) -> mx.array:
     """Draw a token from each row, as ``transforms.draw`` does after ``transforms.cut``.
 
     Args:
-        groups: from ``plan``.
+        plan: from ``plan``.
         scores: penalised, float32 ``(N, V)``.
         peak: the best score of each row ``(N, 1)``.
         u: float32 ``(N, 1)`` in [0, 1).
@@ -129,7 +138,7 @@ def draw(groups: list[Group], scores: mx.array, peak: mx.array, u: np.ndarray) -
         Tokens ``(N, 1)`` int32, unevaluated, save for what ``_nucleus`` must look at.
     """
     rows, tokens = [], []
-    for at, _, weights, ids in candidates(groups, scores, peak):
+    for at, _, weights, ids in candidates(plan, scores, peak):
         token = ids
         if weights is not None:
             token = transforms.draw(weights, mx.array(u if len(at) == len(u) else u[at]))
@@ -139,10 +148,10 @@ def draw(groups: list[Group], scores: mx.array, peak: mx.array, u: np.ndarray) -
     return _in_order(rows, tokens)
 
 
-def log_probs(groups: list[Group], scores: mx.array, peak: mx.array) -> mx.array:
+def log_probs(plan: Plan, scores: mx.array, peak: mx.array) -> mx.array:
     """Return the log-probabilities ``(N, V)`` that ``draw`` draws from."""
     rows, logs = [], []
-    for at, left, _, ids in candidates(groups, scores, peak):
+    for at, left, _, ids in candidates(plan, scores, peak):
         log = mx.array(0.0) if left is None else transforms.log_softmax(left)
         if ids is not None:
             log = transforms.keep(scores[: len(at)], log, ids)
@@ -151,13 +160,16 @@ def log_probs(groups: list[Group], scores: mx.array, peak: mx.array) -> mx.array
     return _in_order(rows, logs)
 
 
-def candidates(groups: list[Group], scores: mx.array, peak: mx.array) -> Iterator[Candidates]:
+def candidates(plan: Plan, scores: mx.array, peak: mx.array) -> Iterator[Candidates]:
     """Yield what is left to draw from, group after group."""
-    for group in groups:
+    if plan.forth is not None:
+        scores, peak = mx.take(scores, plan.forth, axis=0), mx.take(peak, plan.forth, axis=0)
+    start = 0
+    for group in plan.groups:
         rows, part, top = group.rows, scores, peak
-        if len(groups) > 1:
-            at = _indices(rows)
-            part, top = mx.take(scores, at, axis=0), mx.take(peak, at, axis=0)
+        if plan.forth is not None:
+            part, top = (array[start : start + len(rows)] for array in (scores, peak))
+            start += len(rows)
         if group.kind == "greedy":
             best = mx.argmax(part, axis=-1, keepdims=True)
             yield Candidates(rows, None, None, best.astype(mx.int32))

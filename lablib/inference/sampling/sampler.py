@@ -112,11 +112,11 @@ class Sampler:
         if ahead or len(asked.steps) > 1:
             positions = (positions[:, None] + (asked.steps + ahead)).ravel()
         u = random_numbers.uniforms(asked.keys, positions)[:, None]
-        if asked.groups is None:
+        if asked.plan is None:
             scores = transforms.cut(scores, asked.columns, peak)
             token = transforms.draw(mx.exp(scores), mx.array(u))
         else:
-            token = fast_paths.draw(asked.groups, scores, peak, u)
+            token = fast_paths.draw(asked.plan, scores, peak, u)
         return token.flatten(), peak
 
     def _penalize(
@@ -125,8 +125,11 @@ class Sampler:
         """Return penalised scores ``(N, V)``, and the best of each row ``(N, 1)``."""
         if len(asked.penalized):
             tokens, valid = self._slots.windows(asked, unseen, scores.shape[-1])
-            if tokens.shape[1]:
-                scores = transforms.penalize(scores, tokens, asked.columns, valid)
+            if tokens.shape[1] and asked.rows is None:
+                scores = transforms.penalize(scores, tokens, asked.penalties, valid)
+            elif tokens.shape[1]:
+                some, scores = mx.take(scores, asked.rows, axis=0), mx.array(scores)
+                scores[asked.rows] = transforms.penalize(some, tokens, asked.penalties, valid)
         return scores, mx.max(scores, axis=-1, keepdims=True)
 
     def __len__(self) -> int:
@@ -272,10 +275,10 @@ class Sampler:
         """
         asked, scores, drafts, valid = self._ask_positions(seq_ids, logits, draft_tokens)
         scores, peak = self._penalize(asked, scores, drafts)
-        if asked.groups is None:
+        if asked.plan is None:
             logs = transforms.log_softmax(transforms.cut(scores, asked.columns, peak))
         else:
-            logs = fast_paths.log_probs(asked.groups, scores, peak)
+            logs = fast_paths.log_probs(asked.plan, scores, peak)
         finite = _finite(peak) if valid is None else _finite(peak) & valid
         return logs.reshape(logits.shape), finite.reshape(logits.shape[:-1])
 

@@ -25,10 +25,12 @@ class Asked:
         ids: ``(B,)`` names.
         slots: ``(B,)`` where they are in the table.
         penalized: ``(P,)``, which of the sequences keep a history.
+        rows: ``(P * R,)``, the rows of these; None: they are all rows.
+        penalties: parameters of those rows, by option.
         keys: ``(N,)`` uint64, of the random numbers.
         steps: ``(R,)``, 0 to R - 1.
         columns: parameters of the rows by option, as ``options.columns`` returns them.
-        groups: how the fast paths divide the rows; None: the definition does it all.
+        plan: how the fast paths divide the rows; None: the definition does it all.
         chosen: ``(B, 1)``, who wants the log-probability of the token drawn.
         top: ``(B, 1)``, and of how many of the best.
         reports: whether anybody wants either.
@@ -37,10 +39,12 @@ class Asked:
     ids: tuple[Hashable, ...]
     slots: np.ndarray
     penalized: np.ndarray
+    rows: mx.array | None
+    penalties: dict[str, Parameter]
     keys: np.ndarray
     steps: np.ndarray
     columns: dict[str, Parameter]
-    groups: list[fast_paths.Group] | None
+    plan: fast_paths.Plan | None
     chosen: np.ndarray
     top: np.ndarray
     reports: bool
@@ -151,7 +155,7 @@ class Slots:
     def windows(
         self, asked: Asked, unseen: mx.array | None, vocab_size: int
     ) -> tuple[mx.array, mx.array | None]:
-        """Return what the penalties of each row see: tokens ``(N, W)``, and which are real.
+        """Return what the penalties see in ``asked.rows``: tokens ``(P * R, W)``, and which are real.
 
         Args:
             asked: a batch.
@@ -162,16 +166,19 @@ class Slots:
         Returns:
             None in place of the second if all tokens are real.
         """
-        tokens, real = self.recent(asked.slots)
+        slots = asked.slots[asked.penalized]
+        tokens, real = self.recent(slots)
         tokens = mx.array(tokens)
         if unseen is not None and unseen.shape[1]:
+            if len(slots) < len(asked.slots):
+                unseen = mx.take(unseen, mx.array(asked.penalized.astype(np.int32)), axis=0)
             # An id beyond V is flagged elsewhere, but must not write beyond the array here.
             unseen = mx.clip(unseen, 0, vocab_size - 1).astype(mx.int32)
             tokens = mx.concatenate([tokens, unseen], axis=1)
             width, n_rows = tokens.shape[1], len(asked.steps)
             real = np.pad(real, ((0, 0), (0, unseen.shape[1])), constant_values=True)
             ages = np.arange(width)[::-1] - asked.steps[::-1, None]  # (R, W); 0 is the newest
-            inside = (ages >= 0) & (ages < self.window[asked.slots][:, None, None])
+            inside = (ages >= 0) & (ages < self.window[slots][:, None, None])
             real = (real[:, None] & inside).reshape(-1, width)
             tokens = mx.repeat(tokens, n_rows, axis=0) if n_rows > 1 else tokens
         return tokens, None if real.all() else mx.array(real)
@@ -181,15 +188,19 @@ class Slots:
         slots = self.find(ids)
         options = self.options[slots]
         rows = np.repeat(options, n_rows)
+        penalized = np.flatnonzero(self.window[slots])
+        ringed = (penalized[:, None] * n_rows + np.arange(n_rows)).ravel()
         chosen, top = options["logprobs"] > 0, np.minimum(options["top_logprobs"], vocab_size)
         return Asked(
             ids=ids,
             slots=slots,
-            penalized=np.flatnonzero(self.window[slots]),
+            penalized=penalized,
+            rows=None if len(ringed) == len(rows) else mx.array(ringed.astype(np.int32)),
+            penalties=columns(rows[ringed]),
             keys=np.repeat(self.keys[slots], n_rows),
             steps=np.arange(n_rows),
             columns=columns(rows),
-            groups=fast_paths.plan(rows, vocab_size) if fast else None,
+            plan=fast_paths.plan(rows, vocab_size) if fast else None,
             chosen=chosen[:, None],
             top=top.astype(int)[:, None],
             reports=bool(chosen.any() or top.any()),

@@ -5,6 +5,7 @@ from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLengt
 from lablib.inference.speculation.drafters import Drafter, DraftModel, EarlyExit, NGram
 from lablib.inference.speculation.many import speculative_sample_n
 from lablib.inference.speculation.measure import measure_costs
+from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "EarlyExit",
     "FixedLength",
     "NGram",
+    "Proposal",
     "SpeculativeTokenIterator",
     "measure_costs",
     "speculative_decode",

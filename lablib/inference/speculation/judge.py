@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lablib.inference.sampling import transforms
 from lablib.inference.speculation import rules
-from lablib.inference.speculation.drafters import Proposal
+from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.round_sampler import ACCEPT, FOLLOW, RoundSampler
 from lablib.inference.token_loop import NOT_FINITE
 from lablib.validation import BadValue
@@ -191,7 +191,8 @@ class Judge:
     def read(self, queued: Queued, counts: Sequence[int] | None = None) -> list[Verdict]:
         """Wait for what :meth:`queue` queued, and return a verdict for each text."""
         mx.eval(queued)
-        tokens, logprobs, finite = (part.tolist() for part in queued[:3])
+        tokens, logprobs = queued.tokens.tolist(), queued.logprobs.tolist()
+        finite = queued.finite.tolist()
         drafts = [[]] * len(tokens) if queued.drafts is None else queued.drafts.tolist()
         kept = None if queued.kept is None else queued.kept.tolist()
         seen = None if queued.seen is None else queued.seen.tolist()

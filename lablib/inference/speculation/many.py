@@ -27,7 +27,7 @@ from lablib.inference.speculation.judge import Judge, Verdict
 from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.speculation.tokens import SpeculativeTokenIterator, with_ratios
 from lablib.inference.token_loop import chunks, settle_chunk
 from lablib.models.interface import position_table_of
 from lablib.validation import BadValue, integer, one_of
@@ -75,7 +75,7 @@ def speculative_batch(
     """Complete several prompts at once; the arguments are those of :func:`speculative_batches`."""
     parts = list(speculative_batches(target, draft, prompts, **options))
     counts = sum((Counter({key: part.stats[key] for key in _COUNTS}) for part in parts), Counter())
-    return SpeculativeSamples.joined(parts, stats=_with_ratios(counts))
+    return SpeculativeSamples.joined(parts, stats=with_ratios(_all(counts)))
 
 
 def speculative_batches(
@@ -95,29 +95,27 @@ def speculative_batches(
 ) -> Iterator[SpeculativeSamples]:
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 
+    Equal prompts are read once. What cannot share a batch (a quantised cache, Mamba 1, a drafter
+    that works in the target's cache, a text that may fill a table of positions) is run row by row,
+    with the same result.
+
     Args:
-        target: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``; its text comes out.
+        target: the model whose text comes out.
         draft: a smaller model of the same vocabulary, or a drafter.
-        prompts: token ids of each sequence; equal prompts are read once.
+        prompts: token ids of each sequence.
         max_tokens: the length of a completion at most.
         draft_tokens: how many tokens to draft in a round.
         rule: "match", "rejection" or "block"; None means "rejection".
         drafter: where proposals come from if not from a model.
         stop_tokens: ids that end a row, which then leaves the batch.
-        max_batch: at most so many rows at a time, to bound memory; None means all.
+        max_batch: at most so many rows at a time; None means all.
         prefill_step_size: how many prompt tokens are read at once.
         progress: show a progress bar.
         **sampler_options: the fields of :class:`SamplerOptions`; row i draws from stream i of
             the seed.
 
-    Returns:
-        The completions in the order of the prompts. What cannot share a batch (a quantised cache,
-        Mamba 1, a drafter that works in the target's cache, a text that may fill a table of
-        positions) is run row by row, with the same result.
-
     Raises:
-        ValueError: an argument is out of range; at the call, before any work.
-        TypeError: an argument is of the wrong type; the same.
+        ValueError, TypeError: an argument is out of range; at the call, before any work.
     """
     if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not len(prompts):
         raise BadValue("prompts must be a list of at least one prompt")
@@ -139,44 +137,28 @@ def speculative_batches(
         for model in models:
             check_length(model, prompt, max_tokens)
 
+    together = _Together(models, drafter, asked, rule, draft_tokens)
+
     def parts() -> Iterator[SpeculativeSamples]:
         from tqdm.auto import tqdm
 
-        total = len(prompts) * max_tokens
-        together = _Together(models, drafter, asked, rule, draft_tokens)
         batched = len(prompts) > 1 and session.batches and together.can_hold(prompts)
-        with tqdm(total=total, unit="token", leave=False, disable=not progress) as bar:
+        with tqdm(total=len(prompts), unit="row", leave=False, disable=not progress) as bar:
             for first in range(0, len(prompts), max_batch):
                 end = min(first + max_batch, len(prompts))
                 rows = [Row(number, prompts[number]) for number in range(first, end)]
                 if batched:
-                    stats = together.run(rows, later=prompts[end:])
+                    counts = together.run(rows, later=prompts[end:])
                 else:
-                    each = (_alone(target, drafter, row, asked, rule, draft_tokens) for row in rows)
-                    stats = sum(each, Counter())
-                bar.update(len(rows) * max_tokens)
-                yield SpeculativeSamples.of(rows, asked.stops, stats=_with_ratios(stats))
+                    counts = sum(map(together.run_alone, rows), Counter())
+                bar.update(len(rows))
+                yield SpeculativeSamples.of(rows, asked.stops, stats=with_ratios(_all(counts)))
 
     return parts()
 
 
-def _alone(
-    target: Any, drafter: Drafter, row: Row, asked: Request, rule: str, draft_tokens: int
-) -> Counter:
-    """Complete one row by itself; returns its counts."""
-    iterator = SpeculativeTokenIterator(
-        target, drafter, row.prompt, max_tokens=asked.max_tokens, draft_tokens=draft_tokens,
-        rule=rule, stop_tokens=asked.stops, stream=row.number, prefill_step_size=asked.step_size,
-        **asdict(asked.options),
-    )  # fmt: skip
-    for _ in iterator:
-        pass
-    row.tokens, row.logprobs = iterator.tokens, iterator.logprobs
-    return Counter({key: iterator.stats[key] for key in _COUNTS})
-
-
 class _Together:
-    """Rows that speculate in batches.
+    """Rows that speculate in batches, or each by itself.
 
     Args:
         models: the target, and the draft model if there is one.
@@ -201,6 +183,19 @@ class _Together:
             longest <= (position_table_of(model) or longest) and can_batch(model, _fresh(model))
             for model in self._models
         )
+
+    def run_alone(self, row: Row) -> Counter:
+        """Complete one row by itself; returns its counts."""
+        asked = self._asked
+        iterator = SpeculativeTokenIterator(
+            self._models[0], self._drafter, row.prompt, max_tokens=asked.max_tokens,
+            draft_tokens=self._draft_tokens, rule=self._rule, stop_tokens=asked.stops,
+            stream=row.number, prefill_step_size=asked.step_size, **asdict(asked.options),
+        )  # fmt: skip
+        for _ in iterator:
+            pass
+        row.tokens, row.logprobs = iterator.tokens, iterator.logprobs
+        return Counter({key: iterator.stats[key] for key in _COUNTS})
 
     def run(self, rows: Sequence[Row], later: Sequence[list[int]]) -> Counter:
         """Complete the rows; returns their counts. ``later`` prompts are read in other batches."""
@@ -279,12 +274,5 @@ def _counted(verdict: Verdict) -> Counter:
     return Counter(dict(zip(_COUNTS, numbers, strict=False)))
 
 
-def _with_ratios(counts: Counter) -> dict[str, Any]:
-    """Return the counts, and the ratios that are made of them."""
-    counts = {key: counts[key] for key in _COUNTS}
-    drafted, reached = counts["total_drafted"], counts["total_reached"]
-    return counts | {
-        "acceptance_rate": counts["total_accepted"] / drafted if drafted else 0.0,
-        "alpha": counts["total_accepted"] / reached if reached else 0.0,
-        "tokens_per_round": counts["tokens"] / counts["rounds"],
-    }
+def _all(counts: Counter) -> dict[str, int]:
+    return {key: counts[key] for key in _COUNTS}

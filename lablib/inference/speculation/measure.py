@@ -9,10 +9,11 @@ from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.drafters import Proposal, as_drafter
+from lablib.inference.speculation.drafters import as_drafter
 from lablib.inference.speculation.judge import Judge
+from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.round_sampler import RoundSampler
-from lablib.models.interface import vocab_size_of
+from lablib.models.interface import context_of, vocab_size_of
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx
@@ -46,7 +47,7 @@ def measure_costs(
     most, repeats = integer("most", most, 1), integer("repeats", repeats, 1)
     drafter = as_drafter(draft)
     models = [target, getattr(drafter, "model", None)]
-    positions = min((getattr(each, "max_positions", None) or math.inf) for each in models)
+    positions = min((context_of(each) or math.inf) for each in models if each is not None)
     room = positions - max(_CHAIN * (repeats + 1), most + 1)
     if room < 1:
         raise BadValue(f"models must have more than {positions - room} positions, got {positions}")

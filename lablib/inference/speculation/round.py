@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lablib.inference.speculation.drafters import Drafter, Proposal
+from lablib.inference.speculation.drafters import Drafter
 from lablib.inference.speculation.judge import Judge, Verdict
+from lablib.inference.speculation.proposal import Proposal
 from lablib.models.interface import vocab_size_of
 from lablib.validation import BadType
 

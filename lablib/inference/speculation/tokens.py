@@ -29,7 +29,13 @@ from lablib.inference.speculation.judge import Judge, Queued, Round, Verdict
 from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
-from lablib.inference.token_loop import Token, TokenLoop, chunks, settle_chunk
+from lablib.inference.token_loop import (
+    Token,
+    TokenLoop,
+    chunks,
+    hold_interrupts,
+    settle_chunk,
+)
 from lablib.validation import BadValue, integer, one_of
 
 import mlx.core as mx
@@ -137,10 +143,8 @@ class SpeculativeTokenIterator(TokenLoop):
         self._asked: deque[Queued] = deque()  # drawn plainly, not looked at yet
         self._plain_left = 0  # tokens to decode plainly before drafting is considered again
         self.rounds: list[Round] = []
-        self.stats |= {
-            "total_drafted": 0, "total_accepted": 0, "total_reached": 0, "acceptance_rate": 0.0,
-            "alpha": 0.0, "rounds": 0, "tokens_per_round": 0.0, "draft_calls": 0,
-        }  # fmt: skip
+        counts = ("total_drafted", "total_accepted", "total_reached", "rounds", "draft_calls")
+        self.stats |= with_ratios(self.stats | dict.fromkeys(counts, 0))
 
     @property
     def draft_cache(self) -> list[Any] | None:
@@ -154,7 +158,7 @@ class SpeculativeTokenIterator(TokenLoop):
         """
         last = len(self.prompt) - 1
         for chunk in chunks(self.prompt, self._step_size, self._read):
-            with self._whole_step():
+            with hold_interrupts(self._fail):
                 self._drafter.read(chunk)
                 self._read += chunk.shape[1]
                 if self._read == last and self._may_wait(chunk.shape[1]):
@@ -219,11 +223,16 @@ class SpeculativeTokenIterator(TokenLoop):
         stats["total_drafted"] += len(verdict.drafted)
         stats["total_accepted"] += verdict.accepted
         stats["total_reached"] += verdict.reached
-        if stats["total_drafted"]:
-            stats["acceptance_rate"] = stats["total_accepted"] / stats["total_drafted"]
-            stats["alpha"] = stats["total_accepted"] / stats["total_reached"]
+        stats |= with_ratios(stats)
         if self._trace:
             self.rounds.append(verdict.round())
+
+    def _count(self) -> None:
+        stats, target = self.stats, self._target
+        stats["target_calls"], stats["token_forwards"] = target.calls, target.tokens_read
+        stats["draft_calls"] = self._drafter.calls
+        if stats["rounds"]:
+            stats["tokens_per_round"] = len(self.tokens) / stats["rounds"]
 
     def _cut_back(self) -> None:
         self._ready.clear()
@@ -238,20 +247,16 @@ class SpeculativeTokenIterator(TokenLoop):
             # A step that failed before the first token: some caches cannot give the prompt back.
             if self.tokens:
                 raise
-        finally:
-            self._count()
 
-    def _count(self) -> None:
-        """Bring the numbers of calls up to date."""
-        stats, target = self.stats, self._target
-        stats["target_calls"], stats["token_forwards"] = target.calls, target.tokens_read
-        stats["draft_calls"] = self._drafter.calls
-        if stats["rounds"]:
-            stats["tokens_per_round"] = len(self.tokens) / stats["rounds"]
 
-    def _tick(self, clock: str, seconds: float) -> None:
-        self._count()
-        super()._tick(clock, seconds)
+def with_ratios(counts: dict[str, Any]) -> dict[str, Any]:
+    """Return counts of drafts and rounds, and the ratios that are made of them."""
+    drafted, reached = counts["total_drafted"], counts["total_reached"]
+    return counts | {
+        "acceptance_rate": counts["total_accepted"] / drafted if drafted else 0.0,
+        "alpha": counts["total_accepted"] / reached if reached else 0.0,
+        "tokens_per_round": counts["tokens"] / counts["rounds"] if counts["rounds"] else 0.0,
+    }
 
 
 def speculative_decode(

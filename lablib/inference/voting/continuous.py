@@ -73,8 +73,7 @@ def serve(
     """Complete a queue of prompts, each with options of its own, in a number of slots.
 
     Args:
-        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``. One whose rows of different
-            length cannot share a batch serves one sequence after the other.
+        model: any; one whose rows of different length cannot share a batch has one slot.
         prompts: token ids of each sequence, in order of arrival.
         options: how each of them is sampled.
         slots: how many sequences run at once.

@@ -159,26 +159,23 @@ def complete(
     if len(seeds) != len(prompts):
         raise BadValue(f"seeds must be one for each of {len(prompts)} prompts, got {len(seeds)}")
     options = [SamplerOptions(temperature, seed=seed) for seed in seeds]
+    at_once = max(1, at_once // n)
+    rows = [Row(j * n + i, prompt) for j, prompt in enumerate(prompts) for i in range(n)]
     by_length: dict[int, list[int]] = {}
     for number, prompt in enumerate(prompts):
         check_length(model, prompt, max_tokens)
         by_length.setdefault(len(prompt), []).append(number)
-    found: dict[int, Samples] = {}
-    at_once = max(1, at_once // n)
-    for numbers in by_length.values():
+    for length, numbers in by_length.items():
         for first in range(0, len(numbers), at_once):
             chunk = numbers[first : first + at_once]
-            rows = [Row(j * n + i, prompts[j]) for j in chunk for i in range(n)]
-            sampler = Sampler(len(rows[0].prompt) + max_tokens)
-            for row in rows:
-                sampler.add(row.number, options[row.number // n], stream=row.number % n)
-            cache = kv.make(model)
+            sampler, cache = Sampler(length + max_tokens), kv.make(model)
             logits = last_logits(model, mx.array([prompts[j] for j in chunk]), cache)
             fan_out = [place for place in range(len(chunk)) for _ in range(n)]
             kv.select(cache, fan_out)
+            group = [row for j in chunk for row in rows[j * n : (j + 1) * n]]
+            for row in group:
+                sampler.add(row.number, options[row.number // n], stream=row.number % n)
             batch = GrowingBatch(model, sampler, stops, max_tokens)
-            batch.join(rows, cache, logits[mx.array(fan_out)])
+            batch.join(group, cache, logits[mx.array(fan_out)])
             batch.run()
-            for place, number in enumerate(chunk):
-                found[number] = Samples.of(rows[place * n : (place + 1) * n], stops)
-    return [found[number] for number in range(len(prompts))]
+    return [Samples.of(rows[j * n : (j + 1) * n], stops) for j in range(len(prompts))]

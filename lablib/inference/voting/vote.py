@@ -218,9 +218,7 @@ def vote_until(
         temperature: of the sampler.
         batch: samples in a round, decoded together; this also bounds memory.
         confidence: between 0.5 and 1, or None for the certain rule alone.
-        stop_rule: what the confidence is about: ``"overtake"``, that the strongest rival does not pass
-            the leader in the samples not drawn; ``"beta"``, that the leader is truly ahead of the
-            runner-up, the rule of the paper; ``"dirichlet"``, ahead of all others. See
+        stop_rule: what the confidence is about, "overtake", "beta" or "dirichlet": see
             ``StopRule``.
         at_least: samples to draw before ``confidence`` is asked for.
         extract: as in ``majority_vote``.
