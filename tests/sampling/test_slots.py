@@ -578,14 +578,14 @@ def test_only_what_gains_by_it_takes_a_fast_path(monkeypatch):
 
     def kinds(vocab_size, *options):
         table = np.array([SamplerOptions(**o).row() for o in options], TABLE)
-        groups = fast_paths.plan(table, vocab_size)
-        return groups and {group.kind for group in groups}
+        plan = fast_paths.plan(table, vocab_size)
+        return plan and {group.kind for group in plan.groups}
 
     assert kinds(512, {"temperature": 0.7}, {"temperature": 0.0}, {}) is None
     assert kinds(512, *KINDS) == {"greedy", "plain", "narrow", "nucleus", "general"}
-    rows = np.concatenate(
-        [g.rows for g in fast_paths.plan(np.array([o.row() for o in MIXED], TABLE), 3000)]
-    )
+    plan = fast_paths.plan(np.array([o.row() for o in MIXED], TABLE), 3000)
+    rows = np.concatenate([group.rows for group in plan.groups])
+    assert np.array_equal(rows, plan.forth)
     assert np.array_equal(np.sort(rows), range(64))
     monkeypatch.setattr(fast_paths, "draw", lambda *_: pytest.fail("a fast path was taken"))
     Sampler(NUM_CTX, fast=False).free()

@@ -155,7 +155,7 @@ class Slots:
     def windows(
         self, asked: Asked, unseen: mx.array | None, vocab_size: int
     ) -> tuple[mx.array, mx.array | None]:
-        """Return what the penalties see in ``asked.rows``: tokens ``(P * R, W)``, and which are real.
+        """Return what the penalties see: tokens ``(P * R, W)``, and which of them are real.
 
         Args:
             asked: a batch.
