@@ -26,7 +26,7 @@ __getattr__, __dir__, __all__ = exports(
         "best_of_n": "lablib.inference.voting",
         "generate": "lablib.inference.text",
         "majority_vote": "lablib.inference.voting",
-        "pass_at_k": "lablib.inference.theory.estimators",
+        "pass_at_k": "lablib.theory.estimators",
         "sample_batches": "lablib.inference.voting",
         "sample_n": "lablib.inference.voting",
         "speculative_decode": "lablib.inference.speculation",

@@ -6,9 +6,9 @@ from typing import Any
 
 from lablib import tasks
 from lablib.inference.samples import Samples
-from lablib.inference.theory.estimators import wilson_interval
 from lablib.inference.voting.many import complete
 from lablib.tasks import Problem
+from lablib.theory.estimators import wilson_interval
 from lablib.validation import BadValue
 
 import numpy as np

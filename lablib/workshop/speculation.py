@@ -13,13 +13,13 @@ from lablib.inference.speculation import rules
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.drafters import NGram
-from lablib.inference.theory.replay import (
+from lablib.inference.voting.scoring import pad
+from lablib.theory.replay import (
     guesses_of_flags,
     guesses_of_ngram,
     replay,
     tokens_per_call,
 )
-from lablib.inference.voting.scoring import pad
 from lablib.workshop.completions import Drawn
 
 import mlx.core as mx

@@ -10,12 +10,12 @@ from functools import cache, partial
 from typing import Any
 
 from lablib import tasks
-from lablib.inference.theory.curves import Sampled, vote_curves
-from lablib.inference.theory.estimators import any_right, majority_accuracy
 from lablib.inference.voting.scoring import pad
 from lablib.inference.voting.verifiers import Noisy, log_sigmoid
 from lablib.models.verifier import Verifier
 from lablib.tasks import Problem
+from lablib.theory.curves import Sampled, vote_curves
+from lablib.theory.estimators import any_right, majority_accuracy
 from lablib.validation import BadValue, integer
 from lablib.workshop.completions import Drawn, Plan
 from lablib.workshop.results import at

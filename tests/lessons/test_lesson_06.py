@@ -1,7 +1,5 @@
 """The widgets of lesson 06 compute what they say."""
 
-from lablib.inference.theory.curves import Sampled
-from lablib.inference.theory.estimators import majority_accuracy
 from lablib.inference.voting.stopping import StopRule
 from lablib.inference.voting.vote import tally
 from lablib.lessons.lesson_06.widgets import (
@@ -13,6 +11,8 @@ from lablib.lessons.lesson_06.widgets import (
     process_accuracy,
 )
 from lablib.tasks import sums
+from lablib.theory.curves import Sampled
+from lablib.theory.estimators import majority_accuracy
 
 import numpy as np
 import pytest

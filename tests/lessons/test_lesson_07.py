@@ -5,8 +5,6 @@ import itertools
 import lablib
 from lablib.inference.speculation.costs import Costs, speedup
 from lablib.inference.speculation.judge import Round
-from lablib.inference.theory.closed_forms import expected_tokens_by_position
-from lablib.inference.theory.replay import agreement
 from lablib.lessons.lesson_07.speed import (
     HERE,
     TEXTBOOK,
@@ -21,6 +19,8 @@ from lablib.lessons.lesson_07.widgets import (
     count_rounds,
     whole_rounds,
 )
+from lablib.theory.closed_forms import expected_tokens_by_position
+from lablib.theory.replay import agreement
 
 import numpy as np
 import pytest

@@ -2,8 +2,8 @@
 
 import itertools
 
-from lablib.inference.theory.closed_forms import acceptance_match, acceptance_rejection
 from lablib.lessons.lesson_08 import widgets as lossless
+from lablib.theory.closed_forms import acceptance_match, acceptance_rejection
 
 import mlx.core as mx
 import numpy as np

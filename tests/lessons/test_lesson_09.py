@@ -2,8 +2,8 @@
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens
 from lablib.inference.speculation.draft_length import FixedLength
-from lablib.inference.theory.replay import Guesses, replay
 from lablib.lessons.lesson_09 import widgets as lab
+from lablib.theory.replay import Guesses, replay
 
 import numpy as np
 import pytest

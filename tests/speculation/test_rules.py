@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from lablib.inference.speculation import costs, rules
-from lablib.inference.theory import closed_forms as theory
+from lablib.theory import closed_forms as theory
 
 import mlx.core as mx
 import numpy as np

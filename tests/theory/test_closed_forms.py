@@ -6,7 +6,7 @@ from lablib.inference.speculation.costs import (
     expected_tokens,
     speedup,
 )
-from lablib.inference.theory import closed_forms as theory
+from lablib.theory import closed_forms as theory
 from lablib.validation import BadType, BadValue
 
 import numpy as np

@@ -3,7 +3,7 @@
 import itertools
 import math
 
-from lablib.inference.theory.estimators import (
+from lablib.theory.estimators import (
     any_right,
     best_of_k,
     best_of_n_distribution,

@@ -7,7 +7,7 @@ from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 from lablib.inference.speculation.drafters import DraftModel, EarlyExit, NGram, first_layers
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.theory.replay import (
+from lablib.theory.replay import (
     Guesses,
     guesses_of_flags,
     guesses_of_model,

@@ -2,7 +2,6 @@
 
 import math
 
-from lablib.inference.theory.curves import Sampled, vote_curves
 from lablib.inference.voting.scoring import pad, score
 from lablib.inference.voting.verifiers import (
     Exact,
@@ -13,6 +12,7 @@ from lablib.inference.voting.verifiers import (
     student_t,
 )
 from lablib.tasks import load_tokenizer, sums
+from lablib.theory.curves import Sampled, vote_curves
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx

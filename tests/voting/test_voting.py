@@ -8,8 +8,6 @@ import inspect
 import math
 from functools import partial
 
-from lablib.inference.theory.curves import Sampled
-from lablib.inference.theory.estimators import majority_accuracy
 from lablib.inference.voting.many import sample_n
 from lablib.inference.voting.scoring import score
 from lablib.inference.voting.stopping import StopRule
@@ -24,6 +22,8 @@ from lablib.inference.voting.vote import (
 from lablib.models.base import LanguageModel
 from lablib.models.llama import llama_config
 from lablib.tasks import load_tokenizer, sums
+from lablib.theory.curves import Sampled
+from lablib.theory.estimators import majority_accuracy
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx

@@ -3,7 +3,7 @@
 import math
 
 from lablib import tasks
-from lablib.inference.theory.estimators import any_right
+from lablib.theory.estimators import any_right
 from lablib.workshop import votes
 from lablib.workshop.completions import Plan
 from lablib.workshop.votes import exact_curves, noisy_best_of_n

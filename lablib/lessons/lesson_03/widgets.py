@@ -6,9 +6,9 @@ from typing import Any
 
 from lablib.inference import SamplerOptions
 from lablib.inference.sampling import transforms
-from lablib.inference.theory.estimators import wilson_interval
 from lablib.plots.charts import bars, figure, style
 from lablib.plots.explorer import Explorer, choice, slider
+from lablib.theory.estimators import wilson_interval
 
 import mlx.core as mx
 import numpy as np

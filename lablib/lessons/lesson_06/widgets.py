@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lablib.inference.theory.curves import Sampled
-from lablib.inference.theory.estimators import majority_accuracy
 from lablib.inference.voting.stopping import StopRule, cannot_lose, overtake_risk
 from lablib.plots.charts import COLOURS, MARKERS, bars, figure, style
 from lablib.plots.explorer import Explorer, Player, choice, slider
 from lablib.tasks import sums
 from lablib.tasks.problem import Problem
+from lablib.theory.curves import Sampled
+from lablib.theory.estimators import majority_accuracy
 
 import numpy as np
 from matplotlib.figure import Figure

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens, speedup
-from lablib.inference.theory.replay import LONGEST
 from lablib.plots.charts import COLOURS, MARKERS, figure, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import add_axes, canvas, scales
+from lablib.theory.replay import LONGEST
 
 import numpy as np
 from matplotlib.figure import Figure

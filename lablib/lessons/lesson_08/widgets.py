@@ -10,10 +10,10 @@ from itertools import product
 from typing import Any
 
 from lablib.inference.speculation import rules
-from lablib.inference.theory.closed_forms import acceptance_match, acceptance_rejection
 from lablib.plots.charts import COLOURS, DASHES, MARKERS, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import add_axes, canvas, name_bars
+from lablib.theory.closed_forms import acceptance_match, acceptance_rejection
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx

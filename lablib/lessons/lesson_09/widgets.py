@@ -1,6 +1,6 @@
 """Widgets of the lesson on better drafts: who guesses what, at what price, and how far ahead.
 
-They replay greedy texts (:mod:`lablib.inference.theory.replay`): no model runs again.
+They replay greedy texts (:mod:`lablib.theory.replay`): no model runs again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,11 @@ from typing import Any
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
-from lablib.inference.theory.replay import LONGEST, Guesses, Length, replay, tokens_per_call
 from lablib.plots import strips
 from lablib.plots.charts import COLOURS, HATCHES, MARKERS, figure, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
+from lablib.theory.replay import LONGEST, Guesses, Length, replay, tokens_per_call
 from lablib.validation import BadValue, integer
 
 import numpy as np

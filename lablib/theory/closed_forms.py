@@ -8,7 +8,7 @@ and the cost of a round, is in ``speculation/costs.py``.
 
 from collections.abc import Sequence
 
-from lablib.inference.theory.estimators import distributions
+from lablib.theory.estimators import distributions
 from lablib.validation import number
 
 import numpy as np

@@ -12,7 +12,7 @@ from typing import Any
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 from lablib.inference.speculation.drafters import NGram
-from lablib.inference.theory.estimators import bootstrap_interval
+from lablib.theory.estimators import bootstrap_interval
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from lablib.inference.theory.estimators import best_of_k, pass_at_k, wilson_interval
 from lablib.inference.voting.stopping import StopRule
+from lablib.theory.estimators import best_of_k, pass_at_k, wilson_interval
 from lablib.validation import BadValue, integer
 
 import numpy as np

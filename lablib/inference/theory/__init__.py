@@ -1,1 +1,0 @@
-"""What sampling, voting and speculation must come to: closed forms, estimators, curves."""
