@@ -14,11 +14,11 @@ place of an error; ``commit`` tells the sampler what came of it:
     score_positions   their log-probabilities (rules "rejection" and "block")
 """
 
-from collections.abc import Hashable, Iterable, Sequence, Sized
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.inference.sampling import fast_paths, random_numbers, transforms
+from lablib.inference.sampling import checks, fast_paths, random_numbers, transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.slot_table import Asked, Slots
 from lablib.validation import BadType, BadValue, integer, token_ids
@@ -79,13 +79,13 @@ class Sampler:
             BadValue: an unknown or repeated id; a wrong shape; a row with NaN, +inf or nothing but
                 -inf; a history with a token beyond V. The message names the slot.
         """
-        if _none(seq_ids):
+        if checks.none(seq_ids):
             return SampleResult(mx.zeros((0,), mx.int32))
         asked, scores = self._ask(seq_ids, logits)
         token, peak = self._draw(asked, scores)
         result = _report(asked, scores, token)
         mx.eval(token, peak, result.logprob, result.top_tokens, result.top_logprobs)
-        _refuse(asked.ids, np.isfinite(np.array(peak)))
+        checks.fit(asked.ids, np.isfinite(np.array(peak)))
         self._slots.position[asked.slots] += 1
         if len(asked.penalized):
             ringed = asked.penalized
@@ -177,11 +177,11 @@ class Sampler:
         self._batches: dict[Any, Asked] = {}
 
     def position(self, seq_id: Hashable) -> int:
-        """How many tokens the slot has sampled or had committed since ``add``."""
+        """Return how many tokens the slot has sampled or had committed since ``add``."""
         return int(self._slots.position[self._slots.find([seq_id])[0]])
 
     def window(self, seq_id: Hashable) -> list[int]:
-        """The tokens that the slot's penalties see, oldest first; none for a slot without."""
+        """Return what the slot's penalties see, oldest token first; nothing for a slot without."""
         return self._slots.recent(self._slots.find([seq_id]))[0][0].tolist()
 
     def commit(self, seq_ids: Any, tokens: Any) -> None:
@@ -213,7 +213,7 @@ class Sampler:
     def draw(
         self, seq_ids: Sequence[Hashable], logits: mx.array, pending: mx.array | None = None
     ) -> tuple[mx.array, mx.array]:
-        """What ``sample`` would draw: unevaluated, and nothing changes.
+        """Return what ``sample`` would draw: unevaluated, and nothing changes.
 
         So the next forward can be queued before this token is known: feed the token to the model,
         pass it here as ``pending`` with the logits that come out, and ``commit`` it once it has
@@ -230,7 +230,7 @@ class Sampler:
             ``token`` ``(B,)`` int32, and ``finite`` ``(B,)``: False where ``sample`` would refuse
             the row; that row's token means nothing.
         """
-        if _none(seq_ids):
+        if checks.none(seq_ids):
             return mx.zeros((0,), mx.int32), mx.zeros((0,), mx.bool_)
         asked, scores = self._ask(seq_ids, logits)
         if pending is not None and (pending.ndim != 2 or len(pending) != len(asked.ids)):
@@ -239,12 +239,12 @@ class Sampler:
             )
         ahead = 0 if pending is None else pending.shape[1]
         token, peak = self._draw(asked, scores, pending, ahead)
-        return token, _finite(peak)
+        return token, _is_finite(peak)
 
     def draw_positions(
         self, seq_ids: Any, logits: mx.array, draft_tokens: Any
     ) -> tuple[mx.array, mx.array]:
-        """What successive ``sample`` calls would draw, had the drafts been sampled before.
+        """Return what successive ``sample`` calls would draw, had the drafts been sampled before.
 
         Each row is drawn with the random number of its own position and with the drafts before it
         in the penalties' window. Unevaluated; nothing changes.
@@ -262,13 +262,13 @@ class Sampler:
         asked, scores, drafts, valid = self._ask_positions(seq_ids, logits, draft_tokens)
         ahead = drafts.shape[1] - len(asked.steps) + 1
         token, peak = self._draw(asked, scores, drafts, ahead)
-        finite = _finite(peak) if valid is None else _finite(peak) & valid
+        finite = _is_finite(peak) if valid is None else _is_finite(peak) & valid
         return token.reshape(logits.shape[:-1]), finite.reshape(logits.shape[:-1])
 
     def score_positions(
         self, seq_ids: Any, logits: mx.array, draft_tokens: Any
     ) -> tuple[mx.array, mx.array]:
-        """``speculative_scores`` unevaluated, with the flag of ``draw_positions`` for an error.
+        """Return ``speculative_scores`` unevaluated, with a flag in place of an error.
 
         Returns:
             Log-probabilities of the shape of ``logits``, and ``finite`` ``(R,)`` or ``(B, R)``.
@@ -279,11 +279,11 @@ class Sampler:
             logs = transforms.log_softmax(transforms.cut(scores, asked.columns, peak))
         else:
             logs = fast_paths.log_probs(asked.plan, scores, peak)
-        finite = _finite(peak) if valid is None else _finite(peak) & valid
+        finite = _is_finite(peak) if valid is None else _is_finite(peak) & valid
         return logs.reshape(logits.shape), finite.reshape(logits.shape[:-1])
 
     def speculative_scores(self, seq_ids: Any, logits: mx.array, draft_tokens: Any) -> mx.array:
-        """Log-probabilities after all transforms, as if the drafts before had been appended.
+        """Return log-probabilities after all transforms, as if the drafts before had been appended.
 
         Args:
             seq_ids: one id, or B of them.
@@ -301,7 +301,7 @@ class Sampler:
         logs, finite = self.score_positions(seq_ids, logits, np.array(draft_tokens))
         mx.eval(logs, finite)
         ids = tuple(seq_ids) if logits.ndim == 3 else (seq_ids,)
-        _refuse(ids, np.array(finite).reshape(len(ids), -1).all(axis=1))
+        checks.fit(ids, np.array(finite).reshape(len(ids), -1).all(axis=1))
         return logs
 
     def uniforms(self, seq_ids: Sequence[Hashable], n: int, lane: int = 1) -> np.ndarray:
@@ -316,79 +316,47 @@ class Sampler:
             ``(B, n)`` float32 in [0, 1): a hash of the seed, stream, position and lane. Nothing
             changes: the same call gives the same numbers until the slots move on.
         """
-        slots = self._slots.find(_ids(seq_ids))
+        slots = self._slots.find(checks.ids(seq_ids))
         positions = self._slots.position[slots][:, None] + np.arange(integer("n", n, 0))
         keys = self._slots.keys[slots]
         keys = random_numbers.key(keys if len(keys) != 1 else keys.item(), integer("lane", lane, 1))
         keys = np.array(keys, np.uint64).reshape(-1, 1)
         return random_numbers.uniforms(keys, positions)
 
-    # From here on: checking arguments, then what a checked call does.
-
     def _ask(
         self, seq_ids: Sequence[Hashable], logits: mx.array, n_rows: int = 0
     ) -> tuple[Asked, mx.array]:
-        """Check a call; return the batch and the scores ``(N, V)``, float32.
+        """Check a call; return what it asks for and its scores ``(N, V)``, float32.
 
         With ``n_rows``, logits are ``(B, R, V)``.
         """
-        ids = _ids(seq_ids)
-        if not isinstance(logits, mx.array):
-            raise BadType(f"logits must be an mlx array, got {type(logits).__name__}")
-        shape = logits.shape
-        if len(shape) != (3 if n_rows else 2) or shape[0] != len(ids) or shape[-1] == 0:
-            wanted = f"({len(ids)}, {'R, ' if n_rows else ''}V)"
-            raise BadValue(f"logits must have shape {wanted} for {len(ids)} ids, got {shape}")
-        if not mx.issubdtype(logits.dtype, mx.floating):
-            raise BadType(f"logits must be floating point, got {logits.dtype}")
-        key = (ids, n_rows, shape[-1])
+        ids = checks.ids(seq_ids)
+        checks.logits(ids, logits, n_rows)
+        vocab_size = logits.shape[-1]
+        key = (ids, n_rows, vocab_size)
         asked = self._batches.get(key)
         if asked is None:
             if len(self._batches) == _BATCHES:
                 self._batches.clear()
-            asked = self._slots.ask(ids, max(n_rows, 1), shape[-1], self.fast)
+            asked = self._slots.ask(ids, max(n_rows, 1), vocab_size, self.fast)
             self._batches[key] = asked
-        if self._slots.ceiling >= shape[-1]:
-            highest = self._slots.highest[asked.slots]
-            if highest.max() >= shape[-1]:
-                raise BadValue(
-                    f"slot {ids[highest.argmax()]!r} was given token {highest.max()} (prior_tokens "
-                    f"or commit), but logits have V = {shape[-1]}"
-                )
+        if self._slots.ceiling >= vocab_size:
+            checks.histories(ids, self._slots.highest[asked.slots], vocab_size)
         scores = logits if logits.dtype == mx.float32 else logits.astype(mx.float32)
-        return asked, scores.reshape(-1, shape[-1]) if n_rows else scores
+        return asked, scores.reshape(-1, vocab_size) if n_rows else scores
 
     def _ask_positions(
         self, seq_ids: Any, logits: mx.array, draft_tokens: Any
     ) -> tuple[Asked, mx.array, mx.array, mx.array | None]:
-        """Check a call; return the batch, scores ``(B * R, V)`` and drafts ``(B, D)``.
+        """Check a call; return what it asks for, scores ``(B * R, V)`` and drafts ``(B, D)``.
 
         The last is which rows have valid drafts ``(B * R,)``; None if that has been checked.
         """
-        if not isinstance(logits, mx.array) or logits.ndim not in (2, 3):
-            got = getattr(logits, "shape", type(logits).__name__)
-            raise BadValue(f"logits must have shape (R, V), or (B, R, V) for B ids, got {got}")
-        many = logits.ndim == 3
-        ids = tuple(seq_ids) if many else (seq_ids,)
-        vocab_size = logits.shape[-1]
-        host = not isinstance(draft_tokens, mx.array)
-        drafts = np.array(draft_tokens) if host else draft_tokens
-        if drafts.ndim != logits.ndim - 1 or (many and len(drafts) != len(ids)):
-            wanted = f"({len(ids)}, D)" if many else "(D,)"
-            raise BadValue(f"draft_tokens must have shape {wanted}, got {tuple(drafts.shape)}")
-        n_rows, n_drafts = logits.shape[-2], drafts.shape[-1]
-        if not 1 <= n_rows <= n_drafts + 1:
-            raise BadValue(
-                f"logits must have 1 to {n_drafts + 1} rows (R <= D + 1) for {n_drafts} draft "
-                f"tokens, got {n_rows}"
-            )
-        if host:
-            for seq_id, row in zip(ids, drafts if many else drafts[None], strict=True):
-                token_ids(f"draft_tokens of slot {seq_id!r}", row, vocab_size, allow_empty=True)
-        asked, scores = self._ask(ids, logits if many else logits[None], n_rows)
-        drafts = mx.array(drafts).astype(mx.int32).reshape(len(ids), n_drafts)
+        ids, drafts = checks.drafts(seq_ids, logits, draft_tokens)
+        n_rows, vocab_size = logits.shape[-2:]
+        asked, scores = self._ask(ids, logits if logits.ndim == 3 else logits[None], n_rows)
         valid = None
-        if not host:
+        if isinstance(draft_tokens, mx.array):  # looking at them would mean to wait
             valid = mx.all((drafts >= 0) & (drafts < vocab_size), axis=-1)
             valid = mx.repeat(valid, n_rows, axis=0)
         return asked, scores, drafts, valid
@@ -412,23 +380,5 @@ def _report(asked: Asked, logits: mx.array, token: mx.array) -> SampleResult:
     return SampleResult(token, logprob, top_tokens, top_logprobs)
 
 
-def _ids(seq_ids: Iterable[Hashable]) -> tuple[Hashable, ...]:
-    if isinstance(seq_ids, str) or not isinstance(seq_ids, Iterable):
-        raise BadType(f"seq_ids must be a sequence of ids, got {seq_ids!r}")
-    return tuple(seq_ids)
-
-
-def _none(seq_ids: Any) -> bool:
-    return isinstance(seq_ids, Sized) and len(seq_ids) == 0
-
-
-def _finite(peak: mx.array) -> mx.array:
+def _is_finite(peak: mx.array) -> mx.array:
     return (mx.abs(peak) < mx.inf).flatten()
-
-
-def _refuse(ids: tuple[Hashable, ...], finite: np.ndarray) -> None:
-    if not finite.all():
-        names = ", ".join(repr(ids[row]) for row in np.flatnonzero(~finite)[:4])
-        raise BadValue(
-            f"logits of slot {names}: a row must have no NaN or +inf and some finite score"
-        )

@@ -133,7 +133,7 @@ def penalize(
 
 
 def _counts(tokens: mx.array, valid: mx.array | None, vocab_size: int) -> mx.array:
-    """How often each of ``tokens`` ``(N, W)`` occurs in its row."""
+    """Return how often each of ``tokens`` ``(N, W)`` occurs in its row."""
     one = mx.array(1.0) if valid is None else valid.astype(mx.float32)
     counts = mx.zeros((len(tokens), vocab_size))
     counts = counts.at[mx.arange(len(tokens))[:, None], tokens].add(one)
