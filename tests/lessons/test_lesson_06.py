@@ -2,13 +2,12 @@
 
 from lablib.inference.voting.stopping import StopRule
 from lablib.inference.voting.vote import tally
+from lablib.lessons.lesson_06.exact import one_die_accuracy, process_accuracy
 from lablib.lessons.lesson_06.widgets import (
     Stopping,
     VoteBars,
     before_after_vote,
     heat_map,
-    one_die_accuracy,
-    process_accuracy,
 )
 from lablib.tasks import sums
 from lablib.theory.curves import Sampled

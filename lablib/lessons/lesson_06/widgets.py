@@ -6,10 +6,7 @@ from typing import Any
 from lablib.inference.voting.stopping import StopRule, cannot_lose, overtake_risk
 from lablib.plots.charts import COLOURS, MARKERS, bars, figure, style
 from lablib.plots.explorer import Explorer, Player, choice, slider
-from lablib.tasks import sums
-from lablib.tasks.problem import Problem
 from lablib.theory.curves import Sampled
-from lablib.theory.estimators import majority_accuracy
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -183,28 +180,6 @@ def before_after_vote(single: Sequence[float], voted: Sequence[float]) -> Figure
         )
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return fig
-
-
-def process_accuracy(problems: Sequence[Problem], n: int) -> float:
-    """Return the exact accuracy of a vote of ``n`` chains of the *sums* annotator.
-
-    It is the average over these problems, each of which has its own distribution of answers.
-    """
-    return float(np.mean([_elected(sums.answer_distribution(p), n, _truth(p)) for p in problems]))
-
-
-def one_die_accuracy(problems: Sequence[Problem], n: int) -> float:
-    """Return that accuracy if all problems were one: their distributions averaged into one die."""
-    faces = [np.roll(sums.answer_distribution(p), -_truth(p)) for p in problems]
-    return _elected(np.mean(faces, axis=0), n, 0)
-
-
-def _elected(probs: np.ndarray, n: int, right: int) -> float:
-    return majority_accuracy(probs / probs.sum(), n, right)
-
-
-def _truth(problem: Problem) -> int:
-    return sum(problem.data) % 10
 
 
 def _counts(cast: Sequence[str]) -> list[int]:
