@@ -5,7 +5,7 @@ chance that a draft is kept, while it runs, measures the costs once (``measure.p
 best γ. Where plain decoding is best that is γ = 0, and it looks again now and then.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 from lablib.inference.speculation.drafters import Drafter
@@ -15,56 +15,37 @@ from lablib.validation import BadType, integer, number
 _FIRST_PAUSE, _LONGEST_PAUSE = 8, 64  # plain tokens while drafting does not pay
 
 
-@runtime_checkable
-class DraftLength(Protocol):
-    """What the engine asks of a policy for the draft length.
+class DraftLength:
+    """What the engine asks of a policy; subclass it, or have what it has."""
 
-    Attributes:
-        plain_tokens: how many tokens to decode plainly when nothing is drafted.
-    """
-
-    plain_tokens: int
+    plain_tokens = 1  # how many tokens to decode plainly when nothing is drafted
 
     def begin(self, target: Any, drafter: Drafter) -> None:
-        """A text begins, with these models."""
+        """Begin a text with these models."""
 
     def choose(self) -> int:
-        """How many tokens to draft next; 0 for none."""
+        """Return how many tokens to draft next; 0 for none."""
+        raise NotImplementedError
 
     def observe(self, reached: int, accepted: int) -> None:
-        """Of ``reached`` drafts that were judged, ``accepted`` were kept."""
+        """Learn that of ``reached`` drafts that were judged, ``accepted`` were kept."""
 
     def miss(self) -> None:
-        """The drafter had no proposal."""
+        """Learn that the drafter had no proposal."""
 
 
-class FixedLength:
-    """Always the same number of drafts.
-
-    Args:
-        draft_tokens: γ, at least 1.
-    """
-
-    plain_tokens = 1  # with nothing to draft, look again after every token
+class FixedLength(DraftLength):
+    """Always γ = ``draft_tokens`` drafts, at least 1."""
 
     def __init__(self, draft_tokens: int) -> None:
         self.draft_tokens = integer("draft_tokens", draft_tokens, 1)
 
-    def begin(self, target: Any, drafter: Drafter) -> None:
-        """Nothing depends on the models."""
-
     def choose(self) -> int:
-        """How many tokens to draft next."""
+        """Return how many tokens to draft next."""
         return self.draft_tokens
 
-    def observe(self, reached: int, accepted: int) -> None:
-        """Nothing is learnt."""
 
-    def miss(self) -> None:
-        """The drafter had no proposal."""
-
-
-class AdaptiveLength:
+class AdaptiveLength(DraftLength):
     """The γ with the most expected tokens a second, 0 included.
 
     One object may serve many texts, one after the other: it keeps what it has learnt.
@@ -75,11 +56,6 @@ class AdaptiveLength:
         memory: how many judged drafts the estimate of α looks back over.
         alpha: the estimate to begin with.
         margin: the gain that drafting must promise; below it, decode plainly.
-
-    Attributes:
-        alpha: the present estimate.
-        plain_tokens: how many tokens to decode plainly before the next look, when γ is 0 or the
-            drafter has no proposal. Plain tokens in a row overlap, single ones do not.
     """
 
     def __init__(
@@ -109,7 +85,7 @@ class AdaptiveLength:
 
     @property
     def plain_tokens(self) -> int:
-        """How many plain tokens before the next look."""
+        """How many tokens to decode plainly before the next look; in a row they overlap."""
         return self._pause if self._paused else self._wait
 
     def begin(self, target: Any, drafter: Drafter) -> None:
@@ -121,7 +97,7 @@ class AdaptiveLength:
         self._pair = pair
 
     def choose(self) -> int:
-        """How many tokens to draft next."""
+        """Return how many tokens to draft next."""
         best = best_draft_tokens(self.alpha, self.costs, self.most)
         if speedup(self.alpha, best, self.costs) >= 1 + self._margin:
             self._paused, self._pause = False, _FIRST_PAUSE
@@ -148,15 +124,14 @@ class AdaptiveLength:
 
 
 def as_length(draft_tokens: Any) -> DraftLength:
-    """A length policy from what the caller gave: a number, or a policy."""
+    """Return a policy from what the caller gave: a number, or a policy."""
     if isinstance(draft_tokens, type):
-        raise BadType(
-            f"draft_tokens must be a number or an object, got the class {draft_tokens.__name__} "
-            "itself"
-        )
-    if isinstance(draft_tokens, DraftLength):
-        return draft_tokens
-    if hasattr(draft_tokens, "choose"):
-        members = "plain_tokens, begin, choose, observe and miss"
-        raise BadType(f"draft_tokens must have {members}, got {type(draft_tokens).__name__}")
-    return FixedLength(draft_tokens)
+        name = draft_tokens.__name__
+        raise BadType(f"draft_tokens must be a number or an object, got the class {name} itself")
+    if not hasattr(draft_tokens, "choose"):
+        return FixedLength(draft_tokens)
+    members = [name for name in vars(DraftLength) if not name.startswith("_")]
+    if not all(hasattr(draft_tokens, name) for name in members):
+        kind = type(draft_tokens).__name__
+        raise BadType(f"draft_tokens must have {', '.join(members)}, got {kind}")
+    return draft_tokens

@@ -66,7 +66,7 @@ class Drafter:
         return shallow_copy(self)
 
     def begin_batch(self, reader: Any, texts: int) -> Self:
-        """Return a drafter for several texts; ``reader`` is the batch of ``model``, if any."""
+        """Return a drafter for several texts; ``reader`` is a batch of ``model``, if it has one."""
         return shallow_copy(self)
 
     def read(self, tokens: mx.array) -> None:
@@ -116,8 +116,7 @@ class DraftModel(Drafter):
         if size != wanted:
             raise BadValue(f"draft must share the target's vocabulary of {wanted}, got {size} ids")
         check_cache(self.model, cache, "draft_cache")
-        if cache is None:
-            cache = kv.make(self.model)
+        cache = kv.make(self.model) if cache is None else cache
         if any(ours is theirs for ours in cache for theirs in target_cache):
             raise BadValue("draft_cache must not share layers with cache")
         _check_same_text(cache, target_cache)
@@ -238,9 +237,8 @@ class EarlyExit(DraftModel):
     def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
         """Return a drafter for one text; see :class:`Drafter`."""
         if cache is not None:
-            raise BadValue(
-                "draft_cache must be None with EarlyExit: it works in the target's cache"
-            )
+            why = "it works in the target's cache"
+            raise BadValue(f"draft_cache must be None with EarlyExit: {why}")
         layers = len(target.layers)
         if self.n_layers >= layers:
             raise BadValue(f"n_layers must be below the target's {layers}, got {self.n_layers}")

@@ -94,27 +94,16 @@ class Verdict:
 
 
 class Queued(NamedTuple):
-    """A round's answer on its way; ``mx.array`` or nothing where nobody asked.
+    """A round's answer on its way; None or empty where nobody asked."""
 
-    Attributes:
-        tokens: ``(B, γ+1)``: the target's own, or the drafts that stay and the token after them.
-        logprobs: of each of them ``(B, γ+1)``.
-        finite: where the target's logits could be drawn from ``(B, γ+1)``.
-        kept: how many drafts stay ``(B,)``; None: those that equal the tokens.
-        drafts: ``(B, γ)``, or None.
-        best: the best ids and their log-probabilities, ``(B, γ+1, K)`` each, or nothing.
-        seen: ``p, q, Σ min(p, q), Σ p·q`` of each draft ``(B, 4, γ)``, or None.
-        health: whether each draft could be drawn, flattened; None without a draft model.
-    """
-
-    tokens: mx.array
-    logprobs: mx.array
-    finite: mx.array
-    kept: mx.array | None = None
-    drafts: mx.array | None = None
-    best: tuple[mx.array, ...] = ()
-    seen: mx.array | None = None
-    health: mx.array | None = None
+    tokens: mx.array  # (B, γ+1): the target's own, or the drafts that stay and the one after them
+    logprobs: mx.array  # (B, γ+1), of each of them
+    finite: mx.array  # (B, γ+1): where the target's logits could be drawn from
+    kept: mx.array | None = None  # (B,) drafts that stay; None: those that equal the tokens
+    drafts: mx.array | None = None  # (B, γ)
+    best: tuple[mx.array, ...] = ()  # (B, γ+1, K) each: the best ids, their log-probabilities
+    seen: mx.array | None = None  # (B, 4, γ): p, q, Σ min(p, q), Σ p·q of each draft
+    health: mx.array | None = None  # (B · γ,): whether each draft could be drawn
 
 
 class Judge:

@@ -56,13 +56,8 @@ def speculative_sample_n(
 ) -> SpeculativeSamples:
     """Draw ``n`` completions of one prompt, as ``sample_n`` does, with the help of a drafter.
 
-    Args:
-        target: the model whose text comes out.
-        draft: a smaller model of the same vocabulary, or a drafter.
-        prompt: token ids; read once, whatever ``n`` is.
-        n: how many.
-        **options: see :func:`speculative_batches`. Under ``rule="match"`` row i is the row i of
-            ``sample_n`` with the same seed.
+    The prompt is read once. Under ``rule="match"`` row i is the row i of ``sample_n`` with the same
+    seed. The other arguments are those of :func:`speculative_batches`.
     """
     n = integer("n", n, 1)
     prompt = check_prompt(target, prompt, "target")
@@ -95,24 +90,10 @@ def speculative_batches(
 ) -> Iterator[SpeculativeSamples]:
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 
-    Equal prompts are read once. What cannot share a batch (a quantised cache, Mamba 1, a drafter
-    that works in the target's cache, a text that may fill a table of positions) is run row by row,
-    with the same result.
-
-    Args:
-        target: the model whose text comes out.
-        draft: a smaller model of the same vocabulary, or a drafter.
-        prompts: token ids of each sequence.
-        max_tokens: the length of a completion at most.
-        draft_tokens: how many tokens to draft in a round.
-        rule: "match", "rejection" or "block"; None means "rejection".
-        drafter: where proposals come from if not from a model.
-        stop_tokens: ids that end a row, which then leaves the batch.
-        max_batch: at most so many rows at a time; None means all.
-        prefill_step_size: how many prompt tokens are read at once.
-        progress: show a progress bar.
-        **sampler_options: the fields of :class:`SamplerOptions`; row i draws from stream i of
-            the seed.
+    Keywords mean what they mean in ``sample_n`` and ``SpeculativeTokenIterator``; row i draws from
+    stream i of the seed, and equal prompts are read once. What cannot share a batch (a quantised
+    cache, Mamba 1, a drafter that works in the target's cache, a text that may fill a table of
+    positions) is run row by row, with the same result.
 
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
