@@ -8,12 +8,6 @@ from lablib.models.retention import hybrid_config
 from lablib.models.zoo import load, names, save
 
 __all__ = [
-    "LanguageModel",
-    "ModelConfig",
-    "gpt_config",
-    "hybrid_config",
-    "llama_config",
-    "load",
-    "names",
+    "LanguageModel", "ModelConfig", "gpt_config", "hybrid_config", "llama_config", "load", "names",
     "save",
-]
+]  # fmt: skip

@@ -6,7 +6,7 @@ and how positions enter (rotated queries and keys, or a learned table), so that 
 recurrent hybrid are three configs of one class: see ``gpt_config``, ``llama_config`` and
 ``hybrid_config``.
 
-Parameters carry the names of mlx-lm's Llama, so a Llama-shaped checkpoint opens in both. A position
+Parameters carry the names of mlx-lm's Llama: a Llama-shaped checkpoint opens in both. A position
 lives in the cache and never on the model: rewinding a sequence is rewinding its cache.
 """
 
@@ -143,11 +143,8 @@ class LanguageModel(nn.Module):
 
     Works with every cache of mlx-lm that fits its layers: ``KVCache``, ``RotatingKVCache``,
     ``QuantizedKVCache`` and their batched forms for attention, ``ArraysCache`` for retention.
-
-    Args:
-        config: the shape and kind of the model.
-        seed: seeds the initial weights and leaves the global random state alone; None draws them
-            from the global state, as ``mlx.nn`` does.
+    ``seed`` draws the initial weights and leaves the global random state alone; with None they come
+    from that state, as in ``mlx.nn``.
     """
 
     def __init__(self, config: ModelConfig, seed: int | None = None):
@@ -183,9 +180,7 @@ class LanguageModel(nn.Module):
         return [KVCache() if kind == ATTENTION else ArraysCache(size=1) for kind in kinds]
 
     def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
-        """Return logits ``(B, T, V)`` of the token after each of ``tokens (B, T)``.
-
-        The layers of ``cache`` take in the tokens.
+        """Return logits ``(B, T, V)`` of the token after each; ``cache`` takes the tokens in.
 
         Raises:
             BadValue: ``tokens`` has no (B, T) shape, the cache has another number of layers, or a
@@ -194,10 +189,7 @@ class LanguageModel(nn.Module):
         return self.output(self.hidden(tokens, cache))
 
     def hidden(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
-        """Return what the output layer reads, ``(B, T, hidden)``: all that it knows there.
-
-        Arguments and errors are those of the call; ``output`` turns the result into logits.
-        """
+        """Return what ``output`` reads, ``(B, T, hidden)``; arguments and errors as in the call."""
         layers = self.model.layers
         if tokens.ndim != 2 or tokens.shape[1] == 0:
             raise BadValue(f"tokens must have shape (B, T) with T ≥ 1, got {tokens.shape}")
@@ -229,12 +221,11 @@ class LanguageModel(nn.Module):
             mask = make_mask(length) if make_mask else None
             one_step = length == 1 and mask is None
             return None if one_step else fadings(self.config.num_attention_heads, length, mask)
+        mask = "causal" if length > 1 else None
         if make_mask:
             # On a CPU one array for all layers beats "causal", which each layer spells out.
             as_array = length > 1 and mx.default_device() != mx.gpu
             mask = make_mask(length, return_array=as_array, window_size=None)
-        else:
-            mask = "causal" if length > 1 else None
         if self.config.positions == "learned":
             return Past(mask, None)
         offset = 0 if cache is None else cache.offset
@@ -266,8 +257,8 @@ def _longest(layer: Any, room: int) -> int:
     """Return how many tokens the longest row of a ragged batch holds, or up to ``room`` more."""
     from mlx_lm.models.cache import BatchKVCache
 
-    # No row is longer than the batch is wide: only near the end of the context must one look, and
-    # wait for what is being computed.
+    # No row is longer than the batch is wide: one must look, and wait for what is being computed,
+    # only near the end of the context.
     if isinstance(layer, BatchKVCache) and layer.size() <= room:
         return layer.size()
     return int(mx.max(layer.offset).item())

@@ -18,50 +18,31 @@ _DESCRIPTIVE = {
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Shape and kind of a :class:`~lablib.models.base.LanguageModel`.
+    """Shape and kind of a :class:`~lablib.models.base.LanguageModel`; every value is checked.
 
     The fields are mlx-lm's Llama keys, and the last three choose the kind of block. Build one with
     ``gpt_config``, ``llama_config`` or ``hybrid_config``.
-
-    Attributes:
-        vocab_size: number of token ids, the last axis of the logits.
-        hidden_size: width of the residual stream.
-        num_hidden_layers: number of blocks.
-        num_attention_heads: query heads; also the heads of a retention layer.
-        intermediate_size: width inside the MLP.
-        num_key_value_heads: key/value heads, a divisor of the query heads (grouped-query attention,
-            Ainslie et al. 2023, 2305.13245). None means one for each query head.
-        head_dim: width of a head; None means ``hidden_size // num_attention_heads``.
-        max_position_embeddings: context length in tokens; a hard limit with learned positions.
-        rms_norm_eps: the epsilon of every norm.
-        rope_theta: base of the rotary angles (Su et al. 2021, 2104.09864).
-        attention_bias: whether the projections around attention have biases.
-        mlp_bias: whether the projections of the MLP have biases.
-        tie_word_embeddings: whether the output layer is the embedding table.
-        layer_types: "full_attention" or "linear_attention" (retention) for each layer; None means
-            all attention.
-        norm: "rms" or "layer".
-        mlp: "swiglu" or "gelu".
-        positions: "rope" or "learned".
     """
 
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
+    vocab_size: int  # token ids V, the last axis of the logits
+    hidden_size: int  # width of the residual stream
+    num_hidden_layers: int  # blocks
+    num_attention_heads: int  # query heads; also the heads of a retention layer
+    intermediate_size: int  # width inside the MLP
+    # Key/value heads, a divisor of the query heads (grouped-query attention, Ainslie et al. 2023,
+    # 2305.13245); None means one for each query head.
     num_key_value_heads: int | None = None
-    head_dim: int | None = None
-    max_position_embeddings: int = 1024
-    rms_norm_eps: float = 1e-5
-    rope_theta: float = 10000.0
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    tie_word_embeddings: bool = True
-    layer_types: tuple[str, ...] | None = None
-    norm: str = "rms"
-    mlp: str = "swiglu"
-    positions: str = "rope"
+    head_dim: int | None = None  # width of a head; None means hidden_size // num_attention_heads
+    max_position_embeddings: int = 1024  # context in tokens; a hard limit with learned positions
+    rms_norm_eps: float = 1e-5  # epsilon of every norm
+    rope_theta: float = 10000.0  # base of the rotary angles (Su et al. 2021, 2104.09864)
+    attention_bias: bool = False  # whether the projections around attention have biases
+    mlp_bias: bool = False  # whether the projections of the MLP have biases
+    tie_word_embeddings: bool = True  # whether the output layer is the embedding table
+    layer_types: tuple[str, ...] | None = None  # ATTENTION or RETENTION each; None: all attention
+    norm: str = "rms"  # or "layer"
+    mlp: str = "swiglu"  # or "gelu"
+    positions: str = "rope"  # or "learned"
 
     def __post_init__(self) -> None:
         for name in (
@@ -82,23 +63,19 @@ class ModelConfig:
         vars(self).update(self._heads(), layer_types=self._layers())
 
     def _heads(self) -> dict[str, int]:
-        heads, kv_heads, head_dim = (
-            self.num_attention_heads, self.num_key_value_heads, self.head_dim
-        )  # fmt: skip
-        kv_heads = heads if kv_heads is None else integer("num_key_value_heads", kv_heads, 1, heads)
-        if heads % kv_heads:
-            raise BadValue(
-                f"num_key_value_heads must divide the {heads} attention heads, got {kv_heads}"
-            )
+        n, n_kv, head_dim = self.num_attention_heads, self.num_key_value_heads, self.head_dim
+        n_kv = n if n_kv is None else integer("num_key_value_heads", n_kv, 1, n)
+        if n % n_kv:
+            raise BadValue(f"num_key_value_heads must divide the {n} attention heads, got {n_kv}")
         if head_dim is None:
-            if self.hidden_size % heads:
+            head_dim, rest = divmod(self.hidden_size, n)
+            if rest:
                 raise BadValue(
-                    f"hidden_size must be a multiple of the {heads} heads, got {self.hidden_size}"
+                    f"hidden_size must be a multiple of the {n} heads, got {self.hidden_size}"
                 )
-            head_dim = self.hidden_size // heads
         if integer("head_dim", head_dim, minimum=1) % 2 and self.positions == "rope":
             raise BadValue(f"head_dim must be even to be rotated, got {head_dim}")
-        return {"num_key_value_heads": kv_heads, "head_dim": head_dim}
+        return {"num_key_value_heads": n_kv, "head_dim": head_dim}
 
     def _layers(self) -> tuple[str, ...]:
         n, kinds = self.num_hidden_layers, self.layer_types
@@ -132,8 +109,7 @@ class ModelConfig:
         """Return the config that ``to_dict`` wrote.
 
         Raises:
-            BadValue: a key is missing, unknown or out of range.
-            BadType: a key has the wrong type.
+            BadValue, BadType: a key is missing, unknown, out of range or of the wrong type.
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
         required = {n for n, field in fields.items() if field.default is dataclasses.MISSING}

@@ -5,16 +5,9 @@ from lablib.validation import integer
 
 
 def gpt_config(
-    vocab_size: int,
-    d_model: int,
-    n_heads: int,
-    n_layers: int,
-    d_ff: int | None = None,
-    *,
-    max_positions: int = 1024,
-    norm_eps: float = 1e-5,
-    tie_word_embeddings: bool = True,
-) -> ModelConfig:
+    vocab_size: int, d_model: int, n_heads: int, n_layers: int, d_ff: int | None = None, *,
+    max_positions: int = 1024, norm_eps: float = 1e-5, tie_word_embeddings: bool = True,
+) -> ModelConfig:  # fmt: skip
     """Return the config of a GPT-2 (Radford et al. 2019, "… Unsupervised Multitask Learners").
 
     ``d_ff`` is 4 times ``d_model`` where it is not given, ``max_positions`` the rows of the

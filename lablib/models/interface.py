@@ -13,9 +13,8 @@ _POSITIONS = ("embed_positions", "wpe")  # ours; GPT-2's and GPT-BigCode's in ml
 def vocab_size_of(model: Any) -> int:
     """Return the number of token ids of any model: the last axis of its logits.
 
-    Looks at ``model.vocab_size``, then at ``vocab_size`` in ``model.config`` or ``model.args`` (or
-    in their ``text_config``), then at the rows of the output layer or of the embedding table, which
-    are as many when the weights are quantised.
+    Looks at ``vocab_size`` in the model, its ``config``, its ``args`` (or their ``text_config``),
+    then at the rows of the output layer or the embedding table, as many when they are quantised.
 
     Raises:
         BadValue: none of these says it.
@@ -49,9 +48,8 @@ def position_table_of(model: Any) -> int | None:
 def context_of(model: Any) -> int | None:
     """Return how many tokens a model can read; None if it has no limit or doesn't say.
 
-    It is ``model.max_positions``, else the rows of the table of learned positions: MLX reads
-    garbage, often NaN, beyond a table. The length that mlx-lm's rotating models were trained on is
-    no limit, for they go on.
+    It is ``model.max_positions``, else the rows of the table of positions: MLX reads garbage, often
+    NaN, beyond it. The length that mlx-lm's rotating models were trained on is no limit.
     """
     limit = getattr(model, "max_positions", None)
     return position_table_of(model) if limit is None else limit

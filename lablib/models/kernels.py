@@ -20,7 +20,6 @@ _elementwise = partial(mx.compile, shapeless=True)
 
 _MANY = 16  # queries, from which on the time of a softmax is in its numbers
 _MOST = 2**19  # scores of a head, beyond which memory counts for more than time
-
 _DOUBLINGS = 5
 _TAYLOR = [1 / math.factorial(power) for power in range(1, 9)]
 
@@ -149,11 +148,8 @@ def join_heads(x: mx.array) -> mx.array:
 class Rotation:
     """Rotary positions of T tokens (Su et al. 2021, 2104.09864), shared by the layers of a forward.
 
-    Args:
-        offset: position of the first token, or one for each row, ``(B,)``.
-        length: number of tokens T.
-        head_dim: width of a head D; pair i is made of its entries i and i + D/2.
-        theta: base of the angles; pair i turns by ``theta^(-2i/D)`` a token.
+    Entries i and i + D/2 of a head of width D are a pair, which turns by ``theta^(-2i/D)`` a token.
+    ``offset`` is the position of the first of ``length`` tokens, or one for each row, ``(B,)``.
     """
 
     def __init__(self, offset: int | mx.array, length: int, head_dim: int, theta: float):
@@ -164,8 +160,8 @@ class Rotation:
         half = head_dim // 2
         speed = mx.exp(mx.arange(half) * (-math.log(theta) / half))
         first = offset if isinstance(offset, int) else offset[:, None, None, None]
-        angle = ((first + mx.arange(length)[:, None]) * speed)[..., None, :]
-        sin = mx.sin(angle)  # (T, 1, D/2) or (B, 1, T, 1, D/2)
+        angle = ((first + mx.arange(length)[:, None]) * speed)[..., None, :]  # ([B, 1,] T, 1, D/2)
+        sin = mx.sin(angle)
         self.table = mx.cos(angle), mx.concatenate([-sin, sin], axis=-2)
 
     def __call__(self, x: mx.array) -> mx.array:

@@ -5,33 +5,17 @@ from lablib.validation import integer
 
 
 def llama_config(
-    vocab_size: int,
-    d_model: int,
-    n_heads: int,
-    n_layers: int,
-    n_kv_heads: int | None = None,
-    d_ff: int | None = None,
-    *,
-    head_dim: int | None = None,
-    max_positions: int = 1024,
-    rope_theta: float = 10000.0,
-    norm_eps: float = 1e-5,
-    tie_word_embeddings: bool = True,
-) -> ModelConfig:
+    vocab_size: int, d_model: int, n_heads: int, n_layers: int,
+    n_kv_heads: int | None = None, d_ff: int | None = None, *,
+    head_dim: int | None = None, max_positions: int = 1024, rope_theta: float = 10000.0,
+    norm_eps: float = 1e-5, tie_word_embeddings: bool = True,
+) -> ModelConfig:  # fmt: skip
     """Return the config of a Llama (Touvron et al. 2023, 2302.13971), the same model as in mlx-lm.
 
-    Args:
-        vocab_size: number of token ids.
-        d_model: width of the residual stream.
-        n_heads: query heads.
-        n_layers: number of blocks.
-        n_kv_heads: key/value heads, a divisor of ``n_heads``; None means ``n_heads``.
-        d_ff: width inside the MLP; None means 8/3 of ``d_model`` rounded up to a multiple of 16.
-        head_dim: width of a head; None means ``d_model // n_heads``.
-        max_positions: context length in tokens.
-        rope_theta: base of the rotary angles.
-        norm_eps: epsilon of the norms.
-        tie_word_embeddings: whether the output layer is the embedding table.
+    The arguments are fields of :class:`ModelConfig` under shorter names: ``d_model`` is the width
+    of the residual stream and ``d_ff`` that inside the MLP, by default 8/3 of ``d_model`` rounded
+    up to a multiple of 16. There are ``n_kv_heads`` key/value heads, a divisor of the ``n_heads``
+    query heads; None means as many.
     """
     return ModelConfig(
         vocab_size=vocab_size,

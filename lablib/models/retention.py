@@ -27,30 +27,17 @@ CHUNK = 128  # tokens read in parallel: each head has a fading mask of (CHUNK, C
 
 
 def hybrid_config(
-    vocab_size: int,
-    d_model: int,
-    n_heads: int,
-    n_layers: int,
-    *,
-    attention_every: int = 3,
-    **llama_options: Any,
-) -> ModelConfig:
+    vocab_size: int, d_model: int, n_heads: int, n_layers: int, *,
+    attention_every: int = 3, **llama_options: Any,
+) -> ModelConfig:  # fmt: skip
     """Return the config of a Llama in which retention stands in for most attention layers.
 
-    Args:
-        vocab_size: number of token ids.
-        d_model: width of the residual stream.
-        n_heads: heads of both kinds of layer.
-        n_layers: number of blocks.
-        attention_every: a layer whose number (from 1) it divides is attention; 1 means all are, and
-            a number above ``n_layers`` means none is.
-        **llama_options: ``n_kv_heads``, ``d_ff`` and the other keywords of ``llama_config``.
+    A layer whose number (from 1) ``attention_every`` divides is attention: 1 makes it all of them,
+    a number above ``n_layers`` none. The other arguments are those of ``llama_config``.
     """
     integer("attention_every", attention_every, minimum=1)
-    kinds = [
-        RETENTION if number % attention_every else ATTENTION
-        for number in range(1, integer("n_layers", n_layers, minimum=1) + 1)
-    ]
+    numbers = range(1, integer("n_layers", n_layers, minimum=1) + 1)
+    kinds = [RETENTION if number % attention_every else ATTENTION for number in numbers]
     config = llama_config(vocab_size, d_model, n_heads, n_layers, **llama_options)
     return replace(config, layer_types=kinds)
 
@@ -65,19 +52,13 @@ def log_decay(n_heads: int) -> mx.array:
 class Fading:
     """How much of what is left when, inside one chunk of C tokens; every part is ``g`` to a power.
 
-    Rows are 1 when no token is padding. Padding neither fades the state nor adds to it.
-
-    Attributes:
-        within: ``(B|1, H, C, C)``, what token t still sees of token s; 0 for s > t.
-        carry: ``(B|1, H, C, 1)``, what token t still sees of the state before the chunk.
-        rest: ``(B|1, H, C, 1)``, what is left of token s after the chunk.
-        keep: ``(B|1, H, 1, 1)``, what is left of the state after the chunk.
+    There is one row when no token is padding. Padding neither fades the state nor adds to it.
     """
 
-    within: mx.array
-    carry: mx.array
-    rest: mx.array
-    keep: mx.array
+    within: mx.array  # (B|1, H, C, C): what token t still sees of token s; 0 for s > t
+    carry: mx.array  # (B|1, H, C, 1): what token t still sees of the state before the chunk
+    rest: mx.array  # (B|1, H, C, 1): what is left of token s after the chunk
+    keep: mx.array  # (B|1, H, 1, 1): what is left of the state after the chunk
 
 
 def fadings(n_heads: int, length: int, mask: mx.array | None = None) -> list[Fading]:
@@ -98,14 +79,9 @@ def fadings(n_heads: int, length: int, mask: mx.array | None = None) -> list[Fad
         then, now = age[:, None, None, :], age[:, None, :, None]
         seen = (real[:, None, None, :] > 0) & mx.tri(size, dtype=mx.bool_)
         end = now[:, :, -1:, :]
-        chunks.append(
-            Fading(
-                within=mx.where(seen, mx.exp(log_g * mx.maximum(now - then, 0)), 0),
-                carry=mx.exp(log_g * now),
-                rest=mx.exp(log_g * (end - now)) * real[:, None, :, None],
-                keep=mx.exp(log_g * end),
-            )
-        )
+        within = mx.where(seen, mx.exp(log_g * mx.maximum(now - then, 0)), 0)
+        rest = mx.exp(log_g * (end - now)) * real[:, None, :, None]
+        chunks.append(Fading(within, mx.exp(log_g * now), rest, mx.exp(log_g * end)))
     return chunks
 
 
@@ -135,10 +111,7 @@ def retain(
 def retain_one(
     q: mx.array, k: mx.array, v: mx.array, state: mx.array | None, decay: mx.array
 ) -> tuple[mx.array, mx.array]:
-    """Take one step of the recurrence: :func:`retain` for T = 1 without padding.
-
-    ``decay`` is ``g`` as ``(H, 1, 1)``; all else is as in :func:`retain`.
-    """
+    """Take one step: :func:`retain` for T = 1 without padding; ``decay (H, 1, 1)`` is ``g``."""
     added = (k.swapaxes(-1, -2) * v).astype(mx.float32)
     state = added if state is None else decay * state + added
     return q @ state.astype(q.dtype), state
@@ -149,9 +122,8 @@ class Retention(nn.Module):
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        width = config.num_attention_heads * config.head_dim
         self.n_heads, self.head_dim = config.num_attention_heads, config.head_dim
-        self.eps = config.rms_norm_eps
+        self.eps, width = config.rms_norm_eps, self.n_heads * self.head_dim
         # Constants, evaluated here so that any thread may use them.
         self._ones = mx.array([1.0] * config.head_dim)
         self._decay = mx.exp(log_decay(self.n_heads))[:, None, None]
@@ -162,9 +134,7 @@ class Retention(nn.Module):
         self.g_proj = nn.Linear(config.hidden_size, width, bias=config.attention_bias)
         self.o_proj = nn.Linear(width, config.hidden_size, bias=config.attention_bias)
 
-    def __call__(
-        self, x: mx.array, chunks: list[Fading] | None, cache: Any | None = None
-    ) -> mx.array:
+    def __call__(self, x: mx.array, chunks: list[Fading] | None, cache: Any = None) -> mx.array:
         """Mix ``x (B, T, hidden)``; ``chunks`` None takes the recurrent form, for T = 1."""
         q = split_heads(self.q_proj(x), self.n_heads) * self.head_dim**-0.5
         k = split_heads(self.k_proj(x), self.n_heads)
