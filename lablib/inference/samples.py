@@ -1,24 +1,17 @@
 """Completions side by side: rows that grow, and what is returned when they have ended."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
 @dataclass(eq=False)
 class Row:
-    """One sequence of a batch, and what has been written of it.
+    """One sequence of a batch, and what has been written of it."""
 
-    Attributes:
-        number: its place among all that were asked for, and its name in the sampler.
-        prompt: token ids.
-        tokens: the completion so far.
-        logprobs: natural log of the model's own probability of each of them (raw logits).
-    """
-
-    number: int
+    number: int  # its place among all that were asked for, and its name in the sampler
     prompt: list[int]
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)  # the completion so far
+    logprobs: list[float] = field(default_factory=list)  # of each token, as in Samples
 
     def stopped(self, stops: frozenset[int]) -> bool:
         """Return whether a stop token ended it."""
@@ -50,20 +43,19 @@ class Samples:
     @classmethod
     def of(cls, rows: Iterable[Row], stops: frozenset[int], **more: object) -> "Samples":
         """Collect rows that have ended."""
-        rows = list(rows)
-        return cls(
-            [row.tokens for row in rows],
-            [row.logprobs for row in rows],
-            [row.stopped(stops) for row in rows],
-            **more,
-        )
+        ended = cls([], [], [], **more)
+        for row in rows:
+            ended.tokens.append(row.tokens)
+            ended.logprobs.append(row.logprobs)
+            ended.finished.append(row.stopped(stops))
+        return ended
 
     @classmethod
-    def joined(cls, parts: Sequence["Samples"], **more: object) -> "Samples":
+    def joined(cls, parts: Iterable["Samples"], **more: object) -> "Samples":
         """Put parts one behind the other."""
-        return cls(
-            [row for part in parts for row in part.tokens],
-            [row for part in parts for row in part.logprobs],
-            [row for part in parts for row in part.finished],
-            **more,
-        )
+        joined = cls([], [], [], **more)
+        for part in parts:
+            joined.tokens.extend(part.tokens)
+            joined.logprobs.extend(part.logprobs)
+            joined.finished.extend(part.finished)
+        return joined

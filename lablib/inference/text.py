@@ -1,36 +1,17 @@
-"""From a prompt to tokens, to text, to many completions: the ways in.
-
-    TokenIterator   token by token                    (lablib.inference.tokens)
-    generate        the whole completion as text, with or without a draft model
-    stream          the text, piece by piece, as it is generated
-    sample_n        n completions at once             (lablib.inference.voting.many)
+"""Text from a prompt: whole (``generate``) or piece by piece (``stream``).
 
 The engine speaks token ids; text is made here, at the edge.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Self
 
-from lablib.inference.samples import Samples
+from lablib.inference.arguments import check_flag
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.token_loop import Token
 from lablib.inference.tokens import TokenIterator
-from lablib.inference.voting.many import sample_batches, sample_n
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
-
-__all__ = [
-    "Completion",
-    "Samples",
-    "TextStream",
-    "Token",
-    "TokenIterator",
-    "generate",
-    "sample_batches",
-    "sample_n",
-    "stream",
-]
 
 # The streaming detokenizer drops a space at the start of a text, and a completion is not a start:
 # it is told the last few tokens of the prompt first.
@@ -43,7 +24,6 @@ class Completion(str):
     Attributes:
         tokens: the generated ids, a stop token at the end included (its text is not).
         logprobs: their log-probabilities under the model's raw logits.
-        finish_reason: "stop", "length", "closed" or "error".
         stats: see :class:`TokenIterator` and :class:`SpeculativeTokenIterator`.
     """
 
@@ -52,21 +32,17 @@ class Completion(str):
     stats: dict[str, Any]
 
     def __new__(
-        cls,
-        text: str,
-        tokens: Sequence[int] = (),
-        logprobs: Sequence[float] = (),
-        stats: dict[str, Any] | None = None,
+        cls, text: str, tokens: Iterable[int] = (), logprobs: Iterable[float] = (), stats: Any = ()
     ) -> Self:
         """Make the string and attach the rest."""
         completion = super().__new__(cls, text)
         completion.tokens, completion.logprobs = list(tokens), list(logprobs)
-        completion.stats = dict(stats or {})
+        completion.stats = dict(stats)
         return completion
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the generation ended."""
+        """Why the generation ended: "stop", "length", "closed" or "error"."""
         return self.stats.get("finish_reason")
 
 
@@ -82,17 +58,13 @@ class TextStream:
         iterator: a :class:`TokenIterator`, or another with its ``prompt``, ``tokens``,
             ``logprobs``, ``stats`` and ``close``.
         tokenizer: mlx-lm's ``TokenizerWrapper``.
-
-    Attributes:
-        iterator: the token iterator.
-        text: all pieces so far.
     """
 
     def __init__(self, iterator: Any, tokenizer: Any) -> None:
         self.iterator = iterator
-        self.text = ""
+        self.text = ""  # all pieces so far
         self._detokenizer = _primed_detokenizer(tokenizer, iterator.prompt)
-        self._seen = 0
+        self._seen = 0  # tokens that the detokenizer knows
         self._ended = False
         self._interrupt: KeyboardInterrupt | None = None
 
@@ -108,8 +80,7 @@ class TextStream:
             except KeyboardInterrupt as interrupt:
                 self.iterator.close()
                 self._ended, self._interrupt = True, interrupt
-            piece = self._new_text()
-            if piece:
+            if piece := self._new_text():
                 self.text += piece
                 return piece
         if self._interrupt is not None:
@@ -132,19 +103,19 @@ class TextStream:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """The token iterator's."""
+        """The token iterator's stats."""
         return self.iterator.stats
 
     def completion(self) -> Completion:
-        """What has been generated so far."""
+        """Return what has been generated so far."""
         return Completion(self.text, self.iterator.tokens, self.iterator.logprobs, self.stats)
 
     def _new_text(self) -> str:
         tokens = self.iterator.tokens
         end = len(tokens) - (self.stats["finish_reason"] == "stop")
-        while self._seen < end:
-            self._seen += 1
-            self._detokenizer.add_token(tokens[self._seen - 1])
+        for token in tokens[self._seen : end]:
+            self._detokenizer.add_token(token)
+        self._seen = max(self._seen, end)
         if self._ended:
             self._detokenizer.finalize()
         return self._detokenizer.last_segment
@@ -160,12 +131,7 @@ def stream(
     draft_model: Any = None,
     **options: Any,
 ) -> TextStream:
-    """Generate text piece by piece.
-
-    ::
-
-        for piece in stream(model, tokenizer, "On a rainy day, "):
-            print(piece, end="")
+    """Generate text piece by piece, for a loop that prints it as it comes.
 
     Args:
         model: any mlx-lm model or :class:`~lablib.models.base.LanguageModel`.
@@ -184,8 +150,7 @@ def stream(
         An iterator of strings with ``.text``, ``.stats``, ``.completion()`` and ``.close()``.
 
     Raises:
-        ValueError: an argument is out of range; at the call, before any work.
-        TypeError: an argument is of the wrong type; the same.
+        ValueError, TypeError: an argument is out of range; at the call, before any work.
     """
     ids = _encode(tokenizer, prompt)
     if stop_tokens is None:
@@ -209,24 +174,11 @@ def generate(
 ) -> Completion:
     """Generate a completion; a ``str`` with ``.tokens``, ``.logprobs`` and ``.stats``.
 
-    Args:
-        model: any mlx-lm model or :class:`~lablib.models.base.LanguageModel`.
-        tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it.
-        prompt: text, or token ids (which get no special tokens added).
-        max_tokens: how many tokens to generate at most.
-        stop_tokens: ids that end the generation; None means the tokenizer's end tokens.
-        progress: show a progress bar.
-        draft_model: as in :func:`stream`.
-        **options: as in :func:`stream`.
-
-    Raises:
-        ValueError: an argument is out of range; before any work.
-        TypeError: an argument is of the wrong type; the same.
+    The arguments are those of :func:`stream`; ``progress`` shows a progress bar.
     """
-    if not isinstance(progress, bool):
-        raise BadType(f"progress must be True or False, got {progress!r}")
-    options |= {"stop_tokens": stop_tokens, "draft_model": draft_model}
-    pieces = stream(model, tokenizer, prompt, max_tokens=max_tokens, **options)
+    check_flag("progress", progress)
+    options |= {"max_tokens": max_tokens, "stop_tokens": stop_tokens, "draft_model": draft_model}
+    pieces = stream(model, tokenizer, prompt, **options)
     from tqdm.auto import tqdm
 
     with pieces, tqdm(total=max_tokens, unit="token", leave=False, disable=not progress) as bar:
@@ -247,12 +199,12 @@ def _encode(tokenizer: Any, prompt: Any) -> Any:
         raise BadValue("prompt must hold some text, got ''")
     # Text that begins with the begin token brings its own; everything else gets one.
     begin = tokenizer.bos_token
-    return tokenizer.encode(
-        prompt, add_special_tokens=begin is None or not prompt.startswith(begin)
-    )
+    needs_begin = begin is None or not prompt.startswith(begin)
+    return tokenizer.encode(prompt, add_special_tokens=needs_begin)
 
 
 def _primed_detokenizer(tokenizer: Any, prompt: Sequence[int]) -> Any:
+    """Return a detokenizer that has read the end of the prompt, and forgotten its text."""
     from mlx_lm.tokenizer_utils import NaiveStreamingDetokenizer
 
     detokenizer = tokenizer.detokenizer

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import lablib
-from lablib.inference.text import TokenIterator, sample_n
+from lablib.inference.tokens import TokenIterator
+from lablib.inference.voting.many import sample_n
 
 import mlx.core as mx
 from mlx.utils import tree_flatten

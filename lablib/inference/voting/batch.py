@@ -27,9 +27,6 @@ class GrowingBatch:
         stops: ids that end a row.
         max_tokens: the length of a completion at most.
         report: called with the number of tokens that are done, or no longer needed.
-
-    Attributes:
-        rows: those that still grow, in the order of the batch.
     """
 
     def __init__(
@@ -40,7 +37,7 @@ class GrowingBatch:
         max_tokens: int,
         report: Callable[[int], object] = lambda n: None,
     ) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[Row] = []  # those that still grow, in the order of the batch
         self._model, self._sampler, self._stops = model, sampler, stops
         self._max_tokens, self._report = max_tokens, report
         # Without stop tokens the next forward does not depend on what was drawn: look one step
@@ -50,12 +47,9 @@ class GrowingBatch:
         self._left: dict[Row, int] = {}  # how many more tokens each row may get
 
     def join(self, rows: Sequence[Row], cache: list[Any], logits: mx.array) -> None:
-        """Add rows whose prompts were read.
+        """Add rows whose prompts were read, with the ``logits (B, V)`` after each.
 
-        Args:
-            rows: new ones.
-            cache: theirs; it becomes the batch's own, or (in mlx-lm's batch form) part of it.
-            logits: ``(B, V)`` after each prompt.
+        Their cache becomes the batch's own, or (in mlx-lm's batch form) part of it.
         """
         self._look(0)
         if not self.rows:
@@ -96,7 +90,7 @@ class GrowingBatch:
         logprobs = transforms.log_softmax(self._logits)
         chosen = mx.take_along_axis(logprobs, token[:, None], axis=-1)[:, 0]
         self._drawn.append((self.rows, token, finite, chosen))
-        mx.async_eval(*self._drawn[-1][1:])
+        mx.async_eval(token, finite, chosen)
         return token
 
     def _look(self, lag: int) -> None:

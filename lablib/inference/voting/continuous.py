@@ -41,13 +41,10 @@ class Served(Samples):
 
 
 def schedule(lengths: Sequence[int], slots: int, mode: str = CONTINUOUS) -> list[Stay]:
-    """Seat sequences in slots, first come first served.
+    """Seat sequences in ``slots``, first come first served; ``lengths`` count their steps.
 
-    Args:
-        lengths: how many steps each sequence takes.
-        slots: how many can run at once.
-        mode: ``CONTINUOUS`` gives a free slot to the next sequence at once; ``WHOLE`` waits until
-            every sequence of the batch has ended.
+    ``CONTINUOUS`` gives a free slot to the next sequence at once; ``WHOLE`` waits until every
+    sequence of the batch has ended.
     """
     slots, mode = integer("slots", slots, 1), one_of("mode", mode, (CONTINUOUS, WHOLE))
     free_from, stays = [0] * slots, []
@@ -105,19 +102,16 @@ def serve(
     batch, waiting, step = GrowingBatch(model, sampler, stops, max_tokens), list(rows), 0
     seats: dict[Row, tuple[int, int]] = {}  # slot and first step
     while waiting or batch.rows:
-        taken = {seats[row][0] for row in batch.rows}
-        free = [slot for slot in range(slots) if slot not in taken]
-        joining = [waiting.pop(0) for _ in free[: len(waiting)]]
+        free = sorted(set(range(slots)) - {seats[row][0] for row in batch.rows})
+        joining, waiting = waiting[: len(free)], waiting[len(free) :]
         if joining:
             seats |= {row: (slot, step) for row, slot in zip(joining, free, strict=False)}
             caches = [kv.make(model) for _ in joining]
-            logits = [
-                read_prompt(model, row.prompt, cache, step_size)
-                for row, cache in zip(joining, caches, strict=True)
-            ]
+            pairs = zip(joining, caches, strict=True)
+            logits = [read_prompt(model, row.prompt, cache, step_size) for row, cache in pairs]
             cache = merge(caches) if slots > 1 else caches[0]
             batch.join(joining, cache, mx.concatenate(logits))
         batch.step()
         step += 1
-    stays = [Stay(row.number, *seats[row], len(row.tokens)) for row in rows]
-    return Served.of(rows, stops, stays=tuple(stays))
+    stays = tuple(Stay(row.number, *seats[row], len(row.tokens)) for row in rows)
+    return Served.of(rows, stops, stays=stays)

@@ -25,51 +25,13 @@ from lablib.validation import BadValue, integer
 import mlx.core as mx
 
 
-def sample_n(
-    model: Any,
-    prompt: Sequence[int] | mx.array,
-    n: int,
-    *,
-    max_tokens: int = 100,
-    stop_tokens: Collection[int] = (),
-    seed: int | None = None,
-    max_batch: int | None = None,
-    prefill_step_size: int = 512,
-    progress: bool = False,
-    **sampler_options: Any,
-) -> Samples:
-    """Draw ``n`` independent completions of one prompt.
+def sample_n(model: Any, prompt: Sequence[int] | mx.array, n: int, **options: Any) -> Samples:
+    """Draw ``n`` independent completions of one prompt, which is read once.
 
-    Args:
-        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.
-        prompt: token ids, at least one; forwarded once, whatever ``n`` is.
-        n: how many.
-        max_tokens: the length of a completion at most.
-        stop_tokens: ids that end a row, which then leaves the batch.
-        seed: row i draws from the random numbers of (seed, i): it is the same for every ``n`` and
-            ``max_batch``, and the same as a sampler's slot added with ``stream=i``.
-        max_batch: at most so many rows at a time, to bound memory; None means all.
-        prefill_step_size: how many prompt tokens are read at once.
-        progress: show a progress bar.
-        **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8``.
-
-    Raises:
-        ValueError: an argument is out of range, or the model's logits are not finite.
-        TypeError: an argument is of the wrong type.
+    ``options`` are the keywords of :func:`sample_batches`: ``max_tokens=100``, ``stop_tokens=()``,
+    ``seed=None``, ``max_batch=None``, ``progress=False``, and those of the sampler.
     """
-    parts = sample_batches(
-        model,
-        prompt,
-        n,
-        max_tokens=max_tokens,
-        stop_tokens=stop_tokens,
-        seed=seed,
-        max_batch=max_batch,
-        prefill_step_size=prefill_step_size,
-        progress=progress,
-        **sampler_options,
-    )
-    return Samples.joined(list(parts))
+    return Samples.joined(sample_batches(model, prompt, n, **options))
 
 
 def sample_batches(
@@ -79,7 +41,6 @@ def sample_batches(
     *,
     max_tokens: int = 100,
     stop_tokens: Collection[int] = (),
-    seed: int | None = None,
     max_batch: int | None = None,
     prefill_step_size: int = 512,
     progress: bool = False,
@@ -87,18 +48,35 @@ def sample_batches(
 ) -> Iterator[Samples]:
     """Yield what :func:`sample_n` returns in parts of ``max_batch`` rows, as they are ready.
 
-    The arguments are those of :func:`sample_n`, checked at the call and not at the first ``next``.
     Whoever has seen enough stops asking: the prompt was read once, and later rows are never drawn.
+
+    Args:
+        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.
+        prompt: token ids, at least one.
+        n: how many completions.
+        max_tokens: the length of a completion at most.
+        stop_tokens: ids that end a row, which then leaves the batch.
+        max_batch: at most so many rows at a time, to bound memory; None means all.
+        prefill_step_size: how many prompt tokens are read at once.
+        progress: show a progress bar.
+        **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8``. Row i
+            draws from the random numbers of (``seed``, i): it is the same for every ``n`` and
+            ``max_batch``, and the same as a sampler's slot added with ``stream=i``.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, at the call and not at the first
+            ``next``; or, later, the model's logits are not finite.
     """
     asked = read_request(
-        sample_n, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
-        prefill_step_size=prefill_step_size, sampler_options={"seed": seed, **sampler_options},
+        sample_batches, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
+        prefill_step_size=prefill_step_size, sampler_options=sampler_options,
     )  # fmt: skip
     check_many(asked.options)
     n = integer("n", n, 1)
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
     check_flag("progress", progress)
-    check_length(model, asked.prompt, asked.max_tokens)
+    check_length(model, asked.prompt, max_tokens)
+    prior = asked.prompt if asked.options.penalizes else ()
 
     def batches() -> Iterator[Samples]:
         from tqdm.auto import tqdm
@@ -110,7 +88,6 @@ def sample_batches(
                 rows = [Row(i, asked.prompt) for i in range(first, min(first + max_batch, n))]
                 sampler = Sampler(len(asked.prompt) + max_tokens)
                 for row in rows:
-                    prior = asked.prompt if asked.options.penalizes else ()
                     sampler.add(row.number, asked.options, prior, stream=row.number)
                 batch = GrowingBatch(model, sampler, asked.stops, max_tokens, bar.update)
                 fanned_out = mx.broadcast_to(logits, (len(rows), logits.shape[-1]))
@@ -134,18 +111,9 @@ def complete(
 ) -> list[Samples]:
     """Draw ``n`` completions of each prompt: what ``sample_n`` would, prompt after prompt.
 
-    Prompts of equal length are read together, and their rows decode together. Row i of prompt j
-    draws from the random numbers of (``seeds[j]``, i) as in ``sample_n(..., seed=seeds[j])``.
-
-    Args:
-        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.
-        prompts: token ids of each prompt.
-        n: completions of each.
-        seeds: one for each prompt.
-        temperature: 0 takes the best token; all ``n`` are then the same.
-        max_tokens: the length of a completion at most.
-        stop_tokens: ids that end a completion and belong to it.
-        max_rows: about how many rows decode together.
+    Prompts of equal length are read together, and their rows decode together, about ``max_rows`` at
+    once. Row i of prompt j draws from the random numbers of (``seeds[j]``, i), as in
+    ``sample_n(..., seed=seeds[j])``.
 
     Returns:
         The samples of each prompt, in the order of ``prompts``.
@@ -159,12 +127,12 @@ def complete(
     if len(seeds) != len(prompts):
         raise BadValue(f"seeds must be one for each of {len(prompts)} prompts, got {len(seeds)}")
     options = [SamplerOptions(temperature, seed=seed) for seed in seeds]
-    at_once = max(1, at_once // n)
-    rows = [Row(j * n + i, prompt) for j, prompt in enumerate(prompts) for i in range(n)]
+    rows = [[Row(j * n + i, prompt) for i in range(n)] for j, prompt in enumerate(prompts)]
     by_length: dict[int, list[int]] = {}
-    for number, prompt in enumerate(prompts):
+    for j, prompt in enumerate(prompts):
         check_length(model, prompt, max_tokens)
-        by_length.setdefault(len(prompt), []).append(number)
+        by_length.setdefault(len(prompt), []).append(j)
+    at_once = max(1, at_once // n)
     for length, numbers in by_length.items():
         for first in range(0, len(numbers), at_once):
             chunk = numbers[first : first + at_once]
@@ -172,10 +140,10 @@ def complete(
             logits = last_logits(model, mx.array([prompts[j] for j in chunk]), cache)
             fan_out = [place for place in range(len(chunk)) for _ in range(n)]
             kv.select(cache, fan_out)
-            group = [row for j in chunk for row in rows[j * n : (j + 1) * n]]
+            group = [row for j in chunk for row in rows[j]]
             for row in group:
                 sampler.add(row.number, options[row.number // n], stream=row.number % n)
             batch = GrowingBatch(model, sampler, stops, max_tokens)
             batch.join(group, cache, logits[mx.array(fan_out)])
             batch.run()
-    return [Samples.of(rows[j * n : (j + 1) * n], stops) for j in range(len(prompts))]
+    return [Samples.of(each, stops) for each in rows]

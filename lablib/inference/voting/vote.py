@@ -1,23 +1,23 @@
 """Many samples, one answer: best-of-N, the majority vote, and votes that stop early.
 
-All of them stand on ``sample_n``: the prompt is read once, the rows decode together, a row that
-ends leaves the batch, and the log-probabilities come from decoding. Row i is the same for any n and
-any batch size, so that more samples extend a vote and never replace it. With a ``draft_model`` they
-stand on ``speculative_sample_n``: samples of the same distribution, in fewer forwards.
+All of them stand on ``sample_batches``: the prompt is read once, the log-probabilities come from
+decoding, and row i is the same for any n and any batch size, so that more samples extend a vote and
+never replace it. A ``draft_model`` gives samples of the same distribution in fewer forwards.
 
 Self-consistency (Wang et al. 2022, 2203.11171) is ``majority_vote`` with an ``extract``: chains
 that differ but reach the same answer vote together.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
 from lablib.inference.arguments import check_prompt, check_stops
 from lablib.inference.samples import Samples
-from lablib.inference.speculation.many import speculative_batches, speculative_sample_n
-from lablib.inference.voting.many import sample_batches, sample_n
+from lablib.inference.speculation.many import speculative_batches
+from lablib.inference.voting.many import sample_batches
 from lablib.inference.voting.scoring import Scorer, check_scorer, score
 from lablib.inference.voting.stopping import StopRule
 from lablib.validation import BadType, BadValue, integer
@@ -51,14 +51,14 @@ class Votes(list):
 
     def __init__(
         self,
-        entries: Sequence[tuple[list[int], float]],
-        answers: Sequence[Hashable],
-        rows: Sequence[list[int]],
-        missing: Sequence[int],
+        entries: Iterable[tuple[list[int], float]],
+        answers: Iterable[Hashable],
+        rows: Iterable[list[int]],
+        missing: Iterable[int],
     ):
         super().__init__(entries)
         self.answers, self.rows, self.missing = list(answers), list(rows), list(missing)
-        self.drawn = len(self.missing) + sum(len(voters) for voters in self.rows)
+        self.drawn = len(self.missing) + sum(map(len, self.rows))
 
     @property
     def winner(self) -> Hashable | None:
@@ -106,8 +106,8 @@ def best_of_n(
         return_all: return every candidate instead, in the order drawn.
         stop_tokens: ids that end a completion and belong to it.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        **options: every other keyword of ``sample_n``: ``seed``, ``max_batch``, ``progress`` and
-            the sampler's options; with a draft model of ``speculative_sample_n``: ``rule``,
+        **options: every other keyword of ``sample_batches``: ``seed``, ``max_batch``, ``progress``
+            and the sampler's options; with a draft model of ``speculative_batches``: ``rule``,
             ``draft_tokens``, ...
 
     Returns:
@@ -118,20 +118,15 @@ def best_of_n(
         ValueError, TypeError: an argument is out of range, or ``score_fn`` returned NaN, None or
             another shape than one number for each completion.
     """
-    prompt, n = check_prompt(model, prompt), integer("n", n, 1)
-    stop_tokens = check_stops(model, stop_tokens)
+    prompt, stops = check_prompt(model, prompt), check_stops(model, stop_tokens)
     check_scorer("score_fn", score_fn)
-    options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stop_tokens}
-    samples = _sample(model, draft_model, prompt, n, options)
-    pad_token = min(stop_tokens, default=0)
-    scores = score(score_fn, prompt, samples, pad_token=pad_token, name="score_fn")
-
-    def sequence(row: int) -> mx.array:
-        return mx.array([[*prompt, *samples.tokens[row]]], dtype=mx.int32)
-
+    options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stops}
+    samples = Samples.joined(_batches(model, draft_model, prompt, n, options))
+    scores = score(score_fn, prompt, samples, pad_token=min(stops, default=0), name="score_fn")
+    sequences = [mx.array([[*prompt, *row]], dtype=mx.int32) for row in samples.tokens]
     if return_all:
-        return [Candidate(sequence(row), float(scores[row])) for row in range(n)]
-    return sequence(int(np.argmax(scores)))
+        return [Candidate(*pair) for pair in zip(sequences, scores.tolist(), strict=True)]
+    return sequences[int(np.argmax(scores))]
 
 
 def majority_vote(
@@ -149,23 +144,13 @@ def majority_vote(
 ) -> Votes:
     """Sample ``n`` completions and count how many give each answer.
 
-    Args:
-        model: any mlx-lm model or ``LanguageModel``.
-        prompt: token ids ``(T,)`` or ``(1, T)``.
-        n: completions to draw.
-        max_tokens: most tokens of each completion.
-        temperature: of the sampler.
-        extract: takes a completion, a list of ints, and returns its answer, anything hashable, or
-            None if it has none. By default the whole completion is the answer. ``on_text`` makes
-            one from a function of text.
-        weight: weighs each vote: the *logarithm* of the weight, as ``"log_prob"``,
-            ``"length_normalized"`` or a callable like best-of-N's ``score_fn``
-            (``verifiers.log_weight`` makes one from a verifier). Minus infinity casts no vote.
-        stop_tokens: ids that end a completion and belong to it.
-        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        **options: every other keyword of ``sample_n``: ``seed``, ``max_batch``, ``progress`` and
-            the sampler's options; with a draft model of ``speculative_sample_n``: ``rule``,
-            ``draft_tokens``, ...
+    ``extract`` takes a completion, a list of ints, and returns its answer, anything hashable, or
+    None if it has none (``on_text`` makes one from a function of text). Without it the whole
+    completion is the answer.
+
+    ``weight`` weighs each vote: the *logarithm* of the weight, as ``"log_prob"``,
+    ``"length_normalized"`` or a callable like ``score_fn`` (``verifiers.log_weight`` makes one from
+    a verifier). Minus infinity casts no vote. The other arguments are those of ``best_of_n``.
 
     Returns:
         ``[(tokens, count), …]``, see ``Votes``; empty if no completion has an answer.
@@ -174,17 +159,15 @@ def majority_vote(
         ValueError, TypeError: an argument is out of range, or ``extract`` or ``weight`` failed; the
             message names the completion.
     """
-    prompt, n = check_prompt(model, prompt), integer("n", n, 1)
-    stop_tokens = check_stops(model, stop_tokens)
+    prompt, stops = check_prompt(model, prompt), check_stops(model, stop_tokens)
     _check_extract(extract)
     if weight is not None:
         check_scorer("weight", weight)
-    options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stop_tokens}
-    samples = _sample(model, draft_model, prompt, n, options)
+    options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stops}
+    samples = Samples.joined(_batches(model, draft_model, prompt, n, options))
     log_weights = None
     if weight is not None:
-        pad_token = min(stop_tokens, default=0)
-        log_weights = score(weight, prompt, samples, pad_token=pad_token, name="weight")
+        log_weights = score(weight, prompt, samples, pad_token=min(stops, default=0), name="weight")
     return tally(samples.tokens, _answers(samples.tokens, extract), log_weights)
 
 
@@ -203,67 +186,43 @@ def vote_until(
     draft_model: Any = None,
     **options: Any,
 ) -> AdaptiveVotes:
-    """Vote in rounds of ``batch`` samples and stop when the rest would not matter.
+    """Vote in rounds of ``batch`` samples and stop when the rest, up to ``n``, would not matter.
 
     Without ``confidence`` the winner is the one ``majority_vote`` elects with the same seed and n:
     the vote stops when no answer can overtake the leader. With it, the vote also stops when that is
-    improbable enough (adaptive-consistency, Aggarwal et al. 2023, 2305.11860). Every sample drawn
-    counts.
+    improbable enough (adaptive-consistency, Aggarwal et al. 2023, 2305.11860): see ``StopRule`` for
+    ``confidence``, ``stop_rule`` and ``at_least``. Every sample drawn counts.
 
-    Args:
-        model: any mlx-lm model or ``LanguageModel``.
-        prompt: token ids ``(T,)`` or ``(1, T)``; read once, however many rounds there are.
-        n: most samples to draw.
-        max_tokens: most tokens of each completion.
-        temperature: of the sampler.
-        batch: samples in a round, decoded together; this also bounds memory.
-        confidence: between 0.5 and 1, or None for the certain rule alone.
-        stop_rule: what the confidence is about, "overtake", "beta" or "dirichlet": see
-            ``StopRule``.
-        at_least: samples to draw before ``confidence`` is asked for.
-        extract: as in ``majority_vote``.
-        draft_model: as in ``majority_vote``.
-        **options: every other keyword of ``majority_vote``, but not ``max_batch`` and ``weight``.
-
-    Returns:
-        The votes, with ``drawn``, ``saved`` and ``reason``.
+    A round decodes together, so that ``batch`` also bounds memory and there is no ``max_batch``;
+    nor is there a ``weight``. The other arguments are those of ``majority_vote``.
     """
-    n, batch = integer("n", n, 1), integer("batch", batch, 1)
-    stop = StopRule(confidence, stop_rule, at_least)
+    stop, batch = StopRule(confidence, stop_rule, at_least), integer("batch", batch, 1)
     _check_extract(extract)
-    for name, why in _NOT_UNTIL.items():
-        if name in options:
-            raise BadType(f"{name} is not an option of vote_until: {why}")
+    if "max_batch" in options:
+        raise BadType("max_batch is not an option of vote_until: its batch bounds memory")
+    if "weight" in options:
+        raise BadType("weight is not an option of vote_until: its rules count votes, not weights")
     options |= {"max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
-    if draft_model is None:
-        rounds = sample_batches(model, prompt, n, **options)
-    else:
-        prompts = [check_prompt(model, prompt)] * n
-        rounds = speculative_batches(model, draft_model, prompts, **options)
     completions: list[list[int]] = []
     answers: list[Hashable | None] = []
-    reason = None
-    with closing(rounds):
+    with closing(_batches(model, draft_model, prompt, n, options)) as rounds:
         for samples in rounds:
             answers += _answers(samples.tokens, extract, first=len(completions))
             completions += samples.tokens
-            reason = stop.reason(_counts(answers), len(completions), n)
-            if reason:
+            counts = Counter(answer for answer in answers if answer is not None)
+            if reason := stop.reason(list(counts.values()), len(completions), n):
                 break
     saved = n - len(completions)
     return AdaptiveVotes(tally(completions, answers), reason if saved else "exhausted", saved)
 
 
-_NOT_UNTIL = {
-    "max_batch": "its batch bounds memory",
-    "weight": "its rules count votes; majority_vote weighs them",
-}
-
-
-def _sample(model: Any, draft_model: Any, prompt: list[int], n: int, options: dict) -> Samples:
+def _batches(
+    model: Any, draft_model: Any, prompt: Any, n: int, options: dict[str, Any]
+) -> Iterator[Samples]:
+    n = integer("n", n, 1)
     if draft_model is None:
-        return sample_n(model, prompt, n, **options)
-    return speculative_sample_n(model, draft_model, prompt, n, **options)
+        return sample_batches(model, prompt, n, **options)
+    return speculative_batches(model, draft_model, [check_prompt(model, prompt)] * n, **options)
 
 
 def tally(
@@ -276,10 +235,8 @@ def tally(
     Weights are added as logarithms, shifted by the largest: e^−800 is 0 in floating point, and a
     vote among completions that are all that improbable would otherwise have no winner.
 
-    Args:
-        completions: token ids of each completion.
-        answers: the answer of each, None for none; by default the completion itself.
-        log_weights: logarithm of each vote's weight, ``(n,)``; by default every vote counts 1.
+    ``answers`` has one for each completion, None for none; by default the completion itself. The
+    logarithms of the weights, ``log_weights (n,)``, default to a count of 1 for every vote.
 
     Raises:
         BadValue: lengths differ, or a weight is NaN or +inf, or no vote has any weight.
@@ -292,23 +249,16 @@ def tally(
             f"answers must have one entry for each of {len(completions)} completions, "
             f"got {len(answers)}"
         )
-    voters: dict[Hashable, list[int]] = {}
-    missing = []
+    voters: dict[Hashable | None, list[int]] = {}
     for row, answer in enumerate(answers):
-        if answer is None:
-            missing.append(row)
-        else:
-            voters.setdefault(answer, []).append(row)
+        voters.setdefault(answer, []).append(row)
+    missing = voters.pop(None, [])
     sizes: dict[Hashable, float] = {answer: len(rows) for answer, rows in voters.items()}
     if log_weights is not None:
         sizes = _shares(voters, log_weights, len(completions))
     ranked = sorted(voters, key=lambda answer: -sizes[answer])  # stable: ties stay in order
-    return Votes(
-        [(completions[voters[answer][0]], sizes[answer]) for answer in ranked],
-        ranked,
-        [voters[answer] for answer in ranked],
-        missing,
-    )
+    entries = [(completions[voters[answer][0]], sizes[answer]) for answer in ranked]
+    return Votes(entries, ranked, [voters[answer] for answer in ranked], missing)
 
 
 def _shares(
@@ -378,12 +328,3 @@ def _is_value(answer: Any) -> bool:
         return not isinstance(answer, mx.array) and hash(answer) is not None and answer == answer
     except (TypeError, ValueError):
         return False
-
-
-def _counts(answers: Sequence[Hashable | None]) -> list[int]:
-    """Votes of each answer, in order of first appearance."""
-    counts: dict[Hashable, int] = {}
-    for answer in answers:
-        if answer is not None:
-            counts[answer] = counts.get(answer, 0) + 1
-    return list(counts.values())
