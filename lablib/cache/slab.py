@@ -19,17 +19,15 @@ import numpy as np
 class Slab:
     """A growable pool of slots, each the place of one token's keys and values in every layer.
 
-    Args:
-        n_layers: number of layers of the model; their shapes show at the first write.
-        max_tokens: how many slots to keep at rest.
-        max_bytes: how much they may weigh at rest; None for no such bound.
+    At rest it keeps ``max_tokens`` slots, and no more than weigh ``max_bytes``; None is no bound.
+    The shapes of the ``n_layers`` layers show at the first write.
     """
 
     def __init__(self, n_layers: int, max_tokens: int, max_bytes: int | None = None):
         self.max_tokens = integer("max_tokens", max_tokens, 0)
         self.max_bytes = None if max_bytes is None else integer("max_bytes", max_bytes, 0)
         self.capacity = 0
-        self.token_bytes = 0  # what one slot weighs in all layers, as far as they are known
+        self.token_bytes = 0  # what one slot weighs in all layers that have been written
         self._free: list[int] = []
         self._layers: list[list[mx.array]] = [[] for _ in range(integer("n_layers", n_layers, 1))]
 
@@ -47,13 +45,8 @@ class Slab:
 
     @property
     def arrays(self) -> list[mx.array]:
-        """Return keys and values ``(slots, heads, head size)`` of all layers written so far."""
+        """Return keys and values ``(slots, heads, head size)`` of the layers written so far."""
         return [array for layer in self._layers for array in layer]
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of the slab, free slots and slot 0 included."""
-        return sum(array.nbytes for array in self.arrays)
 
     def allocate(self, count: int) -> np.ndarray:
         """Return ``count`` free slots, int32; beyond the budget too, if so many are wanted."""
@@ -78,10 +71,7 @@ class Slab:
             places += [mx.zeros((1, *new.shape[1:]), new.dtype) for new in (keys, values)]
             self.token_bytes += sum(array.nbytes for array in places)
         if (missing := self.capacity + 1 - places[0].shape[0]) > 0:
-            places[:] = [
-                mx.concatenate([array, mx.zeros((missing, *array.shape[1:]), array.dtype)])
-                for array in places
-            ]
+            places[:] = [mx.pad(array, [(0, missing), (0, 0), (0, 0)]) for array in places]
         for array, new in zip(places, (keys, values), strict=True):
             array[slots] = new  # in place: nothing else refers to the array
 
@@ -92,10 +82,9 @@ class Slab:
         return keys, values
 
     def stacked(self, slots: np.ndarray) -> mx.array | list[tuple[mx.array, mx.array]]:
-        """Return keys and values of ``slots (T,)`` in every layer.
+        """Return keys and values of ``slots (T,)``: ``(2, layers, heads, T, head size)``.
 
-        Returns:
-            ``(2, layers, heads, T, head size)``; a pair for each layer if their shapes differ.
+        If the layers' shapes differ, it is a pair for each instead.
         """
         index = mx.array(slots)[None]
         pairs = [self.read(layer, index) for layer in range(len(self._layers))]
@@ -104,7 +93,7 @@ class Slab:
         return [(keys[0], values[0]) for keys, values in pairs]
 
     def compact(self, live: np.ndarray) -> np.ndarray:
-        """Shrink to the budget: the ``live`` slots move to the front, all others are free.
+        """Move the ``live`` slots to the front, free all others and shrink to the budget.
 
         Returns:
             The new number of each old slot.

@@ -12,6 +12,7 @@ mlx-lm's own ``PromptTrie`` will not do: it keeps a whole cache at the end of ea
 a shared prefix is stored twice, and it neither counts tokens nor knows what is in use.
 """
 
+import math
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from lablib.validation import BadValue, integer
 import numpy as np
 
 _NONE = np.empty(0, np.int32)
-_NOTED = 32  # tokens an event remembers: a history must not keep long prompts alive
 
 
 @dataclass(eq=False, slots=True)
@@ -66,7 +66,6 @@ class Event:
     kind: str  # "insert", "split" (at start) or "evict"
     start: int
     stop: int
-    tokens: tuple[int, ...]  # the first of them
 
 
 class TokenTrie:
@@ -79,26 +78,20 @@ class TokenTrie:
         max_tokens: how many tokens the edges may carry in all; 0 stores nothing that is not pinned.
         max_logprob_bytes: how much log-probabilities may weigh in all; None for no bound but that
             each row hangs on a token.
-        slab: takes released slots back, and its ``limit`` bounds how many tokens may have one; None
-            if slots are mere numbers.
-        history: how many :class:`Event` s ``events`` remembers.
+        slab: gives out the slots, takes released ones back, and its ``limit`` bounds how many
+            tokens may have one; None for a slab of the tree's own.
     """
 
     def __init__(
-        self,
-        max_tokens: int,
-        max_logprob_bytes: int | None = None,
-        *,
-        slab: Slab | None = None,
-        history: int = 256,
+        self, max_tokens: int, max_logprob_bytes: int | None = None, *, slab: Slab | None = None
     ):
-        if max_logprob_bytes is not None:
-            integer("max_logprob_bytes", max_logprob_bytes, 0)
         self.max_tokens = integer("max_tokens", max_tokens, 0)
-        self.max_logprob_bytes = max_logprob_bytes
-        self.slab = slab
+        self.max_logprob_bytes = math.inf
+        if max_logprob_bytes is not None:
+            self.max_logprob_bytes = integer("max_logprob_bytes", max_logprob_bytes, 0)
+        self.slab = Slab(1, max_tokens) if slab is None else slab
         self.root = Node()
-        self.events: deque[Event] = deque(maxlen=integer("history", history, 0))
+        self.events: deque[Event] = deque(maxlen=256)
         self.tokens = 0  # on all edges
         self.kv_tokens = 0  # of those, with a slot
         self.logprob_bytes = 0
@@ -108,15 +101,10 @@ class TokenTrie:
     # Match, insert, split, evict.
 
     def match(self, prompt: Sequence[int], *, touch: bool = True) -> Match:
-        """Find the longest known prefix of ``prompt``.
-
-        Args:
-            prompt: token ids, any number of them.
-            touch: whether this counts as a use; a drawing looks without touching.
-        """
+        """Find the longest known prefix of ``prompt``; with ``touch`` it counts as a use."""
         prompt = tuple(prompt)
         node = tip = kv_node = self.root
-        matched, slots = 0, []
+        matched, slots = 0, [_NONE]
         while matched < len(prompt) and (child := node.children.get(prompt[matched])):
             shared = common_length(child.tokens, prompt[matched : matched + len(child.tokens)])
             matched, tip, whole = matched + shared, child, shared == len(child.tokens)
@@ -131,8 +119,7 @@ class TokenTrie:
             self._touch(tip)
             if row is not None:
                 self._oldest_rows.move_to_end(node)
-        held = np.concatenate(slots) if slots else _NONE
-        return Match(node, matched, tip, kv_node, held, row)
+        return Match(node, matched, tip, kv_node, np.concatenate(slots), row)
 
     def insert(
         self,
@@ -196,18 +183,26 @@ class TokenTrie:
         above.children[first], upper.children[lower.tokens[0]] = upper, lower
         return upper
 
+    def _give(self, node: Node, slots: np.ndarray, start: int) -> None:
+        """Hand the slots of the tokens from ``start`` on to the nodes above that have none."""
+        while node.depth > start:
+            mine = slots[max(node.start - start, 0) : node.depth - start]
+            if node.slots is None:
+                node.slots = mine.copy()
+                self.kv_tokens += len(mine)
+            else:
+                self.slab.release(mine)
+            node = node.parent
+
     def make_room(self, tokens: int = 0) -> None:
         """Evict until ``tokens`` more would fit, as far as pins allow."""
-        if self.max_logprob_bytes is not None:
-            while self.logprob_bytes > self.max_logprob_bytes:
-                self._forget_row(next(iter(self._oldest_rows)))
+        while self.logprob_bytes > self.max_logprob_bytes:
+            self._forget_row(next(iter(self._oldest_rows)))
         while self._oldest:
-            excess = self.tokens + tokens - self.max_tokens
-            if self.slab is not None:
-                excess = max(excess, self.kv_tokens + tokens - self.slab.limit)
-            if excess <= 0:
+            over = max(self.tokens - self.max_tokens, self.kv_tokens - self.slab.limit) + tokens
+            if over <= 0:
                 return
-            self._evict(next(iter(self._oldest)), excess)
+            self._evict(next(iter(self._oldest)), over)
 
     def _evict(self, leaf: Node, count: int) -> None:
         """Drop the last ``count`` tokens of a leaf, or all: without slots they are of no use."""
@@ -216,15 +211,13 @@ class TokenTrie:
         if leaf.logprobs is not None:
             self._forget_row(leaf)
         if leaf.slots is not None:
-            if self.slab is not None:
-                self.slab.release(leaf.slots[keep:])
+            self.slab.release(leaf.slots[keep:])
             self.kv_tokens -= len(leaf.tokens) - keep
             leaf.slots = leaf.slots[:keep].copy()
         self.tokens -= len(leaf.tokens) - keep
         if keep == 0:
             del self._oldest[leaf], leaf.parent.children[leaf.tokens[0]]
-        leaf.depth = leaf.start + keep
-        leaf.tokens = leaf.tokens[:keep]
+        leaf.depth, leaf.tokens = leaf.start + keep, leaf.tokens[:keep]
 
     def clear(self) -> None:
         """Evict all that is not pinned."""
@@ -235,17 +228,6 @@ class TokenTrie:
             if above.pins == 0 and above is not self.root:
                 self._oldest[above] = None
                 self._oldest.move_to_end(above)
-
-    def _give(self, node: Node, slots: np.ndarray, start: int) -> None:
-        """Hand the slots of the tokens from ``start`` on to the nodes above that have none."""
-        while node.depth > start:
-            mine = slots[max(node.start - start, 0) : node.depth - start]
-            if node.slots is None:
-                node.slots = mine.copy()
-                self.kv_tokens += len(mine)
-            elif self.slab is not None:
-                self.slab.release(mine)
-            node = node.parent
 
     def _forget_row(self, node: Node) -> None:
         del self._oldest_rows[node]
@@ -270,9 +252,7 @@ class TokenTrie:
     def compact(self) -> None:
         """Give the slab's memory beyond its budget back, if nobody is in the middle of using it."""
         slab = self.slab
-        if slab is None or slab.capacity <= slab.limit:
-            return
-        if self.root.pins or slab.used != self.kv_tokens:
+        if slab.capacity <= slab.limit or self.root.pins or slab.used != self.kv_tokens:
             return
         holders = [node for node in self.nodes() if node.slots is not None]
         new_slot = slab.compact(np.concatenate([_NONE, *(node.slots for node in holders)]))
@@ -283,10 +263,11 @@ class TokenTrie:
 
     def nodes(self) -> Iterator[Node]:
         """Yield every node but the root, parents before children, siblings in order of arrival."""
-        waiting = list(reversed(self.root.children.values()))
+        waiting = [self.root]
         while waiting:
             node = waiting.pop()
-            yield node
+            if node is not self.root:
+                yield node
             waiting.extend(reversed(node.children.values()))
 
     def snapshot(self) -> list[dict[str, Any]]:
@@ -298,42 +279,32 @@ class TokenTrie:
             next to be evicted; None while pinned).
         """
         ages = {node: age for age, node in enumerate(self._oldest)}
-        ids = {node: number for number, node in enumerate(self.nodes())}
+        ids = {node: i for i, node in enumerate(self.nodes())}
         return [
-            {
-                "id": number,
-                "parent": ids.get(node.parent),
-                "tokens": node.tokens,
-                "depth": node.depth,
-                "has_kv": node.slots is not None,
-                "has_logprobs": node.logprobs is not None,
-                "pins": node.pins,
-                "age": ages.get(node),
-            }
-            for node, number in ids.items()
+            {"id": i, "parent": ids.get(node.parent), "tokens": node.tokens, "depth": node.depth}
+            | {"has_kv": node.slots is not None, "has_logprobs": node.logprobs is not None}
+            | {"pins": node.pins, "age": ages.get(node)}
+            for node, i in ids.items()
         ]
 
     def _note(self, kind: str, node: Node, size: int) -> None:
-        tokens = node.tokens[size : size + _NOTED]
-        self.events.append(Event(kind, node.start + size, node.depth, tokens))
+        self.events.append(Event(kind, node.start + size, node.depth))
 
 
 class Lease:
-    """What one user holds of a tree: paths that must stay, and slots that are nobody's yet.
+    """What one user holds of ``trie``: paths down to nodes, and slots that are nobody's yet.
 
     However its ``with`` block ends, the paths are unpinned then, slots that no prompt of the tree
     has got are free again, and memory beyond the budget is given back.
-
-    Args:
-        trie: a tree with a slab.
     """
 
-    def __init__(self, trie: TokenTrie):
-        self.trie = trie
-        self._pinned: list[Node] = []
+    def __init__(self, trie: TokenTrie, *nodes: Node):
+        self.trie, self._pinned = trie, list(nodes)
         self._loose: dict[int, np.ndarray] = {}  # by id: arrays don't hash
 
     def __enter__(self) -> "Lease":
+        for node in self._pinned:
+            self.trie.pin(node)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -342,11 +313,6 @@ class Lease:
         for node in self._pinned:
             self.trie.unpin(node)
         self.trie.compact()
-
-    def pin(self, node: Node) -> None:
-        """Keep the path to ``node``."""
-        self.trie.pin(node)
-        self._pinned.append(node)
 
     def allocate(self, count: int) -> np.ndarray:
         """Return ``count`` new slots ``(count,)``, int32."""

@@ -91,7 +91,7 @@ class BatchEvaluator:
         """Return the log-probabilities after ``prompt`` if they are known; counts as a use."""
         row = self.trie.match(prompt).logprobs
         if row is not None:
-            self.records.add(prompts=1, cached=1)
+            self.records.stats.update(prompts=1, cached=1)
         return row
 
     def evaluate(
@@ -128,9 +128,7 @@ class BatchEvaluator:
     def _run(
         self, trie: TokenTrie, known: dict[Prompt, Match], answers: Answers, record: BatchRecord
     ) -> Iterator[None]:
-        with Lease(trie) as lease:
-            for match in known.values():
-                lease.pin(match.tip)
+        with Lease(trie, *(match.tip for match in known.values())) as lease:
             # The slot of the last token at hand stands for all tokens up to it.
             places = {prompt: match.slots[-1:].tobytes() for prompt, match in known.items()}
             runs = plan_runs((p, len(match.slots), places[p]) for p, match in known.items())
@@ -139,7 +137,7 @@ class BatchEvaluator:
             for run, own in zip(runs, new, strict=True):
                 shared = run.parent.slots[run.held : run.start] if run.parent else own[:0]
                 run.slots = np.concatenate([known[run.prompt].slots, shared, own])
-                self.records.add(reused=run.start)
+                self.records.stats.update(reused=run.start)
             while advances := choose_forward(runs, self.step, self.vocab_size, self.rows):
                 yield
                 began = time.perf_counter()

@@ -199,7 +199,7 @@ class AsyncMlxLM:
     @property
     def cache_nbytes(self) -> int:
         """Return the bytes of the cache, free places included."""
-        return self.cache.slab.nbytes + self.cache.logprob_bytes
+        return sum(a.nbytes for a in self.cache.slab.arrays) + self.cache.logprob_bytes
 
     @property
     def trace(self) -> tuple[BatchRecord, ...]:

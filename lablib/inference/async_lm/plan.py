@@ -37,10 +37,7 @@ class TokenRun:
 
     @property
     def kept(self) -> int:
-        """Return the first token whose keys and values are new.
-
-        The one before it may run as well, for its logits.
-        """
+        """Return the first token with new keys and values; the one before may run for logits."""
         return max(self.start, self.held)
 
     @property
@@ -58,15 +55,12 @@ class TokenRun:
 
 
 def plan_runs(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[TokenRun]:
-    """Plan a batch; each prefix that the cache lacks is forwarded once.
+    """Return the runs, parents before children, that forward each missing prefix once.
 
     Args:
         prompts: distinct prompts, each with how many of its leading tokens the cache holds, and a
             name for the place where it stops holding them: equal where those tokens are equal.
             The last token of a prompt runs even if it is held, since its logits are wanted.
-
-    Returns:
-        The runs, parents before children.
     """
     groups: dict[Hashable, list[tuple[Prompt, Prompt]]] = {}  # by place: all else is shared there
     for prompt, held, place in prompts:
@@ -74,9 +68,9 @@ def plan_runs(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[TokenRun]
     runs: list[TokenRun] = []
     for (_, held), group in groups.items():
         path: list[TokenRun] = []  # what computes the prompt before this one, in order of start
-        before: Prompt | None = None
+        before: Prompt = ()
         for rest, prompt in sorted(group):
-            common = held + (0 if before is None else common_length(before, rest))
+            common = held + common_length(before, rest)
             while path and path[-1].start >= common:
                 path.pop()
             start = min(common, len(prompt) - 1)
@@ -102,14 +96,13 @@ def choose_forward(
     for run, stop in ready:
         longest, count = ready[0][1] - ready[0][0].done, len(chosen) + 1
         real, read, width = tokens + stop - run.done, positions + stop, max(widest, stop)
-        if chosen and (
-            count > rows
-            or count * longest > step
-            or count * width > WIDTH
-            or count * longest - real > max(OVERHEAD, real // 2)
-            or count * width - read > max(NARROW, read)
+        if not chosen or (
+            count <= rows
+            and count * longest <= step
+            and count * width <= WIDTH
+            and count * longest - real <= max(OVERHEAD, real // 2)
+            and count * width - read <= max(NARROW, read)
         ):
-            continue
-        chosen.append((run, stop))
-        tokens, positions, widest = real, read, width
+            chosen.append((run, stop))
+            tokens, positions, widest = real, read, width
     return chosen

@@ -31,27 +31,23 @@ class Query:
 class QueryQueue:
     """Batch queries by number and by time, and answer each.
 
-    Args:
-        evaluate: a generator function that puts the answers to some prompts into a dict, and stops
-            where the event loop may see to its other tasks.
-
-    Attributes:
-        batch_size: how many waiting queries make a batch, and the most prompts in one.
-        timeout: seconds after the last arrival until a smaller batch runs.
+    ``evaluate`` puts the answers to some prompts into a dict; it is a generator that stops where
+    the event loop may see to its other tasks. ``batch_size`` and ``timeout``, seconds, may change.
     """
 
     def __init__(self, evaluate: Evaluate, batch_size: int, timeout: float):
         self.evaluate, self.batch_size, self.timeout = evaluate, batch_size, timeout
         self._loop: asyncio.AbstractEventLoop | None = None
         self._runner: asyncio.Task | None = None  # runs what is due; None while nothing is
+        self._timer: asyncio.TimerHandle | None = None  # makes due what has gathered
         self._forget()
 
     def _forget(self) -> None:
+        self._stop_timer()
         self._asked: dict[Prompt, list[Query]] = {}  # every prompt that waits or runs
         self._gathering: list[Prompt] = []  # until there are enough, or the timer fires
         self._arrived = 0  # queries since the last batch was full
         self._due: deque[Prompt] = deque()
-        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def queries(self) -> list[Query]:
@@ -65,11 +61,9 @@ class QueryQueue:
             RuntimeError: its event loop is closed, or another loop's queries are waiting.
         """
         self._enter(query.future.get_loop())
-        if prompt in self._asked:
-            self._asked[prompt].append(query)
-        else:
-            self._asked[prompt] = [query]
+        if prompt not in self._asked:
             self._gathering.append(prompt)
+        self._asked.setdefault(prompt, []).append(query)
         self._arrived += 1
         self._stop_timer()
         if self._arrived >= self.batch_size:
@@ -83,17 +77,16 @@ class QueryQueue:
         Raises:
             RuntimeError: their event loop is closed, so nobody can be answered; they are dropped.
         """
-        if self._loop is not None and self._loop.is_closed() and self._asked:
+        if self._asked and self._loop.is_closed():
             self._forget()
             raise RuntimeError("the event loop of the waiting queries is closed")
         self._make_due()
         while prompts := self._next_batch():
-            with self._answering(prompts) as answers:
-                deque(self.evaluate(prompts, answers), maxlen=0)
+            with self._answering(prompts) as steps:
+                deque(steps, maxlen=0)
 
     def cancel(self) -> None:
         """Cancel every query that has not been answered."""
-        self._stop_timer()
         queries = self.queries
         self._forget()
         for query in queries:
@@ -104,13 +97,12 @@ class QueryQueue:
             raise RuntimeError("the event loop of this query's future is closed")
         if loop is self._loop:
             return
-        if self._loop is not None and not self._loop.is_closed():
-            if any(not query.future.done() for query in self.queries):
-                raise RuntimeError(
-                    "queries of another event loop are waiting: "
-                    "let that loop answer them, or call reset_async_queries()"
-                )
-            self._stop_timer()
+        waiting = any(map(self._wanted, self._asked))
+        if waiting and not self._loop.is_closed():
+            raise RuntimeError(
+                "queries of another event loop are waiting: "
+                "let that loop answer them, or call reset_async_queries()"
+            )
         self._forget()  # a closed loop leaves nobody who could be answered
         self._loop, self._runner = loop, None
 
@@ -133,10 +125,7 @@ class QueryQueue:
 
     async def _run(self) -> None:
         while prompts := self._next_batch():
-            with (
-                self._answering(prompts) as answers,
-                closing(self.evaluate(prompts, answers)) as steps,
-            ):
+            with self._answering(prompts) as steps:
                 for _ in steps:
                     await asyncio.sleep(0)
                     if not any(map(self._wanted, prompts)):
@@ -164,12 +153,13 @@ class QueryQueue:
         return any(not query.future.done() for query in self._asked.get(prompt, ()))
 
     @contextmanager
-    def _answering(self, prompts: list[Prompt]) -> Iterator[Answers]:
-        """Answer the queries for ``prompts`` afterwards, whatever happens inside."""
+    def _answering(self, prompts: list[Prompt]) -> Iterator[Iterator[None]]:
+        """Give the steps of evaluating ``prompts``; however that ends, answer their queries."""
         answers: Answers = {}
         error: BaseException | None = None
         try:
-            yield answers
+            with closing(self.evaluate(prompts, answers)) as steps:
+                yield steps
         except BaseException as raised:
             error = raised
         for prompt in prompts:

@@ -1,7 +1,7 @@
 """What ran: the latest batches with their forwards, for drawings, and running totals."""
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,12 +35,7 @@ class Records:
     def __init__(self) -> None:
         self.batches: deque[BatchRecord] = deque(maxlen=64)
         totals = "batches prompts cached forwards token_forwards padding reused"
-        self.stats = dict.fromkeys(totals.split(), 0)
-
-    def add(self, **more: int) -> None:
-        """Add to the totals."""
-        for name, value in more.items():
-            self.stats[name] += value
+        self.stats = Counter(dict.fromkeys(totals.split(), 0))  # its update() adds
 
     @contextmanager
     def batch(self, prompts: int) -> Iterator[BatchRecord]:
@@ -54,11 +49,12 @@ class Records:
             raise
         finally:
             record.ended = time.perf_counter()
-            self.add(batches=1, prompts=prompts, cached=record.cached)
+            self.stats.update(batches=1, prompts=prompts, cached=record.cached)
 
     def forward(self, batch: BatchRecord, spans: Sequence[tuple[int, int]], began: float) -> None:
         """Record a forward that has just ended; ``spans`` are the positions of each row."""
-        columns = max(stop - start for start, stop in spans)
-        real = sum(stop - start for start, stop in spans)
+        lengths = [stop - start for start, stop in spans]
+        columns, tokens = max(lengths), sum(lengths)
         batch.forwards.append(ForwardRecord(tuple(spans), columns, began, time.perf_counter()))
-        self.add(forwards=1, token_forwards=real, padding=columns * len(spans) - real)
+        padding = columns * len(spans) - tokens
+        self.stats.update(forwards=1, token_forwards=tokens, padding=padding)
