@@ -1,6 +1,30 @@
 """Turning logits into text: sampling, generation, voting, speculation.
 
-The names below load their module when they are first used.
+After a lesson, open the file that it names; the function is the lesson's idea, and it is what runs.
+
+    01  sampling/transforms.py        draw
+        tokens.py                     TokenIterator._ask
+    02  cache/kv.py                   trim, expand
+    03  sampling/transforms.py        min_p, top_p, top_k, cut
+        sampling/sampler.py           Sampler.sample
+    04  voting/batch.py               GrowingBatch.step
+        voting/continuous.py          serve
+    05  voting/vote.py                best_of_n
+        voting/scoring.py             score
+    06  voting/vote.py                tally, majority_vote
+        voting/stopping.py            cannot_lose
+    07  speculation/round.py          Rounds.round
+    08  speculation/rules.py          rejection, match, block
+        speculation/judge.py          Judge._apply_rule
+    09  speculation/drafters.py       NGram.lookup, DraftModel.propose
+        speculation/draft_length.py   AdaptiveLength.choose
+    10  cache/rewind.py               Rewinder.rewind
+        cache/rewind_batch.py         BatchRewinder.rewind
+    11  cache/trie.py                 TokenTrie.match, TokenTrie.insert
+        async_lm/plan.py              plan_runs
+
+To change one thing: a transform in sampling/transforms.py, a rule in speculation/rules.py, or a
+drafter in speculation/drafters.py; each says at its top how. The names below load when first used.
 """
 
 from lablib.lazy import exports

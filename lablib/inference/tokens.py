@@ -69,8 +69,7 @@ class TokenIterator(TokenLoop):
             "closed" or "error"); always current.
 
     Raises:
-        ValueError: an argument is out of range; nothing has been changed then.
-        TypeError: an argument is of the wrong type; the same.
+        ValueError, TypeError: an argument is bad; nothing has been changed then.
     """
 
     def __init__(

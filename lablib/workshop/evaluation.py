@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib import backend, tasks
-from lablib.inference.speculation.draft_length import measure_costs
+from lablib.inference.speculation.measure import measure_costs
 from lablib.machine import doctor
 from lablib.models import zoo
 from lablib.models.verifier import load_verifier

@@ -8,7 +8,6 @@ from lablib.inference.speculation.draft_length import (
     AdaptiveLength,
     FixedLength,
     as_length,
-    measure_costs,
 )
 from lablib.inference.speculation.drafters import (
     DraftModel,
@@ -17,6 +16,7 @@ from lablib.inference.speculation.drafters import (
     as_drafter,
     first_layers,
 )
+from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
 from lablib.inference.tokens import TokenIterator
 from lablib.models import LanguageModel, gpt_config, llama_config

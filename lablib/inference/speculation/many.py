@@ -70,7 +70,8 @@ def speculative_batch(
     """Complete several prompts at once; the arguments are those of :func:`speculative_batches`."""
     parts = list(speculative_batches(target, draft, prompts, **options))
     counts = sum((Counter({key: part.stats[key] for key in _COUNTS}) for part in parts), Counter())
-    return SpeculativeSamples.joined(parts, stats=with_ratios(_all(counts)))
+    stats = with_ratios({key: counts[key] for key in _COUNTS})
+    return SpeculativeSamples.joined(parts, stats=stats)
 
 
 def speculative_batches(
@@ -118,36 +119,11 @@ def speculative_batches(
         for model in models:
             check_length(model, prompt, max_tokens)
 
-    together = _Together(models, drafter, asked, rule, draft_tokens)
-
-    def parts() -> Iterator[SpeculativeSamples]:
-        from tqdm.auto import tqdm
-
-        batched = len(prompts) > 1 and session.batches and together.can_hold(prompts)
-        with tqdm(total=len(prompts), unit="row", leave=False, disable=not progress) as bar:
-            for first in range(0, len(prompts), max_batch):
-                end = min(first + max_batch, len(prompts))
-                rows = [Row(number, prompts[number]) for number in range(first, end)]
-                if batched:
-                    counts = together.run(rows, later=prompts[end:])
-                else:
-                    counts = sum(map(together.run_alone, rows), Counter())
-                bar.update(len(rows))
-                yield SpeculativeSamples.of(rows, asked.stops, stats=with_ratios(_all(counts)))
-
-    return parts()
+    return _Together(models, drafter, asked, rule, draft_tokens).parts(prompts, max_batch, progress)
 
 
 class _Together:
-    """Rows that speculate in batches, or each by itself.
-
-    Args:
-        models: the target, and the draft model if there is one.
-        drafter: where proposals come from.
-        asked: what was asked for.
-        rule: a name in ``rules.RULE``.
-        draft_tokens: how many tokens to draft in a round.
-    """
+    """Rows that speculate in batches, or each by itself; ``models`` has the draft model second."""
 
     def __init__(
         self, models: Sequence[Any], drafter: Drafter, asked: Request, rule: str, draft_tokens: int
@@ -156,16 +132,35 @@ class _Together:
         self._rule, self._draft_tokens = rule, draft_tokens
         self._prompts = [_PromptReader(model, asked.step_size) for model in models]
 
-    def can_hold(self, prompts: Sequence[Sequence[int]]) -> bool:
+    def parts(
+        self, prompts: Sequence[list[int]], max_batch: int, progress: bool
+    ) -> Iterator[SpeculativeSamples]:
+        """Yield the completions, ``max_batch`` rows at a time."""
+        from tqdm.auto import tqdm
+
+        batched = len(prompts) > 1 and self._can_hold(prompts)
+        with tqdm(total=len(prompts), unit="row", leave=False, disable=not progress) as bar:
+            for first in range(0, len(prompts), max_batch):
+                end = min(first + max_batch, len(prompts))
+                rows = [Row(number, prompts[number]) for number in range(first, end)]
+                if batched:
+                    counts = self._run(rows, later=prompts[end:])
+                else:
+                    counts = sum(map(self._run_alone, rows), Counter())
+                bar.update(len(rows))
+                stats = with_ratios({key: counts[key] for key in _COUNTS})
+                yield SpeculativeSamples.of(rows, self._asked.stops, stats=stats)
+
+    def _can_hold(self, prompts: Sequence[Sequence[int]]) -> bool:
         """Return whether these prompts may share a batch of each model."""
         # A row that is nearly complete still reads as many drafts as the others.
         longest = max(map(len, prompts)) + self._asked.max_tokens - 1 + self._draft_tokens
-        return all(
+        return self._drafter.batches and all(
             longest <= (position_table_of(model) or longest) and can_batch(model, _fresh(model))
             for model in self._models
         )
 
-    def run_alone(self, row: Row) -> Counter:
+    def _run_alone(self, row: Row) -> Counter:
         """Complete one row by itself; returns its counts."""
         asked = self._asked
         iterator = SpeculativeTokenIterator(
@@ -178,7 +173,7 @@ class _Together:
         row.tokens, row.logprobs = iterator.tokens, iterator.logprobs
         return Counter({key: iterator.stats[key] for key in _COUNTS})
 
-    def run(self, rows: Sequence[Row], later: Sequence[list[int]]) -> Counter:
+    def _run(self, rows: Sequence[Row], later: Sequence[list[int]]) -> Counter:
         """Complete the rows; returns their counts. ``later`` prompts are read in other batches."""
         asked, counts = self._asked, Counter(dict.fromkeys(_COUNTS, 0))
         readers = [prompts.batch([row.prompt for row in rows], later) for prompts in self._prompts]
@@ -210,16 +205,12 @@ class _Together:
 
 
 class _PromptReader:
-    """Reads prompts, all but their last tokens; equal ones once.
-
-    Attributes:
-        calls: forwards that the last ``batch`` took.
-    """
+    """Reads prompts, all but their last tokens; equal ones once."""
 
     def __init__(self, model: Any, step_size: int) -> None:
         self._model, self._step_size = model, step_size
         self._known: dict[tuple[int, ...], list[Any]] = {}
-        self.calls = 0
+        self.calls = 0  # forwards that the last batch took
 
     def batch(
         self, prompts: Sequence[Sequence[int]], later: Sequence[Sequence[int]]
@@ -253,7 +244,3 @@ _COUNTS = (
 def _counted(verdict: Verdict) -> Counter:
     numbers = len(verdict.tokens), len(verdict.drafted), verdict.accepted, verdict.reached, 1
     return Counter(dict(zip(_COUNTS, numbers, strict=False)))
-
-
-def _all(counts: Counter) -> dict[str, int]:
-    return {key: counts[key] for key in _COUNTS}

@@ -53,8 +53,7 @@ class SpeculativeTokenIterator(TokenLoop):
         max_tokens: how many tokens to generate at most.
         draft_tokens: how many tokens to draft in a round (γ), or ``AdaptiveLength()``. Never more
             than could still be used.
-        rule: "match", "rejection" or "block"; None means "rejection". At temperature 0 they are
-            one.
+        rule: "match", "rejection" or "block"; None means "rejection".
         drafter: where proposals come from if not from a model: ``NGram()``, ``EarlyExit(n)``.
         stop_tokens: ids that end the generation; the one that did is the last token returned.
         cache: what earlier tokens left behind in the target, changed in place.
@@ -71,14 +70,10 @@ class SpeculativeTokenIterator(TokenLoop):
             one's own has not computed yet.
 
     Attributes:
-        prompt: the ids that were given.
-        cache: the target's cache. After the last token, or :meth:`close`, it has read
-            ``len(prompt) + len(tokens) - 1`` tokens more than at the start. (A cache that cannot be
-            trimmed keeps the prompt of an iteration that failed before the first token, and a token
-            after which the model's logits were not finite.)
+        prompt, tokens, logprobs: as in ``TokenIterator``.
+        cache: the target's cache, where ``TokenIterator`` would leave it. (A cache that cannot be
+            trimmed also keeps a token after which the model's logits were not finite.)
         draft_cache: the draft model's, at the same place; None if the drafter has none.
-        tokens: the ids returned so far.
-        logprobs: their log-probabilities under the target's raw logits.
         rounds: the trace, if asked for.
         stats: that of ``TokenIterator``, and ``total_drafted``, ``total_accepted`` (drafts that
             were kept; the target's own token never counts), ``total_reached`` (drafts all of whose
@@ -88,9 +83,7 @@ class SpeculativeTokenIterator(TokenLoop):
             include the prompt and whatever had to be read again.
 
     Raises:
-        ValueError: an argument is out of range, or a cache cannot be rewound; nothing has been
-            done.
-        TypeError: an argument is of the wrong type; the same.
+        ValueError, TypeError: an argument is bad, or a cache cannot be rewound; nothing was done.
     """
 
     def __init__(
@@ -270,15 +263,7 @@ def speculative_decode(
 ) -> tuple[mx.array, dict[str, Any]]:
     """Complete a prompt with the target's distribution, faster than the target alone.
 
-    Args:
-        target: the model whose text comes out.
-        draft: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        prompt: token ids, at least one.
-        max_tokens: how many tokens to generate at most.
-        draft_tokens: how many tokens to draft in a round, or ``AdaptiveLength()``.
-        temperature: 0 is greedy.
-        **options: everything else :class:`SpeculativeTokenIterator` takes: ``rule=``, ``seed=``,
-            ``stop_tokens=``, ``top_p=``, ``drafter=``, ...
+    The arguments are those of :class:`SpeculativeTokenIterator`; temperature 0 is greedy.
 
     Returns:
         The prompt and its completion ``(1, total_len)`` int32, and the statistics; with
