@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,23 +56,27 @@ def read_json(path: Path) -> dict[str, Any]:
     return keys
 
 
-def _read_weights(path: Path, model: LanguageModel) -> dict[str, mx.array]:
-    """Return the weights in ``path``, checked against the names and shapes that ``model`` has."""
+def read_arrays(path: Path) -> dict[str, mx.array]:
+    """Return the arrays in a safetensors file, in memory."""
     if not path.is_file():
         raise BadValue(f"{path} is missing: a model directory needs it")
     try:
-        weights = model.sanitize(mx.load(str(path)))
-        mx.eval(weights)
+        arrays = mx.load(str(path))
+        mx.eval(arrays)
     except (RuntimeError, ValueError) as error:
         raise BadValue(f"{path} is corrupt or truncated: {error}") from None
+    return arrays
+
+
+def _read_weights(path: Path, model: LanguageModel) -> dict[str, mx.array]:
+    """Return the weights in ``path``, checked against the names and shapes that ``model`` has."""
+    weights = model.sanitize(read_arrays(path))
     wanted = {name: weight.shape for name, weight in tree_flatten(model.parameters())}
-    for problem, found in (
-        ("lacks", sorted(wanted.keys() - weights.keys())),
-        ("has the unknown weight", sorted(weights.keys() - wanted.keys())),
-    ):
-        if found:
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            raise BadValue(f"{path} {problem} {found[0]}{more}: config.json is of another model")
+    lacking = sorted(wanted.keys() - weights.keys())
+    if found := lacking or sorted(weights.keys() - wanted.keys()):
+        problem = "lacks" if lacking else "has the unknown weight"
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        raise BadValue(f"{path} {problem} {found[0]}{more}: config.json is of another model")
     for name, weight in weights.items():
         if weight.shape != wanted[name]:
             raise BadValue(
@@ -92,9 +96,9 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     read_json(file)
     # transformers reads config.json to guess a tokenizer class, and warns when it does not know the
     # model; tokenizer_config.json already names the class, so it is handed an empty config.
-    extra = {"config": PretrainedConfig()}
+    config, eos = PretrainedConfig(), keys.get("eos_token_id")
     try:
-        tokenizer = load(path, extra, eos_token_ids=keys.get("eos_token_id"))
+        tokenizer = load(path, {"config": config}, eos_token_ids=eos)
     except Exception as error:  # transformers and tokenizers raise plain Exceptions
         raise BadValue(f"{file} is not a tokenizer: {error}") from None
     largest = max(tokenizer.get_vocab().values(), default=-1)
@@ -107,15 +111,12 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
 
 
 def write(
-    model: LanguageModel,
-    tokenizer: Any,
-    path: Path,
-    dtype: mx.Dtype | None,
-    extra: dict[str, dict[str, Any]],
+    model: LanguageModel, tokenizer: Any, path: Path, dtype: mx.Dtype | None, extra: dict[str, Any]
 ) -> Path:
     """Write the directory; see :func:`lablib.models.zoo.save`."""
-    texts, special_ids = _tokenizer_texts(tokenizer)
-    keys = model.config.to_dict() | special_ids
+    texts, ids = _tokenizer_texts(tokenizer)
+    known = {f"{role}_id": ids[role] for role in ("bos_token", "eos_token") if role in ids}
+    keys = model.config.to_dict() | known
     if model.config.model_type != "llama":
         keys["model_file"] = "modeling_lablib.py"
         texts[keys["model_file"]] = MODEL_FILE
@@ -149,7 +150,7 @@ def _json(content: dict[str, Any]) -> str:
 
 
 def _tokenizer_texts(tokenizer: Any) -> tuple[dict[str, str], dict[str, int]]:
-    """Return the tokenizer's files as texts, and the ids of it that config.json carries."""
+    """Return the tokenizer's files as texts, and the ids of its special tokens by their roles."""
     if isinstance(tokenizer, str | Path):
         return _copied_texts(Path(tokenizer))
     tokens = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
@@ -158,31 +159,22 @@ def _tokenizer_texts(tokenizer: Any) -> tuple[dict[str, str], dict[str, int]]:
         tokenizer = tokenizer.backend_tokenizer
     if not isinstance(tokenizer, Tokenizer):
         raise BadType(f"tokenizer must be a tokenizer or a directory, got {tokenizer!r}")
-    ids = {role: tokenizer.token_to_id(token) for role, token in tokens.items() if token}
-    known = {role: tokens[role] for role, token_id in ids.items() if token_id is not None}
+    vocabulary = tokenizer.get_vocab()
+    known = {role: token for role, token in tokens.items() if token in vocabulary}
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **known
     }  # fmt: skip
-    texts = {
-        "tokenizer.json": tokenizer.to_str(pretty=True),
-        "tokenizer_config.json": _json(settings),
-    }
-    return texts, _special_ids(ids.get)
+    texts = {"tokenizer.json": tokenizer.to_str(pretty=True)}
+    texts["tokenizer_config.json"] = _json(settings)
+    return texts, {role: vocabulary[token] for role, token in known.items()}
 
 
 def _copied_texts(source: Path) -> tuple[dict[str, str], dict[str, int]]:
     vocabulary = read_json(source / "tokenizer.json")
     settings = read_json(source / "tokenizer_config.json")
-    ids = {token["content"]: token["id"] for token in vocabulary.get("added_tokens", [])}
-
-    def id_of(role: str) -> int | None:
-        token = settings.get(role)
-        return ids.get(token["content"] if isinstance(token, dict) else token)
-
+    added = {token["content"]: token["id"] for token in vocabulary.get("added_tokens", [])}
+    named = {role: settings.get(role) for role in ("bos_token", "eos_token")}
+    tokens = {role: t["content"] if isinstance(t, dict) else t for role, t in named.items()}
     files = [source / name for name in _TOKENIZER_FILES if (source / name).is_file()]
-    return {file.name: file.read_text(encoding="utf-8") for file in files}, _special_ids(id_of)
-
-
-def _special_ids(id_of: Callable[[str], int | None]) -> dict[str, int]:
-    found = {f"{role}_id": id_of(role) for role in ("bos_token", "eos_token")}
-    return {name: token for name, token in found.items() if token is not None}
+    texts = {file.name: file.read_text(encoding="utf-8") for file in files}
+    return texts, {role: added[token] for role, token in tokens.items() if token in added}

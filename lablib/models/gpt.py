@@ -13,18 +13,10 @@ def gpt_config(
     ``d_ff`` is 4 times ``d_model`` where it is not given, ``max_positions`` the rows of the
     position table: no token can stand beyond it. The rest is as in ``llama_config``.
     """
+    d_ff = 4 * integer("d_model", d_model, 1) if d_ff is None else d_ff
     return ModelConfig(
-        vocab_size=vocab_size,
-        hidden_size=d_model,
-        num_hidden_layers=n_layers,
-        num_attention_heads=n_heads,
-        intermediate_size=4 * integer("d_model", d_model, 1) if d_ff is None else d_ff,
-        max_position_embeddings=max_positions,
-        rms_norm_eps=norm_eps,
-        attention_bias=True,
-        mlp_bias=True,
-        tie_word_embeddings=tie_word_embeddings,
-        norm="layer",
-        mlp="gelu",
-        positions="learned",
-    )
+        vocab_size, d_model, n_layers, n_heads, d_ff,
+        max_position_embeddings=max_positions, rms_norm_eps=norm_eps,
+        tie_word_embeddings=tie_word_embeddings, attention_bias=True, mlp_bias=True,
+        norm="layer", mlp="gelu", positions="learned",
+    )  # fmt: skip

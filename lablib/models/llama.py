@@ -17,16 +17,9 @@ def llama_config(
     up to a multiple of 16. There are ``n_kv_heads`` key/value heads, a divisor of the ``n_heads``
     query heads; None means as many.
     """
+    d_ff = -(-integer("d_model", d_model, 1) // 6) * 16 if d_ff is None else d_ff
     return ModelConfig(
-        vocab_size=vocab_size,
-        hidden_size=d_model,
-        num_hidden_layers=n_layers,
-        num_attention_heads=n_heads,
-        num_key_value_heads=n_kv_heads,
-        intermediate_size=-(-integer("d_model", d_model, 1) // 6) * 16 if d_ff is None else d_ff,
-        head_dim=head_dim,
-        max_position_embeddings=max_positions,
-        rope_theta=rope_theta,
-        rms_norm_eps=norm_eps,
+        vocab_size, d_model, n_layers, n_heads, d_ff, n_kv_heads, head_dim,
+        max_position_embeddings=max_positions, rms_norm_eps=norm_eps, rope_theta=rope_theta,
         tie_word_embeddings=tie_word_embeddings,
-    )
+    )  # fmt: skip

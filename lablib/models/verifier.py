@@ -10,13 +10,12 @@ and :meth:`Verifier.token_scores` shows what it found.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from lablib.models import files, zoo
 from lablib.models.base import LanguageModel
-from lablib.validation import BadType, BadValue, token_ids
+from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
 import numpy as np
@@ -29,12 +28,9 @@ _KIND = "lablib-verifier"
 class Verifier:
     """``verifier(sequences (n, L), lengths (n,)) -> (n,)``: the log-odds that each is right.
 
-    It is a scorer for ``best_of_n`` and, through ``verifiers.log_weight``, a weight for votes.
-
-    Args:
-        model: the language model whose hidden states the head reads.
-        weight: ``(V, hidden)``, one row for each token.
-        bias: the log-odds of a sequence whose tokens all score 0.
+    It is a scorer for ``best_of_n`` and, through ``verifiers.log_weight``, a weight for votes. The
+    head on the hidden states of ``model`` is ``weight (V, hidden)``, a row for each token, and
+    ``bias``, the log-odds of a sequence whose tokens all score 0.
     """
 
     def __init__(self, model: LanguageModel, weight: mx.array, bias: float):
@@ -46,11 +42,9 @@ class Verifier:
         self.model, self.weight, self.bias = model, weight.astype(mx.float32), float(bias)
 
     def __call__(self, sequences: mx.array, lengths: mx.array | None = None) -> mx.array:
-        """Return the log-odds ``(n,)`` of whole sequences, prompt and completion; float32.
+        """Return the log-odds ``(n,)`` of sequences ``(n, L)``, prompt and completion; float32.
 
-        Args:
-            sequences: token ids ``(n, L)``, padded on the right with anything.
-            lengths: tokens of each row without padding, ``(n,)``; by default all of them.
+        Row i ends after ``lengths[i]`` tokens, by default after L; anything may follow as padding.
         """
         return self.bias + self.token_scores(sequences, lengths).sum(axis=-1)
 
@@ -66,17 +60,6 @@ class Verifier:
         scores = mx.pad(mx.concatenate(parts), [(0, 0), (1, 0)])
         return mx.where(mx.arange(scores.shape[1]) < lengths[:, None], scores, 0)
 
-    def scorer(self, prompt: Sequence[int]) -> Callable[..., mx.array]:
-        """Return a prompt's scorer, ``f(completions (n, L), lengths=None) -> (n,)``."""
-        prompt = mx.array(token_ids("prompt", prompt, self.model.vocab_size), dtype=mx.int32)
-
-        def score(completions: mx.array, lengths: mx.array | None = None) -> mx.array:
-            start = mx.broadcast_to(prompt, (completions.shape[0], len(prompt)))
-            whole = mx.concatenate([start, completions.astype(mx.int32)], axis=1)
-            return self(whole, None if lengths is None else mx.array(lengths) + len(prompt))
-
-        return score
-
     def _checked(self, sequences: Any, lengths: Any) -> tuple[mx.array, mx.array]:
         """Return both as arrays, with 0 in place of the padding."""
         sequences = mx.array(sequences)
@@ -90,21 +73,17 @@ class Verifier:
             raise BadValue(f"lengths must have shape ({n},), got {lengths.shape}")
         sequences = mx.where(mx.arange(longest) < lengths[:, None], sequences, 0)
         low, high = sequences.min().item(), sequences.max().item()
-        if low < 0 or high >= self.model.vocab_size:
-            raise BadValue(
-                f"sequences must hold ids between 0 and {self.model.vocab_size - 1}, "
-                f"got {low} to {high}"
-            )
+        last = self.model.vocab_size - 1
+        if low < 0 or high > last:
+            raise BadValue(f"sequences must hold ids between 0 and {last}, got {low} to {high}")
         return sequences.astype(mx.int32), lengths
 
 
 def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = None) -> Verifier:
-    """Return the shipped verifier, or one that :func:`save_verifier` wrote.
+    """Return the shipped "verifier", or the one that :func:`save_verifier` wrote at a path.
 
-    Args:
-        name: "verifier", or the path of a directory.
-        model: its language model, if it is loaded already; by default the one that the directory
-            names, beside it or shipped.
+    It reads the hidden states of ``model``, by default of the one that its directory names, which
+    lies beside it or is shipped.
 
     Raises:
         BadValue: there is no such verifier, or its head was trained on another model.
@@ -119,35 +98,23 @@ def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = N
         beside = path.parent / keys["target"]
         model, _ = zoo.load(beside if beside.is_dir() else keys["target"])
     if fingerprint(model) != keys["fingerprint"]:
-        raise BadValue(
-            f"model must be the {keys['target']!r} that the verifier in {path} was trained on: "
-            "its hidden states are others"
-        )
-    try:
-        weights = mx.load(str(path / "model.safetensors"))
-    except (RuntimeError, ValueError, FileNotFoundError) as error:
-        raise BadValue(f"{path / 'model.safetensors'} cannot be read: {error}") from None
+        raise BadValue(f"model must be the {keys['target']!r} that the verifier was trained on")
+    weights = files.read_arrays(path / "model.safetensors")
     return Verifier(model, weights["weight"], weights["bias"].item())
 
 
 def save_verifier(verifier: Verifier, path: str | Path, target: str) -> Path:
-    """Write ``config.json`` and, in float16, ``model.safetensors``.
+    """Write ``config.json`` and, in float16, ``model.safetensors`` into the directory ``path``.
 
-    Args:
-        verifier: what to store; the language model under it is only named.
-        path: the directory, made if needed.
-        target: name or path of that language model.
+    The language model under the verifier is not stored: ``target`` is its name or path.
     """
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
     weights = {"weight": verifier.weight, "bias": mx.array([verifier.bias])}
     weights = {name: weight.astype(mx.float16) for name, weight in weights.items()}
     mx.save_safetensors(str(path / "model.safetensors"), weights, {"format": "mlx"})
-    vocab_size, hidden_size = verifier.weight.shape
-    keys = {
-        "model_type": _KIND, "target": target, "fingerprint": fingerprint(verifier.model),
-        "vocab_size": vocab_size, "hidden_size": hidden_size,
-    }  # fmt: skip
+    keys = {"model_type": _KIND, "target": target, "fingerprint": fingerprint(verifier.model)}
+    keys |= dict(zip(("vocab_size", "hidden_size"), verifier.weight.shape, strict=True))
     (path / "config.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
     return path
 

@@ -70,23 +70,15 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
 
 
 def save(
-    model: LanguageModel,
-    tokenizer: Any,
-    path: str | Path,
-    dtype: mx.Dtype | None = mx.float16,
-    extra: dict[str, dict[str, Any]] | None = None,
-) -> Path:
-    """Write a directory that :func:`load` and mlx-lm open; each file is replaced in one step.
+    model: LanguageModel, tokenizer: Any, path: str | Path,
+    dtype: mx.Dtype | None = mx.float16, extra: dict[str, dict[str, Any]] | None = None,
+) -> Path:  # fmt: skip
+    """Write a directory that :func:`load` and mlx-lm open, and return its path.
 
-    Args:
-        model: the model to store; it is not changed.
-        tokenizer: what ``load`` returned, a ``tokenizers.Tokenizer``, or a directory with one.
-        path: the directory; made if needed, other files in it stay.
-        dtype: the type of the stored weights; None keeps that of the model.
-        extra: further JSON files by name, such as ``{"training.json": {...}}``.
-
-    Returns:
-        The directory.
+    Each file is replaced in one step; other files that are there stay. The weights are stored as
+    ``dtype``, or as they are if that is None. ``tokenizer`` is what ``load`` returned, a
+    ``tokenizers.Tokenizer``, or a directory with one; ``extra`` holds further JSON files by name,
+    such as ``{"training.json": {...}}``.
     """
     if not isinstance(model, LanguageModel):
         raise BadType(f"model must be a LanguageModel, got {type(model).__name__}")
