@@ -14,15 +14,6 @@ from lablib.inference.voting.vote import (
 )
 
 __all__ = [
-    "AdaptiveVotes",
-    "Candidate",
-    "Samples",
-    "Votes",
-    "best_of_n",
-    "majority_vote",
-    "on_text",
-    "sample_batches",
-    "sample_n",
-    "tally",
-    "vote_until",
-]
+    "AdaptiveVotes", "Candidate", "Samples", "Votes", "best_of_n", "majority_vote", "on_text",
+    "sample_batches", "sample_n", "tally", "vote_until",
+]  # fmt: skip

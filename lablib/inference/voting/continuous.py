@@ -33,13 +33,6 @@ class Stay:
     length: int
 
 
-@dataclass(frozen=True)
-class Served(Samples):
-    """:class:`Samples` in the order of the queue, and who sat where, and when."""
-
-    stays: tuple[Stay, ...] = ()
-
-
 def schedule(lengths: Sequence[int], slots: int, mode: str = CONTINUOUS) -> list[Stay]:
     """Seat sequences in ``slots``, first come first served; ``lengths`` count their steps.
 
@@ -66,8 +59,10 @@ def serve(
     max_tokens: int = 100,
     stop_tokens: Iterable[int] = (),
     prefill_step_size: int = 512,
-) -> Served:
+) -> Samples:
     """Complete a queue of prompts, each with options of its own, in a number of slots.
+
+    ``schedule(samples.lengths, slots)`` tells who sat where, and when.
 
     Args:
         model: any; one whose rows of different length cannot share a batch has one slot.
@@ -81,16 +76,12 @@ def serve(
     Raises:
         ValueError, TypeError: an argument is out of range; before any work.
     """
-    prompts = [check_prompt(model, prompt) for prompt in prompts]
+    prompts, n = [check_prompt(model, prompt) for prompt in prompts], len(prompts)
     stops, max_tokens = check_stops(model, list(stop_tokens)), integer("max_tokens", max_tokens, 1)
-    slots, step_size = (
-        integer("slots", slots, 1),
-        integer("prefill_step_size", prefill_step_size, 1),
-    )
-    if len(options) != len(prompts):
-        raise BadValue(
-            f"options must be one for each of {len(prompts)} prompts, got {len(options)}"
-        )
+    step_size = integer("prefill_step_size", prefill_step_size, 1)
+    slots = integer("slots", slots, 1)
+    if len(options) != n:
+        raise BadValue(f"options must be one for each of {n} prompts, got {len(options)}")
     for prompt in prompts:
         check_length(model, prompt, max_tokens)
     if not can_batch(model, kv.make(model)):
@@ -99,19 +90,15 @@ def serve(
     sampler = Sampler(max(map(len, prompts), default=0) + max_tokens)
     for row, each in zip(rows, options, strict=True):
         sampler.add(row.number, each, row.prompt if each.penalizes else ())
-    batch, waiting, step = GrowingBatch(model, sampler, stops, max_tokens), list(rows), 0
-    seats: dict[Row, tuple[int, int]] = {}  # slot and first step
+    batch, waiting = GrowingBatch(model, sampler, stops, max_tokens), list(rows)
     while waiting or batch.rows:
-        free = sorted(set(range(slots)) - {seats[row][0] for row in batch.rows})
-        joining, waiting = waiting[: len(free)], waiting[len(free) :]
+        free = slots - len(batch.rows)
+        joining, waiting = waiting[:free], waiting[free:]
         if joining:
-            seats |= {row: (slot, step) for row, slot in zip(joining, free, strict=False)}
             caches = [kv.make(model) for _ in joining]
             pairs = zip(joining, caches, strict=True)
             logits = [read_prompt(model, row.prompt, cache, step_size) for row, cache in pairs]
             cache = merge(caches) if slots > 1 else caches[0]
             batch.join(joining, cache, mx.concatenate(logits))
         batch.step()
-        step += 1
-    stays = tuple(Stay(row.number, *seats[row], len(row.tokens)) for row in rows)
-    return Served.of(rows, stops, stays=stays)
+    return Samples.of(rows, stops)

@@ -1,29 +1,20 @@
 """Scores of completions: what best-of-N ranks by, and what a vote may be weighted with.
 
-A scorer is ``"log_prob"``, ``"length_normalized"`` or a callable. The two names cost nothing: the
-log-probabilities were gathered while decoding. A callable gets whole sequences, prompt and
-completion, as one right-padded array, so that a verifier can read the question with the answer.
+The two scorers with a name cost nothing: the log-probabilities were gathered while decoding. A
+callable gets whole sequences, so that a verifier can read the question with the answer.
 """
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from lablib.inference.samples import Samples
 from lablib.validation import BadType, BadValue, one_of
 
 import mlx.core as mx
 import numpy as np
 
 NAMES = ("log_prob", "length_normalized")
-
-
-class SampleSet(Protocol):
-    """What ``sample_n`` returns, as far as scores and votes need it."""
-
-    tokens: Sequence[Sequence[int]]  # completions, a stop token included
-    logprobs: Sequence[Sequence[float]]  # raw log-probability of each of those tokens
-
-
 Scorer = str | Callable[..., Any]
 
 
@@ -38,7 +29,7 @@ def check_scorer(name: str, scorer: Scorer) -> None:
 def score(
     scorer: Scorer,
     prompt: Sequence[int],
-    samples: SampleSet,
+    samples: Samples,
     *,
     pad_token: int = 0,
     name: str = "scorer",
@@ -53,7 +44,7 @@ def score(
             keywords ``lengths`` (``(n,)`` int32, tokens of each row without padding) or
             ``prompt_length`` (an int), it gets those too.
         prompt: the token ids every completion continues.
-        samples: completions with their log-probabilities, from ``sample_n``.
+        samples: completions with their raw log-probabilities, from ``sample_n``.
         pad_token: fills the rows up to the longest.
         name: the argument's name, for messages.
 
@@ -78,11 +69,11 @@ def pad(
     prompt: Sequence[int], completions: Sequence[Sequence[int]], pad_token: int = 0
 ) -> tuple[mx.array, mx.array]:
     """Lay prompt + completion into rows: ``(n, seq_len)`` int32 and lengths ``(n,)`` int32."""
-    lengths = np.array([len(prompt) + len(row) for row in completions], dtype=np.int32)
-    rows = np.full((len(completions), lengths.max(initial=0)), pad_token, dtype=np.int32)
-    rows[:, : len(prompt)] = prompt
-    for row, completion in zip(rows, completions, strict=True):
-        row[len(prompt) : len(prompt) + len(completion)] = completion
+    sequences = [[*prompt, *completion] for completion in completions]
+    lengths = np.array([len(each) for each in sequences], dtype=np.int32)
+    rows = np.full((len(sequences), lengths.max(initial=0)), pad_token, dtype=np.int32)
+    for row, each in zip(rows, sequences, strict=True):
+        row[: len(each)] = each
     return mx.array(rows), mx.array(lengths)
 
 
@@ -111,7 +102,6 @@ def as_scores(name: str, scores: Any, n: int) -> np.ndarray:
     if array.shape not in ((n,), (n, 1)):
         raise BadValue(f"{name} must return shape ({n},) or ({n}, 1), got {array.shape}")
     array = array.reshape(n)
-    if np.isnan(array).any():
-        row = int(np.isnan(array).argmax())
-        raise BadValue(f"{name} must not return NaN, got it for completion {row}")
+    if (missing := np.isnan(array)).any():
+        raise BadValue(f"{name} must not return NaN, got it for completion {missing.argmax()}")
     return array

@@ -1,10 +1,9 @@
 """When a vote may stop early: the leader cannot lose any more, or is unlikely to.
 
 Every rule looks at the votes so far, one count for each answer *in order of first appearance*, as
-ties go to the answer that appeared first. The certain rule is what trials call curtailment; the
-others put a probability on it, of one of two events: that more votes *would* change the leader
-(``beta``, ``dirichlet``: however many were asked for), or that the votes still to come *will*
-(``overtake``).
+ties go to the answer that appeared first. The certain rule is what trials call curtailment. The
+others put a probability on one of two events: that more votes, however many, *would* change the
+leader (``beta``, ``dirichlet``), or that the votes still to come *will* (``overtake``).
 """
 
 import math
@@ -26,10 +25,6 @@ def cannot_lose(counts: Sequence[int], remaining: int) -> bool:
     A rival that appeared before the leader needs only a tie, a later one (or an answer not seen
     yet) needs one vote more. Stopping here never changes the winner (Li et al. 2024, 2401.10480,
     stop on agreement within a window instead; this rule is the certain one).
-
-    Args:
-        counts: votes of each answer, in order of first appearance.
-        remaining: votes still to come.
     """
     remaining = integer("remaining", remaining, 0)
     return remaining == 0 if not counts else remaining <= _strongest_rival(counts)[2]
@@ -40,11 +35,7 @@ def beta_confidence(first: int, second: int) -> float:
 
     With a uniform prior the leader's share of the two is Beta(first + 1, second + 1), and the
     answer is the mass above one half (Aggarwal et al. 2023, 2305.11860). That is a binomial tail:
-    ``P(Binomial(first + second + 1, 1/2) ≤ first)``.
-
-    Args:
-        first: the leader's votes.
-        second: the runner-up's votes; 0 if there is none.
+    ``P(Binomial(first + second + 1, 1/2) ≤ first)``. Without a runner-up ``second`` is 0.
     """
     first, second = integer("first", first, 0), integer("second", second, 0)
     return float(bdtr(first, first + second + 1, 0.5))
@@ -57,9 +48,6 @@ def dirichlet_confidence(counts: Sequence[int]) -> float:
     Dirichlet(counts + 1, 1). Its parts are independent Gamma variables up to a common scale, so the
     leader is the largest with probability ``∫ f(x; leader) Π F(x; rival) dx`` (Aggarwal et al.
     2023, 2305.11860, without the unseen answer). Between two answers this is ``beta_confidence``.
-
-    Args:
-        counts: votes of each answer, in any order.
     """
     counts = sorted((integer("counts", count, 0) for count in counts), reverse=True)
     return _dirichlet((*counts, 0))
@@ -84,10 +72,6 @@ def overtake_risk(counts: Sequence[int], remaining: int) -> float:
     one not seen yet, so Dirichlet-multinomial ("stochastic curtailment": Lan, Simon & Halperin
     1982). It is 0 exactly when ``cannot_lose``. The other rivals are weaker but not nobody: all
     together they may add to the risk, which with many close answers is then understated.
-
-    Args:
-        counts: votes of each answer, in order of first appearance; at least one.
-        remaining: votes still to come.
     """
     if not counts:
         raise BadValue("counts must hold at least one answer, got none")
@@ -149,27 +133,22 @@ class StopRule:
         one_of("stop_rule", self.stop_rule, STOP_RULES)
         integer("at_least", self.at_least, 1)
         if self.confidence is not None and not 0.5 < number("confidence", self.confidence) < 1.0:
-            raise BadValue(
-                f"confidence must lie between 0.5 and 1, ends excluded, got {self.confidence}"
-            )
+            bounds = "between 0.5 and 1, ends excluded"
+            raise BadValue(f"confidence must lie {bounds}, got {self.confidence}")
 
     def reason(self, counts: Sequence[int], drawn: int, n: int) -> str | None:
         """Return why to stop, ``"certain"`` or ``"confident"``; None to go on.
 
-        Args:
-            counts: votes of each answer, in order of first appearance.
-            drawn: samples so far, those without an answer included.
-            n: the most samples there could be.
+        Of at most ``n`` samples ``drawn`` are there, those without an answer included.
         """
         if cannot_lose(counts, n - drawn):
             return "certain"
         if self.confidence is None or not counts or drawn < self.at_least:
             return None
-        return "confident" if self._safety(counts, n - drawn) >= self.confidence else None
-
-    def _safety(self, counts: Sequence[int], remaining: int) -> float:
         if self.stop_rule == "overtake":
-            return 1.0 - overtake_risk(counts, remaining)
-        if self.stop_rule == "beta":
-            return beta_confidence(*sorted([*counts, 0], reverse=True)[:2])
-        return dirichlet_confidence(counts)
+            safe = 1.0 - overtake_risk(counts, n - drawn)
+        elif self.stop_rule == "beta":
+            safe = beta_confidence(*sorted([*counts, 0], reverse=True)[:2])
+        else:
+            safe = dirichlet_confidence(counts)
+        return "confident" if safe >= self.confidence else None

@@ -23,10 +23,8 @@ Verifier = Callable[..., Any]
 class Exact:
     """Scores 1 if ``check`` accepts the completion's text and 0 if it does not.
 
-    Args:
-        tokenizer: decodes token ids; special tokens are left out.
-        check: takes the completion's text and returns whether it is right, for one problem:
-            ``lambda text: sums.verify(problem, text)``.
+    ``check`` belongs to one problem, ``lambda text: sums.verify(problem, text)``. The ``tokenizer``
+    leaves special tokens out of the text.
     """
 
     def __init__(self, tokenizer: Any, check: Callable[[str], bool]):

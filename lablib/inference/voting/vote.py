@@ -49,13 +49,7 @@ class Votes(list):
         drawn: samples in all, those without an answer included.
     """
 
-    def __init__(
-        self,
-        entries: Iterable[tuple[list[int], float]],
-        answers: Iterable[Hashable],
-        rows: Iterable[list[int]],
-        missing: Iterable[int],
-    ):
+    def __init__(self, entries: Iterable, answers: Iterable, rows: Iterable, missing: Iterable):
         super().__init__(entries)
         self.answers, self.rows, self.missing = list(answers), list(rows), list(missing)
         self.drawn = len(self.missing) + sum(map(len, self.rows))
@@ -219,6 +213,7 @@ def vote_until(
 def _batches(
     model: Any, draft_model: Any, prompt: Any, n: int, options: dict[str, Any]
 ) -> Iterator[Samples]:
+    """Sample in parts of ``max_batch``, with or without a draft model."""
     n = integer("n", n, 1)
     if draft_model is None:
         return sample_batches(model, prompt, n, **options)
@@ -241,13 +236,12 @@ def tally(
     Raises:
         BadValue: lengths differ, or a weight is NaN or +inf, or no vote has any weight.
     """
-    completions = [[int(token) for token in row] for row in completions]
+    completions, n = [[int(token) for token in row] for row in completions], len(completions)
     if answers is None:
-        answers = [tuple(row) for row in completions]
-    if len(answers) != len(completions):
+        answers = _answers(completions, None)
+    if len(answers) != n:
         raise BadValue(
-            f"answers must have one entry for each of {len(completions)} completions, "
-            f"got {len(answers)}"
+            f"answers must have one entry for each of {n} completions, got {len(answers)}"
         )
     voters: dict[Hashable | None, list[int]] = {}
     for row, answer in enumerate(answers):
@@ -255,20 +249,18 @@ def tally(
     missing = voters.pop(None, [])
     sizes: dict[Hashable, float] = {answer: len(rows) for answer, rows in voters.items()}
     if log_weights is not None:
-        sizes = _shares(voters, log_weights, len(completions))
+        sizes = _shares(voters, log_weights, n)
     ranked = sorted(voters, key=lambda answer: -sizes[answer])  # stable: ties stay in order
     entries = [(completions[voters[answer][0]], sizes[answer]) for answer in ranked]
     return Votes(entries, ranked, [voters[answer] for answer in ranked], missing)
 
 
-def _shares(
-    voters: dict[Hashable, list[int]], log_weights: Sequence[float], n: int
-) -> dict[Hashable, float]:
-    """Each answer's share of the total weight, from logarithms."""
+def _shares(voters: dict[Hashable, list[int]], log_weights: Sequence[float], n: int) -> dict:
+    """Return each answer's share of the total weight, from logarithms."""
     logs = np.asarray(log_weights, dtype=np.float64)
     if logs.shape != (n,):
         raise BadValue(f"log_weights must have shape ({n},), got {logs.shape}")
-    if np.isnan(logs).any() or np.isposinf(logs).any():
+    if not (logs < math.inf).all():
         raise BadValue("log_weights must be finite or minus infinity, got NaN or +inf")
     if not voters:
         return {}
@@ -286,11 +278,7 @@ def on_text(tokenizer: Any, function: Callable[[str], Hashable | None]) -> Extra
 
     Special tokens, such as the one that ends a completion, are not part of the text.
     """
-
-    def extract(tokens: list[int]) -> Hashable | None:
-        return function(tokenizer.decode(tokens, skip_special_tokens=True))
-
-    return extract
+    return lambda tokens: function(tokenizer.decode(tokens, skip_special_tokens=True))
 
 
 def _check_extract(extract: Extract | None) -> None:
@@ -309,21 +297,17 @@ def _answers(
         try:
             answer = extract(list(completion))
         except Exception as error:
-            raise BadValue(
-                f"extract must return an answer or None, but raised {type(error).__name__} on "
-                f"completion {row}: {error}"
-            ) from error
+            what = f"{type(error).__name__} on completion {row}: {error}"
+            raise BadValue(f"extract must return an answer or None, but raised {what}") from error
         if not _is_value(answer):
-            raise BadType(
-                f"extract must return a plain value that equals itself (int, str, tuple) or None, "
-                f"got {answer!r} for completion {row}"
-            )
+            wanted = "a plain value that equals itself (int, str, tuple) or None"
+            raise BadType(f"extract must return {wanted}, got {answer!r} for completion {row}")
         answers.append(answer)
     return answers
 
 
 def _is_value(answer: Any) -> bool:
-    """Whether equal answers land in one group: arrays hash by identity, and NaN is not itself."""
+    """Tell whether equal answers form one group: arrays hash by identity, NaN is not itself."""
     try:
         return not isinstance(answer, mx.array) and hash(answer) is not None and answer == answer
     except (TypeError, ValueError):
