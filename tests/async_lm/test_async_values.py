@@ -417,6 +417,7 @@ def test_answers_are_the_callers_own(plain, write):
         plain.check((1, 2), second)
     spoil(lm.next_token_logprobs_sync([1, 2]))
     spoil(lm.next_token_logprobs_sync([3]))
+    spoil(lm.batch_next_token_logprobs_sync([[3]])[0])
     given = mx.array(plain((4,)))
     lm.add_to_cache([Query([4])], logprobs=[given])
     spoil(given)

@@ -18,14 +18,7 @@ from weakref import WeakValueDictionary
 from lablib.cache import kv
 from lablib.cache.slab import RowSlots, Slab, SlabCache
 from lablib.cache.trie import Lease, Match, TokenTrie
-from lablib.inference.async_lm.plan import (
-    LOGITS,
-    WIDTH,
-    Advance,
-    Prompt,
-    choose_forward,
-    plan_runs,
-)
+from lablib.inference.async_lm.plan import LOGITS, WIDTH, Advance, Prompt, choose_forward, plan_runs
 from lablib.inference.async_lm.records import BatchRecord, Records
 from lablib.inference.sampling.transforms import log_softmax
 from lablib.models.interface import vocab_size_of
@@ -41,35 +34,21 @@ _TRIED: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
 
 
 class BatchEvaluator:
-    """A model and what it remembers.
+    """A model, ``model(tokens (B, T), cache) -> logits (B, T, V)``, and what it remembers.
 
-    Args:
-        model: ``model(tokens (B, T), cache) -> logits (B, T, V)`` with mlx-lm caches.
-        step: the most tokens of one forward, padding included.
-        cache_size: the most tokens the tree keeps.
-        cache_bytes: the most that keys, values and log-probabilities weigh at rest; three quarters
-            are for keys and values. None for no bound in bytes.
-        rows: the most prompts of one forward that reads the tree; None to try the model out.
-
-    Attributes:
-        trie: the tree of what is known.
-        longest: how long a prompt may be for its keys and values to be cut anywhere: no bound for
-            plain attention, the window for sliding ones, 0 for a recurrent state.
-        records: what ran.
+    A forward takes ``step`` tokens at most, padding included. The tree keeps at most ``max_tokens``
+    tokens, and what it keeps weighs at most ``max_bytes`` at rest (None is no bound), three
+    quarters of them for keys and values. At most ``rows`` prompts share a forward that reads the
+    tree; with None the model is tried out.
     """
 
     def __init__(
-        self,
-        model: Any,
-        step: int,
-        cache_size: int,
-        cache_bytes: int | None,
-        rows: int | None = None,
+        self, model: Any, step: int, max_tokens: int, max_bytes: int | None, rows: int | None = None
     ):
-        self.model, self.step = model, step
-        self.cache_size, self.cache_bytes = cache_size, cache_bytes
+        self.model, self.step, self.max_tokens, self.max_bytes = model, step, max_tokens, max_bytes
         self.vocab_size = vocab_size_of(model)
         caches = kv.make(model)
+        # Of a prompt up to the longest, keys and values can be cut anywhere.
         self.n_layers, self.longest = len(caches), min(map(_longest, caches))
         self.records, self._warned = Records(), False
         if self.longest == 0:
@@ -82,10 +61,10 @@ class BatchEvaluator:
 
     def clear(self) -> None:
         """Forget everything; a batch that is running goes on with what it began with."""
-        share = None if self.cache_bytes is None else self.cache_bytes // 4
-        rest = None if share is None else self.cache_bytes - share
-        slab = Slab(self.n_layers, self.cache_size, rest)
-        self.trie = TokenTrie(self.cache_size, share, slab=slab)
+        share = None if self.max_bytes is None else self.max_bytes // 4
+        rest = None if share is None else self.max_bytes - share
+        slab = Slab(self.n_layers, self.max_tokens, rest)
+        self.trie = TokenTrie(self.max_tokens, share, slab=slab)
 
     def lookup(self, prompt: Prompt) -> mx.array | None:
         """Return the log-probabilities after ``prompt`` if they are known; counts as a use."""
@@ -99,44 +78,40 @@ class BatchEvaluator:
     ) -> Iterator[None]:
         """Put the log-probabilities ``(V,)`` after each of some distinct prompts into ``answers``.
 
-        A generator that stops before each forward. Closing it early frees what it holds; an error
-        in a forward leaves the cache as it was before.
-
-        Args:
-            prompts: token ids within the vocabulary.
-            answers: gets the tree's own arrays: hand out copies.
-            keys: whether a prompt runs also if only its keys and values are missing.
+        They are the tree's own arrays: hand out copies. With ``keys`` a prompt runs also if only
+        its keys and values are missing. A generator that stops before each forward. Closing it
+        early frees what it holds; an error in a forward leaves the cache as it was before.
         """
-        trie = self.trie
+        trie, missing, alone = self.trie, {}, []
         with self.records.batch(len(prompts)) as record:
-            found = {prompt: trie.match(prompt) for prompt in prompts}
-            missing = {
-                prompt: match
-                for prompt, match in found.items()
-                if match.logprobs is None or (keys and len(match.slots) < len(prompt))
-            }
-            answers |= {p: match.logprobs for p, match in found.items() if p not in missing}
-            record.cached = len(prompts) - len(missing)
-            known = {p: match for p, match in missing.items() if len(p) <= self.longest}
-            yield from self._run(trie, known, answers, record)
-            for equals in _equals([p for p in missing if p not in known], self.step):
+            for prompt in prompts:
+                match = trie.match(prompt)
+                if match.logprobs is not None and not (keys and len(match.slots) < len(prompt)):
+                    answers[prompt] = match.logprobs
+                    record.cached += 1
+                elif len(prompt) <= self.longest:
+                    missing[prompt] = match
+                else:
+                    alone.append(prompt)
+            yield from self._run(trie, missing, answers, record)
+            for equals in _equals(alone, self.step):
                 self._warn(f"has a sliding window of {self.longest}, shorter than a prompt")
                 yield from self._run_alone(trie, equals, answers, record)
 
     # With the tree: plan, run, keep.
 
     def _run(
-        self, trie: TokenTrie, known: dict[Prompt, Match], answers: Answers, record: BatchRecord
+        self, trie: TokenTrie, missing: dict[Prompt, Match], answers: Answers, record: BatchRecord
     ) -> Iterator[None]:
-        with Lease(trie, *(match.tip for match in known.values())) as lease:
+        with Lease(trie, *(match.tip for match in missing.values())) as lease:
             # The slot of the last token at hand stands for all tokens up to it.
-            places = {prompt: match.slots[-1:].tobytes() for prompt, match in known.items()}
-            runs = plan_runs((p, len(match.slots), places[p]) for p, match in known.items())
+            held = {prompt: match.slots for prompt, match in missing.items()}
+            runs = plan_runs((p, len(slots), slots[-1:].tobytes()) for p, slots in held.items())
             trie.make_room(sum(len(run.prompt) - run.kept for run in runs))
             new = [lease.allocate(len(run.prompt) - run.kept) for run in runs]
             for run, own in zip(runs, new, strict=True):
                 shared = run.parent.slots[run.held : run.start] if run.parent else own[:0]
-                run.slots = np.concatenate([known[run.prompt].slots, shared, own])
+                run.slots = np.concatenate([held[run.prompt], shared, own])
                 self.records.stats.update(reused=run.start)
             while advances := choose_forward(runs, self.step, self.vocab_size, self.rows):
                 yield
@@ -204,12 +179,12 @@ class BatchEvaluator:
             warnings.warn(message, UserWarning, stacklevel=3)
 
 
-def own_copy(row: mx.array) -> mx.array:
-    """Return a copy of ``row (V,)`` for a caller, who may write into it.
+def own_copy(rows: mx.array) -> mx.array:
+    """Return a copy for a caller, who may write into it, of a row ``(V,)`` or of several.
 
     Through NumPy, because MLX's own copies share the buffer, which a NumPy view can write to.
     """
-    return mx.array(np.asarray(row))
+    return mx.array(np.asarray(rows))
 
 
 def _rows_that_agree(model: Any) -> int:
@@ -246,7 +221,7 @@ def _equals(prompts: list[Prompt], step: int) -> Iterator[list[Prompt]]:
     """Yield prompts of one length, as many as one forward may take."""
     for length, group in groupby(sorted(prompts, key=len), key=len):
         equals, count = list(group), max(1, min(step, WIDTH // length))
-        yield from (equals[first : first + count] for first in range(0, len(equals), count))
+        yield from (equals[i : i + count] for i in range(0, len(equals), count))
 
 
 def _longest(cache: Any) -> float:
@@ -266,23 +241,18 @@ def _lay_out(advances: list[Advance]) -> tuple[mx.array, RowSlots, dict[Prompt, 
     columns = max(stop - run.done for run, stop in advances)
     tokens = np.zeros((len(advances), columns), np.int32)
     seen = np.zeros((len(advances), max(stop for _, stop in advances)), np.int32)
-    written, source, offsets, wanted = [], [], [], {}
-    for number, (run, stop) in enumerate(advances):
-        offset = stop - columns
-        offsets.append(offset)
-        tokens[number, run.done - offset :] = run.prompt[run.done : stop]
-        seen[number, :stop] = run.slots[:stop]
-        kept, here = max(run.done, run.kept), number * columns - offset
-        written.append(run.slots[kept:stop])
-        source.append(np.arange(here + kept, here + max(stop, kept)))
+    offsets = [stop - columns for _, stop in advances]
+    written, source, wanted = [], [], {}
+    for row, (run, stop) in enumerate(advances):
+        tokens[row, run.done - offsets[row] :] = run.prompt[run.done : stop]
+        seen[row, :stop] = run.slots[:stop]
+        first, here = max(run.done, run.kept), row * columns - offsets[row]
+        written.extend(run.slots[first:stop].tolist())
+        source.extend(range(here + first, here + stop))
         wanted |= {run.prompt[:end]: here + end - 1 for end in run.ends if run.done < end <= stop}
-    places = RowSlots(
-        offset=offsets[0] if len(set(offsets)) == 1 else mx.array(offsets),
-        seen=mx.array(seen),
-        written=mx.array(np.concatenate(written)),
-        source=mx.array(np.concatenate(source).astype(np.int32)),
-    )
-    return mx.array(tokens), places, wanted
+    offset = offsets[0] if len(set(offsets)) == 1 else mx.array(offsets)
+    new = (mx.array(places, mx.int32) for places in (written, source))
+    return mx.array(tokens), RowSlots(offset, mx.array(seen), *new), wanted
 
 
 def _log_probabilities(logits: mx.array, wanted: list[int]) -> list[mx.array]:

@@ -2,19 +2,16 @@
 
 How a query comes to its answer:
 
-    queue   it waits until ``batch_size`` queries do, or none has come for ``timeout`` seconds;
-            queries for the same prompt are one from here on              (queue.py)
-    plan    what the cache holds is looked up, what the prompts of the batch share is found by
-            sorting them; the rest is runs of tokens, some waiting for others
-                                                                          (plan.py)
-    run     forwards of runs side by side, each on its own prefix         (evaluator.py)
-    keep    keys and values go to the slab, the prompts to the tree       (cache/slab.py, trie.py)
+    queue.py      it waits until ``batch_size`` queries do, or none came for ``timeout`` seconds;
+                  from here on, queries for the same prompt are one
+    plan.py       what the cache lacks is sorted: what prompts share is one run of tokens, and runs
+                  that continue it wait for it
+    evaluator.py  runs that wait for nothing are forwarded side by side, each on its own prefix
+    cache/        keys and values stay in ``slab.py``, the prompts in ``trie.py``
 
-``adopt.py`` takes in what was computed elsewhere, ``records.py`` tells what ran.
-
-The interface is that of genlm-backend's ``AsyncMlxLM``. Everything happens on the thread of the
-event loop, because MLX arrays belong to the thread that makes them; between two forwards the other
-tasks of the loop have their turn.
+``adopt.py`` takes in what was computed elsewhere, ``records.py`` tells what ran. The interface is
+that of genlm-backend's ``AsyncMlxLM``. Everything happens on the thread of the event loop, because
+MLX arrays belong to the thread that makes them; between two forwards other tasks have their turn.
 """
 
 import asyncio
@@ -23,7 +20,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lablib import validation
 from lablib.cache.trie import Node, TokenTrie
 from lablib.inference.async_lm.adopt import adopt
 from lablib.inference.async_lm.evaluator import Answers, BatchEvaluator, own_copy
@@ -33,7 +29,8 @@ from lablib.inference.async_lm.records import BatchRecord
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
 from lablib.models import zoo
-from lablib.validation import BadType, BadValue, integer, number
+from lablib.models.interface import context_of
+from lablib.validation import BadType, BadValue, integer, number, token_ids
 
 import mlx.core as mx
 
@@ -68,15 +65,16 @@ class AsyncMlxLM:
         *,
         cache_bytes: int | None = 1 << 30,
     ):
-        integer("batch_size", batch_size, 1)
+        if not callable(mlx_lm_model):
+            raise BadType(f"mlx_lm_model must be a model, got {type(mlx_lm_model).__name__}")
+        batch_size = integer("batch_size", batch_size, 1)
         timeout = number("timeout", timeout, 0.0)
         integer("prefill_step_size", prefill_step_size, 1)
         integer("cache_size", cache_size, 0)
         if cache_bytes is not None:
             integer("cache_bytes", cache_bytes, 0)
-        if not callable(mlx_lm_model):
-            raise BadType(f"mlx_lm_model must be a model, got {type(mlx_lm_model).__name__}")
         self.mlx_lm_model, self.tokenizer = mlx_lm_model, tokenizer
+        self._context = context_of(mlx_lm_model)
         self._evaluator = BatchEvaluator(mlx_lm_model, prefill_step_size, cache_size, cache_bytes)
         self._queue = QueryQueue(self._evaluator.evaluate, batch_size, timeout)
 
@@ -104,14 +102,13 @@ class AsyncMlxLM:
 
     def next_token_logprobs_sync(self, token_ids: Sequence[int]) -> mx.array:
         """Return the log-probabilities ``(V,)`` at once; inside a running loop too."""
-        prompt = self._checked(token_ids)
-        return own_copy(self._evaluate_now([prompt])[prompt])
+        return self.batch_next_token_logprobs_sync([token_ids])[0]
 
     def batch_next_token_logprobs_sync(self, token_ids_list: Sequence[Sequence[int]]) -> mx.array:
         """Return the rows ``(N, V)`` after each of N prompts at once, past the queue."""
         prompts = self._all_checked(token_ids_list)
         answers = self._evaluate_now(list(dict.fromkeys(prompts)))
-        return mx.stack([answers[prompt] for prompt in prompts])
+        return own_copy(mx.stack([answers[prompt] for prompt in prompts]))  # one row is no copy yet
 
     async def sample(
         self,
@@ -121,24 +118,20 @@ class AsyncMlxLM:
         temperature: float = 1.0,
         seed: int | None = None,
     ) -> list[int]:
-        """Sample a continuation, token by token through the queue.
+        """Sample up to ``max_tokens`` tokens, one by one through the queue.
 
-        Args:
-            prompt_token_ids: the prompt.
-            max_tokens: how many tokens at most.
-            eos_token_ids: any of these ends it, and is not returned.
-            temperature: 0 takes the likeliest token.
-            seed: gives the same tokens whatever runs beside it, and those of ``sample_n``'s row 0;
-                None draws afresh.
+        Any of ``eos_token_ids`` ends them, and is not returned. A ``temperature`` of 0 takes the
+        likeliest. A ``seed`` gives the same tokens whatever runs beside it, those of ``sample_n``'s
+        row 0; None draws afresh.
         """
         prompt = self._checked(prompt_token_ids)
         integer("max_tokens", max_tokens, 1)
         ends = list(eos_token_ids) if isinstance(eos_token_ids, Iterable) else eos_token_ids
-        ends = validation.token_ids("eos_token_ids", ends, allow_empty=True)
+        ends = token_ids("eos_token_ids", ends, allow_empty=True)
         sampler = Sampler(num_ctx=1)
         sampler.add(0, SamplerOptions(temperature=temperature, seed=seed))
         sampled: list[int] = []
-        while len(sampled) < max_tokens:
+        for _ in range(max_tokens):
             row = await self.next_token_logprobs((*prompt, *sampled))
             token = sampler.sample([0], row[None]).token.item()
             if token in ends:
@@ -241,14 +234,13 @@ class AsyncMlxLM:
         prompt_cache: Sequence[Any] | None = None,
         logprobs: Sequence[mx.array] | mx.array | None = None,
     ) -> None:
-        """Store what was computed elsewhere.
+        """Store what was computed elsewhere for the queries' prompts; their futures are left alone.
 
         Args:
-            queries: the prompts; their futures are left alone.
+            queries: one for each prompt.
             prompt_cache: one mlx-lm cache per layer, row i of which holds the whole of prompt i:
-                ``KVCache`` for one prompt or several of a length, ``BatchKVCache`` for any; None
-                for no keys and values.
-            logprobs: ``(V,)`` after each prompt, normalised; None for none.
+                ``KVCache`` for one prompt or several of a length, ``BatchKVCache`` for any.
+            logprobs: ``(V,)`` after each prompt, normalised.
 
         Raises:
             BadValue: they are not of these prompts or this model; nothing has changed then.
@@ -263,18 +255,15 @@ class AsyncMlxLM:
 
     # Checks.
 
-    def _checked(self, token_ids: Sequence[int], allow_empty: bool = False) -> Prompt:
-        vocab_size = self._evaluator.vocab_size
-        plain = isinstance(token_ids, list | tuple) and set(map(type, token_ids)) == {int}
-        if not plain or min(token_ids) < 0 or max(token_ids) >= vocab_size:
+    def _checked(self, prompt: Sequence[int], allow_empty: bool = False) -> Prompt:
+        vocab_size, limit = self._evaluator.vocab_size, self._context
+        plain = isinstance(prompt, list | tuple) and set(map(type, prompt)) == {int}
+        if not plain or min(prompt) < 0 or max(prompt) >= vocab_size:
             # With messages, and slower: nearly all calls are spared it.
-            token_ids = validation.token_ids("token_ids", token_ids, vocab_size, allow_empty)
-        longest = getattr(self.mlx_lm_model, "max_positions", None)
-        if longest is not None and len(token_ids) > longest:
-            raise BadValue(
-                f"token_ids must fit the model's context of {longest} tokens, got {len(token_ids)}"
-            )
-        return tuple(token_ids)
+            prompt = token_ids("token_ids", prompt, vocab_size, allow_empty)
+        if limit is not None and (size := len(prompt)) > limit:
+            raise BadValue(f"token_ids must fit the model's context of {limit} tokens, got {size}")
+        return tuple(prompt)
 
     def _all_checked(self, token_ids_list: Sequence[Sequence[int]]) -> list[Prompt]:
         if not len(token_ids_list):
