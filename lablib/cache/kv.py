@@ -27,21 +27,21 @@ from mlx_lm.models.cache import (
 )
 
 Cache = list[Any]
+_RINGS = RotatingKVCache, BatchRotatingKVCache
 
 
 def make(
     model: Any, max_kv_size: int | None = None, *, bits: int | None = None, group_size: int = 64
 ) -> Cache:
-    """Return an empty cache for ``model``.
+    """Return an empty cache for ``model``, anything with ``.layers`` or ``.make_cache()``.
 
     Args:
-        model: any mlx-lm model, or anything with ``.layers`` or ``.make_cache()``.
+        model: any mlx-lm model, or ours.
         max_kv_size: keep only the last ``max_kv_size`` tokens in each attention layer. Every token
             then sees exactly that many, however the prompt was cut into chunks (no attention
             sinks: mlx-lm keeps four but hides them inside a chunk).
-        bits: store keys and values rounded to 2, 4 or 8 bits, in groups of ``group_size`` that
-            must divide the head size.
-        group_size: 32, 64 or 128 numbers share one scale.
+        bits: round keys and values to 2, 4 or 8 bits.
+        group_size: 32, 64 or 128 rounded numbers share one scale; it must divide the head size.
 
     Raises:
         ValueError: for an option out of range, both options at once, or a model without a plain
@@ -65,44 +65,36 @@ def make(
         return RotatingKVCache(max_size=max_kv_size, keep=0)
 
     plain = make_prompt_cache(model)
-    bounded = _map_layers(bound, plain)
-    if all(a is b for a, b in zip(leaves(plain), leaves(bounded), strict=True)):
+    if not any(type(layer) is KVCache for layer in leaves(plain)):
         option = "max_kv_size" if bits is None else "bits"
         raise BadValue(f"{option} has no plain KVCache layer to apply to in this model's cache")
-    return bounded
+    return _map_layers(bound, plain)
 
 
 def offset(cache: Sequence[Any]) -> int | list[int] | None:
-    """Return how many tokens the cache has read.
+    """Return how many tokens the cache has read, in a ragged batch one number for each row.
 
-    Returns:
-        An int; one int per row for a ragged batch; None if no layer counts (a recurrent state does
-        not know how long it has been fed).
+    It is None if no layer counts: a recurrent state does not know how long it has been fed.
     """
     counted = [layer.offset for layer in leaves(cache) if hasattr(layer, "offset")]
-    if not counted:
-        return None
-    if isinstance(counted[0], mx.array):
+    if counted and isinstance(counted[0], mx.array):
         return counted[0].tolist()
-    return max(counted)
+    return max(counted, default=None)
 
 
 def rows(cache: Sequence[Any]) -> int | None:
     """Return how many sequences the cache holds, or None while it is empty."""
-    for layer in leaves(cache):
-        for _, array in _arrays(layer):
-            return array.shape[0]
-    return None
+    return next((array.shape[0] for array in _arrays(cache)), None)
 
 
 def nbytes(cache: Sequence[Any]) -> int:
     """Return the bytes allocated for the cache, spare room for the next tokens included."""
-    return sum(array.nbytes for layer in leaves(cache) for _, array in _arrays(layer))
+    return sum(array.nbytes for array in _arrays(cache))
 
 
 def copy(cache: Sequence[Any]) -> Cache:
     """Return an independent copy; memory is shared until either side writes."""
-    return _map_layers(lambda layer: _with_arrays(layer, shallow_copy), cache)
+    return _twin(cache, shallow_copy)
 
 
 def expand(cache: Sequence[Any], n: int) -> Cache:
@@ -113,11 +105,7 @@ def expand(cache: Sequence[Any], n: int) -> Cache:
     n = integer("n", n, 1)
     if rows(cache) not in (None, 1):
         raise BadValue(f"cache must hold one row to expand, got {rows(cache)}")
-
-    def repeat(array: mx.array) -> mx.array:
-        return mx.broadcast_to(array, (n, *array.shape[1:]))
-
-    return _map_layers(lambda layer: _with_arrays(layer, repeat), cache)
+    return _twin(cache, lambda array: mx.broadcast_to(array, (n, *array.shape[1:])))
 
 
 def select(cache: Sequence[Any], keep: Sequence[int]) -> None:
@@ -142,12 +130,15 @@ def trim(cache: Sequence[Any], n: int) -> None:
     Raises:
         ValueError: naming the layer that cannot forget ``n`` tokens, and why.
     """
-    n = integer("n", n, 0)
+    n, layers = integer("n", n, 0), _filled(cache)
     if n == 0:
         return
-    if trimmable(cache) < n:
-        raise BadValue(f"cannot trim n={n} tokens: {_obstacle(cache, n)}")
-    for layer in _filled(cache):
+    if not layers:
+        raise BadValue(f"cannot trim n={n} tokens: the cache is empty")
+    for number, layer in enumerate(layers):
+        if (room := _trimmable(layer)) < n:
+            raise BadValue(f"cannot trim n={n} tokens: {_obstacle(layer, number, room)}")
+    for layer in layers:
         if isinstance(layer, ConcatenateKVCache):  # its own trim moves the offset, not the arrays
             end = layer.offset - n
             layer.state = _map_arrays(lambda array, end=end: array[..., :end, :], layer.state)
@@ -166,44 +157,31 @@ def trimmable(cache: Sequence[Any], after: int = 0) -> int:
 
 
 def _trimmable(layer: Any, after: int = 0) -> int:
-    if isinstance(layer, ChunkedKVCache):
-        return _trimmable_in_chunks(layer, after)
-    if isinstance(layer, RotatingKVCache | BatchRotatingKVCache):
+    if isinstance(layer, _RINGS):
         if layer.size() + after >= layer.max_size:
             return 0
     elif not layer.is_trimmable():
         return 0
     held = layer.offset
-    return (min(held.tolist()) if isinstance(held, mx.array) else held) + after
-
-
-def _trimmable_in_chunks(layer: ChunkedKVCache, after: int) -> int:
-    """A token sees its chunk from the beginning; before a read the oldest tokens are dropped.
-
-    So one may step back as far as the first chunk of which nothing was dropped.
-    """
-    size, end, start = layer.chunk_size, layer.offset + after, layer.start_position
+    end = (min(held.tolist()) if isinstance(held, mx.array) else held) + after
+    if not isinstance(layer, ChunkedKVCache):
+        return end
+    # A token sees its chunk from the beginning; before a read the oldest tokens are dropped. So one
+    # may step back as far as the first chunk of which nothing was dropped.
+    size, start = layer.chunk_size, layer.start_position
     if after:
         start = max(start, end - 1 - size)
-    whole = -(-start // size) * size
-    return max(0, end - whole)
+    return max(0, end - -(-start // size) * size)
 
 
-def _obstacle(cache: Sequence[Any], n: int) -> str:
-    for number, layer in enumerate(_filled(cache)):
-        room = _trimmable(layer)
-        if room >= n:
-            continue
-        kind = type(layer).__name__
-        if isinstance(layer, ArraysCache):
-            return f"a recurrent layer cannot be trimmed (layer {number}, {kind})"
-        if room == 0 and isinstance(layer, RotatingKVCache | BatchRotatingKVCache):
-            return (
-                f"layer {number}'s sliding window of {layer.max_size} is full, and what left it "
-                "is gone"
-            )
-        return f"layer {number} ({kind}) can give back {room}"
-    return "the cache is empty"
+def _obstacle(layer: Any, number: int, room: int) -> str:
+    kind = type(layer).__name__
+    if isinstance(layer, ArraysCache):
+        return f"a recurrent layer cannot be trimmed (layer {number}, {kind})"
+    if room == 0 and isinstance(layer, _RINGS):
+        window = f"layer {number}'s sliding window of {layer.max_size}"
+        return f"{window} is full, and what left it is gone"
+    return f"layer {number} ({kind}) can give back {room}"
 
 
 def leaves(cache: Sequence[Any]) -> Iterator[Any]:
@@ -223,25 +201,30 @@ def _filled(cache: Sequence[Any]) -> list[Any]:
 
 
 def _map_layers(make_leaf: Callable[[Any], Any], cache: Sequence[Any]) -> Cache:
-    return [
-        CacheList(*_map_layers(make_leaf, layer.caches))
-        if isinstance(layer, CacheList)
-        else make_leaf(layer)
-        for layer in cache
-    ]
+    def mapped(layer: Any) -> Any:
+        nested = isinstance(layer, CacheList)
+        return CacheList(*map(mapped, layer.caches)) if nested else make_leaf(layer)
+
+    return list(map(mapped, cache))
 
 
-def _with_arrays(layer: Any, change: Callable[[mx.array], mx.array]) -> Any:
-    twin = shallow_copy(layer)
-    if isinstance(layer, ConcatenateKVCache) and layer.empty():
-        return twin  # mlx-lm cannot set its state to nothing
-    twin.state = _map_arrays(change, layer.state)
-    return twin
+def _twin(cache: Sequence[Any], change: Callable[[mx.array], mx.array]) -> Cache:
+    """Return layers of their own, with every array changed."""
+
+    def twin(layer: Any) -> Any:
+        new = shallow_copy(layer)
+        # mlx-lm cannot set the state of this class to nothing.
+        if not (isinstance(layer, ConcatenateKVCache) and layer.empty()):
+            new.state = _map_arrays(change, layer.state)
+        return new
+
+    return _map_layers(twin, cache)
 
 
 def _map_arrays(change: Callable[[mx.array], mx.array], state: Any) -> Any:
     return tree_map(lambda leaf: change(leaf) if isinstance(leaf, mx.array) else leaf, state)
 
 
-def _arrays(layer: Any) -> list[tuple[str, mx.array]]:
-    return [(n, leaf) for n, leaf in tree_flatten(layer.state) if isinstance(leaf, mx.array)]
+def _arrays(cache: Sequence[Any]) -> Iterator[mx.array]:
+    states = (leaf for layer in leaves(cache) for _, leaf in tree_flatten(layer.state))
+    return (leaf for leaf in states if isinstance(leaf, mx.array))

@@ -15,7 +15,6 @@ a reference and costs nothing to take; a replay costs a forward over the kept to
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lablib.cache import kv
@@ -41,8 +40,13 @@ _KEPT_WHOLE = (RotatingKVCache, ArraysCache, ChunkedKVCache, ConcatenateKVCache)
 
 
 def snapshot(cache: Sequence[Any]) -> Snapshot:
-    """Return what ``restore`` needs to bring ``cache`` back to this moment: references only."""
-    return [_frozen(layer) for layer in kv.leaves(cache)]
+    """Return what ``restore`` needs to bring ``cache`` back to this moment: references only.
+
+    That is an offset where trimming to it is enough, otherwise a twin that shares the arrays:
+    writing into an array rebinds it inside the layer and leaves the twin's as it was.
+    """
+    leaves = kv.leaves(cache)
+    return [kv.copy([x])[0] if type(x) in _KEPT_WHOLE else x.offset for x in leaves]
 
 
 def restore(cache: Sequence[Any], taken: Snapshot) -> None:
@@ -69,64 +73,31 @@ def read(model: Any, tokens: mx.array, cache: Cache, before: Snapshot | None) ->
 
 
 def drops(cache: Sequence[Any]) -> bool:
-    """Whether every layer drops its last entries by moving a number, always and for free."""
+    """Return whether every layer drops its last entries by moving a number, always and for free."""
     return all(type(layer) in _PLAIN for layer in kv.leaves(cache))
-
-
-def check_rewindable(cache: Sequence[Any], name: str = "cache") -> None:
-    """Refuse a cache with a layer that nothing here can rewind.
-
-    Raises:
-        BadValue: naming the layer. Layers of a class that is not mlx-lm's are taken at their word
-            if ``is_trimmable()`` is true, and refused otherwise.
-    """
-    for number, layer in enumerate(kv.leaves(cache)):
-        if type(layer) in (*_PLAIN, *_KEPT_WHOLE):
-            continue
-        if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
-            raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
-        if not (hasattr(layer, "is_trimmable") and layer.is_trimmable()):
-            raise BadValue(
-                f"{name} cannot be rewound: layer {number} is a {type(layer).__name__}, which "
-                "cannot be trimmed and whose state is not known here"
-            )
-
-
-@dataclass
-class _Read:
-    """One forward that may have to be taken back."""
-
-    tokens: mx.array  # (1, T)
-    before: Snapshot
 
 
 class Rewinder:
     """A model with its cache, and the way back over what was read since ``settle``.
 
-    Args:
-        model: ``model(tokens (1, T), cache=...) -> logits``.
-        cache: its cache, changed in place; a fresh one, or one that has read something.
-        name: what messages call the cache.
-
-    Attributes:
-        position: tokens read and not taken back, since this object was made.
-        plain: whether every layer trims, so that stepping back is always possible and free.
-        calls: forwards so far, replays included.
-        tokens_read: tokens those forwards were given.
-        replays: forwards that read tokens again.
+    ``model(tokens (1, T), cache=...)`` gives logits. ``cache``, which may have read something, is
+    changed in place; messages call it ``name``.
 
     Raises:
-        BadValue: a layer cannot be rewound.
+        BadValue: a layer cannot be rewound. Layers of a class that is not mlx-lm's are taken at
+            their word if ``is_trimmable()`` is true, and refused otherwise.
     """
 
     def __init__(self, model: Any, cache: Cache, name: str = "cache") -> None:
-        check_rewindable(cache, name)
         self.model, self.cache, self._name = model, cache, name
         self._layers = list(kv.leaves(cache))
-        self._sinks = [x for x in self._layers if type(x) is RotatingKVCache and x.keep]
-        self.plain = drops(cache)
-        self._reads: list[_Read] = []
-        self.position = self.calls = self.tokens_read = self.replays = 0
+        for number, layer in enumerate(self._layers):
+            _check_rewindable(layer, number, name)
+        self._reads: list[tuple[mx.array, Snapshot]] = []  # tokens (1, T), and the state before
+        self.plain = drops(cache)  # stepping back is always possible and free
+        self.position = 0  # tokens read and not taken back, since this object was made
+        self.calls = self.replays = 0  # all forwards, and those that read tokens again
+        self.tokens_read = 0  # tokens those forwards were given
 
     def forward(self, tokens: mx.array, lasting: bool = False) -> mx.array:
         """Read ``tokens (1, T)`` and return their logits ``(1, T, V)``; nothing is evaluated.
@@ -137,32 +108,26 @@ class Rewinder:
         """
         if lasting:
             self.settle()
-        before = None
-        if self.plain:
-            before = [layer.offset for layer in self._layers]
-        elif not lasting:
-            before = snapshot(self.cache)
-        n = tokens.shape[1]
-        self.calls, self.tokens_read = self.calls + 1, self.tokens_read + n
+        before = snapshot(self.cache) if self.plain or not lasting else None
+        self.calls, self.tokens_read = self.calls + 1, self.tokens_read + tokens.shape[1]
         logits = read(self.model, tokens, self.cache, before)
         if not (lasting or self.plain):
-            self._reads.append(_Read(tokens, before))
-        self.position += n
+            self._reads.append((tokens, before))
+        self.position += tokens.shape[1]
         return logits
 
     def settle(self) -> None:
-        """What was read so far stays: give up the snapshots."""
+        """Let what was read so far stay: give up the snapshots."""
         self._reads.clear()
 
     def room(self) -> int | None:
-        """How many tokens a forward may read and still be what reading them one by one gives.
+        """Return how many tokens a forward may read and still be what reading them singly gives.
 
         None is any number. A ring that keeps attention sinks (mlx-lm's ``keep``) is exact for one
         token at a time once it is full: there, drafting stops before it wraps.
         """
-        if not self._sinks:
-            return None
-        return min(max(1, layer.max_size - layer.offset) for layer in self._sinks)
+        sinks = (x for x in self._layers if type(x) is RotatingKVCache and x.keep)
+        return min((max(1, layer.max_size - layer.offset) for layer in sinks), default=None)
 
     @property
     def positions(self) -> list[int]:
@@ -183,43 +148,37 @@ class Rewinder:
         if n <= 0:
             return
         droppable = all(_can_drop(layer, n) for layer in self._layers)
-        if not droppable and n > (held := sum(read.tokens.shape[1] for read in self._reads)):
+        if not droppable and n > (held := sum(tokens.shape[1] for tokens, _ in self._reads)):
             raise BadValue(f"{self._name} can be rewound by at most {held} tokens, got n={n}")
         self.position -= n
-        before, kept = self._forget(n)
+        left = n
+        while left > 0 and self._reads:
+            tokens, before = self._reads.pop()
+            left -= tokens.shape[1]
+        if left < 0:  # this many tokens of that read stay
+            tokens = tokens[:, :-left]
+            self._reads.append((tokens, before))
         if droppable:
             for layer in self._layers:
                 _drop(layer, n)
             return
         restore(self.cache, before)
-        if kept is not None:
+        if left < 0:
             self.replays, self.calls = self.replays + 1, self.calls + 1
-            self.tokens_read += kept.shape[1]
-            self.model(kept, cache=self.cache)
-
-    def _forget(self, n: int) -> tuple[Snapshot | None, mx.array | None]:
-        """Shorten the record by ``n`` tokens.
-
-        Returns:
-            The state before the first read that is undone, and the tokens of it that stay.
-        """
-        before = None
-        while n and self._reads:
-            read = self._reads.pop()
-            before, length = read.before, read.tokens.shape[1]
-            if length > n:
-                self._reads.append(_Read(read.tokens[:, : length - n], before))
-                return before, self._reads[-1].tokens
-            n -= length
-        return before, None
+            self.tokens_read += tokens.shape[1]
+            self.model(tokens, cache=self.cache)
 
 
-def _frozen(layer: Any) -> Any:
-    """An offset where trimming to it is enough, otherwise a twin that shares the arrays.
-
-    Writing into an array rebinds it inside the layer and leaves the twin's as it was.
-    """
-    return kv.copy([layer])[0] if type(layer) in _KEPT_WHOLE else layer.offset
+def _check_rewindable(layer: Any, number: int, name: str) -> None:
+    if type(layer) in (*_PLAIN, *_KEPT_WHOLE):
+        return
+    if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
+        raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
+    if not (hasattr(layer, "is_trimmable") and layer.is_trimmable()):
+        raise BadValue(
+            f"{name} cannot be rewound: layer {number} is a {type(layer).__name__}, which cannot "
+            "be trimmed and whose state is not known here"
+        )
 
 
 def _can_drop(layer: Any, n: int) -> bool:

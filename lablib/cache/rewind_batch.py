@@ -16,7 +16,6 @@ from lablib.cache import kv
 from lablib.validation import BadValue
 
 import mlx.core as mx
-import numpy as np
 from mlx_lm.models.cache import (
     ArraysCache,
     BatchKVCache,
@@ -33,18 +32,16 @@ _TRIED: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 
 
 def can_batch(model: Any, cache: Cache) -> bool:
-    """Whether rows of different length can share a batch, given an empty cache of the model.
+    """Return whether rows of different length can share a batch, given an empty cache of the model.
 
     A quantised cache has no batched form, several caches in one layer (``CacheList``) are not
     stepped back here, and attention sinks do not survive a batch. Some models cannot read rows of
     different length, and some recurrent ones (Mamba 1) read padding as if it were text: all are
     tried out with a few tokens.
     """
-    for layer in cache:
-        if isinstance(layer, RotatingKVCache) and layer.keep:
-            return False
-        if type(layer) not in (KVCache, RotatingKVCache, ArraysCache):
-            return False
+    batched = KVCache, RotatingKVCache, ArraysCache
+    if any(type(layer) not in batched or getattr(layer, "keep", 0) for layer in cache):
+        return False
     key = id(model), *map(type, cache)
     for verdict in (True, False):
         if _TRIED.get((verdict, *key)) is model:
@@ -66,39 +63,31 @@ def merge(caches: Sequence[Cache]) -> Cache:
 class BatchRewinder:
     """A model with the cache of a batch, and the way back over what was read since ``settle``.
 
-    Args:
-        model: ``model(tokens (B, T), cache=...) -> logits``.
-        cache: from :func:`merge`, changed in place.
-        lengths: how many tokens each row of it holds; None if nobody asks for ``positions``.
-
-    Attributes:
-        positions: tokens of each row that were read and not taken back; in the beginning as many
-            as ``lengths`` says.
-        calls: forwards so far, replays included.
-        tokens_read: tokens those forwards were given, rows times length.
-        replays: forwards that read tokens again.
+    ``model(tokens (B, T), cache=...)`` gives logits. ``cache`` is from :func:`merge` and changed in
+    place; row i of it holds ``lengths[i]`` tokens.
     """
 
-    def __init__(self, model: Any, cache: Cache, lengths: Sequence[int] | None = None) -> None:
+    def __init__(self, model: Any, cache: Cache, lengths: Sequence[int]) -> None:
         self.model, self.cache = model, cache
-        self.positions = list(lengths or kv.offset(cache) or [0] * (kv.rows(cache) or 0))
-        self._reads: list[mx.array] = []  # (B, T) each
-        self._before: list[Any] = []
-        self.calls = self.tokens_read = self.replays = self._rewinds = 0
+        self.positions = list(lengths)  # tokens of each row that were read and not taken back
+        self._reads: list[mx.array] = []  # tokens (B, T) of each forward since settle
+        self._before: list[Any] = []  # the layers before these; None where trimming is enough
+        self.calls = self.replays = 0  # all forwards, and those that read tokens again
+        self.tokens_read = 0  # tokens those forwards were given, rows times length
+        self._rewinds = 0
 
     def forward(self, tokens: mx.array) -> mx.array:
-        """Read ``tokens (B, T)``, the same number in each row; logits ``(B, T, V)``."""
+        """Read ``tokens (B, T)`` and return their logits ``(B, T, V)``."""
         if not self._reads:
             self._before = [
-                None if isinstance(layer, BatchKVCache) else kv.copy([layer])[0]
-                for layer in self.cache
+                None if isinstance(x, BatchKVCache) else kv.copy([x])[0] for x in self.cache
             ]
         self._reads.append(tokens)
         self.positions = [position + tokens.shape[1] for position in self.positions]
         return self._forward(tokens)
 
     def settle(self) -> None:
-        """What was read so far stays."""
+        """Let what was read so far stay."""
         self._reads, self._before = [], []
 
     def keep(self, lengths: Sequence[int]) -> None:
@@ -112,9 +101,9 @@ class BatchRewinder:
         Raises:
             BadValue: a row would keep nothing of what was read since ``settle``.
         """
-        read = sum(tokens.shape[1] for tokens in self._reads)
         if not any(n):
             return
+        read = sum(tokens.shape[1] for tokens in self._reads)
         if max(n) >= read:
             raise BadValue(f"each row must keep one of the {read} tokens read, got n={max(n)}")
         pairs = zip(self.positions, n, strict=True)
@@ -123,13 +112,13 @@ class BatchRewinder:
             for layer in self.cache:
                 _roll(layer, n)
         else:
-            self._replay(np.array([read - rejected for rejected in n]))
+            self._replay([read - rejected for rejected in n])
         self._rewinds += 1
         if self._rewinds % _COMPACT_EVERY == 0:
             kv.select(self.cache, range(len(n)))  # drops the columns that are padding in every row
 
     def select(self, places: Sequence[int]) -> None:
-        """Keep only the rows at these places; ends what can be taken back."""
+        """Keep only the rows at these places; what was read so far stays."""
         self.settle()
         kv.select(self.cache, places)
         self.positions = [self.positions[place] for place in places]
@@ -140,20 +129,21 @@ class BatchRewinder:
             return len(self._reads) == 1 and self._reads[0].shape[1] > 1
         return isinstance(layer, BatchKVCache)
 
-    def _replay(self, kept: np.ndarray) -> None:
-        """Back to the state before; then read again the first ``kept[row]`` tokens of each row."""
-        tokens, longest = mx.concatenate(self._reads, axis=1), int(kept.max())
+    def _replay(self, kept: list[int]) -> None:
+        """Go back to the state before; read again the first ``kept[row]`` tokens of each row."""
+        tokens, longest = mx.concatenate(self._reads, axis=1), max(kept)
         for i, (layer, before) in enumerate(zip(self.cache, self._before, strict=True)):
             if before is None:
                 layer.trim(tokens.shape[1])
             else:
                 self.cache[i] = kv.copy([before])[0]
-        padding = (longest - kept).tolist()
-        for layer in self.cache if any(padding) else []:
-            layer.prepare(lengths=kept.tolist(), right_padding=padding)
+        padding = [longest - length for length in kept]
+        padded = self.cache if any(padding) else []
+        for layer in padded:
+            layer.prepare(lengths=kept, right_padding=padding)
         self.replays += 1
         self._forward(tokens[:, :longest])
-        for layer in self.cache if any(padding) else []:
+        for layer in padded:
             layer.finalize()
 
     def _forward(self, tokens: mx.array) -> mx.array:
@@ -191,7 +181,7 @@ def _unroll(layer: BatchRotatingKVCache) -> None:
 
 
 def _reads_rows_as_if_alone(model: Any, empty: Cache) -> bool:
-    """Whether a row beside a longer one gets the logits that it gets alone, but for rounding."""
+    """Return whether a row beside a longer one gets the logits it gets alone, but for rounding."""
     block, told = mx.array([[1, 0]]), [[0, 1, 1, 0], [1]]
     alone, caches = [], [kv.copy(empty) for _ in told]
     for tokens, cache in zip(told, caches, strict=True):
@@ -205,7 +195,7 @@ def _reads_rows_as_if_alone(model: Any, empty: Cache) -> bool:
 
 
 def _hides_padding(model: Any, empty: Cache) -> bool:
-    """Whether a token of padding leaves a recurrent state as it is."""
+    """Return whether a token of padding leaves a recurrent state as it is."""
     if not any(isinstance(layer, ArraysCache) for layer in empty):
         return True
     states = []

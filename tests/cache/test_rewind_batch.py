@@ -39,7 +39,7 @@ def test_rewound_rows_give_the_logits_of_fresh_ones(kind, cache_kind, window):
     model = lively(kind, seed=2)
     sizes = (3, 9 + window, 5 + window // 2, 1)  # before, at and past the wrap
     texts = [rng.integers(0, VOCAB, size).tolist() for size in sizes]
-    rewinder = BatchRewinder(model, batch(model, cache_kind, window, texts))
+    rewinder = BatchRewinder(model, batch(model, cache_kind, window, texts), list(map(len, texts)))
     for step in range(14):
         rewinder.settle()
         drafted = rng.integers(0, VOCAB, (len(texts), rng.integers(2, 8))).tolist()
@@ -72,7 +72,9 @@ def test_blocks_need_a_replay_only_for_recurrent_layers():
         ("hybrid", "kv", 1),
     ):
         model = target(kind)
-        rewinder = BatchRewinder(model, batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]]))
+        rewinder = BatchRewinder(
+            model, batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]]), [6, 2]
+        )
         rewinder.forward(mx.array([[1, 2, 3], [4, 5, 6]]))
         rewinder.rewind([2, 0])
         assert rewinder.replays == replays
@@ -80,7 +82,7 @@ def test_blocks_need_a_replay_only_for_recurrent_layers():
 
 def test_padding_that_all_rows_share_is_given_up():
     model = target()
-    rewinder = BatchRewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]))
+    rewinder = BatchRewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]), [2, 2])
     for step in range(64):
         rewinder.settle()
         rewinder.forward(mx.array([[1, 2], [1, 2]]))
@@ -91,7 +93,7 @@ def test_padding_that_all_rows_share_is_given_up():
 
 def test_a_row_keeps_one_token_at_least():
     model = target()
-    rewinder = BatchRewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]))
+    rewinder = BatchRewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]), [2, 2])
     rewinder.forward(mx.array([[1, 2], [1, 2]]))
     with pytest.raises(BadValue, match="keep one of the 2 tokens read, got n=2"):
         rewinder.rewind([0, 2])
