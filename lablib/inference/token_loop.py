@@ -74,7 +74,6 @@ class TokenLoop:
             stats[clock] += time.perf_counter() - start
             if decoded:
                 stats["tokens_per_second"] = decoded / stats["decode_seconds"]
-            self._count()
 
     def __enter__(self) -> Self:
         return self
@@ -104,10 +103,6 @@ class TokenLoop:
         """Leave the caches at the returned tokens, the last of them unread."""
         raise NotImplementedError
 
-    def _count(self) -> None:
-        """Bring the counts in ``stats`` up to date."""
-        raise NotImplementedError
-
     def _hand_out(self, token: Token) -> Token:
         """Book a token; the last one ends the loop."""
         self.tokens.append(token.id)
@@ -122,10 +117,7 @@ class TokenLoop:
     def _finish(self, reason: str) -> None:
         if self.stats["finish_reason"] is None:
             self.stats["finish_reason"] = reason
-            try:
-                self._cut_back()
-            finally:
-                self._count()
+            self._cut_back()
 
 
 def chunks(prompt: Sequence[int], step_size: int, start: int = 0) -> Iterator[mx.array]:

@@ -170,9 +170,6 @@ class TokenIterator(TokenLoop):
         self.stats["token_forwards"] += tokens.shape[1]
         return logits
 
-    def _count(self) -> None:
-        """Leave the counts alone: ``_forward`` keeps them."""
-
     def _cut_back(self) -> None:
         self._asked.clear()
         kept = len(self.prompt) + len(self.tokens) - 1 if self.tokens else 0

@@ -171,6 +171,7 @@ class SpeculativeTokenIterator(TokenLoop):
     def _next_token(self) -> Token:
         while not self._ready:
             self._advance()
+        self.stats["tokens_per_round"] = (len(self.tokens) + 1) / self.stats["rounds"]
         return self._ready.popleft()
 
     def _advance(self) -> None:
@@ -217,15 +218,14 @@ class SpeculativeTokenIterator(TokenLoop):
         stats["total_accepted"] += verdict.accepted
         stats["total_reached"] += verdict.reached
         stats |= with_ratios(stats)
+        self._count_calls()
         if self._trace:
             self.rounds.append(verdict.round())
 
-    def _count(self) -> None:
+    def _count_calls(self) -> None:
         stats, target = self.stats, self._target
         stats["target_calls"], stats["token_forwards"] = target.calls, target.tokens_read
         stats["draft_calls"] = self._drafter.calls
-        if stats["rounds"]:
-            stats["tokens_per_round"] = len(self.tokens) / stats["rounds"]
 
     def _cut_back(self) -> None:
         self._ready.clear()
@@ -240,6 +240,8 @@ class SpeculativeTokenIterator(TokenLoop):
             # A step that failed before the first token: some caches cannot give the prompt back.
             if self.tokens:
                 raise
+        finally:
+            self._count_calls()
 
 
 def with_ratios(counts: dict[str, Any]) -> dict[str, Any]:
