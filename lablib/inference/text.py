@@ -122,15 +122,9 @@ class TextStream:
 
 
 def stream(
-    model: Any,
-    tokenizer: Any,
-    prompt: str | Sequence[int] | mx.array,
-    *,
-    max_tokens: int = 100,
-    stop_tokens: Collection[int] | None = None,
-    draft_model: Any = None,
-    **options: Any,
-) -> TextStream:
+    model: Any, tokenizer: Any, prompt: str | Sequence[int] | mx.array, *, max_tokens: int = 100,
+    stop_tokens: Collection[int] | None = None, draft_model: Any = None, **options: Any,
+) -> TextStream:  # fmt: skip
     """Generate text piece by piece, for a loop that prints it as it comes.
 
     Args:
@@ -162,16 +156,10 @@ def stream(
 
 
 def generate(
-    model: Any,
-    tokenizer: Any,
-    prompt: str | Sequence[int] | mx.array,
-    *,
-    max_tokens: int = 100,
-    stop_tokens: Collection[int] | None = None,
-    progress: bool = False,
-    draft_model: Any = None,
+    model: Any, tokenizer: Any, prompt: str | Sequence[int] | mx.array, *, max_tokens: int = 100,
+    stop_tokens: Collection[int] | None = None, draft_model: Any = None, progress: bool = False,
     **options: Any,
-) -> Completion:
+) -> Completion:  # fmt: skip
     """Generate a completion; a ``str`` with ``.tokens``, ``.logprobs`` and ``.stats``.
 
     The arguments are those of :func:`stream`; ``progress`` shows a progress bar.

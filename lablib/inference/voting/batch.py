@@ -19,24 +19,16 @@ import mlx.core as mx
 
 
 class GrowingBatch:
-    """Rows of a batch, one token longer at each step.
+    """Rows of a batch, one token longer at each step until a stop or ``max_tokens`` ends them.
 
-    Args:
-        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.
-        sampler: has a slot for each row, under its number.
-        stops: ids that end a row.
-        max_tokens: the length of a completion at most.
-        report: called with the number of tokens that are done, or no longer needed.
+    The ``sampler`` has a slot for each row, under its number; ``report`` is called with the number
+    of tokens that are done, or no longer needed.
     """
 
     def __init__(
-        self,
-        model: Any,
-        sampler: Sampler,
-        stops: frozenset[int],
-        max_tokens: int,
+        self, model: Any, sampler: Sampler, stops: frozenset[int], max_tokens: int,
         report: Callable[[int], object] = lambda n: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.rows: list[Row] = []  # those that still grow, in the order of the batch
         self._model, self._sampler, self._stops = model, sampler, stops
         self._max_tokens, self._report = max_tokens, report

@@ -51,27 +51,15 @@ def schedule(lengths: Sequence[int], slots: int, mode: str = CONTINUOUS) -> list
 
 
 def serve(
-    model: Any,
-    prompts: Sequence[Sequence[int]],
-    options: Sequence[SamplerOptions],
-    *,
-    slots: int = 4,
-    max_tokens: int = 100,
-    stop_tokens: Iterable[int] = (),
+    model: Any, prompts: Sequence[Sequence[int]], options: Sequence[SamplerOptions], *,
+    slots: int = 4, max_tokens: int = 100, stop_tokens: Iterable[int] = (),
     prefill_step_size: int = 512,
-) -> Samples:
-    """Complete a queue of prompts, each with options of its own, in a number of slots.
+) -> Samples:  # fmt: skip
+    """Complete a queue of ``prompts`` (token ids), each with its own options, ``slots`` at a time.
 
-    ``schedule(samples.lengths, slots)`` tells who sat where, and when.
-
-    Args:
-        model: any; one whose rows of different length cannot share a batch has one slot.
-        prompts: token ids of each sequence, in order of arrival.
-        options: how each of them is sampled.
-        slots: how many sequences run at once.
-        max_tokens: the length of a completion at most.
-        stop_tokens: ids that end a sequence, which then leaves its slot.
-        prefill_step_size: how many prompt tokens are read at once.
+    A model whose rows of different length cannot share a batch has one slot. The other arguments
+    are those of ``sample_batches``; a stop token, or ``max_tokens``, makes a sequence leave its
+    slot. ``schedule(samples.lengths, slots)`` tells who sat where, and when.
 
     Raises:
         ValueError, TypeError: an argument is out of range; before any work.

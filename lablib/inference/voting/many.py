@@ -35,17 +35,10 @@ def sample_n(model: Any, prompt: Sequence[int] | mx.array, n: int, **options: An
 
 
 def sample_batches(
-    model: Any,
-    prompt: Sequence[int] | mx.array,
-    n: int,
-    *,
-    max_tokens: int = 100,
-    stop_tokens: Collection[int] = (),
-    max_batch: int | None = None,
-    prefill_step_size: int = 512,
-    progress: bool = False,
-    **sampler_options: Any,
-) -> Iterator[Samples]:
+    model: Any, prompt: Sequence[int] | mx.array, n: int, *, max_tokens: int = 100,
+    stop_tokens: Collection[int] = (), max_batch: int | None = None, prefill_step_size: int = 512,
+    progress: bool = False, **sampler_options: Any,
+) -> Iterator[Samples]:  # fmt: skip
     """Yield what :func:`sample_n` returns in parts of ``max_batch`` rows, as they are ready.
 
     Whoever has seen enough stops asking: the prompt was read once, and later rows are never drawn.
@@ -99,16 +92,10 @@ def sample_batches(
 
 
 def complete(
-    model: Any,
-    prompts: Sequence[Sequence[int]],
-    n: int = 1,
-    *,
-    seeds: Sequence[int],
-    temperature: float = 1.0,
-    max_tokens: int = 64,
-    stop_tokens: Iterable[int] = (),
+    model: Any, prompts: Sequence[Sequence[int]], n: int = 1, *, seeds: Sequence[int],
+    temperature: float = 1.0, max_tokens: int = 64, stop_tokens: Iterable[int] = (),
     max_rows: int = 256,
-) -> list[Samples]:
+) -> list[Samples]:  # fmt: skip
     """Draw ``n`` completions of each prompt: what ``sample_n`` would, prompt after prompt.
 
     Prompts of equal length are read together, and their rows decode together, about ``max_rows`` at

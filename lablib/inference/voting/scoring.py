@@ -27,13 +27,9 @@ def check_scorer(name: str, scorer: Scorer) -> None:
 
 
 def score(
-    scorer: Scorer,
-    prompt: Sequence[int],
-    samples: Samples,
-    *,
-    pad_token: int = 0,
+    scorer: Scorer, prompt: Sequence[int], samples: Samples, *, pad_token: int = 0,
     name: str = "scorer",
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Score every completion; nothing is sampled and no model is run (but a callable may).
 
     Args:
@@ -61,8 +57,7 @@ def score(
         lengths = np.array([len(row) for row in samples.logprobs])
         return totals if scorer == "log_prob" else totals / np.maximum(lengths, 1)
     sequences, lengths = pad(prompt, samples.tokens, pad_token)
-    scores = call(scorer, sequences, lengths=lengths, prompt_length=len(prompt))
-    return as_scores(name, scores, len(samples.tokens))
+    return ask(name, scorer, sequences, lengths=lengths, prompt_length=len(prompt))
 
 
 def pad(
@@ -77,20 +72,9 @@ def pad(
     return mx.array(rows), mx.array(lengths)
 
 
-def call(function: Callable[..., Any], sequences: mx.array, **extras: Any) -> Any:
-    """Call ``function(sequences)`` with those of ``extras`` that it accepts as keywords."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some built-in functions have no signature
-        return function(sequences)
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-        named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        extras = {key: value for key, value in extras.items() if key in named}
-    return function(sequences, **extras)
-
-
-def as_scores(name: str, scores: Any, n: int) -> np.ndarray:
-    """Return what the scorer ``name`` gave for n completions as float64 ``(n,)``; refuse NaN."""
+def ask(name: str, scorer: Callable[..., Any], sequences: mx.array, **extras: Any) -> np.ndarray:
+    """Return what a callable (the argument ``name``) gives for ``sequences``: float64 ``(n,)``."""
+    scores, n = _call(scorer, sequences, **extras), len(sequences)
     if scores is None:
         raise BadType(f"{name} must return {n} numbers, got None: is its return missing?")
     if isinstance(scores, mx.array):
@@ -105,3 +89,15 @@ def as_scores(name: str, scores: Any, n: int) -> np.ndarray:
     if (missing := np.isnan(array)).any():
         raise BadValue(f"{name} must not return NaN, got it for completion {missing.argmax()}")
     return array
+
+
+def _call(function: Callable[..., Any], sequences: mx.array, **extras: Any) -> Any:
+    """Call ``function(sequences)`` with those of ``extras`` that it accepts as keywords."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return function(sequences)
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        extras = {key: value for key, value in extras.items() if key in named}
+    return function(sequences, **extras)

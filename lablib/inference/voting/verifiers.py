@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from lablib.inference.voting.scoring import as_scores, call
+from lablib.inference.voting.scoring import ask
 from lablib.validation import BadType, BadValue, integer, number
 
 import mlx.core as mx
@@ -47,16 +47,13 @@ class Noisy:
     """Another verifier's score plus an error that belongs to the solution.
 
     A real verifier errs the same way every time it reads the same text, so the error is a function
-    of the tokens and ``seed``, not a fresh draw: equal solutions score equally, whatever the batch.
-    Its law is ``scale`` times Student's t with ``df`` degrees of freedom. ``df=inf`` is the
-    Gaussian: the best of many samples is then good. With a heavy tail (``df=2``, say) the best of
-    many is soon the one with the luckiest error: over-optimisation (Gao et al. 2022, 2210.10760).
+    of the tokens and ``seed``, not a fresh draw: equal solutions score equally, whatever the batch,
+    and another seed is another verifier of the same quality.
 
-    Args:
-        verifier: the scorer to disturb.
-        scale: size of the error; 0 leaves the verifier as it is.
-        df: degrees of freedom, at least 0.2; the probability of an error above x falls like x^−df.
-        seed: another seed, another verifier of the same quality.
+    The error is ``scale`` (0 or more) times Student's t with ``df`` degrees of freedom, at least
+    0.2: above x its probability falls like x^−df. ``df=inf`` is the Gaussian: the best of many
+    samples is then good. With a heavy tail (``df=2``, say) the best of many is soon the one with
+    the luckiest error: over-optimisation (Gao et al. 2022, 2210.10760).
     """
 
     def __init__(self, verifier: Verifier, scale: float, df: float = math.inf, seed: int = 0):
@@ -70,9 +67,9 @@ class Noisy:
     ) -> np.ndarray:
         """Return ``(n,)`` scores of ``sequences (n, seq_len)``."""
         rows = _rows(sequences, lengths)
-        scores = call(self.verifier, sequences, lengths=lengths, prompt_length=prompt_length)
+        more = {"lengths": lengths, "prompt_length": prompt_length}
         errors = [student_t(*hash_pair(row, self.seed), self.df) for row in rows]
-        return as_scores("verifier", scores, len(rows)) + self.scale * np.array(errors)
+        return ask("verifier", self.verifier, sequences, **more) + self.scale * np.array(errors)
 
 
 def log_weight(verifier: Verifier, center: float = 0.0, temperature: float = 1.0) -> Verifier:
@@ -90,8 +87,8 @@ def log_weight(verifier: Verifier, center: float = 0.0, temperature: float = 1.0
     def weight(
         sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
     ) -> np.ndarray:
-        scores = call(verifier, sequences, lengths=lengths, prompt_length=prompt_length)
-        return log_sigmoid((as_scores("verifier", scores, len(sequences)) - center) / temperature)
+        more = {"lengths": lengths, "prompt_length": prompt_length}
+        return log_sigmoid((ask("verifier", verifier, sequences, **more) - center) / temperature)
 
     return weight
 

@@ -64,8 +64,8 @@ class AdaptiveVotes(Votes):
     """The outcome of ``vote_until``.
 
     Attributes:
-        reason: why it stopped: ``"certain"`` (the leader could not lose any more), ``"confident"``
-            (it was unlikely to) or ``"exhausted"`` (all n samples were drawn).
+        reason: ``"certain"`` (the leader could not lose any more), ``"confident"`` (it was unlikely
+            to) or ``"exhausted"`` (all n samples were drawn).
         saved: samples that were not drawn.
     """
 
@@ -75,18 +75,10 @@ class AdaptiveVotes(Votes):
 
 
 def best_of_n(
-    model: Any,
-    prompt: Any,
-    n: int = 4,
-    max_tokens: int = 100,
-    temperature: float = 0.8,
-    score_fn: Scorer = "log_prob",
-    *,
-    return_all: bool = False,
-    stop_tokens: Iterable[int] = (),
-    draft_model: Any = None,
-    **options: Any,
-) -> mx.array | list[Candidate]:
+    model: Any, prompt: Any, n: int = 4, max_tokens: int = 100, temperature: float = 0.8,
+    score_fn: Scorer = "log_prob", *, return_all: bool = False,
+    stop_tokens: Iterable[int] = (), draft_model: Any = None, **options: Any,
+) -> mx.array | list[Candidate]:  # fmt: skip
     """Sample ``n`` completions and return the one with the highest score, the first among equals.
 
     Args:
@@ -124,18 +116,10 @@ def best_of_n(
 
 
 def majority_vote(
-    model: Any,
-    prompt: Any,
-    n: int = 5,
-    max_tokens: int = 50,
-    temperature: float = 0.8,
-    *,
-    extract: Extract | None = None,
-    weight: Scorer | None = None,
-    stop_tokens: Iterable[int] = (),
-    draft_model: Any = None,
-    **options: Any,
-) -> Votes:
+    model: Any, prompt: Any, n: int = 5, max_tokens: int = 50, temperature: float = 0.8, *,
+    extract: Extract | None = None, weight: Scorer | None = None,
+    stop_tokens: Iterable[int] = (), draft_model: Any = None, **options: Any,
+) -> Votes:  # fmt: skip
     """Sample ``n`` completions and count how many give each answer.
 
     ``extract`` takes a completion, a list of ints, and returns its answer, anything hashable, or
@@ -166,20 +150,11 @@ def majority_vote(
 
 
 def vote_until(
-    model: Any,
-    prompt: Any,
-    n: int = 32,
-    max_tokens: int = 50,
-    temperature: float = 0.8,
-    *,
-    batch: int = 4,
-    confidence: float | None = None,
-    stop_rule: str = "overtake",
-    at_least: int = StopRule.at_least,
-    extract: Extract | None = None,
-    draft_model: Any = None,
-    **options: Any,
-) -> AdaptiveVotes:
+    model: Any, prompt: Any, n: int = 32, max_tokens: int = 50, temperature: float = 0.8, *,
+    batch: int = 4, confidence: float | None = None, stop_rule: str = "overtake",
+    at_least: int = StopRule.at_least, extract: Extract | None = None,
+    draft_model: Any = None, **options: Any,
+) -> AdaptiveVotes:  # fmt: skip
     """Vote in rounds of ``batch`` samples and stop when the rest, up to ``n``, would not matter.
 
     Without ``confidence`` the winner is the one ``majority_vote`` elects with the same seed and n:
