@@ -55,10 +55,7 @@ class Slab:
             grown = max(self.capacity + missing, min(2 * self.capacity, self.limit))
             self._free[:0] = range(grown, self.capacity, -1)
             self.capacity = grown
-        first = len(self._free) - count
-        slots = np.array(self._free[first:][::-1], np.int32)
-        del self._free[first:]
-        return slots
+        return np.array([self._free.pop() for _ in range(count)], np.int32)
 
     def release(self, slots: np.ndarray) -> None:
         """Take slots back."""

@@ -61,7 +61,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change of the tree, for whoever draws it: tokens ``start`` to ``stop`` of some path."""
+    """One change of the tree, for drawings: of tokens ``start`` to ``stop`` of some path."""
 
     kind: str  # "insert", "split" (at start) or "evict"
     start: int
@@ -263,20 +263,17 @@ class TokenTrie:
 
     def nodes(self) -> Iterator[Node]:
         """Yield every node but the root, parents before children, siblings in order of arrival."""
-        waiting = [self.root]
+        waiting = list(reversed(self.root.children.values()))
         while waiting:
             node = waiting.pop()
-            if node is not self.root:
-                yield node
+            yield node
             waiting.extend(reversed(node.children.values()))
 
     def snapshot(self) -> list[dict[str, Any]]:
-        """Return the tree as plain data, for drawings; nothing in it is the tree's own.
+        """Return the tree as plain data, for drawings: an entry a node, parents first.
 
-        Returns:
-            One entry a node, parents first: ``id``, ``parent`` (an id; None below the root),
-            ``tokens``, ``depth``, ``has_kv``, ``has_logprobs``, ``pins`` and ``age`` (0 for the
-            next to be evicted; None while pinned).
+        Below the root ``parent``, an id, is None; the next to be evicted has ``age`` 0, what is
+        pinned has None.
         """
         ages = {node: age for age, node in enumerate(self._oldest)}
         ids = {node: i for i, node in enumerate(self.nodes())}

@@ -22,7 +22,7 @@ def adopt(
     logprobs: Sequence[mx.array] | mx.array | None,
 ) -> None:
     """Store keys and values, log-probabilities or both of some prompts, once all of it fits."""
-    trie, count, size = evaluator.trie, len(prompts), evaluator.vocab_size
+    count, size = len(prompts), evaluator.vocab_size
     rows: list[mx.array | None] = [None] * count
     layers: list[Layers | None] = [None] * count
     if logprobs is not None:
@@ -35,9 +35,9 @@ def adopt(
     mx.eval(rows, layers)  # what fails, fails before anything has changed
     for prompt, own, row in zip(prompts, layers, rows, strict=True):
         if own is None:
-            trie.insert(prompt, logprobs=row)
+            evaluator.trie.insert(prompt, logprobs=row)
         else:
-            _insert(trie, prompt, own, row)
+            _insert(evaluator.trie, prompt, own, row)
 
 
 def _insert(trie: TokenTrie, prompt: Prompt, layers: Layers, row: mx.array | None) -> None:
@@ -73,7 +73,8 @@ def _checked(
         rows = 0 if layer.keys is None else layer.keys.shape[0]
         if rows != count:
             raise BadValue(f"prompt_cache must have a row for each of {count} prompts, got {rows}")
-        shapes, wanted = ([(a.shape[1], a.shape[3]) for a in _pair(each)] for each in (layer, mine))
+        shapes = [(a.shape[1], a.shape[3]) for a in layer.state[:2]]
+        wanted = [(a.shape[1], a.shape[3]) for a in mine.state[:2]]
         if shapes != wanted:
             raise BadValue(
                 f"prompt_cache must hold keys and values of (heads, size) {wanted} in layer "
@@ -84,16 +85,11 @@ def _checked(
                 raise BadValue(
                     f"prompt_cache must hold all {len(prompt)} tokens of prompt {i}, got {held}"
                 )
-
-    def own_tokens(row: int) -> Layers:
-        span = slice(padding[row], padding[row] + len(prompts[row]))
-        return [
-            [a[row, :, span].astype(b.dtype) for a, b in zip(_pair(x), _pair(y), strict=True)]
+    spans = [slice(start, start + len(p)) for p, start in zip(prompts, padding, strict=True)]
+    return [
+        [
+            [a[row, :, span].astype(b.dtype) for a, b in zip(x.state[:2], y.state[:2], strict=True)]
             for x, y in pairs
         ]
-
-    return list(map(own_tokens, range(count)))
-
-
-def _pair(layer: Any) -> tuple[mx.array, mx.array]:
-    return layer.keys, layer.values
+        for row, span in enumerate(spans)
+    ]

@@ -50,8 +50,7 @@ class AsyncMlxLM:
         timeout: seconds after the last arrival until a smaller batch runs.
         prefill_step_size: the most tokens of one forward, padding included.
         cache_size: how many tokens the cache keeps. Prompts that are running may take it beyond.
-        cache_bytes: how much keys, values and log-probabilities may weigh at rest; None for no
-            bound.
+        cache_bytes: what keys, values and log-probabilities may weigh at rest; None is no bound.
     """
 
     def __init__(
@@ -107,7 +106,11 @@ class AsyncMlxLM:
     def batch_next_token_logprobs_sync(self, token_ids_list: Sequence[Sequence[int]]) -> mx.array:
         """Return the rows ``(N, V)`` after each of N prompts at once, past the queue."""
         prompts = self._all_checked(token_ids_list)
-        answers = self._evaluate_now(list(dict.fromkeys(prompts)))
+        answers: Answers = {}
+        distinct = list(dict.fromkeys(prompts))
+        for first in range(0, len(distinct), self.batch_size):
+            batch = distinct[first : first + self.batch_size]
+            deque(self._evaluator.evaluate(batch, answers), maxlen=0)
         return own_copy(mx.stack([answers[prompt] for prompt in prompts]))  # one row is no copy yet
 
     async def sample(
@@ -226,7 +229,7 @@ class AsyncMlxLM:
 
     def cache_kv(self, token_ids: Sequence[int]) -> None:
         """Compute a prompt's keys and values now, so that whoever begins with it has them."""
-        self._evaluate_now([self._checked(token_ids)], keys=True)
+        deque(self._evaluator.evaluate([self._checked(token_ids)], {}, keys=True), maxlen=0)
 
     def add_to_cache(
         self,
@@ -269,10 +272,3 @@ class AsyncMlxLM:
         if not len(token_ids_list):
             raise BadValue("token_ids_list must hold at least one prompt, got none")
         return list(map(self._checked, token_ids_list))
-
-    def _evaluate_now(self, prompts: list[Prompt], keys: bool = False) -> Answers:
-        answers: Answers = {}
-        for first in range(0, len(prompts), self.batch_size):
-            batch = prompts[first : first + self.batch_size]
-            deque(self._evaluator.evaluate(batch, answers, keys), maxlen=0)
-        return answers

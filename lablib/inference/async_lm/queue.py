@@ -55,11 +55,7 @@ class QueryQueue:
         return [query for group in self._asked.values() for query in group]
 
     def ask(self, prompt: Prompt, query: Query) -> None:
-        """Let a query wait for its batch.
-
-        Raises:
-            RuntimeError: its event loop is closed, or another loop's queries are waiting.
-        """
+        """Let a query wait for its batch; RuntimeError if its loop is closed or another waits."""
         self._enter(query.future.get_loop())
         if prompt not in self._asked:
             self._gathering.append(prompt)
@@ -72,13 +68,12 @@ class QueryQueue:
             self._timer = self._loop.call_later(self.timeout, self._flush)
 
     def run_now(self) -> None:
-        """Answer all that wait, without giving way; a batch that runs already goes on as it does.
+        """Answer all that wait, without giving way; RuntimeError if their event loop is closed.
 
-        Raises:
-            RuntimeError: their event loop is closed, so nobody can be answered; they are dropped.
+        A batch that runs already goes on as it does.
         """
         if self._asked and self._loop.is_closed():
-            self._forget()
+            self._forget()  # nobody can be answered
             raise RuntimeError("the event loop of the waiting queries is closed")
         self._make_due()
         while prompts := self._next_batch():
