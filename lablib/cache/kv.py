@@ -22,12 +22,17 @@ from mlx_lm.models.cache import (
     ChunkedKVCache,
     ConcatenateKVCache,
     KVCache,
+    QuantizedKVCache,
     RotatingKVCache,
     make_prompt_cache,
 )
 
 Cache = list[Any]
-_RINGS = RotatingKVCache, BatchRotatingKVCache
+
+PLAIN = KVCache, QuantizedKVCache  # an entry for each token, dropped by moving a number
+RINGS = RotatingKVCache, BatchRotatingKVCache  # entries for the last tokens only
+KEPT_WHOLE = RotatingKVCache, ArraysCache, ChunkedKVCache, ConcatenateKVCache  # to be restored
+MERGED = KVCache, RotatingKVCache, ArraysCache  # what has a form for rows of different length
 
 
 def make(
@@ -35,13 +40,10 @@ def make(
 ) -> Cache:
     """Return an empty cache for ``model``, anything with ``.layers`` or ``.make_cache()``.
 
-    Args:
-        model: any mlx-lm model, or ours.
-        max_kv_size: keep only the last ``max_kv_size`` tokens in each attention layer. Every token
-            then sees exactly that many, however the prompt was cut into chunks (no attention
-            sinks: mlx-lm keeps four but hides them inside a chunk).
-        bits: round keys and values to 2, 4 or 8 bits.
-        group_size: 32, 64 or 128 rounded numbers share one scale; it must divide the head size.
+    With ``max_kv_size`` each attention layer keeps only the last that many tokens. Every token then
+    sees exactly that many, however the prompt was cut into chunks (no attention sinks: mlx-lm keeps
+    four but hides them inside a chunk). With ``bits`` (2, 4 or 8) keys and values are rounded, and
+    ``group_size`` of them (32, 64 or 128, a divisor of the head size) share one scale.
 
     Raises:
         ValueError: for an option out of range, both options at once, or a model without a plain
@@ -140,8 +142,7 @@ def trim(cache: Sequence[Any], n: int) -> None:
             raise BadValue(f"cannot trim n={n} tokens: {_obstacle(layer, number, room)}")
     for layer in layers:
         if isinstance(layer, ConcatenateKVCache):  # its own trim moves the offset, not the arrays
-            end = layer.offset - n
-            layer.state = _map_arrays(lambda array, end=end: array[..., :end, :], layer.state)
+            layer.state = _map_arrays(lambda array: array[..., :-n, :], layer.state)
         else:
             layer.trim(n)
 
@@ -157,7 +158,7 @@ def trimmable(cache: Sequence[Any], after: int = 0) -> int:
 
 
 def _trimmable(layer: Any, after: int = 0) -> int:
-    if isinstance(layer, _RINGS):
+    if isinstance(layer, RINGS):
         if layer.size() + after >= layer.max_size:
             return 0
     elif not layer.is_trimmable():
@@ -178,7 +179,7 @@ def _obstacle(layer: Any, number: int, room: int) -> str:
     kind = type(layer).__name__
     if isinstance(layer, ArraysCache):
         return f"a recurrent layer cannot be trimmed (layer {number}, {kind})"
-    if room == 0 and isinstance(layer, _RINGS):
+    if room == 0 and isinstance(layer, RINGS):
         window = f"layer {number}'s sliding window of {layer.max_size}"
         return f"{window} is full, and what left it is gone"
     return f"layer {number} ({kind}) can give back {room}"

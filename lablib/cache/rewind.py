@@ -21,22 +21,9 @@ from lablib.cache import kv
 from lablib.validation import BadValue
 
 import mlx.core as mx
-from mlx_lm.models.cache import (
-    ArraysCache,
-    BatchKVCache,
-    BatchRotatingKVCache,
-    ChunkedKVCache,
-    ConcatenateKVCache,
-    KVCache,
-    QuantizedKVCache,
-    RotatingKVCache,
-)
+from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, RotatingKVCache
 
-Cache = list[Any]
 Snapshot = list[Any]
-
-_PLAIN = (KVCache, QuantizedKVCache)  # an entry for each token, dropped by moving a number
-_KEPT_WHOLE = (RotatingKVCache, ArraysCache, ChunkedKVCache, ConcatenateKVCache)
 
 
 def snapshot(cache: Sequence[Any]) -> Snapshot:
@@ -46,7 +33,7 @@ def snapshot(cache: Sequence[Any]) -> Snapshot:
     writing into an array rebinds it inside the layer and leaves the twin's as it was.
     """
     leaves = kv.leaves(cache)
-    return [kv.copy([x])[0] if type(x) in _KEPT_WHOLE else x.offset for x in leaves]
+    return [kv.copy([x])[0] if type(x) in kv.KEPT_WHOLE else x.offset for x in leaves]
 
 
 def restore(cache: Sequence[Any], taken: Snapshot) -> None:
@@ -58,7 +45,7 @@ def restore(cache: Sequence[Any], taken: Snapshot) -> None:
             layer.state = kv.copy([state])[0].state
 
 
-def read(model: Any, tokens: mx.array, cache: Cache, before: Snapshot | None) -> mx.array:
+def read(model: Any, tokens: mx.array, cache: kv.Cache, before: Snapshot | None) -> mx.array:
     """Return ``model(tokens, cache=cache)``; if that fails, put all layers back to ``before``.
 
     A forward moves one layer after the other, so a failure inside it leaves them at different
@@ -74,7 +61,7 @@ def read(model: Any, tokens: mx.array, cache: Cache, before: Snapshot | None) ->
 
 def drops(cache: Sequence[Any]) -> bool:
     """Return whether every layer drops its last entries by moving a number, always and for free."""
-    return all(type(layer) in _PLAIN for layer in kv.leaves(cache))
+    return all(type(layer) in kv.PLAIN for layer in kv.leaves(cache))
 
 
 class Rewinder:
@@ -88,7 +75,7 @@ class Rewinder:
             their word if ``is_trimmable()`` is true, and refused otherwise.
     """
 
-    def __init__(self, model: Any, cache: Cache, name: str = "cache") -> None:
+    def __init__(self, model: Any, cache: kv.Cache, name: str = "cache") -> None:
         self.model, self.cache, self._name = model, cache, name
         self._layers = list(kv.leaves(cache))
         for number, layer in enumerate(self._layers):
@@ -170,7 +157,7 @@ class Rewinder:
 
 
 def _check_rewindable(layer: Any, number: int, name: str) -> None:
-    if type(layer) in (*_PLAIN, *_KEPT_WHOLE):
+    if type(layer) in (*kv.PLAIN, *kv.KEPT_WHOLE):
         return
     if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
         raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
@@ -182,7 +169,7 @@ def _check_rewindable(layer: Any, number: int, name: str) -> None:
 
 
 def _can_drop(layer: Any, n: int) -> bool:
-    if type(layer) in _PLAIN:
+    if type(layer) in kv.PLAIN:
         return layer.offset >= n
     if type(layer) is RotatingKVCache and layer.offset >= layer.max_size:
         # The ring must be unrolled (newest entry last, as a read of several tokens leaves it), and
@@ -193,7 +180,7 @@ def _can_drop(layer: Any, n: int) -> bool:
 
 
 def _drop(layer: Any, n: int) -> None:
-    if type(layer) in _PLAIN:
+    if type(layer) in kv.PLAIN:
         layer.trim(n)
     elif type(layer) is RotatingKVCache and layer.offset >= layer.max_size:
         keys, values, offset, keep, width, end = layer.state

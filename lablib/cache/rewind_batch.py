@@ -16,22 +16,14 @@ from lablib.cache import kv
 from lablib.validation import BadValue
 
 import mlx.core as mx
-from mlx_lm.models.cache import (
-    ArraysCache,
-    BatchKVCache,
-    BatchRotatingKVCache,
-    KVCache,
-    RotatingKVCache,
-)
-
-Cache = list[Any]
+from mlx_lm.models.cache import ArraysCache, BatchKVCache, BatchRotatingKVCache
 
 _COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given up
 # Models that were tried out, under what was found; one that is gone is forgotten.
 _TRIED: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 
 
-def can_batch(model: Any, cache: Cache) -> bool:
+def can_batch(model: Any, cache: kv.Cache) -> bool:
     """Return whether rows of different length can share a batch, given an empty cache of the model.
 
     A quantised cache has no batched form, several caches in one layer (``CacheList``) are not
@@ -39,8 +31,7 @@ def can_batch(model: Any, cache: Cache) -> bool:
     different length, and some recurrent ones (Mamba 1) read padding as if it were text: all are
     tried out with a few tokens.
     """
-    batched = KVCache, RotatingKVCache, ArraysCache
-    if any(type(layer) not in batched or getattr(layer, "keep", 0) for layer in cache):
+    if any(type(layer) not in kv.MERGED or getattr(layer, "keep", 0) for layer in cache):
         return False
     key = id(model), *map(type, cache)
     for verdict in (True, False):
@@ -55,7 +46,7 @@ def can_batch(model: Any, cache: Cache) -> bool:
     return verdict
 
 
-def merge(caches: Sequence[Cache]) -> Cache:
+def merge(caches: Sequence[kv.Cache]) -> kv.Cache:
     """Return one batch of caches that hold one sequence each; the caches stay as they are."""
     return [layers[0].merge(list(layers)) for layers in zip(*caches, strict=True)]
 
@@ -67,7 +58,7 @@ class BatchRewinder:
     place; row i of it holds ``lengths[i]`` tokens.
     """
 
-    def __init__(self, model: Any, cache: Cache, lengths: Sequence[int]) -> None:
+    def __init__(self, model: Any, cache: kv.Cache, lengths: Sequence[int]) -> None:
         self.model, self.cache = model, cache
         self.positions = list(lengths)  # tokens of each row that were read and not taken back
         self._reads: list[mx.array] = []  # tokens (B, T) of each forward since settle
@@ -180,7 +171,7 @@ def _unroll(layer: BatchRotatingKVCache) -> None:
         layer.state = keys, values, offset, padding, width, read, keys.shape[2], False
 
 
-def _reads_rows_as_if_alone(model: Any, empty: Cache) -> bool:
+def _reads_rows_as_if_alone(model: Any, empty: kv.Cache) -> bool:
     """Return whether a row beside a longer one gets the logits it gets alone, but for rounding."""
     block, told = mx.array([[1, 0]]), [[0, 1, 1, 0], [1]]
     alone, caches = [], [kv.copy(empty) for _ in told]
@@ -194,7 +185,7 @@ def _reads_rows_as_if_alone(model: Any, empty: Cache) -> bool:
     return (off <= rounding * (mx.max(alone) - mx.min(alone)) + 1e-6).item()
 
 
-def _hides_padding(model: Any, empty: Cache) -> bool:
+def _hides_padding(model: Any, empty: kv.Cache) -> bool:
     """Return whether a token of padding leaves a recurrent state as it is."""
     if not any(isinstance(layer, ArraysCache) for layer in empty):
         return True

@@ -12,8 +12,7 @@ lives in the cache and never on the model: rewinding a sequence is rewinding its
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
 from lablib.models.kernels import Rotation, attention, join_heads, rms_norm, split_heads, swiglu
@@ -24,8 +23,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 
-@dataclass(frozen=True)
-class Past:
+class Past(NamedTuple):
     """What the attention layers of one forward share: who sees whom, and where the tokens stand."""
 
     mask: mx.array | str | None
@@ -193,9 +191,8 @@ class LanguageModel(nn.Module):
         layers = self.model.layers
         if tokens.ndim != 2 or tokens.shape[1] == 0:
             raise BadValue(f"tokens must have shape (B, T) with T ≥ 1, got {tokens.shape}")
-        if cache is None:
-            cache = [None] * len(layers)
-        elif len(cache) != len(layers):
+        cache = [None] * len(layers) if cache is None else cache
+        if len(cache) != len(layers):
             raise BadValue(f"cache must have {len(layers)} layers, got {len(cache)}")
         x = self.model.embed_tokens(tokens)
         if self.config.positions == "learned":

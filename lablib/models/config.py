@@ -1,7 +1,6 @@
 """What a model is made of: the keys of its ``config.json``, checked once."""
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any
 
 from lablib.validation import BadType, BadValue, integer, number, one_of
@@ -16,7 +15,7 @@ _DESCRIPTIVE = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class ModelConfig:
     """Shape and kind of a :class:`~lablib.models.base.LanguageModel`; every value is checked.
 
@@ -45,17 +44,14 @@ class ModelConfig:
     positions: str = "rope"  # or "learned"
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-            "intermediate_size", "max_position_embeddings",
-        ):  # fmt: skip
-            integer(name, getattr(self, name), minimum=1)
-        for name in ("rms_norm_eps", "rope_theta"):
-            if number(name, getattr(self, name)) <= 0:
-                raise BadValue(f"{name} must be positive, got {getattr(self, name)}")
-        for name in ("attention_bias", "mlp_bias", "tie_word_embeddings"):
-            if not isinstance(getattr(self, name), bool):
-                raise BadType(f"{name} must be true or false, got {getattr(self, name)!r}")
+        for field in dataclasses.fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if field.type is int:
+                integer(name, value, minimum=1)
+            elif field.type is float and number(name, value) <= 0:
+                raise BadValue(f"{name} must be positive, got {value}")
+            elif field.type is bool and not isinstance(value, bool):
+                raise BadType(f"{name} must be true or false, got {value!r}")
         one_of("norm", self.norm, ("rms", "layer"))
         one_of("mlp", self.mlp, ("swiglu", "gelu"))
         one_of("positions", self.positions, ("rope", "learned"))

@@ -29,11 +29,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_m
 
 
 def read(path: Path) -> tuple[LanguageModel, Any]:
-    """Return the model in evaluation mode and the tokenizer of the directory ``path``.
-
-    Raises:
-        BadValue: a file is missing, corrupt, or does not fit the others.
-    """
+    """Return the model and the tokenizer of a directory; errors as in ``zoo.load``."""
     keys = read_json(path / "config.json")
     try:
         model = LanguageModel(ModelConfig.from_dict(keys), seed=0)

@@ -24,13 +24,12 @@ def vocab_size_of(model: Any) -> int:
             size = _get(source, "vocab_size")
             if isinstance(size, int) and not isinstance(size, bool) and size > 0:
                 return size
-    if isinstance(model, nn.Module):
-        rows: dict[str, int] = {}
-        for path, module in model.named_modules():
-            if "weight" in module and module.weight.ndim == 2:
-                rows.setdefault(path.split(".")[-1], module.weight.shape[0])
-        if found := [rows[name] for name in _OUTPUTS if name in rows]:
-            return found[0]
+    rows: dict[str, int] = {}
+    for path, module in model.named_modules() if isinstance(model, nn.Module) else []:
+        if "weight" in module and module.weight.ndim == 2:
+            rows.setdefault(path.split(".")[-1], module.weight.shape[0])
+    if found := [rows[name] for name in _OUTPUTS if name in rows]:
+        return found[0]
     raise BadValue(
         f"model must say how many token ids it has: give the {type(model).__name__} a vocab_size"
     )

@@ -29,17 +29,16 @@ def names() -> list[str]:
 
 
 def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, Any]:
-    """Return a model and its tokenizer.
+    """Return a model, in evaluation mode with its weights in memory, and its tokenizer.
+
+    What :func:`save` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own class; the
+    tokenizer is an mlx-lm ``TokenizerWrapper``.
 
     Args:
         name: a shipped name (see :func:`names`), the path of a directory of mlx-lm's layout, or a
             hub id such as ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm downloads.
         dtype: the type of the weights and so of the arithmetic. None means float32 on a CPU, where
             half precision bypasses BLAS and is 3 to 9 times slower, and the stored type on a GPU.
-
-    Returns:
-        The model in evaluation mode with its weights in memory, and an mlx-lm ``TokenizerWrapper``.
-        What :func:`save` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own class.
 
     Raises:
         BadValue: no such model, or a file of it is missing, corrupt, or does not fit the others.
