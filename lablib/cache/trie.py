@@ -78,8 +78,7 @@ class TokenTrie:
         max_tokens: how many tokens the edges may carry in all; 0 stores nothing that is not pinned.
         max_logprob_bytes: how much log-probabilities may weigh in all; None for no bound but that
             each row hangs on a token.
-        slab: gives out the slots, takes released ones back, and its ``limit`` bounds how many
-            tokens may have one; None for a slab of the tree's own.
+        slab: whose slots they are; its ``limit`` bounds how many tokens have one. None for its own.
     """
 
     def __init__(
@@ -130,19 +129,16 @@ class TokenTrie:
         *,
         pin: bool = False,
     ) -> Node:
-        """Store a prompt: its tokens, the slots of ``prompt[start:]``, its log-probabilities.
+        """Store a prompt, at least one token, and return the node at its end.
 
         What the tree holds already stays as it is, and slots that are not needed are released.
 
         Args:
-            prompt: token ids, at least one.
-            slots: ``(len(prompt) - start,)`` slot numbers, the tree's from now on; None for none.
+            prompt: token ids.
+            slots: of ``prompt[start:]``, ``(len(prompt) - start,)``, the tree's from now on.
             start: the tokens before it must have slots in the tree.
-            logprobs: ``(V,)`` array, anything with ``nbytes``; None for none.
-            pin: keep the path from eviction until :meth:`unpin`.
-
-        Returns:
-            The node at the end of ``prompt``; unless pinned, the budget may have cut it already.
+            logprobs: ``(V,)`` of the next token, anything with ``nbytes``.
+            pin: keep the path until :meth:`unpin`; else the budget may cut the node at once.
         """
         prompt = tuple(prompt)
         if not prompt:
@@ -156,9 +152,9 @@ class TokenTrie:
         if found.matched > node.depth:
             node = self._split(found.tip, found.matched - node.depth)
         if rest := prompt[found.matched :]:
-            leaf = node.children[rest[0]] = Node(rest, parent=node, depth=len(prompt))
+            self.events.append(Event("insert", node.depth, len(prompt)))
             self.tokens += len(rest)
-            self._note("insert", leaf, 0)
+            leaf = node.children[rest[0]] = Node(rest, parent=node, depth=len(prompt))
             node = leaf
         if slots is not None:
             self._give(node, np.asarray(slots, np.int32), start)
@@ -174,8 +170,8 @@ class TokenTrie:
 
     def _split(self, lower: Node, size: int) -> Node:
         """Cut the edge above ``lower`` after ``size`` tokens; ``lower`` stays the node it was."""
-        self._note("split", lower, size)
         above, depth, first = lower.parent, lower.start + size, lower.tokens[0]
+        self.events.append(Event("split", depth, lower.depth))
         upper = Node(lower.tokens[:size], parent=above, depth=depth, pins=lower.pins)
         lower.tokens, lower.parent = lower.tokens[size:], upper
         if lower.slots is not None:
@@ -207,7 +203,7 @@ class TokenTrie:
     def _evict(self, leaf: Node, count: int) -> None:
         """Drop the last ``count`` tokens of a leaf, or all: without slots they are of no use."""
         keep = 0 if leaf.slots is None else max(len(leaf.tokens) - count, 0)
-        self._note("evict", leaf, keep)
+        self.events.append(Event("evict", leaf.start + keep, leaf.depth))
         if leaf.logprobs is not None:
             self._forget_row(leaf)
         if leaf.slots is not None:
@@ -283,9 +279,6 @@ class TokenTrie:
             | {"pins": node.pins, "age": ages.get(node)}
             for node, i in ids.items()
         ]
-
-    def _note(self, kind: str, node: Node, size: int) -> None:
-        self.events.append(Event(kind, node.start + size, node.depth))
 
 
 class Lease:

@@ -48,10 +48,9 @@ class TokenRun:
 
     def reach(self, step: int, vocab_size: int) -> int:
         """Return how far one forward of up to ``step`` tokens takes this run."""
-        end = next(end for end in self.ends if end > self.done)
-        if (end - 1 - self.done) * vocab_size >= LOGITS:
-            return min(self.done + step, end - 1)
-        return min(self.done + step, len(self.prompt))
+        last = next(end for end in self.ends if end > self.done) - 1
+        wasteful = (last - self.done) * vocab_size >= LOGITS
+        return min(self.done + step, last if wasteful else len(self.prompt))
 
 
 def plan_runs(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[TokenRun]:
