@@ -189,7 +189,7 @@ class Judge:
         for row, drafted in enumerate(drafts):
             if counts is not None:
                 drafted = drafted[: counts[row]]
-            accepted = rules.agreement(drafted, tokens[row]) if kept is None else kept[row]
+            accepted = rules.count_matches(drafted, tokens[row]) if kept is None else kept[row]
             end = accepted + 1
             # Under match ignore the rows after the first refusal: they are conditioned on a
             # rejected draft, and have no say.

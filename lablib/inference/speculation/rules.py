@@ -19,7 +19,7 @@ residual is p. So the *bonus* token after γ kept drafts is the same thing as th
 a rejection.
 
 The engine (``judge.py``) draws from the ``Outcome`` of rejection, block and any rule added to
-``RULE``. It plays ``match`` out: it draws the target's own tokens and counts with ``agreement`` how
+``RULE``. It plays ``match`` out: it draws the target's own tokens and counts with ``count_matches`` how
 many drafts equal them. What comes out has ``match``'s distribution, and for a seed it is the very
 text that the target writes alone. At temperature 0 every rule is a match of two best tokens.
 
@@ -96,7 +96,7 @@ RULE: dict[str, Callable[[mx.array, mx.array, mx.array], Outcome]] = {
 }
 
 
-def agreement(drafts: Sequence[int], tokens: Sequence[int]) -> int:
+def count_matches(drafts: Sequence[int], tokens: Sequence[int]) -> int:
     """Count the drafts that equal the target's own tokens, up to the first that does not."""
     for n, (draft, token) in enumerate(zip(drafts, tokens, strict=False)):
         if draft != token:
