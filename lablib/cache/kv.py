@@ -112,10 +112,9 @@ def expand(cache: Sequence[Any], n: int) -> Cache:
 
 def select(cache: Sequence[Any], keep: Sequence[int]) -> None:
     """Keep only the rows ``keep``, in that order, in place; a row may be named more than once."""
-    held = rows(cache)
     if not len(keep):
         raise BadValue("keep must name at least one row, got none")
-    last = None if held is None else held - 1
+    last = None if (held := rows(cache)) is None else held - 1
     index = mx.array([integer(f"keep[{i}]", row, 0, last) for i, row in enumerate(keep)])
     for layer in leaves(cache):
         if hasattr(layer, "filter"):
@@ -132,9 +131,9 @@ def trim(cache: Sequence[Any], n: int) -> None:
     Raises:
         ValueError: naming the layer that cannot forget ``n`` tokens, and why.
     """
-    n, layers = integer("n", n, 0), _filled(cache)
-    if n == 0:
+    if (n := integer("n", n, 0)) == 0:
         return
+    layers = [layer for layer in leaves(cache) if not layer.empty()]  # a model may leave one unused
     if not layers:
         raise BadValue(f"cannot trim n={n} tokens: the cache is empty")
     for number, layer in enumerate(layers):
@@ -153,15 +152,13 @@ def trimmable(cache: Sequence[Any], after: int = 0) -> int:
     Ask before reading tokens that may have to be taken back: a sliding window can be trimmed only
     until it is full, a chunk only while its first tokens are held, a recurrent state never.
     """
-    layers = leaves(cache) if after else _filled(cache)
+    layers = (layer for layer in leaves(cache) if after or not layer.empty())
     return min((_trimmable(layer, after) for layer in layers), default=0)
 
 
 def _trimmable(layer: Any, after: int = 0) -> int:
-    if isinstance(layer, RINGS):
-        if layer.size() + after >= layer.max_size:
-            return 0
-    elif not layer.is_trimmable():
+    will_be_full = isinstance(layer, RINGS) and layer.size() + after >= layer.max_size
+    if will_be_full or not layer.is_trimmable():
         return 0
     held = layer.offset
     end = (min(held.tolist()) if isinstance(held, mx.array) else held) + after
@@ -194,11 +191,6 @@ def leaves(cache: Sequence[Any]) -> Iterator[Any]:
             yield from leaves(layer.caches)
         else:
             yield layer
-
-
-def _filled(cache: Sequence[Any]) -> list[Any]:
-    """The layers that hold something: a model may leave one unused."""
-    return [layer for layer in leaves(cache) if not layer.empty()]
 
 
 def _map_layers(make_leaf: Callable[[Any], Any], cache: Sequence[Any]) -> Cache:

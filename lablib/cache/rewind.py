@@ -84,7 +84,7 @@ class Rewinder:
         self.plain = drops(cache)  # stepping back is always possible and free
         self.position = 0  # tokens read and not taken back, since this object was made
         self.calls = self.replays = 0  # all forwards, and those that read tokens again
-        self.tokens_read = 0  # tokens those forwards were given
+        self.tokens_read = 0  # tokens given to all forwards
 
     def forward(self, tokens: mx.array, lasting: bool = False) -> mx.array:
         """Read ``tokens (1, T)`` and return their logits ``(1, T, V)``; nothing is evaluated.
@@ -157,11 +157,10 @@ class Rewinder:
 
 
 def _check_rewindable(layer: Any, number: int, name: str) -> None:
-    if type(layer) in (*kv.PLAIN, *kv.KEPT_WHOLE):
-        return
     if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
         raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
-    if not (hasattr(layer, "is_trimmable") and layer.is_trimmable()):
+    known = type(layer) in (*kv.PLAIN, *kv.KEPT_WHOLE)
+    if not (known or (hasattr(layer, "is_trimmable") and layer.is_trimmable())):
         raise BadValue(
             f"{name} cannot be rewound: layer {number} is a {type(layer).__name__}, which cannot "
             "be trimmed and whose state is not known here"

@@ -64,8 +64,7 @@ class BatchRewinder:
         self._reads: list[mx.array] = []  # tokens (B, T) of each forward since settle
         self._before: list[Any] = []  # the layers before these; None where trimming is enough
         self.calls = self.replays = 0  # all forwards, and those that read tokens again
-        self.tokens_read = 0  # tokens those forwards were given, rows times length
-        self._rewinds = 0
+        self.tokens_read = self._rewinds = 0  # tokens given to all forwards, rows times length
 
     def forward(self, tokens: mx.array) -> mx.array:
         """Read ``tokens (B, T)`` and return their logits ``(B, T, V)``."""
@@ -160,11 +159,9 @@ def _roll(layer: Any, n: Sequence[int]) -> None:
 
 
 def _unroll(layer: BatchRotatingKVCache) -> None:
-    """Put a ring in order of time before a block is read.
-
-    mlx-lm 0.32 does so as well, but after it has made the mask, which then hides one token too few
-    of a row with padding.
-    """
+    """Put a ring in order of time before a block is read."""
+    # mlx-lm 0.32 does so as well, but only after it has made the mask, which then hides one token
+    # too few of a row with padding.
     keys, values, offset, padding, width, read, end, rotated = layer.state
     if rotated:
         keys, values = mx.roll(keys, -end, axis=2), mx.roll(values, -end, axis=2)

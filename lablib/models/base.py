@@ -234,11 +234,9 @@ class LanguageModel(nn.Module):
         offset = 0 if first is None else first.offset
         ragged = isinstance(offset, mx.array)
         end = length + (_longest(first, self.max_positions - length) if ragged else offset)
-        if end > self.max_positions:
-            raise BadValue(
-                f"tokens must end within the context of {self.max_positions} positions, "
-                f"got {length} after {end - length}"
-            )
+        if end > (limit := self.max_positions):
+            got = f"{length} after {end - length}"
+            raise BadValue(f"tokens must end within the context of {limit} positions, got {got}")
         positions = mx.arange(length)
         # Left padding has negative positions; whatever it reads there is masked in attention.
         positions = mx.maximum(offset[:, None] + positions, 0) if ragged else offset + positions

@@ -63,13 +63,11 @@ class ModelConfig:
         n_kv = n if n_kv is None else integer("num_key_value_heads", n_kv, 1, n)
         if n % n_kv:
             raise BadValue(f"num_key_value_heads must divide the {n} attention heads, got {n_kv}")
-        if head_dim is None:
-            head_dim, rest = divmod(self.hidden_size, n)
-            if rest:
-                raise BadValue(
-                    f"hidden_size must be a multiple of the {n} heads, got {self.hidden_size}"
-                )
-        if integer("head_dim", head_dim, minimum=1) % 2 and self.positions == "rope":
+        width = self.hidden_size
+        if head_dim is None and width % n:
+            raise BadValue(f"hidden_size must be a multiple of the {n} heads, got {width}")
+        head_dim = width // n if head_dim is None else integer("head_dim", head_dim, minimum=1)
+        if head_dim % 2 and self.positions == "rope":
             raise BadValue(f"head_dim must be even to be rotated, got {head_dim}")
         return {"num_key_value_heads": n_kv, "head_dim": head_dim}
 

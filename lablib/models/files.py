@@ -111,8 +111,8 @@ def write(
 ) -> Path:
     """Write the directory; see :func:`lablib.models.zoo.save`."""
     texts, ids = _tokenizer_texts(tokenizer)
-    known = {f"{role}_id": ids[role] for role in ("bos_token", "eos_token") if role in ids}
-    keys = model.config.to_dict() | known
+    named = {f"{role}_id": ids[role] for role in ("bos_token", "eos_token") if role in ids}
+    keys = model.config.to_dict() | named
     if model.config.model_type != "llama":
         keys["model_file"] = "modeling_lablib.py"
         texts[keys["model_file"]] = MODEL_FILE
@@ -160,8 +160,8 @@ def _tokenizer_texts(tokenizer: Any) -> tuple[dict[str, str], dict[str, int]]:
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **known
     }  # fmt: skip
-    texts = {"tokenizer.json": tokenizer.to_str(pretty=True)}
-    texts["tokenizer_config.json"] = _json(settings)
+    written = tokenizer.to_str(pretty=True)
+    texts = {"tokenizer.json": written, "tokenizer_config.json": _json(settings)}
     return texts, {role: vocabulary[token] for role, token in known.items()}
 
 

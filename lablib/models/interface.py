@@ -37,11 +37,9 @@ def vocab_size_of(model: Any) -> int:
 
 def position_table_of(model: Any) -> int | None:
     """Return the rows of a model's table of positions; None where positions are computed."""
-    for part in (model, getattr(model, "model", None), getattr(model, "transformer", None)):
-        for name in _POSITIONS:
-            if isinstance(table := getattr(part, name, None), nn.Module):
-                return table.weight.shape[0]
-    return None
+    parts = model, getattr(model, "model", None), getattr(model, "transformer", None)
+    tables = (getattr(part, name, None) for part in parts for name in _POSITIONS)
+    return next((table.weight.shape[0] for table in tables if isinstance(table, nn.Module)), None)
 
 
 def context_of(model: Any) -> int | None:

@@ -1,11 +1,10 @@
 """The learned verifier: a head on the target's hidden state that scores a *sums* solution.
 
 A language model's output layer reads the state after ``x_1 … x_{t-1}`` and says how *likely* each
-next token is. The verifier is a second output layer on the same state that says how *right* each
-one is: the log-odds that the solution is right are ``b + Σ_t W[x_t] · h_{t-1}``, summed over the
-whole sequence. It learns from finished solutions and whether their answer was right (outcome
-supervision, Cobbe et al. 2021, 2110.14168); which step was to blame it has to find out by itself,
-and :meth:`Verifier.token_scores` shows what it found.
+next token is. The verifier, a second output layer on the same state, says how *right* each is: the
+log-odds of a right solution are ``b + Σ_t W[x_t] · h_{t-1}``. It learns from finished solutions and
+whether their answer was right (outcome supervision, Cobbe et al. 2021, 2110.14168); which step was
+to blame it has to find out by itself, and :meth:`Verifier.token_scores` shows what it found.
 """
 
 import hashlib
@@ -120,11 +119,9 @@ def save_verifier(verifier: Verifier, path: str | Path, target: str) -> Path:
 
 
 def fingerprint(model: LanguageModel) -> str:
-    """Return 16 characters that tell one model from another: a hash of all its weights.
-
-    They are hashed in float16, as they are stored: loaded in float32 they give the same.
-    """
+    """Return 16 characters that tell one model from another: a hash of all its weights."""
     digest = hashlib.sha256()
+    # In float16, as they are stored: loaded in float32 they give the same.
     for name, weight in sorted(tree_flatten(model.parameters())):
         digest.update(name.encode())
         digest.update(np.array(weight.astype(mx.float16)).tobytes())

@@ -1,9 +1,8 @@
 """Models by name: the shipped ones, a directory of mlx-lm's layout, or a hub id.
 
-A model is a directory of mlx-lm's layout (``config.json``, ``model.safetensors`` and
-``tokenizer.json``), so mlx-lm opens what :func:`save` writes. A Llama opens as it is. A GPT or a
-hybrid names its code in ``config.json`` (``model_file``), which mlx-lm runs only when it is asked
-to: ``mlx_lm.load(path, trust_remote_code=True)``. :func:`load` runs no code from a directory.
+mlx-lm opens what :func:`save` writes (``config.json``, ``model.safetensors``, ``tokenizer.json``).
+A GPT or a hybrid names its code in ``config.json`` (``model_file``), which mlx-lm runs only when it
+is asked to: ``mlx_lm.load(path, trust_remote_code=True)``. :func:`load` runs no such code.
 """
 
 import re
