@@ -342,9 +342,10 @@ def sizes_sorted(monkeypatch):
         ({"temperature": 0.7}, [], [], []),
         ({"temperature": 0.7, "min_p": 0.1} | PENALTIES, [], [], []),
         ({"top_k": 256, "temperature": 0.7}, [256], [], [5000]),
-        ({"top_k": 256, "top_p": 0.9, "temperature": 0.7}, [256], [256], [5000]),
+        ({"top_k": 256, "top_p": 0.9, "temperature": 0.7}, [256], [], [5000]),
         ({"top_k": 5000}, [], [], []),
-        ({"top_p": 0.9, "temperature": 0.5}, [256], [256], [5000]),
+        ({"top_p": 0.9, "temperature": 0.5}, [256], [], [5000]),
+        ({"top_k": 40, "top_p": 0.9}, [40], [40], [5000]),
         ({"top_k": 300}, [], [], [5000]),
     ],
 )

@@ -582,7 +582,7 @@ def test_only_what_gains_by_it_takes_a_fast_path(monkeypatch):
         return plan and {group.kind for group in plan.groups}
 
     assert kinds(512, {"temperature": 0.7}, {"temperature": 0.0}, {}) is None
-    assert kinds(512, *KINDS) == {"greedy", "plain", "narrow", "nucleus", "general"}
+    assert kinds(512, *KINDS) == {"greedy", "narrow", "nucleus", "general"}
     plan = fast_paths.plan(np.array([o.row() for o in MIXED], TABLE), 3000)
     rows = np.concatenate([group.rows for group in plan.groups])
     assert np.array_equal(rows, plan.forth)

@@ -55,12 +55,10 @@ class SamplerOptions:
         integer("top_k", self.top_k)
         integer("repeat_last_n", self.repeat_last_n, -1)
         if 0 < number("repeat_penalty", self.repeat_penalty, maximum=1 / _SMALL) < _SMALL:
-            raise BadValue(
-                f"repeat_penalty must be at least {_SMALL}, or 0 or less for none, "
-                f"got {self.repeat_penalty}"
-            )
-        number("presence_penalty", self.presence_penalty, -1 / _SMALL, 1 / _SMALL)
-        number("frequency_penalty", self.frequency_penalty, -1 / _SMALL, 1 / _SMALL)
+            limits = f"at least {_SMALL}, or 0 or less for none"
+            raise BadValue(f"repeat_penalty must be {limits}, got {self.repeat_penalty}")
+        for name in ("presence_penalty", "frequency_penalty"):
+            number(name, getattr(self, name), -1 / _SMALL, 1 / _SMALL)
         integer("top_logprobs", self.top_logprobs, 0)
         if self.seed is not None:  # a NumPy integer would overflow where the seed is mixed
             object.__setattr__(self, "seed", integer("seed", self.seed))

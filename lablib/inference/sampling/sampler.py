@@ -14,7 +14,7 @@ place of an error; ``commit`` tells the sampler what came of it:
     score_positions   their log-probabilities (rules "rejection" and "block")
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,29 +26,21 @@ from lablib.validation import BadType, BadValue, integer, token_ids
 import mlx.core as mx
 import numpy as np
 
-__all__ = ["SampleResult", "Sampler", "SamplerOptions"]
-
 _LIMIT = 2**31  # token ids are int32
 _BATCHES = 16  # how many different batches to keep ready
 
 
 @dataclass(frozen=True)
 class SampleResult:
-    """One token for each row, and log-probabilities for the slots that asked.
+    """One token for each row, and log-softmax of the raw logits for the slots that asked.
 
-    Attributes:
-        token: ``(B,)`` int32.
-        logprob: ``(B, 1)`` float32, log-softmax of the raw logits at ``token``; NaN in rows that
-            did not ask; None if none did.
-        top_tokens: ``(B, K)`` int32, the best tokens of the raw logits, best first; K is the
-            largest number asked for, at most V; -1 beyond what a row asked for; None if none did.
-        top_logprobs: ``(B, K)`` float32, their log-probabilities; NaN beyond what a row asked for.
+    What no row asked for is None. K is the largest number asked for, at most V.
     """
 
-    token: mx.array
-    logprob: mx.array | None = None
-    top_tokens: mx.array | None = None
-    top_logprobs: mx.array | None = None
+    token: mx.array  # (B,) int32
+    logprob: mx.array | None = None  # (B, 1) float32, at the token; NaN in rows that did not ask
+    top_tokens: mx.array | None = None  # (B, K) int32, best first; -1 beyond what a row asked for
+    top_logprobs: mx.array | None = None  # (B, K) float32, theirs; NaN beyond what a row asked for
 
 
 class Sampler:
@@ -79,16 +71,16 @@ class Sampler:
             BadValue: an unknown or repeated id; a wrong shape; a row with NaN, +inf or nothing but
                 -inf; a history with a token beyond V. The message names the slot.
         """
-        if checks.none(seq_ids):
+        if isinstance(seq_ids, Sized) and not len(seq_ids):
             return SampleResult(mx.zeros((0,), mx.int32))
-        asked, scores = self._ask(seq_ids, logits)
+        asked, scores, *_ = self._ask(seq_ids, logits)
         token, peak = self._draw(asked, scores)
         result = _report(asked, scores, token)
         mx.eval(token, peak, result.logprob, result.top_tokens, result.top_logprobs)
         checks.fit(asked.ids, np.isfinite(np.array(peak)))
         self._slots.position[asked.slots] += 1
-        if len(asked.penalized):
-            ringed = asked.penalized
+        ringed = asked.penalized
+        if len(ringed):
             self._slots.remember_each(asked.slots[ringed], np.array(token)[ringed])
         return result
 
@@ -107,30 +99,28 @@ class Sampler:
             Tokens ``(N,)``, and the best score of each row ``(N, 1)``: not finite where a row has
             NaN, +inf or only -inf, and is not fit to draw from.
         """
-        scores, peak = self._penalize(asked, scores, unseen)
+        if len(asked.penalized):
+            scores = self._penalize(asked, scores, unseen)
+        peak = mx.max(scores, axis=-1, keepdims=True)
         positions = self._slots.position[asked.slots]
         if ahead or len(asked.steps) > 1:
             positions = (positions[:, None] + (asked.steps + ahead)).ravel()
         u = random_numbers.uniforms(asked.keys, positions)[:, None]
         if asked.plan is None:
-            scores = transforms.cut(scores, asked.columns, peak)
-            token = transforms.draw(mx.exp(scores), mx.array(u))
-        else:
-            token = fast_paths.draw(asked.plan, scores, peak, u)
-        return token.flatten(), peak
+            weights = mx.exp(transforms.cut(scores, asked.columns, peak))
+            return transforms.draw(weights, mx.array(u)).flatten(), peak
+        return fast_paths.draw(asked.plan, scores, peak, u).flatten(), peak
 
-    def _penalize(
-        self, asked: Asked, scores: mx.array, unseen: mx.array | None
-    ) -> tuple[mx.array, mx.array]:
-        """Return penalised scores ``(N, V)``, and the best of each row ``(N, 1)``."""
-        if len(asked.penalized):
-            tokens, valid = self._slots.windows(asked, unseen, scores.shape[-1])
-            if tokens.shape[1] and asked.rows is None:
-                scores = transforms.penalize(scores, tokens, asked.penalties, valid)
-            elif tokens.shape[1]:
-                some, scores = mx.take(scores, asked.rows, axis=0), mx.array(scores)
-                scores[asked.rows] = transforms.penalize(some, tokens, asked.penalties, valid)
-        return scores, mx.max(scores, axis=-1, keepdims=True)
+    def _penalize(self, asked: Asked, scores: mx.array, unseen: mx.array | None) -> mx.array:
+        """Return scores ``(N, V)`` in which the sequences with a history are penalised for it."""
+        tokens, valid = self._slots.windows(asked, unseen, scores.shape[-1])
+        if not tokens.shape[1]:
+            return scores
+        if asked.rows is None:
+            return transforms.penalize(scores, tokens, asked.penalties, valid)
+        some, scores = mx.take(scores, asked.rows, axis=0), mx.array(scores)
+        scores[asked.rows] = transforms.penalize(some, tokens, asked.penalties, valid)
+        return scores
 
     def __len__(self) -> int:
         return len(self._slots.index)
@@ -230,16 +220,16 @@ class Sampler:
             ``token`` ``(B,)`` int32, and ``finite`` ``(B,)``: False where ``sample`` would refuse
             the row; that row's token means nothing.
         """
-        if checks.none(seq_ids):
+        if isinstance(seq_ids, Sized) and not len(seq_ids):
             return mx.zeros((0,), mx.int32), mx.zeros((0,), mx.bool_)
-        asked, scores = self._ask(seq_ids, logits)
+        asked, scores, *_ = self._ask(seq_ids, logits)
         if pending is not None and (pending.ndim != 2 or len(pending) != len(asked.ids)):
             raise BadValue(
                 f"pending must have shape ({len(asked.ids)}, A), got {tuple(pending.shape)}"
             )
         ahead = 0 if pending is None else pending.shape[1]
         token, peak = self._draw(asked, scores, pending, ahead)
-        return token, _is_finite(peak)
+        return token, (mx.abs(peak) < mx.inf).flatten()
 
     def draw_positions(
         self, seq_ids: Any, logits: mx.array, draft_tokens: Any
@@ -259,10 +249,10 @@ class Sampler:
             ``token`` and ``finite`` as from ``draw``, ``(R,)`` or ``(B, R)``. A sequence with a
             draft outside the vocabulary counts as not finite.
         """
-        asked, scores, drafts, valid = self._ask_positions(seq_ids, logits, draft_tokens)
+        asked, scores, drafts, valid = self._ask(seq_ids, logits, draft_tokens)
         ahead = drafts.shape[1] - len(asked.steps) + 1
         token, peak = self._draw(asked, scores, drafts, ahead)
-        finite = _is_finite(peak) if valid is None else _is_finite(peak) & valid
+        finite = (mx.abs(peak) < mx.inf).reshape(len(drafts), -1) & valid
         return token.reshape(logits.shape[:-1]), finite.reshape(logits.shape[:-1])
 
     def score_positions(
@@ -273,13 +263,15 @@ class Sampler:
         Returns:
             Log-probabilities of the shape of ``logits``, and ``finite`` ``(R,)`` or ``(B, R)``.
         """
-        asked, scores, drafts, valid = self._ask_positions(seq_ids, logits, draft_tokens)
-        scores, peak = self._penalize(asked, scores, drafts)
+        asked, scores, drafts, valid = self._ask(seq_ids, logits, draft_tokens)
+        if len(asked.penalized):
+            scores = self._penalize(asked, scores, drafts)
+        peak = mx.max(scores, axis=-1, keepdims=True)
         if asked.plan is None:
             logs = transforms.log_softmax(transforms.cut(scores, asked.columns, peak))
         else:
             logs = fast_paths.log_probs(asked.plan, scores, peak)
-        finite = _is_finite(peak) if valid is None else _is_finite(peak) & valid
+        finite = (mx.abs(peak) < mx.inf).reshape(len(drafts), -1) & valid
         return logs.reshape(logits.shape), finite.reshape(logits.shape[:-1])
 
     def speculative_scores(self, seq_ids: Any, logits: mx.array, draft_tokens: Any) -> mx.array:
@@ -316,7 +308,7 @@ class Sampler:
             ``(B, n)`` float32 in [0, 1): a hash of the seed, stream, position and lane. Nothing
             changes: the same call gives the same numbers until the slots move on.
         """
-        slots = self._slots.find(checks.ids(seq_ids))
+        slots = self._slots.find(_names(seq_ids))
         positions = self._slots.position[slots][:, None] + np.arange(integer("n", n, 0))
         keys = self._slots.keys[slots]
         keys = random_numbers.key(keys if len(keys) != 1 else keys.item(), integer("lane", lane, 1))
@@ -324,42 +316,39 @@ class Sampler:
         return random_numbers.uniforms(keys, positions)
 
     def _ask(
-        self, seq_ids: Sequence[Hashable], logits: mx.array, n_rows: int = 0
-    ) -> tuple[Asked, mx.array]:
-        """Check a call; return what it asks for and its scores ``(N, V)``, float32.
+        self, seq_ids: Any, logits: mx.array, draft_tokens: Any = None
+    ) -> tuple[Asked, mx.array, mx.array | None, mx.array | bool]:
+        """Check a call; return what it asks for, and its scores ``(N, V)``, float32.
 
-        With ``n_rows``, logits are ``(B, R, V)``.
+        With drafts there are R positions of each sequence: logits are ``(B, R, V)``, or ``(R, V)``
+        of one. What comes last is what ``checks.drafts`` returns.
         """
-        ids = checks.ids(seq_ids)
-        checks.logits(ids, logits, n_rows)
-        vocab_size = logits.shape[-1]
-        key = (ids, n_rows, vocab_size)
+        drafts, valid, n_rows = None, True, 0
+        one = draft_tokens is not None and getattr(logits, "ndim", 2) != 3
+        ids = (seq_ids,) if one else _names(seq_ids)
+        if draft_tokens is not None:
+            drafts, valid = checks.drafts(ids, logits, draft_tokens)
+            n_rows, logits = logits.shape[-2], logits[None] if one else logits
+        # What fitted these ids once still fits them.
+        key = (ids, n_rows, getattr(logits, "shape", None), getattr(logits, "dtype", None))
         asked = self._batches.get(key)
         if asked is None:
+            checks.logits(ids, logits, n_rows > 0)
             if len(self._batches) == _BATCHES:
                 self._batches.clear()
-            asked = self._slots.ask(ids, max(n_rows, 1), vocab_size, self.fast)
+            asked = self._slots.ask(ids, max(n_rows, 1), logits.shape[-1], self.fast)
             self._batches[key] = asked
+        vocab_size = logits.shape[-1]
         if self._slots.ceiling >= vocab_size:
-            checks.histories(ids, self._slots.highest[asked.slots], vocab_size)
+            checks.history(ids, self._slots.highest[asked.slots], vocab_size)
         scores = logits if logits.dtype == mx.float32 else logits.astype(mx.float32)
-        return asked, scores.reshape(-1, vocab_size) if n_rows else scores
+        return asked, scores.reshape(-1, vocab_size) if n_rows else scores, drafts, valid
 
-    def _ask_positions(
-        self, seq_ids: Any, logits: mx.array, draft_tokens: Any
-    ) -> tuple[Asked, mx.array, mx.array, mx.array | None]:
-        """Check a call; return what it asks for, scores ``(B * R, V)`` and drafts ``(B, D)``.
 
-        The last is which rows have valid drafts ``(B * R,)``; None if that has been checked.
-        """
-        ids, drafts = checks.drafts(seq_ids, logits, draft_tokens)
-        n_rows, vocab_size = logits.shape[-2:]
-        asked, scores = self._ask(ids, logits if logits.ndim == 3 else logits[None], n_rows)
-        valid = None
-        if isinstance(draft_tokens, mx.array):  # looking at them would mean to wait
-            valid = mx.all((drafts >= 0) & (drafts < vocab_size), axis=-1)
-            valid = mx.repeat(valid, n_rows, axis=0)
-        return asked, scores, drafts, valid
+def _names(seq_ids: Any) -> tuple[Hashable, ...]:
+    if isinstance(seq_ids, str) or not isinstance(seq_ids, Iterable):
+        raise BadType(f"seq_ids must be a sequence of ids, got {seq_ids!r}")
+    return tuple(seq_ids)
 
 
 def _report(asked: Asked, logits: mx.array, token: mx.array) -> SampleResult:
@@ -378,7 +367,3 @@ def _report(asked: Asked, logits: mx.array, token: mx.array) -> SampleResult:
         top_tokens = mx.where(wanted, ids, -1)
         top_logprobs = mx.where(wanted, mx.take_along_axis(logs, ids, axis=-1), mx.nan)
     return SampleResult(token, logprob, top_tokens, top_logprobs)
-
-
-def _is_finite(peak: mx.array) -> mx.array:
-    return (mx.abs(peak) < mx.inf).flatten()

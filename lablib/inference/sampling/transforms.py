@@ -29,12 +29,10 @@ _MAGNITUDE = 0x7FFFFFFF
 
 
 def apply(scores: mx.array, options: SamplerOptions, window: Sequence[int] = ()) -> mx.array:
-    """Apply all transforms in order, to rows that share options and history.
+    """Apply all transforms in order, to logits ``(..., V)`` that share options and history.
 
-    Args:
-        scores: logits ``(..., V)``.
-        options: at temperature 0 only the best token is kept.
-        window: the latest tokens, oldest first; the last ``repeat_last_n`` count (all if -1).
+    Of the ``window`` of latest tokens, oldest first, the last ``repeat_last_n`` count (all if -1).
+    At temperature 0 only the best token is kept.
     """
     asked = columns(np.array([options.row()], TABLE))
     rows = scores.astype(mx.float32).reshape(-1, scores.shape[-1])
@@ -47,14 +45,13 @@ def apply(scores: mx.array, options: SamplerOptions, window: Sequence[int] = ())
 def cut(scores: mx.array, asked: dict[str, Parameter], peak: mx.array | None = None) -> mx.array:
     """Apply what the rows ask for, in order; a stage that no row asks for is skipped.
 
+    The scores that come out are relative to the best, which has 0: a softmax does not see it, and
+    fewer digits are lost.
+
     Args:
         scores: penalised, float32 ``(N, V)``.
         asked: parameters by option, from ``options.columns``.
         peak: the best score of each row ``(N, 1)``, if it is known.
-
-    Returns:
-        Scores relative to the best, which has 0: a softmax does not see it, and fewer digits are
-        lost.
     """
     asked = asked | {"peak": mx.max(scores, axis=-1, keepdims=True) if peak is None else peak}
     for name, transform in ORDER.items():
@@ -71,10 +68,7 @@ def draw(weights: mx.array, u: mx.array) -> mx.array:
 
     Args:
         weights: ``(N, K)``, proportional to the probabilities.
-        u: ``(N, 1)``, in [0, 1).
-
-    Returns:
-        Places ``(N, 1)`` int32.
+        u: ``(N, 1)``, in [0, 1); places ``(N, 1)`` int32 are returned.
     """
     sums = mx.cumsum(weights, axis=-1)
     total = sums[..., -1:]
@@ -95,10 +89,7 @@ def log_softmax(logits: mx.array) -> mx.array:
 
 
 def penalize(
-    scores: mx.array,
-    tokens: mx.array,
-    asked: dict[str, Parameter],
-    valid: mx.array | None = None,
+    scores: mx.array, tokens: mx.array, asked: dict[str, Parameter], valid: mx.array | None = None
 ) -> mx.array:
     """Make the latest tokens less likely (repeat penalty: Keskar et al. 2019, arXiv 1909.05858).
 
@@ -113,10 +104,7 @@ def penalize(
         valid: ``(N, W)``, False where ``tokens`` is only padding; None: it is all real.
     """
     if valid is not None:  # padding repeats a real token: that writes the same score once more
-        some, first = (
-            mx.any(valid, axis=-1, keepdims=True),
-            mx.argmax(valid, axis=-1, keepdims=True),
-        )
+        some, first = (f(valid, axis=-1, keepdims=True) for f in (mx.any, mx.argmax))
         tokens = mx.where(valid, tokens, mx.take_along_axis(tokens, first, axis=-1))
     old = new = mx.take_along_axis(scores, tokens, axis=-1)
     if "repeat_penalty" in asked:
@@ -159,11 +147,6 @@ def top_k(scores: mx.array, k: Parameter) -> mx.array:
     return keep(scores, mx.where((rank < k) | (k <= 0), values, -mx.inf), ids)
 
 
-def relative(scores: mx.array, peak: mx.array) -> mx.array:
-    """Subtract the best score of each row."""
-    return scores - peak
-
-
 def temperature(scores: mx.array, t: Parameter) -> mx.array:
     """Sharpen (``t`` < 1) or flatten (``t`` > 1) the distribution: ``p ** (1 / t)``."""
     return scores / t
@@ -195,14 +178,14 @@ def min_p(scores: mx.array, m: Parameter) -> mx.array:
 
     A ratio of probabilities is a difference of scores: no need of a sort, nor of a softmax.
     """
-    gap = scores - mx.max(scores, axis=-1, keepdims=True)
-    return mx.where(gap >= mx.log(mx.array(m, mx.float32)), scores, -mx.inf)
+    floor = mx.max(scores, axis=-1, keepdims=True) + mx.log(mx.array(m, mx.float32))
+    return mx.where(scores >= floor, scores, -mx.inf)
 
 
 ORDER = {
     "greedy": greedy,  # temperature 0
     "top_k": top_k,
-    "peak": relative,
+    "peak": mx.subtract,  # scores become relative to the best
     "temperature": temperature,
     "top_p": top_p,
     "min_p": min_p,
@@ -210,18 +193,10 @@ ORDER = {
 
 
 def best(scores: mx.array, n: int) -> tuple[mx.array, mx.array]:
-    """Return the ``n`` best tokens of each row, best first.
+    """Return the ``n`` best tokens of each row, best first: scores and int32 ids ``(..., n)``.
 
-    A score and its id are packed into one int64, so that one partition orders both: the bits of a
-    float, read as an integer, rise with a positive float and fall with a negative one. A partition
-    costs a tenth of a sort, and only its ``n`` survivors are sorted.
-
-    Args:
-        scores: float32 ``(..., V)``.
-        n: between 1 and ``V``.
-
-    Returns:
-        Their scores ``(..., n)`` and ids ``(..., n)`` int32.
+    ``scores`` are float32 ``(..., V)``, and n is between 1 and V. A partition costs a tenth of a
+    sort, and only its ``n`` survivors are sorted.
     """
     ids = mx.sort(_keys(scores, n), axis=-1).astype(mx.int32)  # the low word
     return mx.take_along_axis(scores, ids, axis=-1), ids
@@ -233,6 +208,10 @@ def best_ids(scores: mx.array, n: int) -> mx.array:
 
 
 def _keys(scores: mx.array, n: int) -> mx.array:
+    """Pack a score and its id into one int64 ``(..., n)``, so that one partition orders both.
+
+    The bits of a float, read as an integer, rise with a positive float and fall with a negative.
+    """
     vocab_size = scores.shape[-1]
     bits = (0.0 - scores).view(mx.int32)  # negated, so that the best comes first; -0 becomes 0
     bits = bits ^ ((bits >> 31) & _MAGNITUDE)
