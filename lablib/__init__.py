@@ -37,6 +37,7 @@ __getattr__, __dir__, __all__ = exports(
         "set_threads": "lablib.backend",
         "solution": "lablib.classroom",
         "speculative_decode": "lablib.inference",
+        "speculative_sample_n": "lablib.inference",
         "stream": "lablib.inference",
         "vote_until": "lablib.inference",
     },

@@ -1,16 +1,18 @@
 """Turning logits into text: sampling, generation, voting, speculation.
 
 After a lesson, open the file that it names; the function is the lesson's idea, and it is what runs.
+Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the same tokens sooner.
 
     01  sampling/transforms.py        draw
         tokens.py                     TokenIterator._ask
-    02  cache/kv.py                   trim, expand
+    02  cache/kv.py                   trim, copy
     03  sampling/transforms.py        min_p, top_p, top_k, cut
         sampling/sampler.py           Sampler.sample
     04  voting/batch.py               GrowingBatch.step
         voting/continuous.py          serve
     05  voting/vote.py                best_of_n
         voting/scoring.py             score
+        voting/many.py                sample_batches
     06  voting/vote.py                tally, majority_vote
         voting/stopping.py            cannot_lose
     07  speculation/round.py          Rounds.round
@@ -18,9 +20,10 @@ After a lesson, open the file that it names; the function is the lesson's idea, 
         speculation/judge.py          Judge._apply_rule
     09  speculation/drafters.py       NGram.lookup, DraftModel.propose
         speculation/draft_length.py   AdaptiveLength.choose
+        speculation/costs.py          best_draft_tokens
     10  cache/rewind.py               Rewinder.rewind
         cache/rewind_batch.py         BatchRewinder.rewind
-    11  cache/trie.py                 TokenTrie.match, TokenTrie.insert
+    11  cache/trie.py                 TokenTrie.match, TokenTrie.insert, TokenTrie._split
         async_lm/plan.py              plan_runs
 
 To change one thing: a transform in sampling/transforms.py, a rule in speculation/rules.py, or a
@@ -37,8 +40,10 @@ __getattr__, __dir__, __all__ = exports(
         "Completion": "lablib.inference.text",
         "Costs": "lablib.inference.speculation",
         "DraftModel": "lablib.inference.speculation",
+        "Drafter": "lablib.inference.speculation",
         "EarlyExit": "lablib.inference.speculation",
         "NGram": "lablib.inference.speculation",
+        "Proposal": "lablib.inference.speculation",
         "Query": "lablib.inference.async_lm",
         "SampleResult": "lablib.inference.sampling",
         "Sampler": "lablib.inference.sampling",

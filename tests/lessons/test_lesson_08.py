@@ -2,6 +2,7 @@
 
 import itertools
 
+from lablib.inference.speculation import rules
 from lablib.lessons.lesson_08 import widgets as lossless
 from lablib.theory.closed_forms import acceptance_match, acceptance_rejection
 
@@ -120,7 +121,7 @@ def test_the_round_says_whether_it_is_exact() -> None:
     data = widget.compute(distance=1.0, rule=lossless.RESIDUAL_BUG)
     assert data["truth"][5] == pytest.approx(0.3 * 0.3 * 0.3)
     assert data["written"].sum() == pytest.approx(1)
-    assert {*data["tokens"]} == {"match", "rejection", "block", lossless.RESIDUAL_BUG}
+    assert {*data["tokens"]} == {*rules.RULE, lossless.RESIDUAL_BUG}
     assert data["tokens"]["match"] < data["tokens"]["rejection"] < data["tokens"]["block"]
     assert "the target's own" in widget.set(rule="block")
     assert "wrong by up to" in widget.set(rule=lossless.ACCEPT_BUG)

@@ -230,13 +230,14 @@ def test_sampled_pairs_pass_a_chi_square_test(rule):
 def test_no_random_number_serves_twice(rule, monkeypatch):
     """Across rounds, uses and lanes: a reused number would tie a draft to an earlier verdict."""
     seen = []
-    right = rules.pick
+    right = RoundSampler.pick
 
-    def spy(weights, u):
-        seen.append(u.item())
-        return right(weights, u)
+    def spy(sampler, weights, use):
+        drawn = right(sampler, weights, use)
+        seen.append(sampler._numbers[0, use].item())
+        return drawn
 
-    monkeypatch.setattr(rules, "pick", spy)
+    monkeypatch.setattr(RoundSampler, "pick", spy)
     model = target(peak=2)
     speculative_decode(model, near(model, 0.5), [1], 60, 4, 1.0, rule=rule, seed=0)
     assert len(seen) > 100

@@ -13,6 +13,9 @@ again, and again:
     class Parrot(Drafter):
         def propose(self, texts, limits, sampler):
             return Proposal.of([[text[-1]] * n for text, n in zip(texts, limits)])
+
+(``from lablib.inference import Drafter, Proposal``.) What a drafter remembers of its texts is made
+in ``begin_batch``, one thing for each text, and thinned out in ``select``: see ``NGram``.
 """
 
 from collections.abc import Sequence
@@ -63,7 +66,7 @@ class Drafter:
         """
         if cache is not None:
             raise BadValue(f"draft_cache must be None with {type(self).__name__}: it has no model")
-        return shallow_copy(self)
+        return self.begin_batch(None, 1)
 
     def begin_batch(self, reader: Any, texts: int) -> Self:
         """Return a drafter for several texts; ``reader`` is a batch of ``model``, if it has one."""
@@ -280,11 +283,6 @@ class NGram(Drafter):
     def __init__(self, longest: int = 3, shortest: int = 1) -> None:
         self.longest = integer("longest", longest, 1)
         self.shortest = integer("shortest", shortest, 1, self.longest)
-
-    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
-        """Return a drafter for one text; see :class:`Drafter`."""
-        super().begin(target, target_cache, cache)
-        return self.begin_batch(None, 1)
 
     def begin_batch(self, reader: Any, texts: int) -> Self:
         """Return a drafter for several texts; see :class:`Drafter`."""

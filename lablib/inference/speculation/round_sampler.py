@@ -7,9 +7,9 @@ and cuts apply to both. Drafters ask it for drafts, the judge for the target's t
 from collections.abc import Sequence
 
 from lablib.inference.arguments import LogitsProcessor
+from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
-from lablib.inference.speculation import rules
 
 import mlx.core as mx
 
@@ -99,7 +99,7 @@ class RoundSampler:
         if self._numbers is None or use >= self._numbers.shape[1]:
             n = DRAFT + 16 if self._numbers is None else 2 * self._numbers.shape[1]
             self._numbers = self._sampler.uniforms(self.rows, n, 1 + self._round)
-        return rules.pick(weights, mx.array(self._numbers[:, use]))
+        return transforms.draw(weights, mx.array(self._numbers[:, use, None]))[:, 0]
 
     def process(self, raw: mx.array, drafts: mx.array, ahead: int = 0) -> mx.array:
         """Apply the processors; position i of ``(B, R, V)`` comes after ``ahead + i`` drafts."""

@@ -19,11 +19,12 @@ residual is p. So the *bonus* token after γ kept drafts is the same thing as th
 a rejection.
 
 The engine (``judge.py``) draws from the ``Outcome`` of rejection, block and any rule added to
-``RULE``. It plays ``match`` out: it draws the target's own tokens and counts with ``count_matches`` how
-many drafts equal them. What comes out has ``match``'s distribution, and for a seed it is the very
+``RULE``. It plays ``match`` out: it draws the target's own tokens, and ``count_matches`` counts the
+drafts that equal them. What comes out has ``match``'s distribution, and for a seed it is the very
 text that the target writes alone. At temperature 0 every rule is a match of two best tokens.
 
-To add a rule, write its function and its line in ``RULE``: ``rule="its name"`` works then.
+To add a rule, write its function and its line in ``RULE``: ``rule="its name"`` works then, at any
+temperature above 0. Lesson 08's ``widgets.exactly`` and ``RoundTexts`` enumerate what it writes.
 """
 
 from collections.abc import Callable, Sequence
@@ -107,21 +108,6 @@ def count_matches(drafts: Sequence[int], tokens: Sequence[int]) -> int:
 def one_hot(tokens: mx.array, vocab_size: int, dtype: mx.Dtype = mx.float32) -> mx.array:
     """Return the q ``(..., γ, V)`` of drafts that were looked up: certain of each token."""
     return (tokens[..., None] == mx.arange(vocab_size, dtype=tokens.dtype)).astype(dtype)
-
-
-def pick(weights: mx.array, u: mx.array) -> mx.array:
-    """Draw one index from each row of weights by inverting the cumulative sum.
-
-    Args:
-        weights: ``(..., N)``, not negative, not all zero, not necessarily normalised.
-        u: uniform random numbers in [0, 1), ``(...)``.
-
-    Returns:
-        int32 ``(...)``: the first index whose cumulative weight exceeds ``u`` of the total.
-    """
-    sums = mx.cumsum(weights, axis=-1)
-    reached = (sums > u[..., None] * sums[..., -1:]) & (weights > 0)
-    return mx.argmax(reached, axis=-1).astype(mx.int32)
 
 
 def overlap(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array]:

@@ -53,7 +53,7 @@ class SpeculativeTokenIterator(TokenLoop):
         max_tokens: how many tokens to generate at most.
         draft_tokens: how many tokens to draft in a round (γ), or ``AdaptiveLength()``. Never more
             than could still be used.
-        rule: "match", "rejection" or "block"; None means "rejection".
+        rule: a name in ``rules.RULE``: "match", "rejection" or "block"; None means "rejection".
         drafter: where proposals come from if not from a model: ``NGram()``, ``EarlyExit(n)``.
         stop_tokens: ids that end the generation; the one that did is the last token returned.
         cache: what earlier tokens left behind in the target, changed in place.

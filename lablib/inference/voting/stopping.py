@@ -27,7 +27,23 @@ def cannot_lose(counts: Sequence[int], remaining: int) -> bool:
     stop on agreement within a window instead; this rule is the certain one).
     """
     remaining = integer("remaining", remaining, 0)
-    return remaining == 0 if not counts else remaining <= _strongest_rival(counts)[2]
+    if not counts:
+        return remaining == 0
+    _, _, behind = _strongest_rival(counts)
+    return remaining <= behind
+
+
+def _strongest_rival(counts: Sequence[int]) -> tuple[int, int, int]:
+    """Return the leader's votes, the rival's, and by how many more votes the rival may not win.
+
+    The rival has the most votes; among equals it is one that appeared before the leader, as that
+    one needs only a tie. An answer not seen yet is a rival too, with 0 votes.
+    """
+    lead = max(counts)
+    leader = list(counts).index(lead)
+    earlier, later = max(counts[:leader], default=-1), max([*counts[leader + 1 :], 0])
+    rival = max(earlier, later)
+    return lead, rival, lead - rival - (earlier == rival)
 
 
 def beta_confidence(first: int, second: int) -> float:
@@ -78,19 +94,6 @@ def overtake_risk(counts: Sequence[int], remaining: int) -> float:
     lead, rival, behind = _strongest_rival(counts)
     rest = sum(counts) + len(counts) + 1 - (lead + 1) - (rival + 1)  # a pseudo-vote each
     return _overtakes(lead + 1, rival + 1, rest, behind, integer("remaining", remaining, 0))
-
-
-def _strongest_rival(counts: Sequence[int]) -> tuple[int, int, int]:
-    """Return the leader's votes, the rival's, and by how many more votes the rival may not win.
-
-    The rival has the most votes; among equals it is one that appeared before the leader, as that
-    one needs only a tie. An answer not seen yet is a rival too, with 0 votes.
-    """
-    lead = max(counts)
-    leader = list(counts).index(lead)
-    earlier, later = max(counts[:leader], default=-1), max([*counts[leader + 1 :], 0])
-    rival = max(earlier, later)
-    return lead, rival, lead - rival - (earlier == rival)
 
 
 @lru_cache(maxsize=65536)
