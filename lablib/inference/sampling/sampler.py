@@ -79,25 +79,18 @@ class Sampler:
         mx.eval(token, peak, result.logprob, result.top_tokens, result.top_logprobs)
         checks.fit(asked.ids, np.isfinite(np.array(peak)))
         self._slots.position[asked.slots] += 1
-        ringed = asked.penalized
-        if len(ringed):
-            self._slots.remember_each(asked.slots[ringed], np.array(token)[ringed])
+        if len(ringed := asked.penalized):
+            self._slots.remember(asked.slots[ringed], np.array(token)[ringed, None])
         return result
 
     def _draw(
         self, asked: Asked, scores: mx.array, unseen: mx.array | None = None, ahead: int = 0
     ) -> tuple[mx.array, mx.array]:
-        """Penalise, cut, draw; row i of a sequence is ``ahead + i`` positions ahead.
+        """Penalise, cut, draw; return tokens ``(N,)``, and the best score of each row ``(N, 1)``.
 
-        Args:
-            asked: what the rows ask for.
-            scores: float32 ``(N, V)``.
-            unseen: ``(B, A)`` tokens that the histories don't have yet.
-            ahead: how many of them come before row 0.
-
-        Returns:
-            Tokens ``(N,)``, and the best score of each row ``(N, 1)``: not finite where a row has
-            NaN, +inf or only -inf, and is not fit to draw from.
+        The latter is not finite where a row of ``scores`` ``(N, V)`` has NaN, +inf or only -inf,
+        and is not fit to draw from. Of the ``unseen`` tokens ``(B, A)``, which the histories don't
+        have yet, ``ahead`` come before the first row of a sequence.
         """
         if len(asked.penalized):
             scores = self._penalize(asked, scores, unseen)
@@ -182,23 +175,19 @@ class Sampler:
             tokens: its tokens, any number; or one token for each of the ids ``(B,)``.
         """
         if isinstance(seq_ids, str | bytes) or not isinstance(seq_ids, Iterable):
-            slot = int(self._slots.find([seq_ids])[0])
-            tokens = token_ids("tokens", tokens, _LIMIT, allow_empty=True)
-            self._slots.remember(slot, tokens)
-            self._slots.position[slot] += len(tokens)
-            return
-        ids = tuple(seq_ids)
-        slots, tokens = self._slots.find(ids), np.asarray(tokens)
-        if tokens.shape != slots.shape or (len(slots) and tokens.dtype.kind not in "iu"):
-            raise BadValue(f"tokens must be {len(slots)} token ids, one for each id, got {tokens}")
-        for row in np.flatnonzero((tokens < 0) | (tokens >= _LIMIT))[:1]:
-            raise BadValue(
-                f"tokens[{row}] of slot {ids[row]!r} must be between 0 and {_LIMIT - 1}, got "
-                f"{tokens[row]}"
-            )
-        self._slots.position[slots] += 1
-        ringed = self._slots.window[slots] > 0
-        self._slots.remember_each(slots[ringed], tokens[ringed])
+            slots = self._slots.find([seq_ids])
+            tokens = np.array([token_ids("tokens", tokens, _LIMIT, allow_empty=True)], np.int64)
+        else:
+            ids, tokens = tuple(seq_ids), np.asarray(tokens)
+            slots = self._slots.find(ids)
+            if tokens.shape != slots.shape or (len(slots) and tokens.dtype.kind not in "iu"):
+                wanted = f"{len(slots)} token ids, one for each id"
+                raise BadValue(f"tokens must be {wanted}, got {tokens}")
+            for row in np.flatnonzero((tokens < 0) | (tokens >= _LIMIT))[:1]:
+                token_ids(f"tokens of slot {ids[row]!r}", tokens[[row]], _LIMIT)
+            tokens = tokens[:, None]
+        self._slots.position[slots] += tokens.shape[1]
+        self._slots.remember(slots, tokens)
 
     def draw(
         self, seq_ids: Sequence[Hashable], logits: mx.array, pending: mx.array | None = None
@@ -224,9 +213,8 @@ class Sampler:
             return mx.zeros((0,), mx.int32), mx.zeros((0,), mx.bool_)
         asked, scores, *_ = self._ask(seq_ids, logits)
         if pending is not None and (pending.ndim != 2 or len(pending) != len(asked.ids)):
-            raise BadValue(
-                f"pending must have shape ({len(asked.ids)}, A), got {tuple(pending.shape)}"
-            )
+            wanted = f"({len(asked.ids)}, A)"
+            raise BadValue(f"pending must have shape {wanted}, got {tuple(pending.shape)}")
         ahead = 0 if pending is None else pending.shape[1]
         token, peak = self._draw(asked, scores, pending, ahead)
         return token, (mx.abs(peak) < mx.inf).flatten()
@@ -237,13 +225,8 @@ class Sampler:
         """Return what successive ``sample`` calls would draw, had the drafts been sampled before.
 
         Each row is drawn with the random number of its own position and with the drafts before it
-        in the penalties' window. Unevaluated; nothing changes.
-
-        Args:
-            seq_ids: one id, or B of them.
-            logits: ``(R, V)``, or ``(B, R, V)`` for several ids.
-            draft_tokens: ``(D,)``, or ``(B, D)``, with R <= D + 1; row i sees D - R + 1 + i of
-                them.
+        in the penalties' window. Unevaluated; nothing changes. The arguments are those of
+        ``speculative_scores``.
 
         Returns:
             ``token`` and ``finite`` as from ``draw``, ``(R,)`` or ``(B, R)``. A sequence with a
@@ -258,11 +241,7 @@ class Sampler:
     def score_positions(
         self, seq_ids: Any, logits: mx.array, draft_tokens: Any
     ) -> tuple[mx.array, mx.array]:
-        """Return ``speculative_scores`` unevaluated, with a flag in place of an error.
-
-        Returns:
-            Log-probabilities of the shape of ``logits``, and ``finite`` ``(R,)`` or ``(B, R)``.
-        """
+        """Return ``speculative_scores`` unevaluated, and ``finite`` ``(R,)`` or ``(B, R)``."""
         asked, scores, drafts, valid = self._ask(seq_ids, logits, draft_tokens)
         if len(asked.penalized):
             scores = self._penalize(asked, scores, drafts)
@@ -297,16 +276,11 @@ class Sampler:
         return logs
 
     def uniforms(self, seq_ids: Sequence[Hashable], n: int, lane: int = 1) -> np.ndarray:
-        """Return random numbers for the next ``n`` positions of slots, beside those that draw.
+        """Return random numbers for the next ``n`` positions of B slots, beside those that draw.
 
-        Args:
-            seq_ids: B registered ids, each once.
-            n: how many numbers for each.
-            lane: which of the independent sets, from 1.
-
-        Returns:
-            ``(B, n)`` float32 in [0, 1): a hash of the seed, stream, position and lane. Nothing
-            changes: the same call gives the same numbers until the slots move on.
+        They are ``(B, n)`` float32 in [0, 1), a hash of the seed, stream, position and ``lane``:
+        which of the independent sets, from 1. Nothing changes: the same call gives the same numbers
+        until the slots move on.
         """
         slots = self._slots.find(_names(seq_ids))
         positions = self._slots.position[slots][:, None] + np.arange(integer("n", n, 0))
@@ -353,9 +327,9 @@ def _names(seq_ids: Any) -> tuple[Hashable, ...]:
 
 def _report(asked: Asked, logits: mx.array, token: mx.array) -> SampleResult:
     """Add log-probabilities under the raw logits ``(B, V)``, for the rows that asked."""
-    if not asked.reports:
-        return SampleResult(token)
     chosen, width = asked.chosen.any(), int(asked.top.max())
+    if not chosen and not width:
+        return SampleResult(token)
     logs = transforms.log_softmax(logits)
     logprob = top_tokens = top_logprobs = None
     if chosen:

@@ -19,35 +19,20 @@ _ARRAYS = ("options", "keys", "position", "window", "filled", "highest", "rings"
 class Asked:
     """What some slots ask for; read once for as long as the same slots come back.
 
-    Its N = B * R rows are R positions of each of B sequences.
-
-    Attributes:
-        ids: ``(B,)`` names.
-        slots: ``(B,)`` where they are in the table.
-        penalized: ``(P,)``, which of the sequences keep a history.
-        rows: ``(P * R,)``, the rows of these; None: they are all rows.
-        penalties: parameters of those rows, by option.
-        keys: ``(N,)`` uint64, of the random numbers.
-        steps: ``(R,)``, 0 to R - 1.
-        columns: parameters of the rows by option, as ``options.columns`` returns them.
-        plan: how the fast paths divide the rows; None: the definition does it all.
-        chosen: ``(B, 1)``, who wants the log-probability of the token drawn.
-        top: ``(B, 1)``, and of how many of the best.
-        reports: whether anybody wants either.
+    Its N = B * R rows are R positions of each of B sequences; P of these keep a history.
     """
 
     ids: tuple[Hashable, ...]
-    slots: np.ndarray
-    penalized: np.ndarray
-    rows: mx.array | None
-    penalties: dict[str, Parameter]
-    keys: np.ndarray
-    steps: np.ndarray
-    columns: dict[str, Parameter]
-    plan: fast_paths.Plan | None
-    chosen: np.ndarray
-    top: np.ndarray
-    reports: bool
+    slots: np.ndarray  # (B,), where they are in the table
+    penalized: np.ndarray  # (P,), which of the sequences keep a history
+    rows: mx.array | None  # (P * R,), the rows of these; None: they are all rows
+    penalties: dict[str, Parameter]  # of those rows
+    keys: np.ndarray  # (N,) uint64, of the random numbers
+    steps: np.ndarray  # (R,), 0 to R - 1
+    columns: dict[str, Parameter]  # of all rows
+    plan: fast_paths.Plan | None  # None: the definition does it all
+    chosen: np.ndarray  # (B, 1), who wants the log-probability of the token drawn
+    top: np.ndarray  # (B, 1), and of how many of the best
 
 
 class Slots:
@@ -55,29 +40,19 @@ class Slots:
 
     A history is kept only for slots with penalties: a ring of as many tokens as the penalties look
     at. Rows of removed slots are used again, and ``add`` overwrites all of a row.
-
-    Attributes:
-        options: ``(S,)`` of type ``options.TABLE``: a named column for each option.
-        keys: ``(S,)`` uint64, of the random numbers.
-        position: ``(S,)`` tokens sampled or committed since ``add``.
-        window: ``(S,)`` size of the ring, 0 without penalties.
-        filled: ``(S,)`` tokens that went through the ring.
-        highest: ``(S,)`` largest token id that the slot was given, -1 for none.
-        ceiling: no slot was given a larger id than this.
-        rings: ``(S, W)`` int32, W as wide as the fullest ring has needed.
     """
 
     def __init__(self) -> None:
         self.index: dict[Hashable, int] = {}
         self._unused: list[int] = []
         self.options = np.zeros(0, TABLE)
-        self.keys = np.zeros(0, np.uint64)
-        self.position = np.zeros(0, np.int64)
-        self.window = np.zeros(0, np.int64)
-        self.filled = np.zeros(0, np.int64)
-        self.highest = np.zeros(0, np.int64)
-        self.rings = np.zeros((0, 0), np.int32)
-        self.ceiling = -1
+        self.keys = np.zeros(0, np.uint64)  # of the random numbers
+        self.position = np.zeros(0, np.int64)  # tokens sampled or committed since ``add``
+        self.window = np.zeros(0, np.int64)  # size of the ring, 0 without penalties
+        self.filled = np.zeros(0, np.int64)  # tokens that went through the ring
+        self.highest = np.zeros(0, np.int64)  # largest token id that the slot was given, -1: none
+        self.rings = np.zeros((0, 0), np.int32)  # as wide as the fullest ring has needed
+        self.ceiling = -1  # no slot was given a larger id than this
 
     def add(
         self, seq_id: Hashable, options: SamplerOptions, num_ctx: int, prior: list[int], stream: int
@@ -88,15 +63,14 @@ class Slots:
         slot = self._unused.pop()
         self.index[seq_id] = slot
         self.options[slot] = options.row()
-        unseeded = options.seed is None or options.seed < 0
-        self.keys[slot] = random_numbers.key(
-            secrets.randbits(64) if unseeded else options.seed, stream
-        )
+        seeded = options.seed is not None and options.seed >= 0
+        seed = options.seed if seeded else secrets.randbits(64)
+        self.keys[slot] = random_numbers.key(seed, stream)
         self.position[slot] = self.filled[slot] = 0
         self.highest[slot] = -1
         window = num_ctx if options.repeat_last_n < 0 else options.repeat_last_n
         self.window[slot] = window if options.penalizes else 0
-        self.remember(slot, prior)
+        self.remember(np.array([slot]), np.array([prior], np.int64))
 
     def remove(self, seq_id: Hashable) -> bool:
         """Empty a slot; False if there is none of that name."""
@@ -116,34 +90,25 @@ class Slots:
             raise BadValue(f"seq_ids must not repeat an id, got {twice!r} more than once")
         return np.array(found, np.int64)
 
-    def remember(self, slot: int, tokens: Sequence[int]) -> None:
-        """Put tokens into the history of one slot."""
-        if not len(tokens):
-            return
-        self.highest[slot] = max(self.highest[slot], max(tokens))
-        self.ceiling = max(self.ceiling, int(self.highest[slot]))
-        window = int(self.window[slot])
-        if window:
-            self.filled[slot] += len(tokens)
-            self._widen(min(window, int(self.filled[slot])))
-            kept = tokens[-window:]
-            places = self.filled[slot] - len(kept) + np.arange(len(kept))
-            self.rings[slot, places % window] = kept
-
-    def remember_each(self, slots: np.ndarray, tokens: np.ndarray) -> None:
-        """Put one token into the history of each slot; all have a window."""
-        self.highest[slots] = np.maximum(self.highest[slots], tokens)
+    def remember(self, slots: np.ndarray, tokens: np.ndarray) -> None:
+        """Put tokens ``(B, A)`` into the histories of slots ``(B,)``."""
+        self.highest[slots] = np.maximum(self.highest[slots], tokens.max(axis=1, initial=-1))
         self.ceiling = max(self.ceiling, int(tokens.max(initial=-1)))
-        places = self.filled[slots] % self.window[slots]
-        self._widen(int(places.max(initial=-1)) + 1)
-        self.rings[slots, places] = tokens
-        self.filled[slots] += 1
+        window = self.window[slots]
+        if not window.all():
+            slots, tokens, window = slots[window > 0], tokens[window > 0], window[window > 0]
+        if not tokens.size:
+            return
+        places = self.filled[slots][:, None] + np.arange(tokens.shape[1])
+        self._widen(int(np.minimum(window, places[:, -1] + 1).max()))
+        # Where a ring is shorter than this, its last tokens stay: NumPy writes in order.
+        self.rings[slots[:, None], places % window[:, None]] = tokens
+        self.filled[slots] += tokens.shape[1]
 
     def recent(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what the penalties see of each history, oldest token first: ``(B, W)`` int32.
 
-        Returns:
-            The tokens, and which are real: shorter windows are padded with 0 on the left.
+        And which of these are real: shorter windows are padded with 0 on the left.
         """
         filled, window = self.filled[slots][:, None], self.window[slots][:, None]
         held = np.minimum(filled, window)
@@ -155,16 +120,10 @@ class Slots:
     def windows(
         self, asked: Asked, unseen: mx.array | None, vocab_size: int
     ) -> tuple[mx.array, mx.array | None]:
-        """Return what the penalties see: tokens ``(P * R, W)``, and which of them are real.
+        """Return what the penalties see: tokens ``(P * R, W)``, and which are real (None: all).
 
-        Args:
-            asked: a batch.
-            unseen: ``(B, A)``, tokens after the history; row i of R sees all but the last R - 1 - i
-                of them.
-            vocab_size: V.
-
-        Returns:
-            None in place of the second if all tokens are real.
+        Of the ``unseen`` tokens ``(B, A)`` after the history, row i of R sees all but the last
+        R - 1 - i.
         """
         slots = asked.slots[asked.penalized]
         tokens, real = self.recent(slots)
@@ -203,7 +162,6 @@ class Slots:
             plan=fast_paths.plan(rows, vocab_size) if fast else None,
             chosen=chosen[:, None],
             top=top.astype(int)[:, None],
-            reports=bool(chosen.any() or top.any()),
         )
 
     def _widen(self, width: int) -> None:
@@ -215,6 +173,5 @@ class Slots:
         old, new = len(self.keys), max(8, 2 * len(self.keys))
         for name in _ARRAYS:
             array = getattr(self, name)
-            more = np.zeros((new - old, *array.shape[1:]), array.dtype)
-            setattr(self, name, np.concatenate([array, more]))
+            setattr(self, name, np.resize(array, (new, *array.shape[1:])))
         self._unused += range(new - 1, old - 1, -1)
