@@ -1,0 +1,117 @@
+"""Fast paths give what the definition gives, and the definition what lesson 01 teaches."""
+
+from lablib.inference.sampling import fast_paths, random_numbers, transforms
+from lablib.inference.sampling.options import TABLE
+from lablib.inference.sampling.sampler import Sampler, SamplerOptions
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from oracles.slots import KINDS, MIXED, NUM_CTX, filled
+
+
+@pytest.mark.parametrize("vocab_size", [2, 3, 17, 97, 512, 2049, 5000, 50_000])
+@pytest.mark.parametrize("rows", ["normal", "ties", "cut", "flat"])
+def test_fast_paths_give_what_the_definition_gives(rows, vocab_size):
+    """The same tokens, and log-probabilities to 1e-6, in batches of random options."""
+    rng = np.random.default_rng(vocab_size)
+    for batch in range(3 if vocab_size > 5000 else 12):
+        n = int(rng.integers(1, 9))
+        logits = (0.01 if rows == "flat" else 4.0) * rng.normal(size=(n, vocab_size))
+        logits = np.round(logits) / 2 if rows == "ties" else logits
+        if rows == "cut":
+            logits[rng.random(logits.shape) < 0.5] = -np.inf
+            logits[:, rng.integers(vocab_size)] = 1.0
+        options = [
+            SamplerOptions(
+                temperature=rng.choice([0.0, 1.0, 0.7, rng.uniform(0.2, 2)]),
+                top_k=int(rng.choice([0, 0, 1, 5, 40, 256, 257, vocab_size])),
+                top_p=rng.choice([1.0, 0.5, rng.uniform(0.01, 0.999)]),
+                min_p=rng.choice([0.0, 0.0, rng.uniform(0.001, 0.3), 1.0]),
+                repeat_penalty=rng.choice([1.0, 1.3]),
+                frequency_penalty=rng.choice([0.0, 0.4]),
+                seed=batch,
+            )
+            for _ in range(n)
+        ]
+        fast, plain = Sampler(NUM_CTX), Sampler(NUM_CTX, fast=False)
+        for i, o in enumerate(options):
+            for sampler in (fast, plain):
+                sampler.add(i, o, [0, 1, 1], stream=i)
+        logits = mx.array(logits.astype(np.float32))
+        got, want = (
+            np.array(s.speculative_scores(range(n), logits[:, None], np.zeros((n, 0), int)))
+            for s in (fast, plain)
+        )
+        assert np.array_equal(np.isinf(got), np.isinf(want)), options
+        assert np.allclose(got, want, rtol=0, atol=1e-6), options
+        for _ in range(4):
+            got, want = (s.sample(range(n), logits).token for s in (fast, plain))
+            assert np.array_equal(got, want), options
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_draw_is_the_first_token_by_id_beyond_u(fast):
+    """As lesson 01 teaches: whatever was cut, the sums run in the order of ids."""
+    logits = mx.array(np.random.default_rng(0).normal(size=(64, 300)).astype(np.float32) * 2)
+    kinds = [SamplerOptions(**kind, seed=7) for kind in KINDS]
+    sampler = Sampler(NUM_CTX, fast=fast)
+    for i in range(64):
+        sampler.add(i, kinds[i % len(kinds)], [1, 2], stream=i)
+    probs = np.exp(
+        np.array(sampler.speculative_scores(range(64), logits[:, None], np.zeros((64, 0), int)))
+    )[:, 0].astype(np.float64)
+    tokens = np.array(sampler.draw(range(64), logits)[0])
+    for i, token in enumerate(tokens):
+        key = np.array([random_numbers.key(7, i)], np.uint64)
+        u = random_numbers.uniforms(key, np.array([0])).item()
+        sums = np.cumsum(probs[i]) / probs[i].sum()
+        assert (sums[token - 1] if token else 0.0) - 1e-5 < u < sums[token] + 1e-5
+        assert probs[i, token] > 0
+
+
+def test_only_what_gains_by_it_takes_a_fast_path(monkeypatch):
+    """Temperatures and best tokens need no sort, so there is nothing to save."""
+
+    def kinds(vocab_size, *options):
+        table = np.array([SamplerOptions(**o).row() for o in options], TABLE)
+        plan = fast_paths.plan(table, vocab_size)
+        return plan and {group.kind for group in plan.groups}
+
+    assert kinds(512, {"temperature": 0.7}, {"temperature": 0.0}, {}) is None
+    assert kinds(512, *KINDS) == {"greedy", "narrow", "nucleus", "general"}
+    plan = fast_paths.plan(np.array([o.row() for o in MIXED], TABLE), 3000)
+    rows = np.concatenate([group.rows for group in plan.groups])
+    assert np.array_equal(rows, plan.forth)
+    assert np.array_equal(np.sort(rows), range(64))
+    monkeypatch.setattr(fast_paths, "draw", lambda *_: pytest.fail("a fast path was taken"))
+    Sampler(NUM_CTX, fast=False).free()
+    filled([SamplerOptions(temperature=0.7)]).sample([0], mx.zeros((1, 9)))
+    slow = Sampler(NUM_CTX, fast=False)
+    slow.add(0, SamplerOptions(top_k=3))
+    slow.sample([0], mx.zeros((1, 9)))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_new_transform_is_a_line_in_the_order(fast, monkeypatch):
+    """Added as the docstring of ``transforms`` says; a column that exists stands for the field."""
+
+    def near_best(scores, gap):
+        return mx.where(scores >= mx.max(scores, axis=-1, keepdims=True) - gap, scores, -mx.inf)
+
+    monkeypatch.setitem(transforms.ORDER, "presence_penalty", near_best)
+    row = mx.array([[0.0, 1.0, 4.0, 3.9, -2.0]])
+    sampler = Sampler(NUM_CTX, fast=fast)
+    sampler.add(0, SamplerOptions(presence_penalty=1.0, top_k=4))
+    assert np.isfinite(np.array(sampler.speculative_scores(0, row, []))).tolist() == [
+        [False, False, True, True, False]
+    ]
+
+
+@pytest.mark.parametrize("shift", [0.0, 500.0, -500.0])
+def test_log_softmax_keeps_its_digits(shift):
+    row = np.round(np.random.default_rng(0).normal(size=(3, 50)) * 256) / 256
+    want = row - np.log(np.exp(row).sum(axis=-1, keepdims=True))
+    got = transforms.log_softmax(mx.array((row + shift).astype(np.float32)))
+    assert got.dtype == mx.float32
+    assert np.allclose(got, want, rtol=0, atol=2e-6)
