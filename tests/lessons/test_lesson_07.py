@@ -4,7 +4,7 @@ import itertools
 
 import lablib
 from lablib.inference.speculation.costs import Costs, speedup
-from lablib.inference.speculation.judge import Round
+from lablib.inference.speculation.judge import Verdict
 from lablib.lessons.lesson_07.speed import (
     HERE,
     TEXTBOOK,
@@ -30,9 +30,9 @@ from oracles.scripted import Recorder, random_table
 COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
 WORDS = ["<s>", " the", " cat", "\n", " sat", ""]
 TRACE = [
-    Round((1, 2), (0.9, 0.8), (0.7, 0.6), (), (), 2, 2, 4, "bonus"),
-    Round((1, 2), (0.25, 0.5), (0.75, 0.5), (), (), 0, 1, 2, "correction"),
-    Round((3, 5, 1), (1.0, 1.0, 0.1), (0.9, 0.9, 0.9), (), (), 2, 2, None, None),
+    Verdict((1, 2), (1, 2, 4), 2, 2, p=(0.9, 0.8), q=(0.7, 0.6)),
+    Verdict((1, 2), (2,), 0, 1, p=(0.25, 0.5), q=(0.75, 0.5)),
+    Verdict((3, 5, 1), (3, 5), 2, 2, p=(1.0, 1.0, 0.1), q=(0.9, 0.9, 0.9)),
 ]
 
 
@@ -72,7 +72,7 @@ def test_the_rounds_caption_says_what_happened() -> None:
     assert "to '␣cat'. 1 new token for" in correction
     assert "2 of 3 drafts accepted; the text ends" in widget.set(round=2)
     assert "Round 1 of 1" in widget.set(text="short")  # beyond its end: its last round
-    plain = Round((), (), (), (), (), 0, 0, 4, "plain")
+    plain = Verdict((), (4,), 0, 0)
     assert "nothing was drafted" in RoundByRound({"x": ([0], [plain])}, WORDS).picture.caption
     with pytest.raises(ValueError, match="at least one text"):
         RoundByRound({"one": ([0], [])}, WORDS)

@@ -18,7 +18,7 @@ from itertools import product
 
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.drafters import NGram
-from lablib.inference.speculation.judge import Judge, Round
+from lablib.inference.speculation.judge import Judge, Verdict
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.models import zoo
@@ -44,7 +44,7 @@ FALSE_ALARM = 1e-6
 class Trace:
     """The rounds of several problems of one task."""
 
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[Verdict] = field(default_factory=list)
     positions: list[tuple[int, int]] = field(default_factory=list)  # problem, place of first draft
     texts: list[list[int]] = field(default_factory=list)
     tokens: int = 0

@@ -6,7 +6,7 @@ host looks once, in ``Judge.read``.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from lablib.inference.sampling import transforms
@@ -20,77 +20,56 @@ import mlx.core as mx
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """One verification, for plots and for statistics.
-
-    At temperature 0 the sampler's distributions are certain of one token and say nothing: there
-    ``p`` and ``q`` are the models' own (temperature 1), while the overlaps stay those of the rule.
-
-    Attributes:
-        drafted: the proposed ids.
-        p: the target's probability of each of them, after the sampler's transforms.
-        q: the draft's; 1 for drafts that were looked up.
-        min_pq: ``Σ min(p, q)`` over the vocabulary at each drafted position.
-        dot_pq: ``Σ p·q`` at each drafted position.
-        accepted: how many stay.
-        reached: how many were judged with everything before them accepted.
-        token: the target's own token at the end; None after an accepted stop token.
-        kind: what that is: "correction", "bonus", "plain" (nothing was drafted) or None.
-    """
-
-    drafted: tuple[int, ...]
-    p: tuple[float, ...]
-    q: tuple[float, ...]
-    min_pq: tuple[float, ...]
-    dot_pq: tuple[float, ...]
-    accepted: int
-    reached: int
-    token: int | None
-    kind: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one round decided for one text.
+    """What one round decided for one text; with ``trace=True`` also what it saw.
 
     Attributes:
         drafted: the proposed ids.
         tokens: the accepted drafts, and the target's token after them unless a stop token came
             first.
-        logprobs: of each of them, under the target's raw logits.
-        top: for each of them the target's best ``(id, logprob)`` pairs, if asked for.
-        seen: ``p, q, min_pq, dot_pq`` of each drafted position, if traced.
         accepted: how many drafts stay.
         reached: how many drafts were judged with everything before them accepted.
+        logprobs: of each token, under the target's raw logits.
+        top: for each token the target's best ``(id, logprob)`` pairs, if asked for.
+        p: the target's probability of each draft, after the sampler's transforms. At temperature 0
+            these are certain of one token and say nothing: there p and q are the models' own.
+        q: the draft's; 1 for drafts that were looked up.
+        min_pq: ``Σ min(p, q)`` over the vocabulary at each drafted position.
+        dot_pq: ``Σ p·q`` at each drafted position.
     """
 
-    drafted: list[int]
-    tokens: list[int]
-    logprobs: list[float]
-    top: list[tuple[tuple[int, float], ...]]
-    seen: list[list[float]] | None
+    drafted: Sequence[int]
+    tokens: Sequence[int]
     accepted: int
     reached: int
+    logprobs: Sequence[float] = ()
+    top: Sequence[tuple[tuple[int, float], ...]] = ()
+    p: Sequence[float] = ()
+    q: Sequence[float] = ()
+    min_pq: Sequence[float] = ()
+    dot_pq: Sequence[float] = ()
+
+    @property
+    def token(self) -> int | None:
+        """The target's own token at the end; None after an accepted stop token."""
+        return self.tokens[-1] if len(self.tokens) > self.accepted else None
+
+    @property
+    def kind(self) -> str | None:
+        """What that token is: "correction", "bonus", "plain" (nothing was drafted) or None."""
+        if not self.drafted:
+            return "plain"
+        if self.token is None:
+            return None
+        return "bonus" if self.accepted == len(self.drafted) else "correction"
 
     def until(self, stops: frozenset[int]) -> "Verdict":
         """End at the first accepted stop token: what follows it was never reached."""
-        for i, token in enumerate(self.tokens[: self.accepted]):
+        for end, token in enumerate(self.tokens[: self.accepted], 1):
             if token in stops:
-                end = i + 1
-                tokens, logprobs = self.tokens[:end], self.logprobs[:end]
-                return Verdict(self.drafted, tokens, logprobs, self.top[:end], self.seen, end, end)
+                cut = {name: getattr(self, name)[:end] for name in ("tokens", "logprobs", "top")}
+                return replace(self, accepted=end, reached=end, **cut)
         return self
-
-    def round(self) -> Round:
-        """Return the trace of it."""
-        drafted, token, kind = tuple(self.drafted), None, None
-        seen = [tuple(row) for row in self.seen] if self.seen else [()] * 4
-        if len(self.tokens) > self.accepted:
-            token = self.tokens[-1]
-            kind = "bonus" if self.accepted == len(drafted) else "correction"
-        return Round(
-            drafted, *seen, self.accepted, self.reached, token, kind if drafted else "plain"
-        )
 
 
 class Queued(NamedTuple):
@@ -113,7 +92,7 @@ class Judge:
         sampler: samples both models.
         rule: a name in ``rules.RULE``.
         stops: ids that end a text.
-        trace: whether to gather what :class:`Round` shows.
+        trace: whether to gather ``p``, ``q`` and their overlaps.
     """
 
     def __init__(
@@ -194,15 +173,11 @@ class Judge:
             # Under match ignore the rows after the first refusal: they are conditioned on a
             # rejected draft, and have no say.
             _check("target", finite[row] if kept is not None else finite[row][:end])
+            saw = [] if seen is None else [tuple(x[: len(drafted)]) for x in seen[row]]
             verdict = Verdict(
-                drafted,
-                tokens[row][:end],
-                logprobs[row][:end],
-                _pairs(queued.best, row),
-                None if seen is None else [values[: len(drafted)] for values in seen[row]],
-                accepted,
-                min(end, len(drafted)),
-            )
+                tuple(drafted), tokens[row][:end], accepted, min(end, len(drafted)),
+                logprobs[row][:end], _pairs(queued.best, row), *saw,
+            )  # fmt: skip
             verdicts.append(verdict.until(self.stops))
         _check("draft", [] if queued.health is None else queued.health.tolist())
         return verdicts

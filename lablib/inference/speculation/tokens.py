@@ -25,7 +25,7 @@ from lablib.inference.arguments import (
 )
 from lablib.inference.speculation.draft_length import as_length
 from lablib.inference.speculation.drafters import Drafter, as_drafter
-from lablib.inference.speculation.judge import Judge, Queued, Round, Verdict
+from lablib.inference.speculation.judge import Judge, Queued, Verdict
 from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
@@ -61,7 +61,7 @@ class SpeculativeTokenIterator(TokenLoop):
         prefill_step_size: how many prompt tokens are read at once.
         logits_processors: as in ``TokenIterator``, for both models; pure functions, as drafts that
             are rejected later are shown to them too.
-        trace: whether to keep a :class:`Round` of every verification in ``rounds``.
+        trace: whether to keep the :class:`Verdict` of every round in ``rounds``.
         stream: which stream of the seed's random numbers; row i of ``sample_n`` uses stream i.
         **sampler_options: the fields of :class:`SamplerOptions`. Under ``match`` a seed gives the
             same tokens as in ``TokenIterator``. The host waits once in a round; with ``top_p``
@@ -135,7 +135,7 @@ class SpeculativeTokenIterator(TokenLoop):
         self._ready: deque[Token] = deque()  # decided, but not handed out yet
         self._asked: deque[Queued] = deque()  # drawn plainly, not looked at yet
         self._plain_left = 0  # tokens to decode plainly before drafting is considered again
-        self.rounds: list[Round] = []
+        self.rounds: list[Verdict] = []
         counts = ("total_drafted", "total_accepted", "total_reached", "rounds", "draft_calls")
         self.stats |= with_ratios(self.stats | dict.fromkeys(counts, 0))
 
@@ -220,7 +220,7 @@ class SpeculativeTokenIterator(TokenLoop):
         stats |= with_ratios(stats)
         self._count_calls()
         if self._trace:
-            self.rounds.append(verdict.round())
+            self.rounds.append(verdict)
 
     def _count_calls(self) -> None:
         stats, target = self.stats, self._target

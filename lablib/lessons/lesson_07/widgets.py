@@ -6,7 +6,7 @@ from typing import Any
 
 from lablib.inference.speculation.costs import expected_tokens
 from lablib.inference.speculation.draft_length import FixedLength
-from lablib.inference.speculation.judge import Round
+from lablib.inference.speculation.judge import Verdict
 from lablib.plots import strips
 from lablib.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, style, visible
 from lablib.plots.explorer import Explorer, Player, choice, slider
@@ -36,7 +36,7 @@ class RoundByRound(Explorer):
     """
 
     def __init__(
-        self, texts: Mapping[str, tuple[Sequence[int], Sequence[Round]]], words: Sequence[str]
+        self, texts: Mapping[str, tuple[Sequence[int], Sequence[Verdict]]], words: Sequence[str]
     ) -> None:
         self.texts = {
             name: (list(prompt), list(rounds)) for name, (prompt, rounds) in texts.items()
