@@ -86,10 +86,7 @@ def draw(plan: Plan, scores: mx.array, peak: mx.array, u: np.ndarray) -> mx.arra
         plan: from ``plan``.
         scores: penalised, float32 ``(N, V)``.
         peak: the best score of each row ``(N, 1)``.
-        u: float32 ``(N, 1)`` in [0, 1).
-
-    Returns:
-        Tokens ``(N, 1)`` int32, unevaluated, save for what ``_nucleus`` must look at.
+        u: float32 ``(N, 1)`` in [0, 1); tokens ``(N, 1)`` int32 are returned.
     """
     rows, tokens = [], []
     for at, _, weights, ids, ascending in candidates(plan, scores, peak):

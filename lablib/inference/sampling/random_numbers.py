@@ -30,14 +30,9 @@ def key(seed: Any, *path: int) -> Any:
 
 
 def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Return numbers in [0, 1), multiples of 2^-24: what float32 can hold exactly.
+    """Return numbers ``(...)`` in [0, 1), multiples of 2^-24: what float32 can hold exactly.
 
-    Args:
-        keys: uint64, of a shape that fits to that of ``positions``.
-        positions: int64 ``(...)``, from 0.
-
-    Returns:
-        float32 ``(...)``.
+    ``positions`` are int64 ``(...)``, from 0, and ``keys`` uint64 of a shape that fits theirs.
     """
     if positions.size == 1:  # a single number is common, and Python's ints are five times as fast
         bits = _mix(keys.item() + (positions.item() + 1) * _STEP & _WORD) >> 40

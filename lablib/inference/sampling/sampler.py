@@ -129,13 +129,13 @@ class Sampler:
         *,
         stream: int = 0,
     ) -> None:
-        """Register a sequence.
+        """Register a sequence by any name; that plays no part in the random numbers.
 
         Args:
-            seq_id: any name; it plays no part in the random numbers.
+            seq_id: the name.
             options: ``SamplerOptions()`` if None.
             prior_tokens: what came before, usually the prompt; the penalties see it.
-            stream: which of a seed's independent streams of random numbers to use; row i of
+            stream: which of the seed's independent streams of random numbers; row i of
                 ``sample_n`` uses stream i.
 
         Raises:
@@ -195,15 +195,10 @@ class Sampler:
         """Return what ``sample`` would draw: unevaluated, and nothing changes.
 
         So the next forward can be queued before this token is known: feed the token to the model,
-        pass it here as ``pending`` with the logits that come out, and ``commit`` it once it has
-        arrived. Nothing waits for the device, except with top-p and no top-k over more than 2,048
-        tokens, where the sampler must see how many tokens the nucleus takes.
-
-        Args:
-            seq_ids: as for ``sample``.
-            logits: as for ``sample``, perhaps unevaluated.
-            pending: ``(B, A)``, tokens drawn here since the last commit, oldest first; the token
-                returned is the one after them.
+        pass it here as ``pending`` ``(B, A)`` with the logits that come out, and ``commit`` it once
+        it has arrived. ``pending`` are all tokens drawn since the last commit, oldest first. Nothing
+        waits for the device, except with top-p and no top-k over more than 2,048 tokens, where the
+        sampler must see how many tokens the nucleus takes.
 
         Returns:
             ``token`` ``(B,)`` int32, and ``finite`` ``(B,)``: False where ``sample`` would refuse

@@ -79,11 +79,10 @@ def draw(weights: mx.array, u: mx.array) -> mx.array:
 
 
 def log_softmax(logits: mx.array) -> mx.array:
-    """Return log-probabilities ``(..., V)``, float32.
-
-    The maximum is subtracted first: beside a logit of 500, float32 keeps four decimals.
-    """
-    logits = logits.astype(mx.float32)
+    """Return log-probabilities ``(..., V)``, float32."""
+    logits = logits.astype(
+        mx.float32
+    )  # beside a logit of 500 it keeps four decimals: subtract that
     gaps = logits - mx.max(logits, axis=-1, keepdims=True)
     return gaps - mx.logsumexp(gaps, axis=-1, keepdims=True)
 
@@ -137,14 +136,14 @@ def greedy(scores: mx.array, on: Parameter = 1.0) -> mx.array:
 def top_k(scores: mx.array, k: Parameter) -> mx.array:
     """Keep the ``k`` best tokens of each row; all of them if ``k`` is not in ``(0, V)``."""
     vocab_size = scores.shape[-1]
-    if not isinstance(k, mx.array):
-        if not 0 < k < vocab_size:
-            return scores
-        ids = best_ids(scores, int(k))
-        return keep(scores, mx.take_along_axis(scores, ids, axis=-1), ids)
-    values, ids = best(scores, vocab_size)
-    rank = mx.arange(vocab_size, dtype=mx.float32)
-    return keep(scores, mx.where((rank < k) | (k <= 0), values, -mx.inf), ids)
+    if isinstance(k, mx.array):
+        values, ids = best(scores, vocab_size)
+        rank = mx.arange(vocab_size, dtype=mx.float32)
+        return keep(scores, mx.where((rank < k) | (k <= 0), values, -mx.inf), ids)
+    if not 0 < k < vocab_size:
+        return scores
+    ids = best_ids(scores, int(k))
+    return keep(scores, mx.take_along_axis(scores, ids, axis=-1), ids)
 
 
 def temperature(scores: mx.array, t: Parameter) -> mx.array:
