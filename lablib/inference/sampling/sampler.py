@@ -196,7 +196,7 @@ class Sampler:
 
         So the next forward can be queued before this token is known: feed the token to the model,
         pass it here as ``pending`` ``(B, A)`` with the logits that come out, and ``commit`` it once
-        it has arrived. ``pending`` are all tokens drawn since the last commit, oldest first. Nothing
+        it has arrived. ``pending`` has all tokens since the last commit, oldest first. Nothing
         waits for the device, except with top-p and no top-k over more than 2,048 tokens, where the
         sampler must see how many tokens the nucleus takes.
 

@@ -80,9 +80,8 @@ def draw(weights: mx.array, u: mx.array) -> mx.array:
 
 def log_softmax(logits: mx.array) -> mx.array:
     """Return log-probabilities ``(..., V)``, float32."""
-    logits = logits.astype(
-        mx.float32
-    )  # beside a logit of 500 it keeps four decimals: subtract that
+    logits = logits.astype(mx.float32)
+    # The best is subtracted first: beside a logit of 500, float32 keeps four decimals.
     gaps = logits - mx.max(logits, axis=-1, keepdims=True)
     return gaps - mx.logsumexp(gaps, axis=-1, keepdims=True)
 
