@@ -8,19 +8,16 @@ own number of tokens.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
-from weakref import WeakValueDictionary
 
 from lablib.cache import kv
+from lablib.models.interface import find_out
 from lablib.validation import BadValue
 
 import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache, BatchKVCache, BatchRotatingKVCache
 
 _COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given up
-# Models that were tried out, under what was found; one that is gone is forgotten.
-_TRIED: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 
 
 def can_batch(model: Any, cache: kv.Cache) -> bool:
@@ -33,17 +30,14 @@ def can_batch(model: Any, cache: kv.Cache) -> bool:
     """
     if any(type(layer) not in kv.MERGED or getattr(layer, "keep", 0) for layer in cache):
         return False
-    key = id(model), *map(type, cache)
-    for verdict in (True, False):
-        if _TRIED.get((verdict, *key)) is model:
-            return verdict
-    try:
-        verdict = _hides_padding(model, cache) and _reads_rows_as_if_alone(model, cache)
-    except Exception:  # a model may fail in any way here; alone its errors are its own
-        verdict = False
-    with suppress(TypeError):  # what cannot be referred to weakly is tried every time
-        _TRIED[verdict, *key] = model
-    return verdict
+
+    def trial() -> bool:
+        try:
+            return _hides_padding(model, cache) and _reads_rows_as_if_alone(model, cache)
+        except Exception:  # a model may fail in any way here; alone its errors are its own
+            return False
+
+    return find_out(model, ("batches", *map(type, cache)), trial)
 
 
 def merge(caches: Sequence[kv.Cache]) -> kv.Cache:

@@ -8,8 +8,7 @@ When the budget is full, the least recently *used* node gives way, from its last
 use moves the whole path to the young end of one list, the leaf first and the root last: a node thus
 always stands before its parent, the oldest is always a leaf, and evicting costs what is evicted.
 
-mlx-lm's own ``PromptTrie`` will not do: it keeps a whole cache at the end of each prompt, so that
-a shared prefix is stored twice, and it neither counts tokens nor knows what is in use.
+(mlx-lm's ``PromptTrie`` keeps a whole cache at the end of each prompt: a shared prefix twice.)
 """
 
 import math
@@ -71,14 +70,10 @@ class Event:
 class TokenTrie:
     """Prompts, the slots of their tokens and their next-token log-probabilities, under a budget.
 
-    The budget holds after every call, except that pinned paths are never evicted. All costs are
-    proportional to the tokens concerned, none to the size of the tree.
-
-    Args:
-        max_tokens: how many tokens the edges may carry in all; 0 stores nothing that is not pinned.
-        max_logprob_bytes: how much log-probabilities may weigh in all; None for no bound but that
-            each row hangs on a token.
-        slab: whose slots they are; its ``limit`` bounds how many tokens have one. None for its own.
+    The edges carry at most ``max_tokens`` tokens (0 stores nothing that is not pinned), at most
+    ``slab.limit`` of them with a slot, and all log-probabilities weigh at most
+    ``max_logprob_bytes`` (None is no bound). This holds after every call, except that pinned paths
+    are never evicted. All costs are proportional to the tokens concerned, none to the tree's size.
     """
 
     def __init__(
@@ -121,24 +116,15 @@ class TokenTrie:
         return Match(node, matched, tip, kv_node, np.concatenate(slots), row)
 
     def insert(
-        self,
-        prompt: Sequence[int],
-        slots: np.ndarray | None = None,
-        start: int = 0,
-        logprobs: Any = None,
-        *,
-        pin: bool = False,
-    ) -> Node:
+        self, prompt: Sequence[int], slots: np.ndarray | None = None, start: int = 0,
+        logprobs: Any = None, *, pin: bool = False,
+    ) -> Node:  # fmt: skip
         """Store a prompt, at least one token, and return the node at its end.
 
-        What the tree holds already stays as it is, and slots that are not needed are released.
-
-        Args:
-            prompt: token ids.
-            slots: of ``prompt[start:]``, ``(len(prompt) - start,)``, the tree's from now on.
-            start: the tokens before it must have slots in the tree.
-            logprobs: ``(V,)`` of the next token, anything with ``nbytes``.
-            pin: keep the path until :meth:`unpin`; else the budget may cut the node at once.
+        ``slots (len(prompt) - start,)`` are those of ``prompt[start:]`` and the tree's from now on;
+        the tokens before must have theirs. ``logprobs (V,)`` is anything with ``nbytes``. ``pin``
+        keeps the path until :meth:`unpin`; else the budget may cut the node at once. What the tree
+        holds already stays as it is, and slots that are not needed are released.
         """
         prompt = tuple(prompt)
         if not prompt:
@@ -214,10 +200,6 @@ class TokenTrie:
         if keep == 0:
             del self._oldest[leaf], leaf.parent.children[leaf.tokens[0]]
         leaf.depth, leaf.tokens = leaf.start + keep, leaf.tokens[:keep]
-
-    def clear(self) -> None:
-        """Evict all that is not pinned."""
-        self.make_room(self.max_tokens)
 
     def _touch(self, node: Node) -> None:
         for above in _path(node):

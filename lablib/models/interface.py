@@ -1,6 +1,9 @@
-"""What any model must tell the engine: its vocabulary, and how many tokens fit."""
+"""What any model must tell the engine: its vocabulary, how many tokens fit, what a trial shows."""
 
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any
+from weakref import finalize
 
 from lablib.validation import BadValue
 
@@ -8,6 +11,7 @@ import mlx.nn as nn
 
 _OUTPUTS = ("lm_head", "embed_tokens", "embeddings", "wte", "word_embeddings")
 _POSITIONS = ("embed_positions", "wpe")  # ours; GPT-2's and GPT-BigCode's in mlx-lm
+_FOUND: dict[tuple[int, Hashable], Any] = {}  # by the id of a living model
 
 
 def vocab_size_of(model: Any) -> int:
@@ -50,6 +54,18 @@ def context_of(model: Any) -> int | None:
     """
     limit = getattr(model, "max_positions", None)
     return position_table_of(model) if limit is None else limit
+
+
+def find_out(model: Any, question: Hashable, trial: Callable[[], Any]) -> Any:
+    """Return what ``trial()`` shows of a model; it runs once a question while the model lives."""
+    key = id(model), question
+    if key in _FOUND:
+        return _FOUND[key]
+    found = trial()
+    with suppress(TypeError):  # what cannot be referred to weakly is tried every time
+        finalize(model, _FOUND.pop, key, None)
+        _FOUND[key] = found
+    return found
 
 
 def _get(source: Any, name: str) -> Any:

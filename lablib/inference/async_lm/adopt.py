@@ -16,11 +16,9 @@ Layers = list[list[mx.array]]  # of each layer keys and values, (heads, T, head 
 
 
 def adopt(
-    evaluator: BatchEvaluator,
-    prompts: list[Prompt],
-    prompt_cache: Sequence[Any] | None,
+    evaluator: BatchEvaluator, prompts: list[Prompt], prompt_cache: Sequence[Any] | None,
     logprobs: Sequence[mx.array] | mx.array | None,
-) -> None:
+) -> None:  # fmt: skip
     """Store keys and values, log-probabilities or both of some prompts, once all of it fits."""
     count, size = len(prompts), evaluator.vocab_size
     rows: list[mx.array | None] = [None] * count
@@ -60,9 +58,7 @@ def _checked(
     """Return the keys and values of each prompt's own tokens, in the model's own types."""
     own, count, longest = kv.make(evaluator.model), len(prompts), max(map(len, prompts))
     if longest > evaluator.longest:
-        raise BadValue(
-            f"prompt_cache must be None for a model whose cache cannot be cut at {longest}"
-        )
+        raise BadValue(f"prompt_cache must be None: the model's own cannot be cut at {longest}")
     kinds, layers = [type(layer) for layer in prompt_cache], len(own)
     if kinds not in ([KVCache] * layers, [BatchKVCache] * layers):
         raise BadValue(f"prompt_cache must be {layers} KVCache or BatchKVCache, got {kinds}")
@@ -76,20 +72,16 @@ def _checked(
         shapes = [(a.shape[1], a.shape[3]) for a in layer.state[:2]]
         wanted = [(a.shape[1], a.shape[3]) for a in mine.state[:2]]
         if shapes != wanted:
-            raise BadValue(
-                f"prompt_cache must hold keys and values of (heads, size) {wanted} in layer "
-                f"{number}, got {shapes}"
-            )
-        for i, (prompt, start) in enumerate(zip(prompts, padding, strict=True)):
-            if (held := layer.size() - start) < len(prompt):
-                raise BadValue(
-                    f"prompt_cache must hold all {len(prompt)} tokens of prompt {i}, got {held}"
-                )
+            kind = f"keys and values of (heads, size) {wanted} in layer {number}"
+            raise BadValue(f"prompt_cache must hold {kind}, got {shapes}")
+        for i, (start, size) in enumerate(zip(padding, map(len, prompts), strict=True)):
+            if (held := layer.size() - start) < size:
+                whole = f"all {size} tokens of prompt {i}"
+                raise BadValue(f"prompt_cache must hold {whole}, got {held}")
     spans = [slice(start, start + len(p)) for p, start in zip(prompts, padding, strict=True)]
-    return [
-        [
-            [a[row, :, span].astype(b.dtype) for a, b in zip(x.state[:2], y.state[:2], strict=True)]
-            for x, y in pairs
-        ]
-        for row, span in enumerate(spans)
-    ]
+
+    def row(i: int, layer: KVCache, mine: KVCache) -> list[mx.array]:
+        both = zip(layer.state[:2], mine.state[:2], strict=True)
+        return [a[i, :, spans[i]].astype(b.dtype) for a, b in both]
+
+    return [[row(i, *pair) for pair in pairs] for i in range(count)]

@@ -2,8 +2,7 @@
 
 The way of a batch: look the prompts up in the tree, plan the tokens that are missing, forward them
 a piece at a time, hand their keys and values to the tree. Between two forwards the batch gives way
-to whoever drives it, and it owns or has pinned all it needs: the cache may be read, filled by
-others or replaced meanwhile.
+to whoever drives it; it owns or has pinned all it needs, so the cache may change meanwhile.
 """
 
 import time
@@ -13,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
-from weakref import WeakValueDictionary
 
 from lablib.cache import kv
 from lablib.cache.slab import RowSlots, Slab, SlabCache
@@ -21,16 +19,13 @@ from lablib.cache.trie import Lease, Match, TokenTrie
 from lablib.inference.async_lm.plan import LOGITS, WIDTH, Advance, Prompt, choose_forward, plan_runs
 from lablib.inference.async_lm.records import BatchRecord, Records
 from lablib.inference.sampling.transforms import log_softmax
-from lablib.models.interface import vocab_size_of
+from lablib.models.interface import find_out, vocab_size_of
 
 import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import KVCache, RotatingKVCache
 
 Answers = dict[Prompt, mx.array]
-
-# Models that were tried out, under the rows that agreed; one that is gone is forgotten.
-_TRIED: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
 
 
 class BatchEvaluator:
@@ -174,9 +169,8 @@ class BatchEvaluator:
     def _warn(self, why: str) -> None:
         if not self._warned:
             self._warned = True
-            name = type(self.model).__name__
-            message = f"{name} {why}: it runs without prefix reuse, each such prompt from its start"
-            warnings.warn(message, UserWarning, stacklevel=3)
+            cost = "it runs without prefix reuse, each such prompt from its start"
+            warnings.warn(f"{type(self.model).__name__} {why}: {cost}", UserWarning, stacklevel=3)
 
 
 def own_copy(rows: mx.array) -> mx.array:
@@ -193,13 +187,8 @@ def _rows_that_agree(model: Any) -> int:
     Some models read the mask of a batch otherwise than it is meant: then 1. Some write a layer's
     cache more than once in a forward, or ask it for what only their own has: then 0.
     """
-    for rows in (WIDTH, 1, 0):
-        if _TRIED.get((rows, id(model))) is model:
-            return rows
-    rows = next((rows for rows in (WIDTH, 1) if _agrees(model, rows)), 0)
-    with suppress(TypeError):  # what cannot be referred to weakly is tried every time
-        _TRIED[rows, id(model)] = model
-    return rows
+    trials = (rows for rows in (WIDTH, 1) if _agrees(model, rows))
+    return find_out(model, "rows that agree", lambda: next(trials, 0))
 
 
 def _agrees(model: Any, rows: int) -> bool:

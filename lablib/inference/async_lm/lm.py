@@ -17,6 +17,7 @@ MLX arrays belong to the thread that makes them; between two forwards other task
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +55,9 @@ class AsyncMlxLM:
     """
 
     def __init__(
-        self,
-        mlx_lm_model: Any,
-        tokenizer: Any,
-        batch_size: int = 5,
-        timeout: float = 0.001,
-        prefill_step_size: int = 2048,
-        cache_size: int = 8192,
-        *,
-        cache_bytes: int | None = 1 << 30,
-    ):
+        self, mlx_lm_model: Any, tokenizer: Any, batch_size: int = 5, timeout: float = 0.001,
+        prefill_step_size: int = 2048, cache_size: int = 8192, *, cache_bytes: int | None = 1 << 30,
+    ):  # fmt: skip
         if not callable(mlx_lm_model):
             raise BadType(f"mlx_lm_model must be a model, got {type(mlx_lm_model).__name__}")
         batch_size = integer("batch_size", batch_size, 1)
@@ -107,20 +101,15 @@ class AsyncMlxLM:
         """Return the rows ``(N, V)`` after each of N prompts at once, past the queue."""
         prompts = self._all_checked(token_ids_list)
         answers: Answers = {}
-        distinct = list(dict.fromkeys(prompts))
-        for first in range(0, len(distinct), self.batch_size):
-            batch = distinct[first : first + self.batch_size]
+        waiting = iter(dict.fromkeys(prompts))
+        while batch := list(islice(waiting, self.batch_size)):
             deque(self._evaluator.evaluate(batch, answers), maxlen=0)
         return own_copy(mx.stack([answers[prompt] for prompt in prompts]))  # one row is no copy yet
 
     async def sample(
-        self,
-        prompt_token_ids: Sequence[int],
-        max_tokens: int,
-        eos_token_ids: Iterable[int],
-        temperature: float = 1.0,
-        seed: int | None = None,
-    ) -> list[int]:
+        self, prompt_token_ids: Sequence[int], max_tokens: int, eos_token_ids: Iterable[int],
+        temperature: float = 1.0, seed: int | None = None,
+    ) -> list[int]:  # fmt: skip
         """Sample up to ``max_tokens`` tokens, one by one through the queue.
 
         Any of ``eos_token_ids`` ends them, and is not returned. A ``temperature`` of 0 takes the
@@ -232,18 +221,14 @@ class AsyncMlxLM:
         deque(self._evaluator.evaluate([self._checked(token_ids)], {}, keys=True), maxlen=0)
 
     def add_to_cache(
-        self,
-        queries: Sequence[Query],
-        prompt_cache: Sequence[Any] | None = None,
+        self, queries: Sequence[Query], prompt_cache: Sequence[Any] | None = None,
         logprobs: Sequence[mx.array] | mx.array | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Store what was computed elsewhere for the queries' prompts; their futures are left alone.
 
-        Args:
-            queries: one for each prompt.
-            prompt_cache: one mlx-lm cache per layer, row i of which holds the whole of prompt i:
-                ``KVCache`` for one prompt or several of a length, ``BatchKVCache`` for any.
-            logprobs: ``(V,)`` after each prompt, normalised.
+        ``prompt_cache`` is one mlx-lm cache per layer, row i of which holds the whole of prompt i:
+        ``KVCache`` for one prompt or several of a length, ``BatchKVCache`` for any. ``logprobs``
+        are ``(V,)`` after each prompt, normalised.
 
         Raises:
             BadValue: they are not of these prompts or this model; nothing has changed then.

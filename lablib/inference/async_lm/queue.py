@@ -68,10 +68,7 @@ class QueryQueue:
             self._timer = self._loop.call_later(self.timeout, self._flush)
 
     def run_now(self) -> None:
-        """Answer all that wait, without giving way; RuntimeError if their event loop is closed.
-
-        A batch that runs already goes on as it does.
-        """
+        """Answer all that wait, without giving way; RuntimeError if their event loop is closed."""
         if self._asked and self._loop.is_closed():
             self._forget()  # nobody can be answered
             raise RuntimeError("the event loop of the waiting queries is closed")
@@ -92,12 +89,9 @@ class QueryQueue:
             raise RuntimeError("the event loop of this query's future is closed")
         if loop is self._loop:
             return
-        waiting = any(map(self._wanted, self._asked))
-        if waiting and not self._loop.is_closed():
-            raise RuntimeError(
-                "queries of another event loop are waiting: "
-                "let that loop answer them, or call reset_async_queries()"
-            )
+        if any(map(self._wanted, self._asked)) and not self._loop.is_closed():
+            cure = "let that loop answer them, or call reset_async_queries()"
+            raise RuntimeError(f"queries of another event loop are waiting: {cure}")
         self._forget()  # a closed loop leaves nobody who could be answered
         self._loop, self._runner = loop, None
 
@@ -150,8 +144,7 @@ class QueryQueue:
     @contextmanager
     def _answering(self, prompts: list[Prompt]) -> Iterator[Iterator[None]]:
         """Give the steps of evaluating ``prompts``; however that ends, answer their queries."""
-        answers: Answers = {}
-        error: BaseException | None = None
+        answers, error = {}, None
         try:
             with closing(self.evaluate(prompts, answers)) as steps:
                 yield steps
