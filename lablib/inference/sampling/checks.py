@@ -49,10 +49,8 @@ def drafts(
     n_rows, vocab_size = logits.shape[-2:]
     n_drafts = tokens.shape[-1]
     if not 1 <= n_rows <= n_drafts + 1:
-        raise BadValue(
-            f"logits must have 1 to {n_drafts + 1} rows (R <= D + 1) for {n_drafts} draft tokens, "
-            f"got {n_rows}"
-        )
+        wanted = f"1 to {n_drafts + 1} rows (R <= D + 1) for {n_drafts} draft tokens"
+        raise BadValue(f"logits must have {wanted}, got {n_rows}")
     if host:
         for name, row in zip(ids, tokens if many else tokens[None], strict=True):
             token_ids(f"draft_tokens of slot {name!r}", row, vocab_size, allow_empty=True)
@@ -66,6 +64,5 @@ def fit(ids: tuple[Hashable, ...], finite: np.ndarray) -> None:
     """Refuse rows that cannot be drawn from, by name."""
     if not finite.all():
         names = ", ".join(repr(ids[row]) for row in np.flatnonzero(~finite)[:4])
-        raise BadValue(
-            f"logits of slot {names}: a row must have no NaN or +inf and some finite score"
-        )
+        wanted = "a row must have no NaN or +inf and some finite score"
+        raise BadValue(f"logits of slot {names}: {wanted}")

@@ -25,7 +25,7 @@ import numpy as np
 _NARROW = 256  # candidates in the small groups
 _SECOND = 4096  # candidates for a nucleus that 256 did not hold
 _LARGE = 2048  # vocabularies up to this size are sorted at once: a check would cost more
-_SPARSE = 20  # candidates that are fewer than this are sorted by id, others put in their places
+_SPARSE = 20  # one candidate among more tokens than this: sort them by id; else put them in place
 _KNOWN = {"greedy", "top_k", "peak", "temperature", "top_p", "min_p"}
 
 
@@ -58,7 +58,8 @@ class Plan(NamedTuple):
 def plan(table: np.ndarray, vocab_size: int) -> Plan | None:
     """Divide a batch into groups; ``table`` has a row of type ``options.TABLE`` for each row.
 
-    None: the definition is as fast, as no row needs an order and some need more than an argmax.
+    Return None where the definition is as fast: no row needs an order, and some need more than an
+    argmax.
     """
     top_k, greedy = table["top_k"], table["greedy"] > 0
     has_k, has_p = top_k < vocab_size, table["top_p"] < 1
@@ -92,10 +93,10 @@ def draw(plan: Plan, scores: mx.array, peak: mx.array, u: np.ndarray) -> mx.arra
     for at, _, weights, ids, ascending in candidates(plan, scores, peak):
         token = ids
         if weights is not None:
-            if not ascending and scores.shape[-1] <= _SPARSE * ids.shape[-1]:
-                weights, ids = transforms.keep(scores[: len(at)], weights, ids, 0.0), None
-            elif not ascending:
+            if not ascending and scores.shape[-1] > _SPARSE * ids.shape[-1]:
                 weights, ids = _by_id(weights, ids)
+            elif not ascending:
+                weights, ids = transforms.keep(scores[: len(at)], weights, ids, 0.0), None
             place = transforms.draw(weights, mx.array(u if len(at) == len(u) else u[at]))
             token = place if ids is None else mx.take_along_axis(ids, place, axis=-1)
         rows.append(at)

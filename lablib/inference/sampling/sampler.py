@@ -129,10 +129,10 @@ class Sampler:
         *,
         stream: int = 0,
     ) -> None:
-        """Register a sequence by any name; that plays no part in the random numbers.
+        """Register a sequence.
 
         Args:
-            seq_id: the name.
+            seq_id: any name; it plays no part in the random numbers.
             options: ``SamplerOptions()`` if None.
             prior_tokens: what came before, usually the prompt; the penalties see it.
             stream: which of the seed's independent streams of random numbers; row i of
