@@ -79,9 +79,8 @@ def offset(cache: Sequence[Any]) -> int | list[int] | None:
     It is None if no layer counts: a recurrent state does not know how long it has been fed.
     """
     counted = [layer.offset for layer in leaves(cache) if hasattr(layer, "offset")]
-    if counted and isinstance(counted[0], mx.array):
-        return counted[0].tolist()
-    return max(counted, default=None)
+    ragged = counted and isinstance(counted[0], mx.array)
+    return counted[0].tolist() if ragged else max(counted, default=None)
 
 
 def rows(cache: Sequence[Any]) -> int | None:
@@ -187,10 +186,7 @@ def leaves(cache: Sequence[Any]) -> Iterator[Any]:
     if not isinstance(cache, Sequence):
         raise BadType(f"cache must be a list with one entry per layer, got {type(cache).__name__}")
     for layer in cache:
-        if isinstance(layer, CacheList):
-            yield from leaves(layer.caches)
-        else:
-            yield layer
+        yield from leaves(layer.caches) if isinstance(layer, CacheList) else [layer]
 
 
 def _map_layers(make_leaf: Callable[[Any], Any], cache: Sequence[Any]) -> Cache:
@@ -202,8 +198,6 @@ def _map_layers(make_leaf: Callable[[Any], Any], cache: Sequence[Any]) -> Cache:
 
 
 def _twin(cache: Sequence[Any], change: Callable[[mx.array], mx.array]) -> Cache:
-    """Return layers of their own, with every array changed."""
-
     def twin(layer: Any) -> Any:
         new = shallow_copy(layer)
         # mlx-lm cannot set the state of this class to nothing.

@@ -161,10 +161,8 @@ def _check_rewindable(layer: Any, number: int, name: str) -> None:
         raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
     known = type(layer) in (*kv.PLAIN, *kv.KEPT_WHOLE)
     if not (known or (hasattr(layer, "is_trimmable") and layer.is_trimmable())):
-        raise BadValue(
-            f"{name} cannot be rewound: layer {number} is a {type(layer).__name__}, which cannot "
-            "be trimmed and whose state is not known here"
-        )
+        kind = f"{type(layer).__name__}, which cannot be trimmed and whose state is not known here"
+        raise BadValue(f"{name} cannot be rewound: layer {number} is a {kind}")
 
 
 def _can_drop(layer: Any, n: int) -> bool:

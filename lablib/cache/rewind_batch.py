@@ -121,10 +121,9 @@ class BatchRewinder:
                 layer.trim(tokens.shape[1])
             else:
                 self.cache[i] = kv.copy([before])[0]
-        padding = [longest - length for length in kept]
-        padded = self.cache if any(padding) else []
+        padded = self.cache if min(kept) < longest else []
         for layer in padded:
-            layer.prepare(lengths=kept, right_padding=padding)
+            layer.prepare(lengths=kept, right_padding=[longest - length for length in kept])
         self.replays += 1
         self._forward(tokens[:, :longest])
         for layer in padded:
@@ -142,9 +141,8 @@ class BatchRewinder:
 def _roll(layer: Any, n: Sequence[int]) -> None:
     """Move each row right by ``n[row]`` places; on the left that makes room, which is masked."""
     if isinstance(layer, BatchKVCache):
-        common = min(n)
-        layer.trim(common)
-        layer.prepare(right_padding=[rejected - common for rejected in n])
+        layer.trim(min(n))
+        layer.prepare(right_padding=[rejected - min(n) for rejected in n])
     else:
         # A ring cannot be trimmed once it is full. It asks where the text of each row ends, counted
         # from where the row stands now: that many tokens back.
@@ -154,8 +152,7 @@ def _roll(layer: Any, n: Sequence[int]) -> None:
 
 def _unroll(layer: BatchRotatingKVCache) -> None:
     """Put a ring in order of time before a block is read."""
-    # mlx-lm 0.32 does so as well, but only after it has made the mask, which then hides one token
-    # too few of a row with padding.
+    # mlx-lm 0.32 does it after it has made the mask: that hides one token too few of a padded row.
     keys, values, offset, padding, width, read, end, rotated = layer.state
     if rotated:
         keys, values = mx.roll(keys, -end, axis=2), mx.roll(values, -end, axis=2)

@@ -90,11 +90,7 @@ class Slab:
         return [(keys[0], values[0]) for keys, values in pairs]
 
     def compact(self, live: np.ndarray) -> np.ndarray:
-        """Move the ``live`` slots to the front, free all others and shrink to the budget.
-
-        Returns:
-            The new number of each old slot.
-        """
+        """Keep only the ``live`` slots, in front, within the budget; return old to new numbers."""
         self.capacity = max(len(live), min(self.capacity, self.limit))
         self._free = list(range(self.capacity, len(live), -1))
         old = mx.array(np.concatenate([[0], live]).astype(np.int32))
@@ -111,8 +107,7 @@ class Slab:
 class RowSlots:
     """Where the rows of one forward of tokens ``(B, T)`` read and write, the same in every layer.
 
-    Rows end together: a row with fewer new tokens than its neighbours is padded in front, so its
-    first column may stand at a negative position.
+    Rows end together: shorter ones are padded in front, from a negative position where need be.
     """
 
     offset: int | mx.array  # position of the first column; (B,) unless the same in every row

@@ -253,8 +253,7 @@ class TokenTrie:
         Below the root ``parent``, an id, is None; the next to be evicted has ``age`` 0, what is
         pinned has None.
         """
-        ages = {node: age for age, node in enumerate(self._oldest)}
-        ids = {node: i for i, node in enumerate(self.nodes())}
+        ages, ids = ({n: i for i, n in enumerate(nodes)} for nodes in (self._oldest, self.nodes()))
         return [
             {"id": i, "parent": ids.get(node.parent), "tokens": node.tokens, "depth": node.depth}
             | {"has_kv": node.slots is not None, "has_logprobs": node.logprobs is not None}
@@ -264,10 +263,10 @@ class TokenTrie:
 
 
 class Lease:
-    """What one user holds of ``trie``: paths down to nodes, and slots that are nobody's yet.
+    """What one user holds of ``trie`` in a ``with``: paths to nodes, and slots nobody has yet.
 
-    However its ``with`` block ends, the paths are unpinned then, slots that no prompt of the tree
-    has got are free again, and memory beyond the budget is given back.
+    However that ends, the paths are unpinned, slots that no prompt of the tree has got are free
+    again, and memory beyond the budget is given back.
     """
 
     def __init__(self, trie: TokenTrie, *nodes: Node):

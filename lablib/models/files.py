@@ -75,9 +75,8 @@ def _read_weights(path: Path, model: LanguageModel) -> dict[str, mx.array]:
         raise BadValue(f"{path} {problem} {found[0]}{more}: config.json is of another model")
     for name, weight in weights.items():
         if weight.shape != wanted[name]:
-            raise BadValue(
-                f"{path}: {name} has shape {weight.shape}, but config.json asks for {wanted[name]}"
-            )
+            asked = f"but config.json asks for {wanted[name]}"
+            raise BadValue(f"{path}: {name} has shape {weight.shape}, {asked}")
         if not mx.issubdtype(weight.dtype, mx.floating) or not mx.all(mx.isfinite(weight)).item():
             raise BadValue(f"{path} is corrupt: {name} must hold finite floating-point numbers")
     return weights
@@ -92,24 +91,22 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     read_json(file)
     # transformers reads config.json to guess a tokenizer class, and warns when it does not know the
     # model; tokenizer_config.json already names the class, so it is handed an empty config.
-    config, eos = PretrainedConfig(), keys.get("eos_token_id")
+    empty = {"config": PretrainedConfig()}
     try:
-        tokenizer = load(path, {"config": config}, eos_token_ids=eos)
+        tokenizer = load(path, empty, eos_token_ids=keys.get("eos_token_id"))
     except Exception as error:  # transformers and tokenizers raise plain Exceptions
         raise BadValue(f"{file} is not a tokenizer: {error}") from None
     largest = max(tokenizer.get_vocab().values(), default=-1)
     if largest >= vocab_size:
-        raise BadValue(
-            f"{file}: token ids go up to {largest}, but vocab_size in config.json is {vocab_size}: "
-            "this tokenizer belongs to another model"
-        )
+        misfit = f"but vocab_size in config.json is {vocab_size}: this tokenizer belongs to another"
+        raise BadValue(f"{file}: token ids go up to {largest}, {misfit} model")
     return tokenizer
 
 
 def write(
     model: LanguageModel, tokenizer: Any, path: Path, dtype: mx.Dtype | None, extra: dict[str, Any]
 ) -> Path:
-    """Write the directory; see :func:`lablib.models.zoo.save`."""
+    """Write a directory as :func:`lablib.models.zoo.save` says."""
     texts, ids = _tokenizer_texts(tokenizer)
     named = {f"{role}_id": ids[role] for role in ("bos_token", "eos_token") if role in ids}
     keys = model.config.to_dict() | named
@@ -157,11 +154,9 @@ def _tokenizer_texts(tokenizer: Any) -> tuple[dict[str, str], dict[str, int]]:
         raise BadType(f"tokenizer must be a tokenizer or a directory, got {tokenizer!r}")
     vocabulary = tokenizer.get_vocab()
     known = {role: token for role, token in tokens.items() if token in vocabulary}
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **known
-    }  # fmt: skip
-    written = tokenizer.to_str(pretty=True)
-    texts = {"tokenizer.json": written, "tokenizer_config.json": _json(settings)}
+    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    written, settings = tokenizer.to_str(pretty=True), _json(kind | known)
+    texts = {"tokenizer.json": written, "tokenizer_config.json": settings}
     return texts, {role: vocabulary[token] for role, token in known.items()}
 
 

@@ -34,9 +34,8 @@ def vocab_size_of(model: Any) -> int:
             rows.setdefault(path.split(".")[-1], module.weight.shape[0])
     if found := [rows[name] for name in _OUTPUTS if name in rows]:
         return found[0]
-    raise BadValue(
-        f"model must say how many token ids it has: give the {type(model).__name__} a vocab_size"
-    )
+    cure = f"give the {type(model).__name__} a vocab_size"
+    raise BadValue(f"model must say how many token ids it has: {cure}")
 
 
 def position_table_of(model: Any) -> int | None:

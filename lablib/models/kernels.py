@@ -76,13 +76,11 @@ def rms_norm(x: mx.array, weight: mx.array, eps: float) -> mx.array:
     if mx.default_device() == mx.gpu or x.dtype != mx.float32:
         return mx.fast.rms_norm(x, weight, eps)
     square = mx.sum(mx.square(x), axis=-1, keepdims=True)
-    return _scale_rows(x, square, weight, x.shape[-1], eps)
+    return _scale(x, square, weight, x.shape[-1], eps)
 
 
 @_elementwise
-def _scale_rows(
-    x: mx.array, square: mx.array, weight: mx.array, width: int, eps: float
-) -> mx.array:
+def _scale(x: mx.array, square: mx.array, weight: mx.array, width: int, eps: float) -> mx.array:
     return x * mx.rsqrt(square * (1 / width) + eps) * weight
 
 
@@ -140,9 +138,7 @@ def split_heads(x: mx.array, n_heads: int) -> mx.array:
 def join_heads(x: mx.array) -> mx.array:
     """Return ``(B, H, T, D)`` as ``(B, T, H·D)``."""
     batch, n_heads, length, head_dim = x.shape
-    if length > 1:
-        x = x.swapaxes(1, 2)
-    return x.reshape(batch, length, n_heads * head_dim)
+    return (x if length == 1 else x.swapaxes(1, 2)).reshape(batch, length, n_heads * head_dim)
 
 
 class Rotation:
@@ -167,9 +163,8 @@ class Rotation:
     def __call__(self, x: mx.array) -> mx.array:
         """Return queries or keys ``(B, H, T, D)``, turned."""
         if self.table is None or x.dtype != mx.float32:
-            return mx.fast.rope(
-                x, self.head_dim, traditional=False, base=self.theta, scale=1.0, offset=self.offset
-            )
+            kind = {"traditional": False, "base": self.theta, "scale": 1.0}
+            return mx.fast.rope(x, self.head_dim, **kind, offset=self.offset)
         halves = x.reshape(*x.shape[:-1], 2, self.head_dim // 2)
         return _turn(halves, halves[..., ::-1, :], *self.table).reshape(x.shape)
 

@@ -71,8 +71,7 @@ class Verifier:
         if lengths.shape != (n,):
             raise BadValue(f"lengths must have shape ({n},), got {lengths.shape}")
         sequences = mx.where(mx.arange(longest) < lengths[:, None], sequences, 0)
-        low, high = sequences.min().item(), sequences.max().item()
-        last = self.model.vocab_size - 1
+        low, high, last = sequences.min().item(), sequences.max().item(), self.model.vocab_size - 1
         if low < 0 or high > last:
             raise BadValue(f"sequences must hold ids between 0 and {last}, got {low} to {high}")
         return sequences.astype(mx.int32), lengths

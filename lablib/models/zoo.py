@@ -33,11 +33,10 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
     What :func:`save` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own class; the
     tokenizer is an mlx-lm ``TokenizerWrapper``.
 
-    Args:
-        name: a shipped name (see :func:`names`), the path of a directory of mlx-lm's layout, or a
-            hub id such as ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm downloads.
-        dtype: the type of the weights and so of the arithmetic. None means float32 on a CPU, where
-            half precision bypasses BLAS and is 3 to 9 times slower, and the stored type on a GPU.
+    ``name`` is a shipped name (see :func:`names`), the path of a directory of mlx-lm's layout, or a
+    hub id such as ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm downloads. ``dtype`` is the
+    type of the weights and so of the arithmetic. None means float32 on a CPU, where half precision
+    bypasses BLAS and is 3 to 9 times slower, and the stored type on a GPU.
 
     Raises:
         BadValue: no such model, or a file of it is missing, corrupt, or does not fit the others.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lablib.cache import kv
-from lablib.cache.trie import Lease, TokenTrie
+from lablib.cache.trie import Lease
 from lablib.inference.async_lm.evaluator import BatchEvaluator
 from lablib.inference.async_lm.plan import Prompt
 from lablib.validation import BadValue
@@ -31,25 +31,21 @@ def adopt(
     if prompt_cache is not None:
         layers = _checked(evaluator, prompts, prompt_cache)
     mx.eval(rows, layers)  # what fails, fails before anything has changed
+    trie = evaluator.trie
     for prompt, own, row in zip(prompts, layers, rows, strict=True):
         if own is None:
-            evaluator.trie.insert(prompt, logprobs=row)
-        else:
-            _insert(evaluator.trie, prompt, own, row)
-
-
-def _insert(trie: TokenTrie, prompt: Prompt, layers: Layers, row: mx.array | None) -> None:
-    """Store one prompt: copy the keys and values that the tree lacks."""
-    known = trie.match(prompt)
-    held = len(known.slots)
-    with Lease(trie, known.tip) as lease:
-        trie.make_room(len(prompt) - held)
-        slots = lease.allocate(len(prompt) - held)
-        for layer, pair in enumerate(layers if len(slots) else ()):
-            new = (array[:, held:].swapaxes(0, 1) for array in pair)
-            trie.slab.write(layer, mx.array(slots), *new)
-        mx.eval(trie.slab.arrays)
-        lease.insert(prompt, slots, held, row)
+            trie.insert(prompt, logprobs=row)
+            continue
+        known = trie.match(prompt)
+        held = len(known.slots)
+        with Lease(trie, known.tip) as lease:
+            trie.make_room(len(prompt) - held)
+            slots = lease.allocate(len(prompt) - held)
+            for layer, pair in enumerate(own if len(slots) else ()):  # copy what the tree lacks
+                new = (array[:, held:].swapaxes(0, 1) for array in pair)
+                trie.slab.write(layer, mx.array(slots), *new)
+            mx.eval(trie.slab.arrays)
+            lease.insert(prompt, slots, held, row)
 
 
 def _checked(

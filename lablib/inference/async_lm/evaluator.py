@@ -32,9 +32,8 @@ class BatchEvaluator:
     """A model, ``model(tokens (B, T), cache) -> logits (B, T, V)``, and what it remembers.
 
     A forward takes ``step`` tokens at most, padding included. The tree keeps at most ``max_tokens``
-    tokens, and what it keeps weighs at most ``max_bytes`` at rest (None is no bound), three
-    quarters of them for keys and values. At most ``rows`` prompts share a forward that reads the
-    tree; with None the model is tried out.
+    tokens and ``max_bytes`` at rest (None is no bound), three quarters for keys and values. At most
+    ``rows`` prompts share a forward that reads the tree; with None the model is tried out.
     """
 
     def __init__(
@@ -56,9 +55,8 @@ class BatchEvaluator:
 
     def clear(self) -> None:
         """Forget everything; a batch that is running goes on with what it began with."""
-        share = None if self.max_bytes is None else self.max_bytes // 4
-        rest = None if share is None else self.max_bytes - share
-        slab = Slab(self.n_layers, self.max_tokens, rest)
+        size, share = self.max_bytes, None if self.max_bytes is None else self.max_bytes // 4
+        slab = Slab(self.n_layers, self.max_tokens, None if size is None else size - share)
         self.trie = TokenTrie(self.max_tokens, share, slab=slab)
 
     def lookup(self, prompt: Prompt) -> mx.array | None:
@@ -174,11 +172,8 @@ class BatchEvaluator:
 
 
 def own_copy(rows: mx.array) -> mx.array:
-    """Return a copy for a caller, who may write into it, of a row ``(V,)`` or of several.
-
-    Through NumPy, because MLX's own copies share the buffer, which a NumPy view can write to.
-    """
-    return mx.array(np.asarray(rows))
+    """Return a copy, for a caller who may write into it, of a row ``(V,)`` or of several."""
+    return mx.array(np.asarray(rows))  # MLX's own copies share a buffer that NumPy can write to
 
 
 def _rows_that_agree(model: Any) -> int:
@@ -245,11 +240,8 @@ def _lay_out(advances: list[Advance]) -> tuple[mx.array, RowSlots, dict[Prompt, 
 
 
 def _log_probabilities(logits: mx.array, wanted: list[int]) -> list[mx.array]:
-    """Return float32 log-softmaxes: of ``logits (B, T, V)``, flattened, the ``wanted`` rows.
-
-    Each is an array of its own (``+ 0``): a view would keep the whole batch in memory.
-    """
+    """Return float32 log-softmaxes: of ``logits (B, T, V)``, flattened, the ``wanted`` rows."""
     if not wanted:
         return []
     rows = log_softmax(logits.flatten(0, 1)[mx.array(wanted)])
-    return [rows[i] + 0 for i in range(len(wanted))]
+    return [row + 0 for row in rows]  # arrays of their own: a view keeps the whole batch in memory

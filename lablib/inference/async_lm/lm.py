@@ -205,12 +205,10 @@ class AsyncMlxLM:
     ) -> tuple[Node, int, mx.array | list[tuple[mx.array, mx.array]] | None, Node, int]:
         """Return what the cache knows of a prompt; counts as a use.
 
-        Returns:
-            ``(node, matched, past_kvs, kv_node, kv_matched)``: the deepest node reached (its
-            log-probabilities are those after its depth); the tokens found, more if the match ends
-            inside an edge; keys and values ``(2, layers, heads, kv_matched, head size)``, a pair
-            for each layer if their shapes differ, None if there are none; the deepest node all of
-            whose path has them; how many tokens have them.
+        It is ``(node, matched, past_kvs, kv_node, kv_matched)``: the nodes and ``matched`` of
+        :class:`~lablib.cache.trie.Match`, the keys and values of the ``kv_matched`` leading tokens,
+        ``(2, layers, heads, kv_matched, head size)``, or a pair for each layer if their shapes
+        differ, or None if there are none.
         """
         found = self.cache.match(self._checked(token_ids, allow_empty=True))
         past = self.cache.slab.stacked(found.slots) if len(found.slots) else None

@@ -56,10 +56,9 @@ class TokenRun:
 def plan_runs(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[TokenRun]:
     """Return the runs, parents before children, that forward each missing prefix once.
 
-    Args:
-        prompts: distinct prompts, each with how many of its leading tokens the cache holds, and a
-            name for the place where it stops holding them: equal where those tokens are equal.
-            The last token of a prompt runs even if it is held, since its logits are wanted.
+    The distinct ``prompts`` come with how many leading tokens the cache holds, and a name for the
+    place where it stops: equal where those tokens are equal. The last token of a prompt runs even
+    if it is held, since its logits are wanted.
     """
     groups: dict[Hashable, list[tuple[Prompt, Prompt]]] = {}  # by place: all else is shared there
     for prompt, held, place in prompts:

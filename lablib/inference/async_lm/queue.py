@@ -2,10 +2,9 @@
 
     ask  →  wait until ``batch_size`` are there or none came for ``timeout``  →  run  →  answer
 
-Equal prompts are one entry of ``asked`` from the first query until the answer, whether they wait or
-run, so they run once. One task runs one batch after the other and ends when none is due: an idle
-queue has no task and no timer. However a batch ends, its queries are answered: with a result, with
-the error, or by cancellation.
+Equal prompts are one entry until they are answered, so they run once. One task runs one batch after
+the other and ends when none is due: an idle queue has no task and no timer. However a batch ends,
+its queries are answered: with a result, with the error, or by cancellation.
 """
 
 import asyncio
@@ -56,7 +55,15 @@ class QueryQueue:
 
     def ask(self, prompt: Prompt, query: Query) -> None:
         """Let a query wait for its batch; RuntimeError if its loop is closed or another waits."""
-        self._enter(query.future.get_loop())
+        loop = query.future.get_loop()
+        if loop.is_closed():
+            raise RuntimeError("the event loop of this query's future is closed")
+        if loop is not self._loop:
+            if any(map(self._wanted, self._asked)) and not self._loop.is_closed():
+                cure = "let that loop answer them, or call reset_async_queries()"
+                raise RuntimeError(f"queries of another event loop are waiting: {cure}")
+            self._forget()  # a closed loop leaves nobody who could be answered
+            self._loop, self._runner = loop, None
         if prompt not in self._asked:
             self._gathering.append(prompt)
         self._asked.setdefault(prompt, []).append(query)
@@ -83,17 +90,6 @@ class QueryQueue:
         self._forget()
         for query in queries:
             _cancel(query)
-
-    def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
-        if loop.is_closed():
-            raise RuntimeError("the event loop of this query's future is closed")
-        if loop is self._loop:
-            return
-        if any(map(self._wanted, self._asked)) and not self._loop.is_closed():
-            cure = "let that loop answer them, or call reset_async_queries()"
-            raise RuntimeError(f"queries of another event loop are waiting: {cure}")
-        self._forget()  # a closed loop leaves nobody who could be answered
-        self._loop, self._runner = loop, None
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
