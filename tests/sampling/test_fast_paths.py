@@ -106,6 +106,13 @@ def test_a_new_transform_is_a_line_in_the_order(fast, monkeypatch):
     assert np.isfinite(np.array(sampler.speculative_scores(0, row, []))).tolist() == [
         [False, False, True, True, False]
     ]
+    # A neighbour that did not ask is left alone, and so is one at temperature 0.
+    sampler.add(1, SamplerOptions(seed=3))
+    sampler.add(2, SamplerOptions(temperature=0.0))
+    rows = mx.repeat(row, 3, axis=0)[:, None]
+    scores = sampler.speculative_scores([0, 1, 2], rows, np.zeros((3, 0), int))
+    assert np.isfinite(np.array(scores)).sum(axis=-1).tolist() == [[2], [5], [1]]
+    assert sampler.sample([0, 1, 2], rows[:, 0]).token[2].item() == 2
 
 
 @pytest.mark.parametrize("shift", [0.0, 500.0, -500.0])

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.options import columns
+from lablib.inference.sampling.options import NEUTRAL, columns
 from lablib.inference.sampling.transforms import Parameter
 
 import mlx.core as mx
@@ -26,7 +26,6 @@ _NARROW = 256  # candidates in the small groups
 _SECOND = 4096  # candidates for a nucleus that 256 did not hold
 _LARGE = 2048  # vocabularies up to this size are sorted at once: a check would cost more
 _SPARSE = 20  # one candidate among more tokens than this: sort them by id; else put them in place
-_KNOWN = {"greedy", "top_k", "peak", "temperature", "top_p", "min_p"}
 
 
 class Group(NamedTuple):
@@ -65,9 +64,10 @@ def plan(table: np.ndarray, vocab_size: int) -> Plan | None:
     has_k, has_p = top_k < vocab_size, table["top_p"] < 1
     if not ((has_k | has_p) & ~greedy).any() and not greedy.all():
         return None
-    new = (set(transforms.ORDER) - _KNOWN) & set(columns(table))  # transforms without a fast path
+    added = set(transforms.ORDER) - transforms.KNOWN  # transforms without a fast path
+    new = np.any([table[name] != NEUTRAL[name] for name in added] or [[False]], axis=0)
     kinds = np.select(
-        [has_k & (top_k > _NARROW) | bool(new), greedy, has_k, has_p],
+        [has_k & (top_k > _NARROW) | new, greedy, has_k, has_p],
         ["general", "greedy", "narrow", "nucleus"],
         "general",
     )

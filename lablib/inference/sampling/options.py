@@ -1,7 +1,7 @@
 """What one sequence asks of the sampler."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 from lablib.validation import BadType, BadValue, integer, number
 
@@ -10,6 +10,10 @@ import numpy as np
 
 _HUGE = 1e30  # float32 ends at 3e38; products of options and scores must stay below
 _SMALL = 1e-6
+_AT_ZERO = (  # what counts at temperature 0
+    "repeat_last_n", "repeat_penalty", "presence_penalty", "frequency_penalty", "logprobs",
+    "top_logprobs",
+)  # fmt: skip
 _NORMAL = 1.2e-38  # the smallest normal float32: what is positive must not become 0
 
 
@@ -78,7 +82,7 @@ class SamplerOptions:
         """Return a row of the sampler's table, of type ``TABLE``; what is off is made neutral."""
         asked = self
         if self.temperature == 0:  # the best token is all that is left: nothing to cut
-            asked = replace(self, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
+            asked = SamplerOptions(**{name: getattr(self, name) for name in _AT_ZERO})
         values = {name: float(getattr(asked, name)) for name in TABLE.names[1:]}
         values["temperature"] = max(values["temperature"], _NORMAL)
         values["top_k"] = values["top_k"] if values["top_k"] > 0 else math.inf
@@ -95,7 +99,7 @@ class SamplerOptions:
 
 # One column for each option that is a number, and one for temperature 0: argmax is its own stage.
 TABLE = np.dtype([("greedy", float)] + [(n, float) for n in SamplerOptions.names() if n != "seed"])
-_NEUTRAL = dict(zip(TABLE.names, SamplerOptions().row(), strict=True))
+NEUTRAL = dict(zip(TABLE.names, SamplerOptions().row(), strict=True))
 
 
 def columns(rows: np.ndarray) -> dict[str, float | mx.array]:
@@ -109,7 +113,7 @@ def columns(rows: np.ndarray) -> dict[str, float | mx.array]:
         values leave a row as it is.
     """
     found = {}
-    for name, neutral in _NEUTRAL.items():
+    for name, neutral in NEUTRAL.items():
         values = rows[name]
         if len(values) and (values != values[0]).any():
             found[name] = mx.array(values.astype(np.float32)[:, None])

@@ -10,15 +10,23 @@ score ``-inf``, so renormalising is the next softmax. Every parameter is a numbe
 0) leave a row as it is. Of two tokens the one with the better score comes first and, if the scores
 are equal, the one with the smaller id: no result depends on how a sort left its ties.
 
-To add a transform: write ``def my_cut(scores, x)`` here, give ``ORDER`` a line ``"my_cut": my_cut``
-where it belongs, and ``SamplerOptions`` a field ``my_cut`` whose default changes nothing. The
-sampler then applies it to every row that asks for it, in batches and under speculation.
+To add a transform, say top-nσ (2411.07641), write its function,
+
+    def top_n_sigma(scores, n):
+        peak = mx.max(scores, axis=-1, keepdims=True)
+        spread = mx.sqrt(mx.var(scores, axis=-1, keepdims=True))
+        return mx.where(scores >= peak - n * spread, scores, -mx.inf)
+
+give ``ORDER`` its line (before "top_k": a token that was cut is -inf and would spoil the mean), and
+``SamplerOptions`` a field ``top_n_sigma: float = 0.0`` with a line in its ``__post_init__`` that
+says which values are allowed. The default means off: every row with another value gets the
+transform, in batches and under speculation, and no other row does.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
 
-from lablib.inference.sampling.options import TABLE, SamplerOptions, columns
+from lablib.inference.sampling.options import NEUTRAL, TABLE, SamplerOptions, columns
 
 import mlx.core as mx
 import numpy as np
@@ -56,7 +64,10 @@ def cut(scores: mx.array, asked: dict[str, Parameter], peak: mx.array | None = N
     asked = asked | {"peak": mx.max(scores, axis=-1, keepdims=True) if peak is None else peak}
     for name, transform in ORDER.items():
         if name in asked:
-            scores = transform(scores, asked[name])
+            before, x = scores, asked[name]
+            scores = transform(scores, x)
+            if isinstance(x, mx.array) and name not in KNOWN:  # some rows did not ask for it
+                scores = mx.where(x == NEUTRAL[name], before, scores)
     return scores
 
 
@@ -188,6 +199,8 @@ ORDER = {
     "top_p": top_p,
     "min_p": min_p,
 }
+# Leave a row as it is if their value is neutral, and have fast paths; one that was added need not.
+KNOWN = frozenset({"greedy", "top_k", "peak", "temperature", "top_p", "min_p"})
 
 
 def best(scores: mx.array, n: int) -> tuple[mx.array, mx.array]:
