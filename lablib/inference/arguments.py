@@ -35,16 +35,9 @@ class Request:
 
 
 def read_request(
-    entry: Callable[..., Any],
-    model: Any,
-    prompt: Any,
-    *,
-    max_tokens: int,
-    stop_tokens: Any,
-    prefill_step_size: int,
-    sampler_options: dict[str, Any],
-    name: str = "model",
-) -> Request:
+    entry: Callable[..., Any], model: Any, prompt: Any, *, max_tokens: int, stop_tokens: Any,
+    prefill_step_size: int, sampler_options: dict[str, Any], name: str = "model",
+) -> Request:  # fmt: skip
     """Check what all entry points take; ``entry`` and ``name`` are for the messages.
 
     Args:

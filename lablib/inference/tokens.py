@@ -73,17 +73,11 @@ class TokenIterator(TokenLoop):
     """
 
     def __init__(
-        self,
-        model: Any,
-        prompt: Sequence[int] | mx.array,
-        *,
-        max_tokens: int = 100,
-        stop_tokens: Collection[int] = (),
-        cache: list[Any] | None = None,
-        prefill_step_size: int = 512,
-        logits_processors: Sequence[LogitsProcessor] = (),
+        self, model: Any, prompt: Sequence[int] | mx.array, *, max_tokens: int = 100,
+        stop_tokens: Collection[int] = (), cache: list[Any] | None = None,
+        prefill_step_size: int = 512, logits_processors: Sequence[LogitsProcessor] = (),
         **sampler_options: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         asked = read_request(
             TokenIterator, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
             prefill_step_size=prefill_step_size, sampler_options=sampler_options,

@@ -59,14 +59,9 @@ class AdaptiveLength(DraftLength):
     """
 
     def __init__(
-        self,
-        most: int = 8,
-        costs: Costs | None = None,
-        *,
-        memory: int = 64,
-        alpha: float = 0.8,
-        margin: float = 0.03,
-    ) -> None:
+        self, most: int = 8, costs: Costs | None = None, *, memory: int = 64,
+        alpha: float = 0.8, margin: float = 0.03,
+    ) -> None:  # fmt: skip
         self.most = integer("most", most, 1)
         if costs is not None and not isinstance(costs, Costs):
             raise BadType(f"costs must be Costs or None, got {type(costs).__name__}")

@@ -36,7 +36,7 @@ import mlx.core as mx
 _CHUNK = 256  # tokens read at once when a draft model has fallen behind
 
 Cache = list[Any]
-Texts = Sequence[Sequence[int]]
+Texts, Limits = Sequence[Sequence[int]], Sequence[int]
 
 
 class Drafter:
@@ -75,9 +75,7 @@ class Drafter:
     def read(self, tokens: mx.array) -> None:
         """Read a chunk ``(1, T)`` of the prompt, ahead of the first proposal; nothing waits."""
 
-    def propose(
-        self, texts: Texts, limits: Sequence[int], sampler: RoundSampler
-    ) -> Proposal | None:
+    def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
         """Guess how each text goes on: at most ``limits[row]`` tokens; None if there is no guess.
 
         Args:
@@ -149,9 +147,7 @@ class DraftModel(Drafter):
         self._reader.settle()
         mx.async_eval([layer.state for layer in self.cache])
 
-    def propose(
-        self, texts: Texts, limits: Sequence[int], sampler: RoundSampler
-    ) -> Proposal | None:
+    def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
         """Draw tokens one after the other; nothing is waited for."""
         reader = self._reader
         if not self._in_batch:
@@ -256,9 +252,7 @@ class EarlyExit(DraftModel):
     def read(self, tokens: mx.array) -> None:
         """Leave the prompt to the target, which reads it into the cache they share."""
 
-    def propose(
-        self, texts: Texts, limits: Sequence[int], sampler: RoundSampler
-    ) -> Proposal | None:
+    def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
         """Draw tokens one after the other, and take back what was read for it."""
         self._reader.position = start = len(texts[0]) - 1
         try:
@@ -291,9 +285,7 @@ class NGram(Drafter):
         session._indexes = [({}, 0) for _ in range(texts)]
         return session
 
-    def propose(
-        self, texts: Texts, limits: Sequence[int], sampler: RoundSampler
-    ) -> Proposal | None:
+    def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
         """Look up each text's last tokens in it."""
         asked = enumerate(zip(texts, limits, strict=True))
         proposal = Proposal.of([self.lookup(text, n, row) for row, (text, n) in asked])

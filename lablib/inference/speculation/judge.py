@@ -96,22 +96,17 @@ class Judge:
     """
 
     def __init__(
-        self,
-        sampler: RoundSampler,
-        rule: str,
-        stops: frozenset[int] = frozenset(),
+        self, sampler: RoundSampler, rule: str, stops: frozenset[int] = frozenset(),
         trace: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.sampler, self.stops, self.trace = sampler, stops, trace
         # At temperature 0 the rules agree, and comparing two best tokens is the cheapest of them.
         self._outcome = None if sampler.greedy or rule == "match" else rules.RULE[rule]
 
     def decide(
-        self,
-        logits: mx.array,
-        proposal: Proposal | None = None,
+        self, logits: mx.array, proposal: Proposal | None = None,
         counts: Sequence[int] | None = None,
-    ) -> list[Verdict]:
+    ) -> list[Verdict]:  # fmt: skip
         """Decide a round; this is where the host waits.
 
         Args:
@@ -125,12 +120,9 @@ class Judge:
         return self.read(self.queue(logits, proposal, counts), counts)
 
     def queue(
-        self,
-        logits: mx.array,
-        proposal: Proposal | None = None,
-        counts: Sequence[int] | None = None,
-        pending: mx.array | None = None,
-    ) -> Queued:
+        self, logits: mx.array, proposal: Proposal | None = None,
+        counts: Sequence[int] | None = None, pending: mx.array | None = None,
+    ) -> Queued:  # fmt: skip
         """Queue what :meth:`decide` would; :meth:`read` waits for it.
 
         ``pending`` ``(B, A)`` are tokens drawn without drafts, but not committed yet.

@@ -48,12 +48,8 @@ class SpeculativeSamples(Samples):
 
 
 def speculative_sample_n(
-    target: Any,
-    draft: Any,
-    prompt: Sequence[int] | mx.array,
-    n: int,
-    **options: Any,
-) -> SpeculativeSamples:
+    target: Any, draft: Any, prompt: Sequence[int] | mx.array, n: int, **options: Any,
+) -> SpeculativeSamples:  # fmt: skip
     """Draw ``n`` completions of one prompt, as ``sample_n`` does, with the help of a drafter.
 
     The prompt is read once. Under ``rule="match"`` row i is the row i of ``sample_n`` with the same
@@ -75,20 +71,12 @@ def speculative_batch(
 
 
 def speculative_batches(
-    target: Any,
-    draft: Any,
-    prompts: Sequence[Sequence[int] | mx.array],
-    *,
-    max_tokens: int = 100,
-    draft_tokens: int = 4,
-    rule: str | None = None,
-    drafter: Drafter | None = None,
-    stop_tokens: Iterable[int] = (),
-    max_batch: int | None = None,
-    prefill_step_size: int = 512,
-    progress: bool = False,
+    target: Any, draft: Any, prompts: Sequence[Sequence[int] | mx.array], *,
+    max_tokens: int = 100, draft_tokens: int = 4, rule: str | None = None,
+    drafter: Drafter | None = None, stop_tokens: Iterable[int] = (),
+    max_batch: int | None = None, prefill_step_size: int = 512, progress: bool = False,
     **sampler_options: Any,
-) -> Iterator[SpeculativeSamples]:
+) -> Iterator[SpeculativeSamples]:  # fmt: skip
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 
     Keywords mean what they mean in ``sample_n`` and ``SpeculativeTokenIterator``; row i draws from

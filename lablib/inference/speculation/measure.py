@@ -23,13 +23,8 @@ _CONTEXT = 64  # tokens in the caches while timing, if there is room
 
 
 def measure_costs(
-    target: Any,
-    draft: Any,
-    *,
-    most: int = 8,
-    context: int | None = None,
-    repeats: int = 5,
-) -> Costs:
+    target: Any, draft: Any, *, most: int = 8, context: int | None = None, repeats: int = 5,
+) -> Costs:  # fmt: skip
     """Time T(1) … T(most + 1) and one drafted token on this machine, the best of ``repeats``.
 
     As the engine does it, judging included. T(1) is a token of plain decoding, where the next

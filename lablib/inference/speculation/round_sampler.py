@@ -33,13 +33,9 @@ class RoundSampler:
     """
 
     def __init__(
-        self,
-        options: SamplerOptions,
-        texts: Sequence[list[int]],
-        max_tokens: int,
-        streams: Sequence[int],
-        processors: Sequence[LogitsProcessor] = (),
-    ) -> None:
+        self, options: SamplerOptions, texts: Sequence[list[int]], max_tokens: int,
+        streams: Sequence[int], processors: Sequence[LogitsProcessor] = (),
+    ) -> None:  # fmt: skip
         self.options, self.processors, self._texts = options, tuple(processors), texts
         self.greedy = options.temperature == 0
         self.bare = self.greedy and not options.penalizes and not processors

@@ -87,24 +87,13 @@ class SpeculativeTokenIterator(TokenLoop):
     """
 
     def __init__(
-        self,
-        target: Any,
-        draft: Any,
-        prompt: Sequence[int] | mx.array,
-        *,
-        max_tokens: int = 100,
-        draft_tokens: Any = 4,
-        rule: str | None = None,
-        drafter: Drafter | None = None,
-        stop_tokens: Iterable[int] = (),
-        cache: list[Any] | None = None,
-        draft_cache: list[Any] | None = None,
-        prefill_step_size: int = 512,
-        logits_processors: Sequence[LogitsProcessor] = (),
-        trace: bool = False,
-        stream: int = 0,
-        **sampler_options: Any,
-    ) -> None:
+        self, target: Any, draft: Any, prompt: Sequence[int] | mx.array, *,
+        max_tokens: int = 100, draft_tokens: Any = 4, rule: str | None = None,
+        drafter: Drafter | None = None, stop_tokens: Iterable[int] = (),
+        cache: list[Any] | None = None, draft_cache: list[Any] | None = None,
+        prefill_step_size: int = 512, logits_processors: Sequence[LogitsProcessor] = (),
+        trace: bool = False, stream: int = 0, **sampler_options: Any,
+    ) -> None:  # fmt: skip
         asked = read_request(
             SpeculativeTokenIterator, target, prompt, max_tokens=max_tokens,
             stop_tokens=stop_tokens, prefill_step_size=prefill_step_size,
@@ -255,14 +244,9 @@ def with_ratios(counts: dict[str, Any]) -> dict[str, Any]:
 
 
 def speculative_decode(
-    target: Any,
-    draft: Any,
-    prompt: Sequence[int] | mx.array,
-    max_tokens: int = 100,
-    draft_tokens: Any = 4,
-    temperature: float = 0.0,
-    **options: Any,
-) -> tuple[mx.array, dict[str, Any]]:
+    target: Any, draft: Any, prompt: Sequence[int] | mx.array, max_tokens: int = 100,
+    draft_tokens: Any = 4, temperature: float = 0.0, **options: Any,
+) -> tuple[mx.array, dict[str, Any]]:  # fmt: skip
     """Complete a prompt with the target's distribution, faster than the target alone.
 
     The arguments are those of :class:`SpeculativeTokenIterator`; temperature 0 is greedy.
