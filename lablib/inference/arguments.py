@@ -17,20 +17,12 @@ LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
 
 @dataclass(frozen=True)
 class Request:
-    """What every way of generating is asked for, checked.
-
-    Attributes:
-        prompt: token ids.
-        max_tokens: the length of a completion at most.
-        stops: ids that end a completion.
-        step_size: how many prompt tokens are read at once.
-        options: how logits become tokens.
-    """
+    """What every way of generating is asked for, checked."""
 
     prompt: list[int]
     max_tokens: int
-    stops: frozenset[int]
-    step_size: int
+    stops: frozenset[int]  # ids that end a completion
+    step_size: int  # how many prompt tokens are read at once
     options: SamplerOptions
 
 
@@ -38,17 +30,10 @@ def read_request(
     entry: Callable[..., Any], model: Any, prompt: Any, *, max_tokens: int, stop_tokens: Any,
     prefill_step_size: int, sampler_options: dict[str, Any], name: str = "model",
 ) -> Request:  # fmt: skip
-    """Check what all entry points take; ``entry`` and ``name`` are for the messages.
+    """Check what all entry points take.
 
-    Args:
-        entry: the function or class that was called.
-        model: the model.
-        prompt: token ids.
-        max_tokens: at least 1.
-        stop_tokens: ids that the model knows.
-        prefill_step_size: at least 1.
-        sampler_options: the keywords that ``entry`` does not name itself.
-        name: what the caller calls the model.
+    For the messages: ``entry`` was called, and calls its model ``name``; ``sampler_options`` are the
+    keywords that it does not name itself.
     """
     options = read_options(sampler_options, entry)
     return Request(

@@ -23,31 +23,22 @@ import mlx.core as mx
 class Verdict:
     """What one round decided for one text; with ``trace=True`` also what it saw.
 
-    Attributes:
-        drafted: the proposed ids.
-        tokens: the accepted drafts, and the target's token after them unless a stop token came
-            first.
-        accepted: how many drafts stay.
-        reached: how many drafts were judged with everything before them accepted.
-        logprobs: of each token, under the target's raw logits.
-        top: for each token the target's best ``(id, logprob)`` pairs, if asked for.
-        p: the target's probability of each draft, after the sampler's transforms. At temperature 0
-            these are certain of one token and say nothing: there p and q are the models' own.
-        q: the draft's; 1 for drafts that were looked up.
-        min_pq: ``Σ min(p, q)`` over the vocabulary at each drafted position.
-        dot_pq: ``Σ p·q`` at each drafted position.
+    ``tokens`` are the accepted drafts, and the target's token after them unless a stop token came
+    first. ``p`` and ``q`` are the models' probabilities of each draft after the sampler's transforms
+    (q is 1 for drafts that were looked up). At temperature 0 these are certain of one token and say
+    nothing: there they are the models' own.
     """
 
     drafted: Sequence[int]
     tokens: Sequence[int]
-    accepted: int
-    reached: int
-    logprobs: Sequence[float] = ()
-    top: Sequence[tuple[tuple[int, float], ...]] = ()
+    accepted: int  # how many drafts stay
+    reached: int  # how many drafts were judged with everything before them accepted
+    logprobs: Sequence[float] = ()  # of each token, under the target's raw logits
+    top: Sequence[tuple[tuple[int, float], ...]] = ()  # the best (id, logprob) pairs, if asked for
     p: Sequence[float] = ()
     q: Sequence[float] = ()
-    min_pq: Sequence[float] = ()
-    dot_pq: Sequence[float] = ()
+    min_pq: Sequence[float] = ()  # Σ min(p, q) over the vocabulary at each drafted position
+    dot_pq: Sequence[float] = ()  # Σ p·q
 
     @property
     def token(self) -> int | None:

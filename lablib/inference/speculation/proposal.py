@@ -10,23 +10,17 @@ import mlx.core as mx
 
 @dataclass(frozen=True)
 class Proposal:
-    """Drafted tokens, possibly not computed yet.
+    """Drafted tokens, possibly not computed yet; make one with ``Proposal.of``.
 
-    Attributes:
-        tokens: ``(B, γ)`` int32, γ ≥ 1.
-        q: ``(B, γ, V)``, what each token was drawn from; None if the drafts were certain (looked
-            up, or the draft model's best).
-        logits: ``(B, γ, V)``, the raw scores behind them; None without a draft model.
-        counts: how many of its γ tokens each text means; None means all.
-        known: whether the tokens are sure to be ids of the target's. If not, the engine waits for
-            them and looks.
+    A draft model also says what each token was drawn from: ``q`` is None if the drafts were certain
+    (looked up, or the draft model's best), ``logits`` are the raw scores behind them.
     """
 
-    tokens: mx.array
-    q: mx.array | None = None
-    logits: mx.array | None = None
-    counts: Sequence[int] | None = None
-    known: bool = False
+    tokens: mx.array  # (B, γ) int32, γ ≥ 1
+    q: mx.array | None = None  # (B, γ, V)
+    logits: mx.array | None = None  # (B, γ, V)
+    counts: Sequence[int] | None = None  # how many of its γ tokens each text means; None: all
+    known: bool = False  # whether these are surely ids of tokens; else the engine waits and looks
 
     @classmethod
     def of(cls, guesses: Sequence[Sequence[int]]) -> "Proposal | None":

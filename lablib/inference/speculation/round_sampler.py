@@ -19,17 +19,8 @@ ACCEPT, FOLLOW, DRAFT = 0, 1, 2  # which of a round's random numbers is used for
 class RoundSampler:
     """The sampler's slots of the texts that speculate together.
 
-    Args:
-        options: how logits become tokens.
-        texts: prompts, and later what follows them; whoever owns the texts appends to them.
-        max_tokens: how many tokens may follow.
-        streams: which stream of the seed's random numbers each text draws from.
-        processors: applied to both models' logits, as in ``TokenIterator``; for one text only.
-
-    Attributes:
-        rows: the numbers of the texts still alive, in the order of the batch.
-        greedy: whether the best token is always taken.
-        bare: whether it is the best of the raw logits.
+    Whoever owns the ``texts`` appends to them, at most ``max_tokens``. Each draws from its own of the
+    seed's ``streams``. ``processors`` are for one text only.
     """
 
     def __init__(
@@ -37,9 +28,9 @@ class RoundSampler:
         streams: Sequence[int], processors: Sequence[LogitsProcessor] = (),
     ) -> None:  # fmt: skip
         self.options, self.processors, self._texts = options, tuple(processors), texts
-        self.greedy = options.temperature == 0
-        self.bare = self.greedy and not options.penalizes and not processors
-        self.rows = list(range(len(texts)))
+        self.greedy = options.temperature == 0  # the best token is always taken,
+        self.bare = self.greedy and not options.penalizes and not processors  # of raw logits
+        self.rows = list(range(len(texts)))  # the texts still alive, in the order of the batch
         self._round, self._numbers = 0, None
         self._sampler = Sampler(max(map(len, texts)) + max_tokens)
         for row, text in enumerate(texts):
