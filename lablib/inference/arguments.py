@@ -32,8 +32,8 @@ def read_request(
 ) -> Request:  # fmt: skip
     """Check what all entry points take.
 
-    For the messages: ``entry`` was called, and calls its model ``name``; ``sampler_options`` are the
-    keywords that it does not name itself.
+    For the messages: ``entry`` was called, which calls its model ``name``; ``sampler_options`` are
+    the keywords that it does not name itself.
     """
     options = read_options(sampler_options, entry)
     return Request(

@@ -24,9 +24,9 @@ class Verdict:
     """What one round decided for one text; with ``trace=True`` also what it saw.
 
     ``tokens`` are the accepted drafts, and the target's token after them unless a stop token came
-    first. ``p`` and ``q`` are the models' probabilities of each draft after the sampler's transforms
-    (q is 1 for drafts that were looked up). At temperature 0 these are certain of one token and say
-    nothing: there they are the models' own.
+    first. ``p`` and ``q`` are the models' probabilities of each draft after the sampler's
+    transforms; q is 1 for drafts that were looked up. At temperature 0 these are certain of one
+    token and say nothing: there they are the models' own.
     """
 
     drafted: Sequence[int]

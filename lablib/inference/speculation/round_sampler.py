@@ -19,8 +19,8 @@ ACCEPT, FOLLOW, DRAFT = 0, 1, 2  # which of a round's random numbers is used for
 class RoundSampler:
     """The sampler's slots of the texts that speculate together.
 
-    Whoever owns the ``texts`` appends to them, at most ``max_tokens``. Each draws from its own of the
-    seed's ``streams``. ``processors`` are for one text only.
+    Whoever owns the ``texts`` appends to them, at most ``max_tokens``. Each draws from its own of
+    the seed's ``streams``. ``processors`` are for one text only.
     """
 
     def __init__(
