@@ -46,18 +46,21 @@ def make(
     ``group_size`` of them (32, 64 or 128, a divisor of the head size) share one scale.
 
     Raises:
-        ValueError: for an option out of range, both options at once, or a model without a plain
-            attention layer they could apply to.
+        ValueError: an option is out of range, or both are given, or no plain layer can take them.
     """
     if max_kv_size is None and bits is None:
         return make_prompt_cache(model)
     if max_kv_size is not None and bits is not None:
         raise BadValue("max_kv_size and bits exclude each other: a sliding window is not quantised")
-    if bits is not None:
-        one_of("bits", bits, (2, 4, 8))
-        one_of("group_size", group_size, (32, 64, 128))
+    option = "max_kv_size" if bits is None else "bits"
+    if bits is None:
+        max_kv_size = integer(option, max_kv_size, 1)
     else:
-        max_kv_size = integer("max_kv_size", max_kv_size, 1)
+        one_of(option, bits, (2, 4, 8))
+        one_of("group_size", group_size, (32, 64, 128))
+    plain = make_prompt_cache(model)
+    if not any(type(layer) is KVCache for layer in leaves(plain)):
+        raise BadValue(f"{option} has no plain KVCache layer to apply to in this model's cache")
 
     def bound(layer: Any) -> Any:
         if type(layer) is not KVCache:
@@ -66,10 +69,6 @@ def make(
             return layer.to_quantized(group_size=group_size, bits=bits)
         return RotatingKVCache(max_size=max_kv_size, keep=0)
 
-    plain = make_prompt_cache(model)
-    if not any(type(layer) is KVCache for layer in leaves(plain)):
-        option = "max_kv_size" if bits is None else "bits"
-        raise BadValue(f"{option} has no plain KVCache layer to apply to in this model's cache")
     return _map_layers(bound, plain)
 
 

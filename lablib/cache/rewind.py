@@ -27,10 +27,9 @@ Snapshot = list[Any]
 
 
 def snapshot(cache: Sequence[Any]) -> Snapshot:
-    """Return what ``restore`` needs to bring ``cache`` back to this moment: references only.
+    """Return what ``restore`` needs: an offset where trimming to it is enough, or a layer's twin.
 
-    That is an offset where trimming to it is enough, otherwise a twin that shares the arrays:
-    writing into an array rebinds it inside the layer and leaves the twin's as it was.
+    The twin shares the arrays: writing into one rebinds it in the layer and leaves the twin's.
     """
     leaves = kv.leaves(cache)
     return [kv.copy([x])[0] if type(x) in kv.KEPT_WHOLE else x.offset for x in leaves]
@@ -48,8 +47,7 @@ def restore(cache: Sequence[Any], taken: Snapshot) -> None:
 def read(model: Any, tokens: mx.array, cache: kv.Cache, before: Snapshot | None) -> mx.array:
     """Return ``model(tokens, cache=cache)``; if that fails, put all layers back to ``before``.
 
-    A forward moves one layer after the other, so a failure inside it leaves them at different
-    places. With ``before=None`` they stay there.
+    A failure inside a forward leaves layers at different places; with ``before=None`` they stay so.
     """
     try:
         return model(tokens, cache=cache)
@@ -67,8 +65,7 @@ def drops(cache: Sequence[Any]) -> bool:
 class Rewinder:
     """A model with its cache, and the way back over what was read since ``settle``.
 
-    ``model(tokens (1, T), cache=...)`` gives logits. ``cache``, which may have read something, is
-    changed in place; messages call it ``name``.
+    ``cache``, which may have read something, is changed in place; messages call it ``name``.
 
     Raises:
         BadValue: a layer cannot be rewound. Layers of a class that is not mlx-lm's are taken at

@@ -23,10 +23,9 @@ _COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given 
 def can_batch(model: Any, cache: kv.Cache) -> bool:
     """Return whether rows of different length can share a batch, given an empty cache of the model.
 
-    A quantised cache has no batched form, several caches in one layer (``CacheList``) are not
-    stepped back here, and attention sinks do not survive a batch. Some models cannot read rows of
-    different length, and some recurrent ones (Mamba 1) read padding as if it were text: all are
-    tried out with a few tokens.
+    A quantised cache has no batched form, a ``CacheList`` is not stepped back here, and attention
+    sinks do not survive a batch. Some models cannot read rows of different length, and some
+    recurrent ones (Mamba 1) read padding as text: all are tried out with a few tokens.
     """
     if any(type(layer) not in kv.MERGED or getattr(layer, "keep", 0) for layer in cache):
         return False
@@ -48,8 +47,7 @@ def merge(caches: Sequence[kv.Cache]) -> kv.Cache:
 class BatchRewinder:
     """A model with the cache of a batch, and the way back over what was read since ``settle``.
 
-    ``model(tokens (B, T), cache=...)`` gives logits. ``cache`` is from :func:`merge` and changed in
-    place; row i of it holds ``lengths[i]`` tokens.
+    ``cache`` is from :func:`merge` and changed in place; row i of it holds ``lengths[i]`` tokens.
     """
 
     def __init__(self, model: Any, cache: kv.Cache, lengths: Sequence[int]) -> None:
@@ -63,9 +61,8 @@ class BatchRewinder:
     def forward(self, tokens: mx.array) -> mx.array:
         """Read ``tokens (B, T)`` and return their logits ``(B, T, V)``."""
         if not self._reads:
-            self._before = [
-                None if isinstance(x, BatchKVCache) else kv.copy([x])[0] for x in self.cache
-            ]
+            held = [None if isinstance(x, BatchKVCache) else kv.copy([x])[0] for x in self.cache]
+            self._before = held
         self._reads.append(tokens)
         self.positions = [position + tokens.shape[1] for position in self.positions]
         return self._forward(tokens)
@@ -184,7 +181,5 @@ def _hides_padding(model: Any, empty: kv.Cache) -> bool:
             layer.prepare(lengths=[1], right_padding=[1])
         model(mx.array(tokens), cache=cache)
         states.append([a for layer in cache if isinstance(layer, ArraysCache) for a in layer.cache])
-    return all(
-        (a is None and b is None) or (a.shape == b.shape and mx.allclose(a, b, atol=1e-3).item())
-        for a, b in zip(*states, strict=True)
-    )
+    pairs = ((a, b) for a, b in zip(*states, strict=True) if a is not b)  # None: never written
+    return all(a.shape == b.shape and mx.allclose(a, b, atol=1e-3).item() for a, b in pairs)

@@ -2,10 +2,8 @@
 
 Prompts that share a prefix share slots, whatever else they hold, and a batch of rows of any lengths
 is put together by one ``take`` per layer. The idea is that of PagedAttention (Kwon et al. 2023,
-2309.06180), with pages of a single token: nothing is rounded up to a page, and a prefix may end
-anywhere.
-
-Slot 0 is never given out: its keys and values stay zero, and padding reads it.
+2309.06180) with pages of a single token, so a prefix may end anywhere. Slot 0 is never given out:
+its keys and values stay zero, and padding reads it.
 """
 
 from dataclasses import dataclass
@@ -50,8 +48,7 @@ class Slab:
 
     def allocate(self, count: int) -> np.ndarray:
         """Return ``count`` free slots, int32; beyond the budget too, if so many are wanted."""
-        missing = count - len(self._free)
-        if missing > 0:  # double while the budget allows, so that growing stays cheap
+        if (missing := count - len(self._free)) > 0:  # double within the budget: growing is cheap
             grown = max(self.capacity + missing, min(2 * self.capacity, self.limit))
             self._free[:0] = range(grown, self.capacity, -1)
             self.capacity = grown

@@ -8,7 +8,8 @@ When the budget is full, the least recently *used* node gives way, from its last
 use moves the whole path to the young end of one list, the leaf first and the root last: a node thus
 always stands before its parent, the oldest is always a leaf, and evicting costs what is evicted.
 
-(mlx-lm's ``PromptTrie`` keeps a whole cache at the end of each prompt: a shared prefix twice.)
+mlx-lm's ``PromptTrie`` keeps a whole cache at the end of each prompt, so that a shared prefix is
+stored twice, and it neither counts tokens nor knows what is in use.
 """
 
 import math

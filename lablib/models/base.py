@@ -141,8 +141,7 @@ class LanguageModel(nn.Module):
 
     Works with every cache of mlx-lm that fits its layers: ``KVCache``, ``RotatingKVCache``,
     ``QuantizedKVCache`` and their batched forms for attention, ``ArraysCache`` for retention.
-    ``seed`` draws the initial weights and leaves the global random state alone; with None they come
-    from that state, as in ``mlx.nn``.
+    ``seed`` draws the initial weights; None draws them from the global state, as in ``mlx.nn``.
     """
 
     def __init__(self, config: ModelConfig, seed: int | None = None):
@@ -230,12 +229,12 @@ class LanguageModel(nn.Module):
 
     def _positions(self, length: int, cache: list[Any]) -> mx.array:
         """Return learned positions ``(1|B, T, hidden)``: each row of a ragged batch has its own."""
-        first = cache[self.config.layer_types.index(ATTENTION)]
+        first, limit = cache[self.config.layer_types.index(ATTENTION)], self.max_positions
         offset = 0 if first is None else first.offset
         ragged = isinstance(offset, mx.array)
-        end = length + (_longest(first, self.max_positions - length) if ragged else offset)
-        if end > (limit := self.max_positions):
-            got = f"{length} after {end - length}"
+        held = _longest(first, limit - length) if ragged else offset
+        if held + length > limit:
+            got = f"{length} after {held}"
             raise BadValue(f"tokens must end within the context of {limit} positions, got {got}")
         positions = mx.arange(length)
         # Left padding has negative positions; whatever it reads there is masked in attention.

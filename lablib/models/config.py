@@ -17,7 +17,7 @@ _DESCRIPTIVE = {
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """Shape and kind of a :class:`~lablib.models.base.LanguageModel`; every value is checked.
+    """Shape and kind of a ``LanguageModel``, every value checked.
 
     The fields are mlx-lm's Llama keys, and the last three choose the kind of block. Build one with
     ``gpt_config``, ``llama_config`` or ``hybrid_config``.

@@ -65,7 +65,6 @@ def read_arrays(path: Path) -> dict[str, mx.array]:
 
 
 def _read_weights(path: Path, model: LanguageModel) -> dict[str, mx.array]:
-    """Return the weights in ``path``, checked against the names and shapes that ``model`` has."""
     weights = model.sanitize(read_arrays(path))
     wanted = {name: weight.shape for name, weight in tree_flatten(model.parameters())}
     lacking = sorted(wanted.keys() - weights.keys())
@@ -89,8 +88,8 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
 
     file = path / "tokenizer.json"
     read_json(file)
-    # transformers reads config.json to guess a tokenizer class, and warns when it does not know the
-    # model; tokenizer_config.json already names the class, so it is handed an empty config.
+    # transformers guesses a tokenizer class from config.json, and warns where it does not know the
+    # model; tokenizer_config.json names the class, so it is handed an empty config.
     empty = {"config": PretrainedConfig()}
     try:
         tokenizer = load(path, empty, eos_token_ids=keys.get("eos_token_id"))

@@ -60,7 +60,6 @@ class Verifier:
         return mx.where(mx.arange(scores.shape[1]) < lengths[:, None], scores, 0)
 
     def _checked(self, sequences: Any, lengths: Any) -> tuple[mx.array, mx.array]:
-        """Return both as arrays, with 0 in place of the padding."""
         sequences = mx.array(sequences)
         if sequences.ndim != 2 or 0 in sequences.shape or sequences.shape[1] < 2:
             raise BadValue(f"sequences must have shape (n, L) with L ≥ 2, got {sequences.shape}")
@@ -70,7 +69,7 @@ class Verifier:
         lengths = mx.full((n,), longest) if lengths is None else mx.array(lengths)
         if lengths.shape != (n,):
             raise BadValue(f"lengths must have shape ({n},), got {lengths.shape}")
-        sequences = mx.where(mx.arange(longest) < lengths[:, None], sequences, 0)
+        sequences = mx.where(mx.arange(longest) < lengths[:, None], sequences, 0)  # 0 for padding
         low, high, last = sequences.min().item(), sequences.max().item(), self.model.vocab_size - 1
         if low < 0 or high > last:
             raise BadValue(f"sequences must hold ids between 0 and {last}, got {low} to {high}")
@@ -80,8 +79,7 @@ class Verifier:
 def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = None) -> Verifier:
     """Return the shipped "verifier", or the one that :func:`save_verifier` wrote at a path.
 
-    It reads the hidden states of ``model``, by default of the one that its directory names, which
-    lies beside it or is shipped.
+    ``model`` is by default the one that its directory names, which lies beside it or is shipped.
 
     Raises:
         BadValue: there is no such verifier, or its head was trained on another model.
@@ -108,8 +106,8 @@ def save_verifier(verifier: Verifier, path: str | Path, target: str) -> Path:
     """
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
-    weights = {"weight": verifier.weight, "bias": mx.array([verifier.bias])}
-    weights = {name: weight.astype(mx.float16) for name, weight in weights.items()}
+    bias = mx.array([verifier.bias], mx.float16)
+    weights = {"weight": verifier.weight.astype(mx.float16), "bias": bias}
     mx.save_safetensors(str(path / "model.safetensors"), weights, {"format": "mlx"})
     keys = {"model_type": _KIND, "target": target, "fingerprint": fingerprint(verifier.model)}
     keys |= dict(zip(("vocab_size", "hidden_size"), verifier.weight.shape, strict=True))

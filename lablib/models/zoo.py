@@ -58,10 +58,8 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
         model, tokenizer = files.read(path)
     else:
         model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm")
-    if dtype is None and mx.default_device() != mx.gpu:
-        dtype = mx.float32
-    if dtype is not None:
-        model.set_dtype(dtype)
+    if dtype is not None or mx.default_device() != mx.gpu:
+        model.set_dtype(dtype or mx.float32)
     mx.eval(model.parameters())
     return model, tokenizer
 

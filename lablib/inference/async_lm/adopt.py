@@ -22,14 +22,13 @@ def adopt(
     """Store keys and values, log-probabilities or both of some prompts, once all of it fits."""
     count, size = len(prompts), evaluator.vocab_size
     rows: list[mx.array | None] = [None] * count
-    layers: list[Layers | None] = [None] * count
     if logprobs is not None:
         shapes = [tuple(row.shape) for row in logprobs]
         if shapes != [(size,)] * count:
             raise BadValue(f"logprobs must be {count} of {size}, got {shapes}")
         rows = [row.astype(mx.float32) + 0 for row in logprobs]
-    if prompt_cache is not None:
-        layers = _checked(evaluator, prompts, prompt_cache)
+    unknown = prompt_cache is None
+    layers = [None] * count if unknown else _checked(evaluator, prompts, prompt_cache)
     mx.eval(rows, layers)  # what fails, fails before anything has changed
     trie = evaluator.trie
     for prompt, own, row in zip(prompts, layers, rows, strict=True):

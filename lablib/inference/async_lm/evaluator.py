@@ -61,8 +61,7 @@ class BatchEvaluator:
 
     def lookup(self, prompt: Prompt) -> mx.array | None:
         """Return the log-probabilities after ``prompt`` if they are known; counts as a use."""
-        row = self.trie.match(prompt).logprobs
-        if row is not None:
+        if (row := self.trie.match(prompt).logprobs) is not None:
             self.records.stats.update(prompts=1, cached=1)
         return row
 
@@ -115,8 +114,8 @@ class BatchEvaluator:
                     run.done = stop
             for run, own in zip(runs, new, strict=True):
                 lease.insert(run.prompt, own, run.kept, answers[run.prompt])
-                for end in run.ends[:-1]:
-                    trie.insert(run.prompt[:end], logprobs=answers[run.prompt[:end]])
+                for prompt in (run.prompt[:end] for end in run.ends[:-1]):
+                    trie.insert(prompt, logprobs=answers[prompt])
 
     def _forward(self, trie: TokenTrie, advances: list[Advance], answers: Answers) -> None:
         """Forward the next tokens of some runs, and get the answers that end in them."""
@@ -160,8 +159,8 @@ class BatchEvaluator:
             mx.eval(rows, [layer.state for layer in cache])
             self.records.forward(record, [(done, stop)] * count, began)
             done = stop
-        answers.update(zip(prompts, rows, strict=True))
         for prompt, row in zip(prompts, rows, strict=True):
+            answers[prompt] = row
             trie.insert(prompt, logprobs=row)
 
     def _warn(self, why: str) -> None:
@@ -210,11 +209,9 @@ def _equals(prompts: list[Prompt], step: int) -> Iterator[list[Prompt]]:
 
 def _longest(cache: Any) -> float:
     """Return how long a sequence may be for its cache to be no more than its keys and values."""
-    if type(cache) is KVCache:
-        return float("inf")
     if type(cache) is RotatingKVCache and cache.keep == 0:
         return cache.max_size
-    return 0
+    return float("inf") if type(cache) is KVCache else 0
 
 
 def _lay_out(advances: list[Advance]) -> tuple[mx.array, RowSlots, dict[Prompt, int]]:

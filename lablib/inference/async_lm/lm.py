@@ -112,9 +112,8 @@ class AsyncMlxLM:
     ) -> list[int]:  # fmt: skip
         """Sample up to ``max_tokens`` tokens, one by one through the queue.
 
-        Any of ``eos_token_ids`` ends them, and is not returned. A ``temperature`` of 0 takes the
-        likeliest. A ``seed`` gives the same tokens whatever runs beside it, those of ``sample_n``'s
-        row 0; None draws afresh.
+        Any of ``eos_token_ids`` ends them, and is not returned. ``temperature`` 0 takes the
+        likeliest. A ``seed`` gives ``sample_n``'s row 0, whatever runs beside; None draws afresh.
         """
         prompt = self._checked(prompt_token_ids)
         integer("max_tokens", max_tokens, 1)
@@ -239,13 +238,10 @@ class AsyncMlxLM:
         self._evaluator.clear()
         mx.clear_cache()
 
-    # Checks.
-
     def _checked(self, prompt: Sequence[int], allow_empty: bool = False) -> Prompt:
         vocab_size, limit = self._evaluator.vocab_size, self._context
         plain = isinstance(prompt, list | tuple) and set(map(type, prompt)) == {int}
-        if not plain or min(prompt) < 0 or max(prompt) >= vocab_size:
-            # With messages, and slower: nearly all calls are spared it.
+        if not plain or min(prompt) < 0 or max(prompt) >= vocab_size:  # slower, with messages
             prompt = token_ids("token_ids", prompt, vocab_size, allow_empty)
         if limit is not None and (size := len(prompt)) > limit:
             raise BadValue(f"token_ids must fit the model's context of {limit} tokens, got {size}")

@@ -43,8 +43,8 @@ class TokenRun:
     @property
     def ready(self) -> bool:
         """Return whether there is a next token, and all before it are known."""
-        waiting = self.parent is not None and self.parent.done < self.start
-        return self.done < len(self.prompt) and not waiting
+        known = self.parent is None or self.parent.done >= self.start
+        return known and self.done < len(self.prompt)
 
     def reach(self, step: int, vocab_size: int) -> int:
         """Return how far one forward of up to ``step`` tokens takes this run."""

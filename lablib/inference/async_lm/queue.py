@@ -30,8 +30,8 @@ class Query:
 class QueryQueue:
     """Batch queries by number and by time, and answer each.
 
-    ``evaluate`` puts the answers to some prompts into a dict; it is a generator that stops where
-    the event loop may see to its other tasks. ``batch_size`` and ``timeout``, seconds, may change.
+    ``evaluate`` puts the answers to some prompts into a dict, and stops where other tasks may have
+    their turn. ``batch_size`` and ``timeout``, seconds, may change.
     """
 
     def __init__(self, evaluate: Evaluate, batch_size: int, timeout: float):

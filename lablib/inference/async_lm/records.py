@@ -56,5 +56,4 @@ class Records:
         lengths = [stop - start for start, stop in spans]
         columns, tokens = max(lengths), sum(lengths)
         batch.forwards.append(ForwardRecord(tuple(spans), columns, began, time.perf_counter()))
-        padding = columns * len(spans) - tokens
-        self.stats.update(forwards=1, token_forwards=tokens, padding=padding)
+        self.stats.update(forwards=1, token_forwards=tokens, padding=columns * len(spans) - tokens)
