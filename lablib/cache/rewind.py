@@ -92,7 +92,11 @@ class Rewinder:
         """
         if lasting:
             self.settle()
-        before = snapshot(self.cache) if self.plain or not lasting else None
+        before = None
+        if self.plain:
+            before = [layer.offset for layer in self._layers]
+        elif not lasting:
+            before = snapshot(self.cache)
         self.calls, self.tokens_read = self.calls + 1, self.tokens_read + tokens.shape[1]
         logits = read(self.model, tokens, self.cache, before)
         if not (lasting or self.plain):
@@ -110,6 +114,8 @@ class Rewinder:
         None is any number. A ring that keeps attention sinks (mlx-lm's ``keep``) is exact for one
         token at a time once it is full: there, drafting stops before it wraps.
         """
+        if self.plain:
+            return None
         sinks = (x for x in self._layers if type(x) is RotatingKVCache and x.keep)
         return min((max(1, layer.max_size - layer.offset) for layer in sinks), default=None)
 
@@ -130,6 +136,11 @@ class Rewinder:
                 nothing has been changed.
         """
         if n <= 0:
+            return
+        if self.plain and n <= self.position:
+            self.position -= n
+            for layer in self._layers:
+                layer.trim(n)
             return
         droppable = all(_can_drop(layer, n) for layer in self._layers)
         if not droppable and n > (held := sum(tokens.shape[1] for tokens, _ in self._reads)):
@@ -163,8 +174,6 @@ def _check_rewindable(layer: Any, number: int, name: str) -> None:
 
 
 def _can_drop(layer: Any, n: int) -> bool:
-    if type(layer) in kv.PLAIN:
-        return layer.offset >= n
     if type(layer) is RotatingKVCache and layer.offset >= layer.max_size:
         # The ring must be unrolled (newest entry last, as a read of several tokens leaves it), and
         # what remains must be a full window, or all that was ever read.
@@ -174,9 +183,7 @@ def _can_drop(layer: Any, n: int) -> bool:
 
 
 def _drop(layer: Any, n: int) -> None:
-    if type(layer) in kv.PLAIN:
-        layer.trim(n)
-    elif type(layer) is RotatingKVCache and layer.offset >= layer.max_size:
+    if type(layer) is RotatingKVCache and layer.offset >= layer.max_size:
         keys, values, offset, keep, width, end = layer.state
         keys, values = keys[..., : end - n, :], values[..., : end - n, :]
         layer.state = keys, values, offset - n, keep, width, end - n
