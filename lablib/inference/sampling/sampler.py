@@ -176,7 +176,12 @@ class Sampler:
         """
         if isinstance(seq_ids, str | bytes) or not isinstance(seq_ids, Iterable):
             slots = self._slots.find([seq_ids])
-            tokens = np.array([token_ids("tokens", tokens, _LIMIT, allow_empty=True)], np.int64)
+            tokens = token_ids("tokens", tokens, _LIMIT, allow_empty=True)
+            if not self._slots.window[slots[0]]:  # a token of plain decoding: no history to write
+                self._slots.position[slots[0]] += len(tokens)
+                self._slots.see(slots[0], max(tokens, default=-1))
+                return
+            tokens = np.array([tokens], np.int64)
         else:
             ids, tokens = tuple(seq_ids), np.asarray(tokens)
             slots = self._slots.find(ids)

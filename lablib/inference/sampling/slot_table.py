@@ -90,6 +90,11 @@ class Slots:
             raise BadValue(f"seq_ids must not repeat an id, got {twice!r} more than once")
         return np.array(found, np.int64)
 
+    def see(self, slot: int, token: int) -> None:
+        """Note a token that a slot without a history was given."""
+        self.highest[slot] = max(self.highest[slot], token)
+        self.ceiling = max(self.ceiling, token)
+
     def remember(self, slots: np.ndarray, tokens: np.ndarray) -> None:
         """Put tokens ``(B, A)`` into the histories of slots ``(B,)``."""
         self.highest[slots] = np.maximum(self.highest[slots], tokens.max(axis=1, initial=-1))
