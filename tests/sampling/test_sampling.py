@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles import sampling as oracle
 
-TOLERANCE = 1e-6
+TOLERANCE = 3e-6  # float32: exp and a sum of 300 terms alone are off by up to 1.4e-6
 CLOSE = 1e-5  # a cut nearer than this to its limit may go either way in float32
 NUM_CTX = 40
 DRAWS = 200_000
