@@ -141,6 +141,16 @@ def settle_chunk(cache: list[Any], *, wait: bool) -> None:
     mx.clear_cache()
 
 
+def read_up_to_last(model: Any, prompt: Sequence[int], cache: list[Any], step_size: int) -> int:
+    """Read a prompt, all but its last token, and wait for it; returns the forwards it took."""
+    calls = 0
+    for chunk in chunks(prompt, step_size):
+        model(chunk, cache=cache)
+        settle_chunk(cache, wait=True)
+        calls += 1
+    return calls
+
+
 @contextmanager
 def hold_interrupts(on_error: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Let Ctrl-C (or a notebook's stop button) wait until the block has finished.

@@ -21,19 +21,9 @@ from lablib.inference.sampling.sampler import Sampler, SamplerOptions
 
 import mlx.core as mx
 import numpy as np
+from compare import KINDS
 from mlx_lm.sample_utils import make_sampler
 
-PENALTIES = {"repeat_penalty": 1.2, "presence_penalty": 0.1, "frequency_penalty": 0.1}
-KINDS = {
-    "greedy": {"temperature": 0.0},
-    "temperature": {"temperature": 0.8},
-    "min-p": {"temperature": 0.8, "min_p": 0.05},
-    "top-k 40": {"temperature": 0.8, "top_k": 40},
-    "top-p": {"temperature": 0.8, "top_p": 0.9},
-    "penalties": {"temperature": 0.8} | PENALTIES,
-    "k, p, min-p": {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.05},
-    "everything": {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.05} | PENALTIES,
-}
 Side = Callable[[], object]
 CLOCK = time.process_time if mx.default_device() == mx.cpu else time.perf_counter
 

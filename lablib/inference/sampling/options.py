@@ -71,7 +71,7 @@ class SamplerOptions:
 
     @property
     def penalizes(self) -> bool:
-        """Whether any penalty can change a score."""
+        """Tell whether any penalty can change a score."""
         return self.repeat_last_n != 0 and (
             (self.repeat_penalty > 0 and self.repeat_penalty != 1)
             or self.presence_penalty != 0

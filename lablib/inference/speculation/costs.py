@@ -71,7 +71,7 @@ class Costs:
 
 
 def speedup(alpha: float, draft_tokens: int, costs: Costs) -> float:
-    """Tokens a second with speculation over tokens a second without it.
+    """Return tokens a second with speculation over tokens a second without it.
 
     ``E[tokens] · T(1) / (T(γ+1) + γ·t_draft)``; with ``Costs.from_ratio(c)`` it is Leviathan et
     al.'s ``(1 − α^(γ+1)) / ((1 − α)(γc + 1))``.
@@ -80,6 +80,6 @@ def speedup(alpha: float, draft_tokens: int, costs: Costs) -> float:
 
 
 def best_draft_tokens(alpha: float, costs: Costs, most: int = 16) -> int:
-    """The γ in ``0 … most`` with the highest speed-up; 0 where drafting cannot pay."""
+    """Return the γ in ``0 … most`` with the highest speed-up; 0 where drafting cannot pay."""
     most = integer("most", most, 0)
     return max(range(most + 1), key=lambda g: (speedup(alpha, g, costs), -g))

@@ -80,7 +80,7 @@ class AdaptiveLength(DraftLength):
 
     @property
     def plain_tokens(self) -> int:
-        """How many tokens to decode plainly before the next look; in a row they overlap."""
+        """Count the tokens to decode plainly before the next look; in a row they overlap."""
         return self._pause if self._paused else self._wait
 
     def begin(self, target: Any, drafter: Drafter) -> None:

@@ -47,7 +47,7 @@ class Verdict:
 
     @property
     def kind(self) -> str | None:
-        """What that token is: "correction", "bonus", "plain" (nothing was drafted) or None."""
+        """Tell what that token is: "correction", "bonus", "plain" (nothing drafted) or None."""
         if not self.drafted:
             return "plain"
         if self.token is None:

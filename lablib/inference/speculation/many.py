@@ -28,7 +28,7 @@ from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, with_ratios
-from lablib.inference.token_loop import chunks, settle_chunk
+from lablib.inference.token_loop import read_up_to_last
 from lablib.models.interface import position_table_of
 from lablib.validation import BadValue, integer, one_of
 
@@ -208,10 +208,7 @@ class _PromptReader:
         for key in dict.fromkeys(keys):
             if key not in self._known:
                 self._known[key] = cache = _fresh(self._model)
-                for chunk in chunks(key, self._step_size):
-                    self._model(chunk, cache=cache)
-                    settle_chunk(cache, wait=True)
-                    self.calls += 1
+                self.calls += read_up_to_last(self._model, key, cache, self._step_size)
         cache = merge([self._known[key] for key in keys])
         needed = set(map(tuple, later))
         self._known = {key: each for key, each in self._known.items() if key in needed}

@@ -12,7 +12,7 @@ from lablib.cache import kv
 from lablib.inference.samples import Row
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.sampler import Sampler
-from lablib.inference.token_loop import NOT_FINITE, chunks, settle_chunk
+from lablib.inference.token_loop import NOT_FINITE, read_up_to_last
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -103,9 +103,7 @@ class GrowingBatch:
 
 def read_prompt(model: Any, prompt: Sequence[int], cache: list[Any], step_size: int) -> mx.array:
     """Read a prompt in chunks and return the logits ``(1, V)`` after it."""
-    for chunk in chunks(prompt, step_size):
-        model(chunk, cache=cache)
-        settle_chunk(cache, wait=True)
+    read_up_to_last(model, prompt, cache, step_size)
     return last_logits(model, mx.array([prompt[-1:]]), cache)
 
 
