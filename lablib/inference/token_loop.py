@@ -68,7 +68,15 @@ class TokenLoop:
                 self._read_prompt()
             # An interrupt waits until the token is in .tokens: what was computed is not lost.
             with hold_interrupts(self._fail):
-                return self._hand_out(self._next_token())
+                token = self._next_token()
+                self.tokens.append(token.id)
+                self.logprobs.append(token.logprob)
+                stats["tokens"] = decoded + 1
+                if token.id in self._stops:
+                    self._finish("stop")
+                elif decoded + 1 == self._max_tokens:
+                    self._finish("length")
+                return token
         finally:
             clock = "decode_seconds" if decoded else "prefill_seconds"
             stats[clock] += time.perf_counter() - start
@@ -102,17 +110,6 @@ class TokenLoop:
     def _cut_back(self) -> None:
         """Leave the caches at the returned tokens, the last of them unread."""
         raise NotImplementedError
-
-    def _hand_out(self, token: Token) -> Token:
-        """Book a token; the last one ends the loop."""
-        self.tokens.append(token.id)
-        self.logprobs.append(token.logprob)
-        self.stats["tokens"] = len(self.tokens)
-        if token.id in self._stops:
-            self._finish("stop")
-        elif len(self.tokens) == self._max_tokens:
-            self._finish("length")
-        return token
 
     def _finish(self, reason: str) -> None:
         if self.stats["finish_reason"] is None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
+from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafters import NGram
+from lablib.inference.speculation.tokens import FixedLength
 from lablib.theory.estimators import bootstrap_interval
 from lablib.validation import BadValue, integer
 

@@ -11,8 +11,8 @@ from typing import Any
 from lablib import tasks
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.drafters import NGram
+from lablib.inference.speculation.tokens import FixedLength
 from lablib.inference.voting.scoring import pad
 from lablib.theory.replay import (
     guesses_of_flags,

@@ -15,8 +15,9 @@ from functools import partial
 from typing import Any
 
 from lablib.inference.speculation.costs import expected_tokens
-from lablib.inference.speculation.draft_length import AdaptiveLength, measure_costs
+from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafters import EarlyExit, NGram
+from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.text import TextStream
 from lablib.inference.tokens import TokenIterator

@@ -1,7 +1,7 @@
 """The widgets of lesson 09 compute what they say."""
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens
-from lablib.inference.speculation.draft_length import FixedLength
+from lablib.inference.speculation.tokens import FixedLength
 from lablib.lessons.lesson_09 import widgets as lab
 from lablib.theory.replay import Guesses, replay
 

@@ -63,7 +63,8 @@ CALLS = {
     "commit many negative": (lambda s: s.commit([5, 8], [1, -1]), BadValue, "slot 8"),
     "commit many unequal": (lambda s: s.commit([5, 8], [1]), BadValue, "2 token ids"),
     "commit many floats": (lambda s: s.commit([5, 8], [1.0, 2.0]), BadValue, "token ids"),
-    "pending": (lambda s: s.draw([5], LOGITS[:1], mx.array([1])), BadValue, "(1, A)"),
+    "unseen": (lambda s: s.draw([5], LOGITS[:1], mx.array([1])), BadValue, "(1, A)"),
+    "positions": (lambda s: s.sample([5], LOGITS[None]), BadValue, "shape (1, V), got (1, 3, 9)"),
     "R > D + 1": (lambda s: s.speculative_scores(5, LOGITS, [1]), BadValue, "1 to 2 rows"),
     "draft": (lambda s: s.speculative_scores(5, LOGITS, [1, 9]), BadValue, "slot 5"),
     "draft on the device": (
@@ -124,17 +125,21 @@ def test_unfit_rows_are_flagged_and_do_not_spoil_their_neighbours(kind, row, voc
     token, finite = sampler.draw(range(3), logits)
     assert finite.tolist() == [True, False, True]
     assert (token[0].item(), token[2].item()) == (want[0].item(), want[2].item())
-    _, finite = sampler.score_positions([0, 1, 2], logits[:, None], np.zeros((3, 0), int))
+    _, finite = sampler.cut([0, 1, 2], logits[:, None])
     assert finite.tolist() == [[True], [False], [True]]
     with pytest.raises(BadValue, match="slot 1"):
         sampler.speculative_scores([0, 1, 2], logits[:, None], np.zeros((3, 0), int))
 
 
-def test_drafts_outside_the_vocabulary_are_flagged():
-    drafts = mx.array([[1, 2], [1, 2**30], [-(2**30), 2]])  # far outside: must not be written to
+def test_unseen_tokens_far_outside_the_vocabulary_are_not_written_to():
+    """``unseen`` are on their way and cannot be looked at; a window must not reach past its row."""
+    unseen = mx.array([[1, 2], [1, 2**30], [-(2**30), 2]])
     rows = mx.broadcast_to(LOGITS[None], (3, 3, 9))
-    _, finite = filled().draw_positions([5, 8, 1], rows, drafts)
-    assert finite.tolist() == [[True] * 3, [False] * 3, [False] * 3]
+    tokens, finite = filled().draw([5, 8, 1], rows, unseen)
+    want, _ = filled().draw([5], rows[:1], unseen[:1])
+    assert finite.all()
+    assert np.array_equal(tokens[:1], want)
+    assert np.array_equal((tokens >= 0) & (tokens < 9), np.ones((3, 3), bool))
 
 
 @pytest.mark.parametrize(

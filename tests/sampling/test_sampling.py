@@ -115,7 +115,7 @@ def check(case, fast=True):
     drafts = np.array(case.drafts, np.int32).reshape(n, -1)
     log_probs = sampler.speculative_scores(range(n), case.logits, drafts)
     probs = np.exp(np.array(log_probs, np.float64))
-    tokens = np.array(sampler.draw_positions(range(n), case.logits, drafts)[0])
+    tokens = np.array(sampler.draw(range(n), case.logits, mx.array(drafts))[0])
     logits = np.array(case.logits.astype(mx.float32), np.float64)
     for row, options in enumerate(case.options):
         for i in range(n_rows):

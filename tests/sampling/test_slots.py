@@ -156,13 +156,12 @@ def test_positions_of_a_sequence_equal_sampling(vocab_size, n_rows):
     sampler, ids = filled(), list(range(64))
     rows = mx.stack(logits, axis=1)[:, STEPS - n_rows :]
     drafts = expected[: STEPS - 1].T
-    for given in (drafts, mx.array(drafts)):
-        token, finite = sampler.draw_positions(ids, rows, given)
-        assert finite.all()
-        assert np.array_equal(token, expected[STEPS - n_rows :].T)
+    token, finite = sampler.draw(ids, rows, mx.array(drafts))
+    assert finite.all()
+    assert np.array_equal(token, expected[STEPS - n_rows :].T)
     for i in (0, 5, 8, 11):
-        token, _ = sampler.draw_positions(i, rows[i], drafts[i])
-        assert np.array_equal(token, expected[STEPS - n_rows :, i])
+        token, _ = sampler.draw([i], rows[i : i + 1], mx.array(drafts[i : i + 1]))
+        assert np.array_equal(token[0], expected[STEPS - n_rows :, i])
         one = sampler.speculative_scores(i, rows[i], drafts[i])
         many = sampler.speculative_scores([i, 1], rows[mx.array([i, 1])], drafts[[i, 1]])
         assert np.array_equal(one, many[0])

@@ -4,11 +4,7 @@ import itertools
 
 from lablib.cache import kv
 from lablib.inference.speculation.costs import Costs, best_draft_tokens
-from lablib.inference.speculation.draft_length import (
-    AdaptiveLength,
-    FixedLength,
-    as_length,
-)
+from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafters import (
     DraftModel,
     EarlyExit,
@@ -17,7 +13,12 @@ from lablib.inference.speculation.drafters import (
     first_layers,
 )
 from lablib.inference.speculation.measure import measure_costs
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
+from lablib.inference.speculation.tokens import (
+    FixedLength,
+    SpeculativeTokenIterator,
+    as_length,
+    speculative_decode,
+)
 from lablib.inference.tokens import TokenIterator
 from lablib.models import LanguageModel, gpt_config, llama_config
 from lablib.validation import BadType, BadValue

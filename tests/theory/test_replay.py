@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Sequence
 
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
+from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafters import DraftModel, EarlyExit, NGram, first_layers
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
 from lablib.theory.replay import (
     Guesses,
     guesses_of_flags,

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.options import NEUTRAL, columns
-from lablib.inference.sampling.transforms import Parameter
+from lablib.inference.sampling.options import NEUTRAL
+from lablib.inference.sampling.transforms import Parameter, columns
 
 import mlx.core as mx
 import numpy as np
@@ -104,16 +104,14 @@ def draw(plan: Plan, scores: mx.array, peak: mx.array, u: np.ndarray) -> mx.arra
     return _in_order(rows, tokens)
 
 
-def log_probs(plan: Plan, scores: mx.array, peak: mx.array) -> mx.array:
-    """Return the log-probabilities ``(N, V)`` that ``draw`` draws from."""
-    rows, logs = [], []
-    for at, left, _, ids, ascending in candidates(plan, scores, peak):
-        if not ascending:
-            left, ids = _by_id(left, ids)
-        log = mx.array(0.0) if left is None else transforms.log_softmax(left)
+def cut(plan: Plan, scores: mx.array, peak: mx.array) -> mx.array:
+    """Return what ``transforms.cut`` does: ``(N, V)``, relative to the best, -inf where cut."""
+    rows, parts = [], []
+    for at, left, _, ids, _ in candidates(plan, scores, peak):
+        left = mx.array(0.0) if left is None else left
         rows.append(at)
-        logs.append(log if ids is None else transforms.keep(scores[: len(at)], log, ids))
-    return _in_order(rows, logs)
+        parts.append(left if ids is None else transforms.keep(scores[: len(at)], left, ids))
+    return _in_order(rows, parts)
 
 
 def candidates(plan: Plan, scores: mx.array, peak: mx.array) -> Iterator[Candidates]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 
 from lablib.validation import BadType, BadValue, integer, number
 
-import mlx.core as mx
 import numpy as np
 
 _HUGE = 1e30  # float32 ends at 3e38; products of options and scores must stay below
@@ -100,23 +99,3 @@ class SamplerOptions:
 # One column for each option that is a number, and one for temperature 0: argmax is its own stage.
 TABLE = np.dtype([("greedy", float)] + [(n, float) for n in SamplerOptions.names() if n != "seed"])
 NEUTRAL = dict(zip(TABLE.names, SamplerOptions().row(), strict=True))
-
-
-def columns(rows: np.ndarray) -> dict[str, float | mx.array]:
-    """Return what the rows of a batch ask for, by option; an option that no row asks for is absent.
-
-    Args:
-        rows: ``(N,)`` of type ``TABLE``.
-
-    Returns:
-        For each option a number if all rows agree, otherwise an array ``(N, 1)`` in which neutral
-        values leave a row as it is.
-    """
-    found = {}
-    for name, neutral in NEUTRAL.items():
-        values = rows[name]
-        if len(values) and (values != values[0]).any():
-            found[name] = mx.array(values.astype(np.float32)[:, None])
-        elif len(values) and values[0] != neutral:
-            found[name] = float(values[0])
-    return found

@@ -5,20 +5,19 @@ of logits each, and turns every row into a token as its slot's options say: pena
 What a slot gets depends on nothing but its own logits, history and seed: not on the batch, its
 order or its size.
 
-``sample`` is the plain way: it returns tokens and remembers them. The other calls serve engines
-that want no waiting in between. They return unevaluated arrays, change no state and leave a flag in
-place of an error; ``commit`` tells the sampler what came of it:
-
-    draw              the next token, while the one before it is still being computed
-    draw_positions    the tokens at several positions of a sequence, drafts given (rule "match")
-    score_positions   their log-probabilities (rules "rejection" and "block")
+``sample`` is the plain way: it returns tokens and remembers them. ``draw`` and ``cut`` serve
+engines that want no waiting in between: they return unevaluated arrays, change nothing and leave a
+flag in place of an error; ``commit`` tells the sampler what came of it. Both take one position of
+each sequence, logits ``(B, V)``, or R positions in a row, ``(B, R, V)``, and what the sampler has
+not been told of yet: ``unseen`` ``(B, A)``, the tokens before and between them, oldest first, ids
+of the vocabulary. Row i of R sees all of these but the last R - 1 - i.
 """
 
-from collections.abc import Hashable, Iterable, Sequence, Sized
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.inference.sampling import checks, fast_paths, random_numbers, transforms
+from lablib.inference.sampling import fast_paths, random_numbers, transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.slot_table import Asked, Slots
 from lablib.validation import BadType, BadValue, integer, token_ids
@@ -71,38 +70,82 @@ class Sampler:
             BadValue: an unknown or repeated id; a wrong shape; a row with NaN, +inf or nothing but
                 -inf; a history with a token beyond V. The message names the slot.
         """
-        if isinstance(seq_ids, Sized) and not len(seq_ids):
-            return SampleResult(mx.zeros((0,), mx.int32))
-        asked, scores, *_ = self._ask(seq_ids, logits)
-        token, peak = self._draw(asked, scores)
-        result = _report(asked, scores, token)
+        asked, scores, peak = self._read(seq_ids, logits)
+        if logits.ndim == 3:
+            raise BadValue(f"logits must have shape ({len(asked.ids)}, V), got {logits.shape}")
+        token = self._draw(asked, scores, peak)
+        result = _report(asked, logits, token)
         mx.eval(token, peak, result.logprob, result.top_tokens, result.top_logprobs)
-        checks.fit(asked.ids, np.isfinite(np.array(peak)))
+        _check_fit(asked.ids, np.isfinite(np.array(peak)))
         self._slots.position[asked.slots] += 1
         if len(ringed := asked.penalized):
             self._slots.remember(asked.slots[ringed], np.array(token)[ringed, None])
         return result
 
-    def _draw(
-        self, asked: Asked, scores: mx.array, unseen: mx.array | None = None, ahead: int = 0
+    def draw(
+        self, seq_ids: Iterable[Hashable], logits: mx.array, unseen: mx.array | None = None
     ) -> tuple[mx.array, mx.array]:
-        """Penalise, cut, draw; return tokens ``(N,)``, and the best score of each row ``(N, 1)``.
+        """Return what ``sample`` would draw, had the ``unseen`` tokens been sampled before.
 
-        The latter is not finite where a row of ``scores`` ``(N, V)`` has NaN, +inf or only -inf,
-        and is not fit to draw from. Of the ``unseen`` tokens ``(B, A)``, which the histories don't
-        have yet, ``ahead`` come before the first row of a sequence.
+        Each row takes the random number of its own position. So the next forward can be queued
+        before this token is known: feed the token to the model, and pass it here as ``unseen`` with
+        the logits that come out. Nothing waits for the device, except with top-p and no top-k over
+        more than 2,048 tokens, where the sampler must see how many tokens the nucleus takes.
+
+        Returns:
+            Tokens int32, and ``finite``: False where ``sample`` would refuse the row, whose token
+            means nothing. Both ``(B,)`` or ``(B, R)``.
         """
+        asked, scores, peak = self._read(seq_ids, logits, unseen)
+        ahead = 0 if unseen is None else unseen.shape[1] + 1 - len(asked.steps)
+        shape = logits.shape[:-1]
+        token = self._draw(asked, scores, peak, ahead)
+        return token.reshape(shape), (mx.abs(peak) < mx.inf).reshape(shape)
+
+    def cut(
+        self, seq_ids: Iterable[Hashable], logits: mx.array, unseen: mx.array | None = None
+    ) -> tuple[mx.array, mx.array]:
+        """Return the scores after all transforms, whose softmax is what ``draw`` draws from.
+
+        Returns:
+            float32 of the shape of ``logits``, relative to the best; and ``finite`` as from
+            ``draw``.
+        """
+        asked, scores, peak = self._read(seq_ids, logits, unseen)
+        if asked.plan is None:
+            left = transforms.cut(scores, asked.columns, peak)
+        else:
+            left = fast_paths.cut(asked.plan, scores, peak)
+        return left.reshape(logits.shape), (mx.abs(peak) < mx.inf).reshape(logits.shape[:-1])
+
+    def _read(
+        self, seq_ids: Iterable[Hashable], logits: mx.array, unseen: mx.array | None = None
+    ) -> tuple[Asked, mx.array, mx.array]:
+        """Check a call; return what it asks for, penalised scores, and the best of each row.
+
+        They are float32 ``(N, V)`` and ``(N, 1)``, N = B or B * R. The best is not finite where a
+        row has NaN, +inf or only -inf, and cannot be drawn from.
+        """
+        ids = seq_ids if isinstance(seq_ids, tuple) else _names(seq_ids)
+        if not isinstance(logits, mx.array):
+            raise BadType(f"logits must be an mlx array, got {type(logits).__name__}")
+        # What fitted these ids once still fits them.
+        key = ids, logits.shape, logits.dtype
+        asked = self._asked.get(key)
+        if asked is None:
+            _check_logits(ids, logits)
+            if len(self._asked) == _BATCHES:
+                self._asked.clear()
+            n_rows = logits.shape[1] if logits.ndim == 3 else 1
+            asked = self._asked[key] = self._slots.ask(ids, n_rows, logits.shape[-1], self.fast)
+        if unseen is not None and (unseen.ndim != 2 or len(unseen) != len(ids)):
+            raise BadValue(f"unseen must have shape ({len(ids)}, A), got {unseen.shape}")
+        if self._slots.ceiling >= (vocab_size := logits.shape[-1]):
+            self._slots.check_history(ids, asked.slots, vocab_size)
+        scores = logits.astype(mx.float32).reshape(-1, vocab_size)
         if len(asked.penalized):
             scores = self._penalize(asked, scores, unseen)
-        peak = mx.max(scores, axis=-1, keepdims=True)
-        positions = self._slots.position[asked.slots]
-        if ahead or len(asked.steps) > 1:
-            positions = (positions[:, None] + (asked.steps + ahead)).ravel()
-        u = random_numbers.uniforms(asked.keys, positions)[:, None]
-        if asked.plan is None:
-            weights = mx.exp(transforms.cut(scores, asked.columns, peak))
-            return transforms.draw(weights, mx.array(u)).flatten(), peak
-        return fast_paths.draw(asked.plan, scores, peak, u).flatten(), peak
+        return asked, scores, mx.max(scores, axis=-1, keepdims=True)
 
     def _penalize(self, asked: Asked, scores: mx.array, unseen: mx.array | None) -> mx.array:
         """Return scores ``(N, V)`` in which the sequences with a history are penalised for it."""
@@ -114,6 +157,19 @@ class Sampler:
         some, scores = mx.take(scores, asked.rows, axis=0), mx.array(scores)
         scores[asked.rows] = transforms.penalize(some, tokens, asked.penalties, valid)
         return scores
+
+    def _draw(self, asked: Asked, scores: mx.array, peak: mx.array, ahead: int = 0) -> mx.array:
+        """Cut and draw: tokens ``(N,)``; ``ahead`` unseen tokens come before the first row."""
+        if not len(asked.slots):
+            return mx.zeros((0,), mx.int32)
+        positions = self._slots.position[asked.slots]
+        if ahead or len(asked.steps) > 1:
+            positions = (positions[:, None] + (asked.steps + ahead)).ravel()
+        u = random_numbers.uniforms(asked.keys, positions)[:, None]
+        if asked.plan is None:
+            weights = mx.exp(transforms.cut(scores, asked.columns, peak))
+            return transforms.draw(weights, mx.array(u))[:, 0]
+        return fast_paths.draw(asked.plan, scores, peak, u)[:, 0]
 
     def __len__(self) -> int:
         return len(self._slots.index)
@@ -152,12 +208,12 @@ class Sampler:
     def remove(self, seq_id: Hashable) -> None:
         """Forget a sequence; an unknown id is no error."""
         if self._slots.remove(seq_id):
-            self._batches.clear()
+            self._asked.clear()
 
     def free(self) -> None:
         """Forget all sequences; the sampler is as new."""
         self._slots = Slots()
-        self._batches: dict[Any, Asked] = {}
+        self._asked: dict[Any, Asked] = {}
 
     def position(self, seq_id: Hashable) -> int:
         """Return how many tokens the slot has sampled or had committed since ``add``."""
@@ -194,65 +250,6 @@ class Sampler:
         self._slots.position[slots] += tokens.shape[1]
         self._slots.remember(slots, tokens)
 
-    def draw(
-        self, seq_ids: Sequence[Hashable], logits: mx.array, pending: mx.array | None = None
-    ) -> tuple[mx.array, mx.array]:
-        """Return what ``sample`` would draw: unevaluated, and nothing changes.
-
-        So the next forward can be queued before this token is known: feed the token to the model,
-        pass it here as ``pending`` ``(B, A)`` with the logits that come out, and ``commit`` it once
-        it has arrived. ``pending`` has all tokens since the last commit, oldest first. Nothing
-        waits for the device, except with top-p and no top-k over more than 2,048 tokens, where the
-        sampler must see how many tokens the nucleus takes.
-
-        Returns:
-            ``token`` ``(B,)`` int32, and ``finite`` ``(B,)``: False where ``sample`` would refuse
-            the row; that row's token means nothing.
-        """
-        if isinstance(seq_ids, Sized) and not len(seq_ids):
-            return mx.zeros((0,), mx.int32), mx.zeros((0,), mx.bool_)
-        asked, scores, *_ = self._ask(seq_ids, logits)
-        if pending is not None and (pending.ndim != 2 or len(pending) != len(asked.ids)):
-            wanted = f"({len(asked.ids)}, A)"
-            raise BadValue(f"pending must have shape {wanted}, got {tuple(pending.shape)}")
-        ahead = 0 if pending is None else pending.shape[1]
-        token, peak = self._draw(asked, scores, pending, ahead)
-        return token, (mx.abs(peak) < mx.inf).flatten()
-
-    def draw_positions(
-        self, seq_ids: Any, logits: mx.array, draft_tokens: Any
-    ) -> tuple[mx.array, mx.array]:
-        """Return what successive ``sample`` calls would draw, had the drafts been sampled before.
-
-        Each row is drawn with the random number of its own position and with the drafts before it
-        in the penalties' window. Unevaluated; nothing changes. The arguments are those of
-        ``speculative_scores``.
-
-        Returns:
-            ``token`` and ``finite`` as from ``draw``, ``(R,)`` or ``(B, R)``. A sequence with a
-            draft outside the vocabulary counts as not finite.
-        """
-        asked, scores, drafts, valid = self._ask(seq_ids, logits, draft_tokens)
-        ahead = drafts.shape[1] - len(asked.steps) + 1
-        token, peak = self._draw(asked, scores, drafts, ahead)
-        finite = (mx.abs(peak) < mx.inf).reshape(len(drafts), -1) & valid
-        return token.reshape(logits.shape[:-1]), finite.reshape(logits.shape[:-1])
-
-    def score_positions(
-        self, seq_ids: Any, logits: mx.array, draft_tokens: Any
-    ) -> tuple[mx.array, mx.array]:
-        """Return ``speculative_scores`` unevaluated, and ``finite`` ``(R,)`` or ``(B, R)``."""
-        asked, scores, drafts, valid = self._ask(seq_ids, logits, draft_tokens)
-        if len(asked.penalized):
-            scores = self._penalize(asked, scores, drafts)
-        peak = mx.max(scores, axis=-1, keepdims=True)
-        if asked.plan is None:
-            logs = transforms.log_softmax(transforms.cut(scores, asked.columns, peak))
-        else:
-            logs = fast_paths.log_probs(asked.plan, scores, peak)
-        finite = (mx.abs(peak) < mx.inf).reshape(len(drafts), -1) & valid
-        return logs.reshape(logits.shape), finite.reshape(logits.shape[:-1])
-
     def speculative_scores(self, seq_ids: Any, logits: mx.array, draft_tokens: Any) -> mx.array:
         """Return log-probabilities after all transforms, as if the drafts before had been appended.
 
@@ -269,10 +266,15 @@ class Sampler:
         Raises:
             BadValue: as ``sample``; R > D + 1; a draft outside the vocabulary.
         """
-        logs, finite = self.score_positions(seq_ids, logits, np.array(draft_tokens))
+        if not isinstance(logits, mx.array) or logits.ndim not in (2, 3):
+            got = getattr(logits, "shape", type(logits).__name__)
+            raise BadValue(f"logits must have shape (R, V), or (B, R, V) for B ids, got {got}")
+        one = logits.ndim == 2
+        ids, rows = ((seq_ids,), logits[None]) if one else (_names(seq_ids), logits)
+        left, finite = self.cut(ids, rows, _check_drafts(ids, rows, draft_tokens, one))
+        logs = transforms.log_softmax(left).reshape(logits.shape)
         mx.eval(logs, finite)
-        ids = tuple(seq_ids) if logits.ndim == 3 else (seq_ids,)
-        checks.fit(ids, np.array(finite).reshape(len(ids), -1).all(axis=1))
+        _check_fit(ids, np.array(finite).all(axis=1))
         return logs
 
     def uniforms(self, seq_ids: Sequence[Hashable], n: int, lane: int = 1) -> np.ndarray:
@@ -282,41 +284,11 @@ class Sampler:
         which of the independent sets, from 1. Nothing changes: the same call gives the same numbers
         until the slots move on.
         """
-        slots = self._slots.find(_names(seq_ids))
-        positions = self._slots.position[slots][:, None] + np.arange(integer("n", n, 0))
+        slots = self._slots.find(seq_ids if isinstance(seq_ids, tuple) else _names(seq_ids))
+        positions = self._slots.position[slots][:, None] + np.arange(n)
         keys = self._slots.keys[slots]
         keys = random_numbers.key(keys if len(keys) != 1 else keys.item(), integer("lane", lane, 1))
-        keys = np.array(keys, np.uint64).reshape(-1, 1)
-        return random_numbers.uniforms(keys, positions)
-
-    def _ask(
-        self, seq_ids: Any, logits: mx.array, draft_tokens: Any = None
-    ) -> tuple[Asked, mx.array, mx.array | None, mx.array | bool]:
-        """Check a call; return what it asks for, and its scores ``(N, V)``, float32.
-
-        With drafts there are R positions of each sequence: logits are ``(B, R, V)``, or ``(R, V)``
-        of one. What comes last is what ``checks.drafts`` returns.
-        """
-        drafts, valid, n_rows = None, True, 0
-        one = draft_tokens is not None and getattr(logits, "ndim", 2) != 3
-        ids = (seq_ids,) if one else _names(seq_ids)
-        if draft_tokens is not None:
-            drafts, valid = checks.drafts(ids, logits, draft_tokens)
-            n_rows, logits = logits.shape[-2], logits[None] if one else logits
-        # What fitted these ids once still fits them.
-        key = (ids, n_rows, getattr(logits, "shape", None), getattr(logits, "dtype", None))
-        asked = self._batches.get(key)
-        if asked is None:
-            checks.logits(ids, logits, n_rows > 0)
-            if len(self._batches) == _BATCHES:
-                self._batches.clear()
-            asked = self._slots.ask(ids, max(n_rows, 1), logits.shape[-1], self.fast)
-            self._batches[key] = asked
-        vocab_size = logits.shape[-1]
-        if self._slots.ceiling >= vocab_size:
-            checks.history(ids, self._slots.highest[asked.slots], vocab_size)
-        scores = logits if logits.dtype == mx.float32 else logits.astype(mx.float32)
-        return asked, scores.reshape(-1, vocab_size) if n_rows else scores, drafts, valid
+        return random_numbers.uniforms(np.array(keys, np.uint64).reshape(-1, 1), positions)
 
 
 def _names(seq_ids: Any) -> tuple[Hashable, ...]:
@@ -325,11 +297,48 @@ def _names(seq_ids: Any) -> tuple[Hashable, ...]:
     return tuple(seq_ids)
 
 
+def _check_logits(ids: tuple[Hashable, ...], logits: mx.array) -> None:
+    """Refuse logits that are not ``(B, V)`` or ``(B, R, V)``, and floating."""
+    shape = logits.shape
+    if len(shape) not in (2, 3) or shape[0] != len(ids) or 0 in shape[1:]:
+        wanted = f"({len(ids)}, V)"
+        raise BadValue(f"logits must have shape {wanted} for {len(ids)} ids, got {shape}")
+    if not mx.issubdtype(logits.dtype, mx.floating):
+        raise BadType(f"logits must be floating point, got {logits.dtype}")
+
+
+def _check_drafts(
+    ids: tuple[Hashable, ...], logits: mx.array, draft_tokens: Any, one: bool
+) -> mx.array:
+    """Return drafts ``(B, D)`` that fit logits ``(B, R, V)``; ``(D,)`` were given for ``one``."""
+    tokens = np.array(draft_tokens)
+    if tokens.ndim != 2 - one or not (one or len(tokens) == len(ids)):
+        wanted = "(D,)" if one else f"({len(ids)}, D)"
+        raise BadValue(f"draft_tokens must have shape {wanted}, got {tokens.shape}")
+    tokens = tokens.reshape(len(ids), -1) if tokens.size else np.zeros((len(ids), 0), np.int32)
+    n_rows, most = logits.shape[1], tokens.shape[1] + 1
+    if n_rows > most:
+        wanted = f"1 to {most} rows (R <= D + 1) for {most - 1} draft tokens"
+        raise BadValue(f"logits must have {wanted}, got {n_rows}")
+    for name, row in zip(ids, tokens, strict=True):
+        token_ids(f"draft_tokens of slot {name!r}", row, logits.shape[2], allow_empty=True)
+    return mx.array(tokens.astype(np.int32))
+
+
+def _check_fit(ids: tuple[Hashable, ...], finite: np.ndarray) -> None:
+    """Refuse rows that cannot be drawn from, by name."""
+    if not finite.all():
+        names = ", ".join(repr(ids[row]) for row in np.flatnonzero(~finite)[:4])
+        wanted = "a row must have no NaN or +inf and some finite score"
+        raise BadValue(f"logits of slot {names}: {wanted}")
+
+
 def _report(asked: Asked, logits: mx.array, token: mx.array) -> SampleResult:
     """Add log-probabilities under the raw logits ``(B, V)``, for the rows that asked."""
-    chosen, width = asked.chosen.any(), int(asked.top.max())
+    chosen, width = asked.chosen.any(), int(asked.top.max(initial=0))
     if not chosen and not width:
         return SampleResult(token)
+    logits = logits.astype(mx.float32)
     logs = transforms.log_softmax(logits)
     logprob = top_tokens = top_logprobs = None
     if chosen:

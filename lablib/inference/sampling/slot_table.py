@@ -5,8 +5,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from lablib.inference.sampling import fast_paths, random_numbers
-from lablib.inference.sampling.options import TABLE, SamplerOptions, columns
-from lablib.inference.sampling.transforms import Parameter
+from lablib.inference.sampling.options import TABLE, SamplerOptions
+from lablib.inference.sampling.transforms import Parameter, columns
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -82,13 +82,24 @@ class Slots:
     def find(self, seq_ids: Sequence[Hashable]) -> np.ndarray:
         """Return the slots of different ids, ``(B,)``."""
         try:
-            found = [self.index[seq_id] for seq_id in seq_ids]
+            found = list(map(self.index.__getitem__, seq_ids))
         except KeyError as error:
             raise BadValue(f"seq_id {error.args[0]!r} is not registered") from None
         if len(set(found)) < len(found):
             twice = next(seq_id for seq_id in seq_ids if list(seq_ids).count(seq_id) > 1)
             raise BadValue(f"seq_ids must not repeat an id, got {twice!r} more than once")
         return np.array(found, np.int64)
+
+    def check_history(
+        self, seq_ids: Sequence[Hashable], slots: np.ndarray, vocab_size: int
+    ) -> None:
+        """Refuse slots ``(B,)`` that were given a token beyond ``vocab_size``."""
+        highest = self.highest[slots]
+        if highest.max() >= vocab_size:
+            raise BadValue(
+                f"slot {seq_ids[highest.argmax()]!r} was given token {highest.max()} "
+                f"(prior_tokens or commit), but logits have V = {vocab_size}"
+            )
 
     def see(self, slot: int, token: int) -> None:
         """Note a token that a slot without a history was given."""
@@ -155,16 +166,17 @@ class Slots:
         penalized = np.flatnonzero(self.window[slots])
         ringed = (penalized[:, None] * n_rows + np.arange(n_rows)).ravel()
         chosen, top = options["logprobs"] > 0, np.minimum(options["top_logprobs"], vocab_size)
+        best = (options["greedy"] > 0) | (options["top_k"] < vocab_size) | (options["top_p"] < 1)
         return Asked(
             ids=ids,
             slots=slots,
             penalized=penalized,
             rows=None if len(ringed) == len(rows) else mx.array(ringed.astype(np.int32)),
-            penalties=columns(rows[ringed]),
+            penalties=columns(rows[ringed]) if len(ringed) else {},
             keys=np.repeat(self.keys[slots], n_rows),
             steps=np.arange(n_rows),
             columns=columns(rows),
-            plan=fast_paths.plan(rows, vocab_size) if fast else None,
+            plan=fast_paths.plan(rows, vocab_size) if fast and best.any() else None,
             chosen=chosen[:, None],
             top=top.astype(int)[:, None],
         )

@@ -26,7 +26,7 @@ transform, in batches and under speculation, and no other row does.
 from collections.abc import Sequence
 from functools import lru_cache
 
-from lablib.inference.sampling.options import NEUTRAL, TABLE, SamplerOptions, columns
+from lablib.inference.sampling.options import NEUTRAL, TABLE, SamplerOptions
 
 import mlx.core as mx
 import numpy as np
@@ -50,6 +50,26 @@ def apply(scores: mx.array, options: SamplerOptions, window: Sequence[int] = ())
     return cut(rows, asked).reshape(scores.shape)
 
 
+def columns(rows: np.ndarray) -> dict[str, Parameter]:
+    """Return what the rows of a batch ask for, by option; an option that no row asks for is absent.
+
+    Args:
+        rows: ``(N,)`` of type ``TABLE``.
+
+    Returns:
+        For each option a number if all rows agree, otherwise an array ``(N, 1)`` in which neutral
+        values leave a row as it is.
+    """
+    found = {}
+    for name, neutral in NEUTRAL.items():
+        values = rows[name]
+        if (values != values[0]).any():
+            found[name] = mx.array(values.astype(np.float32)[:, None])
+        elif values[0] != neutral:
+            found[name] = float(values[0])
+    return found
+
+
 def cut(scores: mx.array, asked: dict[str, Parameter], peak: mx.array | None = None) -> mx.array:
     """Apply what the rows ask for, in order; a stage that no row asks for is skipped.
 
@@ -58,7 +78,7 @@ def cut(scores: mx.array, asked: dict[str, Parameter], peak: mx.array | None = N
 
     Args:
         scores: penalised, float32 ``(N, V)``.
-        asked: parameters by option, from ``options.columns``.
+        asked: parameters by option, from ``columns``.
         peak: the best score of each row ``(N, 1)``, if it is known.
     """
     asked = asked | {"peak": mx.max(scores, axis=-1, keepdims=True) if peak is None else peak}

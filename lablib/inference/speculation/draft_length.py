@@ -1,4 +1,4 @@
-"""How many tokens to draft: a fixed number, or the one that pays best on this machine.
+"""How many tokens to draft: the number that pays best on this machine.
 
 More drafts are more chances and more cost (``costs.py``). ``AdaptiveLength`` estimates α, the
 chance that a draft is kept, while it runs, measures the costs once (``measure.py``), and takes the
@@ -10,39 +10,10 @@ from typing import Any
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 from lablib.inference.speculation.drafters import Drafter
 from lablib.inference.speculation.measure import measure_costs
+from lablib.inference.speculation.tokens import DraftLength
 from lablib.validation import BadType, integer, number
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 8, 64  # plain tokens while drafting does not pay
-
-
-class DraftLength:
-    """What the engine asks of a policy; subclass it, or have what it has."""
-
-    plain_tokens = 1  # how many tokens to decode plainly when nothing is drafted
-
-    def begin(self, target: Any, drafter: Drafter) -> None:
-        """Begin a text with these models."""
-
-    def choose(self) -> int:
-        """Return how many tokens to draft next; 0 for none."""
-        raise NotImplementedError
-
-    def observe(self, reached: int, accepted: int) -> None:
-        """Learn that of ``reached`` drafts that were judged, ``accepted`` were kept."""
-
-    def miss(self) -> None:
-        """Learn that the drafter had no proposal."""
-
-
-class FixedLength(DraftLength):
-    """Always γ = ``draft_tokens`` drafts, at least 1."""
-
-    def __init__(self, draft_tokens: int) -> None:
-        self.draft_tokens = integer("draft_tokens", draft_tokens, 1)
-
-    def choose(self) -> int:
-        """Return how many tokens to draft next."""
-        return self.draft_tokens
 
 
 class AdaptiveLength(DraftLength):
@@ -116,17 +87,3 @@ class AdaptiveLength(DraftLength):
     def miss(self) -> None:
         """The drafter had no proposal; after several in a row, ask it less often."""
         self._wait = min(2 * self._wait, _FIRST_PAUSE)
-
-
-def as_length(draft_tokens: Any) -> DraftLength:
-    """Return a policy from what the caller gave: a number, or a policy."""
-    if isinstance(draft_tokens, type):
-        name = draft_tokens.__name__
-        raise BadType(f"draft_tokens must be a number or an object, got the class {name} itself")
-    if not hasattr(draft_tokens, "choose"):
-        return FixedLength(draft_tokens)
-    members = [name for name in vars(DraftLength) if not name.startswith("_")]
-    if not all(hasattr(draft_tokens, name) for name in members):
-        kind = type(draft_tokens).__name__
-        raise BadType(f"draft_tokens must have {', '.join(members)}, got {kind}")
-    return draft_tokens

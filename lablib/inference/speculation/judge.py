@@ -69,9 +69,9 @@ class Queued(NamedTuple):
     tokens: mx.array  # (B, γ+1): the target's own, or the drafts that stay and the one after them
     logprobs: mx.array  # (B, γ+1), of each of them
     finite: mx.array  # (B, γ+1): where the target's logits could be drawn from
+    best: tuple[mx.array, ...] = ()  # (B, γ+1, K) each: the best ids, their log-probabilities
     kept: mx.array | None = None  # (B,) drafts that stay; None: those that equal the tokens
     drafts: mx.array | None = None  # (B, γ)
-    best: tuple[mx.array, ...] = ()  # (B, γ+1, K) each: the best ids, their log-probabilities
     seen: mx.array | None = None  # (B, 4, γ): p, q, Σ min(p, q), Σ p·q of each draft
     health: mx.array | None = None  # (B · γ,): whether each draft could be drawn
 
@@ -120,9 +120,9 @@ class Judge:
         """
         sampler, raw = self.sampler, logits.astype(mx.float32)
         if proposal is None:
-            before = mx.zeros((raw.shape[0], 0), mx.int32) if pending is None else pending
-            tokens, fit = sampler.draw(sampler.process(raw, before, before.shape[1]), before)
-            return Queued(tokens, *self._report(raw, tokens, fit), best=self._best(raw))
+            ahead = 0 if pending is None else pending.shape[1]
+            tokens, fit = sampler.draw(sampler.process(raw, pending, ahead), pending)
+            return Queued(tokens, *self._report(raw, tokens, fit))
         drafts = proposal.tokens
         scores = sampler.process(raw, drafts)
         q = self._drafted_from(proposal, raw.shape[-1], counts)
@@ -132,12 +132,11 @@ class Judge:
         else:
             kept, tokens, fit = self._apply_rule(scores, drafts, q)
             if counts is not None and not min(counts):  # a row without drafts draws as if alone
-                plain, _ = sampler.draw(scores[:, :1], drafts[:, :0])
+                plain, _ = sampler.draw(scores[:, :1], None)
                 tokens = mx.where(mx.array(counts)[:, None] == 0, plain, tokens)
         seen = self._look(raw, scores, proposal, q) if self.trace else None
-        logprobs, finite = self._report(raw, tokens, fit)
-        health = self._health(proposal)
-        return Queued(tokens, logprobs, finite, kept, drafts, self._best(raw), seen, health)
+        report = self._report(raw, tokens, fit)
+        return Queued(tokens, *report, kept, drafts, seen, self._health(proposal))
 
     def read(self, queued: Queued, counts: Sequence[int] | None = None) -> list[Verdict]:
         """Wait for what :meth:`queue` queued, and return a verdict for each text."""
@@ -159,10 +158,11 @@ class Judge:
             saw = [] if seen is None else [tuple(x[: len(drafted)]) for x in seen[row]]
             verdict = Verdict(
                 tuple(drafted), tokens[row][:end], accepted, min(end, len(drafted)),
-                logprobs[row][:end], _pairs(queued.best, row), *saw,
+                logprobs[row][:end], _pairs(queued.best, row) if queued.best else (), *saw,
             )  # fmt: skip
             verdicts.append(verdict.until(self.stops))
-        _check("draft", [] if queued.health is None else queued.health.tolist())
+        if queued.health is not None:
+            _check("draft", queued.health.tolist())
         return verdicts
 
     def _apply_rule(
@@ -192,20 +192,15 @@ class Judge:
 
     def _report(
         self, raw: mx.array, tokens: mx.array, fit: mx.array | None
-    ) -> tuple[mx.array, mx.array]:
-        """Return the tokens' log-probabilities, and where all was finite."""
-        logprobs = transforms.log_softmax(raw)
+    ) -> tuple[mx.array, mx.array, tuple[mx.array, ...]]:
+        """Return the tokens' log-probabilities, where all was finite, and the best if asked for."""
+        logprobs, best = transforms.log_softmax(raw), ()
+        if most := min(self.sampler.options.top_logprobs, raw.shape[-1]):
+            values, ids = transforms.best(logprobs, most)
+            best = ids, values
         finite = mx.isfinite(mx.max(raw, axis=-1))
         chosen = mx.take_along_axis(logprobs, tokens[..., None], axis=-1)[..., 0]
-        return chosen, finite if fit is None else finite & fit
-
-    def _best(self, raw: mx.array) -> tuple[mx.array, ...]:
-        """Return the best ids at each position and their log-probabilities, if asked for."""
-        if not self.sampler.options.top_logprobs:
-            return ()
-        most = min(self.sampler.options.top_logprobs, raw.shape[-1])
-        values, ids = transforms.best(transforms.log_softmax(raw), most)
-        return ids, values
+        return chosen, finite if fit is None else finite & fit, best
 
     def _health(self, proposal: Proposal) -> mx.array | None:
         """Return whether each draft could be drawn, flattened; None without a draft model."""
@@ -231,8 +226,6 @@ class Judge:
 
 def _pairs(best: Sequence[mx.array], row: int) -> list[tuple[tuple[int, float], ...]]:
     """For each token of a text, pair the best ids with their log-probabilities."""
-    if not best:
-        return []
     ids, values = (column[row].tolist() for column in best)
     return [tuple(zip(i, v, strict=True)) for i, v in zip(ids, values, strict=True)]
 

@@ -68,11 +68,12 @@ class Rounds:
 
     def append(self, verdicts: Sequence[Verdict]) -> list[int]:
         """Write down what was decided; returns how many tokens of each text are read for good."""
-        tokens = [verdict.tokens for verdict in verdicts]
-        for text, new in zip(self.texts, tokens, strict=True):
-            text += new
-        self.judge.sampler.commit(tokens)
-        return [len(text) - 1 for text in self.texts]
+        lengths = []
+        for text, verdict in zip(self.texts, verdicts, strict=True):
+            text += verdict.tokens
+            lengths.append(len(text) - 1)
+        self.judge.sampler.commit([verdict.tokens for verdict in verdicts])
+        return lengths
 
     def select(self, places: Sequence[int]) -> None:
         """Go on with the texts at these places only."""

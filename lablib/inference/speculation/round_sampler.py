@@ -30,7 +30,7 @@ class RoundSampler:
         self.options, self.processors, self._texts = options, tuple(processors), texts
         self.greedy = options.temperature == 0  # the best token is always taken,
         self.bare = self.greedy and not options.penalizes and not processors  # of raw logits
-        self.rows = list(range(len(texts)))  # the texts still alive, in the order of the batch
+        self.rows = tuple(range(len(texts)))  # the texts still alive, in the order of the batch
         self._round, self._numbers = 0, None
         self._sampler = Sampler(max(map(len, texts)) + max_tokens)
         for row, text in enumerate(texts):
@@ -51,19 +51,21 @@ class RoundSampler:
         """
         if self.bare:
             return mx.argmax(logits, axis=-1).astype(mx.int32), None
-        drafts = mx.stack(before, axis=1) if before else mx.zeros((len(self.rows), 0), mx.int32)
-        scores = self.process(logits[:, None], drafts, len(before))
+        drafts = mx.stack(before, axis=1) if before else None
+        if self.processors:
+            logits = self.process(logits[:, None], drafts, len(before))[:, 0]
         if self.greedy:
-            return self._sampler.draw(self.rows, scores[:, 0], drafts)[0], None
-        q = self.probabilities(scores, drafts)[0][:, 0]
+            return self._sampler.draw(self.rows, logits, drafts)[0], None
+        left, _ = self._sampler.cut(self.rows, logits, drafts)
+        q = mx.softmax(left, axis=-1)
         return self.pick(q, DRAFT + len(before)), q
 
-    def draw(self, scores: mx.array, drafts: mx.array) -> tuple[mx.array, mx.array | None]:
+    def draw(self, scores: mx.array, drafts: mx.array | None) -> tuple[mx.array, mx.array | None]:
         """Draw what plain sampling would, with the random numbers it would use there.
 
         Args:
             scores: processed logits ``(B, R, V)`` of R positions in a row.
-            drafts: ``(B, D)``, R <= D + 1, the tokens before and between them.
+            drafts: ``(B, D)``, R <= D + 1, the tokens before and between them; None: there is none.
 
         Returns:
             The tokens ``(B, R)`` int32, and where the scores could be drawn from ``(B, R)``; None:
@@ -71,12 +73,15 @@ class RoundSampler:
         """
         if self.bare:
             return mx.argmax(scores, axis=-1).astype(mx.int32), None
-        return self._sampler.draw_positions(self.rows, scores, drafts)
+        return self._sampler.draw(self.rows, scores, drafts)
 
-    def probabilities(self, scores: mx.array, drafts: mx.array) -> tuple[mx.array, mx.array]:
-        """Return what is sampled from at each position ``(B, R, V)``, and where it is finite."""
-        logs, finite = self._sampler.score_positions(self.rows, scores, drafts)
-        return mx.exp(logs), finite
+    def probabilities(self, scores: mx.array, drafts: mx.array | None) -> tuple[mx.array, mx.array]:
+        """Return what is sampled from at each position, and where it is finite.
+
+        Scores are ``(B, R, V)`` of R positions as in :meth:`draw`, or ``(B, V)`` after all drafts.
+        """
+        left, finite = self._sampler.cut(self.rows, scores, drafts)
+        return mx.softmax(left, axis=-1), finite
 
     def pick(self, weights: mx.array, use: int) -> mx.array:
         """Draw from weights ``(B, N)`` with the round's random number for this use.
@@ -88,13 +93,15 @@ class RoundSampler:
             self._numbers = self._sampler.uniforms(self.rows, n, 1 + self._round)
         return transforms.draw(weights, mx.array(self._numbers[:, use, None]))[:, 0]
 
-    def process(self, raw: mx.array, drafts: mx.array, ahead: int = 0) -> mx.array:
+    def process(self, raw: mx.array, drafts: mx.array | None, ahead: int = 0) -> mx.array:
         """Apply the processors; position i of ``(B, R, V)`` comes after ``ahead + i`` drafts."""
         if not self.processors:
             return raw
         rows = []
         for i in range(raw.shape[1]):
-            so_far = mx.concatenate([mx.array(self._texts[0]), drafts[0, : ahead + i]])
+            so_far = mx.array(self._texts[0])
+            if drafts is not None:
+                so_far = mx.concatenate([so_far, drafts[0, : ahead + i]])
             row = raw[:, i]
             for processor in self.processors:
                 row = processor(so_far, row)
@@ -111,4 +118,4 @@ class RoundSampler:
 
     def select(self, places: Sequence[int]) -> None:
         """Go on with the texts at these places of the batch only."""
-        self.rows = [self.rows[place] for place in places]
+        self.rows = tuple(self.rows[place] for place in places)

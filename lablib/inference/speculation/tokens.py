@@ -23,7 +23,6 @@ from lablib.inference.arguments import (
     check_processors,
     read_request,
 )
-from lablib.inference.speculation.draft_length import as_length
 from lablib.inference.speculation.drafters import Drafter, as_drafter
 from lablib.inference.speculation.judge import Judge, Queued, Verdict
 from lablib.inference.speculation.round import Rounds
@@ -36,11 +35,41 @@ from lablib.inference.token_loop import (
     hold_interrupts,
     settle_chunk,
 )
-from lablib.validation import BadValue, integer, one_of
+from lablib.validation import BadType, BadValue, integer, one_of
 
 import mlx.core as mx
 
 _FEW = 64  # tokens of a prompt's end that the target may read with the first drafts
+
+
+class DraftLength:
+    """What the engine asks of a policy; subclass it, or have what it has."""
+
+    plain_tokens = 1  # how many tokens to decode plainly when nothing is drafted
+
+    def begin(self, target: Any, drafter: Drafter) -> None:
+        """Begin a text with these models."""
+
+    def choose(self) -> int:
+        """Return how many tokens to draft next; 0 for none."""
+        raise NotImplementedError
+
+    def observe(self, reached: int, accepted: int) -> None:
+        """Learn that of ``reached`` drafts that were judged, ``accepted`` were kept."""
+
+    def miss(self) -> None:
+        """Learn that the drafter had no proposal."""
+
+
+class FixedLength(DraftLength):
+    """Always γ = ``draft_tokens`` drafts, at least 1."""
+
+    def __init__(self, draft_tokens: int) -> None:
+        self.draft_tokens = integer("draft_tokens", draft_tokens, 1)
+
+    def choose(self) -> int:
+        """Return how many tokens to draft next."""
+        return self.draft_tokens
 
 
 class SpeculativeTokenIterator(TokenLoop):
@@ -231,6 +260,20 @@ class SpeculativeTokenIterator(TokenLoop):
                 raise
         finally:
             self._count_calls()
+
+
+def as_length(draft_tokens: Any) -> DraftLength:
+    """Return a policy from what the caller gave: a number, or a policy."""
+    if isinstance(draft_tokens, type):
+        name = draft_tokens.__name__
+        raise BadType(f"draft_tokens must be a number or an object, got the class {name} itself")
+    if not hasattr(draft_tokens, "choose"):
+        return FixedLength(draft_tokens)
+    members = [name for name in vars(DraftLength) if not name.startswith("_")]
+    if not all(hasattr(draft_tokens, name) for name in members):
+        kind = type(draft_tokens).__name__
+        raise BadType(f"draft_tokens must have {', '.join(members)}, got {kind}")
+    return draft_tokens
 
 
 def with_ratios(counts: dict[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.inference.speculation.costs import expected_tokens
-from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.judge import Verdict
+from lablib.inference.speculation.tokens import FixedLength
 from lablib.plots import strips
 from lablib.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, style, visible
 from lablib.plots.explorer import Explorer, Player, choice, slider

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
-from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
+from lablib.inference.speculation.draft_length import AdaptiveLength
+from lablib.inference.speculation.tokens import FixedLength
 from lablib.plots import strips
 from lablib.plots.charts import COLOURS, HATCHES, MARKERS, figure, style
 from lablib.plots.explorer import Explorer, choice, slider
