@@ -226,7 +226,7 @@ def penalty_by_sign(scores, tokens, asked, valid=None):
     return mx.put_along_axis(scores, tokens, old / asked["repeat_penalty"], axis=-1)
 
 
-def keys_with_ties_reversed(scores, n):
+def keys_with_ties_reversed(scores, n, peak=None):
     ids = mx.argsort(-scores[..., ::-1], axis=-1)[..., :n]
     return (scores.shape[-1] - 1 - ids.astype(mx.int32)).astype(mx.int64)
 
