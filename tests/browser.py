@@ -1,9 +1,11 @@
 """A real JupyterLab in a real Chromium, for tests and for looking at a lesson.
 
 From a shell, ``python tests/browser.py notebooks/00_start_here.ipynb shots/`` opens a copy of
-the notebook, runs all cells and writes screenshots of the whole page, top to bottom.
+the notebook, runs all cells and writes screenshots of the whole page, top to bottom. ``--dark``
+does so in the dark theme, ``--narrow`` at 420 pixels, ``--unrun`` as the notebook was saved.
 """
 
+import argparse
 import contextlib
 import os
 import secrets
@@ -38,6 +40,7 @@ SETTINGS = {
     "@jupyterlab/notebook-extension/tracker": '{"windowingMode": "none"}',
 }
 WIDGET = ".lablib-explorer"
+WIDE, NARROW = {"width": 1280, "height": 1000}, {"width": 420, "height": 900}
 
 
 def chromium() -> str | None:
@@ -108,13 +111,31 @@ def opened(address: str) -> Iterator[object]:
 
     with sync_playwright() as playwright:
         chrome = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        page = chrome.new_page(viewport={"width": 1280, "height": 1000})
+        page = chrome.new_page(viewport=WIDE)
         page.set_default_timeout(120_000)
         page.goto(address, wait_until="domcontentloaded")
         page.wait_for_function("() => window.jupyterapp")
         page.evaluate("() => window.jupyterapp.restored.then(() => null)")
         yield page
         chrome.close()
+
+
+def dress(page: object, dark: bool) -> None:
+    """Change the theme and wait until the page wears it."""
+    theme = f"JupyterLab {'Dark' if dark else 'Light'}"
+    change = "window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
+    page.evaluate(f"theme => {change}.then(() => 0)", theme)
+    light = str(not dark).lower()
+    page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
+
+
+def narrow(page: object) -> None:
+    """Make the page as wide as a phone and close what stands beside the notebook."""
+    page.set_viewport_size(NARROW)
+    page.evaluate(
+        "() => ['Left', 'Right'].forEach(side => window.jupyterapp.shell[`collapse${side}`]())"
+    )
+    page.wait_for_timeout(500)  # JupyterLab lays out when it likes
 
 
 class Lesson:
@@ -289,25 +310,32 @@ class Course:
             lesson.__exit__()
 
 
-def main(notebook: str, folder: str = "shots") -> None:
+def main() -> None:
     """Write screenshots of one lesson and say what was seen."""
-    source = Path(notebook)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("notebook", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("shots"))
+    for flag in ("--dark", "--narrow", "--unrun"):
+        parser.add_argument(flag, action="store_true")
+    options = parser.parse_args()
+    times = []
     with tempfile.TemporaryDirectory() as copy:
-        shutil.copy(source, copy)
-        with (
-            server(Path(copy)) as address,
-            opened(address) as page,
-            Lesson(page, source.name) as lesson,
-        ):
-            lesson.run_all()
-            times = [f"{lesson.press(i):.0f} ms" for i in range(lesson.widgets())]
-            lesson.page.evaluate("() => document.activeElement?.blur()")
-            paths = lesson.screenshots(Path(folder), source.stem)
-            print("errors:", lesson.errors() or "none")
-            print("page errors:", lesson.page_errors or "none")
+        shutil.copy(options.notebook, copy)
+        with server(Path(copy)) as address, opened(address) as page:
+            dress(page, options.dark)
+            with Lesson(page, options.notebook.name) as lesson:
+                if not options.unrun:
+                    lesson.run_all()
+                    times = [f"{lesson.press(i):.0f} ms" for i in range(lesson.widgets())]
+                if options.narrow:
+                    narrow(page)
+                page.evaluate("() => document.activeElement?.blur()")
+                paths = lesson.screenshots(options.folder, options.notebook.stem)
+                print("errors:", lesson.errors() or "none")
+                print("page errors:", lesson.page_errors or "none")
     print(f"widgets answered after: {', '.join(times) or 'no widgets'}")
     print(*paths, sep="\n")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

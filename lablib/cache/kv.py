@@ -8,7 +8,8 @@ each exposes its arrays, all with the row (batch) axis first, as ``state``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy as shallow_copy
+from copy import deepcopy
+from functools import cache as remembered
 from typing import Any
 
 from lablib.validation import BadType, BadValue, integer, one_of
@@ -31,7 +32,6 @@ Cache = list[Any]
 
 PLAIN = KVCache, QuantizedKVCache  # an entry for each token, dropped by moving a number
 RINGS = RotatingKVCache, BatchRotatingKVCache  # entries for the last tokens only
-KEPT_WHOLE = RotatingKVCache, ArraysCache, ChunkedKVCache, ConcatenateKVCache  # to be restored
 MERGED = KVCache, RotatingKVCache, ArraysCache  # what has a form for rows of different length
 
 
@@ -94,7 +94,7 @@ def nbytes(cache: Sequence[Any]) -> int:
 
 def copy(cache: Sequence[Any]) -> Cache:
     """Return an independent copy; memory is shared until either side writes."""
-    return _twin(cache, shallow_copy)
+    return deepcopy(list(cache))
 
 
 def expand(cache: Sequence[Any], n: int) -> Cache:
@@ -105,7 +105,10 @@ def expand(cache: Sequence[Any], n: int) -> Cache:
     n = integer("n", n, 1)
     if rows(cache) not in (None, 1):
         raise BadValue(f"cache must hold one row to expand, got {rows(cache)}")
-    return _twin(cache, lambda array: mx.broadcast_to(array, (n, *array.shape[1:])))
+    fanned_out = copy(cache)
+    for layer in leaves(fanned_out):
+        _change(layer, lambda array: mx.broadcast_to(array, (n, *array.shape[1:])))
+    return fanned_out
 
 
 def select(cache: Sequence[Any], keep: Sequence[int]) -> None:
@@ -118,11 +121,11 @@ def select(cache: Sequence[Any], keep: Sequence[int]) -> None:
         if hasattr(layer, "filter"):
             layer.filter(index)
         else:
-            layer.state = _map_arrays(lambda array: array[index], layer.state)
+            _change(layer, lambda array: array[index])
 
 
 def trim(cache: Sequence[Any], n: int) -> None:
-    """Forget the last ``n`` tokens in every layer, or raise before any layer is touched.
+    """Forget the last ``n`` tokens in every layer, or raise with all layers as they were.
 
     (``mlx_lm``'s ``trim_prompt_cache`` returns 0 instead of raising where it cannot.)
 
@@ -137,18 +140,40 @@ def trim(cache: Sequence[Any], n: int) -> None:
     for number, layer in enumerate(layers):
         if (room := _trimmable(layer)) < n:
             raise BadValue(f"cannot trim n={n} tokens: {_obstacle(layer, number, room)}")
-    for layer in layers:
+    unsure = [layer for layer in layers if not known(layer)]
+    before = copy(unsure)
+    for layer in [*unsure, *filter(known, layers)]:
         if isinstance(layer, ConcatenateKVCache):  # its own trim moves the offset, not the arrays
-            layer.state = _map_arrays(lambda array: array[..., :-n, :], layer.state)
-        else:
-            layer.trim(n)
+            _change(layer, lambda array: array[..., :-n, :])
+        elif (gone := layer.trim(n)) != n:
+            put_back(unsure, before)
+            kind = type(layer).__name__
+            raise BadValue(f"cannot trim n={n} tokens: a {kind} gave back {gone} of them")
+
+
+def put_back(layers: Sequence[Any], copies: Sequence[Any]) -> None:
+    """Make layers what their ``copies`` are, which become part of them."""
+    for layer, twin in zip(layers, copies, strict=True):
+        vars(layer).update(vars(twin))
+
+
+def known(layer: Any) -> bool:
+    """Return whether a layer forgets as one of mlx-lm's does; any other is asked each time."""
+    return _inherits(type(layer))
+
+
+@remembered
+def _inherits(kind: type) -> bool:
+    ways = kind.is_trimmable, getattr(kind, "trim", kind.is_trimmable)
+    return all(way.__module__ == KVCache.__module__ for way in ways)
 
 
 def trimmable(cache: Sequence[Any], after: int = 0) -> int:
     """Return how many tokens ``trim`` could take back once ``after`` more have been read, singly.
 
     Ask before reading tokens that may have to be taken back: a sliding window can be trimmed only
-    until it is full, a chunk only while its first tokens are held, a recurrent state never.
+    until it is full, a chunk only while its first tokens are held, a recurrent state never, and
+    what a cache of a class that is not mlx-lm's will say then is not known.
     """
     layers = (layer for layer in leaves(cache) if after or not layer.empty())
     return min((_trimmable(layer, after) for layer in layers), default=0)
@@ -156,7 +181,7 @@ def trimmable(cache: Sequence[Any], after: int = 0) -> int:
 
 def _trimmable(layer: Any, after: int = 0) -> int:
     will_be_full = isinstance(layer, RINGS) and layer.size() + after >= layer.max_size
-    if will_be_full or not layer.is_trimmable():
+    if will_be_full or (after and not known(layer)) or not layer.is_trimmable():
         return 0
     held = layer.offset
     end = (min(held.tolist()) if isinstance(held, mx.array) else held) + after
@@ -196,21 +221,18 @@ def _map_layers(make_leaf: Callable[[Any], Any], cache: Sequence[Any]) -> Cache:
     return list(map(mapped, cache))
 
 
-def _twin(cache: Sequence[Any], change: Callable[[mx.array], mx.array]) -> Cache:
-    def twin(layer: Any) -> Any:
-        new = shallow_copy(layer)
-        # mlx-lm cannot set the state of this class to nothing.
-        if not (isinstance(layer, ConcatenateKVCache) and layer.empty()):
-            new.state = _map_arrays(change, layer.state)
-        return new
+def _change(layer: Any, change: Callable[[mx.array], mx.array]) -> None:
+    """Change every array that a layer remembers."""
 
-    return _map_layers(twin, cache)
+    def changed(part: Any) -> Any:
+        return tree_map(lambda x: change(x) if isinstance(x, mx.array) and x.ndim else x, part)
 
-
-def _map_arrays(change: Callable[[mx.array], mx.array], state: Any) -> Any:
-    return tree_map(lambda leaf: change(leaf) if isinstance(leaf, mx.array) else leaf, state)
+    if getattr(type(layer).state, "fset", None) is None:  # DeepSeek V4.1's
+        vars(layer).update(changed(vars(layer)))
+    elif next(_arrays([layer]), None) is not None:  # not every empty state can be set
+        layer.state = changed(layer.state)
 
 
 def _arrays(cache: Sequence[Any]) -> Iterator[mx.array]:
     states = (leaf for layer in leaves(cache) for _, leaf in tree_flatten(layer.state))
-    return (leaf for leaf in states if isinstance(leaf, mx.array))
+    return (leaf for leaf in states if isinstance(leaf, mx.array) and leaf.ndim)

@@ -27,21 +27,20 @@ Snapshot = list[Any]
 
 
 def snapshot(cache: Sequence[Any]) -> Snapshot:
-    """Return what ``restore`` needs: an offset where trimming to it is enough, or a layer's twin.
+    """Return what ``restore`` needs: an offset where moving it back is enough, or a layer's copy.
 
-    The twin shares the arrays: writing into one rebinds it in the layer and leaves the twin's.
+    The copy shares the arrays: writing into one rebinds it in the layer and leaves the copy's.
     """
-    leaves = kv.leaves(cache)
-    return [kv.copy([x])[0] if type(x) in kv.KEPT_WHOLE else x.offset for x in leaves]
+    return kv.copy([x.offset if _drops(x) else x for x in kv.leaves(cache)])
 
 
 def restore(cache: Sequence[Any], taken: Snapshot) -> None:
     """Put ``cache`` back to the moment of a snapshot of it; the snapshot can be used again."""
-    for layer, state in zip(kv.leaves(cache), taken, strict=True):
+    for layer, state in zip(kv.leaves(cache), kv.copy(taken), strict=True):
         if isinstance(state, int):
             layer.trim(layer.offset - state)
         else:
-            layer.state = kv.copy([state])[0].state
+            kv.put_back([layer], [state])
 
 
 def read(model: Any, tokens: mx.array, cache: kv.Cache, before: Snapshot | None) -> mx.array:
@@ -59,7 +58,11 @@ def read(model: Any, tokens: mx.array, cache: kv.Cache, before: Snapshot | None)
 
 def drops(cache: Sequence[Any]) -> bool:
     """Return whether every layer drops its last entries by moving a number, always and for free."""
-    return all(type(layer) in kv.PLAIN for layer in kv.leaves(cache))
+    return all(map(_drops, kv.leaves(cache)))
+
+
+def _drops(layer: Any) -> bool:
+    return isinstance(layer, kv.PLAIN) and kv.known(layer)
 
 
 class Rewinder:
@@ -69,7 +72,8 @@ class Rewinder:
 
     Raises:
         BadValue: a layer cannot be rewound. Layers of a class that is not mlx-lm's are taken at
-            their word if ``is_trimmable()`` is true, and refused otherwise.
+            their word if ``is_trimmable()`` is true, and refused otherwise; they are asked before
+            each round, and from when they no longer are, ``room()`` is 1: plain decoding.
     """
 
     def __init__(self, model: Any, cache: kv.Cache, name: str = "cache") -> None:
@@ -79,6 +83,7 @@ class Rewinder:
             _check_rewindable(layer, number, name)
         self._reads: list[tuple[mx.array, Snapshot]] = []  # tokens (1, T), and the state before
         self.plain = drops(cache)  # stepping back is always possible and free
+        self._refused = False  # whether a layer gave back less than it had promised
         self.position = 0  # tokens read and not taken back, since this object was made
         self.calls = self.replays = 0  # all forwards, and those that read tokens again
         self.tokens_read = 0  # tokens given to all forwards
@@ -116,7 +121,9 @@ class Rewinder:
         """
         if self.plain:
             return None
-        sinks = (x for x in self._layers if type(x) is RotatingKVCache and x.keep)
+        if self._refused or not all(kv.known(x) or x.is_trimmable() for x in self._layers):
+            return 1
+        sinks = (x for x in self._layers if isinstance(x, RotatingKVCache) and x.keep)
         return min((max(1, layer.max_size - layer.offset) for layer in sinks), default=None)
 
     @property
@@ -142,8 +149,8 @@ class Rewinder:
             for layer in self._layers:
                 layer.trim(n)
             return
-        droppable = all(_can_drop(layer, n) for layer in self._layers)
-        if not droppable and n > (held := sum(tokens.shape[1] for tokens, _ in self._reads)):
+        dropped = self._drop(n)
+        if not dropped and n > (held := sum(tokens.shape[1] for tokens, _ in self._reads)):
             raise BadValue(f"{self._name} can be rewound by at most {held} tokens, got n={n}")
         self.position -= n
         left = n
@@ -153,9 +160,7 @@ class Rewinder:
         if left < 0:  # this many tokens of that read stay
             tokens = tokens[:, :-left]
             self._reads.append((tokens, before))
-        if droppable:
-            for layer in self._layers:
-                _drop(layer, n)
+        if dropped:
             return
         restore(self.cache, before)
         if left < 0:
@@ -163,29 +168,43 @@ class Rewinder:
             self.tokens_read += tokens.shape[1]
             self.model(tokens, cache=self.cache)
 
+    def _drop(self, n: int) -> bool:
+        """Drop the last ``n`` entries of every layer, or of none."""
+        rings = [x for x in self._layers if _is_full_ring(x)]
+        others = [x for x in self._layers if not _is_full_ring(x)]
+        if not all(_ends_with(ring, n) for ring in rings):
+            return False
+        if others:
+            if kv.trimmable(others) < n:
+                return False
+            try:
+                kv.trim(others, n)
+            except BadValue:
+                self._refused = True
+                return False
+        for ring in rings:
+            keys, values, offset, keep, width, end = ring.state
+            keys, values = keys[..., : end - n, :], values[..., : end - n, :]
+            ring.state = keys, values, offset - n, keep, width, end - n
+        return True
+
 
 def _check_rewindable(layer: Any, number: int, name: str) -> None:
     if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
         raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
-    known = type(layer) in (*kv.PLAIN, *kv.KEPT_WHOLE)
-    if not (known or (hasattr(layer, "is_trimmable") and layer.is_trimmable())):
+    if not (kv.known(layer) or (hasattr(layer, "offset") and layer.is_trimmable())):
         kind = f"{type(layer).__name__}, which cannot be trimmed and whose state is not known here"
         raise BadValue(f"{name} cannot be rewound: layer {number} is a {kind}")
 
 
-def _can_drop(layer: Any, n: int) -> bool:
-    if type(layer) is RotatingKVCache and layer.offset >= layer.max_size:
-        # The ring must be unrolled (newest entry last, as a read of several tokens leaves it), and
-        # what remains must be a full window, or all that was ever read.
-        keys, _, offset, _, width, end = layer.state
-        return end == keys.shape[2] and end - n >= min(width, offset - n) >= 0
-    return kv.trimmable([layer]) >= n
+def _is_full_ring(layer: Any) -> bool:
+    ring = isinstance(layer, RotatingKVCache) and kv.known(layer)
+    return ring and layer.offset >= layer.max_size
 
 
-def _drop(layer: Any, n: int) -> None:
-    if type(layer) is RotatingKVCache and layer.offset >= layer.max_size:
-        keys, values, offset, keep, width, end = layer.state
-        keys, values = keys[..., : end - n, :], values[..., : end - n, :]
-        layer.state = keys, values, offset - n, keep, width, end - n
-    else:
-        kv.trim([layer], n)
+def _ends_with(ring: RotatingKVCache, n: int) -> bool:
+    """Return whether a full ring's last ``n`` entries can be dropped."""
+    # It must be unrolled (newest entry last, as a read of several tokens leaves it), and what
+    # remains must be a full window, or all that was ever read.
+    keys, _, offset, _, width, end = ring.state
+    return end == keys.shape[2] and end - n >= min(width, offset - n) >= 0

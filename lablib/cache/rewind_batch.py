@@ -61,8 +61,8 @@ class BatchRewinder:
     def forward(self, tokens: mx.array) -> mx.array:
         """Read ``tokens (B, T)`` and return their logits ``(B, T, V)``."""
         if not self._reads:
-            held = [None if isinstance(x, BatchKVCache) else kv.copy([x])[0] for x in self.cache]
-            self._before = held
+            held = [None if isinstance(x, BatchKVCache) else x for x in self.cache]
+            self._before = kv.copy(held)
         self._reads.append(tokens)
         self.positions = [position + tokens.shape[1] for position in self.positions]
         return self._forward(tokens)
@@ -113,11 +113,11 @@ class BatchRewinder:
     def _replay(self, kept: list[int]) -> None:
         """Go back to the state before; read again the first ``kept[row]`` tokens of each row."""
         tokens, longest = mx.concatenate(self._reads, axis=1), max(kept)
-        for i, (layer, before) in enumerate(zip(self.cache, self._before, strict=True)):
+        for layer, before in zip(self.cache, self._before, strict=True):
             if before is None:
                 layer.trim(tokens.shape[1])
             else:
-                self.cache[i] = kv.copy([before])[0]
+                kv.put_back([layer], kv.copy([before]))
         padded = self.cache if min(kept) < longest else []
         for layer in padded:
             layer.prepare(lengths=kept, right_padding=[longest - length for length in kept])

@@ -16,6 +16,7 @@ from typing import Any
 import ipywidgets as widgets
 import matplotlib
 import numpy as np
+from IPython.display import display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
@@ -73,25 +74,36 @@ def svg(fig: Figure) -> str:
     return text.getvalue()
 
 
+# Pictures are drawn in dark ink on white. On a dark page light and dark change places, hues stay,
+# and black, which white has become, lets the page through.
+_DARK_PAGES = ("[data-jp-theme-light=false]", ".vscode-dark", "html[theme=dark]")
+_THEMES = (
+    "<style>.lablib-picture{max-width:100%;mix-blend-mode:multiply}"
+    f":is({','.join(_DARK_PAGES)}) .lablib-picture"
+    "{filter:invert(1) hue-rotate(180deg);mix-blend-mode:screen}</style>"
+)
+
+
 @dataclass(frozen=True)
 class Picture:
-    """A finished picture with a text that says what it shows (its alt text).
+    """A finished picture with a caption that says what it shows (its alt text, too).
 
     Attributes:
         content: PNG bytes, or a piece of HTML or SVG.
-        caption: one or two sentences; also what a test or a screen reader sees.
+        caption: one or two sentences, below the picture; also what a test or a screen reader sees.
     """
 
     content: bytes | str
     caption: str
 
     def to_html(self) -> str:
-        """Return the picture as HTML, with its alt text."""
-        alt = html.escape(self.caption)
+        """Return the picture as HTML, with its alt text, readable on light and dark pages."""
+        text = html.escape(self.caption)
         if isinstance(self.content, str):
-            return f'<div role="img" aria-label="{alt}">{self.content}</div>'
-        data = base64.b64encode(self.content).decode()
-        return f'<img alt="{alt}" style="max-width:100%" src="data:image/png;base64,{data}">'
+            look = f'class="lablib-picture" role="img" aria-label="{text}"'
+            return f"{_THEMES}<div {look}>{self.content}</div>"
+        source = f"data:image/png;base64,{base64.b64encode(self.content).decode()}"
+        return f'{_THEMES}<img class="lablib-picture" alt="{text}" src="{source}">'
 
     def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return data and metadata for readers without a kernel, such as GitHub and nbconvert."""
@@ -100,16 +112,19 @@ class Picture:
         data = {"image/png": base64.b64encode(self.content).decode(), "text/plain": self.caption}
         return data, {"image/png": {"alt": self.caption}}
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+    def _ipython_display_(self) -> None:
         data, metadata = self.bundle()
         if "image/png" in data:  # JupyterLab gives a PNG no alt text, so there it is a widget
-            data |= widgets.HTML(self.to_html())._repr_mimebundle_()
-            data["text/plain"] = self.caption
-        return data, metadata
+            data = {**widgets.HTML(self.to_html())._repr_mimebundle_(), **data}
+        display(data, metadata=metadata, raw=True)
+        # The caption is an output of its own: no reader puts text below a PNG, and GitHub shows
+        # only the text of an HTML figure.
+        text = f'<p class="lablib-caption">{html.escape(self.caption)}</p>'
+        display({"text/html": text, "text/plain": self.caption}, raw=True)
 
 
 def show(drawing: Figure | str, caption: str) -> Picture:
-    """Return a drawing as a ``Picture`` that a notebook displays with its alt text."""
+    """Return a drawing as a ``Picture`` that a notebook displays with its caption below it."""
     return Picture(drawing if isinstance(drawing, str) else png(drawing), caption)
 
 

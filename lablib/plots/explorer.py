@@ -29,8 +29,11 @@ from lablib.validation import BadValue, one_of
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
-_LABEL = {"description_width": "9em"}
-_WIDE = {"width": "32em"}
+_NARROW = (  # on a phone a label stands above its control, and nothing is cut off
+    "<style>@media (max-width:600px){.lablib-explorer .widget-inline-hbox"
+    "{flex-wrap:wrap;height:auto}.lablib-explorer .widget-label"
+    "{width:100%!important;text-align:left}}</style>"
+)
 
 
 def slider(
@@ -55,21 +58,17 @@ def slider(
         step=step,
         description=label,
         continuous_update=live,
-        style=_LABEL,
-        layout=_WIDE,
     )
 
 
 def choice(value: Any, options: list[Any], label: str = "") -> widgets.Widget:
     """Return a drop-down list."""
-    return widgets.Dropdown(
-        value=value, options=options, description=label, style=_LABEL, layout=_WIDE
-    )
+    return widgets.Dropdown(value=value, options=options, description=label)
 
 
 def toggle(value: bool, label: str = "") -> widgets.Widget:
     """Return a tick box."""
-    return widgets.Checkbox(value=value, description=label, style=_LABEL, indent=True)
+    return widgets.Checkbox(value=value, description=label, indent=False)
 
 
 class Player(widgets.IntSlider):
@@ -82,9 +81,10 @@ class Player(widgets.IntSlider):
     """
 
     def __init__(self, steps: int, milliseconds: int = 500, label: str = ""):
-        super().__init__(0, 0, steps - 1, description=label, style=_LABEL, layout=_WIDE)
+        super().__init__(0, 0, steps - 1, description=label)
         self.play = widgets.Play(max=steps - 1, interval=milliseconds, show_repeat=False)
         self.link = widgets.jslink((self.play, "value"), (self, "value"))
+        self.row = widgets.HBox([self.play, self], layout={"flex_flow": "row wrap"})
 
 
 class Explorer:
@@ -106,10 +106,14 @@ class Explorer:
         for name, control in controls.items():
             control.description = control.description or name.replace("_", " ")
             control.observe(self._tick, "value")
+        label = 0.55 * max((len(c.description) for c in controls.values()), default=0) + 1
+        for control in controls.values():  # labels are of one width, in em, and none is cut
+            control.style.description_width = f"{label:.1f}em"
+            control.layout = {"width": f"{label + 23:.1f}em", "max_width": "100%"}
         reset = widgets.Button(description="Reset", tooltip="Put every control back")
         reset.on_click(lambda _: self.set(**self._start))
         self._view = widgets.HTML()
-        rows = [widgets.HBox([c.play, c]) if hasattr(c, "play") else c for c in controls.values()]
+        rows = [getattr(control, "row", control) for control in controls.values()]
         self.box = widgets.VBox([*rows, reset, self._view])
         self.box.add_class("lablib-explorer")
         self._tick()
@@ -179,7 +183,7 @@ class Explorer:
             self._view.value = f'<pre role="alert">{text}</pre>'
             raise
         text = html.escape(self.picture.caption)
-        self._view.value = f'{self.picture.to_html()}<p aria-live="polite">{text}</p>'
+        self._view.value = f'{_NARROW}{self.picture.to_html()}<p aria-live="polite">{text}</p>'
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         data, metadata = self.picture.bundle()

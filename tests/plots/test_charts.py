@@ -1,8 +1,10 @@
 """Charts: they draw what they are given, and colour is never the only signal."""
 
+import html
 import subprocess
 import sys
 
+from lablib.plots import charts
 from lablib.plots.charts import bars, figure, gantt, lines, png, show, token_strip
 
 import numpy as np
@@ -64,14 +66,37 @@ def test_a_token_strip_shows_spaces_classes_and_escapes():
         token_strip(["a", "b"], ["x"])
 
 
-def test_a_picture_carries_its_alt_text():
-    data, metadata = show(bars("ab", {"p": [1, 2]}, "p"), 'Two "bars"')._repr_mimebundle_()
+@pytest.fixture
+def shown(monkeypatch):
+    """Return a function that displays a picture and gives back its outputs: data and metadata."""
+    outputs = []
+
+    def display(data, metadata=None, raw=False):
+        assert raw
+        outputs.append((data, metadata))
+
+    def display_of(picture):
+        outputs.clear()
+        picture._ipython_display_()
+        return outputs
+
+    monkeypatch.setattr(charts, "display", display)
+    return display_of
+
+
+@pytest.mark.parametrize("caption", ['Two "bars"', "1 < 2 & {3}"])
+def test_a_picture_carries_its_alt_text_and_shows_its_caption_below(shown, caption):
+    escaped = html.escape(caption)
+    below = {"text/html": f'<p class="lablib-caption">{escaped}</p>', "text/plain": caption}
+    (data, metadata), (text, _) = shown(show(bars("ab", {"p": [1, 2]}, "p"), caption))
     assert set(data) == {"image/png", "text/plain", "application/vnd.jupyter.widget-view+json"}
-    assert data["text/plain"] == metadata["image/png"]["alt"] == 'Two "bars"'
-    data, _ = show("<svg></svg>", 'Two "bars"')._repr_mimebundle_()
+    assert data["text/plain"] == metadata["image/png"]["alt"] == caption
+    assert text == below
+    (data, _), (text, _) = shown(show("<svg></svg>", caption))
     assert set(data) == {"text/html", "text/plain"}
-    expected = '<div role="img" aria-label="Two &quot;bars&quot;"><svg></svg></div>'
-    assert data["text/html"] == expected
+    expected = f'<div class="lablib-picture" role="img" aria-label="{escaped}"><svg></svg></div>'
+    assert data["text/html"].endswith(expected)
+    assert text == below
 
 
 def test_png_is_reproducible_and_of_the_stated_size():

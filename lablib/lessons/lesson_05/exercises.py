@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from lablib.classroom.exercises import Exercise
+from lablib.lessons.edges import edges
 
 import numpy as np
 
@@ -14,7 +15,8 @@ import numpy as np
 def pick(logprobs, normalized):
     """Return the index of the best completion; the first one among equals.
 
-    logprobs: one list for each completion, the log-probability of each of its tokens.
+    logprobs: one list for each completion, the log-probability of each of its tokens; at least
+        one completion, and none is empty. A completion may have hundreds of tokens.
     normalized: False ranks by their sum, True by their mean.
     """
     scores = [sum(row) / len(row) if normalized else sum(row) for row in logprobs]
@@ -47,15 +49,46 @@ def last_of_equals(logprobs, normalized):
     return max(range(len(scores)), key=lambda i: (scores[i], i))
 
 
+def multiplies_probabilities(logprobs, normalized):
+    scores = []
+    for row in logprobs:
+        probability = math.prod(math.exp(x) for x in row)
+        scores.append(probability ** (1 / len(row)) if normalized else probability)
+    return int(np.argmax(scores))
+
+
+def the_longest(logprobs, normalized):
+    return int(np.argmax([len(row) for row in logprobs]))
+
+
+def the_score_itself(logprobs, normalized):
+    return max(sum(row) / len(row) if normalized else sum(row) for row in logprobs)
+
+
+def the_completion_itself(logprobs, normalized):
+    return logprobs[pick(logprobs, normalized)]
+
+
 def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], bool]]:
     short_or_even = [[-1.0, -0.5], [-0.5, -0.5, -0.5, -0.5], [-2.0]]
     yield short_or_even, False
     yield short_or_even, True
     yield [[-1.0, -1.0], [-1.0, -1.0]], True
     yield [[-0.5], [-1.0], [-0.5]], False
+    yield [[-1.1] * 11, [-1.0, -1.0]], True
     for normalized in (False, True) * 4:
         lengths = rng.integers(1, 9, size=5)
         yield [(-rng.exponential(size=n)).tolist() for n in lengths], normalized
+    for normalized in (False, True):
+        yield [(-3 * rng.exponential(size=n)).tolist() for n in rng.integers(3, 9, 14)], normalized
+
+
+def _long_and_single(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], bool]]:
+    for normalized in (False, True):
+        yield [[-3.0] * 400, [-4.0] * 400, [-2.5] * 440, [-2.75] * 420], normalized
+        yield [[-30.0] * 600, [-50.0] * 300], normalized
+        yield [[-0.25]], normalized
+        yield [[-1.0, 0.0], [0.0], [0.0, 0.0]], normalized  # some token is certain
 
 
 PICK = Exercise(
@@ -80,8 +113,16 @@ PICK = Exercise(
             "one nearest to 0."
         ),
         last_of_equals: "among equals the first one wins; you return the last.",
+        multiplies_probabilities: (
+            "the probability of hundreds of tokens is too small for a float: it becomes 0 for all "
+            "of them. Stay with the logarithms, and add."
+        ),
+        the_longest: "you compare lengths: compare the log-probabilities.",
+        the_score_itself: "that is the best score; return the index of its completion.",
+        the_completion_itself: "that is the best completion; return its index.",
     },
     cases=_completions,
+    checker=edges(_long_and_single),
     hints=[
         "One score for each completion, then the place of the largest.",
         "sum(row) / len(row); np.argmax returns the first of the largest.",
@@ -95,7 +136,7 @@ PICK = Exercise(
 def pass_at_k(n, c, k):
     """Estimate the probability that at least one of k samples is right.
 
-    n: samples drawn.   c: how many of them are right.   k: at most n.
+    n: samples drawn, perhaps hundreds.   c: how many of them are right, 0 to n.   k: 1 to n.
     Count the k-subsets of the n samples: which share holds at least one right sample?
     """
     return 1 - math.comb(n - c, k) / math.comb(n, k)
@@ -130,6 +171,17 @@ def none_of_them(n, c, k):
     return math.comb(n - c, k) / math.comb(n, k)
 
 
+def exactly_one(n, c, k):
+    return c * math.comb(n - c, k - 1) / math.comb(n, k)
+
+
+def float_factorials(n, c, k):
+    def choose(a, b):
+        return math.gamma(a + 1) / math.gamma(b + 1) / math.gamma(a - b + 1) if b <= a else 0.0
+
+    return 1 - choose(n - c, k) / choose(n, k)
+
+
 def first_k_only(n, c, k):
     return 1.0 if c and k > n - c else c / n
 
@@ -144,6 +196,17 @@ def _subsets(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
     for _ in range(4):
         n = int(rng.integers(6, 12))
         yield n, int(rng.integers(1, n)), int(rng.integers(2, n))
+
+
+def _large_and_extreme(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
+    yield 1, 0, 1
+    yield 1, 1, 1
+    yield 7, 3, 1
+    yield 7, 3, 7
+    yield 7, 3, 4  # every wrong one fits, and no other
+    yield 7, 3, 5
+    yield 400, 13, 2  # few subsets of many: whoever lists them may
+    yield 300, 2, 299
 
 
 PASS_AT_K = Exercise(
@@ -170,8 +233,14 @@ PASS_AT_K = Exercise(
         all_of_them: "that is the chance that *all* k are right; one is enough.",
         none_of_them: "that is the chance that none is right: take 1 minus it.",
         first_k_only: "k hardly enters your answer: more samples must give a larger chance.",
+        exactly_one: "that is the chance that *exactly* one is right: two or more count as well.",
+        float_factorials: (
+            "the factorial of some hundreds is too large for a float: math.comb counts in whole "
+            "numbers, and a quotient of two whole numbers may be as large as it likes."
+        ),
     },
     cases=_subsets,
+    checker=edges(_large_and_extreme),
     hints=[
         "How many k-subsets are there? How many hold only wrong samples?",
         "math.comb(n - c, k) of the math.comb(n, k) subsets hold no right sample.",
@@ -185,7 +254,7 @@ PASS_AT_K = Exercise(
 def best_of_k(scores, right, k):
     """Return how often the best-scored of k samples is right, over all k-subsets of the n.
 
-    scores: what the choice looks at, n different numbers.   right: n truths, 1 or 0.
+    scores: what the choice looks at, n different numbers.   right: n truths, 1 or 0.   k: 1 to n.
     With the samples sorted from the worst, the one at place r (from 0) is the best of a subset
     if the other k - 1 come from the r before it.
     """
@@ -195,6 +264,16 @@ def best_of_k(scores, right, k):
     for r, index in enumerate(order):
         total += right[index] * math.comb(r, k - 1) / math.comb(n, k)
     return total
+
+
+def weight_by_weight(scores, right, k):
+    pairs = sorted(zip(scores, right, strict=True), reverse=True)
+    left, mean = 1.0, 0.0  # the share of subsets that hold none of those above
+    for above, (_, truth) in enumerate(pairs):
+        remaining = len(pairs) - above
+        mean += left * min(1.0, k / remaining) * truth
+        left *= max(0, remaining - k) / remaining
+    return mean
 
 
 def every_subset(scores, right, k):
@@ -233,6 +312,30 @@ def itself_included(scores, right, k):
     return sum(right[i] * w for i, w in zip(order, weights, strict=True)) / sum(weights)
 
 
+def with_replacement(scores, right, k):
+    n = len(scores)
+    order = np.argsort(scores)
+    return sum(right[i] * ((r + 1) ** k - r**k) / n**k for r, i in enumerate(order))
+
+
+def order_for_rank(scores, right, k):
+    n = len(scores)
+    places = np.argsort(scores).tolist()
+    return sum(right[i] * math.comb(places[i], k - 1) for i in range(n)) / math.comb(n, k)
+
+
+def the_mean(scores, right, k):
+    return sum(right) / len(right)
+
+
+def mean_of_the_best_k(scores, right, k):
+    return sum(right[i] for i in np.argsort(scores)[-k:]) / k
+
+
+def mean_best_score(scores, right, k):
+    return best_of_k(scores, scores, k)
+
+
 def _scored(rng: np.random.Generator) -> Iterator[tuple[list[float], list[int], int]]:
     yield [0.3, 0.1, 0.2], [0, 1, 1], 2
     yield [0.3, 0.1, 0.2], [1, 0, 0], 1
@@ -240,6 +343,15 @@ def _scored(rng: np.random.Generator) -> Iterator[tuple[list[float], list[int], 
     for k in (1, 2, 3, 5):
         scores = rng.permutation(8) + rng.uniform(0, 0.5, size=8)
         yield scores.tolist(), rng.integers(0, 2, size=8).tolist(), k
+    yield (rng.normal(size=12) * 1000 - 2000).tolist(), rng.integers(0, 2, size=12).tolist(), 4
+
+
+def _many_and_single(rng: np.random.Generator) -> Iterator[tuple[list[float], list[int], int]]:
+    yield [-7.5], [1], 1
+    yield [-7.5], [0], 1
+    yield [2.0, -1.0, 0.0], [0, 0, 0], 2
+    for k in (1, 2, 63, 64):  # few subsets of many: whoever lists them may
+        yield rng.permutation(64).tolist(), rng.integers(0, 2, size=64).tolist(), k
 
 
 BEST_OF_K = Exercise(
@@ -253,7 +365,7 @@ BEST_OF_K = Exercise(
     stars=3,
     minutes=15,
     reference=best_of_k,
-    alternatives=[every_subset],
+    alternatives=[weight_by_weight, every_subset],
     wrong={
         any_right: (
             "that is pass@k: it asks whether *any* of the k is right, but the score chooses which "
@@ -269,8 +381,20 @@ BEST_OF_K = Exercise(
         itself_included: (
             "the best one is itself one of the k: the other k - 1 come from those below it."
         ),
+        with_replacement: (
+            "those are the chances of k draws *with* replacement: a subset holds k different "
+            "samples, so count with math.comb."
+        ),
+        order_for_rank: (
+            "np.argsort says *who* is at each place, not at which place each one is: go through "
+            "it with enumerate."
+        ),
+        the_mean: "that is the accuracy of one sample: k and the scores play no part.",
+        mean_of_the_best_k: "only the best of a subset is kept, and subsets are drawn from all n.",
+        mean_best_score: "that is the mean *score* of the best one: ask whether it is right.",
     },
     cases=_scored,
+    checker=edges(_many_and_single),
     hints=[
         "order = np.argsort(scores) lists the samples from the worst to the best.",
         "Place r is the best of math.comb(r, k - 1) subsets, of math.comb(n, k) in all.",

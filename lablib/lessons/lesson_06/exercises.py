@@ -2,9 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from lablib.classroom.exercises import Exercise
+from lablib.classroom.exercises import Exercise, Wrong
+from lablib.lessons.edges import edges
 
 import numpy as np
 
@@ -14,8 +16,8 @@ import numpy as np
 def majority(answers):
     """Return the answer with the most votes; among equals the one that appeared first.
 
-    answers: one answer for each sample, None where a sample has none (it casts no vote).
-    Return None if nobody has voted.
+    answers: one answer for each sample, texts or numbers; None where a sample has none (it casts
+        no vote). The list may be empty, or hold nothing but None: return None then.
     """
     counts = {}
     for answer in answers:
@@ -49,6 +51,29 @@ def last_of_equals(answers):
     return max(reversed(dict.fromkeys(cast)), key=cast.count, default=None)
 
 
+def largest_of_equals(answers):
+    cast = [answer for answer in answers if answer is not None]
+    return max(sorted(set(cast), reverse=True), key=cast.count, default=None)
+
+
+def whatever_a_set_says(answers):
+    cast = [answer for answer in answers if answer is not None]
+    return max(set(cast), key=cast.count, default=None)
+
+
+def largest_answer(answers):
+    return max((answer for answer in answers if answer is not None), default=None)
+
+
+def with_its_count(answers):
+    winner = majority(answers)
+    return winner if winner is None else (winner, list(answers).count(winner))
+
+
+def drops_zero(answers):
+    return majority([answer or None for answer in answers])
+
+
 def first_to_reach(answers):
     cast = [answer for answer in answers if answer is not None]
     most = max(map(cast.count, cast), default=0)
@@ -64,14 +89,27 @@ def needs_more_than_half(answers):
     return winners[0] if winners else None
 
 
-def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | None]]]:
+def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | int]]]:
     yield (["4", "7", "7"],)
     yield (["7", "4", "4", "7"],)
     yield (["4", "7", "7", "4"],)
-    yield ([None, None, "3"],)
-    yield ([],)
     yield (["5", "1", "2", "2", "1", "3"],)
+    yield ([30, 4, 4, 30],)  # a set of numbers has the same order every day, and not this one
+    yield ([30, 4, 30, 4, 17],)
+    yield (["10", "1", "1", "10", "10"],)
     for size in (4, 6, 8, 12, 12):
+        yield ([str(each) for each in rng.integers(1, 5, size=size)],)
+    yield ([str(each) for each in rng.integers(8, 14, size=300)],)
+
+
+def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | int | None]]]:
+    yield ([None, None, "3"],)
+    yield ([None, None],)
+    yield ([],)
+    yield (["6"],)
+    yield ([0, 0, 7],)  # the answer 0 is an answer
+    yield ([7, 0, None, 0, None, None],)
+    for size in (6, 12):
         yield ([None if each == 4 else str(each) for each in rng.integers(1, 5, size=size)],)
 
 
@@ -100,8 +138,23 @@ MAJORITY = Exercise(
             "you ask for more than half of the votes; the most votes are enough, and None is only "
             "for a poll without any vote."
         ),
+        largest_of_equals: (
+            "among equals you return the largest answer, not the one that appeared first."
+        ),
+        whatever_a_set_says: (
+            "a set has no order: among equals you return whichever it shows first, and with texts "
+            "that changes from one run of Python to the next."
+        ),
+        largest_answer: (
+            "that is the largest *answer*, however many have voted for it: compare the counts."
+        ),
+        with_its_count: "return the answer alone, without its count.",
+        drops_zero: (
+            "the answer 0 is lost: `if answer` is false for 0 as well; ask whether it `is None`."
+        ),
     },
     cases=_polls,
+    checker=edges(_polls_with_none),
     hints=[
         "A dict keeps its keys in the order in which they came.",
         "max(counts, key=counts.get, default=None) returns the first of the largest.",
@@ -115,8 +168,9 @@ MAJORITY = Exercise(
 def weighted_vote(answers, log_weights):
     """Return each answer's share of the total weight, as a dict {answer: share}.
 
-    answers: one for each sample.   log_weights: the logarithm of each sample's weight.
-    The weights may be as small as e**-2000 or as large as e**2000: no float holds them.
+    answers: one for each sample, at least one.   log_weights: the logarithm of each weight.
+    The weights may be as small as e**-2000 and as large as e**2000, both in one vote: no float
+    holds them. An answer whose share is too small for a float has the share 0.
     """
     largest = max(log_weights)
     totals = {}
@@ -176,6 +230,22 @@ def unweighted(answers, log_weights):
     return {answer: list(answers).count(answer) / len(answers) for answer in dict.fromkeys(answers)}
 
 
+def shifted_by_another(answers, log_weights):
+    totals = {}
+    for answer, log_weight in zip(answers, log_weights, strict=True):
+        totals[answer] = totals.get(answer, 0.0) + math.exp(log_weight - min(log_weights))
+    everything = sum(totals.values())
+    return {answer: total / everything for answer, total in totals.items()}
+
+
+def weights_by_logarithm(answers, log_weights):
+    totals = {}
+    for answer, log_weight in zip(answers, log_weights, strict=True):
+        totals[answer] = totals.get(answer, 0.0) + log_weight
+    everything = sum(totals.values()) or 1.0
+    return {answer: total / everything for answer, total in totals.items()}
+
+
 def not_shares(answers, log_weights):
     largest = max(log_weights)
     totals = {}
@@ -193,6 +263,26 @@ def _weighed(rng: np.random.Generator) -> Iterator[tuple[list[str], list[float]]
     for shift in (0.0, -900.0, 800.0):
         answers = [str(each) for each in rng.choice(list("abc"), size=6)]
         yield answers, (rng.normal(size=6) + shift).tolist()
+    answers = [str(each) for each in rng.integers(8, 14, size=200)]
+    yield answers, rng.normal(size=200).tolist()
+
+
+def _far_apart(rng: np.random.Generator) -> Iterator[tuple[list[str], list[float]]]:
+    yield ["a", "b", "c", "a"], [-3000.0, 0.0, -1500.0, -1.0]
+    yield ["a", "b", "b", "c", "c"], [2000.0, -2000.0, 1999.0, -1999.0, 0.5]
+    yield ["c", "b", "a"], [-2000.0, -2000.0, 900.0]
+    yield ["a", "b", "c"], [-2000.0, 1000.0, 1000.5]
+    yield ["a"], [-1234.5]
+
+
+def _check_far_apart(fn: Callable[..., Any]) -> None:
+    try:
+        edges(_far_apart)(fn)
+    except Wrong as wrong:  # near each other any shift will do, so this one was not the largest
+        accidents = ("OverflowError", "ZeroDivisionError", "nan")
+        accident = any(name in wrong.message for name in accidents)
+        like = "shifted_by_another" if accident else None
+        raise Wrong(wrong.message, like=like, error=wrong.error) from None
 
 
 WEIGHTED = Exercise(
@@ -223,8 +313,17 @@ WEIGHTED = Exercise(
         best_only: "only the heaviest vote of each answer counts; add all of them up.",
         unweighted: "every vote counts the same: the weights are not used.",
         not_shares: "the weights are added up, but not divided by their total.",
+        weights_by_logarithm: (
+            "the logarithms themselves are added and divided; exp makes weights of them."
+        ),
+        shifted_by_another: (
+            "the shift is not the largest logarithm. Where weights are far apart, any other shift "
+            "(the smallest, the first, the mean) leaves something large to exp, or nothing at all."
+        ),
     },
     cases=_weighed,
+    checker=_check_far_apart,
+    tolerance=1e-4,  # float32 knows a logarithm near 900 to 3e-5
     hints=[
         "largest = max(log_weights); exp(w - largest) is at most 1, and once exactly 1.",
         "Add them up for each answer in a dict, then divide by the sum of the dict's values.",
@@ -238,8 +337,10 @@ WEIGHTED = Exercise(
 def may_stop(counts, remaining):
     """Tell whether the leader wins whatever the remaining votes say.
 
-    counts: votes of each answer, in order of first appearance (ties go to the earlier one).
-    remaining: votes still to come; they may go to anybody, also to an answer not seen yet.
+    counts: votes of each answer, in order of first appearance (ties go to the earlier one); an
+        empty list before the first vote. Leave it as it is.
+    remaining: votes still to come; they may go to anybody, also to an answer not seen yet. With
+        none to come, return True, whatever was counted.
     """
     if not counts:
         return remaining == 0
@@ -289,6 +390,19 @@ def only_seen_rivals(counts, remaining):
     return len(counts) == 1 or may_stop(counts, remaining)
 
 
+def needs_half_of_all(counts, remaining):
+    return remaining == 0 or 2 * max(counts, default=0) > sum(counts) + remaining
+
+
+def first_two_only(counts, remaining):
+    padded = [*counts, 0, 0]
+    return remaining == 0 or padded[0] - padded[1] > remaining
+
+
+def the_other_way_round(counts, remaining):
+    return not may_stop(counts, remaining)
+
+
 def never_early(counts, remaining):
     return remaining == 0
 
@@ -303,11 +417,26 @@ def _standings(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
     yield [4, 3], 5
     yield [5, 1], 6
     yield [2, 2], 0
-    yield [], 0
-    yield [], 2
+    yield [4, 1, 1, 1], 2  # safe, with less than half of all
+    yield [1, 4, 1], 3
+    yield [1, 1, 4], 2
+    yield [50, 49], 0
+    yield [40, 10, 12], 27
+    yield [40, 10, 12], 28
+    yield [12, 10, 40], 27
+    yield [12, 10, 40], 28
+    yield [7], 7
+    yield [7], 8
     for _ in range(20):
         counts = rng.integers(1, 7, size=int(rng.integers(1, 4))).tolist()
         yield counts, int(rng.integers(0, 7))
+
+
+def _before_the_first_vote(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
+    yield [], 2
+    yield [], 0
+    yield [1], 0
+    yield [1], 1
 
 
 MAY_STOP = Exercise(
@@ -317,7 +446,8 @@ MAY_STOP = Exercise(
         "A vote of n samples may stop early if nothing that is still to come can change the "
         "winner. Imagine the worst: all remaining votes go to one rival. Mind the ties: a rival "
         "that appeared *before* the leader needs only as many votes as the leader, a later one "
-        "needs one more. And the rival may be an answer that nobody has given yet."
+        "needs one more. And the rival may be an answer that nobody has given yet. Before the "
+        "first vote `counts` is empty: only a vote without any votes may stop then."
     ),
     stars=3,
     minutes=12,
@@ -344,8 +474,17 @@ MAY_STOP = Exercise(
             "an answer that nobody has given yet."
         ),
         never_early: "it stops only when no votes remain: that saves nothing.",
+        needs_half_of_all: (
+            "it goes on too long: more than half of all n is safe but not needed. Where the other "
+            "votes are split, less is enough."
+        ),
+        first_two_only: (
+            "you compare the first two counts: they stand in order of appearance, not of size."
+        ),
+        the_other_way_round: "that is the other way round: True means that the vote may stop.",
     },
     cases=_standings,
+    checker=edges(_before_the_first_vote),
     hints=[
         "Who can still win? Try each rival in turn, and [*counts, 0] adds the unseen one.",
         "Before the leader: votes + remaining >= lead is dangerous. After it: > lead.",

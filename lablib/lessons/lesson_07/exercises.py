@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lablib.classroom.exercises import Exercise
+from lablib.lessons.edges import edges
 
 import numpy as np
 
@@ -12,7 +13,7 @@ import numpy as np
 def greedy_round(drafted, logits, stop):
     """Return the tokens that this round adds to the text, a list of ids.
 
-    drafted: the draft's γ guesses, a list of ids.
+    drafted: the draft's γ guesses, a list of ids; empty if nothing was drafted.
     logits: the target's scores, shape (γ + 1, V): row i is about the token at place i, that is
         after the text and the first i drafts. The last row comes after all of them.
     stop: the id that ends a text. Nothing comes after it.
@@ -117,30 +118,82 @@ def looks_for_the_stop_last(drafted, logits, stop):
     return best[: kept + 1] if kept < len(drafted) else _until(stop, best)
 
 
-def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int]]:
-    def said(*best: int, size: int = 6) -> np.ndarray:
-        logits = rng.normal(size=(len(best), size)).round(2)
-        logits[np.arange(len(best)), list(best)] = 4.0
-        return logits
+def accepts_the_probable(drafted, logits, stop):
+    tokens = []
+    for guess, row in zip(drafted, logits, strict=False):
+        chances = np.exp(row - np.max(row))
+        if chances[guess] / chances.sum() < 0.5:
+            return [*tokens, int(np.argmax(row))]
+        tokens.append(guess)
+        if guess == stop:
+            return tokens
+    return [*tokens, int(np.argmax(logits[-1]))]
 
-    yield [1, 2], said(1, 2, 3), 0  # both right, and a bonus
-    yield [1, 2], said(1, 4, 3), 0  # the second is wrong
-    yield [1, 2, 3], said(4, 2, 3, 5), 0  # the first is wrong, later ones agree by chance
-    yield [2, 3], said(5, 2, 3), 0  # agrees only when the rows are shifted
-    yield [1, 0, 3], said(1, 0, 3, 4), 0  # the text ends inside the round
-    yield [1, 2], said(1, 0, 3), 0  # the correction is the end
-    yield [5], said(5, 0), 0
-    yield [1, 0], said(1, 2, 3), 0  # the draft model would end the text, the target would not
-    yield [2, 0, 3], said(4, 0, 3, 5), 0  # a stop among drafts that were never reached
-    yield [1, 0, 3], said(1, 0, 4, 5), 0  # a refusal behind the end
-    yield [0, 2], said(0, 2, 5), 2  # another token ends this text
-    yield [], said(3), 0  # nothing was drafted
-    for gamma in (3, 4, 6):
-        best = rng.integers(1, 6, size=gamma + 1)
+
+def accepts_a_second_best(drafted, logits, stop):
+    tokens = []
+    for guess, row in zip(drafted, logits, strict=False):
+        if guess not in np.argsort(row)[-2:]:
+            return [*tokens, int(np.argmax(row))]
+        tokens.append(guess)
+        if guess == stop:
+            return tokens
+    return [*tokens, int(np.argmax(logits[-1]))]
+
+
+def only_the_accepted(drafted, logits, stop):
+    best = np.argmax(logits, axis=-1).tolist()
+    return _until(stop, list(drafted[: _leading(drafted, best)]))
+
+
+def every_answer(drafted, logits, stop):
+    return _until(stop, np.argmax(logits, axis=-1).tolist())
+
+
+def how_many(drafted, logits, stop):
+    return len(greedy_round(drafted, logits, stop))
+
+
+def _said(rng: np.random.Generator, *best: int, size: int = 16, top: float = 4.0) -> np.ndarray:
+    """Return noisy logits ``(len(best), size)`` whose largest, ``top``, are at these ids."""
+    logits = rng.uniform(-2, 2, size=(len(best), size)).round(2)
+    logits[np.arange(len(best)), list(best)] = top
+    return logits
+
+
+def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int]]:
+    yield [1, 2], _said(rng, 1, 2, 3), 0  # both right, and a bonus
+    yield [1, 2], _said(rng, 1, 4, 3), 0  # the second is wrong
+    yield [1, 2, 3], _said(rng, 4, 2, 3, 5), 0  # the first is wrong, later ones agree by chance
+    yield [2, 3], _said(rng, 5, 2, 3), 0  # agrees only when the rows are shifted
+    yield [7, 7, 7], _said(rng, 7, 12, 7, 7), 0  # one token many times
+    yield [11, 14, 10], _said(rng, 11, 14, 10, 15), 0
+    yield [3, 4, 5], _said(rng, 3, 4, 5, 6, top=2.1), 0  # no token has half of the probability
+    yield [3, 4, 5], _said(rng, 3, 4, 9, 6) - 60.0, 0  # all scores are negative
+    yield [3, 4, 5], 900 * _said(rng, 3, 8, 5, 6), 0  # exp of these is too large for a float
+    near = _said(rng, 6, 8, 9)
+    near[[0, 1], [6, 2]] = 4.0, 3.9  # the second draft is second-best, and close
+    yield [6, 2], near, 0
+    for gamma in (3, 4, 6, 12):
+        best = rng.integers(1, 16, size=gamma + 1)
         drafted = best[:-1].copy()
         wrong = int(rng.integers(1, gamma))
-        drafted[wrong] = 1 + drafted[wrong] % 5
-        yield drafted.tolist(), said(*best.tolist()), 0
+        drafted[wrong] = 1 + drafted[wrong] % 15
+        yield drafted.tolist(), _said(rng, *best.tolist()), 0
+
+
+def _ends(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int]]:
+    yield [1, 0, 3], _said(rng, 1, 0, 3, 4), 0  # the text ends inside the round
+    yield [1, 2], _said(rng, 0, 2, 3), 0  # the correction is the end
+    yield [5], _said(rng, 5, 0), 0  # the bonus is
+    yield [1, 0], _said(rng, 1, 2, 3), 0  # the draft would end the text, the target would not
+    yield [2, 0, 3], _said(rng, 4, 0, 3, 5), 0  # a stop among drafts that were never reached
+    yield [1, 0, 3], _said(rng, 1, 0, 4, 5), 0  # a refusal behind the end
+    yield [9, 13, 4], _said(rng, 9, 13, 4, 5), 13  # another token ends this text
+    yield [2, 13, 4], _said(rng, 2, 3, 4, 5), 13
+    yield [], _said(rng, 3), 0  # nothing was drafted
+    yield [], _said(rng, 0), 0
+    yield [0], _said(rng, 0, 7), 0  # the first token is the end
 
 
 GREEDY_ROUND = Exercise(
@@ -190,8 +243,24 @@ GREEDY_ROUND = Exercise(
             "you look for the stop only if no draft was refused. What is refused behind an "
             "accepted stop does not matter: the text has ended before."
         ),
+        accepts_the_probable: (
+            "you ask whether a draft is probable *enough*. A greedy text has the best token, be "
+            "its probability 0.2 or 0.9: compare with the argmax."
+        ),
+        accepts_a_second_best: (
+            "a second-best token is accepted: the text then differs from the target's own."
+        ),
+        only_the_accepted: (
+            "the token of the target's own is missing: a correction or a bonus ends every round."
+        ),
+        every_answer: (
+            "you return all of the target's answers: those after the first mistake have read a "
+            "wrong text."
+        ),
+        how_many: "that is the number of tokens; return the tokens.",
     },
     cases=_rounds,
+    checker=edges(_ends),
     hints=[
         "The target's best token at a place is right either way: append it, then ask whether to "
         "go on.",
@@ -207,7 +276,7 @@ def measures(drafted, accepted):
     """Return (acceptance_rate, alpha, tokens_per_round) of some rounds.
 
     drafted: how many tokens each round drafted, at least 1.
-    accepted: how many of them it kept.
+    accepted: how many of them it kept. Both lists are equally long, at least 1.
     No text has ended here: every round added one token of the target's own as well.
     """
     reached = [min(kept + 1, n) for n, kept in zip(drafted, accepted, strict=True)]
@@ -256,6 +325,26 @@ def mean_of_ratios(drafted, accepted):
     return float(rate), float(alpha), sum(accepted) / len(drafted) + 1
 
 
+def reached_is_the_rest(drafted, accepted):
+    total, left = sum(accepted), sum(drafted) - sum(accepted)
+    return total / sum(drafted), total / max(1, left), total / len(drafted) + 1
+
+
+def one_draft_length_for_all(drafted, accepted):
+    reached = [min(kept + 1, drafted[0]) for kept in accepted]
+    total = sum(accepted)
+    return total / (len(drafted) * drafted[0]), total / sum(reached), 1 + total / len(drafted)
+
+
+def per_draft(drafted, accepted):
+    rate, alpha, _ = measures(drafted, accepted)
+    return rate, alpha, (sum(accepted) + len(drafted)) / sum(drafted)
+
+
+def another_order(drafted, accepted):
+    return measures(drafted, accepted)[::-1]
+
+
 def _traces(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int]]]:
     yield [4], [2]
     yield [4, 4], [4, 0]
@@ -265,6 +354,15 @@ def _traces(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int]]]:
         drafted = rng.integers(1, 7, size=rounds)
         accepted = [int(rng.integers(0, n + 1)) for n in drafted]
         yield drafted.tolist(), accepted
+    drafted = rng.integers(1, 30, size=400)
+    yield drafted.tolist(), rng.integers(0, drafted + 1).tolist()
+
+
+def _extreme_traces(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int]]]:
+    yield [1], [0]
+    yield [1], [1]
+    yield [3, 1, 16], [0, 0, 0]
+    yield [3, 1, 16], [3, 1, 16]
 
 
 MEASURES = Exercise(
@@ -299,8 +397,13 @@ MEASURES = Exercise(
             "you average the rounds' own ratios: a round of one draft then weighs as much as a "
             "round of six. Divide the sums."
         ),
+        reached_is_the_rest: "reached are the accepted ones *and* those that were rejected.",
+        one_draft_length_for_all: "rounds differ in length: each has its own number of drafts.",
+        per_draft: "tokens_per_round is divided by the number of rounds, not of drafts.",
+        another_order: "the three results stand in another order.",
     },
     cases=_traces,
+    checker=edges(_extreme_traces),
     hints=[
         "Round by round: 4 drafted and 2 accepted means 3 reached. And 4 accepted?",
         "reached = min(accepted + 1, drafted); add everything up before you divide.",
@@ -315,7 +418,7 @@ def tokens_per_round(alpha, gamma):
     """Return how many tokens a round adds on average.
 
     alpha: the chance that a draft is accepted, given that all drafts before it were.
-    gamma: how many tokens are drafted. The target adds one of its own in any case.
+    gamma: how many tokens are drafted, 0 or more. The target adds one of its own in any case.
     """
     return sum(alpha**i for i in range(gamma + 1))
 
@@ -323,6 +426,10 @@ def tokens_per_round(alpha, gamma):
 def closed_form(alpha, gamma):
     if alpha == 1:
         return gamma + 1
+    return (1 - alpha ** (gamma + 1)) / (1 - alpha)
+
+
+def divides_by_zero(alpha, gamma):
     return (1 - alpha ** (gamma + 1)) / (1 - alpha)
 
 
@@ -355,14 +462,35 @@ def bonus_only_after_all(alpha, gamma):
     return sum(alpha**i for i in range(1, gamma + 1)) + alpha**gamma
 
 
+def one_power_too_many(alpha, gamma):
+    return sum(alpha**i for i in range(gamma + 2))
+
+
+def alpha_to_the_gamma(alpha, gamma):
+    return 1 + alpha**gamma
+
+
+def one_for_each_draft(alpha, gamma):
+    return gamma + 1
+
+
 def _chances(rng: np.random.Generator) -> Iterator[tuple[float, int]]:
     yield 0.5, 1
     yield 0.5, 2
-    yield 0.0, 3
-    yield 1.0, 3
     yield 0.8, 4
+    yield 0.9995, 6  # nearly 1, and not 1
+    yield 0.9, 200
     for gamma in (2, 5, 8):
         yield float(rng.uniform(0.2, 0.95)), gamma
+
+
+def _sure_chances(rng: np.random.Generator) -> Iterator[tuple[float, int]]:
+    yield 0.0, 3
+    yield 0.7, 0
+    yield 0.0, 0
+    yield 1.0, 3
+    yield 1.0, 0
+    yield 1, 12
 
 
 TOKENS_PER_ROUND = Exercise(
@@ -398,8 +526,15 @@ TOKENS_PER_ROUND = Exercise(
             "the target's own token comes in every round: a bonus after all drafts, a correction "
             "otherwise."
         ),
+        divides_by_zero: (
+            "the closed form divides by 1 − α: with α = 1 that is 0. There a round adds γ + 1."
+        ),
+        one_power_too_many: "the sum ends with α^γ: with α = 1 a round adds γ + 1, not γ + 2.",
+        alpha_to_the_gamma: "only the last power is there: every draft adds a power of its own.",
+        one_for_each_draft: "alpha plays no part: that many tokens come only if none is refused.",
     },
     cases=_chances,
+    checker=edges(_sure_chances),
     hints=[
         "The first token always comes. The second needs one accepted draft, the third two.",
         "1 + α + α² + … up to α^γ.",
@@ -414,7 +549,8 @@ def speedup(alpha, gamma, target, draft):
     """Return tokens a second with γ drafts a round, over tokens a second without any.
 
     target: target[k - 1] is the time of one forward of the target over k tokens, k = 1, 2, ...
-    draft: the time of one drafted token.
+        At least γ + 1 are given, perhaps more.   gamma: 0 or more.
+    draft: the time of one drafted token, in the same unit.
     """
     tokens = sum(alpha**i for i in range(gamma + 1))
     with_drafts = tokens / (gamma * draft + target[gamma])
@@ -468,15 +604,37 @@ def per_second(alpha, gamma, target, draft):
     return speedup(alpha, gamma, target, draft) / target[0]
 
 
+def pays_for_one_forward_each(alpha, gamma, target, draft):
+    return _gain(alpha, gamma, target, gamma * draft + (gamma + 1) * target[0])
+
+
+def drafts_one_more(alpha, gamma, target, draft):
+    return _gain(alpha, gamma, target, (gamma + 1) * draft + target[gamma])
+
+
+def own_token_forgotten(alpha, gamma, target, draft):
+    cost = gamma * draft + target[gamma]
+    return (tokens_per_round(alpha, gamma) - 1) * target[0] / cost
+
+
 def _machines(rng: np.random.Generator) -> Iterator[tuple[float, int, list[float], float]]:
     yield 0.5, 1, [2.0, 3.0], 0.5
     yield 0.8, 2, [2.0, 2.5, 3.0], 0.2
-    yield 0.0, 2, [1.5, 2.0, 3.0], 0.3
-    yield 1.0, 2, [2.0, 2.5, 3.0], 0.2  # every draft is kept
     yield 0.7, 2, [2.0, 2.5, 3.0, 3.5, 4.0], 0.2  # more was measured than is drafted
     for gamma in (3, 5):
         target = 1.5 + np.cumsum(rng.uniform(0.1, 0.6, size=gamma + 1))
         yield float(rng.uniform(0.3, 0.9)), gamma, target.tolist(), float(rng.uniform(0.1, 0.5))
+    yield 0.6, 3, [0.007, 0.0072, 0.0075, 0.0081], 0.0009  # in seconds
+    target = 7 + np.cumsum(rng.uniform(0.1, 0.6, size=40))
+    yield 0.95, 24, target.tolist(), 0.4
+
+
+def _sure_machines(rng: np.random.Generator) -> Iterator[tuple[float, int, list[float], float]]:
+    yield 0.0, 2, [1.5, 2.0, 3.0], 0.3
+    yield 1.0, 2, [2.0, 2.5, 3.0], 0.2  # every draft is kept
+    yield 0.6, 0, [2.0], 0.3  # nothing is drafted
+    yield 0.6, 0, [2.0, 3.0], 0.3
+    yield 0.8, 2, [2.0, 2.0, 2.0], 0.1  # the textbook's machine
 
 
 SPEEDUP = Exercise(
@@ -512,8 +670,15 @@ SPEEDUP = Exercise(
         per_second: (
             "that is the speed with drafts: divide it by the speed without, one token in target[0]."
         ),
+        pays_for_one_forward_each: (
+            "you pay γ + 1 forwards of one token: the target reads all γ + 1 in *one* forward, "
+            "target[γ]. That is where the gain comes from."
+        ),
+        drafts_one_more: "a round drafts γ tokens; the one more is the target's own.",
+        own_token_forgotten: "the target's own token is missing from what a round adds.",
     },
     cases=_machines,
+    checker=edges(_sure_machines),
     hints=[
         "What does a round cost, and what does it add? Plain decoding adds 1 token in target[0].",
         "tokens / (γ · draft + target[γ]), divided by 1 / target[0].",

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from lablib.classroom.exercises import Exercise
+from lablib.lessons.edges import edges
 
 import numpy as np
 
@@ -13,7 +14,8 @@ import numpy as np
 def acceptance(p, q):
     """Return (rejection, match): the probability that each rule keeps a draft drawn from q.
 
-    p: the target's distribution, V numbers.   q: the draft's distribution, V numbers.
+    p: the target's distribution, an array of V numbers, some perhaps 0.
+    q: the draft's distribution, the same.
     """
     rejection = sum(min(a, b) for a, b in zip(p, q, strict=True))
     match = sum(a * b for a, b in zip(p, q, strict=True))
@@ -28,6 +30,12 @@ def one_minus_tv(p, q):
 def by_definition(p, q):
     pairs = [(a, b) for a, b in zip(p, q, strict=True) if b > 0]
     return sum(b * min(1, a / b) for a, b in pairs), sum(b * a for a, b in pairs)
+
+
+def _weighted(weights, p, q):
+    """Average the chance of every draft with these weights."""
+    kept = [w * min(1, a / b) for w, a, b in zip(weights, p, q, strict=True) if b > 0]
+    return sum(kept), acceptance(p, q)[1]
 
 
 def swapped(p, q):
@@ -52,15 +60,35 @@ def best_of_q_only(p, q):
     return min(1.0, p[best] / q[best]), p[best]
 
 
-def _pairs(rng: np.random.Generator) -> Iterator[tuple[list[float], list[float]]]:
-    yield [0.5, 0.5], [0.5, 0.5]
-    yield [0.75, 0.25], [0.25, 0.75]
-    yield [1.0, 0.0], [0.0, 1.0]
-    yield [0.5, 0.5, 0.0], [0.25, 0.25, 0.5]
-    yield [0.5, 0.5, 0.0], [0.25, 0.75, 0.0]  # a token that neither model would write
-    for size in (3, 4, 6):
-        p, q = rng.dirichlet(np.ones(size), size=2)
-        yield p.tolist(), q.tolist()
+def every_draft_alike(p, q):
+    return _weighted(np.ones(len(p)) / len(p), p, q)
+
+
+def weighted_by_p(p, q):
+    return _weighted(p, p, q)
+
+
+def not_capped(p, q):
+    return sum(p), acceptance(p, q)[1]
+
+
+def zero_over_zero(p, q):
+    return float((q * np.minimum(1, p / q)).sum()), float(p @ q)
+
+
+def _pairs(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    yield np.array([0.5, 0.5]), np.array([0.5, 0.5])
+    yield np.array([0.75, 0.25]), np.array([0.25, 0.75])
+    for size in (3, 4, 6, 1000):
+        yield tuple(rng.dirichlet(np.ones(size), size=2))
+
+
+def _pairs_with_zeros(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    yield np.array([1.0]), np.array([1.0])
+    yield np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    yield np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.25, 0.5])
+    # a token that neither model would write
+    yield np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.75, 0.0])
 
 
 ACCEPTANCE = Exercise(
@@ -90,8 +118,15 @@ ACCEPTANCE = Exercise(
             "that holds if q's favourite was drafted. Average over every draft x, each with its "
             "weight q(x)."
         ),
+        every_draft_alike: "not every draft is equally likely: weigh each x with q(x).",
+        weighted_by_p: "the draft is drawn from q, not from p: weigh each x with q(x).",
+        not_capped: (
+            "p/q may exceed 1, and a probability cannot: without the min everything seems kept."
+        ),
+        zero_over_zero: "a token with q(x) = 0 is never drafted, so it adds nothing: 0 / 0 is NaN.",
     },
     cases=_pairs,
+    checker=edges(_pairs_with_zeros),
     hints=[
         "Sum over x: the chance that x is drafted, times the chance that it is then kept.",
         "q(x)·min(1, p(x)/q(x)) is min(p(x), q(x)); q(x)·p(x) is the other one.",
@@ -105,14 +140,14 @@ ACCEPTANCE = Exercise(
 def verify(p, q, drafts, u):
     """Judge drafts by rejection; return (kept, after): how many stay, and what follows them.
 
-    p: the target's distributions, one more than drafts: p[i] is that of draft i, each V numbers.
-    q: the draft model's, one for each draft.   drafts: the drafted tokens.
-    u: a number in [0, 1) for each draft: it is kept if its chance exceeds u[i].
+    p: the target's distributions, an array (γ + 1, V): p[i] is that of draft i, p[γ] comes after.
+    q: the draft model's, an array (γ, V).   drafts: the γ drafted tokens; γ may be 0.
+    u: γ numbers in [0, 1): draft i is kept if its chance exceeds u[i].
     after: the distribution of the token after the kept drafts, V numbers with sum 1.
     """
     for i, x in enumerate(drafts):
-        if u[i] >= p[i][x] / q[i][x]:
-            rest = np.maximum(np.array(p[i]) - np.array(q[i]), 0)
+        if u[i] >= p[i, x] / q[i, x]:
+            rest = np.maximum(p[i] - q[i], 0)
             return i, rest / rest.sum()
     return len(drafts), p[len(drafts)]
 
@@ -133,7 +168,7 @@ def _after(p, q, drafts, kept):
     """Return what verify returns when so many drafts are kept."""
     if kept == len(drafts):
         return kept, p[kept]
-    rest = np.maximum(np.array(p[kept]) - np.array(q[kept]), 0)
+    rest = np.maximum(p[kept] - q[kept], 0)
     return kept, rest / rest.sum()
 
 
@@ -152,7 +187,40 @@ def not_renormalised(p, q, drafts, u):
     kept, after = verify(p, q, drafts, u)
     if kept == len(drafts):
         return kept, after
-    return kept, np.maximum(np.array(p[kept]) - np.array(q[kept]), 0)
+    return kept, np.maximum(p[kept] - q[kept], 0)
+
+
+def the_other_way_round(p, q, drafts, u):
+    kept, after = verify(p, q, drafts, u)
+    if kept == len(drafts):
+        return kept, after
+    rest = np.maximum(q[kept] - p[kept], 0)
+    return kept, rest / rest.sum()
+
+
+def q_after_the_last(p, q, drafts, u):
+    kept, after = verify(p, q, drafts, u)
+    if kept < len(drafts):
+        return kept, after
+    rest = np.maximum(p[kept] - q[kept - 1], 0)
+    return kept, rest / rest.sum()
+
+
+def counts_the_correction(p, q, drafts, u):
+    kept, after = verify(p, q, drafts, u)
+    return kept + 1, after
+
+
+def without_chance(p, q, drafts, u):
+    return _judged(
+        p, q, drafts, np.full(len(u), 1 - 1e-12), lambda i: p[i, drafts[i]] / q[i, drafts[i]]
+    )
+
+
+def chances_multiplied(p, q, drafts, u):
+    places = range(len(drafts))
+    chances = np.cumprod([min(1.0, p[i, drafts[i]] / q[i, drafts[i]]) for i in places])
+    return _judged(p, q, drafts, u, lambda i: chances[i])
 
 
 def keeps_with_p(p, q, drafts, u):
@@ -165,7 +233,7 @@ def upside_down(p, q, drafts, u):
 
 def keeps_at_the_border(p, q, drafts, u):
     for i, x in enumerate(drafts):
-        if u[i] > p[i][x] / q[i][x]:
+        if u[i] > p[i, x] / q[i, x]:
             return _after(p, q, drafts, i)
     return _after(p, q, drafts, len(drafts))
 
@@ -186,7 +254,7 @@ def keeps_everything(p, q, drafts, u):
 
 def forgotten_bonus(p, q, drafts, u):
     kept, after = verify(p, q, drafts, u)
-    return kept, (p[kept - 1] if kept == len(drafts) else after)
+    return kept, (p[kept - 1] if 0 < kept == len(drafts) else after)
 
 
 def without_the_draft(p, q, drafts, u):
@@ -198,18 +266,33 @@ def without_the_draft(p, q, drafts, u):
     return kept, rest / rest.sum()
 
 
-def _rounds(rng: np.random.Generator) -> Iterator[tuple[list, list, list[int], list[float]]]:
-    yield [[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [0.8]
-    yield [[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [0.6]
-    yield [[0.5, 0.25, 0.25], [0.2, 0.2, 0.6]], [[0.25, 0.5, 0.25]], [1], [0.4]
-    yield [[0.75, 0.25], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.5]  # its chance is u and not more
-    yield [[1.0, 0.0], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.0]  # the target never writes it
-    for drafted in (2, 3, 3, 4, 4, 4):
-        size = int(rng.integers(3, 6))
+def _round(p, q, drafts, u) -> tuple[np.ndarray, np.ndarray, list[int], list[float]]:
+    p = np.array(p)
+    return p, np.array(q).reshape(len(drafts), p.shape[1]), drafts, u
+
+
+def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, list, list]]:
+    yield _round([[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [0.8])
+    yield _round([[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [0.6])
+    yield _round([[0.5, 0.25, 0.25], [0.2, 0.2, 0.6]], [[0.25, 0.5, 0.25]], [1], [0.4])
+    yield _round([[0.75, 0.25], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.5])  # its chance is u, not more
+    for drafted in (2, 3, 3, 4, 4, 4, 12):
+        size = int(rng.integers(3, 6)) if drafted < 12 else 200
         p = rng.dirichlet(np.ones(size), size=drafted + 1)
-        q = (0.4 * rng.dirichlet(np.ones(size), size=drafted) + 0.6 * p[:-1]).tolist()
+        q = 0.4 * rng.dirichlet(np.ones(size), size=drafted) + 0.6 * p[:-1]
         drafts = [int(rng.choice(size, p=row)) for row in q]
-        yield p.tolist(), q, drafts, rng.random(drafted).tolist()
+        yield p, q, drafts, rng.random(drafted).tolist()
+
+
+def _rounds_at_the_edge(
+    rng: np.random.Generator,
+) -> Iterator[tuple[np.ndarray, np.ndarray, list, list]]:
+    yield _round([[0.25, 0.75]], [], [], [])  # nothing drafted: the token is the target's own
+    yield _round([[1.0, 0.0], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.0])  # the target never writes it
+    yield _round([[1.0], [1.0]], [[1.0]], [0], [0.5])
+    p = rng.dirichlet(np.ones(4), size=3)
+    yield _round(p, p[:-1], [0, 3], [0.999, 0.999])  # the same model: nothing is refused
+    yield _round([[0.0, 1.0], [0.5, 0.5]], [[1e-9, 1 - 1e-9]], [1], [0.5])
 
 
 VERIFY = Exercise(
@@ -254,8 +337,28 @@ VERIFY = Exercise(
             "p without the draft is right under `match`, where a refusal means that the target's "
             "own sample was another one. Here a refusal says more: take q away from p everywhere."
         ),
+        the_other_way_round: (
+            "max(q − p, 0) is what the draft writes too often. What is still missing is "
+            "max(p − q, 0)."
+        ),
+        q_after_the_last: (
+            "behind the last kept draft nothing was drafted, so no q is taken away there: the next "
+            "token comes from p[γ] itself."
+        ),
+        counts_the_correction: (
+            "`kept` counts drafts; the token that follows them is not one of them."
+        ),
+        without_chance: (
+            "you keep a draft only if p(x) ≥ q(x), whatever u says. The others are kept too, with "
+            "probability p/q, or the words that q likes come too rarely."
+        ),
+        chances_multiplied: (
+            "each draft has a u of its own: compare u[i] with p/q of draft i alone, not with the "
+            "product of all chances so far."
+        ),
     },
     cases=_rounds,
+    checker=edges(_rounds_at_the_edge),
     hints=[
         "A loop over the drafts that returns at the first refusal, and one line after the loop.",
         "Refused at i: max(p[i] − q[i], 0) over its sum. All kept: p[len(drafts)].",
@@ -269,7 +372,7 @@ VERIFY = Exercise(
 def looked_up(p, draft):
     """Return (keep, after) for a draft that was not drawn but looked up.
 
-    p: the target's distribution, V numbers.   draft: the proposed token, an index.
+    p: the target's distribution, an array of V numbers.   draft: the proposed token, an index.
     after: a distribution, V numbers with sum 1; p itself if the draft is never refused.
     """
     rest = [0.0 if token == draft else x for token, x in enumerate(p)]
@@ -309,13 +412,34 @@ def as_if_q_were_uniform(p, draft):
     return _rejection(p, [1 / len(p)] * len(p), draft)
 
 
-def _lookups(rng: np.random.Generator) -> Iterator[tuple[list[float], int]]:
-    yield [0.5, 0.5], 0
-    yield [0.5, 0.25, 0.25], 0
-    yield [0.5, 0.5, 0.0], 2
-    yield [1.0, 0.0], 0
-    for size in (3, 4, 5, 6):
-        yield rng.dirichlet(np.ones(size)).tolist(), int(rng.integers(size))
+def without_its_place(p, draft):
+    rest = np.delete(p, draft)
+    return p[draft], rest / rest.sum() if rest.sum() else p
+
+
+def divides_by_zero(p, draft):
+    rest = np.where(np.arange(len(p)) == draft, 0, p)
+    return p[draft], rest / rest.sum()
+
+
+def the_other_chance(p, draft):
+    keep, after = looked_up(p, draft)
+    return 1 - keep, after
+
+
+def _lookups(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, int]]:
+    yield np.array([0.5, 0.5]), 0
+    yield np.array([0.5, 0.25, 0.25]), 0
+    for size in (3, 4, 5, 6, 300):
+        yield rng.dirichlet(np.ones(size)), int(rng.integers(size))
+    yield np.array([0.0078125, 0.9921875]), 1  # nearly certain is not certain
+
+
+def _certain_lookups(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, int]]:
+    yield np.array([0.5, 0.5, 0.0]), 2  # never right
+    yield np.array([1.0, 0.0]), 0  # never wrong
+    yield np.array([1.0]), 0
+    yield np.array([0.0, 0.0, 1.0, 0.0]), 1
 
 
 LOOKED_UP = Exercise(
@@ -345,8 +469,17 @@ LOOKED_UP = Exercise(
             "q is not uniform: the drafter was certain of its guess. q is 1 at the draft and 0 "
             "elsewhere."
         ),
+        without_its_place: (
+            "`after` has V numbers, as p has: set the draft's to 0, or every later token moves up."
+        ),
+        divides_by_zero: (
+            "when p is certain of the draft nothing is left to divide by: it is never refused, and "
+            "`after` is p."
+        ),
+        the_other_chance: "that is the chance of a *refusal*: keep = p(x).",
     },
     cases=_lookups,
+    checker=edges(_certain_lookups),
     hints=[
         "Put q(draft) = 1 and q = 0 elsewhere into min(1, p/q) and max(p − q, 0).",
         "keep = p[draft]; after is p with a 0 at the draft, divided by its sum.",
@@ -360,7 +493,8 @@ LOOKED_UP = Exercise(
 def samples_needed(p, written, limit):
     """Return the fewest samples at which the expected statistic reaches the limit.
 
-    p: the right distribution, V positive numbers.   written: that of a rule, V numbers.
+    p: the right distribution, an array of V positive numbers.
+    written: that of a rule, an array of V numbers, some perhaps 0.
     limit: of the chi-square statistic. For a wrong rule it grows like n · Σ (written − p)² / p.
     Return math.inf if the rule is right.
     """
@@ -399,14 +533,44 @@ def never_right(p, written, limit):
     return math.ceil(limit / each)
 
 
-def _tests(rng: np.random.Generator) -> Iterator[tuple[list[float], list[float], float]]:
-    yield [0.5, 0.5], [0.75, 0.25], 30.0
-    yield [0.5, 0.25, 0.25], [0.25, 0.5, 0.25], 30.0
-    yield [0.5, 0.5], [0.5, 0.5], 24.0
-    for size in (3, 4, 6):
+def _growth(p, written):
+    return float(((written - p) ** 2 / p).sum())
+
+
+def not_rounded(p, written, limit):
+    each = _growth(p, written)
+    return limit / each if each else math.inf
+
+
+def rounded_down(p, written, limit):
+    each = _growth(p, written)
+    return math.floor(limit / each) if each else math.inf
+
+
+def rounded_to_nearest(p, written, limit):
+    each = _growth(p, written)
+    return round(limit / each) if each else math.inf
+
+
+def one_more(p, written, limit):
+    each = _growth(p, written)
+    return math.floor(limit / each) + 1 if each else math.inf
+
+
+def _tests(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+    yield np.array([0.5, 0.5]), np.array([0.75, 0.25]), 30.0  # the limit is met exactly
+    yield np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25]), 30.0
+    yield np.array([0.5, 0.5]), np.array([0.75, 0.25]), 30.0625
+    for size in (3, 4, 6, 50):
         p, other = rng.dirichlet(3 * np.ones(size), size=2)
-        for share in (0.5, 0.05):
-            yield p.tolist(), ((1 - share) * p + share * other).tolist(), 33.4
+        for share in (0.5, 0.05, 0.001):
+            yield p, (1 - share) * p + share * other, 33.4
+
+
+def _tests_at_the_edge(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+    yield np.array([0.5, 0.5]), np.array([0.5, 0.5]), 24.0
+    yield np.array([1.0]), np.array([1.0]), 24.0
+    yield np.array([0.5, 0.5]), np.array([1.0, 0.0]), 24.0  # a rule that never writes the second
 
 
 SAMPLES = Exercise(
@@ -428,9 +592,17 @@ SAMPLES = Exercise(
         ),
         divided_by_written: "divide by p, what is expected if the rule is right, not by `written`.",
         times_the_growth: "a rule that errs more needs *fewer* samples: divide by the sum.",
+        not_rounded: "a number of samples is whole: round up, math.ceil.",
+        rounded_down: (
+            "you round down: with so many samples the statistic has not reached the limit yet. "
+            "Round up, math.ceil."
+        ),
+        rounded_to_nearest: "half of the time the nearest number is too small: math.ceil.",
+        one_more: "where limit / sum is whole, so many are enough: math.ceil adds none.",
         never_right: "a right rule has a sum of 0: no number of samples is enough, math.inf.",
     },
     cases=_tests,
+    checker=edges(_tests_at_the_edge),
     hints=[
         "Compute the sum first: it is how much the statistic grows with each sample.",
         "limit / sum, rounded up with math.ceil; math.inf if the sum is 0.",

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lablib.classroom.exercises import Exercise, Wrong
+from lablib.classroom.values import as_text
+from lablib.lessons.edges import edges
 
 import numpy as np
 
@@ -30,9 +32,9 @@ class Recurrent:
 def after_round(layers, drafted, accepted):
     """Return the cache after a round of speculation; the old one stays unchanged.
 
-    layers: one (keys, values) pair for each layer, each of shape (T, d). The target has read the
-        text and then all drafts: the last `drafted` of the T tokens are drafts.
-    drafted: how many were drafted.   accepted: how many of them stay, the first ones.
+    layers: a list of one (keys, values) pair for each layer, each an array (T, d). The target has
+        read the text and then all drafts: the last `drafted` of the T tokens are drafts.
+    drafted: how many were drafted, 0 to T.   accepted: how many of them stay, the first ones.
     """
     keep = len(layers[0][0]) - (drafted - accepted)
     return [(keys[:keep], values[:keep]) for keys, values in layers]
@@ -71,6 +73,21 @@ def minus_zero(layers, drafted, accepted):
     return [(keys[:-gone], values[:-gone]) for keys, values in layers]
 
 
+def text_forgotten(layers, drafted, accepted):
+    return [(keys[:accepted], values[:accepted]) for keys, values in layers]
+
+
+def from_the_front(layers, drafted, accepted):
+    gone = drafted - accepted
+    return [(keys[gone:], values[gone:]) for keys, values in layers]
+
+
+def refused_ones_zeroed(layers, drafted, accepted):
+    keep = len(layers[0][0]) - (drafted - accepted)
+    rows = np.arange(len(layers[0][0]))[:, None] < keep
+    return [(keys * rows, values * rows) for keys, values in layers]
+
+
 def keys_only(layers, drafted, accepted):
     trimmed = after_round(layers, drafted, accepted)
     return [(keys, values) for (keys, _), (_, values) in zip(trimmed, layers, strict=True)]
@@ -85,6 +102,13 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[tuple[np.ndarray, .
         (2, 9, 4, 3),
     ):
         yield [tuple(rng.normal(size=(2, tokens, 2))) for _ in range(n_layers)], drafted, accepted
+
+
+def _empty_rounds(
+    rng: np.random.Generator,
+) -> Iterator[tuple[list[tuple[np.ndarray, ...]], int, int]]:
+    for tokens, drafted, accepted in ((3, 0, 0), (2, 2, 2), (2, 2, 0), (1, 1, 1), (80, 12, 5)):
+        yield [tuple(rng.normal(size=(2, tokens, 2))) for _ in range(3)], drafted, accepted
 
 
 AFTER_ROUND = Exercise(
@@ -113,8 +137,17 @@ AFTER_ROUND = Exercise(
         one_too_many: "you forget one token too many: the last accepted draft has been read.",
         minus_zero: "when every draft was accepted the cache is empty: [:-0] is [:0].",
         keys_only: "the keys are shorter, the values are not: both must forget.",
+        text_forgotten: (
+            "you keep the first `accepted` tokens of the *text*. The drafts stand at its end: T − "
+            "(drafted − accepted) tokens stay."
+        ),
+        from_the_front: "you forget the oldest tokens; the refused drafts are the newest.",
+        refused_ones_zeroed: (
+            "a zeroed key still takes part: e⁰ = 1 in every softmax. The rows must go."
+        ),
     },
     cases=_rounds,
+    checker=edges(_empty_rounds),
     hints=[
         "How many tokens were refused? That many go, from the end, in every layer.",
         "keep = T - (drafted - accepted), then keys[:keep] and values[:keep].",
@@ -128,9 +161,10 @@ AFTER_ROUND = Exercise(
 def lost(read, window, back):
     """Return the positions that are missing after stepping back, in order.
 
-    A ring has `window` slots and was given the tokens 0 ... read - 1, one by one; each new token
-    overwrites the oldest one. Then the last `back` tokens are taken back, 0 <= back <= read. The
-    ring should hold the last `window` of the tokens that stay. Which of those are gone?
+    A ring has `window` slots, at least 1, and was given the tokens 0 ... read - 1, one by one;
+    each new token overwrites the oldest one once it is full. Then the last `back` tokens are taken
+    back, 0 <= back <= read. The ring should hold the last `window` of the tokens that stay. Which
+    of those are gone? A list of numbers, perhaps empty.
     """
     wanted = range(max(0, read - back - window), read - back)
     held = range(max(0, read - window), read)
@@ -166,6 +200,19 @@ def ever_written(read, window, back):
     return list(range(min(max(0, read - window), read - back)))
 
 
+def one_too_many(read, window, back):
+    held = range(max(0, read - window), read)
+    return [p for p in range(max(0, read - back - window - 1), read - back) if p not in held]
+
+
+def what_is_left(read, window, back):
+    return list(range(max(0, read - window), read - back))
+
+
+def how_many(read, window, back):
+    return len(lost(read, window, back))
+
+
 def _rings(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
     yield 3, 4, 2
     yield 4, 4, 1
@@ -176,6 +223,19 @@ def _rings(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
     for _ in range(5):
         read = int(rng.integers(4, 30))
         yield read, int(rng.integers(2, 12)), int(rng.integers(0, min(read, 6)))
+
+
+def _extreme_rings(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
+    yield 9, 4, 0  # nothing is taken back
+    yield 9, 4, 9  # everything is
+    yield 3, 4, 3
+    yield 9, 4, 5  # more than the ring holds
+    yield 9, 4, 6
+    yield 0, 4, 0
+    yield 5, 1, 1  # a ring of one slot
+    yield 5, 1, 2
+    yield 4, 4, 4
+    yield 200, 64, 30
 
 
 LOST = Exercise(
@@ -208,8 +268,12 @@ LOST = Exercise(
             "those are all tokens ever overwritten. The ring should hold only the last `window` of "
             "what stays; older ones are not missed."
         ),
+        one_too_many: "the ring should hold `window` tokens of what stays, not one more.",
+        what_is_left: "those are the tokens that are still there and should be; return the others.",
+        how_many: "the question is *which* positions, not how many: a list.",
     },
     cases=_rings,
+    checker=edges(_extreme_rings),
     hints=[
         "Write down two sets: the positions it should hold, and the ones it still holds.",
         "Should hold: the last `window` of range(read - back). Holds: the last `window` of "
@@ -225,8 +289,8 @@ def try_drafts(layer, drafts, accepted):
     """Let the layer read all drafts, then leave it as if only the first `accepted` had been read.
 
     layer: `layer.state` is an array that `layer.read(tokens)` changes in place.
-    drafts: a list of tokens.   accepted: how many of them stay, 0 to len(drafts).
-    Return nothing.
+    drafts: a list of tokens, perhaps empty.   accepted: how many of them stay, 0 to len(drafts).
+    Read nothing but the drafts and, again, those that stay. Return nothing.
     """
     snapshot = layer.state.copy()
     layer.read(drafts)
@@ -296,38 +360,81 @@ def drafts_never_read(layer, drafts, accepted):
     layer.read(drafts[:accepted])
 
 
-_DRAFTS = (([3, 5], 1), ([2, 7, 4], 1), ([6, 1, 8], 2), ([4, 9], 0), ([5, 2, 6], 3))
+def divides_back(layer, drafts, accepted):
+    layer.read(drafts)
+    for token in reversed(drafts[accepted:]):
+        layer.state -= token
+        layer.state /= 0.5
 
 
-def _follow(function: Callable[..., Any]) -> list[tuple[float, list[int]]]:
-    """What the layer holds, and what it has read, after each of the cases."""
+def reads_the_text_again(layer, drafts, accepted):
+    text = list(layer.log)
+    layer.read(drafts)
+    layer.__init__()
+    layer.read([*text, *drafts[:accepted]])
+
+
+# What a layer goes through, two rounds each: (drafts, accepted). The long drafts have digits to
+# lose: undone by subtracting and dividing they leave a rounding error of 2 ** 60.
+_LONG = [0.1 + 0.7 * (i % 11) for i in range(64)]
+_ROUNDS = (
+    (([3, 5], 1), ([4], 1)),
+    (([2, 7, 4], 1), ([6, 1], 0)),
+    (([6, 1, 8], 2), ([2, 2], 1)),
+    (([4, 9], 0), ([5, 2, 6], 2)),
+    (([5, 2, 6], 3), ([3, 3], 0)),
+    ((_LONG, 1), (_LONG[::-1], 3)),
+)
+_NO_DRAFTS = ((([], 0), ([3, 5], 1)), (([7], 0), ([], 0)))
+
+
+def _follow(function: Callable[..., Any], lives: Any) -> list[tuple[list[float], list[float]]]:
+    """Return what the layer holds after each round, and what it has read in it."""
     results = []
-    for drafts, accepted in _DRAFTS:
-        reads: list[int] = []  # kept apart: whoever puts the whole layer back puts its log back
+    for rounds in lives:
+        reads: list[float] = []  # kept apart: whoever puts the whole layer back puts its log back
 
-        class Watched(Recurrent):
-            def read(self, tokens: list[int], reads: list[int] = reads) -> None:
+        class Watching(Recurrent):
+            def read(self, tokens: list[float], reads: list[float] = reads) -> None:
                 reads.extend(tokens)
                 super().read(tokens)
 
-        layer = Watched()
+        layer = Watching()
         layer.read([1, 2])
-        function(layer, list(drafts), accepted)
-        results.append((np.ravel(layer.state).astype(float).tolist(), reads[2:]))
+        for drafts, accepted in rounds:
+            before = len(reads)
+            function(layer, list(drafts), accepted)
+            state = np.ravel(np.asarray(layer.state)).astype(float).tolist()
+            results.append((state, reads[before:]))
     return results
 
 
 def _check_replay(function: Callable[..., Any]) -> None:
-    got, right = _follow(function), _follow(try_drafts)
-    looks_like = next((wrong.__name__ for wrong in REPLAYS if _follow(wrong) == got), None)
-    for (drafts, accepted), (state, log), (wanted, _) in zip(_DRAFTS, got, right, strict=True):
-        call = f"a layer that has read [1, 2]; drafts {drafts}, of which {accepted} stay"
-        if log[: len(drafts)] != drafts:
-            raise Wrong(
-                f"{call}: the drafts were not all read first; it read {log}.", like=looks_like
-            )
-        if len(state) != 1 or abs(state[0] - wanted[0]) > 1e-9:
-            raise Wrong(f"{call}: the state is {state}, and should be {wanted}.", like=looks_like)
+    for lives in (_ROUNDS, _NO_DRAFTS):
+        got, right = _follow(function, lives), _follow(try_drafts, lives)
+        every = [(life, i) for life in lives for i in range(len(life))]
+        for (life, i), (state, read), (wanted, _) in zip(every, got, right, strict=True):
+            if fault := _fault(*life[i], state, read, wanted):
+                names = (wrong.__name__ for wrong in REPLAYS if _follow(wrong, lives) == got)
+                text = [1, 2] if i == 0 else "[1, 2] and a round before"
+                raise Wrong(
+                    f"a layer that has read {text}; drafts {as_text(life[i][0])}, of which "
+                    f"{life[i][1]} stay: {fault}",
+                    like=next(names, None),
+                )
+
+
+def _fault(
+    drafts: list[float], accepted: int, state: list[float], read: list[float], wanted: list[float]
+) -> str | None:
+    """Return what is wrong after a round, if anything is."""
+    if read[: len(drafts)] != drafts:
+        return f"the drafts were not all read first; it read {as_text(read)}."
+    if len(state) != 1 or abs(state[0] - wanted[0]) > 1e-9:
+        return f"the state is {as_text(state)}, and should be {as_text(wanted)}."
+    if len(read) > len(drafts) + accepted:
+        return f"it read {len(read) - len(drafts)} tokens again, where {accepted} are enough."
+    return None
 
 
 REPLAYS = {
@@ -345,6 +452,14 @@ REPLAYS = {
     never_goes_back: (
         "the layer still holds all drafts. Keep a snapshot from *before* they are read, and put "
         "it back."
+    ),
+    divides_back: (
+        "you undo the drafts by subtracting and dividing. Each division doubles the rounding "
+        "error: after 60 drafts nothing of the state is left. Keep a copy from before instead."
+    ),
+    reads_the_text_again: (
+        "you begin again from nothing and read the whole text. That is right, and costs as much "
+        "as no cache at all: the snapshot holds the text already."
     ),
     drafts_never_read: (
         "you read only the accepted drafts. But nobody knows how many those are until the model "
@@ -380,8 +495,8 @@ TRY_DRAFTS = Exercise(
 def read_again(alpha, drafted):
     """Return how many tokens a round reads again on average, with snapshot and replay.
 
-    alpha: each draft is kept with this probability if those before it were.
-    drafted: drafts in a round.
+    alpha: each draft is kept with this probability, 0 to 1, if those before it were.
+    drafted: drafts in a round, perhaps 0.
     In a round the target reads the last token of the text and all drafts. With n < drafted of them
     kept, the last token and those n are read again; with all kept, nothing is.
     """
@@ -416,13 +531,33 @@ def one_round_too_many(alpha, drafted):
     return sum(alpha**n * (1 - alpha) * (n + 1) for n in range(drafted + 1))
 
 
+def product_of_averages(alpha, drafted):
+    kept = sum(alpha**n for n in range(1, drafted + 1))
+    return (1 - alpha**drafted) * (kept + 1)
+
+
+def refusal_forgotten(alpha, drafted):
+    return sum(alpha**n * (1 - alpha) for n in range(drafted))
+
+
+def first_refusal_is_not_counted(alpha, drafted):
+    return sum(alpha**n * (1 - alpha) * (n + 1) for n in range(1, drafted))
+
+
 def _chances(rng: np.random.Generator) -> Iterator[tuple[float, int]]:
     yield 0.5, 1
-    yield 0.0, 3
-    yield 1.0, 3
     yield 0.5, 2
     for _ in range(5):
         yield float(rng.uniform(0.2, 0.98)), int(rng.integers(1, 9))
+    yield 0.99, 60
+
+
+def _certain_chances(rng: np.random.Generator) -> Iterator[tuple[float, int]]:
+    yield 0.0, 3
+    yield 1.0, 3
+    yield 0.7, 0  # nothing is drafted, so nothing is read again
+    yield 0.0, 1
+    yield 1.0, 1
 
 
 READ_AGAIN = Exercise(
@@ -451,8 +586,20 @@ READ_AGAIN = Exercise(
         one_round_too_many: (
             "n goes up to drafted - 1: with all drafts kept there is no refusal and no replay."
         ),
+        product_of_averages: (
+            "you multiply the chance of a replay by the average length. But long texts stay where "
+            "nothing is refused: sum over n, each with its own chance."
+        ),
+        refusal_forgotten: (
+            "that is the chance of a replay. Each replay reads n + 1 tokens: multiply by it."
+        ),
+        first_refusal_is_not_counted: (
+            "n begins at 0: if the first draft is refused, the last token of the text is still "
+            "read again."
+        ),
     },
     cases=_chances,
+    checker=edges(_certain_chances),
     hints=[
         "Exactly n are kept with probability alpha**n * (1 - alpha), for n below `drafted`.",
         "Multiply that by n + 1 and add up for n = 0 … drafted - 1.",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lablib.classroom.exercises import Exercise
+from lablib.lessons.edges import edges
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def longest_match(tree, prompt):
     """Return how many leading tokens of prompt the tree holds.
 
     tree: {edge: subtree}; an edge is a tuple of tokens, a subtree is a tree again, {} at a leaf.
-    prompt: a tuple of tokens. The match may end inside an edge.
+    prompt: a tuple of tokens, perhaps empty. The match may end inside an edge.
     """
     matched = 0
     while True:
@@ -114,16 +115,52 @@ def counts_edges(tree, prompt):
             return edges
 
 
+def goes_on_below_a_broken_edge(tree, prompt):
+    edge = _edge(tree, prompt) if prompt else None
+    if edge is None:
+        return 0
+    size = _shared(edge, prompt)
+    return size + goes_on_below_a_broken_edge(tree[edge], prompt[size:])
+
+
+def in_joined_digits(tree, prompt):
+    prompt, best = "".join(map(str, prompt)), 0
+    waiting = [("", 0, tree)]
+    while waiting:
+        above, size, node = waiting.pop()
+        for edge, below in node.items():
+            run = "".join(map(str, edge))
+            if prompt.startswith(above + run):
+                waiting.append((above + run, size + len(edge), below))
+            shares = [n for n in range(len(edge) + 1) if _starts(prompt, above, edge[:n])]
+            best = max(best, size + max(shares))
+    return best
+
+
+def _starts(prompt, above, edge):
+    return prompt.startswith(above + "".join(map(str, edge)))
+
+
 def _matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2): {}}, (1, 2)
     yield {(1, 2, 3): {}}, (1, 2, 4)
     yield {(1,): {(2, 3): {}}}, (1, 2, 3)
     yield {(1,): {(2, 3): {}, (4,): {}}}, (1, 4, 2)
-    yield {}, (1,)
     yield {(1, 2, 3): {}}, (1, 2)
+    yield {(1, 2, 3): {(5,): {}}}, (1, 2, 5)  # the child hangs below the 3
+    yield {(12, 3): {}}, (1, 23)  # ids are no digits
+    yield {(11,): {(2, 34): {}}}, (11, 23, 4)
     for _ in range(14):
         tree = _tree(rng)
         yield tree, _prompt(rng, tree)
+
+
+def _empty_matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
+    yield {}, ()
+    yield {(1, 2): {}}, ()
+    yield {}, (1,)
+    yield {(7,): {}}, (7,)
+    yield {tuple(range(100, 400)): {(5,) * 80: {}}}, (*range(100, 400), *[5] * 60, 4)
 
 
 LONGEST_MATCH = Exercise(
@@ -149,8 +186,17 @@ LONGEST_MATCH = Exercise(
             "would reuse keys and values of other tokens: wrong answers, and no error."
         ),
         counts_edges: "you count edges; the question is how many tokens are known.",
+        goes_on_below_a_broken_edge: (
+            "you go on below an edge although the prompt left it in the middle. What hangs there "
+            "comes after the *whole* edge."
+        ),
+        in_joined_digits: (
+            "you compare joined digits, where 12, 3 and 1, 23 look the same: compare token by "
+            "token."
+        ),
     },
     cases=_matches,
+    checker=edges(_empty_matches),
     hints=[
         "At each node look for the edge whose first token is the next one of the prompt.",
         "Then compare token by token; go down only if the whole edge agreed.",
@@ -164,8 +210,9 @@ LONGEST_MATCH = Exercise(
 def insert(tree, prompt):
     """Return the tree with the prompt stored too; split an edge where they part.
 
-    tree: {edge: subtree}, as before.   prompt: a tuple of tokens.
-    Two edges of one node must never begin with the same token, and no edge may be empty.
+    tree: {edge: subtree}, as before, perhaps {}.   prompt: a tuple of tokens, perhaps empty.
+    Two edges of one node must never begin with the same token, and no edge may be empty. The tree
+    that was given stays as it is.
     """
     if not prompt:
         return tree
@@ -222,6 +269,50 @@ def _split_at(tree, prompt, choose, keep=True):
     return {**others, edge[:cut]: _split_at(below, prompt[cut:], choose, keep)}
 
 
+def adds_at_the_top(tree, prompt):
+    return {**tree, prompt: {}} if prompt else tree
+
+
+def new_edge_below_the_parting(tree, prompt):
+    for edge, below in tree.items():
+        size = _shared(edge, prompt)
+        if size == len(edge) or size == len(prompt):
+            return {**tree, edge: new_edge_below_the_parting(below, prompt[size:])}
+    return {**tree, prompt: {}} if prompt else tree
+
+
+def empty_lower_edge(tree, prompt):
+    edge = next((edge for edge in tree if prompt and edge[0] == prompt[0]), None)
+    if edge is None:
+        return {**tree, prompt: {}} if prompt else tree
+    size = _shared(edge, prompt)
+    others = {key: value for key, value in tree.items() if key != edge}
+    return {**others, edge[:size]: empty_lower_edge({edge[size:]: tree[edge]}, prompt[size:])}
+
+
+def new_end_forgotten(tree, prompt):
+    edge = _edge(tree, prompt) if prompt else None
+    if edge is None:
+        return {**tree, prompt: {}} if prompt else tree
+    size = _shared(edge, prompt)
+    if size == len(edge):
+        return {**tree, edge: new_end_forgotten(tree[edge], prompt[size:])}
+    others = {key: value for key, value in tree.items() if key != edge}
+    return {**others, edge[:size]: {edge[size:]: tree[edge]}}
+
+
+def old_subtree_below_the_upper(tree, prompt):
+    edge = _edge(tree, prompt) if prompt else None
+    if edge is None:
+        return {**tree, prompt: {}} if prompt else tree
+    size = _shared(edge, prompt)
+    if size == len(edge):
+        return {**tree, edge: old_subtree_below_the_upper(tree[edge], prompt[size:])}
+    others = {key: value for key, value in tree.items() if key != edge}
+    ends = {edge[size:]: {}, **({prompt[size:]: {}} if prompt[size:] else {})}
+    return {**others, edge[:size]: {**tree[edge], **ends}}
+
+
 def splits_after_one(tree, prompt):
     return _split_at(tree, prompt, lambda size, length: 1)
 
@@ -269,6 +360,14 @@ def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
         yield tree, _prompt(rng, tree)
 
 
+def _empty_inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
+    yield {}, ()
+    yield {(1, 2): {}}, ()
+    yield {}, (1,)
+    yield {(12, 3): {}}, (1, 23)  # ids are no digits
+    yield {(1,) * 300: {(2,): {}, (3,): {}}}, ((1,) * 250 + (4,) * 60)
+
+
 INSERT = Exercise(
     id="11.2",
     title="Split at the right token",
@@ -299,8 +398,29 @@ INSERT = Exercise(
             "when a prompt ends where an edge ends, or where one is cut, nothing is left to "
             "insert: you add an empty edge ()."
         ),
+        adds_at_the_top: (
+            "the whole prompt became one edge of the root: nothing is shared, and a search finds "
+            "only one of two edges that begin alike. Go down first, and split."
+        ),
+        new_edge_below_the_parting: (
+            "where the prompt leaves an edge in the middle you add a second edge that begins with "
+            "the same tokens. The old edge must be cut in two."
+        ),
+        empty_lower_edge: (
+            "when the prompt goes on below a whole edge there is nothing to cut: you hang an empty "
+            "edge () below it, and the subtree below that."
+        ),
+        new_end_forgotten: (
+            "you cut the edge, but the new end of the prompt hangs nowhere: insert prompt[size:] "
+            "below the upper half."
+        ),
+        old_subtree_below_the_upper: (
+            "the children of the edge that was cut hang below its upper half now; they belong "
+            "below its old end."
+        ),
     },
     cases=_inserts,
+    checker=edges(_empty_inserts),
     hints=[
         "Count how many tokens the edge and the prompt share, then make two edges of one.",
         "{upper: {lower: below}}, and then insert prompt[size:] into what is below upper.",
@@ -314,9 +434,9 @@ INSERT = Exercise(
 def survivors(events, capacity):
     """Return the names still cached at the end, the least recently used first.
 
-    events: pairs ("write" | "read", name), in order. Writing a name stores it, or uses it if it is
-    stored; reading uses a stored name, and changes nothing if it isn't.
-    capacity: most names stored; the least recently used one goes.
+    events: pairs ("write" | "read", name), in order, perhaps none. Writing a name stores
+        it, or uses it if it is stored; reading uses a stored name, and changes nothing if it isn't.
+    capacity: most names stored, at least 1; with one more the least recently used goes at once.
     """
     cached = []
     for kind, name in events:
@@ -401,6 +521,26 @@ def a_rewrite_evicts(events, capacity):
     return cached
 
 
+def evicts_at_the_end(events, capacity):
+    return survivors(events, len(events) + 1)[-capacity:]
+
+
+def newest_first(events, capacity):
+    return survivors(events, capacity)[::-1]
+
+
+def least_frequently_used(events, capacity):
+    uses, last = {}, {}
+    for now, (kind, name) in enumerate(events):
+        if kind == "read" and name not in uses:
+            continue
+        if name not in uses and len(uses) == capacity:
+            gone = min(uses, key=lambda other: (uses[other], last[other]))
+            del uses[gone], last[gone]
+        uses[name], last[name] = uses.get(name, 0) + 1, now
+    return sorted(last, key=last.get)
+
+
 def _histories(rng: np.random.Generator) -> Iterator[tuple[list[tuple[str, str]], int]]:
     a, b, c = (("write", name) for name in "abc")
     yield [a, b], 2
@@ -412,6 +552,20 @@ def _histories(rng: np.random.Generator) -> Iterator[tuple[list[tuple[str, str]]
         kinds = rng.choice(["write", "read"], size=14).tolist()
         names = rng.choice(list("abcdef"), size=14).tolist()
         yield list(zip(kinds, names, strict=True)), capacity
+    # what has gone is gone: reading it later brings nothing back
+    yield [a, b, c, ("read", "a")], 2
+    yield [a, a, a, b, c], 2
+
+
+def _extreme_histories(
+    rng: np.random.Generator,
+) -> Iterator[tuple[list[tuple[str, str]], int]]:
+    yield [], 2
+    yield [("read", "a")], 1
+    yield [("write", "a"), ("write", "b"), ("read", "b"), ("read", "a")], 1
+    kinds = rng.choice(["write", "read"], size=400).tolist()
+    names = [f"p{i}" for i in rng.integers(0, 30, size=400)]
+    yield list(zip(kinds, names, strict=True)), 12
 
 
 SURVIVORS = Exercise(
@@ -438,8 +592,18 @@ SURVIVORS = Exercise(
         a_rewrite_evicts: (
             "you make room before you look: writing a name that is stored already needs no room."
         ),
+        evicts_at_the_end: (
+            "you evict only at the end. A name that had to go earlier was not there to be read: "
+            "keep at most `capacity` after each event."
+        ),
+        newest_first: "the least recently used comes *first* in the list.",
+        least_frequently_used: (
+            "you count uses. The one that goes was unused for longest, however often it was used "
+            "before."
+        ),
     },
     cases=_histories,
+    checker=edges(_extreme_histories),
     hints=[
         "Keep the names in a list, the oldest first; a use moves a name to the end.",
         "Both kinds of event move a stored name; only a write may add one, and then evict.",
@@ -453,7 +617,7 @@ SURVIVORS = Exercise(
 def make_batches(prompts, batch_size):
     """Group waiting prompts into batches; equal prompts run once, in one batch.
 
-    prompts: what each query asks for, in order of arrival.
+    prompts: a list of what each query asks for, in order of arrival, perhaps empty.
     Return (batches, seats): batches, lists of at most batch_size different prompts in order of
     first arrival, all full but perhaps the last; seats, for each query (batch number, row).
     """
@@ -520,6 +684,17 @@ def numbers_without_rows(prompts, batch_size):
     return batches, [divmod(i, batch_size) for i in range(len(prompts))]
 
 
+def rows_without_batches(prompts, batch_size):
+    batches, _ = make_batches(prompts, batch_size)
+    different = [prompt for batch in batches for prompt in batch]
+    return batches, [different.index(prompt) for prompt in prompts]
+
+
+def rows_before_batches(prompts, batch_size):
+    batches, seats = make_batches(prompts, batch_size)
+    return batches, [(row, batch) for batch, row in seats]
+
+
 def _queues(rng: np.random.Generator) -> Iterator[tuple[list[str], int]]:
     yield ["b", "a", "c"], 2
     yield ["a", "b", "a"], 2
@@ -528,6 +703,15 @@ def _queues(rng: np.random.Generator) -> Iterator[tuple[list[str], int]]:
     yield ["a"], 4
     for batch_size in (1, 2, 3, 4, 5):
         yield rng.choice(list("abcdefg"), size=12).tolist(), batch_size
+    yield [f"p{i}" for i in rng.integers(0, 60, size=150)], 12
+
+
+def _extreme_queues(rng: np.random.Generator) -> Iterator[tuple[list[str], int]]:
+    yield [], 3
+    yield ["a"], 1
+    yield ["a", "a", "a"], 2
+    yield ["d", "c", "b", "a"], 4
+    yield ["d", "c", "b", "a"], 2
 
 
 MAKE_BATCHES = Exercise(
@@ -560,8 +744,14 @@ MAKE_BATCHES = Exercise(
         numbers_without_rows: (
             "the seats count queries; after a repeat all later ones point at a wrong row."
         ),
+        rows_without_batches: (
+            "a seat is a pair (batch number, row): say in which batch, and count rows from 0 in "
+            "each."
+        ),
+        rows_before_batches: "the batch number comes first in a seat, then the row.",
     },
     cases=_queues,
+    checker=edges(_extreme_queues),
     hints=[
         "list(dict.fromkeys(prompts)) keeps the first of each, in order.",
         "Cut that list into batches; a dictionary from prompt to (batch, row) seats every query.",
