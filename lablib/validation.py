@@ -92,7 +92,7 @@ def token_ids(
                 f"{name}[{position}] must be {_interval(0, vocab_size and vocab_size - 1)}, "
                 f"got {token}"
             )
-    return [int(token) for token in tokens]
+    return list(map(int, tokens))
 
 
 def _interval(minimum: float | None, maximum: float | None) -> str:

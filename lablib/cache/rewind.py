@@ -15,6 +15,7 @@ a reference and costs nothing to take; a replay costs a forward over the kept to
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from lablib.cache import kv
@@ -24,6 +25,8 @@ import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, RotatingKVCache
 
 Snapshot = list[Any]
+
+_OFFSET = attrgetter("offset")
 
 
 def snapshot(cache: Sequence[Any]) -> Snapshot:
@@ -84,7 +87,7 @@ class Rewinder:
         self._reads: list[tuple[mx.array, Snapshot]] = []  # tokens (1, T), and the state before
         self.plain = drops(cache)  # stepping back is always possible and free
         self._refused = False  # whether a layer gave back less than it had promised
-        self.position = 0  # tokens read and not taken back, since this object was made
+        self.positions = [0]  # tokens read and not taken back, since this object was made
         self.calls = self.replays = 0  # all forwards, and those that read tokens again
         self.tokens_read = 0  # tokens given to all forwards
 
@@ -99,14 +102,14 @@ class Rewinder:
             self.settle()
         before = None
         if self.plain:
-            before = [layer.offset for layer in self._layers]
+            before = list(map(_OFFSET, self._layers))
         elif not lasting:
             before = snapshot(self.cache)
         self.calls, self.tokens_read = self.calls + 1, self.tokens_read + tokens.shape[1]
         logits = read(self.model, tokens, self.cache, before)
         if not (lasting or self.plain):
             self._reads.append((tokens, before))
-        self.position += tokens.shape[1]
+        self.positions[0] += tokens.shape[1]
         return logits
 
     def settle(self) -> None:
@@ -126,14 +129,10 @@ class Rewinder:
         sinks = (x for x in self._layers if isinstance(x, RotatingKVCache) and x.keep)
         return min((max(1, layer.max_size - layer.offset) for layer in sinks), default=None)
 
-    @property
-    def positions(self) -> list[int]:
-        """The position of each row; there is one."""
-        return [self.position]
-
     def keep(self, lengths: Sequence[int]) -> None:
         """Take back what was read beyond the first ``lengths[0]`` tokens."""
-        self.rewind(self.position - lengths[0])
+        if self.positions[0] > lengths[0]:
+            self.rewind(self.positions[0] - lengths[0])
 
     def rewind(self, n: int) -> None:
         """Take back the last ``n`` tokens: the cache is as if they had never been read.
@@ -144,15 +143,15 @@ class Rewinder:
         """
         if n <= 0:
             return
-        if self.plain and n <= self.position:
-            self.position -= n
+        if self.plain and n <= self.positions[0]:
+            self.positions[0] -= n
             for layer in self._layers:
                 layer.trim(n)
             return
         dropped = self._drop(n)
         if not dropped and n > (held := sum(tokens.shape[1] for tokens, _ in self._reads)):
             raise BadValue(f"{self._name} can be rewound by at most {held} tokens, got n={n}")
-        self.position -= n
+        self.positions[0] -= n
         left = n
         while left > 0 and self._reads:
             tokens, before = self._reads.pop()

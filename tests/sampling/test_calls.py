@@ -80,7 +80,6 @@ CALLS = {
     ),
     "scores rank": (lambda s: s.speculative_scores(5, LOGITS[0], [1]), BadValue, "(R, V)"),
     "uniforms of one id": (lambda s: s.uniforms(5, 1), BadType, "seq_ids must be a sequence"),
-    "uniforms lane": (lambda s: s.uniforms([5], 1, lane=0), BadValue, "lane"),
 } | {
     f"{name} row": (
         lambda s, row=row, kind=kind: s.sample([7, kind, 9], mx.stack([LOGITS[0], row, LOGITS[1]])),

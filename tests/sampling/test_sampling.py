@@ -226,7 +226,7 @@ def penalty_by_sign(scores, tokens, asked, valid=None):
     return mx.put_along_axis(scores, tokens, old / asked["repeat_penalty"], axis=-1)
 
 
-def keys_with_ties_reversed(scores, n, peak=None):
+def keys_with_ties_reversed(scores, n):
     ids = mx.argsort(-scores[..., ::-1], axis=-1)[..., :n]
     return (scores.shape[-1] - 1 - ids.astype(mx.int32)).astype(mx.int64)
 
@@ -342,9 +342,9 @@ def sizes_sorted(monkeypatch):
         ({"temperature": 0.7}, [], [], []),
         ({"temperature": 0.7, "min_p": 0.1} | PENALTIES, [], [], []),
         ({"top_k": 256, "temperature": 0.7}, [256], [], [5000]),
-        ({"top_k": 256, "top_p": 0.9, "temperature": 0.7}, [256], [], [5000]),
+        ({"top_k": 256, "top_p": 0.9, "temperature": 0.7}, [256], [256], [5000]),
         ({"top_k": 5000}, [], [], []),
-        ({"top_p": 0.9, "temperature": 0.5}, [256], [], [5000]),
+        ({"top_p": 0.9, "temperature": 0.5}, [256], [256], [5000]),
         ({"top_k": 40, "top_p": 0.9}, [40], [40], [5000]),
         ({"top_k": 300}, [], [], [5000]),
     ],

@@ -195,13 +195,13 @@ def test_greedy_text_on_200_pairs(family, record_property, capsys):
 def one_too_few(rewinder, n):
     """The planted bug: the first rejected draft stays."""
     trim_prompt_cache(rewinder.cache, n - 1)
-    rewinder.position -= n
+    rewinder.positions[0] -= n
 
 
 def as_mlx_lm_does(rewinder, n):
     """The planted bug: ``trim_prompt_cache`` returns 0 where it cannot, and nobody looks."""
     trim_prompt_cache(rewinder.cache, n)
-    rewinder.position -= n
+    rewinder.positions[0] -= n
     rewinder.settle()
 
 

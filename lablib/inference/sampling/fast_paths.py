@@ -4,7 +4,7 @@
 groups, and some need not look at every token in order:
 
     greedy    temperature 0: an argmax
-    narrow    top-k: a partition finds the k best, the rest happens among those
+    narrow    top-k of at most 256, or with top-p: the k best are found first, the rest is among them
     nucleus   top-p alone: sort the best 256 only, if they turn out to hold it
     general   everything else: the definition
 
@@ -22,7 +22,8 @@ from lablib.inference.sampling.transforms import Parameter, columns
 import mlx.core as mx
 import numpy as np
 
-_FIRST, _SECOND = 256, 4096  # candidates for a nucleus, and for one that these did not hold
+_NARROW = 256  # candidates that are looked at in their order
+_SECOND = 4096  # candidates for a nucleus that 256 did not hold
 _LARGE = 2048  # vocabularies up to this size are sorted at once: a check would cost more
 _SPARSE = 10  # one candidate among more tokens than this: sort them by id; else put them in place
 
@@ -66,7 +67,7 @@ def plan(table: np.ndarray, vocab_size: int) -> Plan | None:
     added = set(transforms.ORDER) - transforms.KNOWN  # transforms without a fast path
     new = np.any([table[name] != NEUTRAL[name] for name in added] or [[False]], axis=0)
     kinds = np.select(
-        [new, greedy, has_k, has_p],
+        [new | (top_k > _NARROW) & has_k & ~has_p, greedy, has_k, has_p],
         ["general", "greedy", "narrow", "nucleus"],
         "general",
     )
@@ -138,11 +139,11 @@ def candidates(plan: Plan, scores: mx.array, peak: mx.array) -> Iterator[Candida
 def _narrow(group: Group, part: mx.array, peak: mx.array) -> Candidates:
     """Cut among the best ``width`` of each row: no other token can be left."""
     if "top_p" in group.asked or isinstance(group.asked["top_k"], mx.array):
-        best, ids = transforms.best(part, group.width, peak)
+        best, ids = transforms.best(part, group.width)
         scores, weights, _ = _cut_in_order(group, _warm(group, best, peak))
         return Candidates(group.rows, scores, weights, ids, ascending=False)
     others = {name: asked for name, asked in group.asked.items() if name != "top_k"}
-    ids = mx.sort(transforms.best_ids(part, group.width, peak), axis=-1)
+    ids = mx.sort(transforms.best_ids(part, group.width), axis=-1)
     scores = transforms.cut(mx.take_along_axis(part, ids, axis=-1), others, peak)
     return Candidates(group.rows, scores, mx.exp(scores), ids)
 
@@ -156,7 +157,7 @@ def _nucleus(group: Group, scores: mx.array) -> Iterator[Candidates]:
     vocab_size, mass, widths = scores.shape[-1], None, [scores.shape[-1]]
     if vocab_size > _LARGE:
         mass = mx.sum(mx.exp(scores), axis=-1, keepdims=True)
-        widths = [_FIRST, min(_SECOND, vocab_size), vocab_size]
+        widths = [_NARROW, min(_SECOND, vocab_size), vocab_size]
     for width in widths:
         best, ids = transforms.best(scores, width)
         left, weights, inside = _cut_in_order(group, best, mass)

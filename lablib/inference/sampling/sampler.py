@@ -280,14 +280,14 @@ class Sampler:
     def uniforms(self, seq_ids: Sequence[Hashable], n: int, lane: int = 1) -> np.ndarray:
         """Return random numbers for the next ``n`` positions of B slots, beside those that draw.
 
-        They are ``(B, n)`` float32 in [0, 1), a hash of the seed, stream, position and ``lane``:
-        which of the independent sets, from 1. Nothing changes: the same call gives the same numbers
-        until the slots move on.
+        They are ``(B, n)`` float32 in [0, 1), a hash of the seed, stream, position and ``lane``,
+        the number of an independent set from 1. Nothing changes: the same call gives the same
+        numbers until the slots move on.
         """
         slots = self._slots.find(seq_ids if isinstance(seq_ids, tuple) else _names(seq_ids))
         positions = self._slots.position[slots][:, None] + np.arange(n)
         keys = self._slots.keys[slots]
-        keys = random_numbers.key(keys if len(keys) != 1 else keys.item(), integer("lane", lane, 1))
+        keys = random_numbers.key(keys if len(keys) != 1 else keys.item(), lane)
         return random_numbers.uniforms(np.array(keys, np.uint64).reshape(-1, 1), positions)
 
 

@@ -211,8 +211,8 @@ def min_p(scores: mx.array, m: Parameter) -> mx.array:
 
 ORDER = {
     "greedy": greedy,  # temperature 0
-    "peak": mx.subtract,  # scores become relative to the best
     "top_k": top_k,
+    "peak": mx.subtract,  # scores become relative to the best
     "temperature": temperature,
     "top_p": top_p,
     "min_p": min_p,
@@ -221,28 +221,30 @@ ORDER = {
 KNOWN = frozenset({"greedy", "top_k", "peak", "temperature", "top_p", "min_p"})
 
 
-def best(scores: mx.array, n: int, peak: mx.array | None = None) -> tuple[mx.array, mx.array]:
+def best(scores: mx.array, n: int) -> tuple[mx.array, mx.array]:
     """Return the ``n`` best tokens of each row, best first: scores and int32 ids ``(..., n)``.
 
-    ``scores`` are float32 ``(..., V)``, n is between 1 and V, and the best score of each row
-    ``(..., 1)`` is told if it is known. A partition costs a tenth of a sort, and only its ``n``
-    survivors are sorted.
+    ``scores`` are float32 ``(..., V)``, and n is between 1 and V. A partition costs a tenth of a
+    sort, and only its ``n`` survivors are sorted.
     """
-    ids = mx.sort(_keys(scores, n, peak), axis=-1).astype(mx.int32)  # the low word
+    ids = mx.sort(_keys(scores, n), axis=-1).astype(mx.int32)  # the low word
     return mx.take_along_axis(scores, ids, axis=-1), ids
 
 
-def best_ids(scores: mx.array, n: int, peak: mx.array | None = None) -> mx.array:
+def best_ids(scores: mx.array, n: int) -> mx.array:
     """Return the ids ``(..., n)`` of the ``n`` best tokens of each row, in any order."""
-    return _keys(scores, n, peak).astype(mx.int32)
+    return _keys(scores, n).astype(mx.int32)
 
 
-def _keys(scores: mx.array, n: int, peak: mx.array | None) -> mx.array:
-    """Pack a score and its id into one int64 ``(..., n)``, so that one partition orders both."""
+def _keys(scores: mx.array, n: int) -> mx.array:
+    """Pack a score and its id into one int64 ``(..., n)``, so that one partition orders both.
+
+    The bits of a float, read as an integer, rise with a positive float and fall with a negative.
+    """
     vocab_size = scores.shape[-1]
-    peak = mx.max(scores, axis=-1, keepdims=True) if peak is None else peak
-    behind = (peak - scores).view(mx.int32)  # the bits of a float above 0 rise with it
-    keys = (behind.astype(mx.int64) << 32) | _token_ids(vocab_size)
+    bits = (0.0 - scores).view(mx.int32)  # negated, so that the best comes first; -0 becomes 0
+    bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    keys = (bits.astype(mx.int64) << 32) | _token_ids(vocab_size)
     return mx.partition(keys, n - 1, axis=-1)[..., :n] if n < vocab_size else keys
 
 

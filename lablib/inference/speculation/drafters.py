@@ -192,7 +192,7 @@ class DraftModel(Drafter):
     def _catch_up(self, text: Sequence[int], end: int) -> None:
         """Read tokens of the text that were not read as drafts; a ring with sinks one by one."""
         reader = self._reader
-        while (at := reader.position) < end:
+        while (at := reader.positions[0]) < end:
             n = min(end - at, reader.room() or _CHUNK, _CHUNK)
             reader.forward(mx.array([text[at : at + n]]))
 
@@ -254,7 +254,7 @@ class EarlyExit(DraftModel):
 
     def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
         """Draw tokens one after the other, and take back what was read for it."""
-        self._reader.position = start = len(texts[0]) - 1
+        self._reader.positions[0] = start = len(texts[0]) - 1
         try:
             return super().propose(texts, limits, sampler)
         finally:  # the target reads them again, and a model that raised must leave nothing behind

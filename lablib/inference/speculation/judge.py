@@ -160,7 +160,7 @@ class Judge:
                 tuple(drafted), tokens[row][:end], accepted, min(end, len(drafted)),
                 logprobs[row][:end], _pairs(queued.best, row) if queued.best else (), *saw,
             )  # fmt: skip
-            verdicts.append(verdict.until(self.stops))
+            verdicts.append(verdict.until(self.stops) if self.stops else verdict)
         if queued.health is not None:
             _check("draft", queued.health.tolist())
         return verdicts

@@ -5,6 +5,7 @@ and cuts apply to both. Drafters ask it for drafts, the judge for the target's t
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from lablib.inference.arguments import LogitsProcessor
 from lablib.inference.sampling import transforms
@@ -108,13 +109,13 @@ class RoundSampler:
             rows.append(row)
         return mx.stack(rows, axis=1)
 
-    def commit(self, tokens: Sequence[list[int]]) -> None:
-        """End a round: these tokens of each text are in it now."""
+    def commit(self, verdicts: Sequence[Any]) -> None:
+        """End a round: the ``tokens`` of each verdict are in its text now."""
         self._round, self._numbers = self._round + 1, None
         if self.bare:
             return
-        for row, new in zip(self.rows, tokens, strict=True):
-            self._sampler.commit(row, new)
+        for row, verdict in zip(self.rows, verdicts, strict=True):
+            self._sampler.commit(row, verdict.tokens)
 
     def select(self, places: Sequence[int]) -> None:
         """Go on with the texts at these places of the batch only."""

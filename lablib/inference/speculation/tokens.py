@@ -214,7 +214,7 @@ class SpeculativeTokenIterator(TokenLoop):
         ahead = target.plain and lasting  # processors may raise: then the token is given back
         while len(self._asked) < min(1 + ahead, self._plain_left):
             pending = self._asked[-1].tokens if self._asked else None
-            unread = mx.array([self._text[target.position :]]) if pending is None else pending
+            unread = mx.array([self._text[target.positions[0] :]]) if pending is None else pending
             target.settle()
             logits = target.forward(unread, lasting)[:, -1:]
             self._asked.append(self._judge.queue(logits, pending=pending))
