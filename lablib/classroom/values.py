@@ -91,8 +91,13 @@ def _is_number(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return any library's array as NumPy's, a 0-d array as a number, a flat sequence as array."""
+    """Return any library's array as NumPy's, a 0-d array as a number, a flat sequence as array.
+
+    An array of anything but numbers is a list like any other.
+    """
     if _is_array(value):
+        if getattr(value.dtype, "kind", "f") not in "biuf":  # MLX has no other kinds
+            return _plain(value.tolist())
         value = np.asarray(value.tolist()).reshape(value.shape)
         return value.item() if value.ndim == 0 else value
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

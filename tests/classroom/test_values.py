@@ -54,6 +54,10 @@ def test_one_changed_number_is_seen(row, data):
         ([[1], [2, 3]], [(1,), np.array([2, 3])]),
         ({"a": [1.0]}, {"a": np.ones(1)}),
         ({1, 2}, {2, 1}),
+        (["a", "b"], np.array(["a", "b"])),
+        ("a", np.array(["a", "b"])[0]),
+        ([["a"], ["b", "c"]], np.array([["a"], np.array(["b", "c"])], dtype=object)),
+        (([["a"]], [(0, 1)]), ([np.array(["a"])], np.array([(0, 1)]))),
         ([], ()),
     ],
 )
@@ -83,6 +87,7 @@ def test_equal(expected, got):
         ({"a": 1}, {"a": 2}, "at ['a']: expected 1, got 2"),
         ({1}, {2}, ""),
         ("ab", "ac", ""),
+        (["a", "b"], np.array(["a", "c"]), "at [1]: expected 'b', got 'c'"),
         (None, 3, "returned a number, expected None"),
     ],
 )
