@@ -40,8 +40,8 @@ def compare(exercise: Exercise, watched: Watched) -> None:
     else:
         pair = pair_text(expected, got)
         lines += [f"expected {pair[0]}", f"got      {pair[1]}"]
-        if problem := difference(expected, got, exercise.tolerance):
-            lines.append(problem)
+        problem = watched.none if got is None else difference(expected, got, exercise.tolerance)
+        lines += [problem] if problem else []
     raise Wrong("\n".join(lines), like=_diagnose(exercise, answers))
 
 
@@ -52,7 +52,7 @@ def _cases(exercise: Exercise) -> list[tuple[Any, ...]]:
 
 
 def _answers(exercise: Exercise, watched: Watched, count: int | None = None) -> list[Any]:
-    """Return the answer to each of the first cases; a ``Wrong`` where there was none.
+    """Return the answer to each of the first cases; a ``Wrong`` where there was an accident.
 
     The answer of a function that works in place is what it returns, and its lists and arrays.
     """
@@ -61,7 +61,7 @@ def _answers(exercise: Exercise, watched: Watched, count: int | None = None) -> 
         try:
             answer = watched(*case)
         except Wrong as wrong:
-            answer = wrong
+            answer = None if wrong.error is type(None) else wrong
         else:
             if exercise.in_place:
                 answer = [answer, *(value for value in case if copied(value) is not value)]

@@ -1,6 +1,7 @@
 """Run a student's function: on copies, within a time limit, every accident explained."""
 
 import contextlib
+import dis
 import inspect
 import signal
 import threading
@@ -61,10 +62,16 @@ class Watched:
         if self.exercise.in_place:
             return result
         if result is None:
-            raise Wrong("it returned None: did you forget `return`?", error=type(None))
+            raise Wrong(self.none, error=type(None))
         pairs = zip(names, (*args, *kwargs.values()), (*given, *named.values()), strict=True)
         self.changed += [n for n, a, b in pairs if n not in self.changed and _differ(a, b)]
         return result
+
+    @property
+    def none(self) -> str:
+        """Return what to say of an answer that is None."""
+        forgot = "" if _returns_a_value(self.function) else ": did you forget `return`?"
+        return f"it returned None{forgot}"
 
     def where(self, error: BaseException) -> str:
         """Return the last line of the student's function that ``error`` came through."""
@@ -117,6 +124,22 @@ def time_limit(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _returns_a_value(function: Callable[..., Any]) -> bool:
+    """Return whether a function has a ``return`` with something behind it."""
+    if not hasattr(function, "__code__"):
+        return True
+    before = None
+    for now in dis.get_instructions(function):
+        if now.opname == "RETURN_CONST" and now.argval is not None:
+            return True
+        if now.opname == "RETURN_VALUE":
+            nothing = before.opname == "LOAD_CONST" and before.argval is None
+            if not nothing:
+                return True
+        before = now
+    return False
 
 
 def _differ(before: Any, after: Any) -> bool:

@@ -23,6 +23,15 @@ def forgot_return(scores, temperature):
     softmax(scores, temperature)
 
 
+def forgot_a_branch(scores, temperature):
+    if len(scores) < 5:
+        return softmax(scores, temperature)
+
+
+def none_of_a_table(scores, temperature):
+    return {}.get(temperature)
+
+
 def one_argument(scores):
     return scores
 
@@ -85,6 +94,9 @@ exec(compile("def unfinished(x):\n    raise NotImplementedError", "<library>", "
         (overflow, "✗", "OverflowError: math range error\n  line"),
         (overflow, "✗", "What it looks like: large scores overflow"),
         (forgot_return, "✗", "returned None: did you forget `return`?"),
+        (forgot_a_branch, "✗", "got      None\n  it returned None\n"),
+        (none_of_a_table, "✗", "expected [0.1192, 0.8808]\n  got      None\n  it returned None\n"),
+        (lambda s, t: None, "✗", "did you forget `return`?"),
         (one_argument, "✗", "called as softmax(scores, temperature), but yours is one_argument("),
         (boom, "✗", "IndexError: list index out of range\n  line"),
         (boom, "✗", "return scores[99]  # too far"),
@@ -146,6 +158,35 @@ def test_long_answers_are_shown_by_their_first_difference():
         return answer if len(answer) < 12 else [*answer[:-1], 0.5]
 
     assert "first difference at [11]: expected 0.0" in check(SOFTMAX, last_off).message
+
+
+def first_word(words):
+    """Return the first word, and None if there is none."""
+    return words[0] if words else None
+
+
+def words_and_places(words):
+    """Return the words and their places."""
+    return list(words), list(range(len(words)))
+
+
+def test_none_may_be_the_answer():
+    cases = [(["a"],), ([],)]
+    exercise = dataclasses.replace(
+        SOFTMAX, reference=first_word, cases=lambda rng: cases, wrong={}, alternatives=[]
+    )
+    assert check(exercise, first_word).correct
+    assert check(exercise, lambda words: next(iter(words), None)).correct
+    outcome = check(exercise, lambda words: "".join(words))
+    assert "expected None\ngot      ''\nreturned a str, expected None" in outcome.message
+
+
+def test_equal_arrays_of_words_are_the_same_answer_when_called_again():
+    cases = [(["a", "b"],), ([],)]
+    exercise = dataclasses.replace(SOFTMAX, reference=words_and_places, cases=lambda rng: cases)
+    assert check(exercise, lambda words: (np.array(words), np.arange(len(words)))).correct
+    wrong = check(exercise, lambda words: (np.array(words[::-1]), np.arange(len(words))))
+    assert "at [0]: at [0]: expected 'a', got 'b'" in wrong.message
 
 
 def mass_is_one(function):

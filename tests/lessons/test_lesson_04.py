@@ -46,7 +46,9 @@ def test_whole_batches_take_as_long_as_their_longest(lengths: list[int], slots: 
 
 
 def test_the_timeline_counts_the_busy_share() -> None:
+    assert SlotTimeline([1] * 6).values["slots"] == 4  # the question's
     widget = SlotTimeline([4, 1, 1])
+    assert widget.values["slots"] == 3
     data = widget.compute(slots=2, mode=WHOLE)
     assert (data["steps"], data["busy"]) == (5, pytest.approx(6 / 10))
     assert widget.compute(slots=2, mode=CONTINUOUS)["steps"] == 4

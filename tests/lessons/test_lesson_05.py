@@ -55,6 +55,18 @@ def test_only_the_heavy_tail_spoils_the_truth() -> None:
     assert isinstance(widget.draw(heavy), Figure)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.2, 1.0])
+@pytest.mark.parametrize("errors", [GAUSSIAN, HEAVY])
+def test_the_scores_axis_is_marked_in_plain_numbers(noise: float, errors: str) -> None:
+    widget = OverOptimisation(RIGHT)
+    axes = widget.draw(widget.compute(noise=noise, errors=errors)).axes[0]
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert len(labels) >= 3
+    assert [float(label) for label in labels] == pytest.approx(axes.get_yticks())
+    assert not any("10^" in label for label in labels)
+    assert not axes.get_yticklabels(minor=True)
+
+
 def test_the_caption_follows_the_controls() -> None:
     widget = OverOptimisation(RIGHT)
     assert widget.set(errors=GAUSSIAN, noise=0.0).startswith("Gaussian errors of size 0.00")

@@ -31,7 +31,7 @@ COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
 WORDS = ["<s>", " the", " cat", "\n", " sat", ""]
 TRACE = [
     Verdict((1, 2), (1, 2, 4), 2, 2, p=(0.9, 0.8), q=(0.7, 0.6)),
-    Verdict((1, 2), (2,), 0, 1, p=(0.25, 0.5), q=(0.75, 0.5)),
+    Verdict((1, 2), (2,), 0, 1, (np.log(0.625),), p=(0.25, 0.5), q=(0.75, 0.5)),
     Verdict((3, 5, 1), (3, 5), 2, 2, p=(1.0, 1.0, 0.1), q=(0.9, 0.9, 0.9)),
 ]
 
@@ -51,7 +51,7 @@ def some_texts(n=12, length=30, seed=1, task="sums"):
 
 def test_the_strip_is_the_text_that_the_rounds_wrote() -> None:
     widget = RoundByRound({"one": ([0, 1], TRACE)}, WORDS)
-    data = widget.compute(round=2, text="one")
+    data = widget.compute(round=3, text="one")
     ids = [1, 1, 2, 4, 2, 3, 5]  # the prompt without <s>, then 1 2 +4 | +2 | 3 5
     assert data["tokens"] == [WORDS[i] for i in ids]
     assert [look.name for look in data["looks"]] == [
@@ -59,18 +59,54 @@ def test_the_strip_is_the_text_that_the_rounds_wrote() -> None:
         "accepted draft", "accepted draft",
     ]  # fmt: skip
     assert data["verdicts"] == ["accepted", "accepted", "not reached"]
-    assert widget.compute(round=1, text="one")["verdicts"] == ["rejected", "not reached"]
+    second = widget.compute(round=2, text="one")
+    assert second["verdicts"] == ["rejected", "not reached"]
+    assert second["own_p"] == pytest.approx(0.625)
     assert isinstance(widget.draw(data), Figure)
+
+
+def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
+    widget = RoundByRound({"one": ([0, 1], TRACE)}, WORDS)
+    player = widget.controls["round"]
+    assert (player.value, player.min, player.max) == (1, 1, 3)
+    assert (player.play.value, player.play.min, player.play.max) == (1, 1, 3)
+    with pytest.raises(ValueError, match="round must be"):
+        widget.set(round=0)
+    axes = widget.draw(widget.compute(round=2, text="one")).axes[0]
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["draft's q", "target's p", "p of its own token"]
+    assert axes.patches[-1].get_height() == pytest.approx(0.625)
+    assert pytest.approx(axes.patches[-1].get_x() + axes.patches[-1].get_width() / 2) == 0.5
+    unknown = widget.draw(widget.compute(round=1, text="one")).axes[0]  # no probability, no bar
+    assert len(unknown.patches) == 4
+
+
+def test_a_real_trace_knows_the_probability_of_the_correction() -> None:
+    table = random_table(seed=4)
+    target, draft = Recorder(table), Recorder(random_table(seed=5))
+    iterator = lablib.SpeculativeTokenIterator(
+        target, draft, [1, 2], max_tokens=20, draft_tokens=3, temperature=0.0, trace=True
+    )
+    assert [token.id for token in iterator]
+    widget = RoundByRound({"one": ([1, 2], iterator.rounds)}, [str(i) for i in range(64)])
+    kinds = set()
+    for number, this in enumerate(iterator.rounds, start=1):
+        data = widget.compute(round=number, text="one")
+        assert 0 < data["own_p"] <= 1
+        kinds.add(this.kind)
+        if this.kind == "correction":  # greedy: the best token, so above the rejected draft
+            assert data["own_p"] >= this.p[this.accepted]
+    assert "correction" in kinds
 
 
 def test_the_rounds_caption_says_what_happened() -> None:
     widget = RoundByRound({"one": ([0, 1], TRACE), "short": ([0], TRACE[:1])}, WORDS)
     bonus = widget.picture.caption
     assert bonus.startswith("Round 1 of 3: 2 of 2 drafts accepted, and '␣sat' as a bonus. 3 new")
-    correction = widget.set(round=1)
+    correction = widget.set(round=2)
     assert "0 of 2 drafts accepted; '␣the' (q = 0.75, p = 0.25) is corrected" in correction
-    assert "to '␣cat'. 1 new token for" in correction
-    assert "2 of 3 drafts accepted; the text ends" in widget.set(round=2)
+    assert "to '␣cat' (p = 0.62). 1 new token for" in correction
+    assert "2 of 3 drafts accepted; the text ends" in widget.set(round=3)
     assert "Round 1 of 1" in widget.set(text="short")  # beyond its end: its last round
     plain = Verdict((), (4,), 0, 0)
     assert "nothing was drafted" in RoundByRound({"x": ([0], [plain])}, WORDS).picture.caption

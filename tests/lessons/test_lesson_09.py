@@ -71,6 +71,9 @@ def test_best_length_is_the_theory() -> None:
         assert data["map"][row, column] == data["best"]
     assert "no drafts at all" in widget.set(alpha=0.1, drafting=0.5, reading=0.5)
     assert isinstance(widget.draw(widget.compute(0.9, 0.0, 0.0)), Figure)
+    assert "the best γ is 12 or more" in widget.set(alpha=1.0, drafting=0.0, reading=0.1)
+    figure = widget.draw(widget.compute(1.0, 0.0, 0.1))
+    assert figure.axes[0].get_title("left") == "best γ: 12 or more"
 
 
 def test_adapting_follows_the_text(guesses) -> None:

@@ -111,6 +111,7 @@ def paths(snapshot):
 
 def test_the_film_names_its_events():
     film = TreeFilm(QUERIES)
+    assert film.values["query"] == 0  # a film starts at its beginning
     assert film.set(query=0) == "No query yet; the tree holds 0 tokens."
     caption = film.set(query=2)
     assert caption.startswith("“the cat ran home”: 2 of 4 tokens found, 2 run")
@@ -130,6 +131,7 @@ def test_a_live_tree_follows_the_model():
     lm.next_token_logprobs_sync([9, 9])
     live = LiveTree(lm, lambda tokens: " ".join(map(str, tokens)))
     assert "tree holds 2 tokens" in live.picture.caption
+    assert live.set(query=12) == live.picture.caption  # the End key: the last look, whichever it is
     prompts = [[1, 2, 3, 4], [1, 2, 5], [1, 2, 5], [7, 7, 7, 7, 7]]
     for prompt in prompts:
         lm.next_token_logprobs_sync(prompt)

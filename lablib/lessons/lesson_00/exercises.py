@@ -1,8 +1,11 @@
 """Exercises of lesson 00: three small functions, one for each act of the course."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import groupby
 
+from lablib.classroom.comparing import compare
 from lablib.classroom.exercises import Exercise
 
 import numpy as np
@@ -11,7 +14,10 @@ import numpy as np
 
 
 def best_token(probabilities):
-    """Return the position of the largest probability; the first one if several are largest."""
+    """Return the position of the largest probability; the first one if several are largest.
+
+    probabilities: a list of numbers, at least one.
+    """
     return int(np.argmax(probabilities))
 
 
@@ -39,11 +45,21 @@ def least_likely(probabilities):
     return int(np.argmin(probabilities))
 
 
+def first_peak(probabilities):
+    falls = (i for i in range(len(probabilities) - 1) if probabilities[i] > probabilities[i + 1])
+    return next(falls, len(probabilities) - 1)
+
+
 def _probabilities(rng: np.random.Generator) -> Iterator[tuple[list[float]]]:
     yield ([0.2, 0.5, 0.3],)
     yield ([0.1, 0.4, 0.4, 0.1],)
-    for n in (4, 6, 9):
-        yield (rng.dirichlet(np.ones(n)).round(3).tolist(),)
+    yield ([0.3, 0.1, 0.4, 0.2],)
+    yield ([1e-05, 0.1, 0.7, 0.2],)
+    yield ([1.0],)
+    yield ([0.125] * 8,)
+    yield ([0.0125] * 57 + [0.2875],)
+    for n in (4, 6, 9, 50):
+        yield (rng.dirichlet(np.ones(n)).round(4).tolist(),)
 
 
 BEST_TOKEN = Exercise(
@@ -65,6 +81,9 @@ BEST_TOKEN = Exercise(
         last_of_equals: "of several largest ones you take the last; wanted is the first.",
         counts_from_one: "you count from 1: the first token has position 0.",
         least_likely: "that is the position of the smallest probability.",
+        first_peak: (
+            "you stop where the probabilities first fall. A larger one may come later: look at all."
+        ),
     },
     cases=_probabilities,
     hints=[
@@ -113,14 +132,38 @@ def first_answer(answers):
     return next(answer for answer in answers if answer is not None)
 
 
+def order_of_a_set(answers):
+    return max(set(answers) - {None}, key=answers.count)
+
+
+def first_in_the_alphabet(answers):
+    return max(sorted(set(answers) - {None}), key=answers.count)
+
+
+def longest_run(answers):
+    runs = groupby(answer for answer in answers if answer is not None)
+    return max(runs, key=lambda run: len(list(run[1])))[0]
+
+
+def counts_digits(answers):
+    text = "".join(answer for answer in answers if answer is not None)
+    return max((answer for answer in answers if answer is not None), key=text.count)
+
+
 def _answers(rng: np.random.Generator) -> Iterator[tuple[list[str | None]]]:
     yield (["7", "8", "7"],)
     yield (["8", "7", "7", "9"],)
     yield (["3", "1", "3", "1"],)
     yield ([None, "4", None, None, "2", "2"],)
-    for n in (9, 15):
+    yield ([None, "4"],)
+    yield (["7", "7", "3", "1", "3", "2", "3"],)
+    yield (["1", "11", "12", "11", "1", "2", "11"],)
+    yield (["11", "2", "2", "1", "10"],)
+    for n in (9, 15, 300):
         options = [None, "0", "5", "6", "7"]
         yield ([options[i] for i in rng.integers(0, 5, size=n)] + ["5"],)
+    for decade in range(9):  # a set puts the first of ten first, nine times, with chance 1e-9
+        yield ([str(10 * decade + digit) for digit in rng.permutation(10)],)
 
 
 WINNER = Exercise(
@@ -140,6 +183,17 @@ WINNER = Exercise(
         answer_and_votes: "you return the answer together with its votes; wanted is the answer.",
         largest_answer: "that is the largest answer; wanted is the most frequent one.",
         first_answer: "that is the first answer; nobody has counted.",
+        order_of_a_set: (
+            "a set has no order, so among several leaders chance decides, anew each time Python "
+            "starts. Go through the list itself: `max` keeps the first of the best."
+        ),
+        first_in_the_alphabet: (
+            "of several leaders you take the smallest; wanted is the one that came first."
+        ),
+        longest_run: "you count neighbours only: the same answer may come again later.",
+        counts_digits: (
+            "you count letters in one long text, where '11' holds '1' twice: compare whole answers."
+        ),
     },
     cases=_answers,
     hints=[
@@ -155,8 +209,8 @@ WINNER = Exercise(
 def kept(guesses, choices):
     """Return how many of the draft's guesses can be kept: those before the first wrong one.
 
-    guesses: the tokens that the draft wrote.
-    choices: what the target would have written at each of these places; as many.
+    guesses: a list of the tokens that the draft wrote; it may be empty.
+    choices: a list of what the target would have written at each of these places; as many.
     """
     for i in range(len(guesses)):
         if guesses[i] != choices[i]:
@@ -184,15 +238,43 @@ def returns_the_tokens(guesses, choices):
     return guesses[: kept(guesses, choices)]
 
 
+def no_end(guesses, choices):
+    same = kept(guesses, choices)
+    return same if same < len(guesses) else None
+
+
+def zero_at_the_end(guesses, choices):
+    return kept(guesses, choices) % max(len(guesses), 1)
+
+
+def place_of_the_word(guesses, choices):
+    wrong = [g for g, c in zip(guesses, choices, strict=True) if g != c]
+    return guesses.index(wrong[0]) if wrong else len(guesses)
+
+
+def longest_match(guesses, choices):
+    same = (g == c for g, c in zip(guesses, choices, strict=True))
+    return max((len(list(run)) for match, run in groupby(same) if match), default=0)
+
+
 def _guesses(rng: np.random.Generator) -> Iterator[tuple[list[str], list[str]]]:
     yield ["He", "is", "happy"], ["He", "is", "glad"]
     yield ["She", "is"], ["He", "is"]
     yield ["in", "the", "sun"], ["in", "the", "sun"]
     yield ["a", "b", "c", "d"], ["a", "x", "c", "d"]
-    for n in (5, 7):
+    yield ["the", "he"], ["he", "the"]
+    yield ["so", "he", "so", "it"], ["so", "he", "it", "it"]
+    yield ["yes"], ["yes"]
+    yield ["yes"], ["no"]
+    yield ["so"] * 30 + ["it"], ["so"] * 31
+    for n in (5, 7, 60):
         choices = [str(word) for word in rng.choice(["so", "he", "it"], size=n)]
         guesses = [w if rng.random() < 0.7 else "now" for w in choices]
         yield guesses, choices
+
+
+def _no_guesses(function: Callable[..., object]) -> None:
+    compare(replace(KEPT, cases=lambda _: [([], [])]), function)
 
 
 KEPT = Exercise(
@@ -201,7 +283,8 @@ KEPT = Exercise(
     task=(
         "The draft has written a few tokens, and the target has said what it would have written "
         "at each of these places. A guess after a wrong one is worthless: it continues a text that "
-        "the target does not want. Count the guesses that can be kept."
+        "the target does not want. Count the guesses that can be kept. There may be none to count: "
+        "then it is 0."
     ),
     stars=1,
     minutes=4,
@@ -217,8 +300,24 @@ KEPT = Exercise(
         ),
         all_or_nothing: "one wrong guess does not spoil those before it: they can be kept.",
         returns_the_tokens: "you return the tokens that are kept; wanted is how many they are.",
+        no_end: (
+            "when every guess is right your loop ends and nothing is returned: what is left to say "
+            "after the loop?"
+        ),
+        zero_at_the_end: (
+            "when every guess is right you return 0: argmax and argmin of equal values are 0. All "
+            "of them can be kept."
+        ),
+        place_of_the_word: (
+            "`index` finds the first place of the word, and the same word may have been right "
+            "earlier: count positions, not words."
+        ),
+        longest_match: (
+            "that is the longest row of matches anywhere. Only those from the very beginning count."
+        ),
     },
     cases=_guesses,
+    checker=_no_guesses,
     hints=[
         "Go from left to right and stop at the first difference.",
         "A loop over the positions: if guesses[i] != choices[i], return i. After the loop?",

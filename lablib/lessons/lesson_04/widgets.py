@@ -19,7 +19,7 @@ class SlotTimeline(Explorer):
     def __init__(self, lengths: Sequence[int]) -> None:
         self.lengths = list(lengths)
         super().__init__(
-            slots=slider(3, 1, len(self.lengths)),
+            slots=slider(min(4, len(self.lengths)), 1, len(self.lengths)),
             mode=choice(WHOLE, [WHOLE, CONTINUOUS], label="a free slot"),
         )
 

@@ -88,7 +88,10 @@ class OverOptimisation(Explorer):
                 else:
                     # beyond a few rewards a heavy tail would flatten everything else
                     axes.set_yscale("symlog", linthresh=2)
-                    axes.set(ylim=(0, None), ylabel="verifier's score (rewards)")
+                    top = 1.1 * float(np.max(data[name]))
+                    ticks = [tick for tick in (0, 0.5, 1, 2, 5, 10, 20, 50, 100) if tick <= top]
+                    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+                    axes.set(ylim=(0, top), ylabel="verifier's score (rewards)")
                 axes.minorticks_off()  # nobody reads them, and they take time to place
         return fig
 

@@ -1,5 +1,6 @@
 """Widgets of the lesson on speculative decoding: its rounds, and how many drafts they keep."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,7 @@ class RoundByRound(Explorer):
         )
         first = next(iter(self.texts))
         super().__init__(
-            round=Player(steps, milliseconds=1200),
+            round=_player_from_one(steps, milliseconds=1200),
             text=choice(first, list(self.texts)),
         )
 
@@ -69,19 +70,20 @@ class RoundByRound(Explorer):
     def compute(self, round: int, text: str) -> dict[str, Any]:
         """Return the text after this round, and the verdict on each of its drafts.
 
-        A round beyond the last is the last; rounds count from 0.
+        A round beyond the last is the last; rounds count from 1.
         """
         _, rounds = self.texts[text]
-        round = min(round, len(rounds) - 1)
-        this = rounds[round]
-        tokens, looks = self._strip(text, round + 1)
-        before = len(self._strip(text, round)[0])
+        round = min(round, len(rounds))
+        this = rounds[round - 1]
+        tokens, looks = self._strip(text, round)
+        before = len(self._strip(text, round - 1)[0])
+        own = this.accepted < len(this.logprobs) and this.token is not None
         verdicts = [
             "accepted" if i < this.accepted else "rejected" if i < this.reached else "not reached"
             for i in range(len(this.drafted))
         ]
         return {
-            "number": round + 1,
+            "number": round,
             "of": len(rounds),
             "tokens": tokens,
             "looks": looks,
@@ -91,6 +93,7 @@ class RoundByRound(Explorer):
             "q": list(this.q),
             "verdicts": verdicts,
             "own": None if this.token is None else self._name(this.token),
+            "own_p": math.exp(this.logprobs[this.accepted]) if own else None,
             "kind": this.kind,
         }
 
@@ -113,6 +116,7 @@ class RoundByRound(Explorer):
             axes.bar(place, data[name], 0.36, label=label, **look)
             for left, high in zip(place, data[name], strict=True):
                 axes.text(left, high + 0.03, f"{high:.2f}", ha="center", size=9)
+        self._own_bar(axes, data)
         names = []
         marks = {"accepted": "✓ accepted", "rejected": "✗ rejected", "not reached": "not reached"}
         for word, verdict in zip(data["drafted"], data["verdicts"], strict=True):
@@ -128,7 +132,17 @@ class RoundByRound(Explorer):
         name_bars(axes, names)
         axes.set_title(f"round {data['number']} of {data['of']}")
         if count:
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
+
+    def _own_bar(self, axes: Any, data: dict[str, Any]) -> None:
+        """Draw the target's p of its own token: beside the draft it corrects, or last."""
+        if data["own_p"] is None:
+            return
+        corrects = data["kind"] == "correction"
+        place = data["verdicts"].index("rejected") + 0.5 if corrects else len(data["drafted"])
+        look = {"color": COLOURS[2], "hatch": HATCHES[2], "edgecolor": "white"}
+        axes.bar(place, data["own_p"], 0.26, label="p of its own token", **look)
+        axes.text(place, data["own_p"] + 0.03, f"{data['own_p']:.2f}", ha="center", size=9)
 
     @property
     def _widest(self) -> int:
@@ -145,12 +159,21 @@ class RoundByRound(Explorer):
         if data["kind"] == "correction":
             wrong = data["drafted"][count]
             chances = f"q = {data['q'][count]:.2f}, p = {data['p'][count]:.2f}"
-            return f"{text}; '{wrong}' ({chances}) is corrected to '{data['own']}'. {new}"
+            own = "" if data["own_p"] is None else f" (p = {data['own_p']:.2f})"
+            return f"{text}; '{wrong}' ({chances}) is corrected to '{data['own']}'{own}. {new}"
         more = f", and '{data['own']}' as a bonus" if data["kind"] == "bonus" else "; the text ends"
         return f"{text}{more}. {new}"
 
     def _name(self, i: int) -> str:
         return visible(self.words[i])
+
+
+def _player_from_one(steps: int, milliseconds: int) -> Player:
+    """Return a player through 1 ... ``steps``: people count rounds from 1."""
+    player = Player(steps + 1, milliseconds=milliseconds)
+    player.value = player.min = 1
+    player.play.value = player.play.min = 1
+    return player
 
 
 # ------------------------------------------------------------------ acceptance

@@ -188,7 +188,7 @@ class BestLength(Explorer):
             best, top = data["best"], 1.2 * max(data["speedup"])
             look = {"ms": 16, "markerfacecolor": "none", "color": COLOURS[5], "mew": 2.5}
             axes.plot(best, data["speedup"][best], "o", **look)
-            axes.set(xlim=(-0.5, FURTHEST + 0.5), ylim=(0, top), title=f"best γ: {best}")
+            axes.set(xlim=(-0.5, FURTHEST + 0.5), ylim=(0, top), title=f"best γ: {_at_least(best)}")
             heights = np.arange(0, top, 0.5 if top < 2.5 else 1 if top < 6 else 3)
             scales(axes, range(0, FURTHEST + 1, 2), heights, "draft tokens γ", "× plain decoding")
 
@@ -205,7 +205,7 @@ class BestLength(Explorer):
 
     def _name_regions(self, axes: Any, best: np.ndarray) -> None:
         """Write each region's γ into its middle, where there is room for it."""
-        for gamma in (0, 1, 2, 3, 5, 12):
+        for gamma in (0, 1, 2, 3, 5, FURTHEST):
             rows, columns = np.nonzero(best == gamma)
             if len(rows) < 25:
                 continue
@@ -214,7 +214,8 @@ class BestLength(Explorer):
             at = off.argmin()
             colour = "black" if gamma > 4 else "white"
             place = self._prices[columns[at]], self._alphas[rows[at]]
-            axes.text(*place, str(gamma), ha="center", va="center", color=colour, weight="bold")
+            text = f"{FURTHEST}+" if gamma == FURTHEST else str(gamma)
+            axes.text(*place, text, ha="center", va="center", color=colour, weight="bold")
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the best γ, and what it is worth."""
@@ -222,7 +223,17 @@ class BestLength(Explorer):
         head = f"α = {data['alpha']:.2f}, {prices} {data['reading']:.2f}: "
         if best == 0:
             return f"{head}no drafts at all is best; one draft gives ×{data['speedup'][1]:.2f}."
-        return f"{head}the best γ is {best}, ×{data['speedup'][best]:.2f}."
+        gain = f"×{data['speedup'][best]:.2f}"
+        if best == FURTHEST:
+            return (
+                f"{head}the best γ is {FURTHEST} or more; {FURTHEST}, the last one shown, {gain}."
+            )
+        return f"{head}the best γ is {best}, {gain}."
+
+
+def _at_least(gamma: int) -> str:
+    """Return the best γ in words: at the end of the axis a larger one may be better."""
+    return f"{gamma} or more" if gamma == FURTHEST else str(gamma)
 
 
 # ------------------------------------------------------------------ a length that adapts

@@ -125,8 +125,8 @@ AFTER_ROUND = Exercise(
     alternatives=[after_round_from_the_text],
     wrong={
         first_layer_only: (
-            "only the first layer is trimmed; the others still hold the refused drafts. (A real "
-            "library shipped this bug: the text stays fluent and is wrong.)"
+            "only the first layer is trimmed; the others still hold the refused drafts. (The trim "
+            "of mlx-swift-lm once did this: no error, and another text.)"
         ),
         accepted_go: "you forget as many tokens as were *accepted*; the refused ones must go.",
         all_drafts_go: "you forget every draft; the accepted ones are part of the text now.",

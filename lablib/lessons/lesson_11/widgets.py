@@ -262,7 +262,6 @@ class TreeFilm(Explorer):
         every = [scene for film in self._films.values() for scene in film]
         self._rows = max(edge.row + 1 for scene in every[1:] for edge in edges(scene, _words))
         player = Player(len(self.queries) + 1, 1200, "query")
-        player.value = len(self.queries)
         sized = slider(budget, least, max(most, least + 1), label="budget in tokens")
         super().__init__(query=player, budget=sized)
 
@@ -286,15 +285,16 @@ class LiveTree(Explorer):
     Args:
         lm: an ``AsyncMlxLM``.
         names: the text of some tokens, for example ``tokenizer.decode``.
+        looks: how many looks its slider has room for. Beyond the last look it shows the last one:
+            a slider whose end moves does not tell its End key.
     """
 
-    def __init__(self, lm: Any, names: Callable[[list[int]], str]) -> None:
+    def __init__(self, lm: Any, names: Callable[[list[int]], str], looks: int = 12) -> None:
         self.lm, self.names = lm, lambda tokens: names(list(tokens))
         self._scenes = [Scene(after=lm.cache.snapshot())]
         self._seen = lm.cache.events[-1] if lm.cache.events else None
         self._run = lm.stats["token_forwards"]
-        super().__init__(query=Player(2, 800))
-        self.controls["query"].max = self.controls["query"].play.max = 0
+        super().__init__(query=Player(integer("looks", looks, 1) + 1, 800))
 
     def look(self, prompt: Sequence[int]) -> str:
         """Add the tree as it is now, after ``prompt`` was answered; return the caption."""
@@ -312,12 +312,12 @@ class LiveTree(Explorer):
         self._seen = events[0] if events else self._seen
         self._run = total
         player = self.controls["query"]
-        player.max = player.play.max = len(self._scenes) - 1
+        player.max = player.play.max = max(player.max, len(self._scenes) - 1)
         return self.set(query=len(self._scenes) - 1)
 
     def compute(self, query: int) -> Scene:
-        """Return the tree before and after look number ``query``."""
-        return self._scenes[query]
+        """Return the tree before and after look number ``query``, or the last one."""
+        return self._scenes[min(query, len(self._scenes) - 1)]
 
     def draw(self, data: Scene) -> Figure:
         """Draw it."""

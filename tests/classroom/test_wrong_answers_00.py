@@ -1,0 +1,131 @@
+"""Lesson 00's checkers: what students write, right and wrong."""
+
+import statistics
+from collections import Counter
+from itertools import groupby, takewhile
+
+import lablib  # noqa: F401 (before mlx)
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from oracles.answers import assert_accepted, assert_refused, assert_same_with_hash_seeds
+
+
+def given(answers):
+    return [answer for answer in answers if answer is not None]
+
+
+def same(guesses, choices):
+    return [g == c for g, c in zip(guesses, choices, strict=True)]
+
+
+def falls_off_the_end(guesses, choices):
+    for i, (guess, choice) in enumerate(zip(guesses, choices, strict=True)):
+        if guess != choice:
+            return i
+
+
+def pops(guesses, choices):
+    count = 0
+    while guesses and guesses.pop(0) == choices.pop(0):
+        count += 1
+    return count
+
+
+def breaks(guesses, choices):
+    count = 0
+    for match in same(guesses, choices):
+        if not match:
+            break
+        count += 1
+    return np.int64(count)
+
+
+def stops_at_the_first_fall(p):
+    i = 0
+    while i + 1 < len(p) and p[i + 1] >= p[i]:
+        i += 1
+    return i
+
+
+RIGHT = [
+    ("00.1", lambda p: p.index(max(p))),
+    ("00.1", np.argmax),
+    ("00.1", lambda p: mx.argmax(mx.array(p))),
+    ("00.1", lambda p: max(enumerate(p), key=lambda pair: pair[1])[0]),
+    ("00.1", lambda p: sorted(range(len(p)), key=lambda i: -p[i])[0]),
+    ("00.1", lambda p: np.float64(np.flatnonzero(np.array(p) == max(p))[0])),
+    ("00.2", lambda a: statistics.mode(given(a))),
+    ("00.2", lambda a: max(dict.fromkeys(given(a)), key=a.count)),
+    ("00.2", lambda a: next(x for x, _ in Counter(a).most_common() if x is not None)),
+    ("00.2", lambda a: np.str_(max(given(a), key=a.count))),
+    ("00.2", lambda a: sorted(given(a), key=lambda x: (-a.count(x), a.index(x)))[0]),
+    ("00.3", pops),
+    ("00.3", breaks),
+    ("00.3", lambda g, c: len(list(takewhile(bool, same(g, c))))),
+    ("00.3", lambda g, c: [*same(g, c), False].index(False)),
+    ("00.3", lambda g, c: int(np.cumprod([1, *same(g, c)]).sum()) - 1),
+    ("00.3", lambda g, c: mx.array(sum(g[:n] == c[:n] for n in range(1, len(g) + 1)))),
+]
+WRONG = [
+    ("00.1", "largest_value", max),
+    ("00.1", "last_of_equals", lambda p: np.argsort(p, kind="stable")[-1]),
+    ("00.1", "last_of_equals", lambda p: len(p) - 1 - p[::-1].index(max(p))),
+    ("00.1", "counts_from_one", lambda p: p.index(max(p)) + 1),
+    ("00.1", "least_likely", lambda p: p.index(min(p))),
+    ("00.1", "first_peak", stops_at_the_first_fall),
+    ("00.1", None, lambda p: int(np.argmax(np.round(p, 1)))),
+    ("00.1", None, lambda p: p.index(sorted(p)[1 % len(p)])),
+    ("00.1", None, lambda p: next(i for i, x in enumerate(p) if x > 0.45)),
+    ("00.1", None, lambda p: max(range(len(p)), key=lambda i: str(p[i]))),
+    ("00.1", None, lambda p: int(np.argmax(p[:10]))),
+    ("00.1", None, lambda p: int(np.argmax(p[1:])) + 1),
+    ("00.1", None, lambda p: int(np.random.default_rng(0).choice(len(p), p=np.array(p) / sum(p)))),
+    ("00.2", "order_of_a_set", lambda a: max(set(a) - {None}, key=a.count)),
+    ("00.2", "order_of_a_set", lambda a: max(set(given(a)), key=given(a).count)),
+    ("00.2", None, lambda a: max(set(a), key=a.count)),
+    ("00.2", "counts_the_silent", lambda a: max(a, key=a.count)),
+    ("00.2", "first_in_the_alphabet", lambda a: max(sorted(set(given(a))), key=a.count)),
+    ("00.2", "answer_and_votes", lambda a: Counter(given(a)).most_common(1)[0]),
+    ("00.2", "largest_answer", lambda a: sorted(given(a))[-1]),
+    ("00.2", "first_answer", lambda a: given(a)[0]),
+    ("00.2", "last_of_the_leaders", lambda a: max(given(a)[::-1], key=a.count)),
+    ("00.2", "counts_digits", lambda a: max(given(a), key="".join(given(a)).count)),
+    ("00.2", "longest_run", lambda a: max(groupby(given(a)), key=lambda r: len(list(r[1])))[0]),
+    ("00.2", None, lambda a: Counter(given(a)).most_common(1)),
+    ("00.2", None, lambda a: Counter(given(a)).most_common(1)[0][1]),
+    ("00.2", None, lambda a: max(given(a), key=lambda x: (a.count(x), x))),
+    ("00.2", None, lambda a: int(statistics.mode(given(a)))),
+    ("00.2", None, lambda a: Counter("".join(given(a))).most_common(1)[0][0]),
+    ("00.2", None, lambda a: statistics.mode(given(a)[:10])),
+    ("00.3", "no_end", falls_off_the_end),
+    ("00.3", "all_matches", lambda g, c: sum(same(g, c))),
+    ("00.3", "zero_at_the_end", lambda g, c: np.argmin(same(g, c)) if g else 0),
+    ("00.3", "longest_match", lambda g, c: max(map(len, bytes(same(g, c)).split(b"\0")))),
+    ("00.3", "returns_the_tokens", lambda g, c: g[: breaks(g, c)]),
+    ("00.3", "all_or_nothing", lambda g, c: len(g) * (g == c)),
+    ("00.3", "counts_the_correction", lambda g, c: min(len(g), breaks(g, c) + 1)),
+    ("00.3", None, lambda g, c: breaks(g, c) + 1),
+    ("00.3", None, lambda g, c: len(set(g) & set(c))),
+    ("00.3", None, lambda g, c: int(np.argmin(same(g, c)))),
+    ("00.3", None, lambda g, c: [x in c for x in [*g, None]].index(False)),
+    ("00.3", None, lambda g, c: same(g, c).index(False)),
+    ("00.3", None, lambda g, c: [x in y for x, y in zip(g, c, strict=True)].count(True)),
+    ("00.3", None, lambda g, c: breaks(g[:10], c[:10])),
+    ("00.3", None, lambda g, c: len(g) - breaks(g, c)),
+]
+
+
+@pytest.mark.parametrize(("exercise", "answer"), RIGHT)
+def test_a_right_answer_is_accepted(exercise, answer):
+    assert_accepted(exercise, answer)
+
+
+@pytest.mark.parametrize(("exercise", "like", "answer"), WRONG)
+def test_a_wrong_answer_is_refused(exercise, like, answer):
+    assert_refused(exercise, answer, like)
+
+
+def test_the_tables_hold_whatever_the_order_of_a_set():
+    assert_same_with_hash_seeds(__file__)
