@@ -64,7 +64,17 @@ CALLS = {
     "commit many unequal": (lambda s: s.commit([5, 8], [1]), BadValue, "2 token ids"),
     "commit many floats": (lambda s: s.commit([5, 8], [1.0, 2.0]), BadValue, "token ids"),
     "unseen": (lambda s: s.draw([5], LOGITS[:1], mx.array([1])), BadValue, "(1, A)"),
-    "positions": (lambda s: s.sample([5], LOGITS[None]), BadValue, "shape (1, V), got (1, 3, 9)"),
+    "unseen too short": (
+        lambda s: s.draw([5], LOGITS[None], mx.array([[1]])),
+        BadValue,
+        "between 3 positions, got 1",
+    ),
+    "unseen missing": (lambda s: s.cut([5], LOGITS[None]), BadValue, "3 positions, got 0"),
+    "positions": (
+        lambda s: s.sample([5], LOGITS[None]),
+        BadValue,
+        "shape (B, V) for B ids, got (1, 3, 9)",
+    ),
     "R > D + 1": (lambda s: s.speculative_scores(5, LOGITS, [1]), BadValue, "1 to 2 rows"),
     "draft": (lambda s: s.speculative_scores(5, LOGITS, [1, 9]), BadValue, "slot 5"),
     "draft on the device": (

@@ -4,7 +4,7 @@
 groups, and some need not look at every token in order:
 
     greedy    temperature 0: an argmax
-    narrow    top-k of at most 256, or with top-p: the k best are found first, the rest is among them
+    narrow    top-k of at most 256, or with top-p: find the k best, and do the rest among these
     nucleus   top-p alone: sort the best 256 only, if they turn out to hold it
     general   everything else: the definition
 

@@ -70,9 +70,9 @@ class Sampler:
             BadValue: an unknown or repeated id; a wrong shape; a row with NaN, +inf or nothing but
                 -inf; a history with a token beyond V. The message names the slot.
         """
+        if getattr(logits, "ndim", 2) != 2:
+            raise BadValue(f"logits must have shape (B, V) for B ids, got {logits.shape}")
         asked, scores, peak = self._read(seq_ids, logits)
-        if logits.ndim == 3:
-            raise BadValue(f"logits must have shape ({len(asked.ids)}, V), got {logits.shape}")
         token = self._draw(asked, scores, peak)
         result = _report(asked, logits, token)
         mx.eval(token, peak, result.logprob, result.top_tokens, result.top_logprobs)
@@ -140,6 +140,10 @@ class Sampler:
             asked = self._asked[key] = self._slots.ask(ids, n_rows, logits.shape[-1], self.fast)
         if unseen is not None and (unseen.ndim != 2 or len(unseen) != len(ids)):
             raise BadValue(f"unseen must have shape ({len(ids)}, A), got {unseen.shape}")
+        known = 0 if unseen is None else unseen.shape[1]
+        if len(asked.steps) > known + 1:
+            rows = f"{len(asked.steps)} positions"
+            raise BadValue(f"unseen must hold the tokens between {rows}, got {known} a sequence")
         if self._slots.ceiling >= (vocab_size := logits.shape[-1]):
             self._slots.check_history(ids, asked.slots, vocab_size)
         scores = logits.astype(mx.float32).reshape(-1, vocab_size)
