@@ -79,7 +79,7 @@ def test_what_follows_a_question_is_folded_and_tells_nothing():
     hidden = ["jupyter" in cell.metadata for cell in folded.cells]
     assert hidden == [False, True, False, True, False, False, False]
     assert [len(cell.outputs) for cell in folded.cells if "outputs" in cell] == [2, 0, 2, 1, 1]
-    assert folded.cells[1].outputs[0].data == {}
+    assert folded.cells[1].outputs[0]["data"] == {}
     assert folded.cells[1].outputs[1:] == notebook.cells[1].outputs
     assert fold(folded) == folded
     nbformat.validate(folded)
