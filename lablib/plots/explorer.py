@@ -112,7 +112,7 @@ class Explorer:
         label = 0.55 * max((len(c.description) for c in controls.values()), default=0) + 1
         for control in controls.values():  # labels are of one width, in em, and none is cut
             control.style.description_width = f"{label:.1f}em"
-            control.layout = {"width": f"{label + 23:.1f}em", "max_width": "100%"}
+            control.layout = {"width": f"{label + 23:.1f}em", "max_width": "calc(100% - 4px)"}
         reset = widgets.Button(description="Reset", tooltip="Put every control back")
         reset.on_click(lambda _: self.set(**self._start))
         self._view = widgets.HTML()
