@@ -292,7 +292,7 @@ class Adapting(Explorer):
             for name in names
         }
         super().__init__(
-            memory=slider(64, 8, 256, 8, label="memory (drafts)"),
+            memory=slider(32, 4, 128, 4, label="memory (rounds)"),
             drafter=choice(names[0], names),
         )
 
