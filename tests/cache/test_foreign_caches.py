@@ -168,9 +168,7 @@ def test_trim_puts_everything_back_when_a_layer_gives_back_less():
     model = lively("llama", 1)
     for layers in ((KVCache(), Foreign(most=1)), (Foreign(), Foreign(most=1))):
         model(mx.array([[1, 2, 3, 4]]), cache=list(layers))
-        with pytest.raises(
-            BadValue, match="n=3 tokens: a Foreign gave back 1 of them"
-        ):
+        with pytest.raises(BadValue, match="n=3 tokens: a Foreign gave back 1 of them"):
             kv.trim(layers, 3)
         assert [layer.offset for layer in layers] == [4, 4]
         kv.trim(layers, 1)
