@@ -7,7 +7,9 @@ does so in the dark theme, ``--narrow`` at 420 pixels, ``--unrun`` as the notebo
 
 import argparse
 import contextlib
+import io
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -18,6 +20,9 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
+from PIL import Image
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MAC = (
@@ -129,9 +134,9 @@ def dress(page: object, dark: bool) -> None:
     page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
 
 
-def narrow(page: object) -> None:
-    """Make the page as wide as a phone and close what stands beside the notebook."""
-    page.set_viewport_size(NARROW)
+def resize(page: object, size: dict[str, int]) -> None:
+    """Change the page's size, and close what stands beside the notebook."""
+    page.set_viewport_size(size)
     page.evaluate(
         "() => ['Left', 'Right'].forEach(side => window.jupyterapp.shell[`collapse${side}`]())"
     )
@@ -229,6 +234,38 @@ class Lesson:
               .map(p => p.outerHTML).join('')"""
             )
         )
+
+    def cut_off(self) -> list[str]:
+        """Return what of the widgets' controls is not seen whole, at the page's present width."""
+        return self._box.evaluate(
+            """(box, widget) => [...box.querySelectorAll(
+                 ['.widget-label', '.widget-readout', '.noUi-target', 'select', 'button', 'label']
+                   .map(kind => `${widget} ${kind}`))]
+              .filter(e => {
+                const own = e.getBoundingClientRect();
+                const room = e.closest('.jp-OutputArea-output').getBoundingClientRect();
+                return own.width && (own.right > room.right + 1 || own.left < room.left - 1
+                                     || e.scrollWidth > e.clientWidth + 1);
+              })
+              .map(e => `${e.className}: ${e.innerText}`)""",
+            WIDGET,
+        )
+
+    def folds(self) -> list[str]:
+        """Return what is to be read on each folded output."""
+        return self._box.locator(".jp-OutputPlaceholder").all_inner_texts()
+
+    def photograph(self, picture: int) -> np.ndarray:
+        """Return a picture as it is seen, (height, width, 3), 0 to 255."""
+        shot = self._box.locator(".lablib-picture").nth(picture).screenshot()
+        return np.asarray(Image.open(io.BytesIO(shot)).convert("RGB"))
+
+    def background(self) -> list[int]:
+        """Return the page's colour."""
+        style = self._box.locator(".jp-Notebook").first.evaluate(
+            "e => getComputedStyle(e).backgroundColor"
+        )
+        return [int(part) for part in re.findall(r"\d+", style)[:3]]
 
     def readout(self, widget: int) -> str:
         """Return the number beside the widget's first slider."""
@@ -328,7 +365,7 @@ def main() -> None:
                     lesson.run_all()
                     times = [f"{lesson.press(i):.0f} ms" for i in range(lesson.widgets())]
                 if options.narrow:
-                    narrow(page)
+                    resize(page, NARROW)
                 page.evaluate("() => document.activeElement?.blur()")
                 paths = lesson.screenshots(options.folder, options.notebook.stem)
                 print("errors:", lesson.errors() or "none")

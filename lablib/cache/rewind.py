@@ -130,9 +130,18 @@ class Rewinder:
         return min((max(1, layer.max_size - layer.offset) for layer in sinks), default=None)
 
     def keep(self, lengths: Sequence[int]) -> None:
-        """Take back what was read beyond the first ``lengths[0]`` tokens."""
-        if self.positions[0] > lengths[0]:
+        """Take back what was read beyond the first ``lengths[0]`` tokens.
+
+        Raises:
+            BadValue: as ``rewind``; all that was read since ``settle`` has been taken back then.
+        """
+        if self.positions[0] <= lengths[0]:
+            return
+        try:
             self.rewind(self.positions[0] - lengths[0])
+        except BadValue:
+            self.rewind(self._held())
+            raise
 
     def rewind(self, n: int) -> None:
         """Take back the last ``n`` tokens: the cache is as if they had never been read.
@@ -149,7 +158,7 @@ class Rewinder:
                 layer.trim(n)
             return
         dropped = self._drop(n)
-        if not dropped and n > (held := sum(tokens.shape[1] for tokens, _ in self._reads)):
+        if not dropped and n > (held := self._held()):
             raise BadValue(f"{self._name} can be rewound by at most {held} tokens, got n={n}")
         self.positions[0] -= n
         left = n
@@ -166,6 +175,9 @@ class Rewinder:
             self.replays, self.calls = self.replays + 1, self.calls + 1
             self.tokens_read += tokens.shape[1]
             self.model(tokens, cache=self.cache)
+
+    def _held(self) -> int:
+        return sum(tokens.shape[1] for tokens, _ in self._reads)
 
     def _drop(self, n: int) -> bool:
         """Drop the last ``n`` entries of every layer, or of none."""

@@ -1,17 +1,22 @@
 """A lesson's student edition and its solved edition, made from one source.
 
+``python -m lablib.classroom.editions NOTEBOOK ...`` folds the answers to a lesson's questions, once
+it was recorded.
+
 Cells are found by their metadata, ``{"lablib": {"exercise": "03.2", "part": "starter"}}``, which
 Jupyter keeps when a student edits the cell.
 """
 
 import copy
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from lablib.classroom.exercises import Exercise, find
 from lablib.validation import BadValue
 
+_NOTHING = {"output_type": "display_data", "data": {}, "metadata": {}}
 Notebook = dict[str, Any]  # as in the file; nbformat's nodes are such dictionaries too
 Cell = dict[str, Any]
 
@@ -72,6 +77,27 @@ def edition(notebook: Notebook, solved: bool) -> Notebook:
     return notebook
 
 
+def fold(notebook: Notebook) -> Notebook:
+    """Return a copy in which what follows a question is folded, until its cell is run.
+
+    A lesson is recorded for readers of the web, so its questions are answered already. JupyterLab
+    folds the outputs of cells that say so and unfolds what is run; other readers show them. It
+    shows the first line of the first folded output, often the answer: an empty one comes first.
+    """
+    notebook = copy.deepcopy(notebook)
+    asked = False
+    for cell in notebook["cells"]:
+        if cell["cell_type"] != "code":
+            asked = "**Question.**" in "".join(cell["source"])
+            continue
+        cell["metadata"].pop("jupyter", None)
+        cell["outputs"] = [output for output in cell["outputs"] if output != _NOTHING]
+        if asked and cell["outputs"]:
+            cell["metadata"]["jupyter"] = {"outputs_hidden": True}
+            cell["outputs"].insert(0, copy.deepcopy(_NOTHING))
+    return notebook
+
+
 def solve(notebook: str | Path, out: str | Path) -> Path:
     """Write the solved edition of a notebook, without outputs, and return its path."""
     notebook, out = Path(notebook), Path(out)
@@ -83,3 +109,16 @@ def solve(notebook: str | Path, out: str | Path) -> Path:
             cell["outputs"], cell["execution_count"] = [], None
     out.write_text(json.dumps(solved, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return out
+
+
+def main(*paths: str) -> None:
+    """Fold the answers in recorded lessons, in place."""
+    import nbformat
+
+    for path in paths:
+        folded = fold(nbformat.read(path, as_version=4))
+        nbformat.write(nbformat.from_dict(folded), path)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

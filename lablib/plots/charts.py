@@ -9,6 +9,7 @@ import base64
 import contextlib
 import html
 import io
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,23 @@ def png(fig: Figure) -> bytes:
         canvas.draw()
         pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
         pixels.save(buffer, format="png", compress_level=2)
+    return buffer.getvalue()
+
+
+def write_below(content: bytes | str, text: str) -> bytes | str:
+    """Return a PNG, or a piece of HTML, with a text below it in small letters."""
+    if isinstance(content, str):
+        return f"{content}<p><small>{html.escape(text)}</small></p>"
+    above = Image.open(io.BytesIO(content))
+    lines = textwrap.wrap(text, above.width // 7)
+    note = Figure(figsize=(above.width / DPI, 0.1 + 0.19 * len(lines)), dpi=DPI)
+    note.text(0.01, 1, "\n".join(lines), va="top", size=9, color="#333333", linespacing=1.4)
+    below = Image.open(io.BytesIO(png(note)))
+    both = Image.new("RGB", (above.width, above.height + below.height), "white")
+    both.paste(above, (0, 0))
+    both.paste(below, (0, above.height))
+    buffer = io.BytesIO()
+    both.save(buffer, format="png")
     return buffer.getvalue()
 
 

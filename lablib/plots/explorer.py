@@ -21,9 +21,10 @@ a view that follows them, a reset button, and a static picture for readers witho
 
 import html
 import numbers
+from dataclasses import replace
 from typing import Any
 
-from lablib.plots.charts import Picture, show
+from lablib.plots.charts import Picture, show, write_below
 from lablib.validation import BadValue, one_of
 
 import ipywidgets as widgets
@@ -34,6 +35,8 @@ _NARROW = (  # on a phone a label stands above its control, and nothing is cut o
     "{flex-wrap:wrap;height:auto}.lablib-explorer .widget-label"
     "{width:100%!important;text-align:left}}</style>"
 )
+
+_STILL = "(A still picture: run this cell, and it has controls.)"
 
 
 def slider(
@@ -109,7 +112,7 @@ class Explorer:
         label = 0.55 * max((len(c.description) for c in controls.values()), default=0) + 1
         for control in controls.values():  # labels are of one width, in em, and none is cut
             control.style.description_width = f"{label:.1f}em"
-            control.layout = {"width": f"{label + 23:.1f}em", "max_width": "100%"}
+            control.layout = {"width": f"{label + 23:.1f}em", "max_width": "calc(100% - 4px)"}
         reset = widgets.Button(description="Reset", tooltip="Put every control back")
         reset.on_click(lambda _: self.set(**self._start))
         self._view = widgets.HTML()
@@ -163,6 +166,12 @@ class Explorer:
         data = self.compute(**{**self.values, **values})
         return show(self.draw(data), self.caption(data))
 
+    @property
+    def still(self) -> Picture:
+        """Return the picture for readers without a kernel: it says itself that it is one."""
+        text = f"{self.picture.caption} {_STILL}"
+        return replace(self.picture, content=write_below(self.picture.content, text))
+
     def _move(self, name: str, value: Any) -> None:
         control = self.controls[name]
         try:
@@ -186,6 +195,6 @@ class Explorer:
         self._view.value = f'{_NARROW}{self.picture.to_html()}<p aria-live="polite">{text}</p>'
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        data, metadata = self.picture.bundle()
+        data, metadata = self.still.bundle()
         view = self.box._repr_mimebundle_()
         return {**view, **data}, metadata

@@ -6,6 +6,7 @@ import inspect
 from lablib.cache import kv
 from lablib.cache.kv import leaves
 from lablib.cache.rewind import Rewinder, restore, snapshot
+from lablib.inference.speculation.drafters import NGram
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.validation import BadValue
 
@@ -235,6 +236,28 @@ def test_more_than_was_read_is_refused_and_changes_nothing(kind):
     got = np.array(model(mx.array([[7]]), cache=cache)[0, -1])
     wanted = fresh_logits(model, [1, 2, 3, 4, 5, 6, 7], make_cache(model, "window", 4))
     assert np.allclose(got, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["llama", "hybrid", "recurrent"])
+@pytest.mark.parametrize("window", [0, 4])
+def test_a_processor_that_raises_in_the_first_round_leaves_no_draft_behind(kind, window):
+    """What cannot give the prompt back keeps it, but for its last token, and nothing else."""
+    model, prompt = target(kind), [1, 2, 1, 2, 1, 2, 1]
+
+    def broken(tokens, logits):
+        raise RuntimeError("a processor's own error")
+
+    cache = make_cache(model, "window", window) if window else kv.make(model)
+    iterator = SpeculativeTokenIterator(
+        model, NGram(), prompt, cache=cache, logits_processors=[broken], draft_tokens=4
+    )
+    with pytest.raises(RuntimeError, match="own error"):
+        next(iterator)
+    kept = [] if kv.offset(cache) == 0 else prompt[:-1]
+    assert kept or (kind, window) == ("llama", 0)
+    got = np.array(model(mx.array([[7]]), cache=cache)[0, -1])
+    empty = make_cache(model, "window", window) if window else kv.make(model)
+    assert np.allclose(got, fresh_logits(model, [*kept, 7], empty), atol=1e-4)
 
 
 def test_settle_ends_what_can_be_taken_back():

@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 from lablib.classroom import editions, exercises, grade, submission
-from lablib.classroom.editions import edition, exercise_cells, part_of, solve
+from lablib.classroom.editions import edition, exercise_cells, fold, part_of, solve
 from lablib.classroom.submission import judge_notebook
 
 import nbformat
@@ -63,6 +63,28 @@ def test_solved_and_student_editions_are_inverse(monkeypatch):
     solved = edition(student, solved=True)
     assert solved == lesson()
     assert edition(solved, solved=False) == student
+
+
+def test_what_follows_a_question_is_folded_and_tells_nothing():
+    def asked(text, *printed):
+        cells = [nbformat.v4.new_markdown_cell(text)]
+        for words in printed:
+            outputs = [nbformat.v4.new_output("stream", text=words)] if words else []
+            cells.append(code_cell(f"print({words!r})", outputs=outputs))
+        return cells
+
+    cells = asked("**Question.** How many?", "seven", "", "8") + asked("They are", "seven", "8")
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    folded = fold(notebook)
+    hidden = ["jupyter" in cell.metadata for cell in folded.cells]
+    assert hidden == [False, True, False, True, False, False, False]
+    assert [len(cell.outputs) for cell in folded.cells if "outputs" in cell] == [2, 0, 2, 1, 1]
+    assert folded.cells[1].outputs[0]["data"] == {}
+    assert folded.cells[1].outputs[1:] == notebook.cells[1].outputs
+    assert fold(folded) == folded
+    nbformat.validate(folded)
+    folded.cells[0].source = "No question any more."
+    assert fold(folded).cells[1] == notebook.cells[1]
 
 
 @pytest.mark.usefixtures("course")

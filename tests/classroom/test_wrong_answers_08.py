@@ -59,6 +59,11 @@ def match_first(p, q):
     return p @ q, np.minimum(p, q).sum()
 
 
+@wrong("08.1", like="swapped")
+def match_first_and_no_guard(p, q):  # that it also stumbles over 0 / 0 does not hide the mistake
+    return p @ q, (q * np.minimum(1, p / q)).sum()
+
+
 @wrong("08.1", like="twice_the_distance")
 def without_the_half(p, q):
     return 1 - sum(abs(p - q)), sum(p * q)

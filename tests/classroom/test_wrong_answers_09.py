@@ -280,21 +280,19 @@ def draft_by_draft(rounds, start, memory):
     kept, judged = 4 * start, 4
     for drafted, accepted in rounds:
         judgements = [1] * accepted + [0] * (accepted < drafted)
-        for _ in judgements:
+        if judgements:
             kept, judged = kept * (1 - 1 / memory), judged * (1 - 1 / memory)
-        kept, judged = kept + sum(judgements), judged + len(judgements)
+        for verdict in judgements:
+            kept, judged = kept + verdict, judged + 1
     return kept / judged
 
 
 @right("09.3")
 def with_weights(rounds, start, memory):
-    reached = np.array([min(a + 1, d) for d, a in rounds], dtype=float)
-    accepted = np.array([a for _, a in rounds], dtype=float)
-    later = reached[::-1].cumsum()[::-1]
-    after = np.append(later[1:], 0) if len(rounds) else later
-    weight = (1 - 1 / memory) ** after
-    first = (1 - 1 / memory) ** reached.sum()
-    return (4 * start * first + weight @ accepted) / (4 * first + weight @ reached)
+    table = np.array([(min(a + 1, d), a) for d, a in rounds if d] or np.zeros((0, 2)))
+    weight = (1 - 1 / memory) ** np.arange(len(table) - 1, -1, -1)
+    first = (1 - 1 / memory) ** len(table)
+    return (4 * start * first + weight @ table[:, 1]) / (4 * first + weight @ table[:, 0])
 
 
 @right("09.3")
@@ -302,12 +300,12 @@ def a_number_of_mlx(rounds, start, memory):
     return mx.array(draft_by_draft(rounds, start, memory))
 
 
-def _follow(rounds, start, memory, judged_of, fade_of, first=4):
+def _follow(rounds, start, judged_of, fade_of, first=4):
     kept, judged = first * start, first
     for drafted, accepted in rounds:
-        reached = judged_of(drafted, accepted)
-        fade = fade_of(drafted, accepted)
-        kept, judged = fade * kept + accepted, fade * judged + reached
+        if drafted:
+            fade = fade_of(drafted, accepted)
+            kept, judged = fade * kept + accepted, fade * judged + judged_of(drafted, accepted)
     return kept / judged
 
 
@@ -315,38 +313,40 @@ def _reached(drafted, accepted):
     return min(accepted + 1, drafted)
 
 
+@wrong("09.3", like="fades_by_judged")
+def judged_ones_fade(rounds, start, memory):
+    return _follow(rounds, start, _reached, lambda d, a: (1 - 1 / memory) ** _reached(d, a))
+
+
 @wrong("09.3", like="fades_by_accepted")
 def accepted_ones_fade(rounds, start, memory):
-    return _follow(rounds, start, memory, _reached, lambda d, a: (1 - 1 / memory) ** a)
+    return _follow(rounds, start, _reached, lambda d, a: (1 - 1 / memory) ** a)
 
 
 @wrong("09.3", like="fades_by_drafted")
 def drafted_ones_fade(rounds, start, memory):
-    return _follow(rounds, start, memory, _reached, lambda d, a: (1 - 1 / memory) ** d)
+    return _follow(rounds, start, _reached, lambda d, a: (1 - 1 / memory) ** d)
 
 
 @wrong("09.3", like="start_weighs_one")
 def start_as_one_draft(rounds, start, memory):
-    fade = lambda d, a: (1 - 1 / memory) ** _reached(d, a)  # noqa: E731
-    return _follow(rounds, start, memory, _reached, fade, first=1)
+    return _follow(rounds, start, _reached, lambda d, a: 1 - 1 / memory, first=1)
 
 
 @wrong("09.3", like="counts_one_too_many")
 def always_one_more(rounds, start, memory):
-    fade = lambda d, a: (1 - 1 / memory) ** (a + 1)  # noqa: E731
-    return _follow(rounds, start, memory, lambda d, a: a + 1, fade)
+    return _follow(rounds, start, lambda d, a: a + 1, lambda d, a: 1 - 1 / memory)
 
 
 @wrong("09.3")
 def one_over_memory(rounds, start, memory):
-    fade = lambda d, a: (1 / memory) ** _reached(d, a)  # noqa: E731
-    return _follow(rounds, start, memory, _reached, fade)
+    return _follow(rounds, start, _reached, lambda d, a: 1 / memory)
 
 
 @wrong("09.3")
-def fades_linearly(rounds, start, memory):
-    fade = lambda d, a: max(0, 1 - _reached(d, a) / memory)  # noqa: E731
-    return _follow(rounds, start, memory, _reached, fade)
+def window_of_rounds(rounds, start, memory):
+    last = [each for each in rounds if each[0]][-memory:]
+    return _follow(last, start, _reached, lambda d, a: 1)
 
 
 @wrong("09.3")
@@ -370,16 +370,28 @@ def moving_average_of_rates(rounds, start, memory):
 def only_one_sum_fades(rounds, start, memory):
     kept, judged = 4 * start, 4
     for drafted, accepted in rounds:
-        reached = _reached(drafted, accepted)
-        kept = kept * (1 - 1 / memory) ** reached + accepted
-        judged += reached
+        if drafted:
+            kept = kept * (1 - 1 / memory) + accepted
+            judged += _reached(drafted, accepted)
+    return kept / judged
+
+
+@wrong("09.3", like="plain_rounds_fade")
+def every_round_fades(rounds, start, memory):
+    kept, judged = 4 * start, 4
+    for drafted, accepted in rounds:
+        kept = kept * (1 - 1 / memory) + accepted
+        judged = judged * (1 - 1 / memory) + _reached(drafted, accepted)
     return kept / judged
 
 
 @wrong("09.3")
 def plain_rounds_are_judged(rounds, start, memory):
-    reached = lambda d, a: d if a == d > 0 else a + 1  # noqa: E731
-    return _follow(rounds, start, memory, reached, lambda d, a: (1 - 1 / memory) ** reached(d, a))
+    kept, judged = 4 * start, 4
+    for drafted, accepted in rounds:
+        kept = kept * (1 - 1 / memory) + accepted
+        judged = judged * (1 - 1 / memory) + (drafted if accepted == drafted > 0 else accepted + 1)
+    return kept / judged
 
 
 @wrong("09.3")
@@ -389,7 +401,6 @@ def the_rounds_backwards(rounds, start, memory):
 
 @wrong("09.3")
 def fails_without_rounds(rounds, start, memory):
-    draft_by_draft(rounds, start, memory)
     return draft_by_draft([rounds[0], *rounds[1:]], start, memory)
 
 

@@ -9,9 +9,13 @@ import shutil
 import warnings
 from pathlib import Path
 
+from lablib.classroom import editions
+
 import browser
 import nbformat
+import numpy as np
 import pytest
+from nbclient import NotebookClient
 
 pytestmark = pytest.mark.browser
 
@@ -84,6 +88,10 @@ def test_a_lesson_runs_and_its_widgets_answer(path, course, tmp_path):
             readout = lesson.readout(i)
             lesson.press(i)
             assert lesson.readout(i) != readout
+        browser.resize(lesson.page, browser.NARROW)
+        cut_off = lesson.cut_off()
+        browser.resize(lesson.page, browser.WIDE)
+        assert cut_off == []
         if kept := os.environ.get("LABLIB_SHOTS"):
             lesson.screenshots(Path(kept), path.stem)
         lesson.page.screenshot(path=tmp_path / f"{path.stem}.png")
@@ -122,3 +130,66 @@ def test_the_harness_sees_answers_errors_and_dead_widgets(lab, folder, tmp_path)
         shots = lesson.screenshots(tmp_path, "demo")
         assert len(shots) >= 1
         assert all(shot.stat().st_size > 10_000 for shot in shots)
+
+
+SHOWN = """
+from lablib.plots.charts import show, token_strip
+
+show(bars("ab", {"x": [1, 2], "y": [2, 1]}, "heights", title="Two"), "As <high> & as low.")
+"""
+STRIP = 'show(token_strip(["a", "b"], ["letter", "letter"], mark=0), "Two letters.")'
+
+
+def luminance(colours):
+    """Return the relative luminance of colours (..., 3), as WCAG defines it."""
+    part = np.asarray(colours) / 255
+    part = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    return part @ [0.2126, 0.7152, 0.0722]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pictures_are_transparent_and_their_ink_is_readable(dark, lab, folder):
+    name = write_demo(folder, "themes.ipynb", "Powers(1)", SHOWN, STRIP)
+    browser.dress(lab, dark)
+    with browser.Lesson(lab, name) as lesson:
+        lesson.run_all()
+        captions = lab.locator(".lablib-caption")
+        assert captions.all_inner_texts() == ["As <high> & as low.", "Two letters."]
+        page = lesson.background()
+        for picture in range(3):
+            pixels = lesson.photograph(picture).reshape(-1, 3)
+            colours, counts = np.unique(pixels, axis=0, return_counts=True)
+            assert np.abs(colours[counts.argmax()] - page).max() <= 20, (picture, page)
+            ground = luminance(page)
+            ink = luminance(pixels).max() if dark else luminance(pixels).min()
+            low, high = sorted((ink, ground))
+            assert (high + 0.05) / (low + 0.05) > 7, picture
+    browser.dress(lab, False)
+
+
+def test_a_narrow_page_cuts_nothing_off_and_the_measure_sees_what_is(lab, folder):
+    long = "wide = Powers(0)\nwide.controls['power'].layout.max_width = '40em'\nwide"
+    name = write_demo(folder, "narrow.ipynb", "Powers(0)", long)
+    with browser.Lesson(lab, name) as lesson:
+        lesson.run_all()
+        assert lesson.cut_off() == []
+        browser.resize(lab, browser.NARROW)
+        found = lesson.cut_off()
+        browser.resize(lab, browser.WIDE)
+        assert 0 < len(found) < 4  # of the second widget alone, which is made too wide
+
+
+def test_an_answer_is_folded_and_told_by_nothing_until_its_cell_is_run(lab, folder):
+    path = folder / write_demo(folder, "folded.ipynb", "print('seven')\nPowers(0)", SHOWN)
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.insert(1, nbformat.v4.new_markdown_cell("**Question.** How many?"))
+    NotebookClient(notebook, store_widget_state=False).execute()
+    nbformat.write(notebook, path)
+    editions.main(path)
+    with browser.Lesson(lab, path.name) as lesson:
+        assert [text.strip() for text in lesson.folds()] == ["", ""]
+        assert lab.get_by_text("seven", exact=True).count() == 0
+        lesson.run_all()
+        assert lesson.folds() == []
+        assert lab.get_by_text("seven", exact=True).count() == 1
+        assert lesson.widgets() == 1

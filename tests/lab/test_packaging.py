@@ -31,6 +31,13 @@ def test_python_of_environment_yml_is_supported() -> None:
     assert int(low) <= int(version.split(".")[1]) < int(high)
 
 
+def test_the_readme_names_the_pythons_that_pip_accepts_colabs_among_them() -> None:
+    """Colab, where README and doctor send people with an older machine, has Python 3.13."""
+    low, high = map(int, re.findall(r"3\.(\d+)", PROJECT["requires-python"]))
+    assert f"(Python 3.{low} to 3.{high - 1};" in README
+    assert low <= 13 < high
+
+
 def test_readme_has_the_two_commands_first() -> None:
     run, test = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)[:2]
     assert run.strip().endswith("python -m lablib")

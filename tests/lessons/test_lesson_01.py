@@ -120,6 +120,18 @@ def test_what_came_may_be_among_all_others():
     assert found == [f"{0.2 / 11 * 4:.2f}  ← came"]
 
 
+def test_the_position_ends_where_the_text_does(widget):
+    position = widget.controls["position"]
+    for text, ids in widget.texts.items():
+        widget.set(text=text, position=len(ids) - 1)
+        assert position.max == len(ids) - 1
+    for text, ids in widget.texts.items():  # from the end of a longer one
+        widget.set(text=text)
+        assert 1 <= position.value <= position.max == len(ids) - 1
+    widget.set(**widget._start)
+    assert widget.values == widget._start
+
+
 def test_the_widget_moves(widget):
     assert widget.set(position=3, text="one text", temperature=1.0) == (
         "At place 3 of one text the likeliest token is '␣w3' with probability 0.80. '␣w7' came, "

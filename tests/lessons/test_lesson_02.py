@@ -6,7 +6,7 @@ from lablib.lessons.lesson_02.widgets import CacheCost, CacheMemory, Shape, forw
 import pytest
 from matplotlib.figure import Figure
 
-SHAPES = {"small": Shape(2, 4, 1, 8), "even": Shape(3, 2, 2, 4)}
+SHAPES = {"small": Shape(2, 4, 1, 8, 1000), "even": Shape(3, 2, 2, 4, 5e6)}
 
 
 @pytest.mark.parametrize(("prompt", "new"), [(1, 2), (7, 5), (256, 256)])
@@ -42,6 +42,19 @@ def test_cache_memory_is_the_formula() -> None:
     even = widget.compute(thousands=1, model="even", bits=8)["mib"]
     assert even["grouped"] == even["ungrouped"]
     assert "3,000 tokens at 4 bits" in widget.set(thousands=3, bits=4)
+
+
+def test_cache_memory_is_drawn_on_one_axis_with_the_weights() -> None:
+    widget = CacheMemory(SHAPES)
+    small, large = (widget.compute(n, "even", 16) for n in (1, 128))
+    axes = [widget.draw(data).axes[0] for data in (small, large)]
+    assert axes[0].get_ylim() == axes[1].get_ylim()  # a longer bar is a larger cache
+    assert axes[0].get_yscale() == "log"
+    for data, drawn in zip((small, large), axes, strict=True):
+        assert [bar.get_height() for bar in drawn.patches] == [*data["mib"].values()]
+        (line,) = drawn.lines
+        assert set(line.get_ydata()) == {data["weights"]} == {5e6 * 2 / 2**20}
+    assert "The weights take 9.5 MiB" in widget.caption(widget.compute(1, "even", 4))
 
 
 def test_forward_cost_draws_the_line_of_theory() -> None:

@@ -28,6 +28,11 @@ def test_before_after_follows_its_sliders() -> None:
 
 def test_penalties_see_the_window() -> None:
     widget = Penalties(WORDS, LOGITS, said=["a", "a", "b"])
+    start = widget.compute(**widget.values)
+    assert not np.allclose(start["before"], start["after"])  # a first look shows something
+    for word, i in (("a", 0), ("b", 1)):
+        text = f"'{word}' {start['before'][i]:.0%}, now {start['after'][i]:.0%}"
+        assert text in widget.picture.caption
     neutral = {"repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
     data = widget.compute(**neutral | {"frequency_penalty": 0.5}, repeat_last_n=3)
     expected = softmax(np.array(LOGITS) - [1.0, 0.5, 0.0, 0.0])

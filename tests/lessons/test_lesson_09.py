@@ -1,8 +1,10 @@
 """The widgets of lesson 09 compute what they say."""
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens
+from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.lessons.lesson_09 import widgets as lab
+from lablib.lessons.lesson_09.exercises import estimate
 from lablib.theory.replay import Guesses, replay
 
 import numpy as np
@@ -95,6 +97,17 @@ def test_adapting_follows_the_text(guesses) -> None:
     assert isinstance(widget.draw(data), Figure)
     with pytest.raises(ValueError, match="every task's"):
         lab.Adapting(guesses, {"unknown": COSTS})
+
+
+def test_the_exercise_estimates_alpha_as_the_library_does() -> None:
+    rng = np.random.default_rng(9)
+    for memory in (2, 8, 64):
+        drafted = rng.integers(0, 9, size=40)
+        rounds = [(int(d), int(rng.integers(0, d + 1))) for d in drafted]
+        length = AdaptiveLength(8, COSTS, memory=memory, alpha=0.6)
+        for count, accepted in rounds:
+            length.observe(min(accepted + 1, count), accepted)
+        assert estimate(rounds, 0.6, memory) == pytest.approx(length.alpha, rel=1e-12)
 
 
 def test_clock_figure_and_bad_input() -> None:

@@ -1,5 +1,6 @@
 """The widget base class, without a browser."""
 
+import base64
 import time
 
 from lablib.plots.charts import bars, token_strip
@@ -106,13 +107,26 @@ def test_static_moves_nothing():
         widget.static(colour=3)
 
 
-def test_a_saved_notebook_shows_the_picture_with_its_alt_text():
-    data, metadata = Powers()._repr_mimebundle_()
+def size(png):
+    return tuple(int.from_bytes(png[i : i + 4], "big") for i in (16, 20))
+
+
+def test_a_saved_notebook_shows_a_still_picture_that_says_so():
+    widget = Powers()
+    data, metadata = widget._repr_mimebundle_()
     assert set(data) == {"image/png", "text/plain", "application/vnd.jupyter.widget-view+json"}
     assert data["text/plain"] == metadata["image/png"]["alt"] == "4 bars up to 3.0 < 30."
+    (width, high), (same, higher) = (
+        size(widget.picture.content),
+        size(base64.b64decode(data["image/png"])),
+    )
+    assert same == width
+    assert high + 20 < higher < high + 60  # a line or two of text
     data, _ = Strip()._repr_mimebundle_()
     assert set(data) == {"text/html", "text/plain", "application/vnd.jupyter.widget-view+json"}
     assert 'aria-label="4 bars up to 3.0 &lt; 30."' in data["text/html"]
+    assert "4 bars up to 3.0 &lt; 30. (A still picture: run this cell" in data["text/html"]
+    assert "still" not in Strip()._view.value
 
 
 def test_a_player_counts_in_the_browser():

@@ -86,14 +86,17 @@ class NextToken(Explorer):
     ) -> None:
         self.texts, self.words = dict(texts), list(words)
         self.logits = {name: _read(model, ids) for name, ids in texts.items()}
-        longest = max(len(ids) for ids in texts.values())
         first = next(iter(texts))
         self.top = 0.15 + max(strips.height(self._tokens(name)) for name in texts)
-        super().__init__(
-            position=slider(position, 1, longest - 1),
-            temperature=slider(1.0, 0.1, 3.0, 0.1),
+        super().__init__(  # the text first: it says how far the position goes
             text=choice(first, list(texts)),
+            position=slider(position, 1, len(texts[first]) - 1),
+            temperature=slider(1.0, 0.1, 3.0, 0.1),
         )
+        self.controls["text"].observe(self._end_with_the_text, "value")
+
+    def _end_with_the_text(self, change: Any) -> None:
+        self.controls["position"].max = len(self.texts[change["new"]]) - 1
 
     def compute(self, position: int, temperature: float, text: str) -> dict[str, Any]:
         """Return the best tokens at a place with their probabilities, and how the text fared.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.plots.charts import bars, figure, lines, style
+from lablib.plots.charts import COLOURS, bars, figure, lines, style
 from lablib.plots.explorer import Explorer, choice, slider
 
 import numpy as np
@@ -45,12 +45,21 @@ class CacheCost(Explorer):
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides a cache's size: layers, query heads, key/value heads, size of a head."""
+    """What decides the size of a model's cache, and of the model.
+
+    Attributes:
+        layers: how many.
+        heads: query heads of a layer.
+        kv_heads: key/value heads of a layer.
+        head_dim: numbers in one key.
+        weights: how many the whole model has.
+    """
 
     layers: int
     heads: int
     kv_heads: int
     head_dim: int
+    weights: float
 
 
 class CacheMemory(Explorer):
@@ -60,7 +69,8 @@ class CacheMemory(Explorer):
         shapes: name -> shape, the first is shown first.
     """
 
-    GROUP = 64  # numbers that share one scale and one shift of 16 bits each, when quantised
+    GROUP = 64  # numbers that share one scale and one offset of 16 bits each, when quantised
+    RANGE = (1, 10**6)  # MiB; fixed, so that a longer bar is a larger cache
 
     def __init__(self, shapes: Mapping[str, Shape]) -> None:
         self.shapes = dict(shapes)
@@ -71,7 +81,10 @@ class CacheMemory(Explorer):
         )
 
     def compute(self, thousands: int, model: str, bits: int) -> dict[str, Any]:
-        """Return MiB with a key/value head for every query head, and with the model's own."""
+        """Return MiB with a key/value head for every query head and with the model's own.
+
+        Beside them the MiB of the model's weights, at 16 bits each.
+        """
         shape = self.shapes[model]
         extra = 0 if bits == 16 else 32 / self.GROUP
         numbers = 2 * shape.layers * shape.head_dim * thousands * 1000
@@ -79,23 +92,38 @@ class CacheMemory(Explorer):
             name: numbers * heads * (bits + extra) / 8 / 2**20
             for name, heads in (("ungrouped", shape.heads), ("grouped", shape.kv_heads))
         }
-        return {"mib": mib, "thousands": thousands, "bits": bits, "model": model}
+        weights = shape.weights * 2 / 2**20
+        return {"mib": mib, "weights": weights} | {
+            "thousands": thousands,
+            "bits": bits,
+            "model": model,
+        }
 
     def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw two bars."""
-        mib = data["mib"]
-        heights = {"cache": list(mib.values())}
-        return bars(list(mib), heights, "memory (MiB)", xlabel="heads that keep a key and a value")
+        """Draw two bars, and a line as high as the weights."""
+        heights = {"cache": list(data["mib"].values())}
+        labels = [f"{name} heads" for name in data["mib"]]
+        fig = bars(labels, heights, "memory (MiB)", xlabel="who keeps a key and a value")
+        with style():
+            axes = fig.axes[0]
+            axes.axhline(data["weights"], color=COLOURS[5], ls="--", label="weights, 16 bits each")
+            axes.set(yscale="log", ylim=self.RANGE)
+            ticks = [10**power for power in range(7)]
+            axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
+            axes.legend(loc="upper right")
+        return fig
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the memory that the model really needs."""
+        """Name the memory that the model really needs, and that of its weights."""
         every, grouped = data["mib"].values()
         take = f"{data['model']}: {data['thousands']},000 tokens at {data['bits']} bits take"
+        weights = f"The weights take {data['weights']:,.1f} MiB at 16 bits."
         if every == grouped:
-            return f"{take} {every:,.1f} MiB. Every query head has a key and a value of its own."
+            heads = "Every query head has a key and a value of its own."
+            return f"{take} {every:,.1f} MiB. {heads} {weights}"
         return (
             f"{take} {grouped:,.1f} MiB with its grouped heads, {every:,.1f} MiB with a key and a "
-            "value for every query head."
+            f"value for every query head. {weights}"
         )
 
 

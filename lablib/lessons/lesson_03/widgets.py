@@ -66,7 +66,7 @@ class Penalties(Explorer):
         self.words, self.logits = list(words), mx.array(logits, dtype=mx.float32)
         self.said = [self.words.index(word) for word in said]
         super().__init__(
-            repeat_penalty=slider(1.0, 1.0, 3.0, 0.1),
+            repeat_penalty=slider(1.5, 1.0, 3.0, 0.1),
             presence_penalty=slider(0.0, 0.0, 3.0, 0.1),
             frequency_penalty=slider(0.0, 0.0, 3.0, 0.1),
             repeat_last_n=slider(len(said), 0, len(said), label="window (words)"),
@@ -86,9 +86,13 @@ class Penalties(Explorer):
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
         """Say what the words that were said had, and have now."""
-        said = sorted(set(self.said))
-        before, after = data["before"][said].sum(), data["after"][said].sum()
-        return f"The words already said had {before:.0%} of the mass and now have {after:.0%}."
+        said = list(dict.fromkeys(self.said))
+        before, after = data["before"], data["after"]
+        each = (f"'{self.words[i]}' {before[i]:.0%}, now {after[i]:.0%}" for i in said)
+        return (
+            f"The words already said had {before[said].sum():.0%} of the mass and now have "
+            f"{after[said].sum():.0%}: {'; '.join(each)}."
+        )
 
 
 @dataclass(frozen=True)

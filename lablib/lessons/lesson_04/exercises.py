@@ -264,7 +264,8 @@ SERVE = Exercise(
     checker=_check_serve,
     hints=[
         "Two conditions keep the loop alive: somebody waits, or somebody is active.",
-        "while queue and len(active) < slots: active.append(queue.pop(0))",
+        "queue = list(waiting), a copy. while queue and len(active) < slots: "
+        "active.append(queue.pop(0))",
     ],
     next="Serve short requests first. Who is better off, and who waits for ever?",
 )

@@ -639,7 +639,7 @@ def _sure_machines(rng: np.random.Generator) -> Iterator[tuple[float, int, list[
 
 SPEEDUP = Exercise(
     id="07.4",
-    title="Speed-up from measured costs",
+    title="Speed-up from measured costs (may be skipped)",
     task=(
         "A round drafts γ tokens one after the other, and the target then reads γ + 1 tokens in "
         "one forward: the last token of the text and all drafts. It adds `1 + α + … + α^γ` tokens. "

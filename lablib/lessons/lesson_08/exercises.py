@@ -482,7 +482,7 @@ LOOKED_UP = Exercise(
     checker=edges(_certain_lookups),
     hints=[
         "Put q(draft) = 1 and q = 0 elsewhere into min(1, p/q) and max(p − q, 0).",
-        "keep = p[draft]; after is p with a 0 at the draft, divided by its sum.",
+        "keep = p[draft]; after is p with a 0 at the draft, divided by its sum, if there is one.",
     ],
     next="Compare with `match` for the same draft. Does the stronger rule help without a q?",
 )

@@ -393,94 +393,99 @@ def estimate(rounds, start, memory):
     """Return the estimate of alpha after these rounds, as a text goes on and changes.
 
     rounds: (drafted, accepted) of each, in order, perhaps none; up to accepted + 1 drafts were
-        judged in it, and none in a round of (0, 0).
+        judged in it. A round of (0, 0) was plain decoding: it teaches nothing and changes nothing.
     start: the estimate before the first round; it has the weight of 4 judged drafts.
-    memory: each judged draft multiplies the weight of everything before its round by
-        1 - 1 / memory. What a round brings has weight 1 for each draft.
+    memory: every other round multiplies the weight of all before it by 1 - 1 / memory. What it
+        brings itself has weight 1 for each judged draft.
     """
     kept, judged = 4 * start, 4.0
     for drafted, accepted in rounds:
-        reached = min(accepted + 1, drafted)
-        fade = (1 - 1 / memory) ** reached
-        kept = fade * kept + accepted
-        judged = fade * judged + reached
+        if drafted > 0:
+            kept = (1 - 1 / memory) * kept + accepted
+            judged = (1 - 1 / memory) * judged + min(accepted + 1, drafted)
     return kept / judged
 
 
 def estimate_backwards(rounds, start, memory):
     kept, judged, weight = 0.0, 0.0, 1.0
     for drafted, accepted in reversed(rounds):
-        reached = accepted if accepted == drafted else accepted + 1
-        kept, judged = kept + weight * accepted, judged + weight * reached
-        weight *= (1 - 1 / memory) ** reached
+        if drafted == 0:
+            continue
+        kept += weight * accepted
+        judged += weight * (accepted if accepted == drafted else accepted + 1)
+        weight *= 1 - 1 / memory
     return (kept + weight * 4 * start) / (judged + weight * 4)
 
 
-def _estimated(rounds, start, fades, judges=lambda d, a: min(a + 1, d), weight=4.0):
+def _reached(drafted, accepted):
+    return min(accepted + 1, drafted)
+
+
+def _estimated(rounds, start, memory, fades=lambda d, a: 1, judges=_reached, weight=4.0):
+    """Follow estimate, fading so many times a round and counting other drafts as judged."""
     kept, judged = weight * start, weight
     for drafted, accepted in rounds:
-        reached = judges(drafted, accepted)
-        fade = fades(reached)
-        kept, judged = fade * kept + accepted, fade * judged + reached
+        if drafted == 0:
+            continue
+        fade = (1 - 1 / memory) ** fades(drafted, accepted)
+        kept, judged = fade * kept + accepted, fade * judged + judges(drafted, accepted)
     return kept / judged if judged else start
 
 
 def divides_by_drafted(rounds, start, memory):
-    return _estimated(rounds, start, lambda n: (1 - 1 / memory) ** n, lambda d, a: d)
+    return _estimated(rounds, start, memory, judges=lambda d, a: d)
 
 
 def never_forgets(rounds, start, memory):
-    return _estimated(rounds, start, lambda n: 1.0)
+    return _estimated(rounds, start, memory, fades=lambda d, a: 0)
 
 
-def fades_by_rounds(rounds, start, memory):
-    return _estimated(rounds, start, lambda n: 1 - 1 / memory)
-
-
-def last_round_only(rounds, start, memory):
-    return _estimated(rounds, start, lambda n: 0.0)
-
-
-def ignores_the_start(rounds, start, memory):
-    return _estimated(rounds, start, lambda n: (1 - 1 / memory) ** n, weight=0.0)
-
-
-def counts_one_too_many(rounds, start, memory):
-    return _estimated(rounds, start, lambda n: (1 - 1 / memory) ** n, lambda d, a: a + 1)
-
-
-def fades_the_new_ones_too(rounds, start, memory):
-    kept, judged = 4 * start, 4.0
-    for drafted, accepted in rounds:
-        reached = min(accepted + 1, drafted)
-        fade = (1 - 1 / memory) ** reached
-        kept, judged = fade * (kept + accepted), fade * judged + reached
-    return kept / judged
+def fades_by_judged(rounds, start, memory):
+    return _estimated(rounds, start, memory, fades=_reached)
 
 
 def fades_by_accepted(rounds, start, memory):
-    kept, judged = 4 * start, 4.0
-    for drafted, accepted in rounds:
-        fade = (1 - 1 / memory) ** accepted
-        kept, judged = fade * kept + accepted, fade * judged + min(accepted + 1, drafted)
-    return kept / judged
+    return _estimated(rounds, start, memory, fades=lambda d, a: a)
 
 
 def fades_by_drafted(rounds, start, memory):
-    kept, judged = 4 * start, 4.0
-    for drafted, accepted in rounds:
-        fade = (1 - 1 / memory) ** drafted
-        kept, judged = fade * kept + accepted, fade * judged + min(accepted + 1, drafted)
-    return kept / judged
+    return _estimated(rounds, start, memory, fades=lambda d, a: d)
+
+
+def last_round_only(rounds, start, memory):
+    return _estimated(rounds[-1:], start, memory, weight=0.0)
+
+
+def ignores_the_start(rounds, start, memory):
+    return _estimated(rounds, start, memory, weight=0.0)
 
 
 def start_weighs_one(rounds, start, memory):
-    return _estimated(rounds, start, lambda n: (1 - 1 / memory) ** n, weight=1.0)
+    return _estimated(rounds, start, memory, weight=1.0)
+
+
+def counts_one_too_many(rounds, start, memory):
+    return _estimated(rounds, start, memory, judges=lambda d, a: a + 1)
+
+
+def fades_the_new_ones_too(rounds, start, memory):
+    kept, judged, fade = 4 * start, 4.0, 1 - 1 / memory
+    for drafted, accepted in rounds:
+        if drafted > 0:
+            kept, judged = fade * (kept + accepted), fade * judged + _reached(drafted, accepted)
+    return kept / judged
 
 
 def mean_of_the_rounds(rounds, start, memory):
-    rates = [accepted / min(accepted + 1, drafted) for drafted, accepted in rounds if drafted]
+    rates = [accepted / _reached(drafted, accepted) for drafted, accepted in rounds if drafted]
     return sum([start, *rates]) / (1 + len(rates))
+
+
+def plain_rounds_fade(rounds, start, memory):
+    kept, judged, fade = 4 * start, 4.0, 1 - 1 / memory
+    for drafted, accepted in rounds:
+        kept, judged = fade * kept + accepted, fade * judged + _reached(drafted, accepted)
+    return kept / judged
 
 
 def _histories(rng: np.random.Generator) -> Iterator[tuple[list[tuple[int, int]], float, int]]:
@@ -500,7 +505,7 @@ def _histories_at_the_edge(
     yield [(1, 0)], 1.0, 8
     yield [(1, 1)], 0.0, 8
     yield [(4, 2), (0, 0), (0, 0), (3, 3)], 0.6, 8  # two rounds of plain decoding
-    yield [(5, 3), (2, 2)], 0.5, 1  # it remembers the last round only
+    yield [(5, 3), (2, 2), (0, 0)], 0.5, 1  # it remembers one round only
     drafted = rng.integers(0, 12, size=400)
     yield [(int(d), int(rng.integers(0, d + 1))) for d in drafted], 0.5, 1000
 
@@ -510,7 +515,7 @@ ESTIMATE = Exercise(
     title="An estimate that forgets",
     task=(
         "To choose a length one needs α, and α changes with the text. Keep two sums, of accepted "
-        "and of judged drafts, and let the old evidence fade with every draft that is judged."
+        "and of judged drafts, and let the old evidence fade with every round."
     ),
     stars=2,
     minutes=10,
@@ -525,39 +530,37 @@ ESTIMATE = Exercise(
             "old rounds keep their full weight: after a long easy text you would need as long "
             "again to notice a hard one."
         ),
-        fades_by_rounds: (
-            "the weight fades with each judged *draft*, not with each round: a long round brings "
-            "more evidence."
+        fades_by_judged: "the old evidence fades once in each round, not once for each draft.",
+        fades_by_accepted: (
+            "the old evidence fades once in each round, however many drafts were accepted in it."
+        ),
+        fades_by_drafted: (
+            "the old evidence fades once in each round, however many drafts were made in it."
         ),
         last_round_only: "only the last round counts with you: earlier ones fade, but they stay.",
         ignores_the_start: "before the first round `start` counts, with the weight of 4 drafts.",
+        start_weighs_one: "`start` has the weight of 4 judged drafts, not of one.",
         counts_one_too_many: (
             "if all drafts were accepted, no further one was judged: min(accepted + 1, drafted)."
         ),
         fades_the_new_ones_too: (
             "what this round brings has full weight: fade the old sums first, then add."
         ),
-        fades_by_accepted: (
-            "a refused draft was judged too: the old evidence fades with every judged draft, "
-            "`reached` in all."
-        ),
-        fades_by_drafted: (
-            "drafts behind a refusal were never judged, so they make nothing older: fade by "
-            "`reached`."
-        ),
-        start_weighs_one: "`start` has the weight of 4 judged drafts, not of one.",
         mean_of_the_rounds: (
             "you average the rates of the rounds. A round of one draft would weigh as much as one "
             "of eight: keep two sums."
+        ),
+        plain_rounds_fade: (
+            "a round without drafts has taught nothing, so nothing fades: leave both sums."
         ),
     },
     cases=_histories,
     checker=edges(_histories_at_the_edge),
     hints=[
         "Begin with 4 * start accepted drafts of 4 judged ones.",
-        "Each round: multiply both sums by (1 - 1 / memory) ** reached, then add to both.",
+        "Each round with drafts: multiply both sums by 1 - 1 / memory, then add to both.",
     ],
-    next="AdaptiveLength.observe does this. After how many refusals is an α of 0.9 down to 0.5?",
+    next="AdaptiveLength.observe does this for each place of a round. Why is one α not enough?",
 )
 
 # ------------------------------------------------------------------ 09.4 block verification

@@ -213,7 +213,7 @@ class BestLength(Explorer):
             off = (rows - rows.mean()) ** 2 + (columns - columns.mean()) ** 2
             at = off.argmin()
             colour = "black" if gamma > 4 else "white"
-            place = self._prices[columns[at]], self._alphas[rows[at]]
+            place = self._prices[columns[at]], min(self._alphas[rows[at]], 0.95)  # inside the map
             text = f"{FURTHEST}+" if gamma == FURTHEST else str(gamma)
             axes.text(*place, text, ha="center", va="center", color=colour, weight="bold")
 
@@ -293,7 +293,7 @@ class Adapting(Explorer):
             for name in names
         }
         super().__init__(
-            memory=slider(64, 8, 256, 8, label="memory (drafts)"),
+            memory=slider(32, 4, 128, 4, label="memory (rounds)"),
             drafter=choice(names[0], names),
         )
 

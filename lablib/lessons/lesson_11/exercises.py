@@ -199,7 +199,8 @@ LONGEST_MATCH = Exercise(
     checker=edges(_empty_matches),
     hints=[
         "At each node look for the edge whose first token is the next one of the prompt.",
-        "Then compare token by token; go down only if the whole edge agreed.",
+        "Then compare token by token, not beyond the prompt's end; go down only if the whole edge "
+        "agreed.",
     ],
     next="What would change if the tree also said for which prompts the answer itself is known?",
 )
@@ -423,7 +424,8 @@ INSERT = Exercise(
     checker=edges(_empty_inserts),
     hints=[
         "Count how many tokens the edge and the prompt share, then make two edges of one.",
-        "{upper: {lower: below}}, and then insert prompt[size:] into what is below upper.",
+        "If the edge is cut: {upper: {lower: below}}; if it agreed to its end there is no lower. "
+        "Then insert prompt[size:] into what is below upper, unless it is empty.",
     ],
     next="How many edges can one insertion add at most? And how many tokens does it copy?",
 )
