@@ -7,10 +7,16 @@ a traceback, because the mistake is in the call and not in the library.
 
 import math
 import numbers
+import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+
+_SHORT = reprlib.Repr()  # a value that fills a screen would not leave one readable line
+_SHORT.maxstring = _SHORT.maxother = 100
+shown = _SHORT.repr
+_LARGEST = 1e300  # of an int that may become a float
 
 
 class _OneLine:
@@ -34,10 +40,11 @@ def integer(name: str, value: Any, minimum: int | None = None, maximum: int | No
     Booleans and floats are refused: ``max_tokens=True`` is a slip, never a wish.
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
-        raise BadType(f"{name} must be an int, got {value!r}")
+        raise BadType(f"{name} must be an int, got {shown(value)}")
     value = int(value)
-    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
-        raise BadValue(f"{name} must be {_interval(minimum, maximum)}, got {value}")
+    _within(name, value, minimum, maximum)
+    if abs(value) > _LARGEST:
+        raise BadValue(f"{name} must be at most {_LARGEST:g} in size, got {shown(value)}")
     return value
 
 
@@ -46,21 +53,38 @@ def number(
 ) -> float:
     """Return ``value`` as a finite ``float`` in ``[minimum, maximum]``; NaN is refused."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise BadType(f"{name} must be a number, got {value!r}")
-    value = float(value)
-    if not math.isfinite(value):
-        raise BadValue(f"{name} must be finite, got {value}")
+        raise BadType(f"{name} must be a number, got {shown(value)}")
+    try:
+        as_float = float(value)
+    except OverflowError:
+        as_float = math.inf
+    if not math.isfinite(as_float):
+        raise BadValue(f"{name} must be finite, got {shown(value)}")
+    _within(name, as_float, minimum, maximum)
+    return as_float
+
+
+def _within(name: str, value: float, minimum: float | None, maximum: float | None) -> None:
     if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
-        raise BadValue(f"{name} must be {_interval(minimum, maximum)}, got {value}")
-    return value
+        raise BadValue(f"{name} must be {_interval(minimum, maximum)}, got {shown(value)}")
 
 
 def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Return ``value`` if it is among ``allowed``."""
     allowed = list(allowed)
     if value not in allowed:
-        raise BadValue(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+        raise BadValue(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     return value
+
+
+def sequence(name: str, value: Any, of: str) -> list[Any]:
+    """Return a list, a tuple or an array as a list ``of`` something; text and bytes are neither."""
+    raw = isinstance(value, str | bytes | bytearray | memoryview)
+    if hasattr(value, "tolist") and not raw:
+        value = value.tolist()
+    if raw or not isinstance(value, Sequence):
+        raise BadType(f"{name} must be a sequence of {of}, got {type(value).__name__}")
+    return list(value)
 
 
 def token_ids(
@@ -76,22 +100,17 @@ def token_ids(
     """
     if isinstance(tokens, str):
         raise BadType(f"{name} must be token ids, got the text {tokens[:40]!r}: encode it first")
-    if hasattr(tokens, "tolist"):
-        tokens = tokens.tolist()
-    if not isinstance(tokens, Sequence):
-        raise BadType(f"{name} must be a sequence of token ids, got {type(tokens).__name__}")
-    if len(tokens) == 1 and isinstance(tokens[0], Sequence) and not isinstance(tokens[0], str):
+    tokens = sequence(name, tokens, "token ids")
+    if len(tokens) == 1 and isinstance(tokens[0], list | tuple):
         tokens = tokens[0]
     if not tokens and not allow_empty:
         raise BadValue(f"{name} must hold at least one token, got none")
     for position, token in enumerate(tokens):
         if isinstance(token, bool) or not isinstance(token, numbers.Integral):
-            raise BadType(f"{name}[{position}] must be an int token id, got {token!r}")
+            raise BadType(f"{name}[{position}] must be an int token id, got {shown(token)}")
         if token < 0 or (vocab_size is not None and token >= vocab_size):
-            raise BadValue(
-                f"{name}[{position}] must be {_interval(0, vocab_size and vocab_size - 1)}, "
-                f"got {token}"
-            )
+            allowed = _interval(0, vocab_size and vocab_size - 1)
+            raise BadValue(f"{name}[{position}] must be {allowed}, got {shown(token)}")
     return [int(token) for token in tokens]
 
 
