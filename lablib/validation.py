@@ -5,9 +5,9 @@ errors are ordinary ``ValueError`` and ``TypeError``; in a notebook they show as
 a traceback, because the mistake is in the call and not in the library.
 """
 
-import math
 import numbers
 import reprlib
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 _SHORT = reprlib.Repr()  # a value that fills a screen would not leave one readable line
 _SHORT.maxstring = _SHORT.maxother = 100
 shown = _SHORT.repr
-_LARGEST = 1e300  # of an int that may become a float
+_LARGEST = sys.float_info.max
 
 
 class _OneLine:
@@ -54,19 +54,18 @@ def number(
     """Return ``value`` as a finite ``float`` in ``[minimum, maximum]``; NaN is refused."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise BadType(f"{name} must be a number, got {shown(value)}")
-    try:
-        as_float = float(value)
-    except OverflowError:
-        as_float = math.inf
-    if not math.isfinite(as_float):
+    if not abs(value) <= _LARGEST:
         raise BadValue(f"{name} must be finite, got {shown(value)}")
-    _within(name, as_float, minimum, maximum)
-    return as_float
+    _within(name, value, minimum, maximum)
+    return float(value)
 
 
 def _within(name: str, value: float, minimum: float | None, maximum: float | None) -> None:
     if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
-        raise BadValue(f"{name} must be {_interval(minimum, maximum)}, got {shown(value)}")
+        allowed = f"between {minimum} and {maximum}"
+        if minimum is None or maximum is None:
+            allowed = f"at least {minimum}" if maximum is None else f"at most {maximum}"
+        raise BadValue(f"{name} must be {allowed}, got {shown(value)}")
 
 
 def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
@@ -90,13 +89,9 @@ def sequence(name: str, value: Any, of: str) -> list[Any]:
 def token_ids(
     name: str, tokens: Any, vocab_size: int | None = None, allow_empty: bool = False
 ) -> list[int]:
-    """Return one sequence of token ids as a list of ints.
+    """Return a sequence of ints, or an array ``(T,)`` or ``(1, T)`` of them, as a list.
 
-    Args:
-        name: the argument's name, for the message.
-        tokens: a sequence of ints, or an array of shape ``(T,)`` or ``(1, T)``.
-        vocab_size: ids must lie in ``[0, vocab_size)``; MLX's gather returns garbage beyond it.
-        allow_empty: whether zero tokens are fine.
+    They must lie in ``[0, vocab_size)``, if it is given: MLX's gather returns garbage beyond it.
     """
     if isinstance(tokens, str):
         raise BadType(f"{name} must be token ids, got the text {tokens[:40]!r}: encode it first")
@@ -109,14 +104,5 @@ def token_ids(
         if isinstance(token, bool) or not isinstance(token, numbers.Integral):
             raise BadType(f"{name}[{position}] must be an int token id, got {shown(token)}")
         if token < 0 or (vocab_size is not None and token >= vocab_size):
-            allowed = _interval(0, vocab_size and vocab_size - 1)
-            raise BadValue(f"{name}[{position}] must be {allowed}, got {shown(token)}")
+            _within(f"{name}[{position}]", token, 0, vocab_size and vocab_size - 1)
     return [int(token) for token in tokens]
-
-
-def _interval(minimum: float | None, maximum: float | None) -> str:
-    if maximum is None:
-        return f"at least {minimum}"
-    if minimum is None:
-        return f"at most {maximum}"
-    return f"between {minimum} and {maximum}"

@@ -195,7 +195,7 @@ def test_unseeded_rows_differ():
     ("call", "error", "message"),
     [
         (lambda m: speculative_batch(m, m, []), BadValue, "prompts must hold at least one"),
-        (lambda m: speculative_batch(m, m, [[1], []]), BadValue, r"prompts\[1\] must hold at least one"),
+        (lambda m: speculative_batch(m, m, [[1], []]), BadValue, r"prompts\[1\] must hold"),
         (lambda m: speculative_batch(m, m, [[VOCAB]]), BadValue, r"prompts\[0\]\[0\] must be"),
         (lambda m: speculative_batch(m, m, [[1]], draft_tokens=0), BadValue, "draft_tokens"),
         (lambda m: speculative_batch(m, None, [[1]]), BadValue, "draft must be a model"),

@@ -81,7 +81,8 @@ class AdaptiveLength(DraftLength):
         # Of each place; the first begins with some drafts, which real ones soon outvote.
         self._reached = [4.0, *[0.0] * (self.most - 1)]
         self._accepted = [4 * number("alpha", alpha, 0.0, 1.0), *[0.0] * (self.most - 1)]
-        self._forget_times()
+        # Of each γ: timed rounds, and the sum of how many times as long as measured they took.
+        self._rounds, self._slow = [0.0] * (self.most + 1), [0.0] * (self.most + 1)
         self._pair: tuple[Any, Any] | None = None
         self._pause, self._wait, self._paused = _FIRST_PAUSE, 1, False
 
@@ -109,11 +110,8 @@ class AdaptiveLength(DraftLength):
         known = self._pair and all(a is b for a, b in zip(self._pair, pair, strict=True))
         if not self._given and not known:
             self.costs = measure_costs(target, drafter, most=self.most)
-            self._forget_times()
+            self._rounds, self._slow = [0.0] * (self.most + 1), [0.0] * (self.most + 1)
         self._pair = pair
-
-    def _forget_times(self) -> None:
-        self._rounds, self._slow = ([0.0] * (self.most + 1) for _ in range(2))  # of each γ
 
     def choose(self) -> int:
         """Return how many tokens to draft next."""

@@ -179,11 +179,8 @@ class _Together:
                 row.tokens += verdict.tokens
                 row.logprobs += verdict.logprobs
                 counts += _counted(verdict)
-            going = [
-                place
-                for place, row in enumerate(live)
-                if len(row.tokens) < asked.max_tokens and not row.stopped(asked.stops)
-            ]
+            ended = [len(r.tokens) == asked.max_tokens or r.stopped(asked.stops) for r in live]
+            going = [place for place, over in enumerate(ended) if not over]
             if going and len(going) < len(live):
                 rounds.select(going)
             live = [live[place] for place in going]
