@@ -5,12 +5,18 @@ errors are ordinary ``ValueError`` and ``TypeError``; in a notebook they show as
 a traceback, because the mistake is in the call and not in the library.
 """
 
-import math
 import numbers
+import reprlib
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+
+_SHORT = reprlib.Repr()  # a value that fills a screen would not leave one readable line
+_SHORT.maxstring = _SHORT.maxother = 100
+shown = _SHORT.repr
+_LARGEST = sys.float_info.max
 
 
 class _OneLine:
@@ -34,10 +40,11 @@ def integer(name: str, value: Any, minimum: int | None = None, maximum: int | No
     Booleans and floats are refused: ``max_tokens=True`` is a slip, never a wish.
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
-        raise BadType(f"{name} must be an int, got {value!r}")
+        raise BadType(f"{name} must be an int, got {shown(value)}")
     value = int(value)
-    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
-        raise BadValue(f"{name} must be {_interval(minimum, maximum)}, got {value}")
+    _within(name, value, minimum, maximum)
+    if abs(value) > _LARGEST:
+        raise BadValue(f"{name} must be at most {_LARGEST:g} in size, got {shown(value)}")
     return value
 
 
@@ -46,58 +53,56 @@ def number(
 ) -> float:
     """Return ``value`` as a finite ``float`` in ``[minimum, maximum]``; NaN is refused."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise BadType(f"{name} must be a number, got {value!r}")
-    value = float(value)
-    if not math.isfinite(value):
-        raise BadValue(f"{name} must be finite, got {value}")
+        raise BadType(f"{name} must be a number, got {shown(value)}")
+    if not abs(value) <= _LARGEST:
+        raise BadValue(f"{name} must be finite, got {shown(value)}")
+    _within(name, value, minimum, maximum)
+    return float(value)
+
+
+def _within(name: str, value: float, minimum: float | None, maximum: float | None) -> None:
     if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
-        raise BadValue(f"{name} must be {_interval(minimum, maximum)}, got {value}")
-    return value
+        allowed = f"between {minimum} and {maximum}"
+        if minimum is None or maximum is None:
+            allowed = f"at least {minimum}" if maximum is None else f"at most {maximum}"
+        raise BadValue(f"{name} must be {allowed}, got {shown(value)}")
 
 
 def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Return ``value`` if it is among ``allowed``."""
     allowed = list(allowed)
     if value not in allowed:
-        raise BadValue(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+        raise BadValue(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     return value
+
+
+def sequence(name: str, value: Any, of: str) -> list[Any]:
+    """Return a list, a tuple or an array as a list ``of`` something; text and bytes are neither."""
+    raw = isinstance(value, str | bytes | bytearray | memoryview)
+    if hasattr(value, "tolist") and not raw:
+        value = value.tolist()
+    if raw or not isinstance(value, Sequence):
+        raise BadType(f"{name} must be a sequence of {of}, got {type(value).__name__}")
+    return list(value)
 
 
 def token_ids(
     name: str, tokens: Any, vocab_size: int | None = None, allow_empty: bool = False
 ) -> list[int]:
-    """Return one sequence of token ids as a list of ints.
+    """Return a sequence of ints, or an array ``(T,)`` or ``(1, T)`` of them, as a list.
 
-    Args:
-        name: the argument's name, for the message.
-        tokens: a sequence of ints, or an array of shape ``(T,)`` or ``(1, T)``.
-        vocab_size: ids must lie in ``[0, vocab_size)``; MLX's gather returns garbage beyond it.
-        allow_empty: whether zero tokens are fine.
+    They must lie in ``[0, vocab_size)``, if it is given: MLX's gather returns garbage beyond it.
     """
     if isinstance(tokens, str):
         raise BadType(f"{name} must be token ids, got the text {tokens[:40]!r}: encode it first")
-    if hasattr(tokens, "tolist"):
-        tokens = tokens.tolist()
-    if not isinstance(tokens, Sequence):
-        raise BadType(f"{name} must be a sequence of token ids, got {type(tokens).__name__}")
-    if len(tokens) == 1 and isinstance(tokens[0], Sequence) and not isinstance(tokens[0], str):
+    tokens = sequence(name, tokens, "token ids")
+    if len(tokens) == 1 and isinstance(tokens[0], list | tuple):
         tokens = tokens[0]
     if not tokens and not allow_empty:
         raise BadValue(f"{name} must hold at least one token, got none")
     for position, token in enumerate(tokens):
         if isinstance(token, bool) or not isinstance(token, numbers.Integral):
-            raise BadType(f"{name}[{position}] must be an int token id, got {token!r}")
+            raise BadType(f"{name}[{position}] must be an int token id, got {shown(token)}")
         if token < 0 or (vocab_size is not None and token >= vocab_size):
-            raise BadValue(
-                f"{name}[{position}] must be {_interval(0, vocab_size and vocab_size - 1)}, "
-                f"got {token}"
-            )
+            _within(f"{name}[{position}]", token, 0, vocab_size and vocab_size - 1)
     return list(map(int, tokens))
-
-
-def _interval(minimum: float | None, maximum: float | None) -> str:
-    if maximum is None:
-        return f"at least {minimum}"
-    if minimum is None:
-        return f"at most {maximum}"
-    return f"between {minimum} and {maximum}"

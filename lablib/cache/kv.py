@@ -9,7 +9,6 @@ each exposes its arrays, all with the row (batch) axis first, as ``state``.
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from functools import cache as remembered
 from typing import Any
 
 from lablib.validation import BadType, BadValue, integer, one_of
@@ -63,13 +62,15 @@ def make(
         raise BadValue(f"{option} has no plain KVCache layer to apply to in this model's cache")
 
     def bound(layer: Any) -> Any:
+        if isinstance(layer, CacheList):
+            return CacheList(*map(bound, layer.caches))
         if type(layer) is not KVCache:
             return layer
         if bits is not None:
             return layer.to_quantized(group_size=group_size, bits=bits)
         return RotatingKVCache(max_size=max_kv_size, keep=0)
 
-    return _map_layers(bound, plain)
+    return list(map(bound, plain))
 
 
 def offset(cache: Sequence[Any]) -> int | list[int] | None:
@@ -152,18 +153,14 @@ def trim(cache: Sequence[Any], n: int) -> None:
 
 
 def put_back(layers: Sequence[Any], copies: Sequence[Any]) -> None:
-    """Make layers what their ``copies`` are, which become part of them."""
+    """Make layers what their ``copies`` are; these must not be used any more."""
     for layer, twin in zip(layers, copies, strict=True):
         vars(layer).update(vars(twin))
 
 
 def known(layer: Any) -> bool:
     """Return whether a layer forgets as one of mlx-lm's does; any other is asked each time."""
-    return _inherits(type(layer))
-
-
-@remembered
-def _inherits(kind: type) -> bool:
+    kind = type(layer)
     ways = kind.is_trimmable, getattr(kind, "trim", kind.is_trimmable)
     return all(way.__module__ == KVCache.__module__ for way in ways)
 
@@ -211,14 +208,6 @@ def leaves(cache: Sequence[Any]) -> Iterator[Any]:
         raise BadType(f"cache must be a list with one entry per layer, got {type(cache).__name__}")
     for layer in cache:
         yield from leaves(layer.caches) if isinstance(layer, CacheList) else [layer]
-
-
-def _map_layers(make_leaf: Callable[[Any], Any], cache: Sequence[Any]) -> Cache:
-    def mapped(layer: Any) -> Any:
-        nested = isinstance(layer, CacheList)
-        return CacheList(*map(mapped, layer.caches)) if nested else make_leaf(layer)
-
-    return list(map(mapped, cache))
 
 
 def _change(layer: Any, change: Callable[[mx.array], mx.array]) -> None:

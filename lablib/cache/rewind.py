@@ -34,7 +34,7 @@ def snapshot(cache: Sequence[Any]) -> Snapshot:
 
     The copy shares the arrays: writing into one rebinds it in the layer and leaves the copy's.
     """
-    return kv.copy([x.offset if _drops(x) else x for x in kv.leaves(cache)])
+    return kv.copy([x.offset if drops([x]) else x for x in kv.leaves(cache)])
 
 
 def restore(cache: Sequence[Any], taken: Snapshot) -> None:
@@ -61,11 +61,7 @@ def read(model: Any, tokens: mx.array, cache: kv.Cache, before: Snapshot | None)
 
 def drops(cache: Sequence[Any]) -> bool:
     """Return whether every layer drops its last entries by moving a number, always and for free."""
-    return all(map(_drops, kv.leaves(cache)))
-
-
-def _drops(layer: Any) -> bool:
-    return isinstance(layer, kv.PLAIN) and kv.known(layer)
+    return all(isinstance(layer, kv.PLAIN) and kv.known(layer) for layer in kv.leaves(cache))
 
 
 class Rewinder:
@@ -183,16 +179,13 @@ class Rewinder:
         """Drop the last ``n`` entries of every layer, or of none."""
         rings = [x for x in self._layers if _is_full_ring(x)]
         others = [x for x in self._layers if not _is_full_ring(x)]
-        if not all(_ends_with(ring, n) for ring in rings):
+        if not all(_ends_with(ring, n) for ring in rings) or (others and kv.trimmable(others) < n):
             return False
-        if others:
-            if kv.trimmable(others) < n:
-                return False
-            try:
-                kv.trim(others, n)
-            except BadValue:
-                self._refused = True
-                return False
+        try:
+            kv.trim(others, n if others else 0)
+        except BadValue:
+            self._refused = True
+            return False
         for ring in rings:
             keys, values, offset, keep, width, end = ring.state
             keys, values = keys[..., : end - n, :], values[..., : end - n, :]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lablib.cache import kv
-from lablib.models.interface import find_out
+from lablib.models.interface import agree, find_out
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -164,10 +164,7 @@ def _reads_rows_as_if_alone(model: Any, empty: kv.Cache) -> bool:
         model(mx.array([tokens]), cache=cache)
         alone.append(model(block, cache=kv.copy(cache)))
     together = model(mx.repeat(block, len(told), axis=0), cache=merge(caches))
-    alone = mx.concatenate(alone).astype(mx.float32)
-    rounding = 1e-3 if together.dtype == mx.float32 else 3e-2  # of what logits span
-    off = mx.max(mx.abs(together.astype(mx.float32) - alone))
-    return (off <= rounding * (mx.max(alone) - mx.min(alone)) + 1e-6).item()
+    return agree(together, mx.concatenate(alone))
 
 
 def _hides_padding(model: Any, empty: kv.Cache) -> bool:

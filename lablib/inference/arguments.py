@@ -1,14 +1,14 @@
 """Every check of an argument that several entry points share: each is written once, here."""
 
 import inspect
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.models.interface import context_of, vocab_size_of
-from lablib.validation import BadType, BadValue, integer, token_ids
+from lablib.validation import BadType, BadValue, integer, sequence, shown, token_ids
 
 import mlx.core as mx
 
@@ -57,19 +57,27 @@ def read_options(given: dict[str, Any], entry: Callable[..., Any]) -> SamplerOpt
     return SamplerOptions(**given)
 
 
-def check_prompt(model: Any, prompt: Any, name: str = "model") -> list[int]:
+def check_prompt(
+    model: Any, prompt: Any, name: str = "model", argument: str = "prompt"
+) -> list[int]:
     """Return the prompt as ids that the model knows; ``name`` is what the caller calls it."""
     if not callable(model):
         hint = ": unpack it, model, tokenizer = load(...)" if isinstance(model, tuple) else ""
         raise BadType(f"{name} must be callable, got {type(model).__name__}{hint}")
-    return token_ids("prompt", prompt, vocab_size_of(model))
+    return token_ids(argument, prompt, vocab_size_of(model))
 
 
-def check_stops(model: Any, stop_tokens: Any) -> frozenset[int]:
-    """Return the stop tokens as a set of ids that the model knows."""
-    if isinstance(stop_tokens, Set):
-        stop_tokens = list(stop_tokens)
-    return frozenset(token_ids("stop_tokens", stop_tokens, vocab_size_of(model), allow_empty=True))
+def check_prompts(model: Any, prompts: Any, name: str = "model") -> list[list[int]]:
+    """Return several prompts, or none, as :func:`check_prompt` returns one."""
+    given = enumerate(sequence("prompts", prompts, "prompts"))
+    return [check_prompt(model, prompt, name, f"prompts[{i}]") for i, prompt in given]
+
+
+def check_stops(model: Any, stop_tokens: Any, name: str = "stop_tokens") -> frozenset[int]:
+    """Return the stop tokens, anything iterable, as a set of ids that the model knows."""
+    if isinstance(stop_tokens, Iterable) and not isinstance(stop_tokens, Sequence):
+        stop_tokens = stop_tokens.tolist() if hasattr(stop_tokens, "tolist") else [*stop_tokens]
+    return frozenset(token_ids(name, stop_tokens, vocab_size_of(model), allow_empty=True))
 
 
 def check_length(model: Any, prompt: list[int], max_tokens: int, held: int = 0) -> None:
@@ -96,6 +104,9 @@ def check_cache(model: Any, cache: Any, name: str = "cache") -> int:
     wanted = len(kv.make(model))
     if len(cache) != wanted:
         raise BadValue(f"{name} must have an entry for each of {wanted} layers, got {len(cache)}")
+    for number, layer in enumerate(cache):
+        if not hasattr(layer, "is_trimmable"):
+            raise BadType(f"{name}[{number}] must be the cache of a layer, got {shown(layer)}")
     if kv.rows(cache) not in (None, 1):
         raise BadValue(f"{name} must hold one sequence, got {kv.rows(cache)}")
     held = kv.offset(cache)
@@ -108,14 +119,15 @@ def check_processors(processors: Any) -> tuple[LogitsProcessor, ...]:
         raise BadType(f"logits_processors must be a list, got {type(processors).__name__}")
     for position, processor in enumerate(processors):
         if not callable(processor):
-            raise BadType(f"logits_processors[{position}] must be callable, got {processor!r}")
+            got = shown(processor)
+            raise BadType(f"logits_processors[{position}] must be callable, got {got}")
     return tuple(processors)
 
 
 def check_flag(name: str, value: Any) -> bool:
     """Return ``value`` if it is True or False."""
     if not isinstance(value, bool):
-        raise BadType(f"{name} must be True or False, got {value!r}")
+        raise BadType(f"{name} must be True or False, got {shown(value)}")
     return value
 
 

@@ -3,6 +3,8 @@
 import copy
 from pathlib import Path
 
+from lablib.classroom.editions import fold
+
 import nbformat
 import pytest
 from oracles.hygiene import hygiene
@@ -18,6 +20,14 @@ def read(path):
 def test_a_lesson_is_in_order(path):
     nbformat.validate(read(path))
     assert hygiene(read(path), path) == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_answers_to_a_lessons_questions_are_folded(path):
+    notebook = read(path)
+    assert any("jupyter" in cell.metadata for cell in notebook.cells)
+    in_order = fold(notebook) == notebook
+    assert in_order, f"run python -m lablib.classroom.editions notebooks/{path.name}"
 
 
 def test_lessons_are_numbered_without_gaps():

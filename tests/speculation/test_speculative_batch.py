@@ -194,9 +194,9 @@ def test_unseeded_rows_differ():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda m: speculative_batch(m, m, []), BadValue, "prompts must be a list"),
-        (lambda m: speculative_batch(m, m, [[1], []]), BadValue, "prompt must hold at least one"),
-        (lambda m: speculative_batch(m, m, [[VOCAB]]), BadValue, r"prompt\[0\] must be"),
+        (lambda m: speculative_batch(m, m, []), BadValue, "prompts must hold at least one"),
+        (lambda m: speculative_batch(m, m, [[1], []]), BadValue, r"prompts\[1\] must hold"),
+        (lambda m: speculative_batch(m, m, [[VOCAB]]), BadValue, r"prompts\[0\]\[0\] must be"),
         (lambda m: speculative_batch(m, m, [[1]], draft_tokens=0), BadValue, "draft_tokens"),
         (lambda m: speculative_batch(m, None, [[1]]), BadValue, "draft must be a model"),
         (lambda m: speculative_batch(m, m, [[1]], rule="x"), BadValue, "rule must be one of"),

@@ -40,7 +40,7 @@ def test_logits_that_are_not_finite_become_no_token():
     [
         (PROMPTS, {"seeds": [1, 2]}, "seeds must be one for each of 4 prompts, got 2"),
         (PROMPTS, {"seeds": range(4), "stop_tokens": [11]}, r"stop_tokens\[0\] must be between"),
-        ([[1], [11]], {"seeds": range(2)}, r"prompt\[0\] must be between 0 and 10, got 11"),
+        ([[1], [11]], {"seeds": range(2)}, r"prompts\[1\]\[0\] must be between 0 and 10, got 11"),
         (PROMPTS, {"seeds": range(4), "max_tokens": 0}, "max_tokens must be at least 1"),
         (PROMPTS, {"seeds": range(4), "max_tokens": 30}, "must fit the model's context of 20"),
     ],

@@ -80,7 +80,7 @@ def test_bad_input_is_refused_before_any_work():
         ({"max_tokens": 15}, "must fit the model's context of 20"),
         ({"stop_tokens": [11]}, r"stop_tokens\[0\] must be between 0 and 10"),
         ({"prefill_step_size": 0}, "prefill_step_size must be at least 1"),
-        ({"prompts": [[99]] * 7}, r"prompt\[0\] must be between 0 and 10, got 99"),
+        ({"prompts": [[99]] * 7}, r"prompts\[0\]\[0\] must be between 0 and 10, got 99"),
     ):
         with pytest.raises(ValueError, match=message):
             serve(model, **({"prompts": PROMPTS, "options": OPTIONS} | change))

@@ -7,7 +7,7 @@ from lablib.cache import kv
 from lablib.cache.trie import Lease
 from lablib.inference.async_lm.evaluator import BatchEvaluator
 from lablib.inference.async_lm.plan import Prompt
-from lablib.validation import BadValue
+from lablib.validation import BadValue, sequence
 
 import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, KVCache
@@ -23,7 +23,8 @@ def adopt(
     count, size = len(prompts), evaluator.vocab_size
     rows: list[mx.array | None] = [None] * count
     if logprobs is not None:
-        shapes = [tuple(row.shape) for row in logprobs]
+        given = logprobs if isinstance(logprobs, Sequence | mx.array) else [logprobs]
+        shapes = [tuple(getattr(row, "shape", ())) for row in given]
         if shapes != [(size,)] * count:
             raise BadValue(f"logprobs must be {count} of {size}, got {shapes}")
         rows = [row.astype(mx.float32) + 0 for row in logprobs]
@@ -54,7 +55,8 @@ def _checked(
     own, count, longest = kv.make(evaluator.model), len(prompts), max(map(len, prompts))
     if longest > evaluator.longest:
         raise BadValue(f"prompt_cache must be None: the model's own cannot be cut at {longest}")
-    kinds, layers = [type(layer) for layer in prompt_cache], len(own)
+    given, layers = sequence("prompt_cache", prompt_cache, "layers"), len(own)
+    kinds = [type(layer) for layer in given]
     if kinds not in ([KVCache] * layers, [BatchKVCache] * layers):
         raise BadValue(f"prompt_cache must be {layers} KVCache or BatchKVCache, got {kinds}")
     padding = getattr(prompt_cache[0], "left_padding", mx.zeros(count, mx.int32)).tolist()

@@ -19,7 +19,7 @@ from lablib.cache.trie import Lease, Match, TokenTrie
 from lablib.inference.async_lm.plan import LOGITS, WIDTH, Advance, Prompt, choose_forward, plan_runs
 from lablib.inference.async_lm.records import BatchRecord, Records
 from lablib.inference.sampling.transforms import log_softmax
-from lablib.models.interface import find_out, vocab_size_of
+from lablib.models.interface import agree, find_out, vocab_size_of
 
 import mlx.core as mx
 import numpy as np
@@ -192,10 +192,8 @@ def _agrees(model: Any, rows: int) -> bool:
         for prompts in ([(0,), (1, 0)], [(0, 1, 1), (1, 0, 0), (1, 1)]):  # cold, then reused
             deque(evaluator.evaluate(prompts, answers), maxlen=0)
         alone = [model(mx.array([p]), cache=kv.make(model))[0, -1] for p in answers]
-        logits = mx.stack(alone).astype(mx.float32)
-        off = mx.abs(mx.stack(list(answers.values())) - log_softmax(logits)).max()
-        rounding = 1e-3 if alone[0].dtype == mx.float32 else 3e-2  # of what logits span
-        return (off <= rounding * (logits.max() - logits.min()) + 1e-6).item()
+        wanted = log_softmax(mx.stack(alone).astype(mx.float32))
+        return agree(mx.stack(list(answers.values())).astype(alone[0].dtype), wanted)
     except Exception:  # a model may fail in any way here; alone its errors are its own
         return False
 

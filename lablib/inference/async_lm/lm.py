@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.cache.trie import Node, TokenTrie
+from lablib.inference.arguments import check_stops
 from lablib.inference.async_lm.adopt import adopt
 from lablib.inference.async_lm.evaluator import Answers, BatchEvaluator, own_copy
 from lablib.inference.async_lm.plan import Prompt
@@ -31,7 +32,7 @@ from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
 from lablib.models import zoo
 from lablib.models.interface import context_of
-from lablib.validation import BadType, BadValue, integer, number, token_ids
+from lablib.validation import BadType, BadValue, integer, number, sequence, shown, token_ids
 
 import mlx.core as mx
 
@@ -95,7 +96,7 @@ class AsyncMlxLM:
 
     def next_token_logprobs_sync(self, token_ids: Sequence[int]) -> mx.array:
         """Return the log-probabilities ``(V,)`` at once; inside a running loop too."""
-        return self.batch_next_token_logprobs_sync([token_ids])[0]
+        return self.batch_next_token_logprobs_sync([self._checked(token_ids)])[0]
 
     def batch_next_token_logprobs_sync(self, token_ids_list: Sequence[Sequence[int]]) -> mx.array:
         """Return the rows ``(N, V)`` after each of N prompts at once, past the queue."""
@@ -115,10 +116,9 @@ class AsyncMlxLM:
         Any of ``eos_token_ids`` ends them, and is not returned. ``temperature`` 0 takes the
         likeliest. A ``seed`` gives ``sample_n``'s row 0, whatever runs beside; None draws afresh.
         """
-        prompt = self._checked(prompt_token_ids)
+        prompt = self._checked(prompt_token_ids, name="prompt_token_ids")
         integer("max_tokens", max_tokens, 1)
-        ends = list(eos_token_ids) if isinstance(eos_token_ids, Iterable) else eos_token_ids
-        ends = token_ids("eos_token_ids", ends, allow_empty=True)
+        ends = check_stops(self.mlx_lm_model, eos_token_ids, "eos_token_ids")
         sampler = Sampler(num_ctx=1)
         sampler.add(0, SamplerOptions(temperature=temperature, seed=seed))
         sampled: list[int] = []
@@ -162,7 +162,7 @@ class AsyncMlxLM:
             RuntimeError: the future's event loop is closed, or another loop's queries are waiting.
         """
         if not isinstance(query, Query) or not asyncio.isfuture(query.future):
-            raise BadType(f"query must be a Query with a future, got {query!r}")
+            raise BadType(f"query must be a Query with a future, got {shown(query)}")
         self._queue.ask(self._checked(query.prompt), query)
 
     def batch_evaluate_queries(self) -> None:
@@ -230,7 +230,10 @@ class AsyncMlxLM:
         Raises:
             BadValue: they are not of these prompts or this model; nothing has changed then.
         """
-        prompts = self._all_checked([query.prompt for query in queries])
+        for i, query in enumerate(queries := sequence("queries", queries, "Query")):
+            if not isinstance(query, Query):
+                raise BadType(f"queries[{i}] must be a Query, got {shown(query)}")
+        prompts = self._all_checked([query.prompt for query in queries], "queries")
         adopt(self._evaluator, prompts, prompt_cache, logprobs)
 
     def clear_cache(self) -> None:
@@ -238,16 +241,18 @@ class AsyncMlxLM:
         self._evaluator.clear()
         mx.clear_cache()
 
-    def _checked(self, prompt: Sequence[int], allow_empty: bool = False) -> Prompt:
+    def _checked(
+        self, prompt: Sequence[int], allow_empty: bool = False, name: str = "token_ids"
+    ) -> Prompt:
         vocab_size, limit = self._evaluator.vocab_size, self._context
         plain = isinstance(prompt, list | tuple) and set(map(type, prompt)) == {int}
         if not plain or min(prompt) < 0 or max(prompt) >= vocab_size:  # slower, with messages
-            prompt = token_ids("token_ids", prompt, vocab_size, allow_empty)
+            prompt = token_ids(name, prompt, vocab_size, allow_empty)
         if limit is not None and (size := len(prompt)) > limit:
-            raise BadValue(f"token_ids must fit the model's context of {limit} tokens, got {size}")
+            raise BadValue(f"{name} must fit the model's context of {limit} tokens, got {size}")
         return tuple(prompt)
 
-    def _all_checked(self, token_ids_list: Sequence[Sequence[int]]) -> list[Prompt]:
-        if not len(token_ids_list):
-            raise BadValue("token_ids_list must hold at least one prompt, got none")
-        return list(map(self._checked, token_ids_list))
+    def _all_checked(self, prompts: Any, name: str = "token_ids_list") -> list[Prompt]:
+        if not (prompts := sequence(name, prompts, "prompts")):
+            raise BadValue(f"{name} must hold at least one prompt, got none")
+        return [self._checked(prompt, name=f"{name}[{i}]") for i, prompt in enumerate(prompts)]

@@ -1,28 +1,40 @@
 """What a round of speculation yields and what it costs, by the closed forms of the field.
 
 With α, the chance that a draft is kept, and T(k), the time of one forward over k tokens, a round of
-γ drafts yields ``expected_tokens(α, γ)`` tokens in ``γ·t_draft + T(γ+1)`` seconds.
+γ drafts yields ``expected_tokens(α, γ)`` tokens in ``γ·t_draft + T(γ+1)`` seconds. Where the chance
+differs from place to place, α is a list: that of the first draft, of the second, and so on.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 
-from lablib.validation import BadValue, integer, number
+from lablib.validation import BadType, BadValue, integer, number, sequence, shown
+
+Rates = float | Sequence[float]
 
 
-def expected_tokens(alpha: float, draft_tokens: int) -> float:
+def expected_tokens(alpha: Rates, draft_tokens: int) -> float:
     """Tokens that a round yields on average: ``(1 − α^(γ+1)) / (1 − α)``, γ + 1 for α = 1.
 
     The kept drafts and the one token that the target always adds (Leviathan et al. 2023,
     2211.17192, equation 1). It is ``1 + α + … + α^γ``, summed here in that form, which is exact
-    near α = 1 too.
+    near α = 1 too; with a rate for each place ``1 + α₁ + α₁α₂ + …``.
 
     Args:
-        alpha: chance that a draft is kept, given that the ones before it were.
+        alpha: chance that a draft is kept, given that the ones before it were; one for all places,
+            or a list of one for each, of which the last goes on.
         draft_tokens: γ, how many are drafted; 0 is plain decoding.
     """
-    alpha = number("alpha", alpha, 0.0, 1.0)
     draft_tokens = integer("draft_tokens", draft_tokens, 0)
-    return float(sum(alpha**i for i in range(draft_tokens + 1)))
+    several = hasattr(alpha, "__len__") and not isinstance(alpha, str | bytes)
+    rates = list(alpha) if several else [alpha]
+    rates = [number("alpha", rate, 0.0, 1.0) for rate in rates[:draft_tokens] or rates[:1]]
+    if not rates:
+        raise BadValue("alpha must hold a rate, got none")
+    rates += rates[-1:] * (draft_tokens - len(rates))
+    return float(sum(accumulate(rates[:draft_tokens], mul, initial=1.0)))
 
 
 @dataclass(frozen=True)
@@ -34,13 +46,16 @@ class Costs:
             known, T(1) at least. Beyond the last one T(k) goes on in a straight line.
         draft: one drafted token.
         overhead: what a round of speculation costs beside the forwards.
+        drift: for γ = 0, 1, ... how many times as long as all this a round takes by now.
     """
 
     target: tuple[float, ...]
     draft: float
     overhead: float = 0.0
+    drift: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "target", tuple(sequence("target", self.target, "seconds")))
         if not self.target:
             raise BadValue("target must hold at least T(1), got nothing")
         for position, cost in enumerate(self.target):
@@ -65,21 +80,24 @@ class Costs:
 
     def of_round(self, draft_tokens: int) -> float:
         """One round: γ drafted tokens and one forward over γ + 1; γ = 0 is plain decoding."""
-        if integer("draft_tokens", draft_tokens, 0) == 0:
-            return self.forward(1)
-        return self.overhead + draft_tokens * self.draft + self.forward(draft_tokens + 1)
+        gamma = integer("draft_tokens", draft_tokens, 0)
+        drift = self.drift[gamma] if gamma < len(self.drift) else 1.0
+        drafting = self.overhead + gamma * self.draft if gamma else 0.0
+        return drift * (drafting + self.forward(gamma + 1))
 
 
-def speedup(alpha: float, draft_tokens: int, costs: Costs) -> float:
+def speedup(alpha: Rates, draft_tokens: int, costs: Costs) -> float:
     """Return tokens a second with speculation over tokens a second without it.
 
     ``E[tokens] · T(1) / (T(γ+1) + γ·t_draft)``; with ``Costs.from_ratio(c)`` it is Leviathan et
     al.'s ``(1 − α^(γ+1)) / ((1 − α)(γc + 1))``.
     """
-    return expected_tokens(alpha, draft_tokens) * costs.forward(1) / costs.of_round(draft_tokens)
+    if not isinstance(costs, Costs):
+        raise BadType(f"costs must be Costs, got {shown(costs)}")
+    return expected_tokens(alpha, draft_tokens) * costs.of_round(0) / costs.of_round(draft_tokens)
 
 
-def best_draft_tokens(alpha: float, costs: Costs, most: int = 16) -> int:
+def best_draft_tokens(alpha: Rates, costs: Costs, most: int = 16) -> int:
     """Return the γ in ``0 … most`` with the highest speed-up; 0 where drafting cannot pay."""
     most = integer("most", most, 0)
     return max(range(most + 1), key=lambda g: (speedup(alpha, g, costs), -g))

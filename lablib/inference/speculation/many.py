@@ -19,6 +19,7 @@ from lablib.inference.arguments import (
     check_length,
     check_many,
     check_prompt,
+    check_prompts,
     read_request,
 )
 from lablib.inference.samples import Row, Samples
@@ -87,14 +88,14 @@ def speculative_batches(
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
     """
-    if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not len(prompts):
-        raise BadValue("prompts must be a list of at least one prompt")
+    prompts = check_prompts(target, prompts, "target")
+    if not prompts:
+        raise BadValue("prompts must hold at least one prompt, got none")
     asked = read_request(
         speculative_batches, target, prompts[0], max_tokens=max_tokens, stop_tokens=stop_tokens,
         prefill_step_size=prefill_step_size, sampler_options=sampler_options, name="target",
     )  # fmt: skip
     check_many(asked.options)
-    prompts = [check_prompt(target, prompt, "target") for prompt in prompts]
     draft_tokens = integer("draft_tokens", draft_tokens, 1)
     rule = one_of("rule", "rejection" if rule is None else rule, RULE)
     max_batch = len(prompts) if max_batch is None else integer("max_batch", max_batch, 1)
@@ -144,7 +145,7 @@ class _Together:
         # A row that is nearly complete still reads as many drafts as the others.
         longest = max(map(len, prompts)) + self._asked.max_tokens - 1 + self._draft_tokens
         return self._drafter.batches and all(
-            longest <= (position_table_of(model) or longest) and can_batch(model, _fresh(model))
+            longest <= (position_table_of(model) or longest) and can_batch(model, kv.make(model))
             for model in self._models
         )
 
@@ -178,11 +179,8 @@ class _Together:
                 row.tokens += verdict.tokens
                 row.logprobs += verdict.logprobs
                 counts += _counted(verdict)
-            going = [
-                place
-                for place, row in enumerate(live)
-                if len(row.tokens) < asked.max_tokens and not row.stopped(asked.stops)
-            ]
+            ended = [len(r.tokens) == asked.max_tokens or r.stopped(asked.stops) for r in live]
+            going = [place for place, over in enumerate(ended) if not over]
             if going and len(going) < len(live):
                 rounds.select(going)
             live = [live[place] for place in going]
@@ -207,17 +205,12 @@ class _PromptReader:
         self.calls, keys = 0, [tuple(prompt) for prompt in prompts]
         for key in dict.fromkeys(keys):
             if key not in self._known:
-                self._known[key] = cache = _fresh(self._model)
+                self._known[key] = cache = kv.make(self._model)
                 self.calls += read_up_to_last(self._model, key, cache, self._step_size)
         cache = merge([self._known[key] for key in keys])
         needed = set(map(tuple, later))
         self._known = {key: each for key, each in self._known.items() if key in needed}
         return BatchRewinder(self._model, cache, [len(key) - 1 for key in keys])
-
-
-def _fresh(model: Any) -> list[Any]:
-    """Make an empty cache; a model whose last layers were taken off may still make them all."""
-    return kv.make(model)[: len(model.layers)]
 
 
 _COUNTS = (

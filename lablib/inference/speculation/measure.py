@@ -7,6 +7,7 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
+from lablib.inference.arguments import check_prompt
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.drafters import as_drafter
@@ -39,6 +40,7 @@ def measure_costs(
             of few positions leaves room for.
         repeats: measurements of each; the shortest counts, as noise only ever adds.
     """
+    check_prompt(target, [0], "target")
     most, repeats = integer("most", most, 1), integer("repeats", repeats, 1)
     drafter = as_drafter(draft)
     models = [target, getattr(drafter, "model", None)]
@@ -109,7 +111,7 @@ class _AtWork:
         return run
 
     def _read_by(self, model: Any) -> list[Any]:
-        layers = kv.make(model)[: len(model.layers)]
+        layers = kv.make(model)
         mx.eval(model(self._text, cache=layers), [layer.state for layer in layers])
         return layers
 

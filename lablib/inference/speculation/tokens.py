@@ -9,6 +9,8 @@ distributed exactly as the target's alone (Leviathan et al. 2023, 2211.17192; Ch
 One round is ``round.py``. Here rounds become a stream of tokens.
 """
 
+import numbers
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -56,6 +58,9 @@ class DraftLength:
 
     def observe(self, reached: int, accepted: int) -> None:
         """Learn that of ``reached`` drafts that were judged, ``accepted`` were kept."""
+
+    def timed(self, drafted: int, seconds: float) -> None:
+        """Learn that a round of so many drafts took so long; 0 is a token of plain decoding."""
 
     def miss(self) -> None:
         """Learn that the drafter had no proposal."""
@@ -194,6 +199,7 @@ class SpeculativeTokenIterator(TokenLoop):
 
     def _advance(self) -> None:
         """Run one round, or decode one token plainly where nothing is drafted."""
+        start = time.perf_counter()
         wanted = self._max_tokens - len(self.tokens)
         if not self._plain_left:
             room = self._target.room()
@@ -202,13 +208,13 @@ class SpeculativeTokenIterator(TokenLoop):
             if n > 0:
                 verdicts = self._rounds.round([n])
                 if verdicts is not None:
-                    self._book(verdicts[0])
+                    self._book(verdicts[0], start)
                     return
                 self._length.miss()
             self._plain_left = min(self._length.plain_tokens, wanted)
-        self._decode()
+        self._decode(start)
 
-    def _decode(self) -> None:
+    def _decode(self, start: float) -> None:
         """Decode plainly; as in ``TokenIterator``, ask for a token before looking at the last."""
         target, lasting = self._target, not self._judge.sampler.processors
         ahead = target.plain and lasting  # processors may raise: then the token is given back
@@ -222,11 +228,12 @@ class SpeculativeTokenIterator(TokenLoop):
         self._plain_left -= 1
         verdicts = self._judge.read(self._asked.popleft())
         self._rounds.append(verdicts)
-        self._book(verdicts[0])
+        self._book(verdicts[0], start)
 
-    def _book(self, verdict: Verdict) -> None:
-        """Count what was decided, and make it ready to be handed out."""
+    def _book(self, verdict: Verdict, start: float) -> None:
+        """Count what was decided since ``start``, and make it ready to be handed out."""
         self._length.observe(verdict.reached, verdict.accepted)
+        self._length.timed(len(verdict.drafted), time.perf_counter() - start)
         for i, token in enumerate(verdict.tokens):
             top = verdict.top[i] if verdict.top else ()
             self._ready.append(Token(token, verdict.logprobs[i], i < verdict.accepted, top))
@@ -267,7 +274,8 @@ def as_length(draft_tokens: Any) -> DraftLength:
     if isinstance(draft_tokens, type):
         name = draft_tokens.__name__
         raise BadType(f"draft_tokens must be a number or an object, got the class {name} itself")
-    if not hasattr(draft_tokens, "choose"):
+    # NumPy's integers have a method of that name.
+    if isinstance(draft_tokens, numbers.Number) or not hasattr(draft_tokens, "choose"):
         return FixedLength(draft_tokens)
     members = [name for name in vars(DraftLength) if not name.startswith("_")]
     if not all(hasattr(draft_tokens, name) for name in members):

@@ -11,12 +11,12 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind_batch import can_batch, merge
-from lablib.inference.arguments import check_length, check_prompt, check_stops
+from lablib.inference.arguments import check_length, check_prompts, check_stops
 from lablib.inference.samples import Row, Samples
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.voting.batch import GrowingBatch, read_prompt
-from lablib.validation import BadValue, integer, one_of
+from lablib.validation import BadType, BadValue, integer, one_of, sequence, shown
 
 import mlx.core as mx
 
@@ -64,12 +64,16 @@ def serve(
     Raises:
         ValueError, TypeError: an argument is out of range; before any work.
     """
-    prompts, n = [check_prompt(model, prompt) for prompt in prompts], len(prompts)
-    stops, max_tokens = check_stops(model, list(stop_tokens)), integer("max_tokens", max_tokens, 1)
+    prompts, n = check_prompts(model, prompts), len(prompts)
+    options = sequence("options", options, "SamplerOptions")
+    stops, max_tokens = check_stops(model, stop_tokens), integer("max_tokens", max_tokens, 1)
     step_size = integer("prefill_step_size", prefill_step_size, 1)
     slots = integer("slots", slots, 1)
     if len(options) != n:
         raise BadValue(f"options must be one for each of {n} prompts, got {len(options)}")
+    for number, each in enumerate(options):
+        if not isinstance(each, SamplerOptions):
+            raise BadType(f"options[{number}] must be SamplerOptions, got {shown(each)}")
     for prompt in prompts:
         check_length(model, prompt, max_tokens)
     if not can_batch(model, kv.make(model)):

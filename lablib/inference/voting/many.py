@@ -12,7 +12,7 @@ from lablib.inference.arguments import (
     check_flag,
     check_length,
     check_many,
-    check_prompt,
+    check_prompts,
     check_stops,
     read_request,
 )
@@ -20,7 +20,7 @@ from lablib.inference.samples import Row, Samples
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.voting.batch import GrowingBatch, last_logits, read_prompt
-from lablib.validation import BadValue, integer
+from lablib.validation import BadValue, integer, sequence
 
 import mlx.core as mx
 
@@ -108,8 +108,8 @@ def complete(
     Raises:
         ValueError, TypeError: an argument is out of range, or the model's logits are not finite.
     """
-    prompts = [check_prompt(model, prompt) for prompt in prompts]
-    stops, n = check_stops(model, list(stop_tokens)), integer("n", n, 1)
+    prompts, seeds = check_prompts(model, prompts), sequence("seeds", seeds, "seeds")
+    stops, n = check_stops(model, stop_tokens), integer("n", n, 1)
     max_tokens, at_once = integer("max_tokens", max_tokens, 1), integer("max_rows", max_rows, 1)
     if len(seeds) != len(prompts):
         raise BadValue(f"seeds must be one for each of {len(prompts)} prompts, got {len(seeds)}")

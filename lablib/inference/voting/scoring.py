@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lablib.inference.samples import Samples
-from lablib.validation import BadType, BadValue, one_of
+from lablib.validation import BadType, BadValue, one_of, shown
 
 import mlx.core as mx
 import numpy as np
@@ -23,7 +23,7 @@ def check_scorer(name: str, scorer: Scorer) -> None:
     if isinstance(scorer, str):
         one_of(name, scorer, NAMES)
     elif not callable(scorer):
-        raise BadType(f"{name} must be one of {NAMES} or a callable, got {scorer!r}")
+        raise BadType(f"{name} must be one of {NAMES} or a callable, got {shown(scorer)}")
 
 
 def score(
@@ -82,7 +82,7 @@ def ask(name: str, scorer: Callable[..., Any], sequences: mx.array, **extras: An
     try:
         array = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):
-        raise BadType(f"{name} must return {n} numbers, got {scores!r}") from None
+        raise BadType(f"{name} must return {n} numbers, got {shown(scores)}") from None
     if array.shape not in ((n,), (n, 1)):
         raise BadValue(f"{name} must return shape ({n},) or ({n}, 1), got {array.shape}")
     array = array.reshape(n)

@@ -14,13 +14,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from lablib.inference.arguments import check_prompt, check_stops
+from lablib.inference.arguments import check_flag, check_prompt, check_stops
 from lablib.inference.samples import Samples
 from lablib.inference.speculation.many import speculative_batches
 from lablib.inference.voting.many import sample_batches
 from lablib.inference.voting.scoring import Scorer, check_scorer, score
 from lablib.inference.voting.stopping import StopRule
-from lablib.validation import BadType, BadValue, integer
+from lablib.validation import BadType, BadValue, integer, shown
 
 import mlx.core as mx
 import numpy as np
@@ -106,6 +106,7 @@ def best_of_n(
     """
     prompt, stops = check_prompt(model, prompt), check_stops(model, stop_tokens)
     check_scorer("score_fn", score_fn)
+    check_flag("return_all", return_all)
     options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stops}
     samples = Samples.joined(_batches(model, draft_model, prompt, n, options))
     scores = score(score_fn, prompt, samples, pad_token=min(stops, default=0), name="score_fn")
@@ -258,7 +259,7 @@ def on_text(tokenizer: Any, function: Callable[[str], Hashable | None]) -> Extra
 
 def _check_extract(extract: Extract | None) -> None:
     if extract is not None and not callable(extract):
-        raise BadType(f"extract must be callable or None, got {extract!r}")
+        raise BadType(f"extract must be callable or None, got {shown(extract)}")
 
 
 def _answers(

@@ -102,8 +102,8 @@ class CacheMemory(Explorer):
     def draw(self, data: dict[str, Any]) -> Figure:
         """Draw two bars, and a line as high as the weights."""
         heights = {"cache": list(data["mib"].values())}
-        labels = [f"{name} heads" for name in data["mib"]]
-        fig = bars(labels, heights, "memory (MiB)", xlabel="who keeps a key and a value")
+        across = "heads that keep a key and a value"
+        fig = bars(list(data["mib"]), heights, "memory (MiB)", xlabel=across)
         with style():
             axes = fig.axes[0]
             axes.axhline(data["weights"], color=COLOURS[5], ls="--", label="weights, 16 bits each")
