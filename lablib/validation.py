@@ -42,7 +42,8 @@ def integer(name: str, value: Any, minimum: int | None = None, maximum: int | No
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise BadType(f"{name} must be an int, got {shown(value)}")
     value = int(value)
-    _within(name, value, minimum, maximum)
+    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+        raise _outside(name, value, minimum, maximum)
     if abs(value) > _LARGEST:
         raise BadValue(f"{name} must be at most {_LARGEST:g} in size, got {shown(value)}")
     return value
@@ -56,16 +57,16 @@ def number(
         raise BadType(f"{name} must be a number, got {shown(value)}")
     if not abs(value) <= _LARGEST:
         raise BadValue(f"{name} must be finite, got {shown(value)}")
-    _within(name, value, minimum, maximum)
+    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+        raise _outside(name, value, minimum, maximum)
     return float(value)
 
 
-def _within(name: str, value: float, minimum: float | None, maximum: float | None) -> None:
-    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
-        allowed = f"between {minimum} and {maximum}"
-        if minimum is None or maximum is None:
-            allowed = f"at least {minimum}" if maximum is None else f"at most {maximum}"
-        raise BadValue(f"{name} must be {allowed}, got {shown(value)}")
+def _outside(name: str, value: float, minimum: float | None, maximum: float | None) -> BadValue:
+    allowed = f"between {minimum} and {maximum}"
+    if minimum is None or maximum is None:
+        allowed = f"at least {minimum}" if maximum is None else f"at most {maximum}"
+    return BadValue(f"{name} must be {allowed}, got {shown(value)}")
 
 
 def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
@@ -104,5 +105,5 @@ def token_ids(
         if isinstance(token, bool) or not isinstance(token, numbers.Integral):
             raise BadType(f"{name}[{position}] must be an int token id, got {shown(token)}")
         if token < 0 or (vocab_size is not None and token >= vocab_size):
-            _within(f"{name}[{position}]", token, 0, vocab_size and vocab_size - 1)
+            raise _outside(f"{name}[{position}]", token, 0, vocab_size and vocab_size - 1)
     return list(map(int, tokens))

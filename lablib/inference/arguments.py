@@ -117,10 +117,9 @@ def check_processors(processors: Any) -> tuple[LogitsProcessor, ...]:
     """Return the logits processors as a tuple of callables."""
     if not isinstance(processors, Sequence):
         raise BadType(f"logits_processors must be a list, got {type(processors).__name__}")
-    for position, processor in enumerate(processors):
-        if not callable(processor):
-            got = shown(processor)
-            raise BadType(f"logits_processors[{position}] must be callable, got {got}")
+    for i, each in enumerate(processors):
+        if not callable(each):
+            raise BadType(f"logits_processors[{i}] must be callable, got {shown(each)}")
     return tuple(processors)
 
 
@@ -134,7 +133,5 @@ def check_flag(name: str, value: Any) -> bool:
 def check_many(options: SamplerOptions) -> None:
     """Refuse an option that batches of completions do not honour."""
     if options.top_logprobs:
-        raise BadValue(
-            f"top_logprobs must be 0 here, got {options.top_logprobs}: of many samples only the "
-            "chosen tokens' log-probabilities are kept; TokenIterator reports the others"
-        )
+        why = "of many samples only the chosen tokens' are kept; TokenIterator reports the others"
+        raise BadValue(f"top_logprobs must be 0 here, got {options.top_logprobs}: {why}")

@@ -75,18 +75,22 @@ JUDGE = """
 import json
 from lablib.classroom.checking import check
 from lablib.classroom.exercises import exercises
-print(json.dumps({
-    f"{e.id} {f.__name__}": [(o := check(e, f)).mark, o.misconception]
-    for e in exercises() for f in (e.reference, *e.alternatives, *e.wrong)
-}))
+print(json.dumps([
+    [e.id, f.__name__, (outcome := check(e, f)).mark, outcome.misconception]
+    for e in exercises() for f in {functions}
+]))
 """
+RIGHT = "(e.reference, *e.alternatives)"
 
 
-def test_verdicts_do_not_depend_on_the_order_of_sets():
+@pytest.mark.parametrize(
+    ("functions", "mark"), [(RIGHT, "✓"), pytest.param("e.wrong", "✗", marks=pytest.mark.slow)]
+)
+def test_verdicts_do_not_depend_on_the_order_of_sets(functions, mark):
     verdicts = []
     for seed in ("0", "1", "42"):
         done = subprocess.run(
-            [sys.executable, "-c", JUDGE],
+            [sys.executable, "-c", JUDGE.format(functions=functions)],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
@@ -95,8 +99,5 @@ def test_verdicts_do_not_depend_on_the_order_of_sets():
         )
         verdicts.append(json.loads(done.stdout))
     assert verdicts[0] == verdicts[1] == verdicts[2]
-    for exercise in exercises():
-        for right in (exercise.reference, *exercise.alternatives):
-            assert verdicts[0][f"{exercise.id} {right.__name__}"][0] == "✓"
-        for wrong in exercise.wrong:
-            assert verdicts[0][f"{exercise.id} {wrong.__name__}"][0] == "✗"
+    assert len(verdicts[0]) >= len(exercises())
+    assert [line for line in verdicts[0] if line[2] != mark] == []

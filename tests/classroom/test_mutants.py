@@ -15,12 +15,6 @@ EXPLAINED = {
     ),
     ("10.3", "if True:"): "going back although all drafts stay leaves the same state",
     ("10.3", "if accepted <= len(drafts):"): "the same",
-    **{
-        ("09.4", f"passes = 1.0 if {test} else s / (s + 1 - w[n]) if s > 0 else 0.0"): (
-            "w[0] = 1: s / (s + 1 - w[0]) = 1; rows of p that do not sum to 1 tell them apart"
-        )
-        for test in ("False", "n == -1")
-    },
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 _HUGE = 1e30  # float32 ends at 3e38; products of options and scores must stay below
 _SMALL = 1e-6
+_MANY = 2**62  # tokens: what an int64 of the sampler's table can hold
 _AT_ZERO = (  # what counts at temperature 0
     "repeat_last_n", "repeat_penalty", "presence_penalty", "frequency_penalty", "logprobs",
     "top_logprobs",
@@ -55,14 +56,14 @@ class SamplerOptions:
         number("temperature", self.temperature, 0.0, _HUGE)
         number("top_p", self.top_p, 0.0, 1.0)
         number("min_p", self.min_p, 0.0, 1.0)
-        integer("top_k", self.top_k)
-        integer("repeat_last_n", self.repeat_last_n, -1)
+        integer("top_k", self.top_k, -_MANY, _MANY)
+        integer("repeat_last_n", self.repeat_last_n, -1, _MANY)
         if 0 < number("repeat_penalty", self.repeat_penalty, maximum=1 / _SMALL) < _SMALL:
             limits = f"at least {_SMALL}, or 0 or less for none"
             raise BadValue(f"repeat_penalty must be {limits}, got {self.repeat_penalty}")
         for name in ("presence_penalty", "frequency_penalty"):
             number(name, getattr(self, name), -1 / _SMALL, 1 / _SMALL)
-        integer("top_logprobs", self.top_logprobs, 0)
+        integer("top_logprobs", self.top_logprobs, 0, _MANY)
         if self.seed is not None:  # a NumPy integer would overflow where the seed is mixed
             object.__setattr__(self, "seed", integer("seed", self.seed))
         if not isinstance(self.logprobs, bool):

@@ -28,13 +28,12 @@ def expected_tokens(alpha: Rates, draft_tokens: int) -> float:
         draft_tokens: γ, how many are drafted; 0 is plain decoding.
     """
     draft_tokens = integer("draft_tokens", draft_tokens, 0)
-    several = hasattr(alpha, "__len__") and not isinstance(alpha, str | bytes)
-    rates = list(alpha) if several else [alpha]
-    rates = [number("alpha", rate, 0.0, 1.0) for rate in rates[:draft_tokens] or rates[:1]]
+    given = alpha if hasattr(alpha, "__len__") else [alpha]
+    rates = [number("alpha", rate, 0.0, 1.0) for rate in given]
     if not rates:
         raise BadValue("alpha must hold a rate, got none")
-    rates += rates[-1:] * (draft_tokens - len(rates))
-    return float(sum(accumulate(rates[:draft_tokens], mul, initial=1.0)))
+    places = (rates[min(i, len(rates) - 1)] for i in range(draft_tokens))
+    return float(sum(accumulate(places, mul, initial=1.0)))
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,7 @@ class Drafter:
     def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
         """Return a drafter for one text, with nothing read yet.
 
-        Args:
-            target: the target model.
-            target_cache: its cache; what it holds came before the prompt.
-            cache: the cache to use for a draft model; None makes a new one.
+        What ``target_cache`` holds came before the prompt; ``cache`` is that of a draft model.
         """
         if cache is not None:
             raise BadValue(f"draft_cache must be None with {type(self).__name__}: it has no model")
@@ -78,10 +75,8 @@ class Drafter:
     def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
         """Guess how each text goes on: at most ``limits[row]`` tokens; None if there is no guess.
 
-        Args:
-            texts: prompt and completion of each, to be looked at and not changed.
-            limits: how many tokens to draft for each; at least one of them is not 0.
-            sampler: ``sampler.draft(logits, drafts so far)`` draws from a draft model's logits.
+        ``texts``, prompt and completion of each, are not to be changed; one of the limits is not 0.
+        ``sampler.draft(logits, drafts so far)`` draws from a draft model's logits.
         """
         raise NotImplementedError
 
@@ -257,10 +252,7 @@ class NGram(Drafter):
     """Prompt lookup: find the last tokens earlier in the text and propose what followed them there.
 
     Costs nothing but a dictionary and pays on text that repeats itself: edits, quotations, code.
-
-    Args:
-        longest: the longest run of last tokens to look for; longer runs are tried first.
-        shortest: the shortest one.
+    Runs of ``longest`` last tokens are tried first, of ``shortest`` last.
     """
 
     def __init__(self, longest: int = 3, shortest: int = 1) -> None:

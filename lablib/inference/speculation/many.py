@@ -40,9 +40,8 @@ import mlx.core as mx
 class SpeculativeSamples(Samples):
     """:class:`Samples`, and how they came about.
 
-    Attributes:
-        stats: the keys of ``SpeculativeTokenIterator`` that count drafts and calls, over all rows;
-            ``rounds`` counts each row's verifications, ``target_calls`` the forwards of the batch.
+    Its ``stats`` are those of ``SpeculativeTokenIterator`` that count drafts and calls, of all
+    rows; ``rounds`` counts each row's verifications, ``target_calls`` the forwards of the batch.
     """
 
     stats: dict[str, Any] = field(default_factory=dict)

@@ -26,19 +26,15 @@ _CONTEXT = 64  # tokens in the caches while timing, if there is room
 def measure_costs(
     target: Any, draft: Any, *, most: int = 8, context: int | None = None, repeats: int = 5,
 ) -> Costs:  # fmt: skip
-    """Time T(1) … T(most + 1) and one drafted token on this machine, the best of ``repeats``.
+    """Time T(1) … T(most + 1) and one drafted token on this machine.
 
     As the engine does it, judging included. T(1) is a token of plain decoding, where the next
     forward is asked for before the last is done; the others are waited for, round after round.
     What a cache that cannot be trimmed has to read again after a refusal is not in it.
 
-    Args:
-        target: the target model.
-        draft: the draft model or drafter.
-        most: the largest number of drafts to consider.
-        context: how many tokens are in the caches meanwhile; None means 64, or as many as a model
-            of few positions leaves room for.
-        repeats: measurements of each; the shortest counts, as noise only ever adds.
+    ``draft`` is a model or a drafter, ``most`` the largest number of drafts to consider. Meanwhile
+    ``context`` tokens are in the caches: None means 64, or as many as a model of few positions
+    leaves room for. Of ``repeats`` measurements the shortest counts, as noise only ever adds.
     """
     check_prompt(target, [0], "target")
     most, repeats = integer("most", most, 1), integer("repeats", repeats, 1)
