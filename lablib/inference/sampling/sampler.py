@@ -182,13 +182,9 @@ class Sampler:
         return seq_id in self._slots.index
 
     def add(
-        self,
-        seq_id: Hashable,
-        options: SamplerOptions | None = None,
-        prior_tokens: Sequence[int] = (),
-        *,
-        stream: int = 0,
-    ) -> None:
+        self, seq_id: Hashable, options: SamplerOptions | None = None,
+        prior_tokens: Sequence[int] = (), *, stream: int = 0,
+    ) -> None:  # fmt: skip
         """Register a sequence.
 
         Args:

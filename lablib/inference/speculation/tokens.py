@@ -306,15 +306,8 @@ def speculative_decode(
         The prompt and its completion ``(1, total_len)`` int32, and the statistics; with
         ``trace=True`` they hold the list of rounds as ``"trace"``.
     """
-    iterator = SpeculativeTokenIterator(
-        target,
-        draft,
-        prompt,
-        max_tokens=max_tokens,
-        draft_tokens=draft_tokens,
-        temperature=temperature,
-        **options,
-    )
+    options |= {"draft_tokens": draft_tokens, "temperature": temperature}
+    iterator = SpeculativeTokenIterator(target, draft, prompt, max_tokens=max_tokens, **options)
     with iterator:
         for _ in iterator:
             pass
