@@ -27,9 +27,9 @@ from lablib.inference import (
     vote_until,
 )
 from lablib.inference.speculation.costs import best_draft_tokens, expected_tokens, speedup
-from lablib.inference.speculation.tokens import FixedLength
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.measure import measure_costs
+from lablib.inference.speculation.tokens import FixedLength
 from lablib.inference.voting.continuous import serve
 from lablib.inference.voting.many import complete
 from lablib.models import LanguageModel, llama_config

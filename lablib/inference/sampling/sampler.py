@@ -299,10 +299,9 @@ def _names(seq_ids: Any) -> tuple[Hashable, ...]:
 
 def _check_logits(ids: tuple[Hashable, ...], logits: mx.array) -> None:
     """Refuse logits that are not ``(B, V)`` or ``(B, R, V)``, and floating."""
-    shape = logits.shape
-    if len(shape) not in (2, 3) or shape[0] != len(ids) or 0 in shape[1:]:
-        wanted = f"({len(ids)}, V)"
-        raise BadValue(f"logits must have shape {wanted} for {len(ids)} ids, got {shape}")
+    shape, n = logits.shape, len(ids)
+    if len(shape) not in (2, 3) or shape[0] != n or 0 in shape[1:]:
+        raise BadValue(f"logits must have shape ({n}, V) for {n} ids, got {shape}")
     if not mx.issubdtype(logits.dtype, mx.floating):
         raise BadType(f"logits must be floating point, got {logits.dtype}")
 

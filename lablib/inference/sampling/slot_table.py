@@ -86,18 +86,16 @@ class Slots:
         except KeyError as error:
             raise BadValue(f"seq_id {error.args[0]!r} is not registered") from None
         if len(set(found)) < len(found):
-            twice = next(seq_id for seq_id in seq_ids if list(seq_ids).count(seq_id) > 1)
+            twice = max(seq_ids, key=list(seq_ids).count)
             raise BadValue(f"seq_ids must not repeat an id, got {twice!r} more than once")
         return np.array(found, np.int64)
 
-    def check_history(
-        self, seq_ids: Sequence[Hashable], slots: np.ndarray, vocab_size: int
-    ) -> None:
+    def check_history(self, ids: Sequence[Hashable], slots: np.ndarray, vocab_size: int) -> None:
         """Refuse slots ``(B,)`` that were given a token beyond ``vocab_size``."""
         highest = self.highest[slots]
         if highest.max() >= vocab_size:
             raise BadValue(
-                f"slot {seq_ids[highest.argmax()]!r} was given token {highest.max()} "
+                f"slot {ids[highest.argmax()]!r} was given token {highest.max()} "
                 f"(prior_tokens or commit), but logits have V = {vocab_size}"
             )
 

@@ -13,16 +13,7 @@ from lablib.inference.speculation.tokens import (
 )
 
 __all__ = [
-    "AdaptiveLength",
-    "Costs",
-    "DraftModel",
-    "Drafter",
-    "EarlyExit",
-    "FixedLength",
-    "NGram",
-    "Proposal",
-    "SpeculativeTokenIterator",
-    "measure_costs",
-    "speculative_decode",
+    "AdaptiveLength", "Costs", "DraftModel", "Drafter", "EarlyExit", "FixedLength", "NGram",
+    "Proposal", "SpeculativeTokenIterator", "measure_costs", "speculative_decode",
     "speculative_sample_n",
-]
+]  # fmt: skip
