@@ -73,8 +73,8 @@ def lab(folder):
 def course(lab, request):
     """The lessons of the tests that were chosen; two run at a time, as two cores can."""
     chosen = [item for item in request.session.items if item.path == request.path]
-    paths = [item.callspec.params["path"] for item in chosen if hasattr(item, "callspec")]
-    course = browser.Course(lab, [path.name for path in paths])
+    given = [item.callspec.params for item in chosen if hasattr(item, "callspec")]
+    course = browser.Course(lab, [each["path"].name for each in given if "path" in each])
     yield course
     course.close()
 

@@ -116,6 +116,9 @@ class Moody:
         if reached:
             self.n = 2 if accepted == reached else 0
 
+    def timed(self, drafted, seconds):
+        pass
+
     def miss(self):
         pass
 
