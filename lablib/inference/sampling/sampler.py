@@ -146,7 +146,8 @@ class Sampler:
             raise BadValue(f"unseen must hold the tokens between {rows}, got {known} a sequence")
         if self._slots.ceiling >= (vocab_size := logits.shape[-1]):
             self._slots.check_history(ids, asked.slots, vocab_size)
-        scores = logits.astype(mx.float32).reshape(-1, vocab_size)
+        scores = logits if logits.dtype == mx.float32 else logits.astype(mx.float32)
+        scores = scores.reshape(-1, vocab_size) if logits.ndim == 3 else scores
         if len(asked.penalized):
             scores = self._penalize(asked, scores, unseen)
         return asked, scores, mx.max(scores, axis=-1, keepdims=True)
@@ -328,23 +329,21 @@ def _check_fit(ids: tuple[Hashable, ...], finite: np.ndarray) -> None:
     """Refuse rows that cannot be drawn from, by name."""
     if not finite.all():
         names = ", ".join(repr(ids[row]) for row in np.flatnonzero(~finite)[:4])
-        wanted = "a row must have no NaN or +inf and some finite score"
-        raise BadValue(f"logits of slot {names}: {wanted}")
+        raise BadValue(f"logits of slot {names}: a row must have no NaN, no +inf, a finite score")
 
 
 def _report(asked: Asked, logits: mx.array, token: mx.array) -> SampleResult:
     """Add log-probabilities under the raw logits ``(B, V)``, for the rows that asked."""
-    chosen, width = asked.chosen.any(), int(asked.top.max(initial=0))
-    if not chosen and not width:
+    if asked.chosen is None and asked.top is None:
         return SampleResult(token)
-    logits = logits.astype(mx.float32)
     logs = transforms.log_softmax(logits)
     logprob = top_tokens = top_logprobs = None
-    if chosen:
-        logprob = mx.take_along_axis(logs, token[:, None], axis=-1)
-        logprob = mx.where(mx.array(asked.chosen), logprob, mx.nan)
-    if width:
-        _, ids = transforms.best(logits, width)
+    if asked.chosen is not None:
+        drawn = mx.take_along_axis(logs, token[:, None], axis=-1)
+        logprob = mx.where(mx.array(asked.chosen), drawn, mx.nan)
+    if asked.top is not None:
+        width = int(asked.top.max())
+        _, ids = transforms.best(logits.astype(mx.float32), width)
         wanted = mx.array(np.arange(width) < asked.top)
         top_tokens = mx.where(wanted, ids, -1)
         top_logprobs = mx.where(wanted, mx.take_along_axis(logs, ids, axis=-1), mx.nan)

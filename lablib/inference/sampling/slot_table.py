@@ -31,8 +31,8 @@ class Asked:
     steps: np.ndarray  # (R,), 0 to R - 1
     columns: dict[str, Parameter]  # of all rows
     plan: fast_paths.Plan | None  # None: the definition does it all
-    chosen: np.ndarray  # (B, 1), who wants the log-probability of the token drawn
-    top: np.ndarray  # (B, 1), and of how many of the best
+    chosen: np.ndarray | None  # (B, 1), who wants the log-probability of the token drawn
+    top: np.ndarray | None  # (B, 1), and of how many of the best; None: nobody does
 
 
 class Slots:
@@ -175,8 +175,8 @@ class Slots:
             steps=np.arange(n_rows),
             columns=columns(rows),
             plan=fast_paths.plan(rows, vocab_size) if fast and best.any() else None,
-            chosen=chosen[:, None],
-            top=top.astype(int)[:, None],
+            chosen=chosen[:, None] if chosen.any() else None,
+            top=top.astype(int)[:, None] if top.any() else None,
         )
 
     def _widen(self, width: int) -> None:
