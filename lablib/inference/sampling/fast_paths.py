@@ -25,7 +25,7 @@ import numpy as np
 _NARROW = 256  # candidates that are looked at in their order
 _SECOND = 4096  # candidates for a nucleus that 256 did not hold
 _LARGE = 2048  # vocabularies up to this size are sorted at once: a check would cost more
-_SPARSE = 10  # one candidate among more tokens than this: sort them by id; else put them in place
+_SPARSE = 25  # one candidate among more tokens than this: sort them by id; else put them in place
 
 
 class Group(NamedTuple):
