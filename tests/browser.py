@@ -244,8 +244,9 @@ class Lesson:
               .filter(e => {
                 const own = e.getBoundingClientRect();
                 const room = e.closest('.jp-OutputArea-output').getBoundingClientRect();
+                const slides = e.matches('.noUi-target');  // at its end the handle sticks out a little
                 return own.width && (own.right > room.right + 1 || own.left < room.left - 1
-                                     || e.scrollWidth > e.clientWidth + 1);
+                                     || (!slides && e.scrollWidth > e.clientWidth + 1));
               })
               .map(e => `${e.className}: ${e.innerText}`)""",
             WIDGET,
