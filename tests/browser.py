@@ -244,7 +244,7 @@ class Lesson:
               .filter(e => {
                 const own = e.getBoundingClientRect();
                 const room = e.closest('.jp-OutputArea-output').getBoundingClientRect();
-                const slides = e.matches('.noUi-target');  // at its end the handle sticks out a little
+                const slides = e.matches('.noUi-target');  // its handle sticks out at the ends
                 return own.width && (own.right > room.right + 1 || own.left < room.left - 1
                                      || (!slides && e.scrollWidth > e.clientWidth + 1));
               })
