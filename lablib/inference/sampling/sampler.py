@@ -233,7 +233,9 @@ class Sampler:
         """
         if isinstance(seq_ids, str | bytes) or not isinstance(seq_ids, Iterable):
             slots = self._slots.find([seq_ids])
-            tokens = token_ids("tokens", tokens, _LIMIT, allow_empty=True)
+            plain = isinstance(tokens, list | tuple) and set(map(type, tokens)) == {int}
+            if not (plain and min(tokens) >= 0 and max(tokens) < _LIMIT):  # else nothing to check
+                tokens = token_ids("tokens", tokens, _LIMIT, allow_empty=True)
             if not self._slots.window[slots[0]]:  # a token of plain decoding: no history to write
                 self._slots.position[slots[0]] += len(tokens)
                 self._slots.see(slots[0], max(tokens, default=-1))
@@ -307,9 +309,7 @@ def _check_logits(ids: tuple[Hashable, ...], logits: mx.array) -> None:
         raise BadType(f"logits must be floating point, got {logits.dtype}")
 
 
-def _check_drafts(
-    ids: tuple[Hashable, ...], logits: mx.array, draft_tokens: Any, one: bool
-) -> mx.array:
+def _check_drafts(ids: tuple[Any, ...], logits: mx.array, draft_tokens: Any, one: bool) -> mx.array:
     """Return drafts ``(B, D)`` that fit logits ``(B, R, V)``; ``(D,)`` were given for ``one``."""
     tokens = np.array(draft_tokens)
     if tokens.ndim != 2 - one or not (one or len(tokens) == len(ids)):
