@@ -42,7 +42,7 @@ def test_readme_has_the_two_commands_first() -> None:
     run, test = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)[:2]
     assert run.strip().endswith("python -m lablib")
     assert '".[test]"' in test
-    assert test.strip().endswith("python -m pytest -n 2 --dist loadfile")
+    assert test.strip().endswith("python -m pytest -n 2 --dist loadfile --no-loadscope-reorder")
 
 
 def test_readme_fits_on_two_screens_and_its_links_resolve() -> None:

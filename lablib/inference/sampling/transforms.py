@@ -49,14 +49,10 @@ def apply(scores: mx.array, options: SamplerOptions, window: Sequence[int] = ())
 
 
 def columns(rows: np.ndarray) -> dict[str, Parameter]:
-    """Return what the rows of a batch ask for, by option; an option that no row asks for is absent.
+    """Return what rows ``(N,)`` of type ``TABLE`` ask for; an option that none asks for is absent.
 
-    Args:
-        rows: ``(N,)`` of type ``TABLE``.
-
-    Returns:
-        For each option a number if all rows agree, otherwise an array ``(N, 1)`` in which neutral
-        values leave a row as it is.
+    For each option it is a number if all rows agree, otherwise an array ``(N, 1)`` in which neutral
+    values leave a row as it is.
     """
     found = {}
     for name, neutral in NEUTRAL.items() if len(rows) else ():

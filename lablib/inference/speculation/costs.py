@@ -27,13 +27,17 @@ def expected_tokens(alpha: Rates, draft_tokens: int) -> float:
             or a list of one for each, of which the last goes on.
         draft_tokens: γ, how many are drafted; 0 is plain decoding.
     """
-    draft_tokens = integer("draft_tokens", draft_tokens, 0)
-    given = alpha if hasattr(alpha, "__len__") else [alpha]
-    rates = [number("alpha", rate, 0.0, 1.0) for rate in given]
+    return _yields(alpha, integer("draft_tokens", draft_tokens, 0))[-1]
+
+
+def _yields(alpha: Rates, most: int) -> list[float]:
+    """Return ``expected_tokens`` of each γ from 0 to ``most``."""
+    rates = list(alpha) if hasattr(alpha, "__len__") else [alpha]
+    rates = [number("alpha", rate, 0.0, 1.0) for rate in rates]
     if not rates:
         raise BadValue("alpha must hold a rate, got none")
-    places = (rates[min(i, len(rates) - 1)] for i in range(draft_tokens))
-    return float(sum(accumulate(places, mul, initial=1.0)))
+    rates += rates[-1:] * (most - len(rates))
+    return list(accumulate(accumulate(rates[:most], mul, initial=1.0)))
 
 
 @dataclass(frozen=True)
@@ -98,5 +102,6 @@ def speedup(alpha: Rates, draft_tokens: int, costs: Costs) -> float:
 
 def best_draft_tokens(alpha: Rates, costs: Costs, most: int = 16) -> int:
     """Return the γ in ``0 … most`` with the highest speed-up; 0 where drafting cannot pay."""
-    most = integer("most", most, 0)
-    return max(range(most + 1), key=lambda g: (speedup(alpha, g, costs), -g))
+    speedup(alpha, 0, costs)  # checks both
+    yields = _yields(alpha, integer("most", most, 0))
+    return max(range(len(yields)), key=lambda g: (yields[g] / costs.of_round(g), -g))
