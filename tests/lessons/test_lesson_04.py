@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
-from oracles import reading
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 
@@ -55,8 +54,3 @@ def test_the_timeline_counts_the_busy_share() -> None:
     assert widget.compute(slots=2, mode=CONTINUOUS)["steps"] == 4
     assert "continuous: 4 steps" in widget.set(slots=2, mode=CONTINUOUS)
     assert isinstance(widget.draw(data), Figure)
-
-
-def test_the_stated_minutes_are_those_that_are_counted() -> None:
-    assert reading.stated("04") == reading.to_state("04")
-    assert reading.to_state("04")[-1] <= 60

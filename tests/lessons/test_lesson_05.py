@@ -8,7 +8,6 @@ from lablib.theory.estimators import best_of_k, pass_at_k
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from oracles import reading
 
 RIGHT = np.random.default_rng(3).random((6, 16)) < 0.4
 
@@ -74,8 +73,3 @@ def test_the_caption_follows_the_controls() -> None:
     assert "best at 16" in widget.picture.caption
     with pytest.raises(ValueError, match="right must have shape"):
         OverOptimisation([True, False])
-
-
-def test_the_stated_minutes_are_those_that_are_counted() -> None:
-    assert reading.stated("05") == reading.to_state("05")
-    assert reading.to_state("05")[-1] <= 60

@@ -16,7 +16,6 @@ from lablib.theory.estimators import majority_accuracy
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from oracles import reading
 
 
 def polls(n: int, samples: int = 20, seed: int = 1) -> list[Sampled]:
@@ -89,8 +88,3 @@ def test_figures_show_what_they_are_given() -> None:
     fig = before_after_vote([0.2, 0.6, 0.7], [0.1, 0.9, 0.7])
     labels = [text.get_text() for text in fig.axes[0].get_legend().get_texts()]
     assert labels == ["vote no worse (2)", "vote worse (1)"]
-
-
-def test_the_stated_minutes_are_those_that_are_counted() -> None:
-    assert reading.stated("06") == reading.to_state("06")
-    assert reading.to_state("06")[-1] <= 60

@@ -25,7 +25,6 @@ from lablib.theory.replay import agreement
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from oracles import reading
 from oracles.scripted import Recorder, random_table
 
 COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
@@ -262,8 +261,3 @@ def test_predictions_and_measurements_share_a_chart() -> None:
     fig = predicted_and_measured([1, 2], [1.2, 1.4], [(1.1, 1.0, 1.2), (1.5, 1.3, 1.6)])
     assert isinstance(fig, Figure)
     assert fig.axes[0].get_xlabel() == "draft tokens γ"
-
-
-def test_the_stated_minutes_are_those_that_are_counted() -> None:
-    assert reading.stated("07") == reading.to_state("07")
-    assert reading.to_state("07")[-1] <= 60
