@@ -49,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How much of a prompt the tree knows."""
+    """Tell how much of a prompt the tree knows."""
 
     node: Node  # the deepest node reached; its log-probabilities are those after its depth
     matched: int  # tokens found; more than ``node.depth`` if the match ends inside an edge

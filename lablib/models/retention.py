@@ -50,7 +50,7 @@ def log_decay(n_heads: int) -> mx.array:
 
 @dataclass(frozen=True)
 class Fading:
-    """How much of what is left when, inside one chunk of C tokens; every part is ``g`` to a power.
+    """Tell how much of what is left when, in one chunk of C tokens; every part is ``g`` to a power.
 
     There is one row when no token is padding. Padding neither fades the state nor adds to it.
     """

@@ -19,7 +19,7 @@ _NORMAL = 1.2e-38  # the smallest normal float32: what is positive must not beco
 
 @dataclass(frozen=True)
 class SamplerOptions:
-    """How a row of logits becomes a token. The defaults change nothing: sample from the model.
+    """Say how a row of logits becomes a token. The defaults change nothing: sample from the model.
 
     Attributes:
         temperature: 0 takes the best token; below 1 sharpens, above 1 flattens.

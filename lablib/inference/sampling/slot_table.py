@@ -164,7 +164,7 @@ class Slots:
         penalized = np.flatnonzero(self.window[slots])
         ringed = (penalized[:, None] * n_rows + np.arange(n_rows)).ravel()
         chosen, top = options["logprobs"] > 0, np.minimum(options["top_logprobs"], vocab_size)
-        best = (options["greedy"] > 0) | (options["top_k"] < vocab_size) | (options["top_p"] < 1)
+        cuts = (options["greedy"] > 0) | (options["top_k"] < vocab_size) | (options["top_p"] < 1)
         return Asked(
             ids=ids,
             slots=slots,
@@ -174,7 +174,7 @@ class Slots:
             keys=np.repeat(self.keys[slots], n_rows),
             steps=np.arange(n_rows),
             columns=columns(rows),
-            plan=fast_paths.plan(rows, vocab_size) if fast and best.any() else None,
+            plan=fast_paths.plan(rows, vocab_size) if fast and cuts.any() else None,
             chosen=chosen[:, None] if chosen.any() else None,
             top=top.astype(int)[:, None] if top.any() else None,
         )
