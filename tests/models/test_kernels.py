@@ -21,15 +21,12 @@ def normal(seed: int, *shape: int) -> mx.array:
     return mx.random.normal(shape, key=mx.random.key(seed))
 
 
-def test_the_exponential_is_right_where_a_softmax_or_a_sigmoid_looks() -> None:
-    x = np.linspace(-31, 31, 40_001, dtype=np.float32)
-    exact = np.exp(x.astype(np.float64))
-    got = np.array(kernels._exp(mx.array(x)), np.float64)
-    assert np.abs(got - exact)[x <= 0].max() < 3e-7
-    assert np.abs(got / exact - 1)[(x > 0) & (x < 20)].max() < 5e-6
-    far = np.array(kernels._exp(mx.array([-1e9, -math.inf, 1e9])))
-    assert abs(far[:2]).max() < 3e-7
-    assert 1e13 < far[2] < 1e15
+def test_the_exponential_is_right_everywhere() -> None:
+    x = np.linspace(-87, 88, 40_001, dtype=np.float32)
+    got = np.array(kernels.exp(mx.array(x)), np.float64)
+    assert np.abs(got / np.exp(x.astype(np.float64)) - 1).max() < 5e-6  # e in float32, 88 times
+    far = np.array(kernels.exp(mx.array([-math.inf, -1e30, 0.0, math.inf, math.nan])))
+    np.testing.assert_array_equal(far, [0, 0, 1, math.inf, math.nan])
 
 
 def test_swiglu_and_its_gradients() -> None:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import NEUTRAL
 from lablib.inference.sampling.transforms import Parameter, columns
+from lablib.models.kernels import exp
 
 import mlx.core as mx
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 _NARROW = 256  # candidates that are looked at in their order
 _SECOND = 4096  # candidates for a nucleus that 256 did not hold
 _LARGE = 2048  # vocabularies up to this size are sorted at once: a check would cost more
-_SPARSE = 25  # one candidate among more tokens than this: sort them by id; else put them in place
+_SPARSE = 12  # one candidate among more tokens than this: sort them by id; else put them in place
 
 
 class Group(NamedTuple):
@@ -129,7 +130,7 @@ def candidates(plan: Plan, scores: mx.array, peak: mx.array) -> Iterator[Candida
             yield Candidates(group.rows, None, None, best)
         elif group.kind == "general":
             left = transforms.cut(part, group.asked, top)
-            yield Candidates(group.rows, left, mx.exp(left), None)
+            yield Candidates(group.rows, left, exp(left), None)
         elif group.kind == "narrow":
             yield _narrow(group, part, top)
         else:
@@ -145,7 +146,7 @@ def _narrow(group: Group, part: mx.array, peak: mx.array) -> Candidates:
     others = {name: asked for name, asked in group.asked.items() if name != "top_k"}
     ids = mx.sort(transforms.best_ids(part, group.width), axis=-1)
     scores = transforms.cut(mx.take_along_axis(part, ids, axis=-1), others, peak)
-    return Candidates(group.rows, scores, mx.exp(scores), ids)
+    return Candidates(group.rows, scores, exp(scores), ids)
 
 
 def _nucleus(group: Group, scores: mx.array) -> Iterator[Candidates]:
@@ -156,7 +157,7 @@ def _nucleus(group: Group, scores: mx.array) -> Iterator[Candidates]:
     """
     vocab_size, mass, widths = scores.shape[-1], None, [scores.shape[-1]]
     if vocab_size > _LARGE:
-        mass = mx.sum(mx.exp(scores), axis=-1, keepdims=True)
+        mass = mx.sum(exp(scores), axis=-1, keepdims=True)
         widths = [_NARROW, min(_SECOND, vocab_size), vocab_size]
     for width in widths:
         best, ids = transforms.best(scores, width)
@@ -197,7 +198,7 @@ def _cut_in_order(
     if isinstance(asked.get("top_k"), mx.array):  # a number is the width: it has been cut
         rank = mx.arange(scores.shape[-1], dtype=mx.float32)
         scores = mx.where(rank < asked["top_k"], scores, -mx.inf)
-    weights = mx.exp(scores)
+    weights = exp(scores)
     if "top_p" in asked:
         mass = mx.sum(weights, axis=-1, keepdims=True) if mass is None else mass
         inside = transforms.in_nucleus(weights, asked["top_p"], mass)

@@ -20,6 +20,7 @@ from typing import Any
 from lablib.inference.sampling import fast_paths, random_numbers, transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.slot_table import Asked, Slots
+from lablib.models.kernels import exp
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
@@ -78,8 +79,8 @@ class Sampler:
         mx.eval(token, peak, result.logprob, result.top_tokens, result.top_logprobs)
         _check_fit(asked.ids, np.isfinite(np.array(peak)))
         self._slots.position[asked.slots] += 1
-        if len(ringed := asked.penalized):
-            self._slots.remember(asked.slots[ringed], np.array(token)[ringed, None])
+        if len(rows := asked.penalized):
+            self._slots.remember(asked.slots[rows], np.array(token)[rows, None])
         return result
 
     def draw(
@@ -172,7 +173,7 @@ class Sampler:
             positions = (positions[:, None] + (asked.steps + ahead)).ravel()
         u = random_numbers.uniforms(asked.keys, positions)[:, None]
         if asked.plan is None:
-            weights = mx.exp(transforms.cut(scores, asked.columns, peak))
+            weights = exp(transforms.cut(scores, asked.columns, peak))
             return transforms.draw(weights, mx.array(u))[:, 0]
         return fast_paths.draw(asked.plan, scores, peak, u)[:, 0]
 

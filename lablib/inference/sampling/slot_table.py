@@ -12,7 +12,7 @@ from lablib.validation import BadValue
 import mlx.core as mx
 import numpy as np
 
-_ARRAYS = ("options", "keys", "position", "window", "filled", "highest", "rings")
+_ARRAYS = ("options", "keys", "position", "window", "held", "highest", "history")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Asked:
 class Slots:
     """A table of slots; arrays, so that a batch is read and written without a loop over its rows.
 
-    A history is kept only for slots with penalties: a ring of as many tokens as the penalties look
+    A history counts only in slots with penalties: the latest tokens, as many as the penalties look
     at. Rows of removed slots are used again, and ``add`` overwrites all of a row.
     """
 
@@ -48,10 +48,10 @@ class Slots:
         self.options = np.zeros(0, TABLE)
         self.keys = np.zeros(0, np.uint64)  # of the random numbers
         self.position = np.zeros(0, np.int64)  # tokens sampled or committed since ``add``
-        self.window = np.zeros(0, np.int64)  # size of the ring, 0 without penalties
-        self.filled = np.zeros(0, np.int64)  # tokens that went through the ring
+        self.window = np.zeros(0, np.int64)  # how many tokens the penalties see, 0 without any
+        self.held = np.zeros(0, np.int64)  # how many of these there are yet
         self.highest = np.zeros(0, np.int64)  # largest token id that the slot was given, -1: none
-        self.rings = np.zeros((0, 0), np.int32)  # as wide as the fullest ring has needed
+        self.history = np.zeros((0, 0), np.int32)  # the newest in the last column
         self.ceiling = -1  # no slot was given a larger id than this
 
     def add(
@@ -66,7 +66,7 @@ class Slots:
         seeded = options.seed is not None and options.seed >= 0
         seed = options.seed if seeded else secrets.randbits(64)
         self.keys[slot] = random_numbers.key(seed, stream)
-        self.position[slot] = self.filled[slot] = 0
+        self.position[slot] = self.held[slot] = 0
         self.highest[slot] = -1
         window = num_ctx if options.repeat_last_n < 0 else options.repeat_last_n
         self.window[slot] = window if options.penalizes else 0
@@ -106,30 +106,22 @@ class Slots:
 
     def remember(self, slots: np.ndarray, tokens: np.ndarray) -> None:
         """Put tokens ``(B, A)`` into the histories of slots ``(B,)``."""
-        self.highest[slots] = np.maximum(self.highest[slots], tokens.max(axis=1, initial=-1))
-        self.ceiling = max(self.ceiling, int(tokens.max(initial=-1)))
-        window = self.window[slots]
-        if not window.all():
-            slots, tokens, window = slots[window > 0], tokens[window > 0], window[window > 0]
-        if not tokens.size:
-            return
-        places = self.filled[slots][:, None] + np.arange(tokens.shape[1])
-        self._widen(int(np.minimum(window, places[:, -1] + 1).max()))
-        # Where a ring is shorter than this, its last tokens stay: NumPy writes in order.
-        self.rings[slots[:, None], places % window[:, None]] = tokens
-        self.filled[slots] += tokens.shape[1]
+        n_new, largest = tokens.shape[1], tokens.max(axis=1, initial=-1)
+        self.highest[slots] = np.maximum(self.highest[slots], largest)
+        self.ceiling = max(self.ceiling, int(largest.max(initial=-1)))
+        self.held[slots] = held = np.minimum(self.held[slots] + n_new, self.window[slots])
+        self._widen(int(held.max(initial=0)))
+        self.history[slots] = np.concatenate([self.history[slots], tokens], axis=1)[:, n_new:]
 
     def recent(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what the penalties see of each history, oldest token first: ``(B, W)`` int32.
 
-        And which of these are real: shorter windows are padded with 0 on the left.
+        And which of these are real: shorter windows are padded on the left.
         """
-        filled, window = self.filled[slots][:, None], self.window[slots][:, None]
-        held = np.minimum(filled, window)
-        back = np.arange(-int(held.max(initial=0)), 0)
-        real = back >= -held
-        places = np.where(real, (filled + back) % np.maximum(window, 1), 0)
-        return np.where(real, self.rings[slots[:, None], places], 0), real
+        held = self.held[slots]
+        width = int(held.max(initial=0))
+        first = self.history.shape[1] - width
+        return self.history[slots, first:], np.arange(width) >= width - held[:, None]
 
     def windows(
         self, asked: Asked, unseen: mx.array | None, vocab_size: int
@@ -162,15 +154,15 @@ class Slots:
         options = self.options[slots]
         rows = np.repeat(options, n_rows)
         penalized = np.flatnonzero(self.window[slots])
-        ringed = (penalized[:, None] * n_rows + np.arange(n_rows)).ravel()
+        kept = (penalized[:, None] * n_rows + np.arange(n_rows)).ravel()
         chosen, top = options["logprobs"] > 0, np.minimum(options["top_logprobs"], vocab_size)
         cuts = (options["greedy"] > 0) | (options["top_k"] < vocab_size) | (options["top_p"] < 1)
         return Asked(
             ids=ids,
             slots=slots,
             penalized=penalized,
-            rows=None if len(ringed) == len(rows) else mx.array(ringed.astype(np.int32)),
-            penalties=columns(rows[ringed]) if len(ringed) else {},
+            rows=None if len(kept) == len(rows) else mx.array(kept.astype(np.int32)),
+            penalties=columns(rows[kept]) if len(kept) else {},
             keys=np.repeat(self.keys[slots], n_rows),
             steps=np.arange(n_rows),
             columns=columns(rows),
@@ -180,9 +172,8 @@ class Slots:
         )
 
     def _widen(self, width: int) -> None:
-        if width > self.rings.shape[1]:
-            width = max(width, 2 * self.rings.shape[1])
-            self.rings = np.pad(self.rings, ((0, 0), (0, width - self.rings.shape[1])))
+        if (missing := width - self.history.shape[1]) > 0:
+            self.history = np.pad(self.history, ((0, 0), (max(missing, width // 2), 0)))
 
     def _grow(self) -> None:
         old, new = len(self.keys), max(8, 2 * len(self.keys))

@@ -24,9 +24,10 @@ transform, in batches and under speculation, and no other row does.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from lablib.inference.sampling.options import NEUTRAL, TABLE, SamplerOptions
+from lablib.models.kernels import exp
 
 import mlx.core as mx
 import numpy as np
@@ -108,7 +109,7 @@ def log_softmax(logits: mx.array) -> mx.array:
     logits = logits.astype(mx.float32)
     # The best is subtracted first: beside a logit of 500, float32 keeps four decimals.
     gaps = logits - mx.max(logits, axis=-1, keepdims=True)
-    return gaps - mx.logsumexp(gaps, axis=-1, keepdims=True)
+    return gaps - mx.log(mx.sum(exp(gaps), axis=-1, keepdims=True))
 
 
 def penalize(
@@ -182,7 +183,7 @@ def top_p(scores: mx.array, p: Parameter) -> mx.array:
     the one that crosses ``p``.
     """
     values, ids = best(scores, scores.shape[-1])
-    weights = mx.exp(scores - values[..., :1])
+    weights = exp(scores - values[..., :1])
     mass = mx.sum(weights, axis=-1, keepdims=True)
     kept = in_nucleus(mx.take_along_axis(weights, ids, axis=-1), p, mass)
     return keep(scores, mx.where(kept, values, -mx.inf), ids)
@@ -233,15 +234,18 @@ def best_ids(scores: mx.array, n: int) -> mx.array:
 
 
 def _keys(scores: mx.array, n: int) -> mx.array:
-    """Pack a score and its id into one int64 ``(..., n)``, so that one partition orders both.
-
-    The bits of a float, read as an integer, rise with a positive float and fall with a negative.
-    """
+    """Pack a score and its id into one int64 ``(..., n)``, so that one partition orders both."""
     vocab_size = scores.shape[-1]
-    bits = (0.0 - scores).view(mx.int32)  # negated, so that the best comes first; -0 becomes 0
-    bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    keys = (bits.astype(mx.int64) << 32) | _token_ids(vocab_size)
+    # Negated, so that the best comes first; -0 becomes 0.
+    keys = _packed((0.0 - scores).view(mx.int32), _token_ids(vocab_size))
     return mx.partition(keys, n - 1, axis=-1)[..., :n] if n < vocab_size else keys
+
+
+@partial(mx.compile, shapeless=True)
+def _packed(bits: mx.array, ids: mx.array) -> mx.array:
+    """The bits of a float, read as an integer, rise with a positive float, fall with a negative."""
+    bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    return (bits.astype(mx.int64) << 32) | ids
 
 
 @lru_cache(maxsize=8)
