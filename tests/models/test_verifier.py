@@ -157,6 +157,14 @@ def test_storing_it_keeps_its_scores(folder: Path, tmp_path: Path) -> None:
     assert found.model is model
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+def test_it_knows_its_model_in_every_type(folder: Path, dtype: mx.Dtype) -> None:
+    model, _ = zoo.load(folder / "target", dtype=dtype)
+    found = load_verifier(folder / "verifier", model=model)
+    exact, tokens = load_verifier(folder / "verifier"), mx.array([[1, 40, 41, 42]])
+    assert abs((found(tokens) - exact(tokens)).item()) < 0.1
+
+
 def test_it_refuses_another_model_and_broken_files(folder: Path, tmp_path: Path) -> None:
     other = LanguageModel(TASK, seed=2)
     with pytest.raises(ValueError, match="was trained on"):
