@@ -174,8 +174,8 @@ class Sampler:
         u = random_numbers.uniforms(asked.keys, positions)[:, None]
         if asked.plan is None:
             weights = exp(transforms.cut(scores, asked.columns, peak))
-            return transforms.draw(weights, mx.array(u))[:, 0]
-        return fast_paths.draw(asked.plan, scores, peak, u)[:, 0]
+            return transforms.draw(weights, mx.array(u)).squeeze(-1)
+        return fast_paths.draw(asked.plan, scores, peak, u).squeeze(-1)
 
     def __len__(self) -> int:
         return len(self._slots.index)
