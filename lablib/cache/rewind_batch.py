@@ -15,7 +15,7 @@ from lablib.models.interface import agree, find_out
 from lablib.validation import BadValue
 
 import mlx.core as mx
-from mlx_lm.models.cache import ArraysCache, BatchKVCache, BatchRotatingKVCache
+from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache
 
 _COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given up
 
@@ -29,14 +29,8 @@ def can_batch(model: Any, cache: kv.Cache) -> bool:
     """
     if any(type(layer) not in kv.MERGED or getattr(layer, "keep", 0) for layer in cache):
         return False
-
-    def trial() -> bool:
-        try:
-            return _hides_padding(model, cache) and _reads_rows_as_if_alone(model, cache)
-        except Exception:  # a model may fail in any way here; alone its errors are its own
-            return False
-
-    return find_out(model, ("batches", *map(type, cache)), trial)
+    question = "batches", *map(type, cache)
+    return find_out(model, question, lambda: _reads_rows_as_if_alone(model, cache))
 
 
 def merge(caches: Sequence[kv.Cache]) -> kv.Cache:
@@ -157,26 +151,16 @@ def _unroll(layer: BatchRotatingKVCache) -> None:
 
 
 def _reads_rows_as_if_alone(model: Any, empty: kv.Cache) -> bool:
-    """Return whether a row beside a longer one gets the logits it gets alone, but for rounding."""
-    block, told = mx.array([[1, 0]]), [[0, 1, 1, 0], [1]]
-    alone, caches = [], [kv.copy(empty) for _ in told]
-    for tokens, cache in zip(told, caches, strict=True):
+    """Return whether a row beside a longer one, rewound too, gets the logits it gets alone."""
+    told, block, kept = [[0, 1, 1, 0], [1]], [1, 0], [2, 1]
+    caches, alone = [kv.copy(empty) for _ in told], []
+    for tokens, cache, length in zip(told, caches, kept, strict=True):
         model(mx.array([tokens]), cache=cache)
-        alone.append(model(block, cache=kv.copy(cache)))
-    together = model(mx.repeat(block, len(told), axis=0), cache=merge(caches))
-    return agree(together, mx.concatenate(alone))
-
-
-def _hides_padding(model: Any, empty: kv.Cache) -> bool:
-    """Return whether a token of padding leaves a recurrent state as it is."""
-    if not any(isinstance(layer, ArraysCache) for layer in empty):
-        return True
-    states = []
-    for tokens, padded in (([[1]], False), ([[1, 1]], True)):
-        cache = merge([empty])
-        for layer in cache if padded else []:
-            layer.prepare(lengths=[1], right_padding=[1])
-        model(mx.array(tokens), cache=cache)
-        states.append([a for layer in cache if isinstance(layer, ArraysCache) for a in layer.cache])
-    pairs = ((a, b) for a, b in zip(*states, strict=True) if a is not b)  # None: never written
-    return all(a.shape == b.shape and mx.allclose(a, b, atol=1e-3).item() for a, b in pairs)
+        read = model(mx.array([block]), cache=kv.copy(cache))
+        after = model(mx.array([[*block[:length], 0]]), cache=kv.copy(cache))
+        alone.append(mx.concatenate([read, after[:, -1:]], axis=1))
+    batch = BatchRewinder(model, merge(caches), [0, 0])
+    read = batch.forward(mx.array([block, block]))
+    batch.rewind([len(block) - length for length in kept])
+    after = batch.forward(mx.array([[0], [0]]))
+    return agree(mx.concatenate([read, after], axis=1), mx.concatenate(alone))

@@ -12,7 +12,7 @@ import mlx.nn as nn
 
 _OUTPUTS = ("lm_head", "embed_tokens", "embeddings", "wte", "word_embeddings")
 _POSITIONS = ("embed_positions", "wpe")  # ours; GPT-2's and GPT-BigCode's in mlx-lm
-_FOUND: dict[tuple[int, Hashable], Any] = {}  # by the id of a living model
+_FOUND: dict[tuple[int, Hashable], bool] = {}  # by the id of a living model
 
 
 def vocab_size_of(model: Any) -> int:
@@ -63,12 +63,15 @@ def agree(got: mx.array, wanted: mx.array) -> bool:
     return (off <= share * (mx.max(wanted) - mx.min(wanted)) + 1e-6).item()
 
 
-def find_out(model: Any, question: Hashable, trial: Callable[[], Any]) -> Any:
-    """Return what ``trial()`` shows of a model; it runs once a question while the model lives."""
+def find_out(model: Any, question: Hashable, trial: Callable[[], bool]) -> bool:
+    """Return whether ``trial()`` succeeds; it runs once a question while the model lives."""
     key = id(model), question
     if key in _FOUND:
         return _FOUND[key]
-    found = trial()
+    try:
+        found = trial()
+    except Exception:  # a model may fail in any way here; alone its errors are its own
+        found = False
     with suppress(TypeError):  # what cannot be referred to weakly is tried every time
         finalize(model, _FOUND.pop, key, None)
         _FOUND[key] = found

@@ -10,6 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -181,21 +182,20 @@ def _rows_that_agree(model: Any) -> int:
     Some models read the mask of a batch otherwise than it is meant: then 1. Some write a layer's
     cache more than once in a forward, or ask it for what only their own has: then 0.
     """
-    trials = (rows for rows in (WIDTH, 1) if _agrees(model, rows))
-    return find_out(model, "rows that agree", lambda: next(trials, 0))
+    for rows in (WIDTH, 1):
+        if find_out(model, ("rows agree", rows), partial(_agrees, model, rows)):
+            return rows
+    return 0
 
 
 def _agrees(model: Any, rows: int) -> bool:
     """Return whether ``rows`` a forward, through a tree of their own, answer as each does alone."""
     evaluator, answers = BatchEvaluator(model, 64, 64, None, rows), {}
-    try:
-        for prompts in ([(0,), (1, 0)], [(0, 1, 1), (1, 0, 0), (1, 1)]):  # cold, then reused
-            deque(evaluator.evaluate(prompts, answers), maxlen=0)
-        alone = [model(mx.array([p]), cache=kv.make(model))[0, -1] for p in answers]
-        wanted = log_softmax(mx.stack(alone).astype(mx.float32))
-        return agree(mx.stack(list(answers.values())).astype(alone[0].dtype), wanted)
-    except Exception:  # a model may fail in any way here; alone its errors are its own
-        return False
+    for prompts in ([(0,), (1, 0)], [(0, 1, 1), (1, 0, 0), (1, 1)]):  # cold, then reused
+        deque(evaluator.evaluate(prompts, answers), maxlen=0)
+    alone = [model(mx.array([p]), cache=kv.make(model))[0, -1] for p in answers]
+    wanted = log_softmax(mx.stack(alone).astype(mx.float32))
+    return agree(mx.stack(list(answers.values())).astype(alone[0].dtype), wanted)
 
 
 def _equals(prompts: list[Prompt], step: int) -> Iterator[list[Prompt]]:
