@@ -51,12 +51,13 @@ def make(
         return make_prompt_cache(model)
     if max_kv_size is not None and bits is not None:
         raise BadValue("max_kv_size and bits exclude each other: a sliding window is not quantised")
-    option = "max_kv_size" if bits is None else "bits"
     if bits is None:
-        max_kv_size = integer(option, max_kv_size, 1)
+        option = "max_kv_size"
+        bounded = RotatingKVCache(integer(option, max_kv_size, 1), keep=0)
     else:
+        option = "bits"
         one_of(option, bits, (2, 4, 8))
-        one_of("group_size", group_size, (32, 64, 128))
+        bounded = QuantizedKVCache(one_of("group_size", group_size, (32, 64, 128)), bits)
     plain = make_prompt_cache(model)
     if not any(type(layer) is KVCache for layer in leaves(plain)):
         raise BadValue(f"{option} has no plain KVCache layer to apply to in this model's cache")
@@ -64,11 +65,7 @@ def make(
     def bound(layer: Any) -> Any:
         if isinstance(layer, CacheList):
             return CacheList(*map(bound, layer.caches))
-        if type(layer) is not KVCache:
-            return layer
-        if bits is not None:
-            return layer.to_quantized(group_size=group_size, bits=bits)
-        return RotatingKVCache(max_size=max_kv_size, keep=0)
+        return deepcopy(bounded) if type(layer) is KVCache else layer
 
     return list(map(bound, plain))
 

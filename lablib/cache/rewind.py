@@ -15,7 +15,6 @@ a reference and costs nothing to take; a replay costs a forward over the kept to
 """
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
 from lablib.cache import kv
@@ -25,8 +24,6 @@ import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, RotatingKVCache
 
 Snapshot = list[Any]
-
-_OFFSET = attrgetter("offset")
 
 
 def snapshot(cache: Sequence[Any]) -> Snapshot:
@@ -79,7 +76,12 @@ class Rewinder:
         self.model, self.cache, self._name = model, cache, name
         self._layers = list(kv.leaves(cache))
         for number, layer in enumerate(self._layers):
-            _check_rewindable(layer, number, name)
+            if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
+                raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
+            if not (kv.known(layer) or (hasattr(layer, "offset") and layer.is_trimmable())):
+                why = "which cannot be trimmed and whose state is not known here"
+                kind = f"layer {number} is a {type(layer).__name__}, {why}"
+                raise BadValue(f"{name} cannot be rewound: {kind}")
         self._reads: list[tuple[mx.array, Snapshot]] = []  # tokens (1, T), and the state before
         self.plain = drops(cache)  # stepping back is always possible and free
         self._refused = False  # whether a layer gave back less than it had promised
@@ -98,7 +100,7 @@ class Rewinder:
             self.settle()
         before = None
         if self.plain:
-            before = list(map(_OFFSET, self._layers))
+            before = [layer.offset for layer in self._layers]
         elif not lasting:
             before = snapshot(self.cache)
         self.calls, self.tokens_read = self.calls + 1, self.tokens_read + tokens.shape[1]
@@ -191,14 +193,6 @@ class Rewinder:
             keys, values = keys[..., : end - n, :], values[..., : end - n, :]
             ring.state = keys, values, offset - n, keep, width, end - n
         return True
-
-
-def _check_rewindable(layer: Any, number: int, name: str) -> None:
-    if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
-        raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
-    if not (kv.known(layer) or (hasattr(layer, "offset") and layer.is_trimmable())):
-        kind = f"{type(layer).__name__}, which cannot be trimmed and whose state is not known here"
-        raise BadValue(f"{name} cannot be rewound: layer {number} is a {kind}")
 
 
 def _is_full_ring(layer: Any) -> bool:

@@ -61,32 +61,25 @@ class Attention(nn.Module):
         return self.o_proj(join_heads(out))
 
 
-class SwiGLU(nn.Module):
-    """``down(silu(gate(x)) · up(x))`` at each position (Shazeer 2020, 2002.05202)."""
+class MLP(nn.Module):
+    """At each position ``down(silu(gate(x)) · up(x))``, SwiGLU, or ``down(gelu(up(x)))``, GELU.
+
+    (Shazeer 2020, 2002.05202; Hendrycks & Gimpel 2016, 1606.08415.)
+    """
 
     def __init__(self, config: ModelConfig):
         super().__init__()
         d, d_ff, bias = config.hidden_size, config.intermediate_size, config.mlp_bias
-        self.gate_proj = nn.Linear(d, d_ff, bias=bias)
+        self.gated = config.mlp == "swiglu"
+        if self.gated:
+            self.gate_proj = nn.Linear(d, d_ff, bias=bias)
         self.up_proj = nn.Linear(d, d_ff, bias=bias)
         self.down_proj = nn.Linear(d_ff, d, bias=bias)
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return the MLP of ``x (B, T, hidden)``, of the same shape."""
-        return self.down_proj(swiglu(self.gate_proj(x), self.up_proj(x)))
-
-
-class GELU(nn.Module):
-    """``down(gelu(up(x)))`` at each position (Hendrycks & Gimpel 2016, 1606.08415)."""
-
-    def __init__(self, config: ModelConfig):
-        super().__init__()
-        d, d_ff, bias = config.hidden_size, config.intermediate_size, config.mlp_bias
-        self.up_proj = nn.Linear(d, d_ff, bias=bias)
-        self.down_proj = nn.Linear(d_ff, d, bias=bias)
-
-    def __call__(self, x: mx.array) -> mx.array:
-        """Return the MLP of ``x (B, T, hidden)``, of the same shape."""
+        if self.gated:
+            return self.down_proj(swiglu(self.gate_proj(x), self.up_proj(x)))
         return self.down_proj(nn.gelu(self.up_proj(x)))
 
 
@@ -113,7 +106,7 @@ class Block(nn.Module):
             self.self_attn = Attention(config)
         else:
             self.retention = Retention(config)
-        self.mlp = SwiGLU(config) if config.mlp == "swiglu" else GELU(config)
+        self.mlp = MLP(config)
         self.input_layernorm = _norm(config)
         self.post_attention_layernorm = _norm(config)
 

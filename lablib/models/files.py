@@ -15,16 +15,8 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
 
-# mlx-lm imports this file from the directory when it is told to trust it.
-MODEL_FILE = '''\
-"""Opens this directory in mlx-lm: mlx_lm.load(path, trust_remote_code=True); needs lablib."""
-
-from lablib.models.base import LanguageModel as Model
-from lablib.models.config import ModelConfig as ModelArgs
-
-__all__ = ["Model", "ModelArgs"]
-'''
-
+# mlx-lm imports this file from a directory when it is told to trust it: it is the same in each.
+_MODEL_FILE = Path(__file__).parent / "checkpoints" / "hybrid" / "modeling_lablib.py"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
@@ -110,8 +102,8 @@ def write(
     named = {f"{role}_id": ids[role] for role in ("bos_token", "eos_token") if role in ids}
     keys = model.config.to_dict() | named
     if model.config.model_type != "llama":
-        keys["model_file"] = "modeling_lablib.py"
-        texts[keys["model_file"]] = MODEL_FILE
+        keys["model_file"] = _MODEL_FILE.name
+        texts[_MODEL_FILE.name] = _MODEL_FILE.read_text(encoding="utf-8")
     # The config comes last: a directory without one is not a model yet.
     texts |= {name: _json(content) for name, content in {**extra, "config.json": keys}.items()}
     weights = dict(tree_flatten(model.parameters()))

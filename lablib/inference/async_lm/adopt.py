@@ -59,10 +59,10 @@ def _checked(
     kinds = [type(layer) for layer in given]
     if kinds not in ([KVCache] * layers, [BatchKVCache] * layers):
         raise BadValue(f"prompt_cache must be {layers} KVCache or BatchKVCache, got {kinds}")
-    padding = getattr(prompt_cache[0], "left_padding", mx.zeros(count, mx.int32)).tolist()
+    padding = getattr(given[0], "left_padding", mx.zeros(count, mx.int32)).tolist()
     evaluator.model(mx.array([[0]]), cache=own)  # not evaluated: shapes are known before numbers
-    pairs = list(zip(prompt_cache, own, strict=True))
-    for number, (layer, mine) in enumerate(pairs):
+    taken: list[Layers] = [[] for _ in prompts]
+    for number, (layer, mine) in enumerate(zip(given, own, strict=True)):
         rows = 0 if layer.keys is None else layer.keys.shape[0]
         if rows != count:
             raise BadValue(f"prompt_cache must have a row for each of {count} prompts, got {rows}")
@@ -75,10 +75,6 @@ def _checked(
             if (held := layer.size() - start) < size:
                 whole = f"all {size} tokens of prompt {i}"
                 raise BadValue(f"prompt_cache must hold {whole}, got {held}")
-    spans = [slice(start, start + len(p)) for p, start in zip(prompts, padding, strict=True)]
-
-    def row(i: int, layer: KVCache, mine: KVCache) -> list[mx.array]:
-        both = zip(layer.state[:2], mine.state[:2], strict=True)
-        return [a[i, :, spans[i]].astype(b.dtype) for a, b in both]
-
-    return [[row(i, *pair) for pair in pairs] for i in range(count)]
+            both = zip(layer.state[:2], mine.state[:2], strict=True)
+            taken[i].append([a[i, :, start : start + size].astype(b.dtype) for a, b in both])
+    return taken

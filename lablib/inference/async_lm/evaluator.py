@@ -236,7 +236,5 @@ def _lay_out(advances: list[Advance]) -> tuple[mx.array, RowSlots, dict[Prompt, 
 
 def _log_probabilities(logits: mx.array, wanted: list[int]) -> list[mx.array]:
     """Return float32 log-softmaxes: of ``logits (B, T, V)``, flattened, the ``wanted`` rows."""
-    if not wanted:
-        return []
-    rows = log_softmax(logits.flatten(0, 1)[mx.array(wanted)])
+    rows = log_softmax(logits.flatten(0, 1)[mx.array(wanted, mx.int32)])
     return [row + 0 for row in rows]  # arrays of their own: a view keeps the whole batch in memory

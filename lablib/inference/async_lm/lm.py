@@ -1,14 +1,7 @@
 """A language model for many callers at once, who share batches and prefixes unknowingly.
 
-How a query comes to its answer:
-
-    queue.py      it waits until ``batch_size`` queries do, or none came for ``timeout`` seconds;
-                  from here on, queries for the same prompt are one
-    plan.py       what the cache lacks is sorted: what prompts share is one run of tokens, and runs
-                  that continue it wait for it
-    evaluator.py  runs that wait for nothing are forwarded side by side, each on its own prefix
-    cache/        keys and values stay in ``slab.py``, the prompts in ``trie.py``
-
+A query waits in ``queue.py`` until its batch is due; ``plan.py`` finds which tokens of a batch must
+run, ``evaluator.py`` runs them, and ``cache/trie.py`` and ``cache/slab.py`` keep what came of it.
 ``adopt.py`` takes in what was computed elsewhere, ``records.py`` tells what ran. The interface is
 that of genlm-backend's ``AsyncMlxLM``. Everything happens on the thread of the event loop, because
 MLX arrays belong to the thread that makes them; between two forwards other tasks have their turn.
