@@ -3,8 +3,7 @@
 mlx-lm keeps the rows of a batch flush right: a row that loses tokens at its end is moved right by
 as many places, and what it leaves behind on the left is padding (``prepare`` and ``finalize``, made
 for prompts that were padded on the right: rejected drafts are just that). A recurrent state, or a
-ring that was written token by token, is put back as it was and reads again what stays, each row its
-own number of tokens.
+ring that was written token by token, is put back as it was and reads again what stays of each row.
 """
 
 from collections.abc import Sequence

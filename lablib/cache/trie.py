@@ -251,8 +251,7 @@ class TokenTrie:
     def snapshot(self) -> list[dict[str, Any]]:
         """Return the tree as plain data, for drawings: an entry a node, parents first.
 
-        Below the root ``parent``, an id, is None; the next to be evicted has ``age`` 0, what is
-        pinned has None.
+        ``parent`` is an id, None below the root; ``age`` 0 is evicted next, None is pinned.
         """
         ages, ids = ({n: i for i, n in enumerate(nodes)} for nodes in (self._oldest, self.nodes()))
         return [

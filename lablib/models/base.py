@@ -3,8 +3,7 @@
 A block is ``x + mixer(norm(x))`` followed by ``x + mlp(norm(x))``. The config picks the norm
 (RMSNorm or LayerNorm), the mixer of each layer (attention or retention), the MLP (SwiGLU or GELU)
 and how positions enter (rotated queries and keys, or a learned table), so that GPT, Llama and a
-recurrent hybrid are three configs of one class: see ``gpt_config``, ``llama_config`` and
-``hybrid_config``.
+recurrent hybrid are configs of one class: ``gpt_config``, ``llama_config``, ``hybrid_config``.
 
 Parameters carry the names of mlx-lm's Llama: a Llama-shaped checkpoint opens in both. A position
 lives in the cache and never on the model: rewinding a sequence is rewinding its cache.
@@ -223,9 +222,14 @@ class LanguageModel(nn.Module):
     def _positions(self, length: int, cache: list[Any]) -> mx.array:
         """Return learned positions ``(1|B, T, hidden)``: each row of a ragged batch has its own."""
         first, limit = cache[self.config.layer_types.index(ATTENTION)], self.max_positions
-        offset = 0 if first is None else first.offset
-        ragged = isinstance(offset, mx.array)
-        held = _longest(first, limit - length) if ragged else offset
+        offset = held = 0 if first is None else first.offset
+        if ragged := isinstance(offset, mx.array):
+            from mlx_lm.models.cache import BatchKVCache
+
+            # No row is longer than the batch is wide: one must look, and wait for what is being
+            # computed, only near the end of the context.
+            width = first.size() if isinstance(first, BatchKVCache) else limit
+            held = width if width + length <= limit else mx.max(offset).item()
         if held + length > limit:
             got = f"{length} after {held}"
             raise BadValue(f"tokens must end within the context of {limit} positions, got {got}")
@@ -238,17 +242,6 @@ class LanguageModel(nn.Module):
         """Drop what other tools store twice: the output layer when it is the embedding."""
         tied = self.config.tie_word_embeddings
         return {name: w for name, w in weights.items() if not (tied and name == "lm_head.weight")}
-
-
-def _longest(layer: Any, room: int) -> int:
-    """Return how many tokens the longest row of a ragged batch holds, or up to ``room`` more."""
-    from mlx_lm.models.cache import BatchKVCache
-
-    # No row is longer than the batch is wide: one must look, and wait for what is being computed,
-    # only near the end of the context.
-    if isinstance(layer, BatchKVCache) and layer.size() <= room:
-        return layer.size()
-    return int(mx.max(layer.offset).item())
 
 
 @contextmanager

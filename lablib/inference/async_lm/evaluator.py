@@ -218,20 +218,20 @@ def _lay_out(advances: list[Advance]) -> tuple[mx.array, RowSlots, dict[Prompt, 
     A row for each run, flush right; the ends are places in the flattened ``(B · T)``.
     """
     columns = max(stop - run.done for run, stop in advances)
-    tokens = np.zeros((len(advances), columns), np.int32)
-    seen = np.zeros((len(advances), max(stop for _, stop in advances)), np.int32)
     offsets = [stop - columns for _, stop in advances]
-    written, source, wanted = [], [], {}
+    tokens, kept = np.zeros((2, len(advances), columns), np.int32)  # kept: slots, 0 for none
+    seen = np.zeros((len(advances), max(stop for _, stop in advances)), np.int32)
+    wanted: dict[Prompt, int] = {}
     for row, (run, stop) in enumerate(advances):
-        tokens[row, run.done - offsets[row] :] = run.prompt[run.done : stop]
-        seen[row, :stop] = run.slots[:stop]
         first, here = max(run.done, run.kept), row * columns - offsets[row]
-        written.extend(run.slots[first:stop].tolist())
-        source.extend(range(here + first, here + stop))
+        tokens[row, run.done - offsets[row] :] = run.prompt[run.done : stop]
+        kept[row, first - offsets[row] :] = run.slots[first:stop]
+        seen[row, :stop] = run.slots[:stop]
         wanted |= {run.prompt[:end]: here + end - 1 for end in run.ends if run.done < end <= stop}
     offset = offsets[0] if len(set(offsets)) == 1 else mx.array(offsets)
-    new = (mx.array(places, mx.int32) for places in (written, source))
-    return mx.array(tokens), RowSlots(offset, mx.array(seen), *new), wanted
+    source = np.flatnonzero(kept)
+    places = map(mx.array, (seen, kept.flat[source], source.astype(np.int32)))
+    return mx.array(tokens), RowSlots(offset, *places), wanted
 
 
 def _log_probabilities(logits: mx.array, wanted: list[int]) -> list[mx.array]:

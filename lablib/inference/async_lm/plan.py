@@ -2,8 +2,7 @@
 
 Sort what the cache lacks of the prompts, and each stands next to what it shares most with. A prompt
 then needs one *run* of tokens: those after what the cache holds and after what it shares with its
-neighbour. A run that continues another one's tokens waits for them; runs that wait for nothing go
-side by side.
+neighbour. A run that continues another one's tokens waits for them; the others go side by side.
 """
 
 from collections.abc import Hashable, Iterable
