@@ -133,8 +133,6 @@ class Rewinder:
         Raises:
             BadValue: as ``rewind``; all that was read since ``settle`` has been taken back then.
         """
-        if self.positions[0] <= lengths[0]:
-            return
         try:
             self.rewind(self.positions[0] - lengths[0])
         except BadValue:

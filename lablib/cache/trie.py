@@ -271,7 +271,7 @@ class Lease:
 
     def __init__(self, trie: TokenTrie, *nodes: Node):
         self.trie, self._pinned = trie, list(nodes)
-        self._loose: dict[int, np.ndarray] = {}  # by id: arrays don't hash
+        self._loose: set[int] = set()  # slots
 
     def __enter__(self) -> "Lease":
         for node in self._pinned:
@@ -279,8 +279,7 @@ class Lease:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for slots in self._loose.values():
-            self.trie.slab.release(slots)
+        self.trie.slab.release(np.array([*self._loose], np.int32))
         for node in self._pinned:
             self.trie.unpin(node)
         self.trie.compact()
@@ -288,13 +287,13 @@ class Lease:
     def allocate(self, count: int) -> np.ndarray:
         """Return ``count`` new slots ``(count,)``, int32."""
         slots = self.trie.slab.allocate(count)
-        self._loose[id(slots)] = slots
+        self._loose.update(slots.tolist())
         return slots
 
     def insert(self, prompt: Sequence[int], slots: np.ndarray, start: int, logprobs: Any) -> None:
-        """Store a prompt as :meth:`TokenTrie.insert` does, with the slots that were allocated."""
+        """Store a prompt as :meth:`TokenTrie.insert` does, with slots that were allocated."""
         self._pinned.append(self.trie.insert(prompt, slots, start, logprobs, pin=True))
-        del self._loose[id(slots)]
+        self._loose.difference_update(slots.tolist())
 
 
 def common_length(a: Sequence[Any], b: Sequence[Any]) -> int:

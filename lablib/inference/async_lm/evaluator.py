@@ -98,13 +98,12 @@ class BatchEvaluator:
     ) -> Iterator[None]:
         with Lease(trie, *(match.tip for match in missing.values())) as lease:
             # The slot of the last token at hand stands for all tokens up to it.
-            held = {prompt: match.slots for prompt, match in missing.items()}
-            runs = plan_runs((p, len(slots), slots[-1:].tobytes()) for p, slots in held.items())
+            runs = plan_runs((p, len(m.slots), m.slots[-1:].tobytes()) for p, m in missing.items())
             trie.make_room(sum(len(run.prompt) - run.kept for run in runs))
-            new = [lease.allocate(len(run.prompt) - run.kept) for run in runs]
-            for run, own in zip(runs, new, strict=True):
+            for run in runs:
+                own = lease.allocate(len(run.prompt) - run.kept)
                 shared = run.parent.slots[run.held : run.start] if run.parent else own[:0]
-                run.slots = np.concatenate([held[run.prompt], shared, own])
+                run.slots = np.concatenate([missing[run.prompt].slots, shared, own])
                 self.records.stats.update(reused=run.start)
             while advances := choose_forward(runs, self.step, self.vocab_size, self.rows):
                 yield
@@ -113,8 +112,8 @@ class BatchEvaluator:
                 self.records.forward(record, [(run.done, stop) for run, stop in advances], began)
                 for run, stop in advances:
                     run.done = stop
-            for run, own in zip(runs, new, strict=True):
-                lease.insert(run.prompt, own, run.kept, answers[run.prompt])
+            for run in runs:
+                lease.insert(run.prompt, run.slots[run.kept :], run.kept, answers[run.prompt])
                 for prompt in (run.prompt[:end] for end in run.ends[:-1]):
                     trie.insert(prompt, logprobs=answers[prompt])
 
