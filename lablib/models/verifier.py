@@ -51,8 +51,7 @@ class Verifier:
         """Return what each token adds to them, ``(n, L)``; 0 for the first one and for padding."""
         sequences, lengths = self._checked(sequences, lengths)
         parts = []
-        for first in range(0, len(sequences), _ROWS):
-            rows = sequences[first : first + _ROWS]
+        for rows in mx.split(sequences, list(range(_ROWS, len(sequences), _ROWS))):
             states = self.model.hidden(rows[:, :-1]).astype(mx.float32)
             parts.append((self.weight[rows[:, 1:]] * states).sum(axis=-1))
             mx.eval(parts[-1])
