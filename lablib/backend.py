@@ -2,34 +2,31 @@
 
 MLX's Linux wheel bundles the reference BLAS: about 2 GFLOP/s whatever the shape, so that neither
 batching nor verifying a draft can pay. A library that is in the process first, with its symbols
-global, answers MLX's ``cblas_sgemm`` instead. ``configure`` loads an OpenBLAS that way; it must run
-before ``mlx.core`` is imported, so ``import lablib`` runs it. macOS (Accelerate, Metal) and CUDA
-need none of this and are left alone.
+global, answers MLX's ``cblas_sgemm`` instead. ``configure`` loads an OpenBLAS that way: conda's,
+the one that ``openblas.py`` makes, or the system's. It must run before ``mlx.core`` is imported, so
+``import lablib`` runs it. macOS (Accelerate, Metal) and CUDA need no library.
 
 Environment:
     LABLIB_BLAS: ``off`` keeps MLX's own library; a path names the library to load.
+    MLX_ENABLE_TF32: ``1`` lets a GPU round the factors of a float32 product to ten bits, and two
+        ways to the same logits agree to three digits only; so we set ``0`` unless it is set.
     LABLIB_THREADS: how many threads the BLAS uses (default 1: best for one-token steps, and kernels
         that run side by side do not fight; one per core is better for training).
 """
 
 import ctypes
-import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from lablib import openblas
 from lablib.validation import BadValue, integer
 
-_RUNTIMES = (
-    "libquadmath",
-    "libgfortran",
-    "libgomp",
-)  # what a wheel's OpenBLAS needs, in this order
 _SYMBOLS = (
     "cblas_sgemm",
     "openblas_get_parallel",
@@ -99,6 +96,7 @@ def _choose() -> Blas:
     if wanted.lower() == "off":
         return Blas("reference" if sys.platform == "linux" else "native", note="LABLIB_BLAS=off")
     if sys.platform != "linux" or _has_cuda_backend():
+        os.environ.setdefault("MLX_ENABLE_TF32", "0")
         return Blas("native")
     if "mlx.core" in sys.modules:
         note = (
@@ -112,23 +110,25 @@ def _choose() -> Blas:
                 f"LABLIB_BLAS must be 'off' or the path of an OpenBLAS, got {wanted!r}: {error}"
             )
         return Blas("LABLIB_BLAS", wanted)
-    for source, path in _candidates():
-        if _load(path) is None:
-            return Blas(source, str(path))
-    return Blas(
-        "reference", note="no OpenBLAS found: pip install faiss-cpu, or apt install libopenblas0"
-    )
+    reasons = []
+    for source, find in _CANDIDATES:
+        try:
+            path = find()
+            error = _load(path)
+        except OSError as raised:
+            error = str(raised)
+        if error is None:
+            return Blas(source, str(path), "; ".join(reasons) or None)
+        reasons += [error] if source != "conda" else []  # most people have none
+    return Blas("reference", note="; ".join(["no OpenBLAS found", *reasons]))
 
 
-def _candidates() -> list[tuple[str, Path]]:
-    """Where an OpenBLAS with the standard symbol names may be, best first."""
-    found = [("conda", Path(sys.prefix) / "lib" / "libopenblas.so.0")]
-    spec = importlib.util.find_spec("faiss")  # finds the package without importing it
-    if spec is not None and spec.origin:
-        libs = Path(spec.origin).parent.parent / "faiss_cpu.libs"
-        found += [("wheel", path) for path in sorted(libs.glob("libopenblas*.so*"))]
-    found.append(("system", Path("libopenblas.so.0")))  # left to the loader's search path
-    return [(source, path) for source, path in found if not path.is_absolute() or path.exists()]
+# Where an OpenBLAS with the standard names may be, best first.
+_CANDIDATES: tuple[tuple[str, Callable[[], Path]], ...] = (
+    ("conda", lambda: Path(sys.prefix, "lib", "libopenblas.so.0").resolve(strict=True)),
+    ("wheel", openblas.library),
+    ("system", lambda: Path("libopenblas.so.0")),  # left to the loader's search path
+)
 
 
 def _load(path: Path) -> str | None:
@@ -136,13 +136,12 @@ def _load(path: Path) -> str | None:
     global _library
     n = _threads_wanted()
     try:
-        # An OpenMP runtime reads its settings once, when it loads. They are ours only for so long:
-        # what the user has set for other libraries and child processes stays as it was. PASSIVE
-        # lets waiting threads sleep: spinning ones starve a second kernel on the same machine.
-        with _environment(OMP_NUM_THREADS=str(n), OMP_WAIT_POLICY="PASSIVE"):
-            for runtime in _RUNTIMES:
-                for file in sorted(path.parent.glob(f"{runtime}-*.so*")):
-                    ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
+        # A library reads its settings once, when it loads. They are ours only for so long: what the
+        # user has set for other libraries and child processes stays as it was. PASSIVE lets waiting
+        # threads of OpenMP sleep: spinning ones starve a second kernel on the same machine.
+        with _environment(
+            OPENBLAS_NUM_THREADS=str(n), OMP_NUM_THREADS=str(n), OMP_WAIT_POLICY="PASSIVE"
+        ):
             library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         return str(error)

