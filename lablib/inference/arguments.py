@@ -123,6 +123,16 @@ def check_processors(processors: Any) -> tuple[LogitsProcessor, ...]:
     return tuple(processors)
 
 
+def check_members(name: str, value: Any, like: type) -> None:
+    """Refuse a class, and an object without one of the public members of class ``like``."""
+    if isinstance(value, type):
+        raise BadType(f"{name} must be an object, got the class {value.__name__} itself")
+    members = (each for each in vars(like) if not each.startswith("_"))
+    if missing := [each for each in members if not hasattr(value, each)]:
+        lacks = f"{', '.join(missing)} as a {like.__name__} does"
+        raise BadType(f"{name} must have {lacks}, got {type(value).__name__}")
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return ``value`` if it is True or False."""
     if not isinstance(value, bool):

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from lablib.inference.sampling.options import SamplerOptions
+
 
 @dataclass(eq=False)
 class Row:
@@ -10,6 +12,8 @@ class Row:
 
     number: int  # its place among all that were asked for, and its name in the sampler
     prompt: list[int]
+    options: SamplerOptions
+    stream: int  # which of the seed's random numbers
     tokens: list[int] = field(default_factory=list)  # the completion so far
     logprobs: list[float] = field(default_factory=list)  # of each token, as in Samples
 
@@ -43,12 +47,8 @@ class Samples:
     @classmethod
     def of(cls, rows: Iterable[Row], stops: frozenset[int], **more: object) -> "Samples":
         """Collect rows that have ended."""
-        ended = cls([], [], [], **more)
-        for row in rows:
-            ended.tokens.append(row.tokens)
-            ended.logprobs.append(row.logprobs)
-            ended.finished.append(row.stopped(stops))
-        return ended
+        parts = (cls([row.tokens], [row.logprobs], [row.stopped(stops)]) for row in rows)
+        return cls.joined(parts, **more)
 
     @classmethod
     def joined(cls, parts: Iterable["Samples"], **more: object) -> "Samples":

@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
-from lablib.inference.arguments import check_cache
+from lablib.inference.arguments import check_cache, check_members
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.models.interface import vocab_size_of
@@ -157,13 +157,9 @@ class DraftModel(Drafter):
             unread = token[:, None]
         if self._in_batch:  # one text reads its last draft if it stays; of a batch all do
             reader.forward(unread)
-        return Proposal(
-            mx.stack(tokens, axis=1),
-            None if q[0] is None else mx.stack(q, axis=1),
-            mx.stack(logits, axis=1),
-            limits,
-            known=True,
-        )
+        q = None if q[0] is None else mx.stack(q, axis=1)
+        tokens, logits = mx.stack(tokens, axis=1), mx.stack(logits, axis=1)
+        return Proposal(tokens, q, logits, limits, known=True)
 
     def keep(self, lengths: Sequence[int]) -> None:
         """Forget what was read beyond the first tokens of each text."""
@@ -319,9 +315,6 @@ def _check_runs(model: Any, n: int) -> None:
         raise BadValue(f"n_layers must leave what a {kind} asks for, got {n}: {error}") from error
 
 
-_MEMBERS = tuple(name for name in vars(Drafter) if not name.startswith("_"))
-
-
 def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:
     """The drafter that was asked for: a model as ``draft``, or a drafter in either place."""
     if draft is not None and drafter is not None:
@@ -329,12 +322,7 @@ def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:
     chosen = draft if drafter is None else drafter
     if chosen is None:
         raise BadValue("draft must be a model, or drafter= one of NGram(), EarlyExit(n), got None")
-    if isinstance(chosen, type):
-        raise BadType(f"drafter must be an object, got the class {chosen.__name__} itself")
-    if hasattr(chosen, "propose"):
-        if missing := [name for name in _MEMBERS if not hasattr(chosen, name)]:
-            raise BadType(f"drafter must have {', '.join(missing)}: subclass Drafter")
-        return chosen
-    if drafter is not None:
-        raise BadType(f"drafter must be a Drafter, got {type(drafter).__name__}")
-    return DraftModel(draft)
+    if drafter is None and not isinstance(draft, type) and not hasattr(draft, "propose"):
+        return DraftModel(draft)
+    check_members("drafter", chosen, Drafter)
+    return chosen

@@ -6,7 +6,6 @@ text and random numbers only: it is the same alone, in any batch and beside any 
 is that of one text, ``round.py``.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -24,11 +23,16 @@ from lablib.inference.arguments import (
 )
 from lablib.inference.samples import Row, Samples
 from lablib.inference.speculation.drafters import Drafter, as_drafter
-from lablib.inference.speculation.judge import Judge, Verdict
+from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator, with_ratios
+from lablib.inference.speculation.tokens import (
+    COUNTS,
+    SpeculativeTokenIterator,
+    count,
+    with_ratios,
+)
 from lablib.inference.token_loop import read_up_to_last
 from lablib.models.interface import position_table_of
 from lablib.validation import BadValue, integer, one_of
@@ -65,9 +69,7 @@ def speculative_batch(
 ) -> SpeculativeSamples:
     """Complete several prompts at once; the arguments are those of :func:`speculative_batches`."""
     parts = list(speculative_batches(target, draft, prompts, **options))
-    counts = sum((Counter({key: part.stats[key] for key in _COUNTS}) for part in parts), Counter())
-    stats = with_ratios({key: counts[key] for key in _COUNTS})
-    return SpeculativeSamples.joined(parts, stats=stats)
+    return SpeculativeSamples.joined(parts, stats=_summed(part.stats for part in parts))
 
 
 def speculative_batches(
@@ -130,14 +132,13 @@ class _Together:
         with tqdm(total=len(prompts), unit="row", leave=False, disable=not progress) as bar:
             for first in range(0, len(prompts), max_batch):
                 end = min(first + max_batch, len(prompts))
-                rows = [Row(number, prompts[number]) for number in range(first, end)]
+                rows = [Row(i, prompts[i], self._asked.options, i) for i in range(first, end)]
                 if batched:
-                    counts = self._run(rows, later=prompts[end:])
+                    counts = [self._run(rows, later=prompts[end:])]
                 else:
-                    counts = sum(map(self._run_alone, rows), Counter())
+                    counts = [self._run_alone(row) for row in rows]
                 bar.update(len(rows))
-                stats = with_ratios({key: counts[key] for key in _COUNTS})
-                yield SpeculativeSamples.of(rows, self._asked.stops, stats=stats)
+                yield SpeculativeSamples.of(rows, self._asked.stops, stats=_summed(counts))
 
     def _can_hold(self, prompts: Sequence[Sequence[int]]) -> bool:
         """Return whether these prompts may share a batch of each model."""
@@ -148,25 +149,25 @@ class _Together:
             for model in self._models
         )
 
-    def _run_alone(self, row: Row) -> Counter:
+    def _run_alone(self, row: Row) -> dict[str, Any]:
         """Complete one row by itself; returns its counts."""
         asked = self._asked
         iterator = SpeculativeTokenIterator(
             self._models[0], self._drafter, row.prompt, max_tokens=asked.max_tokens,
             draft_tokens=self._draft_tokens, rule=self._rule, stop_tokens=asked.stops,
-            stream=row.number, prefill_step_size=asked.step_size, **asdict(asked.options),
+            stream=row.stream, prefill_step_size=asked.step_size, **asdict(asked.options),
         )  # fmt: skip
         for _ in iterator:
             pass
         row.tokens, row.logprobs = iterator.tokens, iterator.logprobs
-        return Counter({key: iterator.stats[key] for key in _COUNTS})
+        return iterator.stats
 
-    def _run(self, rows: Sequence[Row], later: Sequence[list[int]]) -> Counter:
+    def _run(self, rows: Sequence[Row], later: Sequence[list[int]]) -> dict[str, int]:
         """Complete the rows; returns their counts. ``later`` prompts are read in other batches."""
-        asked, counts = self._asked, Counter(dict.fromkeys(_COUNTS, 0))
+        asked, counts = self._asked, dict.fromkeys(COUNTS, 0)
         readers = [prompts.batch([row.prompt for row in rows], later) for prompts in self._prompts]
         texts, live = [list(row.prompt) for row in rows], list(rows)
-        streams = [row.number for row in rows]
+        streams = [row.stream for row in rows]
         sampler = RoundSampler(asked.options, texts, asked.max_tokens, streams)
         drafter = self._drafter.begin_batch(readers[-1] if len(readers) > 1 else None, len(rows))
         rounds = Rounds(texts, readers[0], drafter, Judge(sampler, self._rule, asked.stops))
@@ -177,7 +178,8 @@ class _Together:
             for row, verdict in zip(live, verdicts, strict=True):
                 row.tokens += verdict.tokens
                 row.logprobs += verdict.logprobs
-                counts += _counted(verdict)
+                counts["tokens"] += len(verdict.tokens)
+                count(counts, verdict)
             ended = [len(r.tokens) == asked.max_tokens or r.stopped(asked.stops) for r in live]
             going = [place for place, over in enumerate(ended) if not over]
             if going and len(going) < len(live):
@@ -212,12 +214,7 @@ class _PromptReader:
         return BatchRewinder(self._model, cache, [len(key) - 1 for key in keys])
 
 
-_COUNTS = (
-    "tokens", "total_drafted", "total_accepted", "total_reached", "rounds", "target_calls",
-    "draft_calls",
-)  # fmt: skip
-
-
-def _counted(verdict: Verdict) -> Counter:
-    numbers = len(verdict.tokens), len(verdict.drafted), verdict.accepted, verdict.reached, 1
-    return Counter(dict(zip(_COUNTS, numbers, strict=False)))
+def _summed(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the stats of all ``parts`` together."""
+    parts = list(parts)
+    return with_ratios({key: sum(part[key] for part in parts) for key in COUNTS})

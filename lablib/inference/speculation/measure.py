@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lablib.cache import kv
@@ -48,10 +48,11 @@ def measure_costs(
     if context > room:
         raise BadValue(f"context must be at most {room} tokens here, got {context}")
     at_work = _AtWork(target, context)
-    work = [at_work.plain(), *map(at_work.verify, range(2, most + 2))]
+    work = [at_work.chain(target, at_work.judge.queue)]
+    work += map(at_work.verify, range(2, most + 2))
     model = drafter.begin(target, kv.make(target), None).model
     if model is not None:
-        work.append(at_work.guess(model))
+        work.append(at_work.chain(model, lambda logits: [mx.argmax(logits, axis=-1)]))
     best = _best_times(work, repeats)
     times = [best[0] / _CHAIN, *best[1 : most + 1]]
     times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
@@ -66,19 +67,19 @@ class _AtWork:
         self._text = mx.arange(context, dtype=mx.int32)[None] % vocab_size_of(target)
         self._last = self._text[:, -1:]
         sampler = RoundSampler(SamplerOptions(temperature=0.0), self._text.tolist(), 1, [0])
-        self._judge = Judge(sampler, "match")
+        self.judge = Judge(sampler, "match")
 
-    def plain(self) -> Callable[[], None]:
-        """``_CHAIN`` tokens of plain decoding, each asked for before the one before is known."""
-        layers = self._read_by(self._target)
+    def chain(self, model: Any, draw: Callable[..., Sequence[Any]]) -> Callable[[], None]:
+        """``_CHAIN`` tokens, each ``draw(logits)[0]``, asked for before the one before is known."""
+        layers = self._read_by(model)
 
         def run() -> None:
             token = self._last
             for _ in range(_CHAIN):
-                answer = self._judge.queue(self._target(token, cache=layers)[:, -1:])
-                mx.async_eval(answer)
-                token = answer.tokens
-            self._judge.read(answer)
+                drawn = draw(model(token, cache=layers)[:, -1:])
+                mx.async_eval(drawn)
+                token = drawn[0]
+            mx.eval(drawn)
 
         return run
 
@@ -88,21 +89,8 @@ class _AtWork:
         tokens = mx.broadcast_to(self._last, (1, k))
 
         def run() -> None:
-            self._judge.decide(reader.forward(tokens), Proposal(tokens[:, 1:]))
+            self.judge.decide(reader.forward(tokens), Proposal(tokens[:, 1:]))
             reader.rewind(k)
-
-        return run
-
-    def guess(self, model: Any) -> Callable[[], None]:
-        """``_CHAIN`` drafts of a draft model."""
-        layers = self._read_by(model)
-
-        def run() -> None:
-            token = self._last
-            for _ in range(_CHAIN):
-                token = mx.argmax(model(token, cache=layers)[:, -1:], axis=-1)
-                mx.async_eval(token)
-            mx.eval(token)
 
         return run
 

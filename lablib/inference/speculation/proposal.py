@@ -43,6 +43,5 @@ class Proposal:
         for name, array in (("q", self.q), ("logits", self.logits)):
             if array is not None and array.shape != (wanted := (*tokens.shape, vocab_size)):
                 raise BadValue(f"drafter must propose {name} of shape {wanted}, got {array.shape}")
-        if not self.known:
-            for row in tokens.tolist():
-                token_ids("the drafter's tokens", row, vocab_size)
+        for row in tokens.tolist():
+            token_ids("the drafter's tokens", row, vocab_size)

@@ -22,6 +22,7 @@ from lablib.inference.arguments import (
     check_cache,
     check_flag,
     check_length,
+    check_members,
     check_processors,
     read_request,
 )
@@ -37,7 +38,7 @@ from lablib.inference.token_loop import (
     hold_interrupts,
     settle_chunk,
 )
-from lablib.validation import BadType, BadValue, integer, one_of
+from lablib.validation import BadValue, integer, one_of
 
 import mlx.core as mx
 
@@ -83,16 +84,13 @@ class SpeculativeTokenIterator(TokenLoop):
     Args:
         target: ``model(tokens (1, T), cache=...) -> logits (1, T, V)``; its text comes out.
         draft: a smaller model of the same vocabulary, or a drafter.
-        prompt: token ids, at least one.
-        max_tokens: how many tokens to generate at most.
+        prompt, max_tokens, stop_tokens, prefill_step_size: as in ``TokenIterator``.
         draft_tokens: how many tokens to draft in a round (γ), or ``AdaptiveLength()``. Never more
             than could still be used.
         rule: a name in ``rules.RULE``: "match", "rejection" or "block"; None means "rejection".
         drafter: where proposals come from if not from a model: ``NGram()``, ``EarlyExit(n)``.
-        stop_tokens: ids that end the generation; the one that did is the last token returned.
-        cache: what earlier tokens left behind in the target, changed in place.
-        draft_cache: the same for a draft model; both must have read the same tokens.
-        prefill_step_size: how many prompt tokens are read at once.
+        cache, draft_cache: what earlier tokens, the same ones, left behind in the target and in a
+            draft model; changed in place.
         logits_processors: as in ``TokenIterator``, for both models; pure functions, as drafts that
             are rejected later are shown to them too.
         trace: whether to keep the :class:`Verdict` of every round in ``rounds``.
@@ -159,8 +157,7 @@ class SpeculativeTokenIterator(TokenLoop):
         self._asked: deque[Queued] = deque()  # drawn plainly, not looked at yet
         self._plain_left = 0  # tokens to decode plainly before drafting is considered again
         self.rounds: list[Verdict] = []
-        counts = ("total_drafted", "total_accepted", "total_reached", "rounds", "draft_calls")
-        self.stats |= with_ratios(self.stats | dict.fromkeys(counts, 0))
+        self.stats |= with_ratios(dict.fromkeys(COUNTS, 0))
 
     @property
     def draft_cache(self) -> list[Any] | None:
@@ -170,26 +167,20 @@ class SpeculativeTokenIterator(TokenLoop):
     def _read_prompt(self) -> None:
         """Let both models read the prompt up to its last token, in chunks.
 
-        The target reads a short last chunk with the first drafts: one forward instead of two.
+        The target may read a short last chunk with the first drafts: one forward instead of two, if
+        its cache trims for free and no drafter works in it. (Its tokens get logits in vain.)
         """
         last = len(self.prompt) - 1
+        few = _FEW if self._target.plain and not self._drafter.in_target_cache else 0
         for chunk in chunks(self.prompt, self._step_size, self._read):
             with hold_interrupts(self._fail):
                 self._drafter.read(chunk)
                 self._read += chunk.shape[1]
-                if self._read == last and self._may_wait(chunk.shape[1]):
+                if self._read == last and chunk.shape[1] <= few:
                     return
                 self._target.forward(chunk)
                 self._target.settle()
                 settle_chunk(self.cache, wait=self._read < last)
-
-    def _may_wait(self, n: int) -> bool:
-        """Return whether the last n tokens of the prompt can join the first verification.
-
-        They can if n ≤ 64, as each gets logits that nobody needs; if the cache trims for free; and
-        if the drafter does not work in the target's cache.
-        """
-        return n <= _FEW and self._target.plain and not self._drafter.in_target_cache
 
     def _next_token(self) -> Token:
         while not self._ready:
@@ -202,8 +193,7 @@ class SpeculativeTokenIterator(TokenLoop):
         start = time.perf_counter()
         wanted = self._max_tokens - len(self.tokens)
         if not self._plain_left:
-            room = self._target.room()
-            most = wanted if room is None else min(wanted, room)
+            most = min(wanted, self._target.room() or wanted)
             n = min(self._length.choose(), most - 1)
             if n > 0:
                 verdicts = self._rounds.round([n])
@@ -237,12 +227,8 @@ class SpeculativeTokenIterator(TokenLoop):
         for i, token in enumerate(verdict.tokens):
             top = verdict.top[i] if verdict.top else ()
             self._ready.append(Token(token, verdict.logprobs[i], i < verdict.accepted, top))
-        stats = self.stats
-        stats["rounds"] += 1
-        stats["total_drafted"] += len(verdict.drafted)
-        stats["total_accepted"] += verdict.accepted
-        stats["total_reached"] += verdict.reached
-        stats |= with_ratios(stats)
+        count(self.stats, verdict)
+        self.stats |= with_ratios(self.stats)
         self._count_calls()
         if self._trace:
             self.rounds.append(verdict)
@@ -271,21 +257,29 @@ class SpeculativeTokenIterator(TokenLoop):
 
 def as_length(draft_tokens: Any) -> DraftLength:
     """Return a policy from what the caller gave: a number, or a policy."""
-    if isinstance(draft_tokens, type):
-        name = draft_tokens.__name__
-        raise BadType(f"draft_tokens must be a number or an object, got the class {name} itself")
     # NumPy's integers have a method of that name.
     if isinstance(draft_tokens, numbers.Number) or not hasattr(draft_tokens, "choose"):
         return FixedLength(draft_tokens)
-    members = [name for name in vars(DraftLength) if not name.startswith("_")]
-    if not all(hasattr(draft_tokens, name) for name in members):
-        kind = type(draft_tokens).__name__
-        raise BadType(f"draft_tokens must have {', '.join(members)}, got {kind}")
+    check_members("draft_tokens", draft_tokens, DraftLength)
     return draft_tokens
 
 
+COUNTS = (
+    "tokens", "total_drafted", "total_accepted", "total_reached", "rounds", "target_calls",
+    "draft_calls",
+)  # fmt: skip
+
+
+def count(counts: dict[str, Any], verdict: Verdict) -> None:
+    """Add a round of one text to its counts, but for the tokens and the calls."""
+    counts["rounds"] += 1
+    counts["total_drafted"] += len(verdict.drafted)
+    counts["total_accepted"] += verdict.accepted
+    counts["total_reached"] += verdict.reached
+
+
 def with_ratios(counts: dict[str, Any]) -> dict[str, Any]:
-    """Return counts of drafts and rounds, and the ratios that are made of them."""
+    """Return ``COUNTS``, and the ratios that are made of them."""
     drafted, reached = counts["total_drafted"], counts["total_reached"]
     return counts | {
         "acceptance_rate": counts["total_accepted"] / drafted if drafted else 0.0,

@@ -21,16 +21,16 @@ import mlx.core as mx
 class GrowingBatch:
     """Rows of a batch, one token longer at each step until a stop or ``max_tokens`` ends them.
 
-    The ``sampler`` has a slot for each row, under its number; ``report`` is called with the number
-    of tokens that are done, or no longer needed.
+    Prompt and completion of a row have at most ``num_ctx`` tokens. ``report`` is called with the
+    number of tokens that are done, or no longer needed.
     """
 
     def __init__(
-        self, model: Any, sampler: Sampler, stops: frozenset[int], max_tokens: int,
+        self, model: Any, num_ctx: int, stops: frozenset[int], max_tokens: int,
         report: Callable[[int], object] = lambda n: None,
     ) -> None:  # fmt: skip
         self.rows: list[Row] = []  # those that still grow, in the order of the batch
-        self._model, self._sampler, self._stops = model, sampler, stops
+        self._model, self._sampler, self._stops = model, Sampler(num_ctx), stops
         self._max_tokens, self._report = max_tokens, report
         # Without stop tokens the next forward does not depend on what was drawn: look one step
         # late, so that the device never waits. With them look now: a row that ended must not go on.
@@ -44,6 +44,9 @@ class GrowingBatch:
         Their cache becomes the batch's own, or (in mlx-lm's batch form) part of it.
         """
         self._look(0)
+        for row in rows:
+            prior = row.prompt if row.options.penalizes else ()
+            self._sampler.add(row.number, row.options, prior, stream=row.stream)
         if not self.rows:
             self._cache, self._logits = cache, logits
         else:

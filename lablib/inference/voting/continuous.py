@@ -14,7 +14,6 @@ from lablib.cache.rewind_batch import can_batch, merge
 from lablib.inference.arguments import check_length, check_prompts, check_stops
 from lablib.inference.samples import Row, Samples
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.voting.batch import GrowingBatch, read_prompt
 from lablib.validation import BadType, BadValue, integer, one_of, sequence, shown
 
@@ -78,11 +77,10 @@ def serve(
         check_length(model, prompt, max_tokens)
     if not can_batch(model, kv.make(model)):
         slots = 1
-    rows = [Row(number, prompt) for number, prompt in enumerate(prompts)]
-    sampler = Sampler(max(map(len, prompts), default=0) + max_tokens)
-    for row, each in zip(rows, options, strict=True):
-        sampler.add(row.number, each, row.prompt if each.penalizes else ())
-    batch, waiting = GrowingBatch(model, sampler, stops, max_tokens), list(rows)
+    pairs = zip(prompts, options, strict=True)
+    rows = [Row(number, *pair, stream=0) for number, pair in enumerate(pairs)]
+    num_ctx = max(map(len, prompts), default=0) + max_tokens
+    batch, waiting = GrowingBatch(model, num_ctx, stops, max_tokens), list(rows)
     while waiting or batch.rows:
         free = slots - len(batch.rows)
         joining, waiting = waiting[:free], waiting[free:]

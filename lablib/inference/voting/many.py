@@ -5,6 +5,7 @@ longest one, of the rows that are still alive. The loop is ``batch.py``.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from lablib.cache import kv
@@ -18,7 +19,6 @@ from lablib.inference.arguments import (
 )
 from lablib.inference.samples import Row, Samples
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.voting.batch import GrowingBatch, last_logits, read_prompt
 from lablib.validation import BadValue, integer, sequence
 
@@ -69,7 +69,6 @@ def sample_batches(
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
     check_flag("progress", progress)
     check_length(model, asked.prompt, max_tokens)
-    prior = asked.prompt if asked.options.penalizes else ()
 
     def batches() -> Iterator[Samples]:
         from tqdm.auto import tqdm
@@ -78,11 +77,10 @@ def sample_batches(
             cache = kv.make(model)
             logits = read_prompt(model, asked.prompt, cache, asked.step_size)
             for first in range(0, n, max_batch):
-                rows = [Row(i, asked.prompt) for i in range(first, min(first + max_batch, n))]
-                sampler = Sampler(len(asked.prompt) + max_tokens)
-                for row in rows:
-                    sampler.add(row.number, asked.options, prior, stream=row.number)
-                batch = GrowingBatch(model, sampler, asked.stops, max_tokens, bar.update)
+                numbers = range(first, min(first + max_batch, n))
+                rows = [Row(i, asked.prompt, asked.options, i) for i in numbers]
+                num_ctx = len(asked.prompt) + max_tokens
+                batch = GrowingBatch(model, num_ctx, asked.stops, max_tokens, bar.update)
                 fanned_out = mx.broadcast_to(logits, (len(rows), logits.shape[-1]))
                 batch.join(rows, kv.expand(cache, len(rows)), fanned_out)
                 batch.run()
@@ -113,24 +111,21 @@ def complete(
     max_tokens, at_once = integer("max_tokens", max_tokens, 1), integer("max_rows", max_rows, 1)
     if len(seeds) != len(prompts):
         raise BadValue(f"seeds must be one for each of {len(prompts)} prompts, got {len(seeds)}")
-    options = [SamplerOptions(temperature, seed=seed) for seed in seeds]
-    rows = [[Row(j * n + i, prompt) for i in range(n)] for j, prompt in enumerate(prompts)]
-    by_length: dict[int, list[int]] = {}
-    for j, prompt in enumerate(prompts):
+    rows: list[list[Row]] = []  # of each prompt
+    by_length: dict[int, list[list[Row]]] = {}
+    for j, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True)):
         check_length(model, prompt, max_tokens)
-        by_length.setdefault(len(prompt), []).append(j)
+        options = SamplerOptions(temperature, seed=seed)
+        rows.append([Row(j * n + i, prompt, options, i) for i in range(n)])
+        by_length.setdefault(len(prompt), []).append(rows[-1])
     at_once = max(1, at_once // n)
-    for length, numbers in by_length.items():
-        for first in range(0, len(numbers), at_once):
-            chunk = numbers[first : first + at_once]
-            sampler, cache = Sampler(length + max_tokens), kv.make(model)
-            logits = last_logits(model, mx.array([prompts[j] for j in chunk]), cache)
+    for length, equal in by_length.items():
+        for first in range(0, len(equal), at_once):
+            chunk, cache = equal[first : first + at_once], kv.make(model)
+            logits = last_logits(model, mx.array([each[0].prompt for each in chunk]), cache)
             fan_out = [place for place in range(len(chunk)) for _ in range(n)]
             kv.select(cache, fan_out)
-            group = [row for j in chunk for row in rows[j]]
-            for row in group:
-                sampler.add(row.number, options[row.number // n], stream=row.number % n)
-            batch = GrowingBatch(model, sampler, stops, max_tokens)
-            batch.join(group, cache, logits[mx.array(fan_out)])
+            batch = GrowingBatch(model, length + max_tokens, stops, max_tokens)
+            batch.join([*chain(*chunk)], cache, logits[mx.array(fan_out)])
             batch.run()
     return [Samples.of(each, stops) for each in rows]
