@@ -24,37 +24,37 @@ class Request:
     stops: frozenset[int]  # ids that end a completion
     step_size: int  # how many prompt tokens are read at once
     options: SamplerOptions
+    processors: tuple[LogitsProcessor, ...]
+    held: int  # tokens in the cache that was given
 
 
 def read_request(
     entry: Callable[..., Any], model: Any, prompt: Any, *, max_tokens: int, stop_tokens: Any,
-    prefill_step_size: int, sampler_options: dict[str, Any], name: str = "model",
+    prefill_step_size: int, sampler_options: dict[str, Any], logits_processors: Any = (),
+    cache: Any = None, name: str = "model",
 ) -> Request:  # fmt: skip
     """Check what all entry points take.
 
     For the messages: ``entry`` was called, which calls its model ``name``; ``sampler_options`` are
     the keywords that it does not name itself.
     """
-    options = read_options(sampler_options, entry)
-    return Request(
+    fields = SamplerOptions.names()
+    if unknown := [key for key in sampler_options if key not in fields]:
+        parameters = inspect.signature(entry).parameters.values()
+        own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+        known = ", ".join(dict.fromkeys([*own, *fields]))
+        raise BadType(f"unknown option {unknown[0]!r}; {entry.__name__} knows {known}")
+    request = Request(
         check_prompt(model, prompt, name),
         integer("max_tokens", max_tokens, 1),
         check_stops(model, stop_tokens),
         integer("prefill_step_size", prefill_step_size, 1),
-        options,
+        SamplerOptions(**sampler_options),
+        check_processors(logits_processors),
+        check_cache(model, cache),
     )
-
-
-def read_options(given: dict[str, Any], entry: Callable[..., Any]) -> SamplerOptions:
-    """Return sampler options from the keyword arguments that ``entry`` does not name itself."""
-    fields = SamplerOptions.names()
-    for name in given:
-        if name not in fields:
-            parameters = inspect.signature(entry).parameters.values()
-            own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-            known = ", ".join(dict.fromkeys([*own, *fields]))
-            raise BadType(f"unknown option {name!r}; {entry.__name__} knows {known}")
-    return SamplerOptions(**given)
+    check_length(model, request.prompt, max_tokens, request.held)
+    return request
 
 
 def check_prompt(

@@ -35,14 +35,8 @@ class Token:
 class TokenLoop:
     """The protocol that ``TokenIterator`` and ``SpeculativeTokenIterator`` share.
 
-    A subclass reads the prompt (``_read_prompt``), finds the next token (``_next_token``), and cuts
-    its caches back to the returned tokens (``_cut_back``).
-
-    Attributes:
-        prompt: its token ids.
-        tokens: the ids returned so far.
-        logprobs: their log-probabilities under the model's raw logits.
-        stats: see ``TokenIterator``; always current.
+    The attributes are those of ``TokenIterator``; a subclass writes the three methods without a
+    body.
     """
 
     def __init__(self, prompt: list[int], max_tokens: int, stops: frozenset[int]) -> None:

@@ -13,13 +13,7 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind import drops, read, snapshot
-from lablib.inference.arguments import (
-    LogitsProcessor,
-    check_cache,
-    check_length,
-    check_processors,
-    read_request,
-)
+from lablib.inference import arguments
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.token_loop import (
@@ -75,19 +69,19 @@ class TokenIterator(TokenLoop):
     def __init__(
         self, model: Any, prompt: Sequence[int] | mx.array, *, max_tokens: int = 100,
         stop_tokens: Collection[int] = (), cache: list[Any] | None = None,
-        prefill_step_size: int = 512, logits_processors: Sequence[LogitsProcessor] = (),
+        prefill_step_size: int = 512, logits_processors: Sequence[arguments.LogitsProcessor] = (),
         **sampler_options: Any,
     ) -> None:  # fmt: skip
-        asked = read_request(
+        asked = arguments.read_request(
             TokenIterator, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
             prefill_step_size=prefill_step_size, sampler_options=sampler_options,
+            logits_processors=logits_processors, cache=cache,
         )  # fmt: skip
-        self._processors = check_processors(logits_processors)
-        check_length(model, asked.prompt, asked.max_tokens, check_cache(model, cache))
         super().__init__(asked.prompt, asked.max_tokens, asked.stops)
         self.cache = kv.make(model) if cache is None else cache
         self._plain = drops(self.cache)
         self._model, self._step_size, options = model, asked.step_size, asked.options
+        self._processors = asked.processors
         self._top = options.top_logprobs
         plain = not (options.penalizes or self._processors)
         self._greedy = plain and options.temperature == 0

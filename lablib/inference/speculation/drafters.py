@@ -40,21 +40,13 @@ Texts, Limits = Sequence[Sequence[int]], Sequence[int]
 
 
 class Drafter:
-    """What the engine asks of a drafter; ``propose`` is the only call that must be written.
+    """What the engine asks of a drafter; ``propose`` is the only call that must be written."""
 
-    Attributes:
-        calls: forwards of a draft model so far.
-        model: the draft model, which reads the prompts too; None without one.
-        in_target_cache: whether it reads and writes the target's cache, which must then have read
-            the prompt before the first proposal.
-        batches: whether it can draft for several texts at once.
-    """
-
-    calls: int = 0
-    model: Any = None
-    cache: Cache | None = None
-    in_target_cache = False
-    batches = True
+    calls: int = 0  # forwards of a draft model so far
+    model: Any = None  # the draft model, which reads the prompts too; None without one
+    cache: Cache | None = None  # that of the draft model
+    in_target_cache = False  # whether it works in the target's cache; that reads the prompt first
+    batches = True  # whether it can draft for several texts at once
 
     def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
         """Return a drafter for one text, with nothing read yet.

@@ -12,15 +12,7 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind_batch import BatchRewinder, can_batch, merge
-from lablib.inference.arguments import (
-    Request,
-    check_flag,
-    check_length,
-    check_many,
-    check_prompt,
-    check_prompts,
-    read_request,
-)
+from lablib.inference import arguments
 from lablib.inference.samples import Row, Samples
 from lablib.inference.speculation.drafters import Drafter, as_drafter
 from lablib.inference.speculation.judge import Judge
@@ -60,7 +52,7 @@ def speculative_sample_n(
     seed. The other arguments are those of :func:`speculative_batches`.
     """
     n = integer("n", n, 1)
-    prompt = check_prompt(target, prompt, "target")
+    prompt = arguments.check_prompt(target, prompt, "target")
     return speculative_batch(target, draft, [prompt] * n, **options)
 
 
@@ -89,25 +81,25 @@ def speculative_batches(
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
     """
-    prompts = check_prompts(target, prompts, "target")
+    prompts = arguments.check_prompts(target, prompts, "target")
     if not prompts:
         raise BadValue("prompts must hold at least one prompt, got none")
-    asked = read_request(
+    asked = arguments.read_request(
         speculative_batches, target, prompts[0], max_tokens=max_tokens, stop_tokens=stop_tokens,
         prefill_step_size=prefill_step_size, sampler_options=sampler_options, name="target",
     )  # fmt: skip
-    check_many(asked.options)
+    arguments.check_many(asked.options)
     draft_tokens = integer("draft_tokens", draft_tokens, 1)
     rule = one_of("rule", "rejection" if rule is None else rule, RULE)
     max_batch = len(prompts) if max_batch is None else integer("max_batch", max_batch, 1)
-    check_flag("progress", progress)
+    arguments.check_flag("progress", progress)
     drafter = as_drafter(draft, drafter)
     session = drafter.begin(target, kv.make(target), None)  # refuses what does not fit the target
     draft_model = None if session.in_target_cache else session.model
     models = [target] if draft_model is None else [target, draft_model]
     for prompt in prompts:
         for model in models:
-            check_length(model, prompt, max_tokens)
+            arguments.check_length(model, prompt, max_tokens)
 
     return _Together(models, drafter, asked, rule, draft_tokens).parts(prompts, max_batch, progress)
 
@@ -116,8 +108,9 @@ class _Together:
     """Rows that speculate in batches, or each by itself; ``models`` has the draft model second."""
 
     def __init__(
-        self, models: Sequence[Any], drafter: Drafter, asked: Request, rule: str, draft_tokens: int
-    ) -> None:
+        self, models: Sequence[Any], drafter: Drafter, asked: arguments.Request, rule: str,
+        draft_tokens: int,
+    ) -> None:  # fmt: skip
         self._models, self._drafter, self._asked = models, drafter, asked
         self._rule, self._draft_tokens = rule, draft_tokens
         self._prompts = [_PromptReader(model, asked.step_size) for model in models]

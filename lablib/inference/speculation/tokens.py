@@ -17,27 +17,13 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
-from lablib.inference.arguments import (
-    LogitsProcessor,
-    check_cache,
-    check_flag,
-    check_length,
-    check_members,
-    check_processors,
-    read_request,
-)
+from lablib.inference import arguments
 from lablib.inference.speculation.drafters import Drafter, as_drafter
 from lablib.inference.speculation.judge import Judge, Queued, Verdict
 from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
-from lablib.inference.token_loop import (
-    Token,
-    TokenLoop,
-    chunks,
-    hold_interrupts,
-    settle_chunk,
-)
+from lablib.inference.token_loop import Token, TokenLoop, chunks, hold_interrupts, settle_chunk
 from lablib.validation import BadValue, integer, one_of
 
 import mlx.core as mx
@@ -123,33 +109,31 @@ class SpeculativeTokenIterator(TokenLoop):
         max_tokens: int = 100, draft_tokens: Any = 4, rule: str | None = None,
         drafter: Drafter | None = None, stop_tokens: Iterable[int] = (),
         cache: list[Any] | None = None, draft_cache: list[Any] | None = None,
-        prefill_step_size: int = 512, logits_processors: Sequence[LogitsProcessor] = (),
+        prefill_step_size: int = 512, logits_processors: Sequence[arguments.LogitsProcessor] = (),
         trace: bool = False, stream: int = 0, **sampler_options: Any,
     ) -> None:  # fmt: skip
-        asked = read_request(
+        asked = arguments.read_request(
             SpeculativeTokenIterator, target, prompt, max_tokens=max_tokens,
             stop_tokens=stop_tokens, prefill_step_size=prefill_step_size,
-            sampler_options=sampler_options, name="target",
+            sampler_options=sampler_options, logits_processors=logits_processors, cache=cache,
+            name="target",
         )  # fmt: skip
-        processors = check_processors(logits_processors)
         rule = one_of("rule", "rejection" if rule is None else rule, RULE)
-        self._trace, stream = check_flag("trace", trace), integer("stream", stream, 0)
+        self._trace, stream = arguments.check_flag("trace", trace), integer("stream", stream, 0)
         self._length = as_length(draft_tokens)
         drafter = as_drafter(draft, drafter)
-        held = check_cache(target, cache)
-        check_length(target, asked.prompt, max_tokens, held)
         self.cache = kv.make(target) if cache is None else cache
         self._target = Rewinder(target, self.cache)
         self._drafter = drafter.begin(target, self.cache, draft_cache)
         if self.draft_cache is not None and drafter.model is not None:
-            held = max(held, kv.offset(self.draft_cache) or 0)  # the target may not say
-            check_length(drafter.model, asked.prompt, max_tokens, held)
+            held = max(asked.held, kv.offset(self.draft_cache) or 0)  # the target may not say
+            arguments.check_length(drafter.model, asked.prompt, max_tokens, held)
         self._length.begin(target, self._drafter)
         super().__init__(asked.prompt, asked.max_tokens, asked.stops)
         self._step_size = asked.step_size
         self._text = list(self.prompt)  # and what was decided, handed out or not
         texts = [self._text]
-        sampler = RoundSampler(asked.options, texts, max_tokens, [stream], processors)
+        sampler = RoundSampler(asked.options, texts, max_tokens, [stream], asked.processors)
         self._judge = Judge(sampler, rule, asked.stops, trace)
         self._rounds = Rounds(texts, self._target, self._drafter, self._judge)
         self._read = 0  # tokens of the prompt that the drafter has read
@@ -260,7 +244,7 @@ def as_length(draft_tokens: Any) -> DraftLength:
     # NumPy's integers have a method of that name.
     if isinstance(draft_tokens, numbers.Number) or not hasattr(draft_tokens, "choose"):
         return FixedLength(draft_tokens)
-    check_members("draft_tokens", draft_tokens, DraftLength)
+    arguments.check_members("draft_tokens", draft_tokens, DraftLength)
     return draft_tokens
 
 

@@ -9,14 +9,7 @@ from itertools import chain
 from typing import Any
 
 from lablib.cache import kv
-from lablib.inference.arguments import (
-    check_flag,
-    check_length,
-    check_many,
-    check_prompts,
-    check_stops,
-    read_request,
-)
+from lablib.inference import arguments
 from lablib.inference.samples import Row, Samples
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.voting.batch import GrowingBatch, last_logits, read_prompt
@@ -60,15 +53,14 @@ def sample_batches(
         ValueError, TypeError: an argument is out of range, at the call and not at the first
             ``next``; or, later, the model's logits are not finite.
     """
-    asked = read_request(
+    asked = arguments.read_request(
         sample_batches, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
         prefill_step_size=prefill_step_size, sampler_options=sampler_options,
     )  # fmt: skip
-    check_many(asked.options)
+    arguments.check_many(asked.options)
     n = integer("n", n, 1)
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
-    check_flag("progress", progress)
-    check_length(model, asked.prompt, max_tokens)
+    arguments.check_flag("progress", progress)
 
     def batches() -> Iterator[Samples]:
         from tqdm.auto import tqdm
@@ -106,15 +98,15 @@ def complete(
     Raises:
         ValueError, TypeError: an argument is out of range, or the model's logits are not finite.
     """
-    prompts, seeds = check_prompts(model, prompts), sequence("seeds", seeds, "seeds")
-    stops, n = check_stops(model, stop_tokens), integer("n", n, 1)
+    prompts, seeds = arguments.check_prompts(model, prompts), sequence("seeds", seeds, "seeds")
+    stops, n = arguments.check_stops(model, stop_tokens), integer("n", n, 1)
     max_tokens, at_once = integer("max_tokens", max_tokens, 1), integer("max_rows", max_rows, 1)
     if len(seeds) != len(prompts):
         raise BadValue(f"seeds must be one for each of {len(prompts)} prompts, got {len(seeds)}")
     rows: list[list[Row]] = []  # of each prompt
     by_length: dict[int, list[list[Row]]] = {}
     for j, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True)):
-        check_length(model, prompt, max_tokens)
+        arguments.check_length(model, prompt, max_tokens)
         options = SamplerOptions(temperature, seed=seed)
         rows.append([Row(j * n + i, prompt, options, i) for i in range(n)])
         by_length.setdefault(len(prompt), []).append(rows[-1])
