@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from lablib.inference.sampling.options import SamplerOptions
 
@@ -30,11 +31,15 @@ class Samples:
         tokens: the ids of each completion, the stop token included.
         logprobs: natural log of the model's own probability of each token (raw logits).
         finished: whether a stop token ended the row (False: ``max_tokens`` did).
+        stats: after speculation the stats of ``SpeculativeTokenIterator`` that count drafts and
+            calls, of all rows; ``rounds`` counts each row's verifications, ``target_calls`` the
+            forwards of the batch.
     """
 
     tokens: list[list[int]]
     logprobs: list[list[float]]
     finished: list[bool]
+    stats: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -45,13 +50,13 @@ class Samples:
         return [len(row) for row in self.tokens]
 
     @classmethod
-    def of(cls, rows: Iterable[Row], stops: frozenset[int], **more: object) -> "Samples":
+    def of(cls, rows: Iterable[Row], stops: frozenset[int], **more: Any) -> "Samples":
         """Collect rows that have ended."""
         parts = (cls([row.tokens], [row.logprobs], [row.stopped(stops)]) for row in rows)
         return cls.joined(parts, **more)
 
     @classmethod
-    def joined(cls, parts: Iterable["Samples"], **more: object) -> "Samples":
+    def joined(cls, parts: Iterable["Samples"], **more: Any) -> "Samples":
         """Put parts one behind the other."""
         joined = cls([], [], [], **more)
         for part in parts:

@@ -4,6 +4,7 @@ The engine speaks token ids; text is made here, at the edge.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from lablib.inference.arguments import check_flag
@@ -46,18 +47,14 @@ class Completion(str):
         return self.stats.get("finish_reason")
 
 
-class TextStream:
+class TextStream(Iterator[str], AbstractContextManager):
     """Text pieces of a token iterator as they become readable; what :func:`stream` returns.
 
     A piece is never empty and never cut inside a character. The pieces add up to what the tokens
     add to the prompt's text, without the stop token. Closing (or leaving a ``with`` block) closes
-    the token iterator. After an interrupt (Ctrl-C) the last tokens' text is delivered first; the
-    ``KeyboardInterrupt`` follows.
-
-    Args:
-        iterator: a :class:`TokenIterator`, or another with its ``prompt``, ``tokens``,
-            ``logprobs``, ``stats`` and ``close``.
-        tokenizer: mlx-lm's ``TokenizerWrapper``.
+    the token iterator, a :class:`TokenIterator` or another with its ``prompt``, ``tokens``,
+    ``logprobs``, ``stats`` and ``close``. After an interrupt (Ctrl-C) the last tokens' text is
+    delivered first; the ``KeyboardInterrupt`` follows.
     """
 
     def __init__(self, iterator: Any, tokenizer: Any) -> None:
@@ -67,9 +64,6 @@ class TextStream:
         self._seen = 0  # tokens that the detokenizer knows
         self._ended = False
         self._interrupt: KeyboardInterrupt | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        return self
 
     def __next__(self) -> str:
         while not self._ended:
@@ -87,9 +81,6 @@ class TextStream:
             interrupt, self._interrupt = self._interrupt, None
             raise interrupt
         raise StopIteration
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -177,10 +168,8 @@ def generate(
 
 def _encode(tokenizer: Any, prompt: Any) -> Any:
     if not hasattr(tokenizer, "detokenizer"):
-        raise BadType(
-            "tokenizer must be mlx-lm's TokenizerWrapper, as load() returns it, got "
-            f"{type(tokenizer).__name__}"
-        )
+        wanted = "mlx-lm's TokenizerWrapper, as load() returns it"
+        raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}")
     if not isinstance(prompt, str):
         return prompt
     if not prompt:

@@ -6,9 +6,9 @@ import _signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import mlx.core as mx
 
@@ -32,7 +32,7 @@ class Token:
     top_logprobs: tuple[tuple[int, float], ...] = ()
 
 
-class TokenLoop:
+class TokenLoop(Iterator[Token], AbstractContextManager):
     """The protocol that ``TokenIterator`` and ``SpeculativeTokenIterator`` share.
 
     The attributes are those of ``TokenIterator``; a subclass writes the three methods without a
@@ -48,9 +48,6 @@ class TokenLoop:
             "decode_seconds": 0.0, "tokens_per_second": 0.0, "target_calls": 0,
             "token_forwards": 0, "finish_reason": None,
         }  # fmt: skip
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> Token:
         stats = self.stats
@@ -76,9 +73,6 @@ class TokenLoop:
             stats[clock] += time.perf_counter() - start
             if decoded:
                 stats["tokens_per_second"] = decoded / stats["decode_seconds"]
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

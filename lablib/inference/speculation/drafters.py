@@ -206,9 +206,8 @@ class EarlyExit(DraftModel):
     def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
         """Return a drafter for one text; see :class:`Drafter`."""
         if cache is not None:
-            raise BadValue(
-                "draft_cache must be None with EarlyExit: it works in the target's cache"
-            )
+            why = "it works in the target's cache"
+            raise BadValue(f"draft_cache must be None with EarlyExit: {why}")
         layers = len(target.layers)
         if self.n_layers >= layers:
             raise BadValue(f"n_layers must be below the target's {layers}, got {self.n_layers}")

@@ -7,7 +7,7 @@ is that of one text, ``round.py``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from lablib.cache import kv
@@ -32,20 +32,9 @@ from lablib.validation import BadValue, integer, one_of
 import mlx.core as mx
 
 
-@dataclass(frozen=True)
-class SpeculativeSamples(Samples):
-    """:class:`Samples`, and how they came about.
-
-    Its ``stats`` are those of ``SpeculativeTokenIterator`` that count drafts and calls, of all
-    rows; ``rounds`` counts each row's verifications, ``target_calls`` the forwards of the batch.
-    """
-
-    stats: dict[str, Any] = field(default_factory=dict)
-
-
 def speculative_sample_n(
     target: Any, draft: Any, prompt: Sequence[int] | mx.array, n: int, **options: Any,
-) -> SpeculativeSamples:  # fmt: skip
+) -> Samples:  # fmt: skip
     """Draw ``n`` completions of one prompt, as ``sample_n`` does, with the help of a drafter.
 
     The prompt is read once. Under ``rule="match"`` row i is the row i of ``sample_n`` with the same
@@ -58,10 +47,10 @@ def speculative_sample_n(
 
 def speculative_batch(
     target: Any, draft: Any, prompts: Sequence[Sequence[int] | mx.array], **options: Any
-) -> SpeculativeSamples:
+) -> Samples:
     """Complete several prompts at once; the arguments are those of :func:`speculative_batches`."""
     parts = list(speculative_batches(target, draft, prompts, **options))
-    return SpeculativeSamples.joined(parts, stats=_summed(part.stats for part in parts))
+    return Samples.joined(parts, stats=_summed(part.stats for part in parts))
 
 
 def speculative_batches(
@@ -70,7 +59,7 @@ def speculative_batches(
     drafter: Drafter | None = None, stop_tokens: Iterable[int] = (),
     max_batch: int | None = None, prefill_step_size: int = 512, progress: bool = False,
     **sampler_options: Any,
-) -> Iterator[SpeculativeSamples]:  # fmt: skip
+) -> Iterator[Samples]:  # fmt: skip
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 
     Keywords mean what they mean in ``sample_n`` and ``SpeculativeTokenIterator``; row i draws from
@@ -117,7 +106,7 @@ class _Together:
 
     def parts(
         self, prompts: Sequence[list[int]], max_batch: int, progress: bool
-    ) -> Iterator[SpeculativeSamples]:
+    ) -> Iterator[Samples]:
         """Yield the completions, ``max_batch`` rows at a time."""
         from tqdm.auto import tqdm
 
@@ -131,7 +120,7 @@ class _Together:
                 else:
                     counts = [self._run_alone(row) for row in rows]
                 bar.update(len(rows))
-                yield SpeculativeSamples.of(rows, self._asked.stops, stats=_summed(counts))
+                yield Samples.of(rows, self._asked.stops, stats=_summed(counts))
 
     def _can_hold(self, prompts: Sequence[Sequence[int]]) -> bool:
         """Return whether these prompts may share a batch of each model."""

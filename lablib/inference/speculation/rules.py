@@ -35,15 +35,10 @@ import mlx.core as mx
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything that can come out of one round.
+    """Everything that can come out of one round."""
 
-    Attributes:
-        kept: ``(..., γ+1)``; entry n is the probability that exactly the first n drafts are kept.
-        following: ``(..., γ+1, V)``; row n is the distribution of the token after n kept drafts.
-    """
-
-    kept: mx.array
-    following: mx.array
+    kept: mx.array  # (..., γ+1); entry n: the probability that exactly the first n drafts are kept
+    following: mx.array  # (..., γ+1, V); row n: the distribution of the token after n kept drafts
 
 
 def match(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:

@@ -36,8 +36,7 @@ def cannot_lose(counts: Sequence[int], remaining: int) -> bool:
 def _strongest_rival(counts: Sequence[int]) -> tuple[int, int, int]:
     """Return the leader's votes, the rival's, and by how many more votes the rival may not win.
 
-    The rival has the most votes; among equals it is one that appeared before the leader, as that
-    one needs only a tie. An answer not seen yet is a rival too, with 0 votes.
+    Among rivals with equally many votes it is one from before the leader.
     """
     lead = max(counts)
     leader = list(counts).index(lead)
