@@ -213,7 +213,11 @@ class EarlyExit(DraftModel):
             raise BadValue(f"n_layers must be below the target's {layers}, got {self.n_layers}")
         if target is not self._target:
             model = first_layers(target, self.n_layers)
-            _check_runs(model, self.n_layers)
+            try:  # nothing is computed
+                model(mx.array([[0]]), cache=kv.make(model))
+            except Exception as error:  # it needs layers that are gone, in whatever way that shows
+                what, n = f"what a {type(model).__name__} asks for", self.n_layers
+                raise BadValue(f"n_layers must leave {what}, got {n}: {error}") from error
             self._target, self.model = target, model
         session = shallow_copy(self)
         caches = target_cache[: len(kv.make(session.model))]
@@ -295,15 +299,6 @@ def first_layers(model: Any, n: int) -> Any:
     caches = kv.make(shorter)[:n]  # some models make those of all layers, and some layers have none
     shorter.make_cache = lambda: kv.copy(caches)
     return shorter
-
-
-def _check_runs(model: Any, n: int) -> None:
-    """Refuse a model that asks for layers that are no longer there; nothing is computed."""
-    try:
-        model(mx.array([[0]]), cache=kv.make(model))
-    except Exception as error:  # in whatever way it shows
-        kind = type(model).__name__
-        raise BadValue(f"n_layers must leave what a {kind} asks for, got {n}: {error}") from error
 
 
 def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:

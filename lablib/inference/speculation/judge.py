@@ -77,13 +77,10 @@ class Queued(NamedTuple):
 
 
 class Judge:
-    """The rule that verifies drafts.
+    """The ``rule`` that verifies drafts, by its name in ``rules.RULE``.
 
-    Args:
-        sampler: samples both models.
-        rule: a name in ``rules.RULE``.
-        stops: ids that end a text.
-        trace: whether to gather ``p``, ``q`` and their overlaps.
+    The ``sampler`` samples both models, ``stops`` are ids that end a text, and with ``trace``
+    verdicts hold ``p``, ``q`` and their overlaps.
     """
 
     def __init__(

@@ -167,9 +167,8 @@ class _Together:
             if going and len(going) < len(live):
                 rounds.select(going)
             live = [live[place] for place in going]
-        pairs = zip(readers, self._prompts, strict=True)
-        calls = [reader.calls + prompts.calls for reader, prompts in pairs]
-        counts["target_calls"], counts["draft_calls"] = [*calls, 0][:2]
+        counts["target_calls"] = readers[0].calls
+        counts["draft_calls"] = sum(reader.calls for reader in readers[1:])
         return counts
 
 
@@ -179,21 +178,22 @@ class _PromptReader:
     def __init__(self, model: Any, step_size: int) -> None:
         self._model, self._step_size = model, step_size
         self._known: dict[tuple[int, ...], list[Any]] = {}
-        self.calls = 0  # forwards that the last batch took
 
     def batch(
         self, prompts: Sequence[Sequence[int]], later: Sequence[Sequence[int]]
     ) -> BatchRewinder:
-        """Return the model with the cache of a batch of these prompts."""
-        self.calls, keys = 0, [tuple(prompt) for prompt in prompts]
+        """Return the model with the cache of a batch of these prompts; reading them counts."""
+        calls, keys = 0, [tuple(prompt) for prompt in prompts]
         for key in dict.fromkeys(keys):
             if key not in self._known:
                 self._known[key] = cache = kv.make(self._model)
-                self.calls += read_up_to_last(self._model, key, cache, self._step_size)
+                calls += read_up_to_last(self._model, key, cache, self._step_size)
         cache = merge([self._known[key] for key in keys])
         needed = set(map(tuple, later))
         self._known = {key: each for key, each in self._known.items() if key in needed}
-        return BatchRewinder(self._model, cache, [len(key) - 1 for key in keys])
+        reader = BatchRewinder(self._model, cache, [len(key) - 1 for key in keys])
+        reader.calls = calls
+        return reader
 
 
 def _summed(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:

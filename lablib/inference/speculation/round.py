@@ -15,11 +15,8 @@ import mlx.core as mx
 class Rounds:
     """Texts that speculate together, and all that works on them.
 
-    Args:
-        texts: token ids of each; a round appends to them what it decides.
-        target: the target with its cache, a ``Rewinder`` or a ``BatchRewinder``.
-        drafter: where proposals come from.
-        judge: what decides them.
+    A round appends what it decides to ``texts``, the token ids of each. ``target`` is the model
+    with its cache, a ``Rewinder`` or a ``BatchRewinder``.
     """
 
     def __init__(self, texts: list[list[int]], target: Any, drafter: Drafter, judge: Judge) -> None:

@@ -41,14 +41,10 @@ class RoundSampler:
     def draft(
         self, logits: mx.array, before: Sequence[mx.array]
     ) -> tuple[mx.array, mx.array | None]:
-        """Draw the next draft of each text, unevaluated.
+        """Draw the next draft of each text from the draft model's ``logits (B, V)``, unevaluated.
 
-        Args:
-            logits: the draft model's ``(B, V)``.
-            before: the drafts of this round so far, each ``(B,)``.
-
-        Returns:
-            The tokens ``(B,)`` int32, and what they were drawn from ``(B, V)`` (None: certain).
+        ``before`` are the drafts of this round so far, each ``(B,)``. Returns the tokens ``(B,)``
+        int32, and what they were drawn from ``(B, V)``; None: certain.
         """
         if self.bare:
             return mx.argmax(logits, axis=-1).astype(mx.int32), None
@@ -64,13 +60,9 @@ class RoundSampler:
     def draw(self, scores: mx.array, drafts: mx.array | None) -> tuple[mx.array, mx.array | None]:
         """Draw what plain sampling would, with the random numbers it would use there.
 
-        Args:
-            scores: processed logits ``(B, R, V)`` of R positions in a row.
-            drafts: ``(B, D)``, R <= D + 1, the tokens before and between them; None: there is none.
-
-        Returns:
-            The tokens ``(B, R)`` int32, and where the scores could be drawn from ``(B, R)``; None:
-            where the raw logits can.
+        ``scores (B, R, V)`` are processed logits of R positions in a row; ``drafts (B, D)``,
+        R <= D + 1, are the tokens before and between them, if any. Returns the tokens ``(B, R)``
+        int32, and where the scores could be drawn from ``(B, R)``; None: where the raw logits can.
         """
         if self.bare:
             return mx.argmax(scores, axis=-1).astype(mx.int32), None
