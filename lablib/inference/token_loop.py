@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from lablib.inference.arguments import Request
+
 import mlx.core as mx
 
 NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
@@ -39,12 +41,13 @@ class TokenLoop(Iterator[Token], AbstractContextManager):
     body.
     """
 
-    def __init__(self, prompt: list[int], max_tokens: int, stops: frozenset[int]) -> None:
-        self.prompt, self._max_tokens, self._stops = prompt, max_tokens, stops
+    def __init__(self, asked: Request) -> None:
+        self.prompt, self._max_tokens, self._stops = asked.prompt, asked.max_tokens, asked.stops
+        self._step_size, self._prompt_read = asked.step_size, 0
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         self.stats: dict[str, Any] = {
-            "prompt_tokens": len(prompt), "tokens": 0, "prefill_seconds": 0.0,
+            "prompt_tokens": len(self.prompt), "tokens": 0, "prefill_seconds": 0.0,
             "decode_seconds": 0.0, "tokens_per_second": 0.0, "target_calls": 0,
             "token_forwards": 0, "finish_reason": None,
         }  # fmt: skip
@@ -89,6 +92,14 @@ class TokenLoop(Iterator[Token], AbstractContextManager):
 
     def _read_prompt(self) -> None:
         """Read the prompt up to its last token; go on there if it was interrupted."""
+        last = len(self.prompt) - 1
+        for chunk in chunks(self.prompt, self._step_size, self._prompt_read):
+            with hold_interrupts(self._fail):
+                self._prompt_read += chunk.shape[1]
+                self._read_chunk(chunk, more=self._prompt_read < last)
+
+    def _read_chunk(self, chunk: mx.array, more: bool) -> None:
+        """Read a piece ``(1, T)`` of the prompt; whether there are ``more``."""
         raise NotImplementedError
 
     def _next_token(self) -> Token:

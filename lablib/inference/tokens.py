@@ -16,14 +16,7 @@ from lablib.cache.rewind import drops, read, snapshot
 from lablib.inference import arguments
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.sampler import Sampler
-from lablib.inference.token_loop import (
-    NOT_FINITE,
-    Token,
-    TokenLoop,
-    chunks,
-    hold_interrupts,
-    settle_chunk,
-)
+from lablib.inference.token_loop import NOT_FINITE, Token, TokenLoop, settle_chunk
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -77,11 +70,10 @@ class TokenIterator(TokenLoop):
             prefill_step_size=prefill_step_size, sampler_options=sampler_options,
             logits_processors=logits_processors, cache=cache,
         )  # fmt: skip
-        super().__init__(asked.prompt, asked.max_tokens, asked.stops)
+        super().__init__(asked)
         self.cache = kv.make(model) if cache is None else cache
         self._plain = drops(self.cache)
-        self._model, self._step_size, options = model, asked.step_size, asked.options
-        self._processors = asked.processors
+        self._model, self._processors, options = model, asked.processors, asked.options
         self._top = options.top_logprobs
         plain = not (options.penalizes or self._processors)
         self._greedy = plain and options.temperature == 0
@@ -91,12 +83,9 @@ class TokenIterator(TokenLoop):
         self._read = 0  # tokens the cache has read since the start, but for those taken back
         self._asked: deque[list[mx.array]] = deque()  # sampled, but not looked at yet
 
-    def _read_prompt(self) -> None:
-        last = len(self.prompt) - 1
-        for chunk in chunks(self.prompt, self._step_size, self._read):
-            with hold_interrupts(self._fail):
-                self._forward(chunk)
-                settle_chunk(self.cache, wait=self._read < last)
+    def _read_chunk(self, chunk: mx.array, more: bool) -> None:
+        self._forward(chunk)
+        settle_chunk(self.cache, wait=more)
 
     def _next_token(self) -> Token:
         wanted = 1 + self._may_run_ahead()

@@ -208,15 +208,15 @@ class EarlyExit(DraftModel):
         if cache is not None:
             why = "it works in the target's cache"
             raise BadValue(f"draft_cache must be None with EarlyExit: {why}")
-        layers = len(target.layers)
-        if self.n_layers >= layers:
-            raise BadValue(f"n_layers must be below the target's {layers}, got {self.n_layers}")
+        n, layers = self.n_layers, len(target.layers)
+        if n >= layers:
+            raise BadValue(f"n_layers must be below the target's {layers}, got {n}")
         if target is not self._target:
-            model = first_layers(target, self.n_layers)
+            model = first_layers(target, n)
             try:  # nothing is computed
                 model(mx.array([[0]]), cache=kv.make(model))
             except Exception as error:  # it needs layers that are gone, in whatever way that shows
-                what, n = f"what a {type(model).__name__} asks for", self.n_layers
+                what = f"what a {type(model).__name__} asks for"
                 raise BadValue(f"n_layers must leave {what}, got {n}: {error}") from error
             self._target, self.model = target, model
         session = shallow_copy(self)

@@ -7,7 +7,7 @@ host looks once, in ``Judge.read``.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lablib.inference.sampling import transforms
 from lablib.inference.speculation import rules
@@ -53,6 +53,13 @@ class Verdict:
         if self.token is None:
             return None
         return "bonus" if self.accepted == len(self.drafted) else "correction"
+
+    def add_to(self, counts: dict[str, Any]) -> None:
+        """Add this round to the counts of its text, but for the tokens and the calls."""
+        counts["rounds"] += 1
+        counts["total_drafted"] += len(self.drafted)
+        counts["total_accepted"] += self.accepted
+        counts["total_reached"] += self.reached
 
     def until(self, stops: frozenset[int]) -> "Verdict":
         """End at the first accepted stop token: what follows it was never reached."""

@@ -19,12 +19,7 @@ from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
-from lablib.inference.speculation.tokens import (
-    COUNTS,
-    SpeculativeTokenIterator,
-    count,
-    with_ratios,
-)
+from lablib.inference.speculation.tokens import COUNTS, SpeculativeTokenIterator, with_ratios
 from lablib.inference.token_loop import read_up_to_last
 from lablib.models.interface import position_table_of
 from lablib.validation import BadValue, integer, one_of
@@ -50,7 +45,7 @@ def speculative_batch(
 ) -> Samples:
     """Complete several prompts at once; the arguments are those of :func:`speculative_batches`."""
     parts = list(speculative_batches(target, draft, prompts, **options))
-    return Samples.joined(parts, stats=_summed(part.stats for part in parts))
+    return Samples.joined(parts, stats=_summed([part.stats for part in parts]))
 
 
 def speculative_batches(
@@ -161,7 +156,7 @@ class _Together:
                 row.tokens += verdict.tokens
                 row.logprobs += verdict.logprobs
                 counts["tokens"] += len(verdict.tokens)
-                count(counts, verdict)
+                verdict.add_to(counts)
             ended = [len(r.tokens) == asked.max_tokens or r.stopped(asked.stops) for r in live]
             going = [place for place, over in enumerate(ended) if not over]
             if going and len(going) < len(live):
@@ -196,7 +191,6 @@ class _PromptReader:
         return reader
 
 
-def _summed(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def _summed(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the stats of all ``parts`` together."""
-    parts = list(parts)
     return with_ratios({key: sum(part[key] for part in parts) for key in COUNTS})

@@ -108,12 +108,7 @@ def one_hot(tokens: mx.array, vocab_size: int, dtype: mx.Dtype = mx.float32) -> 
 def overlap(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array]:
     """Return ``Σ min(p, q)`` and ``Σ p·q`` of each position: what rejection and match keep of it.
 
-    Args:
-        p: ``(..., γ+1, V)`` or ``(..., γ, V)``.
-        q: ``(..., γ, V)``.
-
-    Returns:
-        Two arrays ``(..., γ)``.
+    Each is ``(..., γ)``, of ``p (..., γ+1, V)`` or ``(..., γ, V)``, and ``q (..., γ, V)``.
     """
     p = p[..., : q.shape[-2], :]
     return mx.sum(mx.minimum(p, q), axis=-1), mx.sum(p * q, axis=-1)

@@ -23,7 +23,7 @@ from lablib.inference.speculation.judge import Judge, Queued, Verdict
 from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
-from lablib.inference.token_loop import Token, TokenLoop, chunks, hold_interrupts, settle_chunk
+from lablib.inference.token_loop import Token, TokenLoop, settle_chunk
 from lablib.validation import BadValue, integer, one_of
 
 import mlx.core as mx
@@ -129,14 +129,12 @@ class SpeculativeTokenIterator(TokenLoop):
             held = max(asked.held, kv.offset(self.draft_cache) or 0)  # the target may not say
             arguments.check_length(drafter.model, asked.prompt, max_tokens, held)
         self._length.begin(target, self._drafter)
-        super().__init__(asked.prompt, asked.max_tokens, asked.stops)
-        self._step_size = asked.step_size
+        super().__init__(asked)
         self._text = list(self.prompt)  # and what was decided, handed out or not
         texts = [self._text]
         sampler = RoundSampler(asked.options, texts, max_tokens, [stream], asked.processors)
         self._judge = Judge(sampler, rule, asked.stops, trace)
         self._rounds = Rounds(texts, self._target, self._drafter, self._judge)
-        self._read = 0  # tokens of the prompt that the drafter has read
         self._ready: deque[Token] = deque()  # decided, but not handed out yet
         self._asked: deque[Queued] = deque()  # drawn plainly, not looked at yet
         self._plain_left = 0  # tokens to decode plainly before drafting is considered again
@@ -148,23 +146,18 @@ class SpeculativeTokenIterator(TokenLoop):
         """The draft model's cache; None if the drafter has none of its own."""
         return None if self._drafter.in_target_cache else self._drafter.cache
 
-    def _read_prompt(self) -> None:
-        """Let both models read the prompt up to its last token, in chunks.
+    def _read_chunk(self, chunk: mx.array, more: bool) -> None:
+        """Let both models read a piece of the prompt.
 
-        The target may read a short last chunk with the first drafts: one forward instead of two, if
+        The target may read a short last one with the first drafts: one forward instead of two, if
         its cache trims for free and no drafter works in it. (Its tokens get logits in vain.)
         """
-        last = len(self.prompt) - 1
+        self._drafter.read(chunk)
         few = _FEW if self._target.plain and not self._drafter.in_target_cache else 0
-        for chunk in chunks(self.prompt, self._step_size, self._read):
-            with hold_interrupts(self._fail):
-                self._drafter.read(chunk)
-                self._read += chunk.shape[1]
-                if self._read == last and chunk.shape[1] <= few:
-                    return
-                self._target.forward(chunk)
-                self._target.settle()
-                settle_chunk(self.cache, wait=self._read < last)
+        if more or chunk.shape[1] > few:
+            self._target.forward(chunk)
+            self._target.settle()
+            settle_chunk(self.cache, wait=more)
 
     def _next_token(self) -> Token:
         while not self._ready:
@@ -211,7 +204,7 @@ class SpeculativeTokenIterator(TokenLoop):
         for i, token in enumerate(verdict.tokens):
             top = verdict.top[i] if verdict.top else ()
             self._ready.append(Token(token, verdict.logprobs[i], i < verdict.accepted, top))
-        count(self.stats, verdict)
+        verdict.add_to(self.stats)
         self.stats |= with_ratios(self.stats)
         self._count_calls()
         if self._trace:
@@ -252,14 +245,6 @@ COUNTS = (
     "tokens", "total_drafted", "total_accepted", "total_reached", "rounds", "target_calls",
     "draft_calls",
 )  # fmt: skip
-
-
-def count(counts: dict[str, Any], verdict: Verdict) -> None:
-    """Add a round of one text to its counts, but for the tokens and the calls."""
-    counts["rounds"] += 1
-    counts["total_drafted"] += len(verdict.drafted)
-    counts["total_accepted"] += verdict.accepted
-    counts["total_reached"] += verdict.reached
 
 
 def with_ratios(counts: dict[str, Any]) -> dict[str, Any]:
