@@ -31,12 +31,12 @@ class Request:
 def read_request(
     entry: Callable[..., Any], model: Any, prompt: Any, *, max_tokens: int, stop_tokens: Any,
     prefill_step_size: int, sampler_options: dict[str, Any], logits_processors: Any = (),
-    cache: Any = None, name: str = "model",
+    cache: Any = None, name: str = "model", many: bool = False,
 ) -> Request:  # fmt: skip
     """Check what all entry points take.
 
     For the messages: ``entry`` was called, which calls its model ``name``; ``sampler_options`` are
-    the keywords that it does not name itself.
+    the keywords that it does not name itself. Of ``many`` samples nobody keeps ``top_logprobs``.
     """
     fields = SamplerOptions.names()
     if unknown := [key for key in sampler_options if key not in fields]:
@@ -53,6 +53,9 @@ def read_request(
         check_processors(logits_processors),
         check_cache(model, cache),
     )
+    if many and request.options.top_logprobs:
+        why = "of many samples only the chosen tokens' are kept; TokenIterator reports the others"
+        raise BadValue(f"top_logprobs must be 0 here, got {request.options.top_logprobs}: {why}")
     check_length(model, request.prompt, max_tokens, request.held)
     return request
 
@@ -138,10 +141,3 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise BadType(f"{name} must be True or False, got {shown(value)}")
     return value
-
-
-def check_many(options: SamplerOptions) -> None:
-    """Refuse an option that batches of completions do not honour."""
-    if options.top_logprobs:
-        why = "of many samples only the chosen tokens' are kept; TokenIterator reports the others"
-        raise BadValue(f"top_logprobs must be 0 here, got {options.top_logprobs}: {why}")

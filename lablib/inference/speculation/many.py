@@ -71,8 +71,8 @@ def speculative_batches(
     asked = arguments.read_request(
         speculative_batches, target, prompts[0], max_tokens=max_tokens, stop_tokens=stop_tokens,
         prefill_step_size=prefill_step_size, sampler_options=sampler_options, name="target",
+        many=True,
     )  # fmt: skip
-    arguments.check_many(asked.options)
     draft_tokens = integer("draft_tokens", draft_tokens, 1)
     rule = one_of("rule", "rejection" if rule is None else rule, RULE)
     max_batch = len(prompts) if max_batch is None else integer("max_batch", max_batch, 1)

@@ -53,14 +53,13 @@ def sample_batches(
         ValueError, TypeError: an argument is out of range, at the call and not at the first
             ``next``; or, later, the model's logits are not finite.
     """
-    asked = arguments.read_request(
-        sample_batches, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
-        prefill_step_size=prefill_step_size, sampler_options=sampler_options,
-    )  # fmt: skip
-    arguments.check_many(asked.options)
     n = integer("n", n, 1)
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
     arguments.check_flag("progress", progress)
+    asked = arguments.read_request(
+        sample_batches, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
+        prefill_step_size=prefill_step_size, sampler_options=sampler_options, many=True,
+    )  # fmt: skip
 
     def batches() -> Iterator[Samples]:
         from tqdm.auto import tqdm
