@@ -177,7 +177,7 @@ class _PromptReader:
     def batch(
         self, prompts: Sequence[Sequence[int]], later: Sequence[Sequence[int]]
     ) -> BatchRewinder:
-        """Return the model with the cache of a batch of these prompts; reading them counts."""
+        """Return the model with the cache of a batch of these prompts, and the calls it took."""
         calls, keys = 0, [tuple(prompt) for prompt in prompts]
         for key in dict.fromkeys(keys):
             if key not in self._known:

@@ -248,7 +248,7 @@ COUNTS = (
 
 
 def with_ratios(counts: dict[str, Any]) -> dict[str, Any]:
-    """Return ``COUNTS``, and the ratios that are made of them."""
+    """Return counts, all of ``COUNTS`` among them, and the ratios that are made of them."""
     drafted, reached = counts["total_drafted"], counts["total_reached"]
     return counts | {
         "acceptance_rate": counts["total_accepted"] / drafted if drafted else 0.0,
