@@ -236,6 +236,9 @@ def floors(graph: Graph) -> list[str]:
 # --- what runs --------------------------------------------------------------------------------
 
 
+INLINED = {"<listcomp>", "<setcomp>", "<dictcomp>"}  # calls up to Python 3.11, no longer after it
+
+
 def watched(action: Any) -> dict[str, int]:
     """Return the calls of Python functions, generators' steps included, and files of an action."""
     import lablib
@@ -243,6 +246,8 @@ def watched(action: Any) -> dict[str, int]:
     home, calls = str(Path(lablib.__file__).parent) + os.sep, []
 
     def count(frame: Any, event: str, _: Any) -> None:
+        if frame.f_code.co_name in INLINED:
+            return
         if event == "call" and frame.f_code.co_filename.startswith(home):
             calls.append(frame.f_code.co_filename.removeprefix(home))
 

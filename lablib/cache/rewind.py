@@ -133,8 +133,10 @@ class Rewinder:
         Raises:
             BadValue: as ``rewind``; all that was read since ``settle`` has been taken back then.
         """
+        if (n := self.positions[0] - lengths[0]) <= 0:  # as in most rounds
+            return
         try:
-            self.rewind(self.positions[0] - lengths[0])
+            self.rewind(n)
         except BadValue:
             self.rewind(self._held())
             raise
