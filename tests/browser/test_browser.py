@@ -11,11 +11,11 @@ from pathlib import Path
 
 from lablib.classroom import editions
 
-import browser
 import nbformat
 import numpy as np
 import pytest
 from nbclient import NotebookClient
+from oracles import browser
 
 pytestmark = pytest.mark.browser
 

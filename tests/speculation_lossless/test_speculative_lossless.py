@@ -11,16 +11,13 @@ from lablib.inference.speculation import rules
 from lablib.inference.speculation.drafters import EarlyExit, NGram
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.round_sampler import RoundSampler
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 
 import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.enumeration import Language, joint
-from oracles.speculation import near, target
 from oracles.tables import Exploration, TableModel, WrittenModel
-from scipy.stats import chisquare
 
 PROMPT, SIZE, N = (1, 0, 1), 3, 3
 PENALTIES = {"repeat_penalty": 1.6, "presence_penalty": 0.3, "frequency_penalty": 0.4}
@@ -176,75 +173,6 @@ def test_the_engine_is_found_out_when_penalties_miss_the_drafts(explored, monkey
     monkeypatch.setattr(Sampler, "cut", blind)
     got = explored("rejection", draft_model, PENALTIES)
     assert np.abs(got - joint(Language(SIZE, seed=5, **PENALTIES), PROMPT, N)).max() > 1e-2
-
-
-SAMPLED = [
-    {"temperature": 1.0},
-    {"temperature": 0.7, "top_p": 0.9},
-    {"temperature": 1.3, "top_k": 5, "min_p": 0.05},
-    {"temperature": 0.9, **PENALTIES},
-    {"temperature": 0.0, "repeat_penalty": 1.3},
-]
-
-
-@pytest.mark.parametrize("options", SAMPLED, ids=str)
-@pytest.mark.parametrize("kind", ["llama", "hybrid"])
-def test_match_gives_the_tokens_of_plain_sampling_seed_by_seed(kind, options):
-    model = target(kind, peak=2)
-    for seed in range(3):
-        plain = TokenIterator(model, [3, 1, 4], max_tokens=40, seed=seed, **options)
-        wanted = [token.id for token in plain]
-        for draft, gamma in ((near(model, 0.3, seed), 1 + seed), (NGram(), 3)):
-            got, stats = speculative_decode(
-                model, draft, [3, 1, 4], 40, gamma, rule="match", seed=seed, **options
-            )
-            assert got[0, 3:].tolist() == wanted
-            assert 0 <= stats["alpha"] <= 1
-
-
-def test_match_reports_the_log_probabilities_of_plain_sampling():
-    model = target(peak=2)
-    plain = TokenIterator(model, [3, 1, 4], max_tokens=30, seed=1, top_logprobs=2)
-    spec = SpeculativeTokenIterator(
-        model, near(model, 0.2), [3, 1, 4], max_tokens=30, seed=1, rule="match", top_logprobs=2
-    )
-    for a, b in zip(plain, spec, strict=True):
-        assert a.id == b.id
-        assert abs(a.logprob - b.logprob) < 1e-4
-        assert [i for i, _ in a.top_logprobs] == [i for i, _ in b.top_logprobs]
-
-
-@pytest.mark.parametrize("rule", rules.RULE)
-def test_sampled_pairs_pass_a_chi_square_test(rule):
-    """The first two tokens of 800 seeds, against the target's distribution and the draft's."""
-    language = Language(SIZE, seed=5)
-    model, draft = draft_model()
-    counts = np.zeros((SIZE, SIZE))
-    for seed in range(800):
-        tokens, _ = speculative_decode(model, draft, PROMPT, 2, 1, 1.0, rule=rule, seed=seed)
-        counts[tuple(tokens[0, -2:].tolist())] += 1
-    expected = 800 * joint(language, PROMPT, 2)
-    assert chisquare(counts, expected, axis=None).pvalue > 1e-5
-    from_draft = 800 * joint(Language(SIZE, seed=77), PROMPT, 2)
-    assert chisquare(counts, from_draft, axis=None).pvalue < 1e-6
-
-
-@pytest.mark.parametrize("rule", ["rejection", "block"])
-def test_no_random_number_serves_twice(rule, monkeypatch):
-    """Across rounds, uses and lanes: a reused number would tie a draft to an earlier verdict."""
-    seen = []
-    right = RoundSampler.pick
-
-    def spy(sampler, weights, use):
-        drawn = right(sampler, weights, use)
-        seen.append(sampler._numbers[0, use].item())
-        return drawn
-
-    monkeypatch.setattr(RoundSampler, "pick", spy)
-    model = target(peak=2)
-    speculative_decode(model, near(model, 0.5), [1], 60, 4, 1.0, rule=rule, seed=0)
-    assert len(seen) > 100
-    assert len(set(seen)) > len(seen) - 3  # 24-bit numbers may coincide, a lane must not
 
 
 def test_all_texts_of_a_round_are_possible():

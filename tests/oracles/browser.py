@@ -1,7 +1,7 @@
 """A real JupyterLab in a real Chromium, for tests and for looking at a lesson.
 
-From a shell, ``python tests/browser.py notebooks/00_start_here.ipynb shots/`` opens a copy of
-the notebook, runs all cells and writes screenshots of the whole page, top to bottom. ``--dark``
+From a shell, ``python tests/oracles/browser.py notebooks/00_start_here.ipynb shots/`` opens a copy
+of the notebook, runs all cells and writes screenshots of the whole page, top to bottom. ``--dark``
 does so in the dark theme, ``--narrow`` at 420 pixels, ``--unrun`` as the notebook was saved.
 """
 
