@@ -1,11 +1,10 @@
-"""Answers to the exercises of lesson 08, as students write them: which pass, and which do not."""
+"""Answers to the exercises of lesson 08, as students write them: right ones and wrong ones."""
 
 import math
 
 import mlx.core as mx
 import numpy as np
-import pytest
-from oracles.answers import Answers, assert_accepted, assert_refused
+from oracles.answers import Answers
 
 ANSWERS = Answers()
 right, wrong = ANSWERS.right, ANSWERS.wrong
@@ -426,13 +425,3 @@ def relative_entropy(p, written, limit):
 def zero_for_a_right_rule(p, written, limit):
     each = ((written - p) ** 2 / p).sum()
     return math.ceil(limit / each) if each > 0 else 0
-
-
-@pytest.mark.parametrize(("exercise", "answer"), ANSWERS.rights)
-def test_a_right_answer_is_accepted(exercise, answer):
-    assert_accepted(exercise, answer)
-
-
-@pytest.mark.parametrize(("exercise", "answer", "like"), ANSWERS.wrongs)
-def test_a_wrong_answer_is_refused(exercise, answer, like):
-    assert_refused(exercise, answer, like)

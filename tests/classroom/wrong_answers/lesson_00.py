@@ -1,5 +1,6 @@
-"""Lesson 00's checkers: what students write, right and wrong."""
+"""Answers to the exercises of lesson 00, as students write them: right ones and wrong ones."""
 
+import os
 import statistics
 from collections import Counter
 from itertools import groupby, takewhile
@@ -8,8 +9,7 @@ import lablib  # noqa: F401 (before mlx)
 
 import mlx.core as mx
 import numpy as np
-import pytest
-from oracles.answers import assert_accepted, assert_refused, assert_same_with_hash_seeds
+from oracles.answers import Answers
 
 
 def given(answers):
@@ -49,6 +49,10 @@ def stops_at_the_first_fall(p):
     return i
 
 
+# With one hash seed in forty this set begins with another answer than the misconception's: refused,
+# but not recognised. That it is recognised is asserted where the seed is set, by test_hash_seeds.
+WHERE_SEEDED = "order_of_a_set" if "PYTHONHASHSEED" in os.environ else None
+
 RIGHT = [
     ("00.1", lambda p: p.index(max(p))),
     ("00.1", np.argmax),
@@ -83,7 +87,7 @@ WRONG = [
     ("00.1", None, lambda p: int(np.argmax(p[1:])) + 1),
     ("00.1", None, lambda p: int(np.random.default_rng(0).choice(len(p), p=np.array(p) / sum(p)))),
     ("00.2", "order_of_a_set", lambda a: max(set(a) - {None}, key=a.count)),
-    ("00.2", "order_of_a_set", lambda a: max(set(given(a)), key=given(a).count)),
+    ("00.2", WHERE_SEEDED, lambda a: max(set(given(a)), key=given(a).count)),
     ("00.2", None, lambda a: max(set(a), key=a.count)),
     ("00.2", "counts_the_silent", lambda a: max(a, key=a.count)),
     ("00.2", "first_in_the_alphabet", lambda a: max(sorted(set(given(a))), key=a.count)),
@@ -116,16 +120,4 @@ WRONG = [
     ("00.3", None, lambda g, c: len(g) - breaks(g, c)),
 ]
 
-
-@pytest.mark.parametrize(("exercise", "answer"), RIGHT)
-def test_a_right_answer_is_accepted(exercise, answer):
-    assert_accepted(exercise, answer)
-
-
-@pytest.mark.parametrize(("exercise", "like", "answer"), WRONG)
-def test_a_wrong_answer_is_refused(exercise, like, answer):
-    assert_refused(exercise, answer, like)
-
-
-def test_the_tables_hold_whatever_the_order_of_a_set():
-    assert_same_with_hash_seeds(__file__)
+ANSWERS = Answers(RIGHT, WRONG)
