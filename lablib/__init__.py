@@ -14,31 +14,14 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
-        "AsyncMlxLM": "lablib.inference",
-        "LanguageModel": "lablib.models",
-        "Sampler": "lablib.inference",
-        "SamplerOptions": "lablib.inference",
-        "SpeculativeTokenIterator": "lablib.inference",
-        "TokenIterator": "lablib.inference",
-        "best_of_n": "lablib.inference",
-        "check": "lablib.classroom",
-        "doctor": "lablib.machine",
-        "generate": "lablib.inference",
-        "gpt_config": "lablib.models",
-        "hint": "lablib.classroom",
-        "hybrid_config": "lablib.models",
-        "llama_config": "lablib.models",
-        "load": "lablib.models",
-        "majority_vote": "lablib.inference",
-        "pass_at_k": "lablib.inference",
-        "progress": "lablib.classroom",
-        "sample_n": "lablib.inference",
-        "save": "lablib.models",
-        "set_threads": "lablib.backend",
-        "solution": "lablib.classroom",
-        "speculative_decode": "lablib.inference",
-        "speculative_sample_n": "lablib.inference",
-        "stream": "lablib.inference",
-        "vote_until": "lablib.inference",
+        "lablib.backend": "set_threads",
+        "lablib.classroom": "check hint progress solution",
+        "lablib.inference": (
+            "AsyncMlxLM Sampler SamplerOptions SpeculativeTokenIterator TokenIterator "
+            "best_of_n generate majority_vote pass_at_k sample_n speculative_decode "
+            "speculative_sample_n stream vote_until"
+        ),
+        "lablib.machine": "doctor",
+        "lablib.models": "LanguageModel gpt_config hybrid_config llama_config load quicken save",
     },
 )

@@ -7,14 +7,15 @@ from typing import Any
 
 
 def exports(
-    package: str, where: dict[str, str]
+    package: str, names: dict[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the package called ``package``.
 
     Args:
         package: its ``__name__``.
-        where: public name -> the module that defines it.
+        names: module -> the public names that it defines, between spaces.
     """
+    where = {name: module for module, some in names.items() for name in some.split()}
 
     def load(name: str) -> Any:
         if name not in where:

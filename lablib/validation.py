@@ -77,6 +77,30 @@ def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     return value
 
 
+def members(name: str, value: Any, like: type) -> None:
+    """Refuse a class, and an object without one of the public members of class ``like``."""
+    if isinstance(value, type):
+        raise BadType(f"{name} must be an object, got the class {value.__name__} itself")
+    public = (each for each in vars(like) if not each.startswith("_"))
+    if missing := [each for each in public if not hasattr(value, each)]:
+        lacks = f"{', '.join(missing)} as a {like.__name__} does"
+        raise BadType(f"{name} must have {lacks}, got {type(value).__name__}")
+
+
+def function(name: str, value: Any) -> Any:
+    """Return ``value`` if it can be called."""
+    if not callable(value):
+        raise BadType(f"{name} must be callable, got {shown(value)}")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return ``value`` if it is True or False."""
+    if not isinstance(value, bool):
+        raise BadType(f"{name} must be True or False, got {shown(value)}")
+    return value
+
+
 def sequence(name: str, value: Any, of: str) -> list[Any]:
     """Return a list, a tuple or an array as a list ``of`` something; text and bytes are neither."""
     raw = isinstance(value, str | bytes | bytearray | memoryview)

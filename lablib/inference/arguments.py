@@ -8,7 +8,7 @@ from typing import Any
 from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.models.interface import context_of, vocab_size_of
-from lablib.validation import BadType, BadValue, integer, sequence, shown, token_ids
+from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
 
 import mlx.core as mx
 
@@ -121,23 +121,5 @@ def check_processors(processors: Any) -> tuple[LogitsProcessor, ...]:
     if not isinstance(processors, Sequence):
         raise BadType(f"logits_processors must be a list, got {type(processors).__name__}")
     for i, each in enumerate(processors):
-        if not callable(each):
-            raise BadType(f"logits_processors[{i}] must be callable, got {shown(each)}")
+        function(f"logits_processors[{i}]", each)
     return tuple(processors)
-
-
-def check_members(name: str, value: Any, like: type) -> None:
-    """Refuse a class, and an object without one of the public members of class ``like``."""
-    if isinstance(value, type):
-        raise BadType(f"{name} must be an object, got the class {value.__name__} itself")
-    members = (each for each in vars(like) if not each.startswith("_"))
-    if missing := [each for each in members if not hasattr(value, each)]:
-        lacks = f"{', '.join(missing)} as a {like.__name__} does"
-        raise BadType(f"{name} must have {lacks}, got {type(value).__name__}")
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """Return ``value`` if it is True or False."""
-    if not isinstance(value, bool):
-        raise BadType(f"{name} must be True or False, got {shown(value)}")
-    return value

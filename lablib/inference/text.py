@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
-from lablib.inference.arguments import check_flag
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
-from lablib.validation import BadType, BadValue
+from lablib.validation import BadType, BadValue, flag
 
 import mlx.core as mx
 
@@ -155,7 +154,7 @@ def generate(
 
     The arguments are those of :func:`stream`; ``progress`` shows a progress bar.
     """
-    check_flag("progress", progress)
+    flag("progress", progress)
     options |= {"max_tokens": max_tokens, "stop_tokens": stop_tokens, "draft_model": draft_model}
     pieces = stream(model, tokenizer, prompt, **options)
     from tqdm.auto import tqdm

@@ -3,11 +3,12 @@
 from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
 from lablib.models.gpt import gpt_config
+from lablib.models.linear import quicken
 from lablib.models.llama import llama_config
 from lablib.models.retention import hybrid_config
 from lablib.models.zoo import load, names, save
 
 __all__ = [
     "LanguageModel", "ModelConfig", "gpt_config", "hybrid_config", "llama_config", "load", "names",
-    "save",
+    "quicken", "save",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
 from lablib.models.kernels import Rotation, attention, join_heads, rms_norm, split_heads, swiglu
+from lablib.models.linear import Embedding, Linear
 from lablib.models.retention import Fading, Retention, fadings
 from lablib.validation import BadType, BadValue, integer
 
@@ -37,10 +38,10 @@ class Attention(nn.Module):
         self.n_heads, self.n_kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.scale = config.head_dim**-0.5
         width, kv_width = self.n_heads * config.head_dim, self.n_kv_heads * config.head_dim
-        self.q_proj = nn.Linear(config.hidden_size, width, bias=config.attention_bias)
-        self.k_proj = nn.Linear(config.hidden_size, kv_width, bias=config.attention_bias)
-        self.v_proj = nn.Linear(config.hidden_size, kv_width, bias=config.attention_bias)
-        self.o_proj = nn.Linear(width, config.hidden_size, bias=config.attention_bias)
+        self.q_proj = Linear(config.hidden_size, width, bias=config.attention_bias)
+        self.k_proj = Linear(config.hidden_size, kv_width, bias=config.attention_bias)
+        self.v_proj = Linear(config.hidden_size, kv_width, bias=config.attention_bias)
+        self.o_proj = Linear(width, config.hidden_size, bias=config.attention_bias)
 
     def __call__(self, x: mx.array, past: Past, cache: Any | None = None) -> mx.array:
         """Mix ``x (B, T, hidden)``; ``cache`` holds the earlier keys and values and takes these."""
@@ -71,9 +72,9 @@ class MLP(nn.Module):
         d, d_ff, bias = config.hidden_size, config.intermediate_size, config.mlp_bias
         self.gated = config.mlp == "swiglu"
         if self.gated:
-            self.gate_proj = nn.Linear(d, d_ff, bias=bias)
-        self.up_proj = nn.Linear(d, d_ff, bias=bias)
-        self.down_proj = nn.Linear(d_ff, d, bias=bias)
+            self.gate_proj = Linear(d, d_ff, bias=bias)
+        self.up_proj = Linear(d, d_ff, bias=bias)
+        self.down_proj = Linear(d_ff, d, bias=bias)
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return the MLP of ``x (B, T, hidden)``, of the same shape."""
@@ -121,9 +122,9 @@ class Stack(nn.Module):
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
         if config.positions == "learned":
-            self.embed_positions = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+            self.embed_positions = Embedding(config.max_position_embeddings, config.hidden_size)
         self.layers = [Block(config, kind) for kind in config.layer_types]
         self.norm = _norm(config)
 
@@ -144,7 +145,7 @@ class LanguageModel(nn.Module):
         with seeded(seed):
             self.model = Stack(config)
             if not config.tie_word_embeddings:
-                self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+                self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
 
     @property
     def layers(self) -> list[Block]:

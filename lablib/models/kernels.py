@@ -23,28 +23,18 @@ _MOST = 2**19  # scores of a head, beyond which memory counts for more than time
 
 def exp(x: mx.array) -> mx.array:
     """Return ``e^x``: as a power, where that is faster."""
-    return mx.exp(x) if mx.default_device() == mx.gpu else mx.power(math.e, x)
-
-
-def swiglu(gate: mx.array, up: mx.array) -> mx.array:
-    """Return ``silu(gate) · up``, elementwise (Shazeer 2020, 2002.05202)."""
-    if mx.default_device() == mx.gpu or gate.dtype != mx.float32:
-        return _swiglu(gate, up)
-    return _swiglu_by_power(gate, up)
-
-
-@_elementwise
-def _swiglu(gate: mx.array, up: mx.array) -> mx.array:
-    return gate * mx.sigmoid(gate) * up
+    plain = mx.default_device() == mx.gpu or x.dtype != mx.float32  # e has three digits in half
+    return mx.exp(x) if plain else mx.power(math.e, x)
 
 
 @mx.custom_function
 @_elementwise
-def _swiglu_by_power(gate: mx.array, up: mx.array) -> mx.array:
+def swiglu(gate: mx.array, up: mx.array) -> mx.array:
+    """Return ``silu(gate) · up``, elementwise (Shazeer 2020, 2002.05202)."""
     return gate * up / (1 + exp(-gate))
 
 
-@_swiglu_by_power.vjp
+@swiglu.vjp
 def _swiglu_vjp(inputs: tuple, d: mx.array, _: mx.array) -> tuple[mx.array, mx.array]:
     return _swiglu_gradients(*inputs, d)
 

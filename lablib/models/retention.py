@@ -17,6 +17,7 @@ from typing import Any
 
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
 from lablib.models.kernels import join_heads, rms_norm, split_heads, swiglu
+from lablib.models.linear import Linear
 from lablib.models.llama import llama_config
 from lablib.validation import integer
 
@@ -128,11 +129,11 @@ class Retention(nn.Module):
         self._ones = mx.array([1.0] * config.head_dim)
         self._decay = mx.exp(log_decay(self.n_heads))[:, None, None]
         mx.eval(self._ones, self._decay)
-        self.q_proj = nn.Linear(config.hidden_size, width, bias=config.attention_bias)
-        self.k_proj = nn.Linear(config.hidden_size, width, bias=config.attention_bias)
-        self.v_proj = nn.Linear(config.hidden_size, width, bias=config.attention_bias)
-        self.g_proj = nn.Linear(config.hidden_size, width, bias=config.attention_bias)
-        self.o_proj = nn.Linear(width, config.hidden_size, bias=config.attention_bias)
+        self.q_proj = Linear(config.hidden_size, width, bias=config.attention_bias)
+        self.k_proj = Linear(config.hidden_size, width, bias=config.attention_bias)
+        self.v_proj = Linear(config.hidden_size, width, bias=config.attention_bias)
+        self.g_proj = Linear(config.hidden_size, width, bias=config.attention_bias)
+        self.o_proj = Linear(width, config.hidden_size, bias=config.attention_bias)
 
     def __call__(self, x: mx.array, chunks: list[Fading] | None, cache: Any = None) -> mx.array:
         """Mix ``x (B, T, hidden)``; ``chunks`` None takes the recurrent form, for T = 1."""

@@ -8,7 +8,6 @@ to blame it has to find out by itself, and :meth:`Verifier.token_scores` shows w
 """
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 _ROWS = 256  # sequences read at once
-_KIND = "lablib-verifier"
+KIND = "lablib-verifier"
 
 
 class Verifier:
@@ -76,7 +75,7 @@ class Verifier:
 
 
 def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = None) -> Verifier:
-    """Return the shipped "verifier", or the one that :func:`save_verifier` wrote at a path.
+    """Return the shipped "verifier", or the one that the workshop wrote at a path.
 
     ``model`` is by default the one that its directory names, which lies beside it or is shipped.
 
@@ -87,7 +86,7 @@ def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = N
         raise BadType(f"name must be a verifier's name or path, got {name!r}")
     path = zoo.CHECKPOINTS / name if name == "verifier" else Path(name)
     keys = files.read_json(path / "config.json")
-    if keys.get("model_type") != _KIND:
+    if keys.get("model_type") != KIND:
         raise BadValue(f"{path} does not hold a verifier, but a {keys.get('model_type')!r}")
     if model is None:
         beside = path.parent / keys["target"]
@@ -96,22 +95,6 @@ def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = N
         raise BadValue(f"model must be the {keys['target']!r} that the verifier was trained on")
     weights = files.read_arrays(path / "model.safetensors")
     return Verifier(model, weights["weight"], weights["bias"].item())
-
-
-def save_verifier(verifier: Verifier, path: str | Path, target: str) -> Path:
-    """Write ``config.json`` and, in float16, ``model.safetensors`` into the directory ``path``.
-
-    The language model under the verifier is not stored: ``target`` is its name or path.
-    """
-    path = Path(path)
-    path.mkdir(parents=True, exist_ok=True)
-    bias = mx.array([verifier.bias], mx.float16)
-    weights = {"weight": verifier.weight.astype(mx.float16), "bias": bias}
-    mx.save_safetensors(str(path / "model.safetensors"), weights, {"format": "mlx"})
-    keys = {"model_type": _KIND, "target": target, "fingerprint": fingerprint(verifier.model)}
-    keys |= dict(zip(("vocab_size", "hidden_size"), verifier.weight.shape, strict=True))
-    (path / "config.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
-    return path
 
 
 def fingerprint(model: LanguageModel) -> str:

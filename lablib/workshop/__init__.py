@@ -10,8 +10,7 @@ from lablib.lazy import exports
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
-        "evaluate": "lablib.workshop.evaluation",
-        "stored": "lablib.workshop.results",
-        "stored_sums": "lablib.workshop.results",
+        "lablib.workshop.evaluation": "evaluate",
+        "lablib.workshop.results": "stored stored_sums",
     },
 )

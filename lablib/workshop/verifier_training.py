@@ -14,7 +14,7 @@ from lablib import backend, tasks
 from lablib.inference.voting.many import complete
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
-from lablib.models.verifier import Verifier, save_verifier
+from lablib.models.verifier import KIND, Verifier, fingerprint
 from lablib.workshop.training import checkpoint
 
 import mlx.core as mx
@@ -155,3 +155,19 @@ def _logistic_regression(
             curve.append([step, round(float(np.mean(window)), 4)])
             window = []
     return parameters["weight"], parameters["bias"].item(), curve
+
+
+def save_verifier(verifier: Verifier, path: str | Path, target: str) -> Path:
+    """Write ``config.json`` and, in float16, ``model.safetensors`` into the directory ``path``.
+
+    The language model under the verifier is not stored: ``target`` is its name or path.
+    """
+    path = Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    bias = mx.array([verifier.bias], mx.float16)
+    weights = {"weight": verifier.weight.astype(mx.float16), "bias": bias}
+    mx.save_safetensors(str(path / "model.safetensors"), weights, {"format": "mlx"})
+    keys = {"model_type": KIND, "target": target, "fingerprint": fingerprint(verifier.model)}
+    keys |= dict(zip(("vocab_size", "hidden_size"), verifier.weight.shape, strict=True))
+    (path / "config.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
+    return path

@@ -9,8 +9,8 @@ from lablib.inference.voting.scoring import score
 from lablib.inference.voting.verifiers import log_weight
 from lablib.inference.voting.vote import best_of_n
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
-from lablib.models.verifier import Verifier, load_verifier, save_verifier
-from lablib.workshop.verifier_training import VerifierRecipe, train_verifier
+from lablib.models.verifier import Verifier, load_verifier
+from lablib.workshop.verifier_training import VerifierRecipe, save_verifier, train_verifier
 
 import mlx.core as mx
 import numpy as np

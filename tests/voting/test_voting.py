@@ -338,9 +338,9 @@ def test_bad_arguments_are_refused_before_any_work(chain, function, change, erro
 OWN_BAD_CALLS = [
     (best_of_n, {"score_fn": "logprob"}, BadValue, "score_fn must be one of 'log_prob', 'length"),
     (best_of_n, {"score_fn": None}, BadType, "score_fn must be one of .* or a callable"),
-    (majority_vote, {"extract": "#"}, BadType, "extract must be callable or None, got '#'"),
+    (majority_vote, {"extract": "#"}, BadType, "extract must be callable, got '#'"),
     (majority_vote, {"weight": "votes"}, BadValue, "weight must be one of 'log_prob'"),
-    (vote_until, {"extract": 3}, BadType, "extract must be callable or None, got 3"),
+    (vote_until, {"extract": 3}, BadType, "extract must be callable, got 3"),
     (vote_until, {"batch": 0}, BadValue, "batch must be at least 1, got 0"),
     (vote_until, {"confidence": 1.0}, BadValue, "confidence must lie between"),
     (vote_until, {"stop_rule": "luck"}, BadValue, "stop_rule must be one of"),

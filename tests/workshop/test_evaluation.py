@@ -12,7 +12,7 @@ from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.voting.many import complete, sample_n
 from lablib.machine import doctor
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
-from lablib.models.verifier import Verifier, load_verifier, save_verifier
+from lablib.models.verifier import Verifier, load_verifier
 from lablib.workshop import cards, report, results, speculation, votes
 from lablib.workshop import evaluation as run
 from lablib.workshop.completions import (
@@ -26,6 +26,7 @@ from lablib.workshop.completions import (
 )
 from lablib.workshop.requirements import checks
 from lablib.workshop.results import at
+from lablib.workshop.verifier_training import save_verifier
 
 import mlx.core as mx
 import numpy as np

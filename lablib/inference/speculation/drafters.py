@@ -25,11 +25,11 @@ from typing import Any, Self
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
-from lablib.inference.arguments import check_cache, check_members
+from lablib.inference.arguments import check_cache
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.models.interface import vocab_size_of
-from lablib.validation import BadType, BadValue, integer
+from lablib.validation import BadType, BadValue, integer, members
 
 import mlx.core as mx
 
@@ -310,5 +310,5 @@ def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:
         raise BadValue("draft must be a model, or drafter= one of NGram(), EarlyExit(n), got None")
     if drafter is None and not isinstance(draft, type) and not hasattr(draft, "propose"):
         return DraftModel(draft)
-    check_members("drafter", chosen, Drafter)
+    members("drafter", chosen, Drafter)
     return chosen

@@ -22,7 +22,7 @@ from lablib.inference.speculation.rules import RULE
 from lablib.inference.speculation.tokens import COUNTS, SpeculativeTokenIterator, with_ratios
 from lablib.inference.token_loop import read_up_to_last
 from lablib.models.interface import position_table_of
-from lablib.validation import BadValue, integer, one_of
+from lablib.validation import BadValue, flag, integer, one_of
 
 import mlx.core as mx
 
@@ -76,7 +76,7 @@ def speculative_batches(
     draft_tokens = integer("draft_tokens", draft_tokens, 1)
     rule = one_of("rule", "rejection" if rule is None else rule, RULE)
     max_batch = len(prompts) if max_batch is None else integer("max_batch", max_batch, 1)
-    arguments.check_flag("progress", progress)
+    flag("progress", progress)
     drafter = as_drafter(draft, drafter)
     session = drafter.begin(target, kv.make(target), None)  # refuses what does not fit the target
     draft_model = None if session.in_target_cache else session.model

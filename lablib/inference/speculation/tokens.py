@@ -24,7 +24,7 @@ from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
 from lablib.inference.token_loop import Token, TokenLoop, settle_chunk
-from lablib.validation import BadValue, integer, one_of
+from lablib.validation import BadValue, flag, integer, members, one_of
 
 import mlx.core as mx
 
@@ -119,7 +119,7 @@ class SpeculativeTokenIterator(TokenLoop):
             name="target",
         )  # fmt: skip
         rule = one_of("rule", "rejection" if rule is None else rule, RULE)
-        self._trace, stream = arguments.check_flag("trace", trace), integer("stream", stream, 0)
+        self._trace, stream = flag("trace", trace), integer("stream", stream, 0)
         self._length = as_length(draft_tokens)
         drafter = as_drafter(draft, drafter)
         self.cache = kv.make(target) if cache is None else cache
@@ -237,7 +237,7 @@ def as_length(draft_tokens: Any) -> DraftLength:
     # NumPy's integers have a method of that name.
     if isinstance(draft_tokens, numbers.Number) or not hasattr(draft_tokens, "choose"):
         return FixedLength(draft_tokens)
-    arguments.check_members("draft_tokens", draft_tokens, DraftLength)
+    members("draft_tokens", draft_tokens, DraftLength)
     return draft_tokens
 
 

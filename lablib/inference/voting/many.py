@@ -13,7 +13,7 @@ from lablib.inference import arguments
 from lablib.inference.samples import Row, Samples
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.voting.batch import GrowingBatch, last_logits, read_prompt
-from lablib.validation import BadValue, integer, sequence
+from lablib.validation import BadValue, flag, integer, sequence
 
 import mlx.core as mx
 
@@ -55,7 +55,7 @@ def sample_batches(
     """
     n = integer("n", n, 1)
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
-    arguments.check_flag("progress", progress)
+    flag("progress", progress)
     asked = arguments.read_request(
         sample_batches, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
         prefill_step_size=prefill_step_size, sampler_options=sampler_options, many=True,

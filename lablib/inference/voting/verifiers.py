@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lablib.inference.voting.scoring import ask
-from lablib.validation import BadType, BadValue, integer, number
+from lablib.validation import BadType, BadValue, function, integer, number
 
 import mlx.core as mx
 import numpy as np
@@ -30,9 +30,7 @@ class Exact:
     def __init__(self, tokenizer: Any, check: Callable[[str], bool]):
         if not hasattr(tokenizer, "decode"):
             raise BadType(f"tokenizer must have a decode method, got {type(tokenizer).__name__}")
-        if not callable(check):
-            raise BadType(f"check must be callable, got {check!r}")
-        self.tokenizer, self.check = tokenizer, check
+        self.tokenizer, self.check = tokenizer, function("check", check)
 
     def __call__(
         self, sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
@@ -57,7 +55,7 @@ class Noisy:
     """
 
     def __init__(self, verifier: Verifier, scale: float, df: float = math.inf, seed: int = 0):
-        self.verifier, self.scale = _callable(verifier), number("scale", scale, 0.0)
+        self.verifier, self.scale = function("verifier", verifier), number("scale", scale, 0.0)
         # Below 0.1 the power u^(−2/df) would overflow, for u down to 2^−53.
         self.df = math.inf if df == math.inf else number("df", df, 0.2)
         self.seed = integer("seed", seed)
@@ -80,7 +78,7 @@ def log_weight(verifier: Verifier, center: float = 0.0, temperature: float = 1.0
     (wrong) and 1 (right) take ``center=0.5``; the lower the temperature, the harder the judgement.
     A weight never exceeds 1, so no single lucky score decides the vote as it decides best-of-N.
     """
-    verifier, center = _callable(verifier), number("center", center)
+    verifier, center = function("verifier", verifier), number("center", center)
     if (temperature := number("temperature", temperature)) <= 0.0:
         raise BadValue(f"temperature must be positive, got {temperature}")
 
@@ -114,12 +112,6 @@ def student_t(u: float, v: float, df: float) -> float:
     """
     squared = -2.0 * math.log(u) if df == math.inf else df * math.expm1(-2.0 / df * math.log(u))
     return math.sqrt(squared) * math.cos(2.0 * math.pi * v)
-
-
-def _callable(verifier: Verifier) -> Verifier:
-    if not callable(verifier):
-        raise BadType(f"verifier must be callable, got {verifier!r}")
-    return verifier
 
 
 def _rows(sequences: mx.array, lengths: mx.array | None) -> list[np.ndarray]:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from lablib.inference.arguments import check_flag, check_prompt, check_stops
+from lablib.inference.arguments import check_prompt, check_stops
 from lablib.inference.samples import Samples
 from lablib.inference.speculation.many import speculative_batches
 from lablib.inference.voting.many import sample_batches
 from lablib.inference.voting.scoring import Scorer, check_scorer, score
 from lablib.inference.voting.stopping import StopRule
-from lablib.validation import BadType, BadValue, integer, shown
+from lablib.validation import BadType, BadValue, flag, function, integer
 
 import mlx.core as mx
 import numpy as np
@@ -106,7 +106,7 @@ def best_of_n(
     """
     prompt, stops = check_prompt(model, prompt), check_stops(model, stop_tokens)
     check_scorer("score_fn", score_fn)
-    check_flag("return_all", return_all)
+    flag("return_all", return_all)
     options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stops}
     samples = Samples.joined(_batches(model, draft_model, prompt, n, options))
     scores = score(score_fn, prompt, samples, pad_token=min(stops, default=0), name="score_fn")
@@ -139,7 +139,8 @@ def majority_vote(
             message names the completion.
     """
     prompt, stops = check_prompt(model, prompt), check_stops(model, stop_tokens)
-    _check_extract(extract)
+    if extract is not None:
+        function("extract", extract)
     if weight is not None:
         check_scorer("weight", weight)
     options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stops}
@@ -167,7 +168,8 @@ def vote_until(
     nor is there a ``weight``. The other arguments are those of ``majority_vote``.
     """
     stop, batch = StopRule(confidence, stop_rule, at_least), integer("batch", batch, 1)
-    _check_extract(extract)
+    if extract is not None:
+        function("extract", extract)
     if "max_batch" in options:
         raise BadType("max_batch is not an option of vote_until: its batch bounds memory")
     if "weight" in options:
@@ -255,11 +257,6 @@ def on_text(tokenizer: Any, function: Callable[[str], Hashable | None]) -> Extra
     Special tokens, such as the one that ends a completion, are not part of the text.
     """
     return lambda tokens: function(tokenizer.decode(tokens, skip_special_tokens=True))
-
-
-def _check_extract(extract: Extract | None) -> None:
-    if extract is not None and not callable(extract):
-        raise BadType(f"extract must be callable or None, got {shown(extract)}")
 
 
 def _answers(

@@ -1,0 +1,100 @@
+"""Products of a few rows with a weight matrix, nearer to the speed of memory.
+
+That is what decoding and verifying are: 1 to 16 rows times every matrix of the model, which should
+take as long as reading it. OpenBLAS copies the whole matrix into another order first, unless the
+product is small. So we cut the matrix into blocks whose products are, and multiply by each.
+A block is a view: nothing is copied. ``tests/benchmarks/bench_products.py`` made the numbers below.
+"""
+
+import sys
+from contextlib import ExitStack
+from functools import lru_cache
+
+from lablib.validation import BadType, BadValue
+
+import mlx.core as mx
+import mlx.nn as nn
+
+_ROWS = 16  # beyond, a product is worth the copy
+_WHOLE = 400_000  # multiply-adds that OpenBLAS does without copying,
+_WHOLE_NARROW = 900_000  # and where the result is no wider than x
+_BLOCK = 128_000  # of a block: anything from 64,000 to 512,000 is as good
+_NARROWEST = 8  # columns of a block; a prime n has none
+
+
+def blocked(x: mx.array, weight: mx.array) -> mx.array | None:
+    """Return ``x (..., k) @ weight (n, k)ᵀ`` by blocks; None where the whole product is as fast.
+
+    The numbers differ from the whole product's by rounding (1e-6 of the largest).
+    """
+    n, k = weight.shape
+    rows = x.size // k
+    if rows > _ROWS or x.dtype != mx.float32 or weight.dtype != mx.float32:
+        return None
+    if sys.platform != "linux" or mx.default_device() == mx.gpu:
+        return None
+    if (width := _width(rows, k, n)) == n:
+        return None
+    blocks = weight.reshape(n // width, width, k).swapaxes(1, 2)
+    return (x.reshape(rows, k) @ blocks).swapaxes(0, 1).reshape(*x.shape[:-1], n)
+
+
+@lru_cache(maxsize=4096)
+def _width(rows: int, k: int, n: int) -> int:
+    """Return the columns of a block, a divisor of n; n where that is best."""
+    if rows * k * n <= (_WHOLE if n > k else _WHOLE_NARROW):
+        return n
+    most = min(n, max(_NARROWEST, _BLOCK // (rows * k)))
+    return next((m for m in range(most, _NARROWEST - 1, -1) if n % m == 0), n)
+
+
+class Linear(nn.Linear):
+    """``mlx.nn``'s, by blocks where that is faster."""
+
+    def __call__(self, x: mx.array) -> mx.array:
+        """Return ``x Wᵀ + b``."""
+        y = blocked(x, self.weight)
+        if y is None:
+            return super().__call__(x)
+        return y + self.bias if "bias" in self else y
+
+
+class Embedding(nn.Embedding):
+    """``mlx.nn``'s, by blocks where that is faster."""
+
+    def as_linear(self, x: mx.array) -> mx.array:
+        """Return ``x Wᵀ``: the output layer that shares the embedding's weights."""
+        y = blocked(x, self.weight)
+        return super().as_linear(x) if y is None else y
+
+
+_QUICKER = {nn.Linear: Linear, nn.Embedding: Embedding}
+
+
+def quicken(model: nn.Module) -> ExitStack:
+    """Let any model's linear layers multiply by blocks, on a Linux CPU; elsewhere change nothing.
+
+    ``with quicken(model): ...`` for a while, or ``close()`` what is returned: the layers, which
+    keep their weights and names, get their classes back. Subclasses of ``nn.Linear`` stay as they
+    are.
+
+    Raises:
+        ValueError, TypeError: ``model`` is no ``mlx.nn.Module``, or has a layer that is quantised
+            or not float32, whose products don't go through the BLAS; nothing has been changed.
+    """
+    if not isinstance(model, nn.Module):
+        raise BadType(f"model must be an mlx.nn.Module, got {type(model).__name__}")
+    undo, layers = ExitStack(), model.named_modules()
+    if sys.platform != "linux" or mx.default_device() == mx.gpu:
+        return undo
+    for name, layer in layers:
+        kind = type(layer)
+        if issubclass(kind, nn.QuantizedLinear | nn.QuantizedEmbedding):
+            raise BadValue(f"model must not be quantised, but {name} is a {kind.__name__}")
+        if kind in _QUICKER and layer.weight.dtype != mx.float32:
+            raise BadValue(f"model must be float32, but {name} is {layer.weight.dtype}")
+    for _, layer in layers:
+        if (kind := type(layer)) in _QUICKER:
+            undo.callback(setattr, layer, "__class__", kind)
+            layer.__class__ = _QUICKER[kind]
+    return undo
