@@ -5,6 +5,7 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -38,21 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=int, default=0)
     demo.set_defaults(run=_demo)
 
-    train = commands.add_parser("train", help="train a checkpoint from its seed")
-    train.add_argument(
-        "names", nargs="*", help="target, draft, hybrid, verifier (default: all, in order)"
-    )
-    train.add_argument(
-        "--out", type=Path, default=Path("runs"), help="parent folder of the results"
-    )
-    train.add_argument(
-        "--threads",
-        type=int,
-        help="BLAS threads (default: LABLIB_THREADS, or the 1 that the shipped ones were made "
-        "with; another number rounds differently and gives other weights)",
-    )
-    train.set_defaults(run=_train)
-
+    _add_train(commands)
     evaluate = commands.add_parser("evaluate", help="measure the checkpoints, in tables")
     how = evaluate.add_mutually_exclusive_group()
     how.add_argument("--quick", action="store_true", help="measure little, in a minute")
@@ -67,6 +54,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     evaluate.set_defaults(run=_evaluate)
 
+    forecast = commands.add_parser("forecast", help="would speculation pay here, and why (not)")
+    forecast.add_argument("target", help="a shipped model's name, or an mlx-lm directory")
+    forecast.add_argument("draft", nargs="?", help="likewise (default: n-grams of the text)")
+    forecast.add_argument("--temperature", type=float, default=0.0)
+    forecast.add_argument("--most", type=int, default=8, help="drafts a round to consider")
+    forecast.add_argument("--check", action="store_true", help="then measure the best one")
+    forecast.set_defaults(run=_forecast)
+
     grade = commands.add_parser("grade", help="who solved what, over a folder of notebooks")
     grade.add_argument("folder", type=Path)
     grade.add_argument("--csv", type=Path, help="write the table here too")
@@ -77,6 +72,23 @@ def _parser() -> argparse.ArgumentParser:
     solve.add_argument("-o", "--out", type=Path, required=True)
     solve.set_defaults(run=_solve)
     return parser
+
+
+def _add_train(commands: Any) -> None:
+    train = commands.add_parser("train", help="train a checkpoint from its seed")
+    train.add_argument(
+        "names", nargs="*", help="target, draft, hybrid, verifier (default: all, in order)"
+    )
+    train.add_argument(
+        "--out", type=Path, default=Path("runs"), help="parent folder of the results"
+    )
+    train.add_argument(
+        "--threads",
+        type=int,
+        help="BLAS threads (default: LABLIB_THREADS, or the 1 that the shipped ones were made "
+        "with; another number rounds differently and gives other weights)",
+    )
+    train.set_defaults(run=_train)
 
 
 def _lab(options: argparse.Namespace) -> int:
@@ -130,6 +142,16 @@ def _evaluate(options: argparse.Namespace) -> int:
     say = partial(print, flush=True)
     found = evaluate(options.out, models=options.models, quick=options.quick, say=say)
     return 0 if options.quick or all(row["passed"] for row in found["checks"]) else 1
+
+
+def _forecast(options: argparse.Namespace) -> None:
+    from lablib.models import load
+    from lablib.workshop.forecast import forecast
+
+    target, tokenizer = load(options.target)
+    draft = None if options.draft is None else load(options.draft)[0]
+    wanted = {name: getattr(options, name) for name in ("temperature", "most", "check")}
+    print(forecast(target, draft, tokenizer, **wanted))
 
 
 def _grade(options: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 ``recipes`` → ``training``, ``verifier_training`` make them; ``evaluation`` measures them:
 ``completions``, ``votes``, ``speculation`` and ``past_the_end`` are what it measures,
 ``requirements`` what must come out; ``results`` stores it, ``report`` and ``cards`` show it.
+``forecast`` asks of any two models whether speculation would pay.
 """
 
 from lablib.lazy import exports
