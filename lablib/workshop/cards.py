@@ -123,7 +123,8 @@ def _reproduces(name: str, recorded: Found) -> str:
     teachers = (recorded.get("teachers") or {}).items()
     given += [f"the same `{each}` (fingerprint `{mark}`)" for each, mark in teachers]
     text = f"`python -m lablib train {name}` reproduces it on the same machine"
-    return f"{text} with {', '.join(given)}." if given else f"{text}."
+    text = f"{text} with {', '.join(given)}." if given else f"{text}."
+    return f"{text} Another BLAS or newer kernels round differently: they give a model like it."
 
 
 def _target(found: Found) -> str:
