@@ -91,6 +91,15 @@ def threads() -> int:
     return int(_library.openblas_get_num_threads()) if _library is not None else 1
 
 
+def core() -> str | None:
+    """Which processor's kernels the OpenBLAS in use has chosen, "SkylakeX" or "Haswell", say."""
+    name = getattr(_library, "openblas_get_corename", None)
+    if name is None:
+        return None
+    name.restype = ctypes.c_char_p
+    return name().decode()
+
+
 def _choose() -> Blas:
     wanted = os.environ.get("LABLIB_BLAS", "")
     if wanted.lower() == "off":

@@ -64,9 +64,11 @@ def doctor() -> Report:
     gflops = measure_gflops()
     blas = backend.blas()
     facts["device"] = f"{mx.default_device()}"
-    facts["blas"] = f"{blas.source}{f' ({Path(blas.path).name})' if blas.path else ''}, " + (
-        f"{backend.threads()} thread{'s' if backend.threads() > 1 else ''}, {gflops:.0f} GFLOP/s"
-    )
+    threads, core = backend.threads(), backend.core()
+    parts = [f"{blas.source} ({Path(blas.path).name})" if blas.path else blas.source]
+    parts += [f"{core} kernels"] if core else []
+    parts += [f"{threads} thread{'s' if threads > 1 else ''}", f"{gflops:.0f} GFLOP/s"]
+    facts["blas"] = ", ".join(parts)
     facts["compiler"] = shutil.which("g++") or "none: mx.compile runs uncompiled on the CPU"
     return Report(facts, gflops, (*platform_advice, *_speed_advice(gflops), *_kernel_advice()))
 

@@ -2,19 +2,20 @@
 
 That is what decoding and verifying are: 1 to 16 rows times every matrix of the model, which should
 take as long as reading it. OpenBLAS copies the whole matrix into another order first, unless the
-product is small. So we cut the matrix into blocks whose products are, and multiply by each.
-A block is a view: nothing is copied. ``tests/benchmarks/bench_products.py`` made the numbers below.
+product is small and the processor has AVX-512. There, we cut the matrix into blocks, which are
+views, whose products are small. (``tests/benchmarks/bench_products.py`` made the numbers below.)
 """
 
-import sys
 from contextlib import ExitStack
 from functools import lru_cache
 
+from lablib import backend
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
 import mlx.nn as nn
 
+_CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}  # whose kernels for small products are quick
 _ROWS = 16  # beyond, a product is worth the copy
 _WHOLE = 400_000  # multiply-adds that OpenBLAS does without copying,
 _WHOLE_NARROW = 900_000  # and where the result is no wider than x
@@ -31,12 +32,17 @@ def blocked(x: mx.array, weight: mx.array) -> mx.array | None:
     rows = x.size // k
     if rows > _ROWS or x.dtype != mx.float32 or weight.dtype != mx.float32:
         return None
-    if sys.platform != "linux" or mx.default_device() == mx.gpu:
+    if not _pays() or mx.default_device() == mx.gpu:
         return None
     if (width := _width(rows, k, n)) == n:
         return None
     blocks = weight.reshape(n // width, width, k).swapaxes(1, 2)
     return (x.reshape(rows, k) @ blocks).swapaxes(0, 1).reshape(*x.shape[:-1], n)
+
+
+@lru_cache
+def _pays() -> bool:
+    return backend.core() in _CORES
 
 
 @lru_cache(maxsize=4096)
@@ -72,11 +78,10 @@ _QUICKER = {nn.Linear: Linear, nn.Embedding: Embedding}
 
 
 def quicken(model: nn.Module) -> ExitStack:
-    """Let any model's linear layers multiply by blocks, on a Linux CPU; elsewhere change nothing.
+    """Let any model's linear layers multiply by blocks, where that pays; elsewhere change nothing.
 
     ``with quicken(model): ...`` for a while, or ``close()`` what is returned: the layers, which
-    keep their weights and names, get their classes back. Subclasses of ``nn.Linear`` stay as they
-    are.
+    keep their weights and names, get their classes back. Subclasses of ``nn.Linear`` stay.
 
     Raises:
         ValueError, TypeError: ``model`` is no ``mlx.nn.Module``, or has a layer that is quantised
@@ -85,7 +90,7 @@ def quicken(model: nn.Module) -> ExitStack:
     if not isinstance(model, nn.Module):
         raise BadType(f"model must be an mlx.nn.Module, got {type(model).__name__}")
     undo, layers = ExitStack(), model.named_modules()
-    if sys.platform != "linux" or mx.default_device() == mx.gpu:
+    if not _pays() or mx.default_device() == mx.gpu:
         return undo
     for name, layer in layers:
         kind = type(layer)

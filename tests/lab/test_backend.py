@@ -41,6 +41,16 @@ def test_pip_path_is_fast() -> None:
 
 
 @linux
+def test_the_kernels_have_a_name() -> None:
+    code = "import lablib; print(lablib.backend.core()); print(lablib.doctor())"
+    result = run(code, OPENBLAS_CORETYPE="Haswell")
+    if backend.blas().source == "wheel" and backend.core() in ("SkylakeX", "Cooperlake", "Zen"):
+        assert result.stdout.splitlines()[0] == "Haswell"
+        assert "Haswell kernels" in result.stdout
+    assert run(code, LABLIB_BLAS="off").stdout.splitlines()[0] == "None"
+
+
+@linux
 def test_off_keeps_the_reference_library_and_works() -> None:
     result = run(PRODUCT, LABLIB_BLAS="off")
     assert result.stdout.split() == ["reference", "1"], result.stderr

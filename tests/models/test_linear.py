@@ -1,8 +1,7 @@
 """Products by blocks equal whole ones, on both sides of every threshold; quicken undoes itself."""
 
-import sys
-
 import lablib
+from lablib import backend
 from lablib.models import linear, llama_config
 
 import mlx.core as mx
@@ -11,9 +10,15 @@ import numpy as np
 import pytest
 from mlx_lm.models import llama
 
-on_linux = pytest.mark.skipif(
-    sys.platform != "linux" or mx.default_device() == mx.gpu, reason="blocks are for OpenBLAS"
-)
+pytestmark = pytest.mark.skipif(mx.default_device() == mx.gpu, reason="blocks are for OpenBLAS")
+
+
+@pytest.fixture(autouse=True)
+def where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers must be right on every CPU, also where nothing is gained."""
+    monkeypatch.setattr(linear, "_pays", lambda: True)
+
+
 ROWS, NARROWEST = linear._ROWS, linear._NARROWEST
 WHOLE, WHOLE_NARROW = linear._WHOLE, linear._WHOLE_NARROW
 SHAPES = [
@@ -31,7 +36,6 @@ def whole(x: mx.array, weight: mx.array) -> np.ndarray:
     return np.array(x, np.float64) @ np.array(weight, np.float64).T
 
 
-@on_linux
 @pytest.mark.parametrize(("k", "n"), SHAPES)
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 2), (5,), (1, 5), (3, 3), (1, 16), (2, 8)])
 def test_blocks_give_the_whole_product(k: int, n: int, shape: tuple[int, ...]) -> None:
@@ -45,7 +49,6 @@ def test_blocks_give_the_whole_product(k: int, n: int, shape: tuple[int, ...]) -
     assert np.abs(np.array(found) - exact).max() < 1e-6 * np.abs(exact).max() * k**0.5
 
 
-@on_linux
 def test_what_gains_nothing_is_left_whole() -> None:
     large = normal(4096, 512)
     assert linear.blocked(normal(ROWS, 512), large) is not None
@@ -56,7 +59,6 @@ def test_what_gains_nothing_is_left_whole() -> None:
     assert linear.blocked(normal(1, 512), normal(prime, 512)) is None
 
 
-@on_linux
 def test_layers_and_their_gradients() -> None:
     quick, plain = linear.Linear(512, 1024), nn.Linear(512, 1024)
     plain.update(quick.parameters())
@@ -89,7 +91,6 @@ def kinds(model: nn.Module) -> set[type]:
     return {type(layer) for _, layer in model.named_modules()}
 
 
-@on_linux
 def test_quicken_changes_the_products_only_and_undoes_itself() -> None:
     model = other()
     before, tokens = kinds(model), mx.array([[1, 2, 3, 4, 5]])
@@ -111,7 +112,6 @@ def test_quicken_changes_the_products_only_and_undoes_itself() -> None:
     assert kinds(model) == before
 
 
-@on_linux
 def test_a_subclass_of_the_callers_own_stays_as_it_is() -> None:
     class Own(nn.Linear):
         def __call__(self, x: mx.array) -> mx.array:
@@ -122,7 +122,6 @@ def test_a_subclass_of_the_callers_own_stays_as_it_is() -> None:
     assert [type(layer) for layer in model.layers] == [linear.Linear, Own]
 
 
-@on_linux
 def test_what_does_not_go_through_the_blas_is_refused_by_name() -> None:
     quantised = other()
     nn.quantize(quantised, group_size=64, bits=4)
@@ -139,6 +138,24 @@ def test_what_does_not_go_through_the_blas_is_refused_by_name() -> None:
     assert linear.Linear not in kinds(half)
     with pytest.raises(TypeError, match=r"must be an mlx\.nn\.Module, got int"):
         lablib.quicken(3)
+
+
+def test_where_the_library_knows_no_small_products_nothing_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(backend, "core", lambda: "Haswell")
+    linear._pays.cache_clear()
+    model = other()
+    before = kinds(model)
+    lablib.quicken(model)
+    assert kinds(model) == before
+    assert linear.blocked(normal(1, 512), normal(4096, 512)) is None
+    for core in linear._CORES:
+        monkeypatch.setattr(backend, "core", lambda core=core: core)
+        linear._pays.cache_clear()
+        assert linear.blocked(normal(1, 512), normal(4096, 512)) is not None
+    linear._pays.cache_clear()
 
 
 def test_a_lablib_model_can_still_be_quantised() -> None:
