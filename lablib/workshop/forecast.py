@@ -162,20 +162,18 @@ def guesses_of_rounds(rounds: Sequence[Verdict], most: int, seed: int = 0) -> Gu
 
 def expect(texts: Sequence[Guesses], costs: Costs, most: int, seed: int = 0) -> Forecast:
     """Forecast from what a drafter knows of some texts, with up to ``most`` drafts a round."""
-    lengths, plain = range(most + 1), costs.of_round(0)
-    runs = [[replay(text, FixedLength(g)) if g else [] for g in lengths] for text in texts]
-    tokens = np.array([len(text.right) for text in texts])
+    plain, tokens = costs.of_round(0), np.array([len(text.right) for text in texts])
+    runs = [[replay(text, FixedLength(g)) for g in range(1, most + 1)] for text in texts]
     spent = np.array([[sum(step.cost(costs) for step in run) for run in each] for each in runs])
-    spent[:, 0] = plain * tokens
+    spent = np.column_stack([plain * tokens, spent])
     speedups = plain * tokens.sum() / spent.sum(axis=0)
     best = int(np.argmax(speedups)) if speedups.max() >= _PAYS else 0
     again = np.random.default_rng(seed).integers(len(texts), size=(_RESAMPLES, len(texts)))
     ratios = plain * tokens[again].sum(axis=1) / spent[again, best].sum(axis=1)
     low, high = np.quantile(ratios, [0.025, 0.975]).tolist()
     calls = np.array([[sum(step.calls for step in run) for run in each] for each in runs])
-    calls[:, 0] = tokens
-    per_round = tokens.sum() / calls.sum(axis=0)
-    steps = [step for each in runs for step in each[most]]
+    per_round = tokens.sum() / np.array([tokens.sum(), *calls.sum(axis=0)])
+    steps = [step for each in runs for step in each[-1]]
     kept, reached = (
         np.array([sum(getattr(step, what) > place for step in steps) for place in range(most)])
         for what in ("kept", "reached")
