@@ -5,6 +5,7 @@
 import _signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ class TokenLoop(Iterator[Token], AbstractContextManager):
         self._step_size, self._prompt_read = asked.step_size, 0
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
+        self._ready: deque[Token] = deque()  # decided, but not handed out yet
         self.stats: dict[str, Any] = {
             "prompt_tokens": len(self.prompt), "tokens": 0, "prefill_seconds": 0.0,
             "decode_seconds": 0.0, "tokens_per_second": 0.0, "target_calls": 0,
@@ -62,7 +64,9 @@ class TokenLoop(Iterator[Token], AbstractContextManager):
                 self._read_prompt()
             # An interrupt waits until the token is in .tokens: what was computed is not lost.
             with hold_interrupts(self._fail):
-                token = self._next_token()
+                while not self._ready:
+                    self._advance()
+                token = self._ready.popleft()
                 self.tokens.append(token.id)
                 self.logprobs.append(token.logprob)
                 stats["tokens"] = decoded + 1
@@ -102,8 +106,8 @@ class TokenLoop(Iterator[Token], AbstractContextManager):
         """Read a piece ``(1, T)`` of the prompt; whether there are ``more``."""
         raise NotImplementedError
 
-    def _next_token(self) -> Token:
-        """Find the next token."""
+    def _advance(self) -> None:
+        """Work on the next tokens; put those that are decided in ``_ready``."""
         raise NotImplementedError
 
     def _cut_back(self) -> None:

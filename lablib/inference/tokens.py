@@ -87,7 +87,7 @@ class TokenIterator(TokenLoop):
         self._forward(chunk)
         settle_chunk(self.cache, wait=more)
 
-    def _next_token(self) -> Token:
+    def _advance(self) -> None:
         wanted = 1 + self._may_run_ahead()
         while len(self._asked) < wanted:
             self._ask()
@@ -98,7 +98,7 @@ class TokenIterator(TokenLoop):
         self._asked.popleft()
         self._sampler.commit(0, (token,))
         pairs = zip(*(column[0].tolist() for column in best), strict=True)
-        return Token(token, logprob, top_logprobs=tuple(pairs))
+        self._ready.append(Token(token, logprob, top_logprobs=tuple(pairs)))
 
     def _may_run_ahead(self) -> bool:
         """Return whether to ask for the token after the next one: wanted, and possible to undo.

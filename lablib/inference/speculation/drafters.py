@@ -164,9 +164,9 @@ class DraftModel(Drafter):
     def finish(self, text: Sequence[int]) -> None:
         """Leave the cache at ``text`` but its last token: the last draft, if it stayed, is read."""
         end = max(0, len(text) - 1)
-        self.keep([end])
+        self._reader.keep([end])
         self._catch_up(text, end)
-        mx.async_eval([layer.state for layer in self.cache])
+        mx.async_eval([layer.state for layer in self._reader.cache])
 
     def _catch_up(self, text: Sequence[int], end: int) -> None:
         """Read tokens of the text that were not read as drafts; a ring with sinks one by one."""

@@ -19,7 +19,7 @@ from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
-from lablib.inference.speculation.tokens import COUNTS, SpeculativeTokenIterator, with_ratios
+from lablib.inference.speculation.tokens import COUNTS, SpeculativeTokenIterator, ratios
 from lablib.inference.token_loop import read_up_to_last
 from lablib.models.interface import position_table_of
 from lablib.validation import BadValue, flag, integer, one_of
@@ -193,4 +193,5 @@ class _PromptReader:
 
 def _summed(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the stats of all ``parts`` together."""
-    return with_ratios({key: sum(part[key] for part in parts) for key in COUNTS})
+    counts = {key: sum(part[key] for part in parts) for key in COUNTS}
+    return counts | ratios(counts)

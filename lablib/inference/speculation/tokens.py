@@ -97,8 +97,9 @@ class SpeculativeTokenIterator(TokenLoop):
             were kept; the target's own token never counts), ``total_reached`` (drafts all of whose
             predecessors were kept), ``acceptance_rate`` = accepted / drafted, ``alpha`` = accepted
             / reached (0 before anything was drafted), ``rounds`` (verifications, those without a
-            draft included), ``tokens_per_round``, ``draft_calls``. Calls and forwards of the target
-            include the prompt and whatever had to be read again.
+            draft included), ``tokens_per_round`` (all that rounds decided, handed out or not),
+            ``draft_calls``. Calls and forwards of the target include the prompt and whatever had to
+            be read again.
 
     Raises:
         ValueError, TypeError: an argument is bad, or a cache cannot be rewound; nothing was done.
@@ -135,11 +136,11 @@ class SpeculativeTokenIterator(TokenLoop):
         sampler = RoundSampler(asked.options, texts, max_tokens, [stream], asked.processors)
         self._judge = Judge(sampler, rule, asked.stops, trace)
         self._rounds = Rounds(texts, self._target, self._drafter, self._judge)
-        self._ready: deque[Token] = deque()  # decided, but not handed out yet
         self._asked: deque[Queued] = deque()  # drawn plainly, not looked at yet
         self._plain_left = 0  # tokens to decode plainly before drafting is considered again
         self.rounds: list[Verdict] = []
-        self.stats |= with_ratios(dict.fromkeys(COUNTS, 0))
+        self.stats |= dict.fromkeys(COUNTS, 0)
+        self.stats |= ratios(self.stats)
 
     @property
     def draft_cache(self) -> list[Any] | None:
@@ -158,12 +159,6 @@ class SpeculativeTokenIterator(TokenLoop):
             self._target.forward(chunk)
             self._target.settle()
             settle_chunk(self.cache, wait=more)
-
-    def _next_token(self) -> Token:
-        while not self._ready:
-            self._advance()
-        self.stats["tokens_per_round"] = (len(self.tokens) + 1) / self.stats["rounds"]
-        return self._ready.popleft()
 
     def _advance(self) -> None:
         """Run one round, or decode one token plainly where nothing is drafted."""
@@ -205,7 +200,8 @@ class SpeculativeTokenIterator(TokenLoop):
             top = verdict.top[i] if verdict.top else ()
             self._ready.append(Token(token, verdict.logprobs[i], i < verdict.accepted, top))
         verdict.add_to(self.stats)
-        self.stats |= with_ratios(self.stats)
+        decided = len(self._text) - len(self.prompt)
+        self.stats |= ratios(self.stats | {"tokens": decided})
         self._count_calls()
         if self._trace:
             self.rounds.append(verdict)
@@ -247,10 +243,10 @@ COUNTS = (
 )  # fmt: skip
 
 
-def with_ratios(counts: dict[str, Any]) -> dict[str, Any]:
-    """Return counts, all of ``COUNTS`` among them, and the ratios that are made of them."""
+def ratios(counts: dict[str, Any]) -> dict[str, float]:
+    """Return the ratios that are made of counts, all of ``COUNTS`` among them."""
     drafted, reached = counts["total_drafted"], counts["total_reached"]
-    return counts | {
+    return {
         "acceptance_rate": counts["total_accepted"] / drafted if drafted else 0.0,
         "alpha": counts["total_accepted"] / reached if reached else 0.0,
         "tokens_per_round": counts["tokens"] / counts["rounds"] if counts["rounds"] else 0.0,
