@@ -63,7 +63,7 @@ def configure() -> Blas:
 
 
 def blas() -> Blas:
-    """What ``configure`` found."""
+    """Return what ``configure`` found."""
     return configure()
 
 
@@ -87,12 +87,12 @@ def set_threads(n: int) -> None:
 
 
 def threads() -> int:
-    """How many threads the BLAS uses (1 where it is not ours to know)."""
+    """Return how many threads the BLAS uses (1 where it is not ours to know)."""
     return int(_library.openblas_get_num_threads()) if _library is not None else 1
 
 
 def core() -> str | None:
-    """Which processor's kernels the OpenBLAS in use has chosen, "SkylakeX" or "Haswell", say."""
+    """Name the processor whose kernels OpenBLAS has chosen, "SkylakeX" or "Haswell", say."""
     name = getattr(_library, "openblas_get_corename", None)
     if name is None:
         return None

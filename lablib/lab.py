@@ -18,7 +18,7 @@ _START_SECONDS = 90
 
 
 def notebooks_folder() -> Path:
-    """The folder of lessons: the checkout's, or the one below the current folder.
+    """Return the folder of lessons: the checkout's, or the one below the current folder.
 
     Raises:
         ValueError: neither is there. A plain install carries the library and its checkpoints; the
@@ -80,7 +80,7 @@ def _environment(token: str) -> dict[str, str]:
 
 
 def _wait(server: subprocess.Popen, status_url: str) -> bool:
-    """Whether the server answers before it ends or the time is over."""
+    """Return whether the server answers before it ends or the time is over."""
     deadline = time.monotonic() + _START_SECONDS
     while server.poll() is None and time.monotonic() < deadline:
         try:

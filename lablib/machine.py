@@ -118,7 +118,7 @@ def _speed_advice(gflops: float) -> list[str]:
 
 
 def _kernel_advice() -> list[str]:
-    """A notebook whose kernel is not the environment of the server that shows it."""
+    """Advise a notebook whose kernel is not of the environment of its server."""
     server = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
     if (
         "ipykernel" in sys.modules

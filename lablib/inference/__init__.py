@@ -40,7 +40,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.sampling": "SampleResult Sampler SamplerOptions",
         "lablib.inference.speculation": (
             "AdaptiveLength Costs DraftModel Drafter EarlyExit NGram Proposal "
-            "SpeculativeTokenIterator speculative_decode speculative_sample_n"
+            "SpeculativeTokenIterator speculative_batch speculative_decode speculative_sample_n"
         ),
         "lablib.inference.text": "Completion generate stream",
         "lablib.inference.token_loop": "Token",

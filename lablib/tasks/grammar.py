@@ -150,7 +150,7 @@ def _verb(singular: str) -> Slot:
 
 
 def _free(options: tuple[str, ...]) -> Slot:
-    """A slot that takes any of its words at any time."""
+    """Return a slot that takes any of its words at any time."""
     return Slot(options, lambda f: options, lambda word, f: f"'{word}' does not fit here")
 
 

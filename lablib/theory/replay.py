@@ -59,7 +59,7 @@ def guesses_of_model(model: Any, prompt: Sequence[int], tokens: Sequence[int]) -
 
 def guesses_of_ngram(drafter: NGram, prompt: Sequence[int], tokens: Sequence[int]) -> Guesses:
     """Return the guesses of prompt lookup for the text that continues ``prompt``."""
-    text, lookup = [*prompt, *tokens], drafter.begin(None, [], None).lookup
+    text, lookup = [*prompt, *tokens], drafter.begin_batch(None, 1).lookup
     offered, right = [], []
     for place in range(len(prompt), len(text)):
         guess = lookup(text[:place], LONGEST)

@@ -18,8 +18,15 @@ def found(package: structure.Package) -> dict:
     return structure.structure(package)
 
 
+MOST = 8200  # lines; the redesign ended at 7,996
+
+
 def test_the_core_is_small(found: dict) -> None:
-    assert 1000 < found["lines"]["core"] < 8000
+    core = found["lines"]["core"]
+    assert 1000 < core < MOST, (
+        f"models, cache and inference have {core} lines, the bound is {MOST}. Look for what can go; "
+        "if what came in is worth its lines, raise the bound and say why in the commit."
+    )
 
 
 def test_no_function_of_the_core_is_longer_than_a_screen(package: structure.Package) -> None:

@@ -298,7 +298,12 @@ class Guess(Drafter):
             "between 0 and 23, got 99",
         ),
         (lambda n: Proposal(mx.zeros((1, n + 1), mx.int32)), BadValue, r"got \(1, 5\)"),
-        (lambda n: Proposal(mx.array([[VOCAB] * n])), BadValue, f"between 0 and 23, got {VOCAB}"),
+        (lambda n: Proposal(mx.zeros((1, n + 1), mx.int32), drawn=True), BadValue, r"got \(1, 5\)"),
+        (
+            lambda n: Proposal(mx.array([[VOCAB] * n])),
+            BadValue,
+            "guess for text 0.*between 0 and 23",
+        ),
     ],
 )
 def test_a_proposal_that_cannot_be_is_the_drafters_fault(guess, error, message, temperature):
@@ -400,3 +405,15 @@ def test_a_draft_with_a_shorter_context_is_refused():
     gpt = target("gpt")
     with pytest.raises(BadValue, match="context of 256"):
         speculative_decode(target(), gpt, PROMPT, 300)
+
+
+def test_a_drafter_without_propose_is_told_so():
+    class Silent(Drafter):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Silent must have a method propose"):
+        speculative_decode(model(), Silent(), [1, 2], 4)
+
+
+def test_no_texts_have_no_proposal():
+    assert Proposal.of([]) is None

@@ -243,7 +243,7 @@ def _keys(scores: mx.array, n: int) -> mx.array:
 
 @partial(mx.compile, shapeless=True)
 def _packed(bits: mx.array, ids: mx.array) -> mx.array:
-    """The bits of a float, read as an integer, rise with a positive float, fall with a negative."""
+    """Pack floats, as bits whose order as integers is made theirs, with ids into one key each."""
     bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     return (bits.astype(mx.int64) << 32) | ids
 

@@ -69,7 +69,7 @@ class Costs:
 
     @classmethod
     def from_ratio(cls, c: float) -> "Costs":
-        """The textbook's machine: T(k) = 1 for every k, and a drafted token costs ``c`` of it."""
+        """Return the textbook's machine: T(k) = 1 for every k, and ``c`` for a drafted token."""
         return cls((1.0, 1.0), number("c", c, 0.0))
 
     def forward(self, k: int) -> float:
@@ -82,7 +82,7 @@ class Costs:
         return last + max(0.0, slope) * (k - len(self.target))
 
     def of_round(self, draft_tokens: int) -> float:
-        """One round: γ drafted tokens and one forward over γ + 1; γ = 0 is plain decoding."""
+        """Price a round: γ drafted tokens and one forward over γ + 1; γ = 0 is plain decoding."""
         gamma = integer("draft_tokens", draft_tokens, 0)
         drift = self.drift[gamma] if gamma < len(self.drift) else 1.0
         drafting = self.overhead + gamma * self.draft if gamma else 0.0

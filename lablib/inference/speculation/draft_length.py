@@ -123,5 +123,5 @@ class AdaptiveLength(DraftLength):
         self.costs = replace(self.costs, drift=drift)
 
     def miss(self) -> None:
-        """The drafter had no proposal; after several in a row, ask it less often."""
+        """Learn that nothing was proposed; after several times in a row, ask less often."""
         self._wait = min(2 * self._wait, _FIRST_PAUSE)

@@ -10,17 +10,17 @@ and the text never depends on them. What counts is how often it is right and how
 To add one, subclass ``Drafter`` and write ``propose``. This one guesses that the last token comes
 again, and again:
 
-    class Parrot(Drafter):
+    class Parrot(Drafter):  # from lablib.inference import Drafter, Proposal
         def propose(self, texts, limits, sampler):
             return Proposal.of([[text[-1]] * n for text, n in zip(texts, limits)])
 
-(``from lablib.inference import Drafter, Proposal``.) What a drafter remembers of its texts is made
-in ``begin_batch``, one thing for each text, and thinned out in ``select``: see ``NGram``.
+It is given as ``drafter=Parrot()``. What a drafter remembers of its texts is made in
+``begin_batch``, one thing for each text, and thinned out in ``select``: see ``NGram``. One of the
+library's own also gets its name in the two ``__init__.py`` that list ``NGram``.
 """
 
 from collections.abc import Sequence
 from copy import copy as shallow_copy
-from dataclasses import replace
 from typing import Any, Self
 
 from lablib.cache import kv
@@ -52,6 +52,7 @@ class Drafter:
         """Return a drafter for one text, with nothing read yet.
 
         What ``target_cache`` holds came before the prompt; ``cache`` is that of a draft model.
+        Refuse here what does not fit ``target``: a batch calls it for that, then ``begin_batch``.
         """
         if cache is not None:
             raise BadValue(f"draft_cache must be None with {type(self).__name__}: it has no model")
@@ -67,10 +68,11 @@ class Drafter:
     def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
         """Guess how each text goes on: at most ``limits[row]`` tokens; None if there is no guess.
 
-        ``texts``, prompt and completion of each, are not to be changed; one of the limits is not 0.
+        Guesses may differ in length, and some be empty: ``Proposal.of`` pads them, and padding is
+        never judged. Leave ``texts``, prompt and completion of each, as they are.
         ``sampler.draft(logits, drafts so far)`` draws from a draft model's logits.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must have a method propose")
 
     def keep(self, lengths: Sequence[int]) -> None:
         """Forget what was read beyond the first ``lengths[row]`` tokens of each text."""
@@ -151,7 +153,7 @@ class DraftModel(Drafter):
             reader.forward(unread)
         q = None if q[0] is None else mx.stack(q, axis=1)
         tokens, logits = mx.stack(tokens, axis=1), mx.stack(logits, axis=1)
-        return Proposal(tokens, q, logits, limits, known=True)
+        return Proposal(tokens, q, logits, limits, drawn=True)
 
     def keep(self, lengths: Sequence[int]) -> None:
         """Forget what was read beyond the first tokens of each text."""
@@ -260,8 +262,7 @@ class NGram(Drafter):
     def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
         """Look up each text's last tokens in it."""
         asked = enumerate(zip(texts, limits, strict=True))
-        proposal = Proposal.of([self.lookup(text, n, row) for row, (text, n) in asked])
-        return None if proposal is None else replace(proposal, known=True)
+        return Proposal.of([self.lookup(text, n, row) for row, (text, n) in asked])
 
     def lookup(self, text: Sequence[int], n: int, row: int = 0) -> list[int]:
         """Return the guess itself, at most ``n`` ids; empty if the last tokens are new."""
@@ -283,7 +284,7 @@ class NGram(Drafter):
 
 
 def first_layers(model: Any, n: int) -> Any:
-    """The same model with its first ``n`` layers only; the weights are shared, not copied.
+    """Return a model's first ``n`` layers as a model; the weights are shared, not copied.
 
     Raises:
         BadValue: the layers are not where mlx-lm's models keep them, in ``model.model.layers``.
@@ -302,12 +303,12 @@ def first_layers(model: Any, n: int) -> Any:
 
 
 def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:
-    """The drafter that was asked for: a model as ``draft``, or a drafter in either place."""
+    """Return the drafter that was asked for: a model as ``draft``, or a drafter in either place."""
     if draft is not None and drafter is not None:
         raise BadValue("give either draft or drafter, not both")
     chosen = draft if drafter is None else drafter
     if chosen is None:
-        raise BadValue("draft must be a model, or drafter= one of NGram(), EarlyExit(n), got None")
+        raise BadValue("draft must be a model, or drafter= a drafter such as NGram(), got None")
     if drafter is None and not isinstance(draft, type) and not hasattr(draft, "propose"):
         return DraftModel(draft)
     members("drafter", chosen, Drafter)

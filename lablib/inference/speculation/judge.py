@@ -229,7 +229,7 @@ class Judge:
 
 
 def _pairs(best: Sequence[mx.array], row: int) -> list[tuple[tuple[int, float], ...]]:
-    """For each token of a text, pair the best ids with their log-probabilities."""
+    """Pair the best ids with their log-probabilities, for each token of a text."""
     ids, values = (column[row].tolist() for column in best)
     return [tuple(zip(i, v, strict=True)) for i, v in zip(ids, values, strict=True)]
 

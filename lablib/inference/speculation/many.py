@@ -32,8 +32,9 @@ def speculative_sample_n(
 ) -> Samples:  # fmt: skip
     """Draw ``n`` completions of one prompt, as ``sample_n`` does, with the help of a drafter.
 
-    The prompt is read once. Under ``rule="match"`` row i is the row i of ``sample_n`` with the same
-    seed. The other arguments are those of :func:`speculative_batches`.
+    The prompt is read once (:func:`speculative_batch` takes several). Under ``rule="match"`` row i
+    is the row i of ``sample_n`` with the same seed. The other arguments are those of
+    :func:`speculative_batches`.
     """
     n = integer("n", n, 1)
     prompt = arguments.check_prompt(target, prompt, "target")

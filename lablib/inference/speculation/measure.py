@@ -84,7 +84,7 @@ class _AtWork:
         return run
 
     def verify(self, k: int) -> Callable[[], None]:
-        """A round whose k - 1 drafts are already there, taken back at the end."""
+        """Run a round whose k - 1 drafts are already there, and take it back."""
         reader = Rewinder(self._target, self._read_by(self._target))
         tokens = mx.broadcast_to(self._last, (1, k))
 
@@ -101,7 +101,7 @@ class _AtWork:
 
 
 def _best_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
-    """The shortest time of each; they take turns, so that a slow moment hits all alike."""
+    """Return the shortest time of each; they take turns, so that a slow moment hits all alike."""
     best = [math.inf] * len(work)
     for turn in range(repeats + 1):
         for i, run in enumerate(work):

@@ -5,9 +5,8 @@ from typing import Any
 
 from lablib.inference.speculation.drafters import Drafter
 from lablib.inference.speculation.judge import Judge, Verdict
-from lablib.inference.speculation.proposal import Proposal
+from lablib.inference.speculation.proposal import check_proposal
 from lablib.models.interface import vocab_size_of
-from lablib.validation import BadType
 
 import mlx.core as mx
 
@@ -27,13 +26,13 @@ class Rounds:
         """Run one round with at most ``limits[row]`` drafts for each text.
 
         Returns:
-            A verdict for each text; None if nothing was drafted, and nothing was done then.
+            A verdict for each text; None if the drafter had no guess, and nothing was read.
         """
         self.target.settle()  # what earlier rounds left stays
         proposal = self.drafter.propose(self.texts, limits, self.judge.sampler)  # draft
         if proposal is None:
             return None
-        counts = self._check(proposal, limits)
+        counts = check_proposal(proposal, limits, self._vocab_size)
         logits = self.read(proposal.tokens)  # verify
         verdicts = self.judge.decide(logits, proposal, counts)  # keep
         lengths = self.append(verdicts)
@@ -77,15 +76,3 @@ class Rounds:
         self.texts[:] = [self.texts[place] for place in places]
         for part in (self.target, self.drafter, self.judge.sampler):
             part.select(places)
-
-    def _check(self, proposal: Any, limits: Sequence[int]) -> Sequence[int] | None:
-        """Refuse what may not be proposed; return how many drafts each of several texts means."""
-        if not isinstance(proposal, Proposal):
-            kind = type(proposal).__name__
-            raise BadType(f"drafter must propose a Proposal or None, got {kind}")
-        if not proposal.known:
-            proposal.check(len(self.texts), max(limits), self._vocab_size)
-        if len(limits) == 1:
-            return None
-        counts = limits if proposal.counts is None else proposal.counts
-        return [min(pair) for pair in zip(counts, limits, strict=True)]
