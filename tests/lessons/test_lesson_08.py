@@ -28,10 +28,10 @@ def detection():
 
 
 def test_one_token_is_what_the_rule_says_draft_by_draft() -> None:
-    kept, added = lossless.one_token(lossless.RULES["rejection"], P, Q)
+    kept, added = lossless.one_token(lossless.every_rule()["rejection"], P, Q)
     assert kept == pytest.approx(np.minimum(P, Q), abs=1e-12)
     assert added == pytest.approx(np.maximum(P - Q, 0), abs=1e-12)
-    kept, added = lossless.one_token(lossless.RULES["match"], P, Q)
+    kept, added = lossless.one_token(lossless.every_rule()["match"], P, Q)
     assert kept == pytest.approx(P * Q, abs=1e-12)
     assert added == pytest.approx(P * (1 - Q), abs=1e-12)
     kept, added = lossless.one_token(lossless.residual_from_p, P, Q)
@@ -62,11 +62,13 @@ def by_brute_force(rule, start: int, drafted: int) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("name", lossless.RULES)
+@pytest.mark.parametrize("name", lossless.every_rule())
 @pytest.mark.parametrize("drafted", [1, 2])
 def test_a_round_is_everything_that_can_happen(name, drafted) -> None:
-    joint, tokens = lossless.one_round(lossless.RULES[name], TARGET, DRAFT, 1, drafted)
-    assert joint == pytest.approx(by_brute_force(lossless.RULES[name], 1, drafted), abs=1e-12)
+    joint, tokens = lossless.one_round(lossless.every_rule()[name], TARGET, DRAFT, 1, drafted)
+    assert joint == pytest.approx(
+        by_brute_force(lossless.every_rule()[name], 1, drafted), abs=1e-12
+    )
     right = np.abs(joint - lossless.plain(TARGET, 1, drafted + 1)).max() < 1e-9
     assert right == (not name.startswith("bug"))
     if drafted == 1 and name in ("match", "rejection"):
@@ -131,7 +133,7 @@ def test_the_round_says_whether_it_is_exact() -> None:
 
 def test_the_samples_have_the_distribution_that_is_enumerated(detection) -> None:
     """Four degrees of freedom: the limit is passed by chance once in a million tests."""
-    for name, rule in lossless.RULES.items():
+    for name, rule in lossless.every_rule().items():
         written = sum(lossless.one_token(rule, detection.p, detection.other))
         counts = np.bincount(detection.sample(rule, detection.other), minlength=5)
         assert lossless.chi_square(counts, written) < detection.limit, name

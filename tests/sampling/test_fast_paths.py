@@ -1,8 +1,12 @@
 """Fast paths give what the definition gives, and the definition what lesson 01 teaches."""
 
+import re
+import textwrap
+
 from lablib.inference.sampling import fast_paths, random_numbers, transforms
 from lablib.inference.sampling.options import TABLE
 from lablib.inference.sampling.sampler import Sampler, SamplerOptions
+from lablib.validation import BadValue
 
 import mlx.core as mx
 import numpy as np
@@ -94,25 +98,54 @@ def test_only_what_gains_by_it_takes_a_fast_path(monkeypatch):
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_a_new_transform_is_a_line_in_the_order(fast, monkeypatch):
-    """Added as the docstring of ``transforms`` says; a column that exists stands for the field."""
-
-    def near_best(scores, gap):
-        return mx.where(scores >= mx.max(scores, axis=-1, keepdims=True) - gap, scores, -mx.inf)
-
-    monkeypatch.setitem(transforms.ORDER, "presence_penalty", near_best)
-    row = mx.array([[0.0, 1.0, 4.0, 3.9, -2.0]])
+    """The docstring's own; a column that exists stands for the field, presence for epsilon."""
+    recipe = re.search(r"\n    def epsilon.*?\n\n", transforms.__doc__, re.DOTALL).group()
+    exec(textwrap.dedent(recipe), names := dict(vars(transforms)))
+    epsilon = names["epsilon"]
+    monkeypatch.setitem(transforms.ORDER, "presence_penalty", epsilon)
+    row = mx.array([[0.0, 1.0, 4.0, 3.9, -mx.inf]])  # probabilities 0.01, 0.02, 0.51, 0.46, 0
     sampler = Sampler(NUM_CTX, fast=fast)
-    sampler.add(0, SamplerOptions(presence_penalty=1.0, top_k=4))
+    sampler.add(0, SamplerOptions(presence_penalty=0.1, top_k=3))
     assert np.isfinite(np.array(sampler.speculative_scores(0, row, []))).tolist() == [
         [False, False, True, True, False]
     ]
     # A neighbour that did not ask is left alone, and so is one at temperature 0.
     sampler.add(1, SamplerOptions(seed=3))
     sampler.add(2, SamplerOptions(temperature=0.0))
-    rows = mx.repeat(row, 3, axis=0)[:, None]
-    scores = sampler.speculative_scores([0, 1, 2], rows, np.zeros((3, 0), int))
-    assert np.isfinite(np.array(scores)).sum(axis=-1).tolist() == [[2], [5], [1]]
-    assert sampler.sample([0, 1, 2], rows[:, 0]).token[2].item() == 2
+    sampler.add(3, SamplerOptions(presence_penalty=0.99))  # nothing is so likely: the best stays
+    rows = mx.repeat(row, 4, axis=0)[:, None]
+    scores = sampler.speculative_scores([0, 1, 2, 3], rows, np.zeros((4, 0), int))
+    assert np.isfinite(np.array(scores)).sum(axis=-1).tolist() == [[2], [4], [1], [1]]
+    assert sampler.sample([0, 1, 2, 3], rows[:, 0]).token[2:].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("neighbours", [0, 2])
+def test_a_new_transform_that_leaves_nothing_is_refused_by_name(fast, neighbours, monkeypatch):
+    def nothing(scores, x):
+        return mx.full(scores.shape, -mx.inf)
+
+    monkeypatch.setitem(transforms.ORDER, "presence_penalty", nothing)
+    sampler = Sampler(NUM_CTX, fast=fast)
+    sampler.add(0, SamplerOptions(presence_penalty=1.5))
+    for i in range(1, 1 + neighbours):
+        sampler.add(i, SamplerOptions(top_k=2))
+    with pytest.raises(BadValue, match="presence_penalty must leave a token of each row"):
+        sampler.sample(range(1 + neighbours), mx.zeros((1 + neighbours, 5)))
+
+
+def test_min_p_draws_its_line_where_the_definition_does():
+    """At the very line, and one rounding beside it."""
+    for m in np.arange(0.0025, 1, 0.0025):
+        gap = np.float32(mx.log(mx.array(m, mx.float32)).item())
+        for edge in (gap, np.nextafter(gap, np.float32(-9)), np.nextafter(gap, np.float32(9))):
+            row = mx.array(np.array([[0.0, edge, -50.0, -60.0]], np.float32))
+            left = []
+            for fast in (True, False):
+                sampler = Sampler(NUM_CTX, fast=fast)
+                sampler.add(0, SamplerOptions(min_p=float(m), top_p=0.9999999, top_k=3))
+                left.append(np.isfinite(np.array(sampler.cut([0], row)[0])).tolist())
+            assert left[0] == left[1], (m, edge)
 
 
 @pytest.mark.parametrize("shift", [0.0, 500.0, -500.0])

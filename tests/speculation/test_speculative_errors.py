@@ -412,7 +412,7 @@ def test_a_drafter_without_propose_is_told_so():
         pass
 
     with pytest.raises(NotImplementedError, match="Silent must have a method propose"):
-        speculative_decode(model(), Silent(), [1, 2], 4)
+        speculative_decode(target(), Silent(), [1, 2], 4)
 
 
 def test_no_texts_have_no_proposal():

@@ -65,7 +65,7 @@ def plan(table: np.ndarray, vocab_size: int) -> Plan | None:
     has_k, has_p = top_k < vocab_size, table["top_p"] < 1
     if not ((has_k | has_p) & ~greedy).any() and not greedy.all():
         return None
-    added = set(transforms.ORDER) - transforms.KNOWN  # transforms without a fast path
+    added = set(transforms.ORDER) - transforms.BUILT_IN  # transforms without a fast path
     new = np.any([table[name] != NEUTRAL[name] for name in added] or [[False]], axis=0)
     kinds = np.select(
         [new | (top_k > _NARROW) & has_k & ~has_p, greedy, has_k, has_p],
@@ -204,7 +204,7 @@ def _cut_in_order(
         inside = transforms.in_nucleus(weights, asked["top_p"], mass)
     kept = inside
     if "min_p" in asked:
-        likely = weights >= asked["min_p"]  # the best has weight 1
+        likely = scores >= mx.log(mx.array(asked["min_p"]))  # the best has score 0
         kept = likely if kept is None else kept & likely
     if kept is not None:
         scores, weights = mx.where(kept, scores, -mx.inf), mx.where(kept, weights, 0.0)

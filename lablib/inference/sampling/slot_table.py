@@ -156,6 +156,7 @@ class Slots:
         penalized = np.flatnonzero(self.window[slots])
         kept = (penalized[:, None] * n_rows + np.arange(n_rows)).ravel()
         chosen, top = options["logprobs"] > 0, np.minimum(options["top_logprobs"], vocab_size)
+        # What else may cut has no fast path to plan.
         cuts = (options["greedy"] > 0) | (options["top_k"] < vocab_size) | (options["top_p"] < 1)
         return Asked(
             ids=ids,

@@ -135,7 +135,7 @@ class DraftModel(Drafter):
     def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
         """Draw tokens one after the other; nothing is waited for."""
         reader = self._reader
-        if not self._in_batch:
+        if not self._in_batch and len(texts[0]) - reader.positions[0] > 1:
             at_once = 2 if reader.room() is None else 1  # the last draft, if it was accepted
             self._catch_up(texts[0], len(texts[0]) - at_once)
         reader.settle()

@@ -21,14 +21,19 @@ a rejection.
 The engine (``judge.py``) draws from the ``Outcome`` of rejection, block and any rule added to
 ``RULE``. It plays ``match`` out: it draws the target's own tokens, and ``count_matches`` counts the
 drafts that equal them. What comes out has ``match``'s distribution, and for a seed it is the very
-text that the target writes alone. At temperature 0 every rule is a match of two best tokens.
+text that the target writes alone. At temperature 0 no rule is asked: two best tokens are compared.
 
 To add a rule, write its function and its line in ``RULE``: ``rule="its name"`` works then, at any
-temperature above 0. Lesson 08's ``widgets.exactly`` and ``RoundTexts`` enumerate what it writes.
+temperature above 0. The helpers at the end: ``_ratio`` is p/q of each draft, ``_padded`` appends
+the q of zeros, ``_one_by_one`` turns the chance of each draft into that of each length,
+``_normalised`` scales rows to sum to 1. What a rule writes is enumerated by ``one_round`` in
+``lablib.lessons.lesson_08.widgets``; let it draft two tokens or more.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from lablib.validation import BadValue
 
 import mlx.core as mx
 
@@ -39,6 +44,11 @@ class Outcome:
 
     kept: mx.array  # (..., γ+1); entry n: the probability that exactly the first n drafts are kept
     following: mx.array  # (..., γ+1, V); row n: the distribution of the token after n kept drafts
+
+    def __post_init__(self) -> None:
+        if self.kept.shape != self.following.shape[:-1]:
+            shapes = f"got {self.kept.shape} and {self.following.shape}"
+            raise BadValue(f"kept and following must be (..., γ+1) and (..., γ+1, V), {shapes}")
 
 
 def match(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:

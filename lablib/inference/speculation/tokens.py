@@ -73,7 +73,7 @@ class SpeculativeTokenIterator(TokenLoop):
         prompt, max_tokens, stop_tokens, prefill_step_size: as in ``TokenIterator``.
         draft_tokens: how many tokens to draft in a round (γ), or ``AdaptiveLength()``. Never more
             than could still be used.
-        rule: a name in ``rules.RULE``: "match", "rejection" or "block"; None means "rejection".
+        rule: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
         drafter: where proposals come from if not from a model: ``NGram()``, ``EarlyExit(n)``.
         cache, draft_cache: what earlier tokens, the same ones, left behind in the target and in a
             draft model; changed in place.

@@ -38,11 +38,9 @@ def keep_every_draft(p: mx.array, q: mx.array, drafts: mx.array) -> rules.Outcom
     return rules.Outcome(mx.broadcast_to(last, right.kept.shape).astype(p.dtype), right.following)
 
 
-RULES: dict[str, Rule] = {
-    **rules.RULE,
-    RESIDUAL_BUG: residual_from_p,
-    ACCEPT_BUG: keep_every_draft,
-}
+def every_rule() -> dict[str, Rule]:
+    """Return the engine's rules by name, added ones too, and the bugs."""
+    return {**rules.RULE, RESIDUAL_BUG: residual_from_p, ACCEPT_BUG: keep_every_draft}
 
 
 def exactly(rule: Rule, p: Any, q: Any, drafts: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -65,6 +63,8 @@ def exactly(rule: Rule, p: Any, q: Any, drafts: Any) -> tuple[np.ndarray, np.nda
 
 def one_token(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     """Return what one draft leads to, over everything that can be drafted.
+
+    It does not look at the bonus after a kept draft; ``one_round`` does.
 
     Args:
         rule: see ``lablib.inference.speculation.rules``.
@@ -183,14 +183,14 @@ class Overlap(Explorer):
         super().__init__(
             distance=slider(1.0, 0.0, 1.0, 0.05, label="draft's distance"),
             temperature=slider(1.0, 0.3, 3.0, 0.1, label="temperature of q"),
-            rule=choice("rejection", list(RULES), label="rule"),
+            rule=choice("rejection", list(every_rule()), label="rule"),
         )
 
     def compute(self, distance: float, temperature: float, rule: str) -> dict[str, Any]:
         """Return p, q, what is kept and what is added, each ``(V,)``, and the overlaps."""
         q = between(self.p, self.other, distance) ** (1 / temperature)
         q /= q.sum()
-        kept, added = one_token(RULES[rule], self.p, q)
+        kept, added = one_token(every_rule()[rule], self.p, q)
         return {
             "p": self.p,
             "q": q,
@@ -255,7 +255,7 @@ class RoundTexts(Explorer):
         self.truth = plain(self.target, start, drafted + 1)
         super().__init__(
             distance=slider(1.0, 0.0, 1.0, 0.05, label="draft's distance"),
-            rule=choice("rejection", list(RULES), label="rule"),
+            rule=choice("rejection", list(every_rule()), label="rule"),
         )
 
     def compute(self, distance: float, rule: str) -> dict[str, Any]:
@@ -263,7 +263,7 @@ class RoundTexts(Explorer):
         draft = between(self.target, self.other, distance)
         all_rules = {
             name: one_round(each, self.target, draft, self.start, self.drafted)
-            for name, each in RULES.items()
+            for name, each in every_rule().items()
             if name in (rule, *rules.RULE)
         }
         return {
@@ -351,7 +351,7 @@ class Detection(Explorer):
                 chi_square(np.bincount(tokens[:n], minlength=len(q)), self.p) for n in self.counts
             ]
             for name in ("rejection", bug)
-            for tokens in [self.sample(RULES[name], q)]
+            for tokens in [self.sample(every_rule()[name], q)]
         }
         found = [n for n, x in zip(self.counts, statistics[bug], strict=True) if x > self.limit]
         return {
