@@ -4,8 +4,9 @@ from lablib.cache import kv
 from lablib.cache.rewind_batch import can_batch
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.tokens import TokenIterator
-from lablib.inference.voting.continuous import schedule, serve
+from lablib.inference.voting.continuous import serve
 from lablib.models import LanguageModel, llama_config
+from lablib.theory.slots import schedule
 
 import numpy as np
 import pytest

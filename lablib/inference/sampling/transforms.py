@@ -83,15 +83,19 @@ def cut(scores: mx.array, asked: dict[str, Parameter], peak: mx.array | None = N
     asked = asked | {"peak": mx.max(scores, axis=-1, keepdims=True) if peak is None else peak}
     for name, transform in ORDER.items():
         if name in asked:
-            before, x = scores, asked[name]
-            scores = transform(scores, x)
+            before, scores = scores, transform(scores, asked[name])
             if name not in BUILT_IN:
-                off = mx.array(x) == NEUTRAL[name]  # some rows did not ask for it
-                scores = mx.where(off, before, scores)
-                had, has = (mx.max(s, axis=-1) > -mx.inf for s in (before, scores))
-                if mx.any(had & ~has).item():
-                    raise BadValue(f"{name} must leave a token of each row, left none at {x}")
+                scores = _added(name, asked[name], before, scores)
     return scores
+
+
+def _added(name: str, x: Parameter, before: mx.array, after: mx.array) -> mx.array:
+    """Put rows back that did not ask for an added transform; refuse it if it leaves a row empty."""
+    after = mx.where(mx.array(x) == NEUTRAL[name], before, after)
+    had, has = (mx.max(scores, axis=-1) > -mx.inf for scores in (before, after))
+    if mx.any(had & ~has).item():
+        raise BadValue(f"{name} must leave a token of each row, left none at {x}")
+    return after
 
 
 def draw(weights: mx.array, u: mx.array) -> mx.array:

@@ -6,7 +6,6 @@ shorter ones on the left, and attention skips the padding. No text depends on it
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lablib.cache import kv
@@ -15,38 +14,9 @@ from lablib.inference.arguments import check_length, check_prompts, check_stops
 from lablib.inference.samples import Row, Samples
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.voting.batch import GrowingBatch, read_prompt
-from lablib.validation import BadType, BadValue, integer, one_of, sequence, shown
+from lablib.validation import BadType, BadValue, integer, sequence, shown
 
 import mlx.core as mx
-
-CONTINUOUS, WHOLE = "continuous", "whole batches"
-
-
-@dataclass(frozen=True)
-class Stay:
-    """One sequence's stay in a slot: from step ``start`` on for ``length`` steps."""
-
-    sequence: int
-    slot: int
-    start: int
-    length: int
-
-
-def schedule(lengths: Sequence[int], slots: int, mode: str = CONTINUOUS) -> list[Stay]:
-    """Seat sequences in ``slots``, first come first served; ``lengths`` count their steps.
-
-    ``CONTINUOUS`` gives a free slot to the next sequence at once; ``WHOLE`` waits until every
-    sequence of the batch has ended.
-    """
-    slots, mode = integer("slots", slots, 1), one_of("mode", mode, (CONTINUOUS, WHOLE))
-    free_from, stays = [0] * slots, []
-    for number, length in enumerate(lengths):
-        if mode == WHOLE and number % slots == 0:
-            free_from = [max(free_from)] * slots
-        slot = min(range(slots), key=lambda s: (free_from[s], s))
-        stays.append(Stay(number, slot, free_from[slot], length))
-        free_from[slot] += length
-    return stays
 
 
 def serve(
@@ -58,7 +28,7 @@ def serve(
 
     A model whose rows of different length cannot share a batch has one slot. The other arguments
     are those of ``sample_batches``; a stop token, or ``max_tokens``, makes a sequence leave its
-    slot. ``schedule(samples.lengths, slots)`` tells who sat where, and when.
+    slot. ``lablib.theory.slots.schedule(samples.lengths, slots)`` tells who sat where, and when.
 
     Raises:
         ValueError, TypeError: an argument is out of range; before any work.

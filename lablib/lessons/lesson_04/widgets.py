@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from lablib.inference.voting.continuous import CONTINUOUS, WHOLE, schedule
 from lablib.plots.charts import gantt
 from lablib.plots.explorer import Explorer, choice, slider
+from lablib.theory.slots import CONTINUOUS, WHOLE, schedule
 
 from matplotlib.figure import Figure
 
