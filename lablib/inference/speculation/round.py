@@ -5,8 +5,9 @@ from typing import Any
 
 from lablib.inference.speculation.drafters import Drafter
 from lablib.inference.speculation.judge import Judge, Verdict
-from lablib.inference.speculation.proposal import check_proposal
+from lablib.inference.speculation.proposal import Proposal
 from lablib.models.interface import vocab_size_of
+from lablib.validation import BadType, BadValue, token_ids
 
 import mlx.core as mx
 
@@ -76,3 +77,30 @@ class Rounds:
         self.texts[:] = [self.texts[place] for place in places]
         for part in (self.target, self.drafter, self.judge.sampler):
             part.select(places)
+
+
+def check_proposal(proposal: Any, limits: Sequence[int], vocab_size: int) -> Sequence[int] | None:
+    """Refuse no token, more than ``max(limits)`` for each text, and ids of no token.
+
+    Returns:
+        How many drafts each of several texts means; None for one.
+    """
+    if not isinstance(proposal, Proposal):
+        kind = type(proposal).__name__
+        raise BadType(f"drafter must propose a Proposal or None, got {kind}")
+    tokens, texts, most = proposal.tokens, len(limits), max(limits)
+    if not isinstance(tokens, mx.array):
+        kind = type(tokens).__name__
+        raise BadType(f"drafter must propose tokens as an mx.array, got {kind}")
+    if tokens.ndim != 2 or tokens.shape[0] != texts or not 1 <= tokens.shape[1] <= most:
+        allowed = f"({texts}, 1) to ({texts}, {most})"
+        raise BadValue(f"drafter must propose tokens of shape {allowed}, got {tokens.shape}")
+    for name, array in (("q", proposal.q), ("logits", proposal.logits)):
+        if array is not None and array.shape != (wanted := (*tokens.shape, vocab_size)):
+            raise BadValue(f"drafter must propose {name} of shape {wanted}, got {array.shape}")
+    for row, ids in enumerate([] if proposal.drawn else tokens.tolist()):
+        token_ids(f"the drafter's guess for text {row}", ids, vocab_size)
+    if texts == 1:
+        return None
+    counts = limits if proposal.counts is None else proposal.counts
+    return [min(pair) for pair in zip(counts, limits, strict=True)]
