@@ -62,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     forecast.add_argument("--check", action="store_true", help="then measure the best one")
     forecast.set_defaults(run=_forecast)
 
+    _add_bench(commands)
+
     grade = commands.add_parser("grade", help="who solved what, over a folder of notebooks")
     grade.add_argument("folder", type=Path)
     grade.add_argument("--csv", type=Path, help="write the table here too")
@@ -89,6 +91,22 @@ def _add_train(commands: Any) -> None:
         "with; another number rounds differently and gives other weights)",
     )
     train.set_defaults(run=_train)
+
+
+def _add_bench(commands: Any) -> None:
+    bench = commands.add_parser("bench", help="how fast it is here, beside its peers")
+    bench.add_argument(
+        "what", nargs="*",
+        help="decode, speculation, votes, async, best_of_n (default: all whose peers are here)",
+    )  # fmt: skip
+    bench.add_argument("--turns", type=int, help="paired runs of each case (default: 7)")
+    bench.add_argument("--only", default="", help="a pattern in the names of the cases to run")
+    bench.add_argument("--quick", action="store_true", help="measure little, in a minute")
+    bench.add_argument("--genlm", metavar="PYTHON", help="of an environment with genlm-backend")
+    bench.add_argument("--lmxlab", metavar="PYTHON", help="of an environment with lmxlab")
+    bench.add_argument("--json", type=Path, help="write the numbers here")
+    bench.add_argument("--out", type=Path, help="draw them here: an .svg or .png file")
+    bench.set_defaults(run=_bench)
 
 
 def _lab(options: argparse.Namespace) -> int:
@@ -152,6 +170,15 @@ def _forecast(options: argparse.Namespace) -> None:
     draft = None if options.draft is None else load(options.draft)[0]
     wanted = {name: getattr(options, name) for name in ("temperature", "most", "check")}
     print(forecast(target, draft, tokenizer, **wanted))
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from lablib.workshop.bench import QUICK, Plan, bench, report
+
+    report.check_picture(options.out)
+    wanted = {name: getattr(options, name) for name in ("turns", "only", "genlm", "lmxlab")}
+    found = bench(options.what, plan=QUICK if options.quick else Plan(), **wanted)
+    return report.write(found, json_file=options.json, picture=options.out)
 
 
 def _grade(options: argparse.Namespace) -> None:

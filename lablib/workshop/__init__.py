@@ -3,7 +3,8 @@
 ``recipes`` → ``training``, ``verifier_training`` make them; ``evaluation`` measures them:
 ``completions``, ``votes``, ``speculation`` and ``past_the_end`` are what it measures,
 ``requirements`` what must come out; ``results`` stores it, ``report`` and ``cards`` show it.
-``forecast`` asks of any two models whether speculation would pay.
+``forecast`` asks of any two models whether speculation would pay, ``bench`` how fast lablib is
+beside its peers.
 """
 
 from lablib.lazy import exports

@@ -10,16 +10,19 @@ public names are used, so that old checkouts can be asked too.
 
 import argparse
 import asyncio
-import os
 import re
 import statistics
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "lablib/workshop/bench"))  # the old side has no such folder
+import turns  # noqa: E402
+
+sys.path.pop(0)
 PENALTIES = {"repeat_penalty": 1.2, "presence_penalty": 0.1, "frequency_penalty": 0.1}
 KINDS = {
     "greedy": {"temperature": 0.0},
@@ -150,34 +153,10 @@ def worker() -> None:
     """Run the cases whose names come in, and say how long each took."""
     import lablib  # noqa: F401
 
-    import mlx.core as mx
+    def make(_: None) -> dict[str, turns.Run]:
+        return {name: lambda _, run=run: bool(run()) and None for name, run in cases().items()}
 
-    if hasattr(os, "sched_setaffinity"):  # a call that wakes a thread on another core takes 3 times
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # as long, and that is by chance
-    clock = time.process_time if mx.default_device() == mx.cpu else time.perf_counter
-    known = cases()
-    print("\t".join(known), flush=True)
-    for line in sys.stdin:
-        start = clock()
-        known[line.rstrip("\n")]()
-        print(clock() - start, flush=True)
-
-
-class Side:
-    """A process that runs the cases of one checkout."""
-
-    def __init__(self, root: Path) -> None:
-        environment = os.environ | {"PYTHONPATH": str(root), "PYTHONWARNINGS": "ignore"}
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, "--worker"], env=environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        self.names = self._process.stdout.readline().rstrip("\n").split("\t")
-
-    def seconds(self, name: str) -> float:
-        """Run a case once."""
-        print(name, file=self._process.stdin, flush=True)
-        return float(self._process.stdout.readline())
+    turns.serve(make)
 
 
 def main() -> int:
@@ -191,23 +170,24 @@ def main() -> int:
     if options.worker:
         worker()
         return 0
-    old, new = Side(options.old.resolve()), Side(ROOT)
     slower = []
-    print(f"{'old, ms':>9}  {'new, ms':>9}  new / old")
-    for name in new.names:
-        if not re.search(options.only, name):
-            continue
-        times = []
-        for turn in range(options.turns + 1):
-            first, second = (new, old) if turn % 2 else (old, new)  # neither is always first
-            pair = first.seconds(name), second.seconds(name)
-            if turn:  # the first one warms up
-                times.append(pair[::-1] if turn % 2 else pair)
-        ratio = statistics.median(b / a for a, b in times)
-        before, after = (1e3 * statistics.median(column) for column in zip(*times, strict=True))
-        slower += [name] if ratio > 1.05 else []
-        print(f"{before:9.1f}  {after:9.1f}  {ratio:.3f}{' *' if ratio > 1.05 else '  '}  {name}")
-        sys.stdout.flush()
+    command = [sys.executable, __file__, "--worker"]
+    roots = {"old": options.old.resolve(), "new": ROOT}
+    with ExitStack() as stack:
+        sides = {
+            name: stack.enter_context(turns.Side(command, None, {"PYTHONPATH": str(root)}))
+            for name, root in roots.items()
+        }
+        print(f"{'old, ms':>9}  {'new, ms':>9}  new / old")
+        for name in filter(re.compile(options.only).search, sides["new"].names):
+            runs = {key: partial(side.run, name) for key, side in sides.items()}
+            answers = turns.take_turns(runs, options.turns)
+            times = [[turn[key]["seconds"] for key in roots] for turn in answers]
+            ratio = statistics.median(b / a for a, b in times)
+            before, after = (1e3 * statistics.median(c) for c in zip(*times, strict=True))
+            slower += [name] if ratio > 1.05 else []
+            mark = " *" if ratio > 1.05 else "  "
+            print(f"{before:9.1f}  {after:9.1f}  {ratio:.3f}{mark}  {name}", flush=True)
     print(f"{len(slower)} lines slower by more than 5 %")
     return 1 if slower else 0
 

@@ -1,0 +1,12 @@
+"""How fast is lablib here, and beside its peers: ``python -m lablib bench``.
+
+``plan`` says what is measured and on which models, the ``side_*`` files do it, each in a process of
+its own, ``turns`` lets them take turns, ``run`` goes through all of it, and ``report`` shows it.
+"""
+
+from lablib.lazy import exports
+
+__getattr__, __dir__, __all__ = exports(
+    __name__,
+    {"lablib.workshop.bench.plan": "QUICK Plan", "lablib.workshop.bench.run": "bench"},
+)
