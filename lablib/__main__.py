@@ -173,11 +173,15 @@ def _forecast(options: argparse.Namespace) -> None:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from lablib.workshop.bench import QUICK, Plan, bench, report
+    from lablib.workshop.bench import QUICK, Plan, SideError, bench, report
 
     report.check_picture(options.out)
     wanted = {name: getattr(options, name) for name in ("turns", "only", "genlm", "lmxlab")}
-    found = bench(options.what, plan=QUICK if options.quick else Plan(), **wanted)
+    try:
+        found = bench(options.what, plan=QUICK if options.quick else Plan(), **wanted)
+    except SideError as error:
+        print(f"lablib: {error}", file=sys.stderr)
+        return 1
     return report.write(found, json_file=options.json, picture=options.out)
 
 

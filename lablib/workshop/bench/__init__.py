@@ -8,5 +8,9 @@ from lablib.lazy import exports
 
 __getattr__, __dir__, __all__ = exports(
     __name__,
-    {"lablib.workshop.bench.plan": "QUICK Plan", "lablib.workshop.bench.run": "bench"},
+    {
+        "lablib.workshop.bench.plan": "QUICK Plan",
+        "lablib.workshop.bench.run": "bench",
+        "lablib.workshop.bench.turns": "SideError",
+    },
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
@@ -31,12 +32,12 @@ def cases(plan: dict[str, Any], prompts: dict[str, list[int]]) -> dict[str, Case
     return found
 
 
-def ask(lm: Any, case: Case) -> dict[str, Any]:
+def ask(lm: Any, case: Case, now: Callable[[], float]) -> dict[str, Any]:
     """Ask for the next log-probabilities of all texts together, then lengthen them, and again.
 
     ``lm.next_token_logprobs(tokens)`` is awaited once for each text. What is added to a text does
     not depend on the answers, so that every side is asked the same; the last answers' best tokens
-    are returned.
+    are returned. ``now`` is the clock.
     """
     import mlx.core as mx
     import numpy as np
@@ -57,7 +58,10 @@ def ask(lm: Any, case: Case) -> dict[str, Any]:
     mx.clear_cache()
     before = mx.get_active_memory()
     mx.reset_peak_memory()
+    start = now()
     rows = asyncio.run(run())
+    seconds = now() - start
     best = [[int(np.argmax(np.array(row)))] for row in rows]
     peak = mx.get_peak_memory() - before
-    return {"units": case.rows * case.steps, "tokens": best, "peak": peak}
+    units = case.rows * case.steps
+    return {"seconds": seconds, "units": units, "tokens": best, "peak": peak}

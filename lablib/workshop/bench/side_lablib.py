@@ -229,7 +229,7 @@ class _Lablib:
             self._theirs = mlx_lm.load(self.settings["models"]["target"])[0]
             self._theirs.set_dtype(self.load("target")[0].model.norm.weight.dtype)
         lm = lablib.AsyncMlxLM(self._theirs, None, batch_size=case.rows)
-        return particles.ask(lm, case)
+        return particles.ask(lm, case, clock())
 
 
 def exactly(model: Any, prompts: list[list[int]], **options: Any) -> Answer:
