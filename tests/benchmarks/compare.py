@@ -75,6 +75,13 @@ def generation() -> Iterator[tuple[str, Callable[[], object]]]:
         return lambda: list(lablib.TokenIterator(target, prompt, max_tokens=120, **options))
 
     yield "plain decoding, greedy", plain(temperature=0.0)
+    for size, shape, n in (("20M", (384, 6, 10, 6, 1024), 48), ("100M", (576, 9, 27, 3, 1536), 12)):
+        model = lablib.LanguageModel(lablib.llama_config(8192, *shape), seed=0)
+        options = {"max_tokens": n, "temperature": 0.0}
+        yield (
+            f"plain decoding, greedy, {size}",
+            lambda m=model, o=options: list(lablib.TokenIterator(m, prompt[:2], **o)),
+        )
     yield "plain decoding, temperature 1", plain(seed=1)
     yield "plain decoding, top-p and penalties", plain(seed=1, top_p=0.9, **PENALTIES)
     many = {"max_tokens": 32, "seed": 1}

@@ -93,7 +93,7 @@ class _MlxLM:
         models = [self.load(each)[0] for each in ("target", "draft")[: 2 if length else 1]]
         sampler = make_sampler(temp=temperature)
         options = {"max_tokens": self.plan["most"], "sampler": sampler}
-        texts, seconds, rounds, kept, now = [], 0.0, 0, 0, clock()
+        texts, seconds, rounds, now = [], 0.0, 0, clock()
         for i, prompt in enumerate(self.settings["texts"][task]):
             caches = prompt_read(models, prompt)
             options["prompt_cache"] = [layer for layers in caches for layer in layers]
@@ -104,14 +104,14 @@ class _MlxLM:
                 steps = speculative_generate_step(last, *models, num_draft_tokens=length, **options)
             else:
                 steps = generate_step(last, models[0], **options)
-            tokens = []
-            for token, _, *from_draft in steps:
+            tokens, drafted = [], [False]
+            for token, _, *drafted in steps:
                 tokens.append(token)
-                kept += bool(from_draft and from_draft[0])
-                rounds += not (from_draft and from_draft[0])
+                rounds += drafted == [False]
                 if token == self.settings["stop"]:
                     break
             steps.close()
+            rounds += drafted == [True]  # the last round ended among its drafts
             seconds += now() - start
             texts.append(tokens)
         answer = {"seconds": seconds, "units": sum(map(len, texts)), "tokens": texts}
