@@ -6,8 +6,10 @@ is put together by one ``take`` per layer. The idea is that of PagedAttention (K
 its keys and values stay zero, and padding reads it.
 """
 
+import math
 from dataclasses import dataclass
 
+from lablib.cache.dense import DenseRows
 from lablib.validation import integer
 
 import mlx.core as mx
@@ -26,8 +28,10 @@ class Slab:
         self.max_bytes = None if max_bytes is None else integer("max_bytes", max_bytes, 0)
         self.capacity = 0
         self.token_bytes = 0  # what one slot weighs in all layers that have been written
+        self.dense = DenseRows()
         self._free: list[int] = []
-        self._layers: list[list[mx.array]] = [[] for _ in range(integer("n_layers", n_layers, 1))]
+        self.n_layers = integer("n_layers", n_layers, 1)
+        self._layers: list[list[mx.array]] = [[] for _ in range(n_layers)]
 
     @property
     def limit(self) -> int:
@@ -37,14 +41,21 @@ class Slab:
         return min(self.max_tokens, max(self.max_bytes // self.token_bytes - 1, 0))
 
     @property
+    def spare(self) -> float:
+        """Return how many places the dense rows may take: what the slab leaves of the budget."""
+        if self.max_bytes is None:
+            return math.inf
+        return self.max_bytes // max(self.token_bytes, 1) - self.capacity - 1
+
+    @property
     def used(self) -> int:
         """Return how many slots are given out."""
         return self.capacity - len(self._free)
 
     @property
     def arrays(self) -> list[mx.array]:
-        """Return keys and values ``(slots, heads, head size)`` of the layers written so far."""
-        return [array for layer in self._layers for array in layer]
+        """Return keys and values of the layers written so far: all slots, and the dense rows."""
+        return [a for layer in (*self._layers, *self.dense.layers.values()) for a in layer]
 
     def allocate(self, count: int) -> np.ndarray:
         """Return ``count`` free slots, int32; beyond the budget too, if so many are wanted."""
@@ -59,7 +70,10 @@ class Slab:
         self._free.extend(slots[::-1].tolist())
 
     def write(self, layer: int, slots: mx.array, keys: mx.array, values: mx.array) -> None:
-        """Store ``keys`` and ``values``, each ``(n, heads, head size)``, at ``slots (n,)``."""
+        """Store ``keys`` and ``values``, each ``(n, heads, head size)``, at ``slots (n,)``.
+
+        From anywhere but a :class:`SlabCache`, clear the dense rows: they may show these slots.
+        """
         places = self._layers[layer]
         if not places:
             places += [mx.zeros((1, *new.shape[1:]), new.dtype) for new in (keys, values)]
@@ -95,6 +109,7 @@ class Slab:
         for places in self._layers:
             places[:] = [mx.pad(a[old], [(0, spare), (0, 0), (0, 0)]) for a in places]
         mx.eval(self.arrays)
+        self.dense.clear()
         new_slot = np.zeros(max(live, default=0) + 1, np.int32)
         new_slot[live] = np.arange(1, len(live) + 1)
         return new_slot
@@ -108,9 +123,10 @@ class RowSlots:
     """
 
     offset: int | mx.array  # position of the first column; (B,) unless the same in every row
-    seen: mx.array  # (B, W) the slot of each position up to the row's last, slot 0 beyond
+    width: int  # W, the positions up to the last of the longest row
     written: mx.array  # (n,) the slots of the new tokens that are to be kept
     source: mx.array  # (n,) where these stand in the flattened (B · T)
+    places: tuple[mx.array, slice, mx.array] | None  # their rows and positions; None: the last T
 
 
 class SlabCache:
@@ -122,12 +138,17 @@ class SlabCache:
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Keep the new keys and values ``(B, heads, T, head size)``; return all that rows see."""
-        rows = self._rows
-        if rows.written.size:
-            new = (x.swapaxes(1, 2).flatten(0, 1)[rows.source] for x in (keys, values))
-            self._slab.write(self._layer, rows.written, *new)
+        slab, layer, rows, new = self._slab, self._layer, self._rows, (keys, values)
         self.offset = self.offset + keys.shape[2]
-        return self._slab.read(self._layer, rows.seen)
+        flat = [x.swapaxes(1, 2).flatten(0, 1)[rows.source] for x in new]
+        if rows.written.size:
+            slab.write(layer, rows.written, *flat)
+        if (places := rows.places) is None:
+            places = (slice(None), slice(None), slice(rows.width - keys.shape[2], rows.width))
+        else:
+            new = flat
+        pair = slab.dense.fetch(layer, places, new, slab.read)
+        return tuple(array[:, :, : rows.width] for array in pair)
 
     def make_mask(
         self, length: int, return_array: bool = False, window_size: int | None = None
@@ -141,6 +162,25 @@ class SlabCache:
         offset = mx.array(self.offset).reshape(-1, 1)
         # Padding sees position 0, because a token that sees nothing becomes NaN.
         here = mx.maximum(offset + mx.arange(length), 0)[:, None, :, None]
-        there = mx.arange(self._rows.seen.shape[1])
+        there = mx.arange(self._rows.width)
         seen = there <= here
         return seen if window_size is None else seen & (here < there + window_size)
+
+
+def caches_of_rows(slab: Slab, seen: np.ndarray, held: np.ndarray, columns: int) -> list[SlabCache]:
+    """Return each layer's cache for a forward of ``columns`` tokens a row, the last of each row.
+
+    ``seen (B, W)`` is the slot of each position up to the row's last, 0 beyond; the first ``held
+    (B,)`` are in the slab, and the others of ``seen`` are written.
+    """
+    lengths, width = (seen > 0).sum(1), seen.shape[1]
+    row, position = np.nonzero((seen > 0) & (np.arange(width) >= held[:, None]))
+    source = row * columns + position - (lengths - columns)[row]
+    written, source, row, position = map(mx.array, (seen[row, position], source, row, position))
+    even = (lengths == width).all()
+    whole = even and len(source) == len(seen) * columns
+    offset = width - columns if even else mx.array(lengths - columns)
+    places = None if whole else (row, slice(None), position)
+    rows = RowSlots(offset, width, written, source, places)
+    slab.dense.turn(seen, held, slab.spare)
+    return [SlabCache(slab, layer, rows) for layer in range(slab.n_layers)]

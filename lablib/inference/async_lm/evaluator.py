@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from lablib.cache import kv
-from lablib.cache.slab import RowSlots, Slab, SlabCache
+from lablib.cache.slab import Slab, SlabCache, caches_of_rows
 from lablib.cache.trie import Lease, Match, TokenTrie
 from lablib.inference.async_lm.plan import LOGITS, WIDTH, Advance, Prompt, choose_forward, plan_runs
 from lablib.inference.async_lm.records import BatchRecord, Records
@@ -119,11 +119,11 @@ class BatchEvaluator:
 
     def _forward(self, trie: TokenTrie, advances: list[Advance], answers: Answers) -> None:
         """Forward the next tokens of some runs, and get the answers that end in them."""
-        tokens, row_slots, wanted = _lay_out(advances)
-        caches = [SlabCache(trie.slab, layer, row_slots) for layer in range(self.n_layers)]
+        tokens, caches, wanted = _lay_out(trie.slab, advances)
         try:
             rows = _log_probabilities(self.model(tokens, cache=caches), list(wanted.values()))
         except BaseException:
+            trie.slab.dense.clear()
             with suppress(Exception):  # what was queued must not fail in somebody else's forward
                 self._compute(trie)
             raise
@@ -211,26 +211,24 @@ def _longest(cache: Any) -> float:
     return float("inf") if type(cache) is KVCache else 0
 
 
-def _lay_out(advances: list[Advance]) -> tuple[mx.array, RowSlots, dict[Prompt, int]]:
-    """Return the tokens ``(B, T)`` of a forward, their places, and where its prompts end.
+def _lay_out(
+    slab: Slab, advances: list[Advance]
+) -> tuple[mx.array, list[SlabCache], dict[Prompt, int]]:
+    """Return the tokens ``(B, T)`` of a forward, their caches, and where its prompts end.
 
     A row for each run, flush right; the ends are places in the flattened ``(B · T)``.
     """
     columns = max(stop - run.done for run, stop in advances)
-    offsets = [stop - columns for _, stop in advances]
-    tokens, kept = np.zeros((2, len(advances), columns), np.int32)  # kept: slots, 0 for none
+    tokens = np.zeros((len(advances), columns), np.int32)
     seen = np.zeros((len(advances), max(stop for _, stop in advances)), np.int32)
     wanted: dict[Prompt, int] = {}
     for row, (run, stop) in enumerate(advances):
-        first, here = max(run.done, run.kept), row * columns - offsets[row]
-        tokens[row, run.done - offsets[row] :] = run.prompt[run.done : stop]
-        kept[row, first - offsets[row] :] = run.slots[first:stop]
+        here = (row + 1) * columns - stop
+        tokens[row, run.done - stop :] = run.prompt[run.done : stop]
         seen[row, :stop] = run.slots[:stop]
         wanted |= {run.prompt[:end]: here + end - 1 for end in run.ends if run.done < end <= stop}
-    offset = offsets[0] if len(set(offsets)) == 1 else mx.array(offsets)
-    source = np.flatnonzero(kept)
-    places = map(mx.array, (seen, kept.flat[source], source.astype(np.int32)))
-    return mx.array(tokens), RowSlots(offset, *places), wanted
+    held = np.array([max(run.done, run.kept) for run, _ in advances])
+    return mx.array(tokens), caches_of_rows(slab, seen, held, columns), wanted
 
 
 def _log_probabilities(logits: mx.array, wanted: list[int]) -> list[mx.array]:
