@@ -24,6 +24,7 @@ from lablib.validation import BadValue, integer
 import numpy as np
 
 _NONE = np.empty(0, np.int32)
+_RECENT = 1 << 17  # tokens of prompts that are found without a walk from the root
 
 
 @dataclass(eq=False, slots=True)
@@ -92,14 +93,17 @@ class TokenTrie:
         self.logprob_bytes = 0
         self._oldest: OrderedDict[Node, None] = OrderedDict()  # all but the pinned and the root
         self._oldest_rows: OrderedDict[Node, None] = OrderedDict()  # those with log-probabilities
+        self._recent: dict[tuple[int, ...], tuple[Node, np.ndarray]] = {}  # with all their slots
+        self._recent_tokens = 0
 
     # Match, insert, split, evict.
 
     def match(self, prompt: Sequence[int], *, touch: bool = True) -> Match:
         """Find the longest known prefix of ``prompt``; with ``touch`` it counts as a use."""
         prompt = tuple(prompt)
-        node = tip = kv_node = self.root
-        matched, slots = 0, [_NONE]
+        node, known = self._nearest(prompt)
+        tip = kv_node = node
+        matched, slots = node.depth, [known]
         while matched < len(prompt) and (child := node.children.get(prompt[matched])):
             shared = common_length(child.tokens, prompt[matched : matched + len(child.tokens)])
             matched, tip, whole = matched + shared, child, shared == len(child.tokens)
@@ -114,7 +118,23 @@ class TokenTrie:
             self._touch(tip)
             if row is not None:
                 self._oldest_rows.move_to_end(node)
-        return Match(node, matched, tip, kv_node, np.concatenate(slots), row)
+        held = slots[0] if len(slots) == 1 else np.concatenate(slots)
+        return Match(node, matched, tip, kv_node, held, row)
+
+    def _nearest(self, prompt: tuple[int, ...]) -> tuple[Node, np.ndarray]:
+        """Return the node of ``prompt``, or of all but its last token, and its slots, if recent."""
+        for path in (prompt, prompt[:-1]):
+            node, slots = self._recent.get(path, (self.root, _NONE))
+            if node.depth == len(path):  # an evicted node is shorter, or nothing
+                return node, slots
+        return self.root, _NONE
+
+    def _remember(self, prompt: tuple[int, ...], node: Node, slots: np.ndarray) -> None:
+        self._recent_tokens += 0 if prompt in self._recent else len(prompt)
+        self._recent[prompt] = node, slots
+        while self._recent_tokens > _RECENT:
+            self._recent_tokens -= len(first := next(iter(self._recent)))
+            del self._recent[first]
 
     def insert(
         self, prompt: Sequence[int], slots: np.ndarray | None = None, start: int = 0,
@@ -144,7 +164,10 @@ class TokenTrie:
             leaf = node.children[rest[0]] = Node(rest, parent=node, depth=len(prompt))
             node = leaf
         if slots is not None:
-            self._give(node, np.asarray(slots, np.int32), start)
+            slots = np.asarray(slots, np.int32)
+            self._give(node, slots, start)
+            held = np.concatenate([found.slots, slots[len(found.slots) - start :]])
+            self._remember(prompt, node, held)
         if logprobs is not None and node.logprobs is None:
             node.logprobs = logprobs
             self.logprob_bytes += logprobs.nbytes
@@ -237,6 +260,8 @@ class TokenTrie:
         new_slot = slab.compact(np.concatenate([_NONE, *(node.slots for node in holders)]))
         for node in holders:
             node.slots = new_slot[node.slots]
+        self._recent.clear()
+        self._recent_tokens = 0
 
     # Look without touching.
 
