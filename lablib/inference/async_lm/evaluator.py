@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from lablib.cache import kv
@@ -121,14 +121,15 @@ class BatchEvaluator:
         """Forward the next tokens of some runs, and get the answers that end in them."""
         tokens, caches, wanted = _lay_out(trie.slab, advances)
         try:
-            rows = _log_probabilities(self.model(tokens, cache=caches), list(wanted.values()))
+            logits = self.model(tokens, cache=caches)
+            rows = [_log_probabilities(logits, list(wanted.values()))] if wanted else []
         except BaseException:
             trie.slab.dense.clear()
             with suppress(Exception):  # what was queued must not fail in somebody else's forward
                 self._compute(trie)
             raise
         self._compute(trie, *rows)
-        answers.update(zip(wanted, rows, strict=True))
+        answers.update(zip(wanted, chain(*map(_each, rows)), strict=True))
 
     def _compute(self, trie: TokenTrie, *rows: mx.array) -> None:
         try:
@@ -159,7 +160,7 @@ class BatchEvaluator:
             mx.eval(rows, [layer.state for layer in cache])
             self.records.forward(record, [(done, stop)] * count, began)
             done = stop
-        for prompt, row in zip(prompts, rows, strict=True):
+        for prompt, row in zip(prompts, _each(rows), strict=True):
             answers[prompt] = row
             trie.insert(prompt, logprobs=row)
 
@@ -168,6 +169,11 @@ class BatchEvaluator:
             self._warned = True
             cost = "it runs without prefix reuse, each such prompt from its start"
             warnings.warn(f"{type(self.model).__name__} {why}: {cost}", UserWarning, stacklevel=3)
+
+
+def _each(rows: mx.array) -> list[mx.array]:
+    """Return the rows ``(n, V)`` as arrays of their own: a view keeps the batch in memory."""
+    return [mx.array(row) for row in np.asarray(rows)]
 
 
 def own_copy(rows: mx.array) -> mx.array:
@@ -231,7 +237,6 @@ def _lay_out(
     return mx.array(tokens), caches_of_rows(slab, seen, held, columns), wanted
 
 
-def _log_probabilities(logits: mx.array, wanted: list[int]) -> list[mx.array]:
-    """Return float32 log-softmaxes: of ``logits (B, T, V)``, flattened, the ``wanted`` rows."""
-    rows = log_softmax(logits.flatten(0, 1)[mx.array(wanted, mx.int32)])
-    return [row + 0 for row in rows]  # arrays of their own: a view keeps the whole batch in memory
+def _log_probabilities(logits: mx.array, wanted: list[int]) -> mx.array:
+    """Return log-softmaxes ``(n, V)``: of ``logits (B, T, V)``, flattened, the ``wanted`` rows."""
+    return log_softmax(logits.flatten(0, 1)[mx.array(wanted, mx.int32)])
