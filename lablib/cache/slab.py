@@ -85,8 +85,11 @@ class Slab:
 
     def read(self, layer: int, slots: mx.array) -> tuple[mx.array, mx.array]:
         """Return keys and values ``(B, heads, W, head size)`` of ``slots (B, W)``."""
-        # Attention wants a head's tokens side by side; a view would be copied at each product.
-        keys, values = (mx.contiguous(a[slots].swapaxes(1, 2)) for a in self._layers[layer])
+        # Attention wants a head's tokens side by side: taken so, they need not be copied again.
+        keys, values = (
+            a.flatten(0, 1)[slots[:, None] * a.shape[1] + mx.arange(a.shape[1])[:, None]]
+            for a in self._layers[layer]
+        )
         return keys, values
 
     def stacked(self, slots: np.ndarray) -> mx.array | list[tuple[mx.array, mx.array]]:
@@ -125,7 +128,7 @@ class RowSlots:
     offset: int | mx.array  # position of the first column; (B,) unless the same in every row
     width: int  # W, the positions up to the last of the longest row
     written: mx.array  # (n,) the slots of the new tokens that are to be kept
-    source: mx.array  # (n,) where these stand in the flattened (B · T)
+    source: mx.array | None  # (n,) where these stand in the flattened (B · T); None: they are all
     places: tuple[mx.array, slice, mx.array] | None  # their rows and positions; None: the last T
 
 
@@ -140,7 +143,9 @@ class SlabCache:
         """Keep the new keys and values ``(B, heads, T, head size)``; return all that rows see."""
         slab, layer, rows, new = self._slab, self._layer, self._rows, (keys, values)
         self.offset = self.offset + keys.shape[2]
-        flat = [x.swapaxes(1, 2).flatten(0, 1)[rows.source] for x in new]
+        flat = [x.swapaxes(1, 2).flatten(0, 1) for x in new]
+        if rows.source is not None:
+            flat = [x[rows.source] for x in flat]
         if rows.written.size:
             slab.write(layer, rows.written, *flat)
         if (places := rows.places) is None:
@@ -174,13 +179,15 @@ def caches_of_rows(slab: Slab, seen: np.ndarray, held: np.ndarray, columns: int)
     (B,)`` are in the slab, and the others of ``seen`` are written.
     """
     lengths, width = (seen > 0).sum(1), seen.shape[1]
+    even = bool((lengths == width).all())
     row, position = np.nonzero((seen > 0) & (np.arange(width) >= held[:, None]))
-    source = row * columns + position - (lengths - columns)[row]
-    written, source, row, position = map(mx.array, (seen[row, position], source, row, position))
-    even = (lengths == width).all()
-    whole = even and len(source) == len(seen) * columns
-    offset = width - columns if even else mx.array(lengths - columns)
-    places = None if whole else (row, slice(None), position)
-    rows = RowSlots(offset, width, written, source, places)
+    whole = len(row) == len(seen) * columns
+    rows = RowSlots(
+        offset=width - columns if even else mx.array(lengths - columns),
+        width=width,
+        written=mx.array(seen[row, position]),
+        source=None if whole else mx.array(row * columns + position - (lengths - columns)[row]),
+        places=None if whole and even else (mx.array(row), slice(None), mx.array(position)),
+    )
     slab.dense.turn(seen, held, slab.spare)
     return [SlabCache(slab, layer, rows) for layer in range(slab.n_layers)]

@@ -105,7 +105,11 @@ class BatchEvaluator:
                 shared = run.parent.slots[run.held : run.start] if run.parent else own[:0]
                 run.slots = np.concatenate([missing[run.prompt].slots, shared, own])
                 self.records.stats.update(reused=run.start)
-            while advances := choose_forward(runs, self.step, self.vocab_size, self.rows):
+            asked = {
+                prompt: i for i, prompt in enumerate(missing)
+            }  # rows keep their order: no take
+            rows = sorted(runs, key=lambda run: asked[run.prompt])
+            while advances := choose_forward(rows, self.step, self.vocab_size, self.rows):
                 yield
                 began = time.perf_counter()
                 self._forward(trie, advances, answers)
