@@ -1,0 +1,114 @@
+"""Particles in step: rows that are extended where they lie answer as a fresh forward does."""
+
+import asyncio
+import random
+import warnings
+
+from lablib.inference.async_lm.lm import AsyncMlxLM
+
+import mlx.core as mx
+import pytest
+from test_async_values import MODELS, Fresh
+
+V = 40
+
+
+@pytest.fixture(scope="module", params=["mlx-lm llama", "sliding window", "llama"])
+def fresh(request):
+    mx.random.seed(0)
+    model = MODELS[request.param]()
+    mx.eval(model.parameters())
+    return Fresh(model)
+
+
+def step(lm, prompts, fresh):
+    async def ask():
+        return await asyncio.gather(*map(lm.next_token_logprobs, prompts))
+
+    for prompt, row in zip(prompts, asyncio.run(ask()), strict=True):
+        fresh.check(prompt, row)
+
+
+def in_step(lm):
+    return bool(lm.cache.slab.dense.layers)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"cache_size": 60},  # old leaves are evicted, and their slots given out again, at each step
+        {"cache_size": 0},
+        {"cache_bytes": 40_000},
+        {"prefill_step_size": 3},  # several forwards a step, none of which has all rows
+    ],
+)
+def test_particles_that_are_resampled_cut_back_and_disturbed(fresh, options):
+    draw = random.Random(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        lm = AsyncMlxLM(fresh.model, None, batch_size=6, **options)
+        prompts = [(1, 2, 3, number) for number in range(6)]
+        for number in range(40):
+            step(lm, prompts, fresh)
+            if number % 5 == 4:
+                prompts = draw.choices(prompts, k=draw.randint(1, 6))
+            if number == 11:
+                prompts = [prompt[: draw.randint(1, len(prompt))] for prompt in prompts]
+            if number == 20:
+                fresh.check((9, 8), lm.next_token_logprobs_sync([9, 8]))
+            if number == 25:
+                lm.cache_kv([*prompts[0], 3, 3])
+            if number == 30:
+                lm.clear_cache()
+                assert lm.cache_nbytes == 0
+            if number == 35:
+                lm.cache.compact()
+            prompts = [(*p, *draw.choices(range(V), k=draw.choice([1, 1, 1, 2]))) for p in prompts]
+            prompts = [prompt for prompt in prompts if len(prompt) < 60]
+
+
+def test_only_rows_that_go_on_are_kept_and_the_budget_counts_them(fresh):
+    lm = AsyncMlxLM(fresh.model, None, batch_size=8)
+    prompts = [(1, 2, 3, 4, number) for number in range(8)]
+    lm.cache_kv(prompts[0][:4])
+    step(lm, prompts, fresh)
+    assert not in_step(lm)
+    before = lm.cache_nbytes
+    step(lm, [(*prompt, 5) for prompt in prompts], fresh)
+    assert in_step(lm)
+    assert lm.cache_nbytes > 2 * before
+    step(lm, [(7,), (8, 9)], fresh)
+    assert not in_step(lm)
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_a_forward_that_fails_halfway_leaves_no_half_rows(after):
+    inner = MODELS["mlx-lm llama"]()
+    mx.eval(inner.parameters())
+    layer = inner.model.layers[1]
+
+    class Broken(type(layer)):
+        def __call__(self, *given, **named):
+            if armed and not after:
+                raise ArithmeticError
+            result = super().__call__(*given, **named)
+            if armed:
+                raise ArithmeticError
+            return result
+
+    armed = False
+    layer.__class__ = Broken
+    fresh, lm = Fresh(inner), AsyncMlxLM(inner, None, batch_size=4)
+    prompts = [(1, 2, 3, number) for number in range(4)]
+    for number in range(9):
+        armed = False
+        step(lm, prompts, fresh)
+        prompts = [(*prompt, 5 + number) for prompt in prompts]
+        if number % 3 == 2:
+            prompts = [(*prompts[i // 2][:-1], 20 + i) for i in range(4)]
+            armed = True
+            with pytest.raises(ArithmeticError):
+                lm.batch_next_token_logprobs_sync(prompts)
+            assert not in_step(lm)
+    assert lm.cache.slab.used == lm.cache.kv_tokens
