@@ -30,13 +30,13 @@ def blocked(x: mx.array, weight: mx.array) -> mx.array | None:
     """
     n, k = weight.shape
     rows = x.size // k
-    if rows > _ROWS or x.dtype != mx.float32 or weight.dtype != mx.float32:
+    if rows > _ROWS or not _pays() or (width := _width(rows, k, n)) == n:
         return None
-    if not _pays() or mx.default_device() == mx.gpu:
-        return None
-    if (width := _width(rows, k, n)) == n:
+    if x.dtype != mx.float32 or weight.dtype != mx.float32 or mx.default_device() == mx.gpu:
         return None
     blocks = weight.reshape(n // width, width, k).swapaxes(1, 2)
+    if rows == 1:  # the same with fewer operations, of which each takes 3 µs to start
+        return (x @ blocks).reshape(*x.shape[:-1], n)
     return (x.reshape(rows, k) @ blocks).swapaxes(0, 1).reshape(*x.shape[:-1], n)
 
 
@@ -59,10 +59,10 @@ class Linear(nn.Linear):
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return ``x Wᵀ + b``."""
-        y = blocked(x, self.weight)
+        y = blocked(x, self["weight"])
         if y is None:
             return super().__call__(x)
-        return y + self.bias if "bias" in self else y
+        return y + self["bias"] if "bias" in self else y
 
 
 class Embedding(nn.Embedding):
@@ -70,7 +70,7 @@ class Embedding(nn.Embedding):
 
     def as_linear(self, x: mx.array) -> mx.array:
         """Return ``x Wᵀ``: the output layer that shares the embedding's weights."""
-        y = blocked(x, self.weight)
+        y = blocked(x, self["weight"])
         return super().as_linear(x) if y is None else y
 
 
