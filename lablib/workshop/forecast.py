@@ -8,11 +8,12 @@ the drafter knows the next token, and ``theory.replay`` goes through the text wi
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from lablib import tasks
 from lablib.inference.arguments import check_prompt
+from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.drafters import NGram, as_drafter
 from lablib.inference.speculation.judge import Verdict
@@ -37,6 +38,7 @@ PROMPTS = (
 _PER_TASK = 4  # problems of each task
 _RESAMPLES = 2000
 _TURNS = 5  # of the check, plain and speculative in turns
+_DRAWING = {field.name for field in fields(SamplerOptions)}
 _PAYS = 1.03  # a speed-up below this is not worth a second model
 
 
@@ -120,7 +122,9 @@ def forecast(
         )
         for i, text in enumerate(texts)
     ]
-    costs = measure_costs(target, drafter, most=most, repeats=repeats)
+    drawn = {key: options[key] for key in _DRAWING & options.keys()}
+    rule = options.get("rule") or "rejection"
+    costs = measure_costs(target, drafter, most=most, repeats=repeats, rule=rule, **drawn)
     texts_seen = []
     for i, iterator in enumerate(iterators):
         for _ in iterator:

@@ -159,7 +159,11 @@ ENTRIES = {
     "speedup": (speedup, {"alpha": 0.5, "draft_tokens": 2, "costs": COSTS}),
     "expected_tokens": (expected_tokens, {"alpha": 0.5, "draft_tokens": 2}),
     "measure_costs": (
-        measure_costs, {"target": MODEL, "draft": DRAFT, "most": 2, "context": 8, "repeats": 1},
+        measure_costs,
+        {
+            "target": MODEL, "draft": DRAFT, "most": 2, "context": 8, "repeats": 1,
+            "rule": "match", "temperature": 0.5,
+        },
     ),
     "AsyncMlxLM": (
         AsyncMlxLM,

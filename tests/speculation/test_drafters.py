@@ -13,6 +13,7 @@ from lablib.inference.speculation.drafters import (
     first_layers,
 )
 from lablib.inference.speculation.measure import measure_costs
+from lablib.inference.speculation.rules import RULE
 from lablib.inference.speculation.tokens import (
     FixedLength,
     SpeculativeTokenIterator,
@@ -289,8 +290,21 @@ def test_costs_are_measured_on_any_cache(kind):
     assert min(costs.target) > 0
     assert list(costs.target) == sorted(costs.target)  # more tokens never take less time
     assert {2, 3, 4} <= set(seen)
-    drafted = measure_costs(model, near(model, 0.1), most=2, context=8, repeats=2)
-    assert drafted.draft > 0
+    for options in ({}, {"rule": "rejection", "temperature": 1.0}, {"rule": "block", "top_k": 5}):
+        drafted = measure_costs(model, near(model, 0.1), most=2, context=8, repeats=2, **options)
+        assert drafted.draft > 0
+
+
+def test_costs_are_those_of_drawing_and_judging_as_asked(monkeypatch):
+    asked, honest = set(), RULE["rejection"]
+    monkeypatch.setitem(RULE, "rejection", lambda p, q, d: asked.add(p.shape) or honest(p, q, d))
+    draft = near(target("gpt"), 0.1)
+    measure_costs(target("gpt"), draft, most=2, context=8, repeats=1, temperature=1.0)
+    assert not asked
+    for temperature, shapes in ((0.0, set()), (1.0, {(1, 2, VOCAB), (1, 3, VOCAB)})):
+        options = {"rule": "rejection", "temperature": temperature}
+        measure_costs(target("gpt"), draft, most=2, context=8, repeats=1, **options)
+        assert asked == shapes
 
 
 def test_misses_in_a_row_make_it_ask_less_often():

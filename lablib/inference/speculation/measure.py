@@ -14,17 +14,20 @@ from lablib.inference.speculation.drafters import as_drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.round_sampler import RoundSampler
+from lablib.inference.speculation.rules import RULE
 from lablib.models.interface import context_of, vocab_size_of
-from lablib.validation import BadValue, integer
+from lablib.validation import BadValue, integer, one_of
 
 import mlx.core as mx
 
 _CHAIN = 4  # steps in a row that are timed together: they overlap
+_LONG = 2**20  # tokens: more than all that is drawn while timing
 _CONTEXT = 64  # tokens in the caches while timing, if there is room
 
 
 def measure_costs(
     target: Any, draft: Any, *, most: int = 8, context: int | None = None, repeats: int = 5,
+    rule: str = "match", **sampler_options: Any,
 ) -> Costs:  # fmt: skip
     """Time T(1) … T(most + 1) and one drafted token on this machine.
 
@@ -35,6 +38,7 @@ def measure_costs(
     ``draft`` is a model or a drafter, ``most`` the largest number of drafts to consider. Meanwhile
     ``context`` tokens are in the caches: None means 64, or as many as a model of few positions
     leaves room for. Of ``repeats`` measurements the shortest counts, as noise only ever adds.
+    ``rule`` and the fields of ``SamplerOptions`` say how it draws and judges: greedily by default.
     """
     check_prompt(target, [0], "target")
     most, repeats = integer("most", most, 1), integer("repeats", repeats, 1)
@@ -47,12 +51,14 @@ def measure_costs(
     context = min(_CONTEXT, room) if context is None else integer("context", context, 1)
     if context > room:
         raise BadValue(f"context must be at most {room} tokens here, got {context}")
-    at_work = _AtWork(target, context)
+    options = SamplerOptions(**{"temperature": 0.0} | sampler_options)
+    at_work = _AtWork(target, context, one_of("rule", rule, RULE), options)
     work = [at_work.chain(target, at_work.judge.queue)]
     work += map(at_work.verify, range(2, most + 2))
     model = drafter.begin(target, kv.make(target), None).model
     if model is not None:
-        work.append(at_work.chain(model, lambda logits: [mx.argmax(logits, axis=-1)]))
+        draw = at_work.judge.sampler.draft
+        work.append(at_work.chain(model, lambda logits: [draw(logits[:, -1], [])[0][:, None]]))
     best = _best_times(work, repeats)
     times = [best[0] / _CHAIN, *best[1 : most + 1]]
     times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
@@ -62,12 +68,11 @@ def measure_costs(
 class _AtWork:
     """The engine's steps, each as a function to be timed, after ``context`` tokens of any text."""
 
-    def __init__(self, target: Any, context: int) -> None:
+    def __init__(self, target: Any, context: int, rule: str, options: SamplerOptions) -> None:
         self._target = target
         self._text = mx.arange(context, dtype=mx.int32)[None] % vocab_size_of(target)
         self._last = self._text[:, -1:]
-        sampler = RoundSampler(SamplerOptions(temperature=0.0), self._text.tolist(), 1, [0])
-        self.judge = Judge(sampler, "match")
+        self.judge = Judge(RoundSampler(options, self._text.tolist(), _LONG, [0]), rule)
 
     def chain(self, model: Any, draw: Callable[..., Sequence[Any]]) -> Callable[[], None]:
         """``_CHAIN`` tokens, each ``draw(logits)[0]``, asked for before the one before is known."""
@@ -87,9 +92,11 @@ class _AtWork:
         """Run a round whose k - 1 drafts are already there, and take it back."""
         reader = Rewinder(self._target, self._read_by(self._target))
         tokens = mx.broadcast_to(self._last, (1, k))
+        n = vocab_size_of(self._target)
+        proposal = Proposal(tokens[:, 1:], mx.full((1, k - 1, n), 1 / n))
 
         def run() -> None:
-            self.judge.decide(reader.forward(tokens), Proposal(tokens[:, 1:]))
+            self.judge.sampler.commit(self.judge.decide(reader.forward(tokens), proposal))
             reader.rewind(k)
 
         return run
