@@ -4,14 +4,16 @@ An edge carries a run of tokens, so a node exists only where prompts part or end
 edge owns a slot number, the place of its keys and values (see ``slab.py``), and a node may hold the
 log-probabilities of the token that follows it. Cutting an edge in two moves numbers, not arrays.
 
-When the budget is full, the least recently *used* node gives way, from its last token backwards. A
-use moves the whole path to the young end of one list, the leaf first and the root last: a node thus
-always stands before its parent, the oldest is always a leaf, and evicting costs what is evicted.
+When the budget is full, the least recently *used* leaf gives way, from its last token backwards. A
+use is of the whole path, but only its end notes the time: a node that has lost its last child takes
+that one's. The leaves stand in a heap by age. So a use costs the same at any depth, what is above a
+pinned node is no leaf, and evicting costs what is evicted.
 
 mlx-lm's ``PromptTrie`` keeps a whole cache at the end of each prompt, so that a shared prefix is
 stored twice, and it neither counts tokens nor knows what is in use.
 """
 
+import heapq
 import math
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
@@ -36,7 +38,9 @@ class Node:
     parent: "Node | None" = None  # None at the root
     depth: int = 0  # tokens from the root to here
     logprobs: Any = None  # (V,), of the next token, if they are known
-    pins: int = 0  # how many users hold this node or one below it
+    pins: int = 0  # how many users hold this very node; at the root, any node
+    used: int = 0  # the time of its last use, not counting uses of nodes below it
+    queued: bool = False  # whether it stands in the heap of leaves
     children: dict[int, "Node"] = field(default_factory=dict)  # by the first token on their edge
 
     @property
@@ -91,7 +95,8 @@ class TokenTrie:
         self.tokens = 0  # on all edges
         self.kv_tokens = 0  # of those, with a slot
         self.logprob_bytes = 0
-        self._oldest: OrderedDict[Node, None] = OrderedDict()  # all but the pinned and the root
+        self._oldest: list[tuple[int, int, Node]] = []  # a heap: when used, at least, id, leaf
+        self._uses = 0
         self._oldest_rows: OrderedDict[Node, None] = OrderedDict()  # those with log-probabilities
         self._recent: dict[tuple[int, ...], tuple[Node, np.ndarray]] = {}  # with all their slots
         self._recent_tokens = 0
@@ -182,7 +187,7 @@ class TokenTrie:
         """Cut the edge above ``lower`` after ``size`` tokens; ``lower`` stays the node it was."""
         above, depth, first = lower.parent, lower.start + size, lower.tokens[0]
         self.events.append(Event("split", depth, lower.depth))
-        upper = Node(lower.tokens[:size], parent=above, depth=depth, pins=lower.pins)
+        upper = Node(lower.tokens[:size], parent=above, depth=depth)
         lower.tokens, lower.parent = lower.tokens[size:], upper
         if lower.slots is not None:
             upper.slots, lower.slots = lower.slots[:size].copy(), lower.slots[size:].copy()
@@ -204,11 +209,24 @@ class TokenTrie:
         """Evict until ``tokens`` more would fit, as far as pins allow."""
         while self.logprob_bytes > self.max_logprob_bytes:
             self._forget_row(next(iter(self._oldest_rows)))
+        while (over := self._over() + tokens) > 0 and (leaf := self._oldest_leaf()):
+            self._evict(leaf, over)
+
+    def _over(self) -> int:
+        return max(self.tokens - self.max_tokens, self.kv_tokens - self.slab.limit)
+
+    def _oldest_leaf(self) -> Node | None:
+        """Return the leaf that goes next, first in the heap; None if all are pinned."""
         while self._oldest:
-            over = max(self.tokens - self.max_tokens, self.kv_tokens - self.slab.limit) + tokens
-            if over <= 0:
-                return
-            self._evict(next(iter(self._oldest)), over)
+            used, _, node = self._oldest[0]
+            if node.children or node.pins:
+                heapq.heappop(self._oldest)
+                node.queued = False
+            elif node.used > used:
+                heapq.heapreplace(self._oldest, (node.used, id(node), node))
+            else:
+                return node
+        return None
 
     def _evict(self, leaf: Node, count: int) -> None:
         """Drop the last ``count`` tokens of a leaf, or all: without slots they are of no use."""
@@ -222,14 +240,22 @@ class TokenTrie:
             leaf.slots = leaf.slots[:keep].copy()
         self.tokens -= len(leaf.tokens) - keep
         if keep == 0:
-            del self._oldest[leaf], leaf.parent.children[leaf.tokens[0]]
+            heapq.heappop(self._oldest)
+            above = leaf.parent
+            del above.children[leaf.tokens[0]]
+            above.used = max(above.used, leaf.used)
+            self._queue(above)
         leaf.depth, leaf.tokens = leaf.start + keep, leaf.tokens[:keep]
 
     def _touch(self, node: Node) -> None:
-        for above in _path(node):
-            if above.pins == 0 and above is not self.root:
-                self._oldest[above] = None
-                self._oldest.move_to_end(above)
+        self._uses += 1
+        node.used = self._uses
+        self._queue(node)
+
+    def _queue(self, node: Node) -> None:
+        if not (node.queued or node.children or node.pins or node is self.root):
+            heapq.heappush(self._oldest, (node.used, id(node), node))
+            node.queued = True
 
     def _forget_row(self, node: Node) -> None:
         del self._oldest_rows[node]
@@ -240,16 +266,18 @@ class TokenTrie:
 
     def pin(self, node: Node) -> None:
         """Keep the tokens and slots down to ``node`` until :meth:`unpin`; pins add up."""
-        for above in _path(node):
-            above.pins += 1
-            self._oldest.pop(above, None)
+        self._pin(node, 1)
 
     def unpin(self, node: Node) -> None:
         """Undo one :meth:`pin` of the same node, then keep the budget."""
-        for above in _path(node):
-            above.pins -= 1
+        self._pin(node, -1)
         self._touch(node)
         self.make_room()
+
+    def _pin(self, node: Node, count: int) -> None:
+        node.pins += count
+        if node is not self.root:
+            self.root.pins += count
 
     def compact(self) -> None:
         """Give the slab's memory beyond its budget back, if nobody is in the middle of using it."""
@@ -278,11 +306,17 @@ class TokenTrie:
 
         ``parent`` is an id, None below the root; ``age`` 0 is evicted next, None is pinned.
         """
-        ages, ids = ({n: i for i, n in enumerate(nodes)} for nodes in (self._oldest, self.nodes()))
+        ids = {node: i for i, node in enumerate(self.nodes())}
+        uses, pins = ({n: getattr(n, name) for n in (*ids, self.root)} for name in ("used", "pins"))
+        for node in reversed(ids):
+            uses[node.parent] = max(uses[node.parent], uses[node])
+            pins[node.parent] += pins[node]
+        free = sorted((uses[node], -node.depth, i) for node, i in ids.items() if pins[node] == 0)
+        ages = {i: age for age, (*_, i) in enumerate(free)}
         return [
             {"id": i, "parent": ids.get(node.parent), "tokens": node.tokens, "depth": node.depth}
             | {"has_kv": node.slots is not None, "has_logprobs": node.logprobs is not None}
-            | {"pins": node.pins, "age": ages.get(node)}
+            | {"pins": pins[node], "age": ages.get(i)}
             for node, i in ids.items()
         ]
 
@@ -327,10 +361,3 @@ def common_length(a: Sequence[Any], b: Sequence[Any]) -> int:
         return len(a)
     pairs = zip(a, b, strict=False)
     return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
-
-
-def _path(node: Node | None) -> Iterator[Node]:
-    """Yield ``node`` and all above it, the root last."""
-    while node is not None:
-        yield node
-        node = node.parent
