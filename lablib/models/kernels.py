@@ -11,9 +11,10 @@ On Linux MLX takes ``exp`` one number at a time, 14 ns each, and a power in 5, w
 """
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 
 import mlx.core as mx
+import numpy as np
 
 _elementwise = partial(mx.compile, shapeless=True)
 
@@ -111,6 +112,12 @@ def join_heads(x: mx.array) -> mx.array:
     return (x if length == 1 else x.swapaxes(1, 2)).reshape(batch, length, n_heads * head_dim)
 
 
+@lru_cache
+def _speed(half: int, theta: float) -> np.ndarray:
+    """Return by how much the pairs of a head turn for each token, to MLX's last digit."""
+    return np.array(mx.exp(mx.arange(half) * (-math.log(theta) / half)))
+
+
 class Rotation:
     """Rotary positions of T tokens (Su et al. 2021, 2104.09864), shared by the layers of a forward.
 
@@ -123,12 +130,13 @@ class Rotation:
         self.table: tuple[mx.array, mx.array] | None = None
         if mx.default_device() == mx.gpu:
             return
-        half = head_dim // 2
-        speed = mx.exp(mx.arange(half) * (-math.log(theta) / half))
-        first = offset if isinstance(offset, int) else offset[:, None, None, None]
-        angle = ((first + mx.arange(length)[:, None]) * speed)[..., None, :]  # ([B, 1,] T, 1, D/2)
-        sin = mx.sin(angle)
-        self.table = mx.cos(angle), mx.concatenate([-sin, sin], axis=-2)
+        half, host = head_dim // 2, isinstance(offset, int)
+        xp = np if host else mx  # a number is turned into angles where it is: 10 µs instead of 55
+        speed = _speed(half, theta)
+        first = offset if host else offset[:, None, None]
+        angle = (first + xp.arange(length, dtype=xp.float32))[..., None, None] * xp.array(speed)
+        sin = xp.sin(angle)  # ([B, 1,] T, 1, D/2)
+        self.table = mx.array(xp.cos(angle)), mx.array(xp.concatenate([-sin, sin], axis=-2))
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return queries or keys ``(B, H, T, D)``, turned."""
