@@ -40,7 +40,7 @@ class DenseRows:
         self._seen, self._take = seen, None
         if self.layers and found.all() and width <= self._columns <= most / count:
             if before != count or (source != np.arange(count)).any():
-                self._take = mx.array(source)
+                self._take = mx.array(source.astype(np.int32))
             return
         self.layers = {}
         self._keep = 2 * len(set(source[found])) >= count and width + ROOM <= most / count

@@ -178,9 +178,10 @@ def caches_of_rows(slab: Slab, seen: np.ndarray, held: np.ndarray, columns: int)
     ``seen (B, W)`` is the slot of each position up to the row's last, 0 beyond; the first ``held
     (B,)`` are in the slab, and the others of ``seen`` are written.
     """
-    lengths, width = (seen > 0).sum(1), seen.shape[1]
+    lengths, width = (seen > 0).sum(1, dtype=np.int32), seen.shape[1]
     even = bool((lengths == width).all())
-    row, position = np.nonzero((seen > 0) & (np.arange(width) >= held[:, None]))
+    new = np.nonzero((seen > 0) & (np.arange(width) >= held[:, None]))
+    row, position = (places.astype(np.int32) for places in new)
     whole = len(row) == len(seen) * columns
     rows = RowSlots(
         offset=width - columns if even else mx.array(lengths - columns),
