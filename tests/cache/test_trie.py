@@ -2,8 +2,9 @@
 
 import random
 
+from lablib.cache import trie as trie_module
 from lablib.cache.slab import Slab
-from lablib.cache.trie import Lease, TokenTrie
+from lablib.cache.trie import Lease, TokenTrie, common_length
 
 import numpy as np
 import pytest
@@ -316,6 +317,23 @@ def test_evicting_costs_what_is_evicted():
         return looked_at
 
     assert work(10_000) == work(1000) == 50
+
+
+def test_going_on_costs_the_same_at_any_depth(monkeypatch):
+    """A token more than a recent prompt: counted in edges compared, not in seconds."""
+    compared = []
+    monkeypatch.setattr(
+        trie_module, "common_length", lambda *runs: compared.append(1) or whole(*runs)
+    )
+    whole, trie = common_length, TokenTrie(1000)
+    for end in range(1, 301):
+        compared.clear()
+        prompt = (7,) * end
+        held = len(trie.match(prompt).slots)
+        assert held == end - 1
+        trie.insert(prompt, trie.slab.allocate(1), start=held)
+        assert trie.match(prompt).slots.tolist() == list(range(1, end + 1))
+        assert not compared
 
 
 @pytest.mark.parametrize(
