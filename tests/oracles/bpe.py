@@ -77,9 +77,8 @@ def split(text, digits):
     return pieces + cut(word)
 
 
-def merged(piece, ranks):
-    """Join a piece's bytes, the earliest rule first, as often as there is one."""
-    parts = [LETTERS[byte] for byte in piece.encode()]
+def merged(parts, ranks):
+    """Join a piece's letters, the earliest rule first, as often as there is one."""
     while len(parts) > 1:
         rank, pair = min((ranks.get(p, float("inf")), p) for p in itertools.pairwise(parts))
         if rank == float("inf"):
@@ -89,14 +88,19 @@ def merged(piece, ranks):
 
 
 def encode(text, keys, cache=None):
-    """Return the ids of a text, with a file's tokens and merges; no token is named in the text."""
+    """Return the ids of a text, with a file's tokens and merges; no token is named in the text.
+
+    A byte without a token is dropped before anything is merged, as in Hugging Face's tokenizers.
+    """
     cache = {} if cache is None else cache
     if not cache:
         cache["ids"] = {t: i for i, t in enumerate(keys["tokenizer.ggml.tokens"])}
         rules = (tuple(m.split(" ")) for m in keys["tokenizer.ggml.merges"])
         cache["ranks"] = {pair: rank for rank, pair in enumerate(rules)}
     pieces = split(text, digits=keys["tokenizer.ggml.pre"] == "smollm")
-    return [cache["ids"][t] for piece in pieces for t in merged(piece, cache["ranks"])]
+    ids = cache["ids"]
+    words = ([LETTERS[b] for b in p.encode() if LETTERS[b] in ids] for p in pieces)
+    return [ids[part] for word in words for part in merged(word, cache["ranks"])]
 
 
 def decode(ids, keys):

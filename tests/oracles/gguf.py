@@ -170,7 +170,8 @@ def read(path):
 
     def text():
         nonlocal at
-        at += (size := one("<Q"))
+        size = one("<Q")
+        at += size
         return raw[at - size : at].decode()
 
     def value(kind):
