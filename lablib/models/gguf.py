@@ -56,7 +56,7 @@ def convert(source: str | Path, out: str | Path) -> Path:
     source = Path(source)
     arrays, keys = _open(source)
     try:
-        config = _config(keys, tied="output.weight" not in arrays)
+        config = _config(keys, arrays)
         tokenizer, settings = _tokenizer(keys)
         model = _model(config, {_name(name): weight for name, weight in _plain(arrays).items()})
     except KeyError as error:
@@ -85,7 +85,7 @@ def _open(source: Path) -> tuple[dict[str, mx.array], dict[str, Any]]:
     return arrays, keys
 
 
-def _config(keys: dict[str, Any], tied: bool) -> ModelConfig:
+def _config(keys: dict[str, Any], arrays: dict[str, mx.array]) -> ModelConfig:
     """Return the shape of the model that the file describes; refuse what changes it otherwise."""
     one_of("general.architecture", keys["general.architecture"], ["llama"])
     if (kind := keys.get("general.file_type", 1)) not in _TYPES:
@@ -93,6 +93,8 @@ def _config(keys: dict[str, Any], tied: bool) -> ModelConfig:
     llama = {k.removeprefix("llama."): v for k, v in keys.items() if k.startswith("llama.")}
     if unknown := sorted(llama.keys() - _KEYS):
         raise BadValue(f"llama.{unknown[0]} is not known here, and may change the model")
+    layers = {name.split(".")[1] for name in arrays if name.startswith("blk.")}
+    one_of("llama.block_count", keys["llama.block_count"], [len(layers)])
     config = ModelConfig(
         vocab_size=len(keys["tokenizer.ggml.tokens"]),
         hidden_size=keys["llama.embedding_length"],
@@ -104,7 +106,7 @@ def _config(keys: dict[str, Any], tied: bool) -> ModelConfig:
         max_position_embeddings=keys["llama.context_length"],
         rms_norm_eps=keys["llama.attention.layer_norm_rms_epsilon"],
         rope_theta=llama.get("rope.freq_base", 10000.0),
-        tie_word_embeddings=tied,
+        tie_word_embeddings="output.weight" not in arrays,
     )
     for name in ("attention.value_length", "rope.dimension_count"):
         one_of(f"llama.{name}", llama.get(name, config.head_dim), [config.head_dim])

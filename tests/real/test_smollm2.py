@@ -155,7 +155,7 @@ def test_the_numbers_are_the_files(ours, file):
     assert not weights
     wanted = perplexity(exact, ids)
     assert found == pytest.approx(wanted, rel=0.005)
-    assert 5 < wanted < 40  # of English; of noise it would be thousands
+    assert 5 < wanted < 100  # of English; of noise it would be thousands
 
 
 def test_the_chat_template_is_the_files(ours, file):
