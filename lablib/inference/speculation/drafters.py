@@ -62,6 +62,10 @@ class Drafter:
         """Return a drafter for several texts; ``reader`` is a batch of ``model``, if it has one."""
         return shallow_copy(self)
 
+    def watch(self, target: Any) -> Any:
+        """Return what the engine runs as ``target``: itself, or one that keeps what this needs."""
+        return target
+
     def read(self, tokens: mx.array) -> None:
         """Read a chunk ``(1, T)`` of the prompt, ahead of the first proposal; nothing waits."""
 
