@@ -23,7 +23,7 @@ from lablib.models.head import KIND, DraftHead
 from lablib.models.verifier import fingerprint
 from lablib.validation import BadValue, one_of
 from lablib.workshop import chat_prompts
-from lablib.workshop.training import ResumePoint, checkpoint
+from lablib.workshop.training import Progress, ResumePoint, checkpoint
 
 import mlx.core as mx
 import mlx.nn as nn

@@ -23,6 +23,7 @@ class Watched:
     """A model that keeps the hidden states of what it reads, from place 0 of the text on.
 
     A place that is read again, because something was taken back in between, has its new state.
+    What ``cache`` holds already came before the text.
     """
 
     def __init__(self, model: LanguageModel, cache: Cache) -> None:
@@ -94,11 +95,9 @@ class Head(Drafter):
             return None  # the target has read nothing yet
         states = self._watched.take(self._read, known)
         unread = mx.array([text[self._read + 1 :]])
-        self._read, drafted = known, []
-        tokens, logits, q = [], [], []
-        for step in range(limits[0]):
+        self._read, tokens, logits, q = known, [], [], []
+        for _ in range(limits[0]):
             states = self.head(states, unread, self._cache)[:, -1:]
-            drafted.append(unread.shape[1] * bool(step))
             logits.append(self.head.logits(states[:, 0]))
             token, probabilities = sampler.draft(logits[-1], tokens)
             mx.async_eval(token)  # the device starts while the next step is being written down
@@ -106,7 +105,7 @@ class Head(Drafter):
             q.append(probabilities)
             unread = token[:, None]
         self.calls += len(tokens)
-        kv.trim(self._cache, sum(drafted))  # guessed states: the target's own will follow
+        kv.trim(self._cache, len(tokens) - 1)  # guessed states: the target's own will follow
         q = None if q[0] is None else mx.stack(q, axis=1)
         tokens, logits = mx.stack(tokens, axis=1), mx.stack(logits, axis=1)
         return Proposal(tokens, q, logits, limits, drawn=True)

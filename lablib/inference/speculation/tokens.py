@@ -124,7 +124,6 @@ class SpeculativeTokenIterator(TokenLoop):
         self._length = as_length(draft_tokens)
         drafter = as_drafter(draft, drafter)
         self.cache = kv.make(target) if cache is None else cache
-        Rewinder(target, self.cache)  # refuses what cannot be rewound
         self._drafter = drafter.begin(target, self.cache, draft_cache)
         self._target = Rewinder(self._drafter.watch(target), self.cache)
         if self.draft_cache is not None and drafter.model is not None:
