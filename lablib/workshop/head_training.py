@@ -23,7 +23,7 @@ from lablib.models.head import KIND, DraftHead
 from lablib.models.verifier import fingerprint
 from lablib.validation import BadValue, one_of
 from lablib.workshop import chat_prompts
-from lablib.workshop.training import Progress, ResumePoint, checkpoint
+from lablib.workshop.training import ResumePoint, checkpoint
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -118,7 +118,8 @@ def train_head(
     curve = _train(name, recipe, head, texts, point, progress)
     save_head(head, out, Path(recipe.target).name)
     seconds = round(time.perf_counter() - start)  # of the last start
-    said = {"name": name, **made_of, "seconds": seconds, "mlx": mx.__version__, "loss": curve}
+    said = {"name": name, **made_of, "seconds": seconds, "device": mx.default_device().type.name}
+    said |= {"mlx": mx.__version__, "loss": curve}
     report.write_text(json.dumps(said) + "\n")
     for file in [*(out / "texts").glob("*.npz"), *out.glob("resume.safetensors")]:
         file.unlink()
