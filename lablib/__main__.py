@@ -84,7 +84,10 @@ def _parser() -> argparse.ArgumentParser:
 def _add_train(commands: Any) -> None:
     train = commands.add_parser("train", help="train a checkpoint from its seed")
     train.add_argument(
-        "names", nargs="*", help="target, draft, hybrid, verifier (default: all, in order)"
+        "names",
+        nargs="*",
+        help="target, draft, hybrid, verifier, target-head (default: these, in order), "
+        "smollm2-head (after fetch; a GPU's work)",
     )
     train.add_argument(
         "--out", type=Path, default=Path("runs"), help="parent folder of the results"
@@ -137,12 +140,13 @@ def _demo(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     from lablib import backend
     from lablib.validation import integer, one_of
+    from lablib.workshop.head_training import HEADS, train_head
     from lablib.workshop.recipes import RECIPES, THREADS
     from lablib.workshop.training import train
     from lablib.workshop.verifier_training import train_verifier
 
-    known = [*RECIPES, "verifier"]
-    names = [one_of("name", name, known) for name in options.names or known]
+    shipped = [*RECIPES, "verifier", "target-head"]
+    names = [one_of("name", n, [*shipped, *HEADS]) for n in options.names or shipped]
     asked = os.environ.get("LABLIB_THREADS")
     threads = options.threads if options.threads is not None else int(asked or THREADS)
     integer("threads", threads, 1)
@@ -152,7 +156,8 @@ def _train(options: argparse.Namespace) -> None:
         os.environ["LABLIB_THREADS"] = str(threads)
         os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
     for name in names:
-        run = train_verifier if name == "verifier" else partial(train, name)
+        run = partial(train_head if name in HEADS else train, name)
+        run = train_verifier if name == "verifier" else run
         print(run(options.out / name, models=options.out))
 
 

@@ -39,7 +39,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.samples": "Samples",
         "lablib.inference.sampling": "SampleResult Sampler SamplerOptions",
         "lablib.inference.speculation": (
-            "AdaptiveLength Costs DraftModel Drafter EarlyExit NGram Proposal "
+            "AdaptiveLength Costs DraftModel Drafter EarlyExit Head NGram Proposal "
             "SpeculativeTokenIterator speculative_batch speculative_decode speculative_sample_n"
         ),
         "lablib.inference.text": "Completion generate stream",

@@ -3,12 +3,13 @@
 from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
 from lablib.models.gpt import gpt_config
+from lablib.models.head import DraftHead, load_head
 from lablib.models.linear import quicken
 from lablib.models.llama import llama_config
 from lablib.models.retention import hybrid_config
 from lablib.models.zoo import load, names, save
 
 __all__ = [
-    "LanguageModel", "ModelConfig", "gpt_config", "hybrid_config", "llama_config", "load", "names",
-    "quicken", "save",
+    "DraftHead", "LanguageModel", "ModelConfig", "gpt_config", "hybrid_config", "llama_config",
+    "load", "load_head", "names", "quicken", "save",
 ]  # fmt: skip

@@ -117,16 +117,54 @@ class Block(nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
-class Stack(nn.Module):
-    """Embeddings, blocks and the last norm: everything but the output layer."""
+class Blocks(nn.Module):
+    """Blocks and the last norm: what lies between embeddings and the output layer."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
+        self.config = config
+        self.layers = [Block(config, kind) for kind in config.layer_types]
+        self.norm = _norm(config)
+
+    def __call__(self, x: mx.array, cache: list[Any] | None = None) -> mx.array:
+        """Transform embeddings ``(B, T, hidden)``; ``cache`` takes them in."""
+        cache = [None] * len(self.layers) if cache is None else cache
+        if len(cache) != len(self.layers):
+            raise BadValue(f"cache must have {len(self.layers)} layers, got {len(cache)}")
+        shared: dict[Any, Any] = {}  # layers with one kind of cache share one past
+        for layer, layer_cache in zip(self.layers, cache, strict=True):
+            key = layer.kind, type(layer_cache)
+            if key not in shared:
+                shared[key] = self._past(layer.kind, x.shape[1], layer_cache)
+            x = layer(x, shared[key], layer_cache)
+        return self.norm(x)
+
+    def _past(self, kind: str, length: int, cache: Any | None) -> Past | list[Fading] | None:
+        """Return what the layers of one kind need to know of earlier tokens and of padding."""
+        make_mask = getattr(cache, "make_mask", None)
+        if kind == RETENTION:
+            mask = make_mask(length) if make_mask else None
+            one_step = length == 1 and mask is None
+            return None if one_step else fadings(self.config.num_attention_heads, length, mask)
+        mask = "causal" if length > 1 else None
+        if make_mask:
+            # On a CPU one array for all layers beats "causal", which each layer spells out.
+            as_array = length > 1 and mx.default_device() != mx.gpu
+            mask = make_mask(length, return_array=as_array, window_size=None)
+        if self.config.positions == "learned":
+            return Past(mask, None)
+        offset = 0 if cache is None else cache.offset
+        return Past(mask, Rotation(offset, length, self.config.head_dim, self.config.rope_theta))
+
+
+class Stack(Blocks):
+    """Embeddings too: everything but the output layer."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__(config)
         self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
         if config.positions == "learned":
             self.embed_positions = Embedding(config.max_position_embeddings, config.hidden_size)
-        self.layers = [Block(config, kind) for kind in config.layer_types]
-        self.norm = _norm(config)
 
 
 class LanguageModel(nn.Module):
@@ -180,22 +218,12 @@ class LanguageModel(nn.Module):
 
     def hidden(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
         """Return what ``output`` reads, ``(B, T, hidden)``; arguments and errors as in the call."""
-        layers = self.model.layers
         if tokens.ndim != 2 or tokens.shape[1] == 0:
             raise BadValue(f"tokens must have shape (B, T) with T ≥ 1, got {tokens.shape}")
-        cache = [None] * len(layers) if cache is None else cache
-        if len(cache) != len(layers):
-            raise BadValue(f"cache must have {len(layers)} layers, got {len(cache)}")
         x = self.model.embed_tokens(tokens)
         if self.config.positions == "learned":
             x = x + self._positions(tokens.shape[1], cache)
-        shared: dict[Any, Any] = {}  # layers with one kind of cache share one past
-        for layer, layer_cache in zip(layers, cache, strict=True):
-            key = layer.kind, type(layer_cache)
-            if key not in shared:
-                shared[key] = self._past(layer.kind, tokens.shape[1], layer_cache)
-            x = layer(x, shared[key], layer_cache)
-        return self.model.norm(x)
+        return self.model(x, cache)
 
     def output(self, hidden: mx.array) -> mx.array:
         """Return the logits ``(B, T, V)`` of hidden states ``(B, T, hidden)``."""
@@ -203,26 +231,10 @@ class LanguageModel(nn.Module):
             return self.model.embed_tokens.as_linear(hidden)
         return self.lm_head(hidden)
 
-    def _past(self, kind: str, length: int, cache: Any | None) -> Past | list[Fading] | None:
-        """Return what the layers of one kind need to know of earlier tokens and of padding."""
-        make_mask = getattr(cache, "make_mask", None)
-        if kind == RETENTION:
-            mask = make_mask(length) if make_mask else None
-            one_step = length == 1 and mask is None
-            return None if one_step else fadings(self.config.num_attention_heads, length, mask)
-        mask = "causal" if length > 1 else None
-        if make_mask:
-            # On a CPU one array for all layers beats "causal", which each layer spells out.
-            as_array = length > 1 and mx.default_device() != mx.gpu
-            mask = make_mask(length, return_array=as_array, window_size=None)
-        if self.config.positions == "learned":
-            return Past(mask, None)
-        offset = 0 if cache is None else cache.offset
-        return Past(mask, Rotation(offset, length, self.config.head_dim, self.config.rope_theta))
-
-    def _positions(self, length: int, cache: list[Any]) -> mx.array:
+    def _positions(self, length: int, cache: list[Any] | None) -> mx.array:
         """Return learned positions ``(1|B, T, hidden)``: each row of a ragged batch has its own."""
-        first, limit = cache[self.config.layer_types.index(ATTENTION)], self.max_positions
+        place, limit = self.config.layer_types.index(ATTENTION), self.max_positions
+        first = cache[place] if cache else None
         offset = held = 0 if first is None else first.offset
         if ragged := isinstance(offset, mx.array):
             from mlx_lm.models.cache import BatchKVCache

@@ -80,7 +80,7 @@ def train(
         first = train(name, out / "first", recipe=recipe.after, **options)
         model = zoo.load(first, dtype=mx.float32)[0]
         before = {"first": json.loads((first / "training.json").read_text())}
-    done = _train(name, recipe, model, teachers, _ResumePoint(out, made_of, save_every), progress)
+    done = _train(name, recipe, model, teachers, ResumePoint(out, made_of, save_every), progress)
     zoo.save(model, tasks.load_tokenizer(), out, dtype=mx.float16)
     report.write_text(json.dumps(_report(name, recipe, made_of, done) | before) + "\n")
     (out / _RESUME).unlink(missing_ok=True)
@@ -92,9 +92,9 @@ def _train(
     recipe: Recipe,
     model: LanguageModel,
     teachers: dict[str, LanguageModel],
-    point: "_ResumePoint",
+    point: "ResumePoint",
     progress: bool,
-) -> "_Progress":
+) -> "Progress":
     """Run the recipe's steps on ``model``, from the last resume point on."""
     optimizer = optim.AdamW(_schedule(recipe), betas=[0.9, 0.95], weight_decay=recipe.weight_decay)
     optimizer.init(model.trainable_parameters())
@@ -239,7 +239,7 @@ def _schedule(recipe: Recipe) -> Callable[[mx.array], mx.array]:
 
 
 @dataclass
-class _Progress:
+class Progress:
     """Count how far a run has come."""
 
     step: int = 0
@@ -248,6 +248,7 @@ class _Progress:
     window: list[float] = field(default_factory=list)  # losses since the curve's last point
 
     def add(self, loss: float, last: int) -> None:
+        """Count a step; ``last`` is the number of the last one."""
         self.step += 1
         self.window.append(loss)
         if self.step % 10 == 0 or self.step == last:
@@ -256,14 +257,15 @@ class _Progress:
 
 
 @dataclass(frozen=True)
-class _ResumePoint:
+class ResumePoint:
     """Keep in ``out``, every so many steps, all that a run of ``made_of`` needs to go on."""
 
     out: Path
     made_of: dict[str, Any]
     every: int
 
-    def save(self, model: LanguageModel, optimizer: optim.Optimizer, progress: _Progress) -> None:
+    def save(self, model: nn.Module, optimizer: optim.Optimizer, progress: Progress) -> None:
+        """Write the point, in place of the one before."""
         arrays = {f"model.{k}": v for k, v in tree_flatten(model.parameters())}
         arrays |= {f"optimizer.{k}": v for k, v in tree_flatten(optimizer.state)}
         said = {"progress": json.dumps(asdict(progress)), "made_of": json.dumps(self.made_of)}
@@ -271,11 +273,11 @@ class _ResumePoint:
         mx.save_safetensors(str(fresh), arrays, said)
         fresh.replace(self.out / _RESUME)  # whole, then moved: an interrupt leaves no half a file
 
-    def load(self, model: LanguageModel, optimizer: optim.Optimizer) -> _Progress:
+    def load(self, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
         """Put model and optimiser back to the last resume point, if there is one."""
         path = self.out / _RESUME
         if not path.exists():
-            return _Progress()
+            return Progress()
         arrays, said = mx.load(str(path), return_metadata=True)
         _same(json.loads(said["made_of"]), self.made_of, f"finish it as it began, or delete {path}")
         parts: dict[str, list[tuple[str, mx.array]]] = {"model": [], "optimizer": []}
@@ -284,7 +286,7 @@ class _ResumePoint:
             parts[part].append((rest, value))
         model.load_weights(parts["model"])
         optimizer.state = tree_unflatten(parts["optimizer"])
-        return _Progress(**json.loads(said["progress"]))
+        return Progress(**json.loads(said["progress"]))
 
 
 def _same(found: dict[str, Any], wanted: dict[str, Any], advice: str) -> None:
@@ -300,7 +302,7 @@ def _same(found: dict[str, Any], wanted: dict[str, Any], advice: str) -> None:
 
 
 def _report(
-    name: str, recipe: Recipe, made_of: dict[str, Any], progress: _Progress
+    name: str, recipe: Recipe, made_of: dict[str, Any], progress: Progress
 ) -> dict[str, Any]:
     tokens = sum(stage.steps * stage.batch * stage.length for stage in recipe.stages)
     return {

@@ -7,11 +7,15 @@ rule, rewinding and iterator are the library's, in float32.
 import itertools
 
 from lablib.cache.rewind_batch import can_batch
+from lablib.inference.sampling import transforms
+from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.drafters import EarlyExit, NGram
+from lablib.inference.speculation.head import Head
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.models import DraftHead, LanguageModel, llama_config
 
 import mlx.core as mx
 import numpy as np
@@ -95,6 +99,25 @@ def test_the_engine_writes_the_targets_distribution(explored, rule, drafter, opt
     got = explored(rule, drafter, options)
     assert abs(got.sum() - 1) < 1e-5
     assert np.abs(got - joint(Language(SIZE, seed=5, **options), PROMPT, N)).max() < 1e-5
+
+
+@pytest.mark.parametrize("options", OPTIONS[:2], ids=str)
+@pytest.mark.parametrize("ids", [None, [0, 2]])
+@pytest.mark.parametrize("rule", rules.RULE)
+def test_a_draft_head_leaves_the_distribution_alone(explored, rule, ids, options):
+    """Its target is a real network; what that writes alone is enumerated by forwards."""
+    model = LanguageModel(llama_config(SIZE, d_model=16, n_heads=2, n_layers=1, d_ff=16), seed=4)
+
+    def drafter():
+        return model, Head(DraftHead(model, ids, 8, seed=2))
+
+    got, wanted = explored(rule, drafter, options), np.zeros((SIZE,) * N)
+    for text in itertools.product(range(SIZE), repeat=N):
+        logits = model(mx.array([[*PROMPT, *text]]))[0, len(PROMPT) - 1 : -1]
+        p = np.array(mx.softmax(transforms.apply(logits, SamplerOptions(**options)), axis=-1))
+        wanted[text] = np.prod(p[range(N), text])
+    assert abs(got.sum() - 1) < 1e-5
+    assert np.abs(got - wanted).max() < 1e-5
 
 
 class Moody:

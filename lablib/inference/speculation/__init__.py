@@ -8,6 +8,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.speculation.costs": "Costs",
         "lablib.inference.speculation.draft_length": "AdaptiveLength",
         "lablib.inference.speculation.drafters": "DraftModel Drafter EarlyExit NGram",
+        "lablib.inference.speculation.head": "Head",
         "lablib.inference.speculation.many": "speculative_batch speculative_sample_n",
         "lablib.inference.speculation.measure": "measure_costs",
         "lablib.inference.speculation.proposal": "Proposal",

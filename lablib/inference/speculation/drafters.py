@@ -6,6 +6,7 @@ and the text never depends on them. What counts is how often it is right and how
     DraftModel   a smaller model with a cache of its own (Leviathan et al. 2023, 2211.17192)
     NGram        whatever followed the last few tokens when they last occurred (prompt lookup)
     EarlyExit    the target without its last layers (Zhang et al. 2023, 2309.08168)
+    Head         a trained block on the target's hidden states; see ``head.py``
 
 To add one, subclass ``Drafter`` and write ``propose``. This one guesses that the last token comes
 again, and again:
@@ -61,6 +62,10 @@ class Drafter:
     def begin_batch(self, reader: Any, texts: int) -> Self:
         """Return a drafter for several texts; ``reader`` is a batch of ``model``, if it has one."""
         return shallow_copy(self)
+
+    def watch(self, target: Any) -> Any:
+        """Return what the engine runs as ``target``: itself, or one that keeps what this needs."""
+        return target
 
     def read(self, tokens: mx.array) -> None:
         """Read a chunk ``(1, T)`` of the prompt, ahead of the first proposal; nothing waits."""

@@ -124,8 +124,8 @@ class SpeculativeTokenIterator(TokenLoop):
         self._length = as_length(draft_tokens)
         drafter = as_drafter(draft, drafter)
         self.cache = kv.make(target) if cache is None else cache
-        self._target = Rewinder(target, self.cache)
         self._drafter = drafter.begin(target, self.cache, draft_cache)
+        self._target = Rewinder(self._drafter.watch(target), self.cache)
         if self.draft_cache is not None and drafter.model is not None:
             held = max(asked.held, kv.offset(self.draft_cache) or 0)  # the target may not say
             arguments.check_length(drafter.model, asked.prompt, max_tokens, held)

@@ -1,0 +1,124 @@
+"""A draft head: guess the target's next hidden state, and with it the token after the next.
+
+The output layer of a model turns its last hidden state into one next token. A draft head goes on
+from there without the model: from the state that predicted a token, and that token, one block
+guesses the state that will predict the token after it (EAGLE, Li et al. 2024, 2401.15077). The
+target's own embeddings go in, its own output layer reads what comes out, and of that only the rows
+of frequent tokens, as most of the time goes there (FR-Spec, Zhao et al. 2025, 2502.14856).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lablib.models import files, zoo
+from lablib.models.base import Blocks, LanguageModel, seeded
+from lablib.models.config import ATTENTION
+from lablib.models.linear import Linear, blocked
+from lablib.models.verifier import fingerprint
+from lablib.validation import BadType, BadValue, integer, token_ids
+
+import mlx.core as mx
+import mlx.nn as nn
+
+KIND = "lablib-head"
+
+
+class DraftHead(nn.Module):
+    """``head(states (B, T, hidden), tokens (B, T), cache) -> states (B, T, hidden)``.
+
+    Each state stands before its token; what comes out guesses the state after it. ``ids`` are the
+    tokens that can be drafted (None: all), ``intermediate_size`` is the width inside its one block,
+    otherwise shaped as a block of ``target``, which stays as it is. ``seed`` draws the weights.
+
+    Raises:
+        BadType, BadValue: ``target`` is no ``LanguageModel``, has no attention whose shape to take,
+            or an argument is out of range.
+    """
+
+    def __init__(
+        self, target: LanguageModel, ids: Sequence[int] | None = None,
+        intermediate_size: int | None = None, seed: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if not isinstance(target, LanguageModel):
+            raise BadType(f"target must be a LanguageModel, got {type(target).__name__}")
+        config, width = target.config, target.config.hidden_size
+        inner = config.intermediate_size if intermediate_size is None else intermediate_size
+        self.shape = replace(
+            config, num_hidden_layers=1, layer_types=(ATTENTION,), positions="rope",
+            intermediate_size=integer("intermediate_size", inner, 1),
+        )  # fmt: skip
+        chosen = range(config.vocab_size) if ids is None else ids
+        ids = sorted(set(token_ids("ids", chosen, config.vocab_size)))
+        # MLX leaves names with an underscore alone: they are no weights of this module.
+        self._target, self._ids = target, mx.array(ids, mx.int32)
+        output = target.model.embed_tokens if config.tie_word_embeddings else target.lm_head
+        self._rows = output.weight[self._ids]
+        with seeded(seed):
+            self.join = Linear(2 * width, width, bias=False)
+            self.blocks = Blocks(self.shape)
+
+    @property
+    def target(self) -> LanguageModel:
+        """The model it drafts for."""
+        return self._target
+
+    @property
+    def ids(self) -> mx.array:
+        """The tokens that can be drafted, in order, int32."""
+        return self._ids
+
+    def make_cache(self) -> list[Any]:
+        """Return a fresh cache."""
+        from mlx_lm.models.cache import KVCache
+
+        return [KVCache()]
+
+    def __call__(
+        self, states: mx.array, tokens: mx.array, cache: list[Any] | None = None
+    ) -> mx.array:
+        """Guess the states after ``tokens``; ``cache`` takes the pairs in."""
+        both = mx.concatenate([states, self.target.model.embed_tokens(tokens)], axis=-1)
+        return self.blocks(self.join(both), cache)
+
+    def scores(self, states: mx.array) -> mx.array:
+        """Return the logits ``(..., len(ids))`` of the tokens that can be drafted."""
+        some = blocked(states, self._rows)
+        return states @ self._rows.T if some is None else some
+
+    def logits(self, states: mx.array) -> mx.array:
+        """Return logits ``(B, V)`` of states ``(B, hidden)``, -inf for what is never drafted."""
+        some = self.scores(states)
+        if some.shape[-1] == self.target.vocab_size:
+            return some
+        everything = mx.full((len(some), self.target.vocab_size), -mx.inf, some.dtype)
+        everything[:, self.ids] = some
+        return everything
+
+
+def load_head(name: str | Path, target: LanguageModel) -> DraftHead:
+    """Return the head for ``target`` that came with the package, or that the workshop wrote.
+
+    Raises:
+        BadValue: there is no such head, a file of it is damaged, or it is another model's.
+    """
+    if not isinstance(name, str | Path):
+        raise BadType(f"name must be a head's name or path, got {name!r}")
+    shipped = zoo.CHECKPOINTS / name
+    path = shipped if str(name) and shipped.is_dir() else Path(name)
+    keys = files.read_json(path / "config.json")
+    if keys.get("model_type") != KIND:
+        raise BadValue(f"{path} does not hold a draft head, but a {keys.get('model_type')!r}")
+    if not isinstance(target, LanguageModel) or fingerprint(target) != keys["fingerprint"]:
+        raise BadValue(f"target must be the {keys['target']!r} that the head was trained on")
+    arrays = files.read_arrays(path / "model.safetensors")
+    head = DraftHead(target, arrays.pop("ids").tolist(), keys["intermediate_size"])
+    try:
+        head.load_weights(list(arrays.items()))
+    except ValueError as error:
+        raise BadValue(f"{path} is damaged: {error}") from None
+    head.set_dtype(target.model.norm.weight.dtype)
+    mx.eval(head.parameters())
+    return head.eval()

@@ -1,0 +1,288 @@
+"""Trains draft heads: ``python -m lablib train target-head`` or ``smollm2-head``.
+
+A head learns from text that its target wrote, and from the hidden states that the target had
+meanwhile: to guess the next state, and the distribution that the target makes of it (EAGLE, Li et
+al. 2024, 2401.15077). When it drafts, its second guess stands on its first one, so it also learns
+to go on from its own guesses (EAGLE-3's training-time test, 2503.01840, without its mask).
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from lablib import backend, tasks
+from lablib.inference.voting.many import complete
+from lablib.models import zoo
+from lablib.models.base import LanguageModel
+from lablib.models.head import KIND, DraftHead
+from lablib.models.verifier import fingerprint
+from lablib.validation import BadValue, one_of
+from lablib.workshop import chat_prompts
+from lablib.workshop.training import ResumePoint, checkpoint
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+import numpy as np
+from mlx.utils import tree_flatten
+from tqdm.auto import tqdm
+
+_SHARD = 8192  # texts in a file: what an interrupt can cost; prompts of equal length share a batch
+_KNOWN = 32  # a row of a batch has at least so many tokens
+
+
+@dataclass(frozen=True)
+class HeadRecipe:
+    """Hold everything that decides a head's weights, beside the target's.
+
+    Attributes:
+        target: name or path of the model that is drafted for.
+        chat: whether prompts are questions in the target's chat template; else problems of all
+            tasks.
+        texts: how many the target writes, each from its own prompt and seed.
+        max_tokens: of each text, after its prompt.
+        temperatures: of the texts, in turn.
+        ids: how many tokens can be drafted: those most frequent in the texts; None: all.
+        intermediate_size: width inside the head's block.
+        steps: of AdamW on batches of ``batch`` texts.
+        learning_rate: at its peak; it falls to a twentieth along a cosine.
+        guesses: how many tokens in a row it learns to guess, each from the guess before.
+        state_weight: of the distance between guessed and true states, beside the cross-entropy.
+    """
+
+    target: str
+    chat: bool
+    texts: int
+    max_tokens: int
+    intermediate_size: int
+    steps: int
+    batch: int
+    ids: int | None = None
+    temperatures: tuple[float, ...] = (0.0, 0.7, 1.0)
+    learning_rate: float = 1e-3
+    guesses: int = 3
+    state_weight: float = 0.5
+    seed: int = 0
+
+
+HEADS = {
+    "target-head": HeadRecipe(
+        "target", chat=False, texts=6_144, max_tokens=60, intermediate_size=256, steps=2_400,
+        batch=32,
+    ),
+    "smollm2-head": HeadRecipe(
+        "smollm2", chat=True, texts=8_192, max_tokens=160, intermediate_size=1024, steps=5_000,
+        batch=32, ids=4_096,
+    ),
+}  # fmt: skip
+
+
+def train_head(
+    name: str,
+    out: str | Path | None = None,
+    *,
+    recipe: HeadRecipe | None = None,
+    models: str | Path | None = None,
+    save_every: int = 200,
+    progress: bool = True,
+) -> Path:
+    """Train a head and write it; an interrupted run goes on where it was.
+
+    Arguments, errors and the files that are written are those of ``workshop.training.train``; the
+    texts are kept beside them in ``texts`` until the run has ended.
+    """
+    recipe = recipe or HEADS[one_of("name", name, HEADS)]
+    out = Path(out) if out is not None else Path("runs") / name
+    out.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    target, tokenizer = zoo.load(checkpoint(recipe.target, models), dtype=mx.float32)
+    target.freeze()
+    made_of = {
+        "recipe": json.loads(json.dumps(asdict(recipe))),
+        "blas_threads": backend.threads(),
+        "teachers": {recipe.target: fingerprint(target)},
+    }
+    report = out / "training.json"
+    if report.is_file():
+        if json.loads(report.read_text())["recipe"] != made_of["recipe"]:
+            raise BadValue(f"out holds a run of another recipe: delete {out}")
+        return out
+    texts = _texts(recipe, target, tokenizer, out / "texts", progress)
+    head = DraftHead(target, _frequent(texts, recipe), recipe.intermediate_size, seed=recipe.seed)
+    point = ResumePoint(out, made_of, save_every)
+    curve = _train(name, recipe, head, texts, point, progress)
+    save_head(head, out, Path(recipe.target).name)
+    seconds = round(time.perf_counter() - start)  # of the last start
+    said = {"name": name, **made_of, "seconds": seconds, "device": mx.default_device().type.name}
+    said |= {"mlx": mx.__version__, "loss": curve}
+    report.write_text(json.dumps(said) + "\n")
+    for file in [*(out / "texts").glob("*.npz"), *out.glob("resume.safetensors")]:
+        file.unlink()
+    (out / "texts").rmdir()
+    return out
+
+
+def save_head(head: DraftHead, path: str | Path, target: str) -> Path:
+    """Write ``config.json`` and, in float16, ``model.safetensors`` into the directory ``path``.
+
+    The model it drafts for is not stored: ``target`` is its name or path.
+    """
+    path = Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    weights = {name: w.astype(mx.float16) for name, w in tree_flatten(head.parameters())}
+    mx.save_safetensors(str(path / "model.safetensors"), {**weights, "ids": head.ids})
+    keys = {"model_type": KIND, "target": target, "fingerprint": fingerprint(head.target)}
+    keys |= {"intermediate_size": head.shape.intermediate_size}
+    (path / "config.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def prompts_of(recipe: HeadRecipe, tokenizer: Any, n: int, *, unseen: bool = False) -> list[Any]:
+    """Return token ids of ``n`` prompts, of training or of topics and problems it never saw."""
+    seed = recipe.seed + 1000 * unseen
+    if recipe.chat:
+        return [
+            tokenizer.apply_chat_template(
+                [{"role": "user", "content": text}], add_generation_prompt=True
+            )
+            for text in chat_prompts.prompts(seed, n, unseen=unseen)
+        ]
+    share = -(-n // len(tasks.TASKS))
+    if unseen:
+        problems = (p for task in tasks.TASKS.values() for p in task.problems(seed, share))
+        texts = [problem.prompt for problem in problems]
+    else:
+        documents = (d for task in tasks.TASKS.values() for d in task.documents(seed, share))
+        texts = [tasks.prompt_of(document) for document in documents]
+    order = np.random.default_rng([seed, 1]).permutation(len(texts))[:n]
+    return [tokenizer.encode(texts[i]) for i in order]
+
+
+def _texts(
+    recipe: HeadRecipe, target: LanguageModel, tokenizer: Any, folder: Path, progress: bool
+) -> list[tuple[np.ndarray, int]]:
+    """Let the target write, or read what it wrote before: token ids, and where the prompt ends."""
+    folder.mkdir(exist_ok=True)
+    prompts = prompts_of(recipe, tokenizer, recipe.texts)
+    texts = []
+    shards = range(0, recipe.texts, _SHARD)
+    for first in tqdm(shards, desc=f"{recipe.target} writes", disable=not progress):
+        file = folder / f"{first:06d}.npz"
+        if not file.is_file():
+            _write(recipe, target, tokenizer, prompts[first : first + _SHARD], first, file)
+        stored = np.load(file)
+        ends = np.cumsum(stored["lengths"])
+        rows = np.split(stored["tokens"], ends[:-1])
+        texts += zip(rows, stored["prompts"].tolist(), strict=True)
+    return texts
+
+
+def _write(
+    recipe: HeadRecipe,
+    target: LanguageModel,
+    tokenizer: Any,
+    prompts: list[Any],
+    first: int,
+    file: Path,
+) -> None:
+    rows: list[Any] = [None] * len(prompts)
+    turns = len(recipe.temperatures)
+    for turn, temperature in enumerate(recipe.temperatures):
+        places = range(turn, len(prompts), turns)
+        written = complete(
+            target, prompts[turn::turns], seeds=[first + place for place in places],
+            temperature=temperature, max_tokens=recipe.max_tokens,
+            stop_tokens=tokenizer.eos_token_ids,
+        )  # fmt: skip
+        for place, samples in zip(places, written, strict=True):
+            rows[place] = np.array([*prompts[place], *samples.tokens[0]], np.int32)
+    beside = file.with_suffix(".new.npz")
+    np.savez(
+        beside, tokens=np.concatenate(rows), lengths=[len(row) for row in rows],
+        prompts=[len(prompt) for prompt in prompts],
+    )  # fmt: skip
+    beside.replace(file)
+
+
+def _frequent(texts: list[tuple[np.ndarray, int]], recipe: HeadRecipe) -> list[int] | None:
+    if recipe.ids is None:
+        return None
+    counts = np.bincount(np.concatenate([tokens[prompt:] for tokens, prompt in texts]))
+    return np.argsort(-counts, kind="stable")[: recipe.ids].tolist()
+
+
+def _batches(
+    texts: list[tuple[np.ndarray, int]], recipe: HeadRecipe
+) -> Iterator[tuple[mx.array, mx.array]]:
+    """Yield token ids ``(B, T)`` and 1 where a state is of the model's own text; shuffled."""
+    longest = max(max(len(tokens) for tokens, _ in texts), _KNOWN)
+    for epoch in count():
+        order = np.random.default_rng([recipe.seed, 2, epoch]).permutation(len(texts))
+        for start in range(0, len(order) - recipe.batch + 1, recipe.batch):
+            tokens = np.zeros((recipe.batch, longest), np.int32)
+            weights = np.zeros((recipe.batch, longest), np.float32)
+            for row, i in enumerate(order[start : start + recipe.batch]):
+                ids, prompt = texts[i]
+                tokens[row, : len(ids)] = ids
+                weights[row, prompt : len(ids) - 1] = 1
+            yield mx.array(tokens), mx.array(weights)
+
+
+def _loss(recipe: HeadRecipe, head: DraftHead, tokens: mx.array, weights: mx.array) -> mx.array:
+    """Return the mean loss of a guess, over all positions and guesses in a row, in nats."""
+    states = mx.stop_gradient(head.target.hidden(tokens))
+    wanted = mx.stop_gradient(mx.softmax(head.scores(states), axis=-1))
+    given, total = states, mx.array(0.0)
+    for step in range(1, recipe.guesses + 1):
+        # From the state at each place, or the guess of it, and the next token to the next state.
+        given = head(given[:, :-1], tokens[:, step:])
+        scores = head.scores(given)
+        logs = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
+        surprise = -(wanted[:, step:] * logs).sum(-1)
+        apart = mx.mean(mx.abs(given - states[:, step:]), axis=-1)
+        here = weights[:, step:]
+        total = total + ((surprise + recipe.state_weight * apart) * here).sum() / here.sum()
+    return total / recipe.guesses
+
+
+def _train(
+    name: str, recipe: HeadRecipe, head: DraftHead, texts: list[tuple[np.ndarray, int]],
+    point: ResumePoint, progress: bool,
+) -> list[list[float]]:  # fmt: skip
+    """Run the recipe's steps from the last resume point on; return the loss curve."""
+    warmup, peak = min(200, recipe.steps // 4), recipe.learning_rate
+    rise = optim.linear_schedule(peak / 100, peak, steps=max(warmup, 1))
+    fall = optim.cosine_decay(peak, recipe.steps - warmup, end=peak / 20)
+    optimizer = optim.AdamW(optim.join_schedules([rise, fall], [warmup]), betas=[0.9, 0.95])
+    optimizer.init(head.trainable_parameters())
+    done = point.load(head, optimizer)
+    state = [head.state, optimizer.state]
+    loss_and_gradients = nn.value_and_grad(head, partial(_loss, recipe))
+
+    @partial(mx.compile, inputs=state, outputs=state)
+    def update(tokens: mx.array, weights: mx.array) -> mx.array:
+        loss, gradients = loss_and_gradients(head, tokens, weights)
+        gradients, _ = optim.clip_grad_norm(gradients, max_norm=1.0)
+        optimizer.update(head, gradients)
+        return loss
+
+    batches = _batches(texts, recipe)
+    for _ in range(done.step):
+        next(batches)
+    start = time.perf_counter() - done.seconds
+    with tqdm(total=recipe.steps, initial=done.step, desc=name, disable=not progress) as bar:
+        while done.step < recipe.steps:
+            loss = update(*next(batches))
+            mx.eval(loss, state)
+            done.add(loss.item(), last=recipe.steps)
+            bar.update()
+            bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
+            done.seconds = time.perf_counter() - start
+            if done.step % point.every == 0 and done.step < recipe.steps:
+                point.save(head, optimizer, done)
+    return done.curve
