@@ -1,5 +1,6 @@
 """Reads and writes the files of a model directory; an error names the file and the problem."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from lablib.models.config import ModelConfig
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
+import numpy as np
 from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
 
@@ -92,6 +94,18 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
         misfit = f"but vocab_size in config.json is {vocab_size}: this tokenizer belongs to another"
         raise BadValue(f"{file}: token ids go up to {largest}, {misfit} model")
     return tokenizer
+
+
+def fingerprint(model: LanguageModel) -> str:
+    """Return 16 characters that tell one model from another: a hash of all its weights."""
+    digest = hashlib.sha256()
+    # Stored in float16; in bfloat16, which has fewer digits still, every type they are loaded in
+    # gives the same.
+    for name, weight in sorted(tree_flatten(model.parameters())):
+        digest.update(name.encode())
+        coarse = weight.astype(mx.float16).astype(mx.bfloat16)
+        digest.update(np.array(coarse.view(mx.uint16)).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def write(

@@ -15,8 +15,8 @@ from typing import Any
 from lablib.models import files, zoo
 from lablib.models.base import Blocks, LanguageModel, seeded
 from lablib.models.config import ATTENTION
+from lablib.models.files import fingerprint
 from lablib.models.linear import Linear, blocked
-from lablib.models.verifier import fingerprint
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx

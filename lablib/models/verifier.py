@@ -7,7 +7,6 @@ whether their answer was right (outcome supervision, Cobbe et al. 2021, 2110.141
 to blame it has to find out by itself, and :meth:`Verifier.token_scores` shows what it found.
 """
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ from lablib.models.base import LanguageModel
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
-import numpy as np
-from mlx.utils import tree_flatten
 
 _ROWS = 256  # sequences read at once
 KIND = "lablib-verifier"
@@ -91,19 +88,7 @@ def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = N
     if model is None:
         beside = path.parent / keys["target"]
         model, _ = zoo.load(beside if beside.is_dir() else keys["target"])
-    if fingerprint(model) != keys["fingerprint"]:
+    if files.fingerprint(model) != keys["fingerprint"]:
         raise BadValue(f"model must be the {keys['target']!r} that the verifier was trained on")
     weights = files.read_arrays(path / "model.safetensors")
     return Verifier(model, weights["weight"], weights["bias"].item())
-
-
-def fingerprint(model: LanguageModel) -> str:
-    """Return 16 characters that tell one model from another: a hash of all its weights."""
-    digest = hashlib.sha256()
-    # Stored in float16; in bfloat16, which has fewer digits still, every type they are loaded in
-    # gives the same.
-    for name, weight in sorted(tree_flatten(model.parameters())):
-        digest.update(name.encode())
-        coarse = weight.astype(mx.float16).astype(mx.bfloat16)
-        digest.update(np.array(coarse.view(mx.uint16)).tobytes())
-    return digest.hexdigest()[:16]

@@ -18,7 +18,7 @@ from typing import Any
 from lablib import backend, tasks
 from lablib.models import zoo
 from lablib.models.base import LanguageModel, seeded
-from lablib.models.verifier import fingerprint
+from lablib.models.files import fingerprint
 from lablib.validation import BadValue, one_of
 from lablib.workshop.recipes import RECIPES, Recipe
 

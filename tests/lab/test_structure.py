@@ -18,7 +18,9 @@ def found(package: structure.Package) -> dict:
     return structure.structure(package)
 
 
-MOST = 8200  # lines; the redesign ended at 7,996
+# Lines. The redesign ended at 7,988; rows that share a prefix, particles in step, GGUF files, draft
+# heads and chats have come in since.
+MOST = 9000
 
 
 def test_the_core_is_small(found: dict) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lablib import backend, tasks
 from lablib.models import hybrid_config, llama_config, zoo
-from lablib.models.verifier import fingerprint
+from lablib.models.files import fingerprint
 from lablib.workshop import training
 from lablib.workshop.recipes import RECIPES, VOCAB_SIZE, Recipe, Stage
 from lablib.workshop.training import batches, train
