@@ -23,6 +23,7 @@ __getattr__, __dir__, __all__ = exports(
         ),
         "lablib.machine": "doctor",
         "lablib.models": "LanguageModel gpt_config hybrid_config llama_config load quicken save",
+        "lablib.plots.chat": "chat",
         "lablib.workshop.forecast": "forecast",
     },
 )

@@ -1,6 +1,6 @@
 """Completions side by side: rows that grow, and what is returned when they have ended."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +17,11 @@ class Row:
     stream: int  # which of the seed's random numbers
     tokens: list[int] = field(default_factory=list)  # the completion so far
     logprobs: list[float] = field(default_factory=list)  # of each token, as in Samples
+    ended: Callable[[int, list[int]], bool] = lambda number, tokens: False  # another reason to end
 
     def stopped(self, stops: frozenset[int]) -> bool:
-        """Return whether a stop token ended it."""
-        return bool(self.tokens) and self.tokens[-1] in stops
+        """Return whether a stop token, or ``ended``, ended it."""
+        return bool(ids := self.tokens) and (ids[-1] in stops or self.ended(self.number, ids))
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,18 @@ The engine speaks token ids; text is made here, at the edge.
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from typing import Any, Self
 
+from lablib.inference import arguments
+from lablib.inference.speculation.drafters import Drafter
+from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
-from lablib.validation import BadType, BadValue, flag
+from lablib.validation import BadType, BadValue, flag, sequence, shown
 
 import mlx.core as mx
+import numpy as np
 
 # The streaming detokenizer drops a space at the start of a text, and a completion is not a start:
 # it is told the last few tokens of the prompt first.
@@ -46,21 +51,63 @@ class Completion(str):
         return self.stats.get("finish_reason")
 
 
+class TextReader:
+    """Turns tokens into text as they come, up to the stop string that is complete first.
+
+    Attributes:
+        text: what is certain of it: no later token takes a character back.
+        end: how many tokens it took to complete a stop string; None as long as there is none.
+    """
+
+    def __init__(self, tokenizer: Any, prompt: Sequence[int], stop: Sequence[str] = ()) -> None:
+        self.text, self.end = "", None
+        self._detokenizer = _primed_detokenizer(tokenizer, prompt)
+        self._stop, self._seen = stop, 0  # tokens that the detokenizer knows
+        self._held = ""  # what may become a stop string
+
+    def read(self, tokens: Sequence[int], last: bool = False) -> str:
+        """Read those of ``tokens``, all there are so far, that are new; return what text they add.
+
+        The ``last`` call also gives what was held back.
+        """
+        before = len(self.text)
+        while self._seen < len(tokens) and self.end is None:
+            self._detokenizer.add_token(tokens[self._seen])
+            self._seen += 1
+            self._add(self._detokenizer.last_segment)
+        if last and self.end is None:
+            self._detokenizer.finalize()
+            self._add(self._detokenizer.last_segment, last)
+        return self.text[before:]
+
+    def _add(self, piece: str, last: bool = False) -> None:
+        self._held = seen = self._held + piece
+        if self._stop and not last:  # a detokenizer keeps a space at the end: it may be a stop's
+            ahead = copy(self._detokenizer)
+            ahead.finalize()
+            seen += ahead.last_segment.rstrip("\ufffd")
+        places = [(at + len(s), at) for s in self._stop if (at := seen.find(s)) >= 0]
+        if places:
+            self.end, self._held, certain = self._seen, seen, min(places)[1]
+        else:
+            certain = len(seen) - (0 if last else _begun(seen, self._stop))
+        self.text, self._held = self.text + self._held[:certain], self._held[certain:]
+
+
 class TextStream(Iterator[str], AbstractContextManager):
     """Text pieces of a token iterator as they become readable; what :func:`stream` returns.
 
     A piece is never empty and never cut inside a character. The pieces add up to what the tokens
-    add to the prompt's text, without the stop token. Closing (or leaving a ``with`` block) closes
-    the token iterator, a :class:`TokenIterator` or another with its ``prompt``, ``tokens``,
-    ``logprobs``, ``stats`` and ``close``. After an interrupt (Ctrl-C) the last tokens' text is
-    delivered first; the ``KeyboardInterrupt`` follows.
+    add to the prompt's text, without the stop token and up to the ``stop`` string that is complete
+    first. Closing (or leaving a ``with`` block) closes the token iterator, a :class:`TokenIterator`
+    or another with its ``prompt``, ``tokens``, ``logprobs``, ``stats`` and ``close``. After an
+    interrupt (Ctrl-C) the last tokens' text is delivered first; the ``KeyboardInterrupt`` follows.
     """
 
-    def __init__(self, iterator: Any, tokenizer: Any) -> None:
+    def __init__(self, iterator: Any, tokenizer: Any, stop: Sequence[str] = ()) -> None:
         self.iterator = iterator
         self.text = ""  # all pieces so far
-        self._detokenizer = _primed_detokenizer(tokenizer, iterator.prompt)
-        self._seen = 0  # tokens that the detokenizer knows
+        self._reader = TextReader(tokenizer, iterator.prompt, stop)
         self._ended = False
         self._interrupt: KeyboardInterrupt | None = None
 
@@ -74,7 +121,6 @@ class TextStream(Iterator[str], AbstractContextManager):
                 self.iterator.close()
                 self._ended, self._interrupt = True, interrupt
             if piece := self._new_text():
-                self.text += piece
                 return piece
         if self._interrupt is not None:
             interrupt, self._interrupt = self._interrupt, None
@@ -89,7 +135,7 @@ class TextStream(Iterator[str], AbstractContextManager):
         self.iterator.close()
         if not self._ended:
             self._ended = True
-            self.text += self._new_text()
+            self._new_text()
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -103,17 +149,20 @@ class TextStream(Iterator[str], AbstractContextManager):
     def _new_text(self) -> str:
         tokens = self.iterator.tokens
         end = len(tokens) - (self.stats["finish_reason"] == "stop")
-        for token in tokens[self._seen : end]:
-            self._detokenizer.add_token(token)
-        self._seen = max(self._seen, end)
-        if self._ended:
-            self._detokenizer.finalize()
-        return self._detokenizer.last_segment
+        piece = self._reader.read(tokens[:end], last=self._ended)
+        self.text += piece
+        if self._reader.end is not None:
+            self._ended = True
+            self.iterator.close()
+            self.stats["finish_reason"] = "stop"
+        return piece
 
 
 def stream(
-    model: Any, tokenizer: Any, prompt: str | Sequence[int] | mx.array, *, max_tokens: int = 100,
-    stop_tokens: Collection[int] | None = None, draft_model: Any = None, **options: Any,
+    model: Any, tokenizer: Any, prompt: str | Sequence[int] | mx.array | None = None, *,
+    messages: Sequence[dict[str, str]] | None = None, max_tokens: int = 100,
+    stop: str | Sequence[str] = (), stop_tokens: Collection[int] | None = None,
+    draft_model: Any = None, **options: Any,
 ) -> TextStream:  # fmt: skip
     """Generate text piece by piece, for a loop that prints it as it comes.
 
@@ -121,7 +170,11 @@ def stream(
         model: any mlx-lm model or :class:`~lablib.models.base.LanguageModel`.
         tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it.
         prompt: text, or token ids (which get no special tokens added).
+        messages: ``[{"role": "user", "content": "..."}, ...]`` in place of a prompt; the
+            tokenizer's chat template makes one of them.
         max_tokens: how many tokens to generate at most.
+        stop: a string, or several: the text ends before the one that is complete first, however it
+            is cut into tokens. The token that completes it is the last one.
         stop_tokens: ids that end the generation; None means the tokenizer's end tokens.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``, that
             guesses tokens for the model to verify: the same text or distribution, sooner.
@@ -136,27 +189,31 @@ def stream(
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
     """
-    ids = _encode(tokenizer, prompt)
+    ids, stop = _encode(tokenizer, prompt, messages), _stop_strings(stop)
     if stop_tokens is None:
         stop_tokens = tokenizer.eos_token_ids
     options |= {"max_tokens": max_tokens, "stop_tokens": stop_tokens}
     if draft_model is None:
-        return TextStream(TokenIterator(model, ids, **options), tokenizer)
-    return TextStream(SpeculativeTokenIterator(model, draft_model, ids, **options), tokenizer)
+        return TextStream(TokenIterator(model, ids, **options), tokenizer, stop)
+    return TextStream(SpeculativeTokenIterator(model, draft_model, ids, **options), tokenizer, stop)
 
 
 def generate(
-    model: Any, tokenizer: Any, prompt: str | Sequence[int] | mx.array, *, max_tokens: int = 100,
-    stop_tokens: Collection[int] | None = None, draft_model: Any = None, progress: bool = False,
-    **options: Any,
-) -> Completion:  # fmt: skip
+    model: Any, tokenizer: Any, prompt: Any = None, *, messages: Any = None, max_tokens: int = 100,
+    progress: bool = False, **options: Any,
+) -> Completion | list[Completion]:  # fmt: skip
     """Generate a completion; a ``str`` with ``.tokens``, ``.logprobs`` and ``.stats``.
 
-    The arguments are those of :func:`stream`; ``progress`` shows a progress bar.
+    The arguments are those of :func:`stream`; ``progress`` shows a progress bar. Of a list of
+    prompts, or of ``messages``, it makes a list of completions, ``max_batch=`` at a time. Number i
+    draws from stream i of the seed: alone it is the same with ``stream=i``. The options are then
+    those of ``speculative_batch``, with or without a draft model.
     """
     flag("progress", progress)
-    options |= {"max_tokens": max_tokens, "stop_tokens": stop_tokens, "draft_model": draft_model}
-    pieces = stream(model, tokenizer, prompt, **options)
+    options |= {"max_tokens": max_tokens}
+    if _is_several(prompt) or _is_several(messages):
+        return _generate_several(model, tokenizer, prompt, messages, progress=progress, **options)
+    pieces = stream(model, tokenizer, prompt, messages=messages, **options)
     from tqdm.auto import tqdm
 
     with pieces, tqdm(total=max_tokens, unit="token", leave=False, disable=not progress) as bar:
@@ -165,10 +222,71 @@ def generate(
     return pieces.completion()
 
 
-def _encode(tokenizer: Any, prompt: Any) -> Any:
+def _is_several(given: Any) -> bool:
+    kinds = str, list, tuple, mx.array, np.ndarray
+    return isinstance(given, list | tuple) and any(isinstance(each, kinds) for each in given)
+
+
+class _Silent(Drafter):
+    """Guesses nothing: a batch that speculates then decodes plainly, as fast as any other."""
+
+    def propose(self, texts: Any, limits: Any, sampler: Any) -> None:
+        """Return no guess."""
+
+
+def _generate_several(
+    model: Any, tokenizer: Any, prompts: Any, conversations: Any, *, stop: Any = (),
+    stop_tokens: Any = None, draft_model: Any = None, **options: Any,
+) -> list[Completion]:  # fmt: skip
+    if conversations is None:
+        ids = [_encode(tokenizer, prompt) for prompt in prompts]
+    else:
+        ids = [_encode(tokenizer, prompts, messages) for messages in conversations]
+    ids, stop = arguments.check_prompts(model, ids), _stop_strings(stop)
+    ends = tokenizer.eos_token_ids if stop_tokens is None else stop_tokens
+    ends = arguments.check_stops(model, ends)
+    readers = [TextReader(tokenizer, prompt, stop) for prompt in ids]
+
+    def ended(row: int, tokens: list[int], last: bool = False) -> bool:
+        readers[row].read(tokens[: len(tokens) - (tokens[-1] in ends)], last)
+        return readers[row].end is not None
+
+    plain = {"rule": "match", "draft_tokens": 1} if draft_model is None else {}
+    draft = _Silent() if draft_model is None else draft_model
+    more = {"stop_tokens": ends, "ended": ended, **plain}
+    samples = speculative_batch(model, draft, ids, **more, **options)
+    completions = []
+    for row, (tokens, logprobs) in enumerate(zip(samples.tokens, samples.logprobs, strict=True)):
+        stopped = ended(row, tokens, last=True) or tokens[-1] in ends
+        n = readers[row].end or len(tokens)
+        own = {"prompt_tokens": len(ids[row]), "tokens": n}
+        stats = samples.stats | own | {"finish_reason": "stop" if stopped else "length"}
+        completions.append(Completion(readers[row].text, tokens[:n], logprobs[:n], stats))
+    return completions
+
+
+def _stop_strings(stop: Any) -> list[str]:
+    stops = [stop] if isinstance(stop, str) else sequence("stop", stop, "strings")
+    if wrong := [each for each in stops if not (each and isinstance(each, str))]:
+        raise BadValue(f"stop must be of strings that are not empty, got {shown(wrong[0])}")
+    return stops
+
+
+def _begun(text: str, stops: Sequence[str]) -> int:
+    """Return how many letters at the end of ``text`` may be the beginning of a stop string."""
+    longest = min(len(text), max(map(len, stops), default=0))
+    lengths = (n for n in range(longest, 0, -1) if any(s.startswith(text[-n:]) for s in stops))
+    return next(lengths, 0)
+
+
+def _encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
     if not hasattr(tokenizer, "detokenizer"):
         wanted = "mlx-lm's TokenizerWrapper, as load() returns it"
         raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}")
+    if messages is not None:
+        if prompt is not None:
+            raise BadValue("give either prompt or messages, not both")
+        return _encode_messages(tokenizer, messages)
     if not isinstance(prompt, str):
         return prompt
     if not prompt:
@@ -177,6 +295,20 @@ def _encode(tokenizer: Any, prompt: Any) -> Any:
     begin = tokenizer.bos_token
     needs_begin = begin is None or not prompt.startswith(begin)
     return tokenizer.encode(prompt, add_special_tokens=needs_begin)
+
+
+def _encode_messages(tokenizer: Any, messages: Any) -> list[int]:
+    """Return a conversation's ids, up to where the answer begins."""
+    if not (tokenizer.has_chat_template or tokenizer.chat_template):  # one may be set later
+        raise BadValue("messages need a chat template, and this tokenizer has none: give prompt=")
+    messages = sequence("messages", messages, "messages")
+    for each in messages or [None]:
+        if not isinstance(each, dict) or not {"role", "content"} <= each.keys():
+            raise BadValue(f"messages must be dicts with role and content, got {shown(each)}")
+    try:
+        return tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+    except Exception as error:  # a template is a program, which may refuse an order of roles
+        raise BadValue(f"messages must suit the tokenizer's chat template: {error}") from error
 
 
 def _primed_detokenizer(tokenizer: Any, prompt: Sequence[int]) -> Any:

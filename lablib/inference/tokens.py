@@ -17,7 +17,7 @@ from lablib.inference import arguments
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.token_loop import NOT_FINITE, Token, TokenLoop, settle_chunk
-from lablib.validation import BadValue
+from lablib.validation import BadValue, integer
 
 import mlx.core as mx
 
@@ -38,6 +38,7 @@ class TokenIterator(TokenLoop):
         prefill_step_size: how many prompt tokens are read at once.
         logits_processors: called in turn as ``processor(tokens, logits (1, V)) -> logits``, with
             the prompt and all generated tokens as an array ``(T,)``; what they return is sampled.
+        stream: which stream of the seed's random numbers; row i of ``sample_n`` uses stream i.
         **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8`` or
             ``seed=1``. Penalties look at this prompt and what follows it.
 
@@ -63,13 +64,14 @@ class TokenIterator(TokenLoop):
         self, model: Any, prompt: Sequence[int] | mx.array, *, max_tokens: int = 100,
         stop_tokens: Collection[int] = (), cache: list[Any] | None = None,
         prefill_step_size: int = 512, logits_processors: Sequence[arguments.LogitsProcessor] = (),
-        **sampler_options: Any,
+        stream: int = 0, **sampler_options: Any,
     ) -> None:  # fmt: skip
         asked = arguments.read_request(
             TokenIterator, model, prompt, max_tokens=max_tokens, stop_tokens=stop_tokens,
             prefill_step_size=prefill_step_size, sampler_options=sampler_options,
             logits_processors=logits_processors, cache=cache,
         )  # fmt: skip
+        stream = integer("stream", stream, 0)
         super().__init__(asked)
         self.cache = kv.make(model) if cache is None else cache
         self._plain = drops(self.cache)
@@ -78,7 +80,7 @@ class TokenIterator(TokenLoop):
         plain = not (options.penalizes or self._processors)
         self._greedy = plain and options.temperature == 0
         self._sampler = Sampler(len(self.prompt) + max_tokens)
-        self._sampler.add(0, options, self.prompt if options.penalizes else ())
+        self._sampler.add(0, options, self.prompt if options.penalizes else (), stream=stream)
         self._unread = mx.array([self.prompt[-1:]])  # (1, 1): what the next forward takes
         self._read = 0  # tokens the cache has read since the start, but for those taken back
         self._asked: deque[list[mx.array]] = deque()  # sampled, but not looked at yet

@@ -1,15 +1,16 @@
-"""A text as a strip of tokens, drawn into a matplotlib figure.
+"""A text as a strip of tokens, drawn into a matplotlib figure, or as HTML while it grows.
 
 A drawn strip looks the same in JupyterLab, on GitHub and on paper. The letters stand as they would
 in the text, and each token has a box: the pieces of one word touch, and the space that begins a
 token is the gap before it.
 """
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.plots.charts import figure
+from lablib.plots.charts import figure, visible
 
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -229,3 +230,47 @@ def scales(
         axes.text(-0.02, value, f"{value:g}", **place)
     axes.set_xlabel(xlabel, labelpad=20)
     axes.set_ylabel(ylabel, labelpad=32)
+
+
+# Stripes along the top: across the letters they would make them hard to read.
+_HATCHED = "repeating-linear-gradient(135deg,#111 0 2px,#0000 2px 5px) 0 0/100% 4px no-repeat "
+_STRIP = (
+    "<style>.lablib-strip{background:#fff;color:#111;padding:.3em}.lablib-strip span{color:#111;"
+    "margin:1px;padding:3px 2px 0;font-family:monospace;display:inline-block;line-height:1.5;"
+    "border-bottom:3px solid #0000}.lablib-strip .kept{border-bottom-color:#111}"
+    + "".join(
+        f".lablib-strip .l{i}{{background:{_HATCHED if look.hatch else ''}{look.fill}}}"
+        for i, look in enumerate(SURENESS)
+    )
+    + "</style>"
+)
+
+
+def surprise_strip(
+    tokens: Sequence[str], probabilities: Sequence[float], kept: Sequence[bool] | None = None
+) -> str:
+    """Return a line of tokens as HTML, each on the colour of the model's probability of it.
+
+    Args:
+        tokens: their texts; spaces and line ends are made visible.
+        probabilities: one for each token.
+        kept: of each, whether it is a draft that was kept; it gets a bar below. None: no drafts.
+    """
+
+    def box(text: str, look: Look, bar: bool = False, hint: str = "") -> str:
+        kind = f"l{SURENESS.index(look)}" if look in SURENESS else ""
+        kinds = f"{kind} kept" if bar else kind
+        return f'<span class="{kinds}"{hint}>{html.escape(text)}</span>'
+
+    bars = [False] * len(tokens) if kept is None else kept
+    strip = "".join(
+        box(visible(text), sureness(p), bar, f' title="{p:.1%}"')
+        for text, p, bar in zip(tokens, probabilities, bars, strict=True)
+    )
+    legend = " ".join(box(look.name, look) for look in SURENESS)
+    if kept is not None:
+        legend += " " + box("a draft that was kept", PLAIN, True)
+    return (
+        f'{_STRIP}<div class="lablib-strip"><div>{strip}</div>'
+        f'<div style="font-size:85%;margin-top:.4em">probability: {legend}</div></div>'
+    )

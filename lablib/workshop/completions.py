@@ -6,10 +6,10 @@ from typing import Any
 
 from lablib import tasks
 from lablib.inference.samples import Samples
-from lablib.inference.voting.many import complete
 from lablib.tasks import Problem
 from lablib.theory.estimators import wilson_interval
 from lablib.validation import BadValue
+from lablib.workshop.complete import complete
 
 import numpy as np
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from lablib import backend, tasks
-from lablib.inference.voting.many import complete
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.files import fingerprint
 from lablib.models.head import KIND, DraftHead
 from lablib.validation import BadValue, one_of
 from lablib.workshop import chat_prompts
+from lablib.workshop.complete import complete
 from lablib.workshop.training import ResumePoint, checkpoint
 
 import mlx.core as mx

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from lablib import tasks
-from lablib.inference.voting.many import complete
 from lablib.tasks import Problem, grammar
+from lablib.workshop.complete import complete
 from lablib.workshop.completions import Plan, seeds
 
 

@@ -193,3 +193,95 @@ def test_an_answer_is_folded_and_told_by_nothing_until_its_cell_is_run(lab, fold
         assert lesson.folds() == []
         assert lab.get_by_text("seven", exact=True).count() == 1
         assert lesson.widgets() == 1
+
+
+CHAT = """
+import time
+
+import lablib
+from lablib.inference import NGram
+
+model, tokenizer = lablib.load("target")
+tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+
+
+def slowly(tokens, logits):
+    time.sleep(0.05 if more["slow"] else 0)
+    return logits
+
+
+more = {"slow": True}
+talk = lablib.chat(
+    model, tokenizer, NGram(), temperature=0.8, seed=1, max_tokens=120, stop_tokens=(),
+    logits_processors=[slowly],
+)
+talk
+"""
+AND = "print(len(talk.conversation.answer.tokens), 'so far')\nmore['slow'] = False"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_chat_streams_marks_drafts_and_stops(dark, lab, folder):
+    name = write_demo(folder, "chat.ipynb", CHAT, AND)
+    browser.dress(lab, dark)
+    with browser.Lesson(lab, name) as lesson:
+        for _ in range(2):  # all cells but the last
+            lab.evaluate(
+                "() => window.jupyterapp.commands.execute('notebook:run-cell-and-select-next')"
+            )
+        chat = lab.locator(".lablib-chat")
+        chat.wait_for()
+        stop, tokens = chat.get_by_role("button", name="Stop"), chat.locator(".lablib-strip span")
+        assert stop.is_disabled()
+        chat.locator("input").click()
+        lab.keyboard.type("On a sunny day, Mia finds")
+        lab.keyboard.press("Enter")
+        legend, count = 5, "document.querySelectorAll('.lablib-chat .lablib-strip span').length"
+        lab.wait_for_function(f"() => {count} > 12")
+        assert chat.locator("input").input_value() == ""
+        assert "On a sunny day, Mia finds" in chat.inner_text()
+        assert stop.is_enabled()
+        assert chat.get_by_role("button", name="Send").is_disabled()
+        before = tokens.count()
+        lab.wait_for_function(
+            "n => document.querySelectorAll('.lablib-chat .lablib-strip span').length > n",
+            arg=before,
+        )
+        stop.click()
+        chat.get_by_text("stopped").wait_for()
+        stopped = tokens.count() - legend
+        assert stopped < 110
+        assert stop.is_disabled()
+        assert lesson.errors() == []
+        # The kernel runs other cells, and the conversation goes on, while an answer is written.
+        chat.locator("input").click()
+        lab.keyboard.type(" in the forest.")
+        lab.keyboard.press("Enter")
+        going = "![...document.querySelectorAll('.lablib-chat button')][1].disabled"
+        lab.wait_for_function(f"() => {count} > 9 && {going}")
+        for command in ("move-cursor-down", "run-cell"):
+            lab.evaluate(f"() => window.jupyterapp.commands.execute('notebook:{command}')")
+        said = lab.locator(".jp-OutputArea-output", has_text="so far")
+        said.wait_for()
+        assert 0 < int(said.inner_text().split()[0]) < 110
+        chat.get_by_text("max_tokens ended it").wait_for()
+        assert tokens.count() - legend == 120
+        assert chat.locator(".kept").count() > 1
+        assert "drafts kept" in chat.inner_text()
+        if kept := os.environ.get("LABLIB_SHOTS"):
+            lesson.screenshots(Path(kept), f"chat-{'dark' if dark else 'light'}")
+        # An error is one line, and the box stays usable.
+        chat.locator("input").click()
+        lab.keyboard.insert_text("on and on " * 500)
+        lab.keyboard.press("Enter")
+        error = chat.get_by_role("alert")
+        error.wait_for()
+        assert error.inner_text().startswith("BadValue: prompt (")
+        browser.resize(lab, browser.NARROW)
+        if kept:
+            lesson.screenshots(Path(kept), f"chat-narrow-{'dark' if dark else 'light'}")
+        browser.resize(lab, browser.WIDE)
+        chat.get_by_role("button", name="New").click()
+        error.wait_for(state="detached")
+        assert lesson.errors() == lesson.page_errors == []
+    browser.dress(lab, False)

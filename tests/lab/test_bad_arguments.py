@@ -31,9 +31,9 @@ from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.inference.voting.continuous import serve
-from lablib.inference.voting.many import complete
 from lablib.models import LanguageModel, llama_config
 from lablib.validation import BadType, BadValue
+from lablib.workshop.complete import complete
 
 import mlx.core as mx
 import numpy as np
@@ -86,7 +86,9 @@ target = {"target": MODEL, "draft": DRAFT, "max_tokens": 2}
 ENTRIES = {
     "TokenIterator": (
         all_of(TokenIterator),
-        {"model": MODEL, "prompt": PROMPT, "max_tokens": 2, "top_logprobs": 0} | ONE | SAMPLING,
+        {"model": MODEL, "prompt": PROMPT, "max_tokens": 2, "top_logprobs": 0, "stream": 0}
+        | ONE
+        | SAMPLING,
     ),
     "SpeculativeTokenIterator": (
         all_of(SpeculativeTokenIterator),
@@ -108,7 +110,10 @@ ENTRIES = {
         speculative_sample_n,
         {**target, "prompt": PROMPT, "n": 2, "draft_tokens": 2, "rule": "match"} | MANY | SAMPLING,
     ),
-    "speculative_batch": (speculative_batch, {**target, "prompts": [PROMPT, PROMPT]}),
+    "speculative_batch": (
+        speculative_batch,
+        {**target, "prompts": [PROMPT, PROMPT], "ended": lambda row, tokens: False},
+    ),
     "complete": (
         complete,
         {

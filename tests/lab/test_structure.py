@@ -19,7 +19,7 @@ def found(package: structure.Package) -> dict:
 
 
 # Lines. The redesign ended at 7,988; rows that share a prefix, particles in step, GGUF files, draft
-# heads and chats have come in since.
+# heads, stop strings and messages have come in since.
 MOST = 9000
 
 

@@ -73,3 +73,21 @@ class Recurrent(Recorder):
 
 def random_table(rows=97, vocab_size=11, seed=0, spread=2.0):
     return np.random.default_rng(seed).normal(size=(rows, vocab_size)) * spread
+
+
+def scripted(tokenizer, script):
+    """A model that says the tokens of ``script`` by position, whatever was drawn."""
+
+    class Script(Recorder):
+        def __call__(self, tokens, cache=None):
+            super().__call__(tokens, cache)
+            end = cache[0].offset
+            chosen = [script[min(n, len(script) - 1)] for n in range(end - tokens.shape[1], end)]
+            return self.rows[None, chosen]
+
+    return Script(np.eye(len(tokenizer)) * 30)
+
+
+def says(tokenizer, prompt, completion):
+    """A model that continues ``prompt`` with the tokens of ``completion``."""
+    return scripted(tokenizer, [0] * (len(prompt) - 1) + completion)

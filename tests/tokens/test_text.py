@@ -7,24 +7,16 @@ import signal
 from lablib.cache import kv
 from lablib.inference.text import Completion, TextStream, generate, stream
 from lablib.inference.tokens import TokenIterator
-from lablib.tasks import save_pretrained
 
 import numpy as np
 import pytest
 from mlx_lm.tokenizer_utils import NaiveStreamingDetokenizer, TokenizerWrapper
 from mlx_lm.tokenizer_utils import load as load_tokenizer
-from oracles.scripted import Recorder
+from oracles.scripted import says, scripted
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 EOS = 2
-
-
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory):
-    path = tmp_path_factory.mktemp("tokenizer")
-    save_pretrained(path)
-    return load_tokenizer(path)
 
 
 @pytest.fixture(scope="module")
@@ -40,25 +32,6 @@ def bytewise(tmp_path_factory):
     path = tmp_path_factory.mktemp("bytewise")
     PreTrainedTokenizerFast(tokenizer_object=inner).save_pretrained(path)
     return load_tokenizer(path)
-
-
-def scripted(tokenizer, script):
-    """A model that says the tokens of ``script`` by position, whatever was drawn."""
-    vocab = len(tokenizer)
-
-    class Script(Recorder):
-        def __call__(self, tokens, cache=None):
-            super().__call__(tokens, cache)
-            end = cache[0].offset
-            chosen = [script[min(n, len(script) - 1)] for n in range(end - tokens.shape[1], end)]
-            return self.rows[None, chosen]
-
-    return Script(np.eye(vocab) * 30)
-
-
-def says(tokenizer, prompt, completion):
-    """A model that continues ``prompt`` with the tokens of ``completion``."""
-    return scripted(tokenizer, [0] * (len(prompt) - 1) + completion)
 
 
 def test_the_text_is_what_the_tokens_add_to_the_prompt(shipped):

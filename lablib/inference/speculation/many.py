@@ -6,7 +6,7 @@ text and random numbers only: it is the same alone, in any batch and beside any 
 is that of one text, ``round.py``.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,7 +22,7 @@ from lablib.inference.speculation.rules import RULE
 from lablib.inference.speculation.tokens import COUNTS, SpeculativeTokenIterator, ratios
 from lablib.inference.token_loop import read_up_to_last
 from lablib.models.interface import position_table_of
-from lablib.validation import BadValue, flag, integer, one_of
+from lablib.validation import BadValue, flag, function, integer, one_of
 
 import mlx.core as mx
 
@@ -54,14 +54,15 @@ def speculative_batches(
     max_tokens: int = 100, draft_tokens: int = 4, rule: str | None = None,
     drafter: Drafter | None = None, stop_tokens: Iterable[int] = (),
     max_batch: int | None = None, prefill_step_size: int = 512, progress: bool = False,
-    **sampler_options: Any,
+    ended: Callable[[int, list[int]], bool] = Row.ended, **sampler_options: Any,
 ) -> Iterator[Samples]:  # fmt: skip
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 
     Keywords mean what they mean in ``sample_n`` and ``SpeculativeTokenIterator``; row i draws from
     stream i of the seed, and equal prompts are read once. What cannot share a batch (a quantised
     cache, Mamba 1, a drafter that works in the target's cache, a text that may fill a table of
-    positions) is run row by row, with the same result.
+    positions) is run row by row, with the same result. A row leaves after a stop token, or after
+    the round in which ``ended(i, its tokens)`` has become true.
 
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
@@ -78,6 +79,7 @@ def speculative_batches(
     rule = one_of("rule", "rejection" if rule is None else rule, RULE)
     max_batch = len(prompts) if max_batch is None else integer("max_batch", max_batch, 1)
     flag("progress", progress)
+    function("ended", ended)
     drafter = as_drafter(draft, drafter)
     session = drafter.begin(target, kv.make(target), None)  # refuses what does not fit the target
     draft_model = None if session.in_target_cache else session.model
@@ -86,7 +88,8 @@ def speculative_batches(
         for model in models:
             arguments.check_length(model, prompt, max_tokens)
 
-    return _Together(models, drafter, asked, rule, draft_tokens).parts(prompts, max_batch, progress)
+    rows = [Row(i, each, asked.options, i, ended=ended) for i, each in enumerate(prompts)]
+    return _Together(models, drafter, asked, rule, draft_tokens).parts(rows, max_batch, progress)
 
 
 class _Together:
@@ -100,23 +103,21 @@ class _Together:
         self._rule, self._draft_tokens = rule, draft_tokens
         self._prompts = [_PromptReader(model, asked.step_size) for model in models]
 
-    def parts(
-        self, prompts: Sequence[list[int]], max_batch: int, progress: bool
-    ) -> Iterator[Samples]:
+    def parts(self, rows: Sequence[Row], max_batch: int, progress: bool) -> Iterator[Samples]:
         """Yield the completions, ``max_batch`` rows at a time."""
         from tqdm.auto import tqdm
 
-        batched = len(prompts) > 1 and self._can_hold(prompts)
-        with tqdm(total=len(prompts), unit="row", leave=False, disable=not progress) as bar:
-            for first in range(0, len(prompts), max_batch):
-                end = min(first + max_batch, len(prompts))
-                rows = [Row(i, prompts[i], self._asked.options, i) for i in range(first, end)]
+        prompts = [row.prompt for row in rows]
+        batched = len(rows) > 1 and self._can_hold(prompts)
+        with tqdm(total=len(rows), unit="row", leave=False, disable=not progress) as bar:
+            for first in range(0, len(rows), max_batch):
+                part = rows[first : first + max_batch]
                 if batched:
-                    counts = [self._run(rows, later=prompts[end:])]
+                    counts = [self._run(part, later=prompts[first + max_batch :])]
                 else:
-                    counts = [self._run_alone(row) for row in rows]
-                bar.update(len(rows))
-                yield Samples.of(rows, self._asked.stops, stats=_summed(counts))
+                    counts = [self._run_alone(row) for row in part]
+                bar.update(len(part))
+                yield Samples.of(part, self._asked.stops, stats=_summed(counts))
 
     def _can_hold(self, prompts: Sequence[Sequence[int]]) -> bool:
         """Return whether these prompts may share a batch of each model."""
@@ -135,9 +136,9 @@ class _Together:
             draft_tokens=self._draft_tokens, rule=self._rule, stop_tokens=asked.stops,
             stream=row.stream, prefill_step_size=asked.step_size, **asdict(asked.options),
         )  # fmt: skip
-        for _ in iterator:
-            pass
         row.tokens, row.logprobs = iterator.tokens, iterator.logprobs
+        while not row.stopped(asked.stops) and next(iterator, None):
+            pass
         return iterator.stats
 
     def _run(self, rows: Sequence[Row], later: Sequence[list[int]]) -> dict[str, int]:

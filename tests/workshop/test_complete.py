@@ -2,8 +2,9 @@
 
 import math
 
-from lablib.inference.voting.many import complete, sample_n
+from lablib.inference.voting.many import sample_n
 from lablib.validation import BadValue
+from lablib.workshop.complete import complete
 
 import mlx.core as mx
 import pytest

@@ -1,0 +1,207 @@
+"""A conversation with a model: what was said, what the caches have read of it, the next answer.
+
+Each turn is written down anew, by the tokenizer's chat template. As far as the caches have read
+just that they are used again, so that a turn costs its own tokens and not the whole conversation.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from lablib.cache import kv
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.speculation.drafters import as_drafter
+from lablib.inference.text import TextStream, stream
+from lablib.inference.token_loop import Token
+from lablib.validation import BadType, BadValue
+
+Message = dict[str, str]
+_OURS = ("prompt", "cache", "draft_cache", "stream")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer as far as it has come.
+
+    Attributes:
+        text: what is certain of it.
+        tokens: all that were generated, an end token or a stop string's included.
+        stats: those of the token iterator; ``finish_reason`` is None as long as it grows.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    stats: dict[str, Any]
+
+
+class Conversation:
+    """Messages, and a model that answers the last one.
+
+    A tokenizer without a chat template belongs to a model that continues texts. Then what was said
+    is one text, and you write it in turns; where the model ends it, the next message begins a new
+    one.
+
+    Args:
+        model: any mlx-lm model or ``LanguageModel``.
+        tokenizer: as ``load`` returns it.
+        draft_model: as in ``stream``.
+        messages: what was said before, or ``[{"role": "system", "content": "..."}]``.
+        **options: those of ``stream``, such as ``temperature=0.7``. Answer i draws from stream i of
+            the seed.
+
+    Attributes:
+        tokenizer: the model's.
+        messages: the conversation so far; an answer that was stopped is kept as far as it went.
+        answer: the last answer, or what there is of it; None before it and after an error.
+        reused: how many tokens of the last prompt the caches had read already.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range; at the call, before any work.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, draft_model: Any = None, *,
+        messages: Sequence[Message] = (), **options: Any,
+    ) -> None:  # fmt: skip
+        if ours := [name for name in _OURS if name in options]:
+            raise BadType(f"{ours[0]} cannot be given: a conversation has its own")
+        self.tokenizer = tokenizer
+        self._given, self._options = (model, tokenizer), {"draft_model": draft_model, **options}
+        self._template = self._stream([0]) and _has_template(tokenizer)
+        if messages and not self._template:
+            raise BadValue("messages need a chat template, and this tokenizer has none")
+        if messages:
+            self._stream(messages=messages)
+        self._began = list(messages)
+        self._reuses = self._may_reuse(draft_model)
+        self._current: Generator[Answer] | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin again, with the messages that were given at the start."""
+        self.stop()
+        self.messages, self.answer, self.reused = list(self._began), None, 0
+        self._turns = self._first = 0  # answers so far; the message with which the text begins
+        self._forget()
+
+    def stop(self) -> None:
+        """End the answer that is being written; what there is of it is kept."""
+        if self._current is not None:
+            self._current.close()
+
+    def respond(self, text: str) -> Generator[Answer]:
+        """Say something; yields the answer as it grows, at last with its ``finish_reason``.
+
+        :meth:`stop` ends it, and so does the next call; what there is of it is kept. After an
+        error the conversation is what it was before.
+
+        Raises:
+            ValueError, TypeError: the text is empty, or the conversation outgrows the model; at the
+                call.
+        """
+        if not isinstance(text, str):
+            raise BadType(f"text must be a string, got {type(text).__name__}")
+        if not text.strip():
+            raise BadValue("text must hold something to say")
+        self.stop()
+        self.answer = None
+        messages = [*self.messages, {"role": "user", "content": text}]
+        pieces = self._begin(messages)
+        self._current = self._answers(pieces, messages)
+        return self._current
+
+    def _answers(self, pieces: TextStream, messages: list[Message]) -> Generator[Answer]:
+        pieces.iterator = watched = _Watched(pieces.iterator)
+        prompt, failed = self._read + watched.prompt, False
+        try:
+            for _ in pieces:
+                self.answer = _answer(pieces)
+                yield self.answer
+        except Exception:
+            self.answer, failed = None, True
+            raise
+        finally:
+            pieces.close()
+            self._forget()
+            if not failed:
+                self.answer = _answer(pieces)
+                self.messages = [*messages, {"role": "assistant", "content": pieces.text}]
+                self._turns += 1
+                if watched.stats["finish_reason"] == "stop":
+                    self._first = len(self.messages)
+                self._keep(watched, prompt)
+        yield self.answer
+
+    def _begin(self, messages: list[Message]) -> TextStream:
+        """Return the stream of the answer to ``messages``, after what the caches hold of them."""
+        if self._template:
+            whole = self._stream(messages=messages)
+        else:
+            whole = self._stream("".join(each["content"] for each in messages[self._first :]))
+        ids = whole.iterator.prompt
+        pairs = zip(self._read, ids[:-1], strict=False)  # the last token is read with the answer
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        surplus = len(self._read) - same
+        caches = [cache for cache in self._caches.values() if cache is not None]
+        if not same or any(kv.trimmable(cache) < surplus for cache in caches if surplus):
+            self._forget()
+            self.reused = 0
+            return whole
+        for cache in caches:
+            kv.trim(cache, surplus)
+        self._read, self.reused = ids[:same], same
+        return self._stream(ids[same:], **self._caches)
+
+    def _stream(self, prompt: Any = None, **more: Any) -> TextStream:
+        turn = {"stream": getattr(self, "_turns", 0)}
+        return stream(*self._given, prompt, **self._options, **turn, **more)
+
+    def _keep(self, iterator: Any, prompt: list[int]) -> None:
+        """Remember the caches, and what they have read: all but the last token."""
+        if self._reuses and iterator.tokens:
+            self._read = (prompt + iterator.tokens)[:-1]
+            self._caches = {"cache": iterator.cache}
+            if self._options["draft_model"] is not None:
+                self._caches["draft_cache"] = iterator.draft_cache
+
+    def _forget(self) -> None:
+        self._read: list[int] = []
+        self._caches: dict[str, Any] = {}
+
+    def _may_reuse(self, draft_model: Any) -> bool:
+        """Return whether an answer is the same if it is not told the prompt's beginning again.
+
+        Penalties and logits processors look at the prompt that they are given. So does a drafter
+        without a cache: it would only guess less well.
+        """
+        fields = SamplerOptions.names()
+        asked = {name: value for name, value in self._options.items() if name in fields}
+        if SamplerOptions(**asked).penalizes or self._options.get("logits_processors"):
+            return False
+        if draft_model is None:
+            return True
+        drafter = as_drafter(draft_model)
+        return drafter.model is not None or drafter.in_target_cache
+
+
+class _Watched(Iterator[Token]):
+    """A token iterator that remembers the tokens which it handed out."""
+
+    def __init__(self, iterator: Any) -> None:
+        self._iterator, self.seen = iterator, []
+
+    def __next__(self) -> Token:
+        self.seen.append(next(self._iterator))
+        return self.seen[-1]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
+
+
+def _answer(pieces: TextStream) -> Answer:
+    return Answer(pieces.text, tuple(pieces.iterator.seen), dict(pieces.stats))
+
+
+def _has_template(tokenizer: Any) -> bool:
+    return bool(tokenizer.has_chat_template or tokenizer.chat_template)

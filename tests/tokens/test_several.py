@@ -1,0 +1,157 @@
+"""generate with conversations, and with several prompts at once."""
+
+from lablib.inference import NGram
+from lablib.inference.text import generate, stream
+from lablib.models import LanguageModel, hybrid_config, llama_config
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from oracles.scripted import Recurrent, says, scripted
+
+PROMPTS = ["On a rainy day, ", "On", "sum 7 3 9 0 4 8:", "On a sunny day, Mia finds"]
+USER = {"role": "user", "content": "On a rainy day, "}
+TALK = [USER, {"role": "assistant", "content": "Mia finds."}, {"role": "user", "content": "Why?"}]
+
+
+class Counted(LanguageModel):
+    calls = 0
+
+    def __call__(self, *arguments, **keywords):
+        self.calls += 1
+        return super().__call__(*arguments, **keywords)
+
+
+@pytest.fixture(scope="module", params=[llama_config, hybrid_config], ids=["llama", "hybrid"])
+def model(request, shipped):
+    return Counted(request.param(len(shipped), 32, 2, 2), seed=3)
+
+
+@pytest.fixture(scope="module")
+def drafts(shipped):
+    draft = LanguageModel(llama_config(len(shipped), 32, 1, 2), seed=4)
+    return {"none": None, "model": draft, "look up": NGram()}
+
+
+@pytest.mark.parametrize("draft", ["none", "model", "look up"])
+@pytest.mark.parametrize("more", [{}, {"stop": ["e", "1"]}, {"max_batch": 3, "top_k": 9}])
+def test_each_of_several_is_what_it_is_alone(model, shipped, drafts, draft, more):
+    options = {"max_tokens": 12, "seed": 5, "draft_model": drafts[draft], **more}
+    together = generate(model, shipped, PROMPTS, **options)
+    ids = [shipped.encode(prompt) for prompt in PROMPTS]
+    options.pop("max_batch", None)
+    for i, row in enumerate(together):
+        alone = generate(model, shipped, PROMPTS[i], stream=i, **options)
+        assert (row, row.tokens) == (alone, alone.tokens)
+        assert row.finish_reason == alone.finish_reason
+        # In a batch sums are added in another order; float32 has 7 digits, float16 three.
+        assert np.allclose(row.logprobs, alone.logprobs, atol=2e-2)
+        assert row.stats["tokens"] == len(row.tokens) == len(row.logprobs)
+        assert row.stats["prompt_tokens"] == len(ids[i])
+    assert generate(model, shipped, ids, **options) == together
+    assert len({tuple(row.tokens) for row in together}) > 1
+
+
+def test_a_list_of_one_is_a_list_and_an_array_is_one_prompt(shipped):
+    model = scripted(shipped, [40, 50])
+    options = {"max_tokens": 3, "temperature": 0}
+    one = generate(model, shipped, [5, 6], **options)
+    assert isinstance(one, str)
+    for same in (mx.array([[5, 6]]), np.array([[5, 6]]), (5, 6)):
+        assert generate(model, shipped, same, **options) == one
+    for several in ([[5, 6]], ([5, 6],), [mx.array([5, 6])], [np.array([[5, 6]])]):
+        assert generate(model, shipped, several, **options) == [one]
+
+
+def test_rows_that_met_their_stop_string_leave_the_batch(shipped):
+    model = Counted(llama_config(len(shipped), 32, 2, 2), seed=3)
+    first = [row[:1] for row in generate(model, shipped, PROMPTS, seed=5, max_tokens=5)]
+    generate(model, shipped, PROMPTS, seed=5, max_tokens=90, stop_tokens=())
+    model.calls = 0
+    generate(model, shipped, PROMPTS, seed=5, max_tokens=90, stop_tokens=(), stop=first)
+    assert model.calls <= len(PROMPTS) + 4
+    # So do those that speculate one by one.
+    model = says(shipped, [1, 5], shipped.encode("Mia finds a red kite.", add_special_tokens=False))
+    options = {"stop": "find", "max_tokens": 90, "temperature": 0, "draft_model": NGram()}
+    generate(model, shipped, [[1, 5], [1, 6]], **options)
+    assert len(model.calls) < 20
+
+
+def test_a_model_that_cannot_share_a_batch_works_row_by_row(shipped):
+    class Script(Recurrent):
+        vocab_size = len(shipped)
+
+    model = Script(np.random.default_rng(0).normal(size=(97, len(shipped))) * 3)
+    together = generate(model, shipped, PROMPTS, seed=1, max_tokens=6)
+    alone = [
+        generate(model, shipped, p, seed=1, max_tokens=6, stream=i) for i, p in enumerate(PROMPTS)
+    ]
+    assert [row.tokens for row in together] == [row.tokens for row in alone]
+
+
+def test_messages_are_written_down_by_the_template(templated):
+    model = scripted(templated, [40, 50])
+    pieces = stream(model, templated, messages=TALK, max_tokens=3)
+    text = templated.decode(pieces.iterator.prompt)
+    wanted = "<s>user: On a rainy day, \n<s>assistant: Mia finds.\n<s>user: Why?\nassistant:"
+    assert text == wanted
+    assert pieces.iterator.prompt == templated.apply_chat_template(TALK, add_generation_prompt=True)
+    options = {"max_tokens": 4, "seed": 2, "draft_model": NGram()}
+    one = generate(model, templated, messages=TALK, **options)
+    assert one == generate(model, templated, pieces.iterator.prompt, **options)
+    both = generate(model, templated, messages=[TALK, [USER]], **options)
+    second = generate(model, templated, messages=[USER], stream=1, **options)
+    assert [each.tokens for each in both] == [one.tokens, second.tokens]
+
+
+def test_what_is_no_conversation_is_refused_by_name(shipped, templated):
+    model = scripted(shipped, [40])
+    strict = "{{ raise_exception('the roles must take turns') }}"
+    for tokenizer, arguments, message in (
+        (shipped, {"messages": TALK}, "messages need a chat template, and this tokenizer has none"),
+        (templated, {"messages": TALK, "prompt": "On"}, "give either prompt or messages, not both"),
+        (templated, {"messages": [TALK], "prompt": "On"}, "give either prompt or messages"),
+        (templated, {"messages": TALK, "prompt": ["On"]}, "give either prompt or messages"),
+        (templated, {"messages": []}, "messages must be dicts with role and content, got None"),
+        (templated, {"messages": "Hello"}, "messages must be a sequence"),
+        (templated, {"messages": ["Hello"]}, "messages must be a sequence"),
+        (templated, {"messages": [{"role": "user"}]}, "messages must be dicts with role and"),
+        (templated, {"messages": [3]}, "messages must be dicts with role and content, got 3"),
+        (templated, {"messages": TALK, "chat": strict}, "messages must suit.* take turns"),
+    ):
+        before = templated.chat_template
+        templated.chat_template = arguments.pop("chat", before)
+        try:
+            with pytest.raises((ValueError, TypeError), match=message):
+                generate(model, tokenizer, **arguments)
+        finally:
+            templated.chat_template = before
+    assert model.calls == []
+
+
+@pytest.mark.parametrize("draft", [None, NGram()])
+def test_what_has_no_meaning_for_several_is_refused_by_name(shipped, draft):
+    model = scripted(shipped, [40])
+    for prompts, options, message in (
+        (["On", ""], {}, "prompt must hold some text"),
+        (["On", []], {}, r"prompts\[1\] must hold at least one token"),
+        (["On", 3], {}, r"prompts\[1\] must be a sequence"),
+        (["On", [9999]], {}, r"prompts\[1\]\[0\] must be between 0"),
+        (["On"], {"cache": []}, "unknown option 'cache'"),
+        (["On"], {"draft_cache": []}, "unknown option 'draft_cache'"),
+        (["On"], {"logits_processors": []}, "unknown option 'logits_processors'"),
+        (["On"], {"stream": 1}, "unknown option 'stream'"),
+        (["On"], {"ended": print}, "ended"),
+        (["On"], {"top_logprobs": 1}, "top_logprobs must be 0"),
+        (["On"], {"max_tokens": 0}, "max_tokens must be at least 1"),
+        (["On"], {"max_batch": 0}, "max_batch must be at least 1"),
+        (["On"], {"stop_tokens": [9999]}, r"stop_tokens\[0\] must be"),
+        (["On"], {"progress": 1}, "progress must be True or False"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            generate(model, shipped, prompts, draft_model=draft, **options)
+    if draft is None:
+        for option in ({"rule": "match"}, {"draft_tokens": 4}, {"drafter": NGram()}):
+            with pytest.raises((ValueError, TypeError), match=f"{next(iter(option))}"):
+                generate(model, shipped, ["On"], **option)
+    assert model.calls == []
