@@ -50,6 +50,8 @@ class Attention(nn.Module):
         v = split_heads(self.v_proj(x), self.n_kv_heads)
         if past.rotation is not None:
             q, k = past.rotation(q), past.rotation(k)
+        if hasattr(cache, "attend"):
+            return self.o_proj(join_heads(cache.attend(q, k, v, self.scale, past.mask)))
         if cache is not None:
             k, v = cache.update_and_fetch(k, v)
         if hasattr(cache, "bits"):  # quantised keys and values
@@ -174,6 +176,8 @@ class LanguageModel(nn.Module):
     ``QuantizedKVCache`` and their batched forms for attention, ``ArraysCache`` for retention.
     ``seed`` draws the initial weights; None draws them from the global state, as in ``mlx.nn``.
     """
+
+    cache_attends = True  # the cache of an attention layer may bring an ``attend`` of its own
 
     def __init__(self, config: ModelConfig, seed: int | None = None):
         super().__init__()

@@ -11,6 +11,7 @@ On Linux MLX takes ``exp`` one number at a time, 14 ns each, and a power in 5, w
 """
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import mlx.core as mx
@@ -19,6 +20,7 @@ import numpy as np
 _elementwise = partial(mx.compile, shapeless=True)
 
 _MANY = 16  # queries, from which on the time of a softmax is in its numbers
+_SCORES = 2**14  # the same, counted in scores of all queries
 _MOST = 2**19  # scores of a head, beyond which memory counts for more than time
 
 
@@ -96,6 +98,35 @@ def _softmax(scores: mx.array) -> mx.array:
 @_softmax.vjp
 def _softmax_vjp(_: mx.array, d: mx.array, p: mx.array) -> mx.array:
     return p * (d - mx.sum(d * p, axis=-1, keepdims=True))
+
+
+def shared_attention(
+    q: mx.array, prefix: Sequence[mx.array], own: Sequence[mx.array], mask: mx.array | None = None
+) -> mx.array:
+    """Return ``softmax(q kᵀ) v`` of N rows over a prefix that they share and their own tokens.
+
+    All rows' queries stand together before the prefix, which is read once and not N times (Juravsky
+    et al. 2024, "Hydragen", 2402.05099). Of a key's D numbers a score is one: so one softmax over
+    the scores of both parts costs less than a softmax of each and a merger of what they read.
+
+    ``q (N, H, T, D)`` has been scaled. Keys and values are ``(1, KV, P, D)`` of the ``prefix``,
+    ``(N, KV, t, D)`` of the rows; ``mask (T, t)`` is True where a query sees an own key, None means
+    everywhere. The numbers are those of ``attention`` over all P + t keys, up to rounding.
+    """
+    (prefix_k, prefix_v), (k, v) = prefix, own
+    rows, kv_heads = k.shape[:2]
+    alone = q.reshape(rows, kv_heads, -1, q.shape[-1])  # the queries that read the same keys
+    scores = alone @ k.swapaxes(-1, -2)
+    if mask is not None:
+        scores = mx.where(mx.tile(mask, (q.shape[1] // kv_heads, 1)), scores, -mx.inf)
+    together = alone.swapaxes(0, 1).flatten(1, 2) @ prefix_k[0].swapaxes(-1, -2)
+    together = mx.unflatten(together, 1, (rows, -1)).swapaxes(0, 1)
+    scores = mx.concatenate([together, scores], axis=-1)
+    small = scores.size < _SCORES or scores.dtype != mx.float32 or mx.default_device() == mx.gpu
+    weights = mx.softmax(scores, axis=-1, precise=True) if small else _softmax(scores)
+    together, weights = mx.split(weights, [prefix_k.shape[2]], axis=-1)
+    together = together.swapaxes(0, 1).flatten(1, 2) @ prefix_v[0]
+    return (mx.unflatten(together, 1, (rows, -1)).swapaxes(0, 1) + weights @ v).reshape(q.shape)
 
 
 def split_heads(x: mx.array, n_heads: int) -> mx.array:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from lablib.cache import kv
+from lablib.cache.shared import fan_out
 from lablib.inference import arguments
 from lablib.inference.samples import Row, Samples
 from lablib.inference.voting.batch import GrowingBatch, read_prompt
@@ -71,7 +72,7 @@ def sample_batches(
                 num_ctx = len(asked.prompt) + max_tokens
                 batch = GrowingBatch(model, num_ctx, asked.stops, max_tokens, bar.update)
                 fanned_out = mx.broadcast_to(logits, (len(rows), logits.shape[-1]))
-                batch.join(rows, kv.expand(cache, len(rows)), fanned_out)
+                batch.join(rows, fan_out(model, cache, len(rows)), fanned_out)
                 batch.run()
                 yield Samples.of(rows, asked.stops)
 
