@@ -10,6 +10,7 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
         sampling/sampler.py           Sampler.sample
     04  voting/batch.py               GrowingBatch.step
         voting/continuous.py          serve
+        models/kernels.py             shared_attention
     05  voting/vote.py                best_of_n
         voting/scoring.py             score
         voting/many.py                sample_batches

@@ -119,14 +119,14 @@ def shared_attention(
     scores = alone @ k.swapaxes(-1, -2)
     if mask is not None:
         scores = mx.where(mx.tile(mask, (q.shape[1] // kv_heads, 1)), scores, -mx.inf)
-    together = alone.swapaxes(0, 1).flatten(1, 2) @ prefix_k[0].swapaxes(-1, -2)
-    together = mx.unflatten(together, 1, (rows, -1)).swapaxes(0, 1)
-    scores = mx.concatenate([together, scores], axis=-1)
+    shared = alone.swapaxes(0, 1).flatten(1, 2) @ prefix_k[0].swapaxes(-1, -2)  # one for all rows
+    shared = mx.unflatten(shared, 1, (rows, -1)).swapaxes(0, 1)
+    scores = mx.concatenate([shared, scores], axis=-1)
     small = scores.size < _SCORES or scores.dtype != mx.float32 or mx.default_device() == mx.gpu
     weights = mx.softmax(scores, axis=-1, precise=True) if small else _softmax(scores)
-    together, weights = mx.split(weights, [prefix_k.shape[2]], axis=-1)
-    together = together.swapaxes(0, 1).flatten(1, 2) @ prefix_v[0]
-    return (mx.unflatten(together, 1, (rows, -1)).swapaxes(0, 1) + weights @ v).reshape(q.shape)
+    shared, weights = mx.split(weights, [prefix_k.shape[2]], axis=-1)
+    shared = shared.swapaxes(0, 1).flatten(1, 2) @ prefix_v[0]
+    return (mx.unflatten(shared, 1, (rows, -1)).swapaxes(0, 1) + weights @ v).reshape(q.shape)
 
 
 def split_heads(x: mx.array, n_heads: int) -> mx.array:
