@@ -13,7 +13,7 @@ from lablib.models.kernels import shared_attention
 import mlx.core as mx
 
 _STEP = 32  # tokens by which the rows' own part grows; 8 to 64 take as long
-_PAYS = 2048  # (n - 1)² · P, from which on the rows save what the further operations cost
+_PAYS = 8192  # (n - 1)² · P from which on it does: see ``bench_voting.py sharing``
 
 
 class SharedPrefix:
@@ -68,9 +68,11 @@ def fan_out(model: Any, cache: kv.Cache, n: int) -> kv.Cache:
     a ``KVCache``; all others are expanded.
     """
     fanned_out = kv.expand(cache, n)
-    if not getattr(model, "cache_attends", False) or (n - 1) ** 2 * kv.offset(cache) < _PAYS:
+    if not getattr(model, "cache_attends", False):
         return fanned_out
-    return [
-        SharedPrefix(layer, n) if type(layer) is kv.KVCache else row
-        for layer, row in zip(cache, fanned_out, strict=True)
-    ]
+
+    def shared(layer: Any) -> bool:
+        return type(layer) is kv.KVCache and (n - 1) ** 2 * layer.offset >= _PAYS
+
+    pairs = zip(cache, fanned_out, strict=True)
+    return [SharedPrefix(layer, n) if shared(layer) else row for layer, row in pairs]

@@ -5,7 +5,11 @@ parameters, with a prompt of 512 and of 16 tokens; mlx-lm gets 64 copies of the 
 decode all of them together. Runs alternate in one process: what else the machine does hits both
 (and hits the ratio of processor time least, where the model runs on the CPU).
 
-    python tests/benchmarks/bench_voting.py        prints the table
+mlx-lm's model cannot share the prompt's keys and values among its rows; a ``LanguageModel`` can.
+``sharing`` compares steps and memory of rows that do with rows that don't: from where on it pays.
+
+    python tests/benchmarks/bench_voting.py            prints the table
+    python tests/benchmarks/bench_voting.py sharing    prints the other one
     pytest -m benchmark tests/benchmarks/bench_voting.py
 """
 
@@ -15,7 +19,9 @@ import time
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from lablib.cache import kv, shared
 from lablib.inference.voting.vote import majority_vote
+from lablib.models import zoo
 
 import mlx.core as mx
 import pytest
@@ -122,6 +128,39 @@ def show(results):
         )
 
 
+def steps_and_peak(model, expand, count=NEW):
+    """Seconds of ``count`` steps of rows that were just expanded, their cache and the peak."""
+    clock = time.process_time if mx.default_device() == mx.cpu else time.perf_counter
+    mx.clear_cache()
+    before, start = mx.get_active_memory(), clock()
+    mx.reset_peak_memory()
+    cache = expand()
+    tokens = mx.ones((kv.rows(cache), 1), mx.int32)
+    for _ in range(count):
+        mx.eval(model(tokens, cache=cache))
+    return clock() - start, kv.nbytes(cache), mx.get_peak_memory() - before
+
+
+def show_sharing(turns=7, rows=(2, 4, 8, 16, 64), prompts=(16, 64, 256, 768)):
+    model, _ = zoo.load("target")
+    print(f"target, {NEW} steps, medians of {turns} turns; MB; * is what is taken")
+    print(" rows  prompt   each, ms  shared, ms  ratio    caches     peaks")
+    for n in rows:
+        for length in prompts:
+            prefix = kv.make(model)
+            mx.eval(model(mx.ones((1, length), mx.int32), cache=prefix))
+            sides = (
+                lambda n=n, prefix=prefix: kv.expand(prefix, n),
+                lambda n=n, prefix=prefix: [shared.SharedPrefix(layer, n) for layer in prefix],
+            )
+            found = [[steps_and_peak(model, side) for side in sides] for _ in range(turns + 1)][1:]
+            each, sharing = (1e3 * statistics.median(t[side][0] for t in found) for side in (0, 1))
+            ratio = statistics.median(ours[0] / plain[0] for plain, ours in found)
+            sizes = [f"{found[0][0][i] / 1e6:4.0f} {found[0][1][i] / 1e6:4.0f}" for i in (1, 2)]
+            taken = "*" if (n - 1) ** 2 * length >= shared._PAYS else " "
+            print(f"{n:5d} {length:7d} {each:10.0f} {sharing:11.0f} {ratio:6.2f}{taken}", *sizes)
+
+
 @pytest.mark.benchmark
 @pytest.mark.parametrize("prompt_length", WANTED)
 def test_votes_cost_one_prompt(prompt_length):
@@ -132,5 +171,8 @@ def test_votes_cost_one_prompt(prompt_length):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["sharing"]:
+        show_sharing()
+        sys.exit()
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     show([compare(length, rounds) for length in WANTED])

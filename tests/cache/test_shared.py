@@ -185,6 +185,10 @@ def test_it_is_taken_where_it_pays_and_where_the_model_can():
     few = [len(layers(fan_out(model, cache, n))) for n in (1, 2, 3, 4, 8)]
     assert few == sorted(few)
     assert set(few) == {0, 1}
+    recurrent = LanguageModel(hybrid_config(V, 32, 2, 2), seed=0)  # no layer counts its tokens
+    cache = kv.make(recurrent)
+    recurrent(mx.zeros((1, 300), mx.int32), cache=cache)
+    assert not layers(fan_out(recurrent, cache, 64))
     long = kv.make(model, max_kv_size=32)
     model(mx.zeros((1, 40), mx.int32), cache=long)
     assert not layers(fan_out(model, long, 64))  # a window is no KVCache
