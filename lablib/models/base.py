@@ -163,14 +163,11 @@ class Stack(Blocks):
     """Embeddings too: everything but the output layer."""
 
     def __init__(self, config: ModelConfig):
-        # Drawn first: the weights of a seed depend on the order.
-        tokens = Embedding(config.vocab_size, config.hidden_size)
-        learned = config.positions == "learned"
-        places = Embedding(config.max_position_embeddings, config.hidden_size) if learned else None
+        nn.Module.__init__(self)  # embeddings first: the weights of a seed depend on the order
+        self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
+        if config.positions == "learned":
+            self.embed_positions = Embedding(config.max_position_embeddings, config.hidden_size)
         super().__init__(config)
-        self.embed_tokens = tokens
-        if learned:
-            self.embed_positions = places
 
 
 class LanguageModel(nn.Module):
