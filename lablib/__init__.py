@@ -17,12 +17,14 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.backend": "set_threads",
         "lablib.classroom": "check hint progress solution",
         "lablib.inference": (
-            "AsyncMlxLM Sampler SamplerOptions SpeculativeTokenIterator TokenIterator "
+            "AsyncMlxLM Head Sampler SamplerOptions SpeculativeTokenIterator TokenIterator "
             "best_of_n generate majority_vote pass_at_k sample_n speculative_decode "
             "speculative_sample_n stream vote_until"
         ),
         "lablib.machine": "doctor",
-        "lablib.models": "LanguageModel gpt_config hybrid_config llama_config load quicken save",
+        "lablib.models": (
+            "LanguageModel gpt_config hybrid_config llama_config load load_head quicken save"
+        ),
         "lablib.plots.chat": "chat",
         "lablib.workshop.forecast": "forecast",
     },
