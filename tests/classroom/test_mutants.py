@@ -15,6 +15,7 @@ EXPLAINED = {
     ),
     ("10.3", "if True:"): "going back although all drafts stay leaves the same state",
     ("10.3", "if accepted <= len(drafts):"): "the same",
+    ("12.2", "return numbers * (bits + extra) // 8"): "a cache takes whole bytes",
 }
 
 

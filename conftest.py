@@ -1,0 +1,19 @@
+"""What pytest collects everywhere: the lesson on a real model waits for the model."""
+
+import lablib  # noqa: F401 (before mlx)
+from lablib.models import zoo
+
+import pytest
+
+NEEDS = {"12_a_real_model.ipynb": "smollm2"}  # notebook -> the model that has to be fetched for it
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the notebooks, and what runs them in a browser, whose model is not on this machine."""
+    for item in items:
+        path = getattr(item, "callspec", None) and item.callspec.params.get("path")
+        runs = path if path and item.get_closest_marker("browser") else item.path
+        name = NEEDS.get(runs.name)
+        if name and zoo.fetched(name) is None:
+            reason = f"{name} is not on this machine: python -m lablib fetch {name}"
+            item.add_marker(pytest.mark.skip(reason=reason))

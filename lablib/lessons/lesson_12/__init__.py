@@ -1,0 +1,1 @@
+"""Lesson 12: a real model, and what of the lessons before holds for it."""

@@ -1,0 +1,175 @@
+"""Answers to the exercises of lesson 12, as students write them: right ones and wrong ones."""
+
+import lablib  # noqa: F401 (before mlx)
+
+import mlx.core as mx
+import numpy as np
+from oracles.answers import Answers
+
+# ------------------------------------------------------------------ 12.1 the chat template
+
+
+def turn(role, content):
+    return f"<|im_start|>{role}\n{content}<|im_end|>\n"
+
+
+def chat(default_if=lambda m: m and m[0]["role"] != "system", one=turn, opened=None, joined=""):
+    """Return an answer to 12.1 with one of its parts replaced."""
+    opened = opened or (lambda ask: "<|im_start|>assistant\n" if ask else "")
+
+    def render(messages, default, ask):
+        turns = [one("system", default)] if default_if(messages) else []
+        turns += [one(each["role"], each["content"]) for each in messages]
+        return joined.join(turns) + opened(ask)
+
+    return render
+
+
+def changes_the_messages(messages, default, ask):
+    if messages and messages[0]["role"] != "system":
+        messages.insert(0, {"role": "system", "content": default})
+    return chat(lambda m: False)(messages, default, ask)
+
+
+def system_at_the_end(messages, default, ask):
+    late = turn("system", default) if messages and messages[0]["role"] != "system" else ""
+    return "".join(turn(m["role"], m["content"]) for m in messages) + late + chat()([], "", ask)
+
+
+def looks_at_the_last(messages, default, ask):
+    return chat(lambda m: m and m[-1]["role"] != "system")(messages, default, ask)
+
+
+def asks_after_a_user(messages, default, ask):
+    return chat()(messages, default, ask and bool(messages) and messages[-1]["role"] == "user")
+
+
+# ------------------------------------------------------------------ 12.2 bytes of a cache
+
+
+def cache(
+    heads=lambda c: c.get("num_key_value_heads", c["num_attention_heads"]),
+    size=lambda c: c.get("head_dim", c["hidden_size"] // c["num_attention_heads"]),
+    group=lambda group, scale: 2 * scale / group if group else 0,
+    give=lambda bits: bits / 8,
+):
+    """Return an answer to 12.2 with one of its parts replaced."""
+
+    def count(config, bits, group_size=None, scale_bits=32):
+        numbers = 2 * config["num_hidden_layers"] * heads(config) * size(config)
+        return give(numbers * (bits + group(group_size, scale_bits)))
+
+    return count
+
+
+# ------------------------------------------------------------------ 12.3 the roofline
+
+
+def roof(take=max, rows=lambda b: b, tokens=lambda d: d + 1, checked=lambda d: d + 1):
+    """Return an answer to 12.3 with one of its parts replaced."""
+
+    def gain(drafts, batch, weights, bandwidth, work, speed):
+        plain = take(weights / bandwidth, rows(batch) * work / speed)
+        verify = take(weights / bandwidth, rows(batch) * checked(drafts) * work / speed)
+        return tokens(drafts) * plain / verify
+
+    return gain
+
+
+def whole_seconds(drafts, batch, weights, bandwidth, work, speed):
+    time = [max(weights // bandwidth, batch * t * work // speed) for t in (1, drafts + 1)]
+    return (drafts + 1) * time[0] / time[1]
+
+
+def seconds_only(drafts, batch, weights, bandwidth, work, speed):
+    return max(weights / bandwidth, batch * (drafts + 1) * work / speed)
+
+
+def moves_in_the_plain_step(drafts, batch, weights, bandwidth, work, speed):
+    return (
+        (drafts + 1)
+        * (weights / bandwidth)
+        / seconds_only(drafts, batch, weights, bandwidth, work, speed)
+    )
+
+
+RIGHT = [
+    ("12.1", chat()),
+    ("12.1", chat(lambda m: bool(m[:1]) and m[0].get("role") != "system")),
+    ("12.1", chat(one=lambda r, c: "<|im_start|>" + "\n".join([r, c]) + "<|im_end|>\n")),
+    ("12.1", lambda m, d, a: str(chat()(list(m), d, a))),
+    ("12.2", cache()),
+    ("12.2", cache(give=lambda bits: int(bits) // 8)),
+    ("12.2", cache(give=lambda bits: mx.array(float(bits)) / 8)),
+    ("12.2", cache(give=lambda bits: np.float64(bits) * 0.125)),
+    ("12.3", roof()),
+    ("12.3", roof(take=lambda a, b: a if a > b else b)),
+    ("12.3", lambda *a: np.float64(roof()(*a))),
+    ("12.3", roof(rows=float)),
+]
+WRONG = [
+    ("12.1", "no_default", chat(lambda m: False)),
+    ("12.1", "default_always", chat(lambda m: True)),
+    (
+        "12.1",
+        "default_unless_anywhere",
+        chat(lambda m: m and not {x["role"] for x in m} & {"system"}),
+    ),
+    ("12.1", "default_without_messages", chat(lambda m: not m or m[0]["role"] != "system")),
+    ("12.1", "no_line_after_the_end", chat(one=lambda r, c: turn(r, c)[:-1])),
+    (
+        "12.1",
+        "role_and_text_in_one_line",
+        chat(one=lambda r, c: f"<|im_start|>{r} {c}<|im_end|>\n"),
+    ),
+    ("12.1", "always_asks", chat(opened=lambda ask: "<|im_start|>assistant\n")),
+    ("12.1", "never_asks", chat(opened=lambda ask: "")),
+    ("12.1", "closes_the_answer", chat(opened=lambda ask: turn("assistant", "") if ask else "")),
+    ("12.1", "no_line_after_assistant", chat(opened=lambda ask: "<|im_start|>assistant" * ask)),
+    ("12.1", "strips", chat(one=lambda r, c: turn(r, c.strip()))),
+    ("12.1", None, changes_the_messages),
+    ("12.1", None, system_at_the_end),
+    ("12.1", None, looks_at_the_last),
+    ("12.1", None, asks_after_a_user),
+    ("12.1", None, chat(joined="\n")),
+    ("12.1", None, chat(one=lambda r, c: turn(r.capitalize(), c))),
+    ("12.1", None, chat(one=lambda r, c: turn(r, "".join(c.split("<|im_end|>"))))),
+    ("12.1", None, chat(one=lambda r, c: turn(r, c) if c else "")),
+    ("12.1", None, lambda m, d, a: chat()(m, d, a).rstrip("\n")),
+    ("12.1", None, lambda m, d, a: chat()(m, d, a).splitlines()),
+    ("12.2", "every_query_head", cache(heads=lambda c: c["num_attention_heads"])),
+    (
+        "12.2",
+        "head_dim_always_divided",
+        cache(size=lambda c: c["hidden_size"] // c["num_attention_heads"]),
+    ),
+    ("12.2", "keys_only", cache(give=lambda bits: bits / 16)),
+    ("12.2", "in_bits", cache(give=lambda bits: bits)),
+    ("12.2", "scales_forgotten", cache(group=lambda g, s: 0)),
+    ("12.2", "no_offset", cache(group=lambda g, s: s / g if g else 0)),
+    ("12.2", "a_scale_for_each_number", cache(group=lambda g, s: 2 * s if g else 0)),
+    ("12.2", "scale_bits_as_bytes", cache(group=lambda g, s: 16 * s / g if g else 0)),
+    ("12.2", "scales_without_groups", cache(group=lambda g, s: 2 * s / (g or 64))),
+    ("12.2", None, cache(heads=lambda c: c["num_key_value_heads"])),
+    ("12.2", None, cache(size=lambda c: c["head_dim"])),
+    ("12.2", None, cache(size=lambda c: 64)),
+    ("12.2", None, cache(give=lambda bits: bits / 8 / 1024)),
+    ("12.2", None, cache(group=lambda g, s: 2 * 32 / g if g else 0)),
+    ("12.3", "the_faster_counts", roof(take=min)),
+    ("12.3", "one_after_the_other", roof(take=lambda a, b: a + b)),
+    ("12.3", "memory_only", roof(take=lambda a, b: a)),
+    ("12.3", "arithmetic_only", roof(take=lambda a, b: b)),
+    ("12.3", "batch_forgotten", roof(rows=lambda b: 1)),
+    ("12.3", "no_token_beside_the_drafts", roof(tokens=lambda d: d)),
+    ("12.3", "checks_one_too_few", roof(checked=lambda d: d)),
+    ("12.3", "counts_all_rows", lambda d, b, *m: b * roof()(d, b, *m)),
+    ("12.3", "upside_down", lambda *m: 1 / roof()(*m)),
+    ("12.3", "plain_moves_only", moves_in_the_plain_step),
+    ("12.3", None, whole_seconds),
+    ("12.3", None, seconds_only),
+    ("12.3", None, roof(rows=lambda b: b * b)),
+    ("12.3", None, roof(tokens=lambda d: d + 2)),
+    ("12.3", None, roof(tokens=lambda d: 1)),
+]
+
+ANSWERS = Answers(RIGHT, WRONG)

@@ -1,0 +1,175 @@
+"""The widgets of lesson 12 compute what they say; without the model there is one sentence."""
+
+from types import SimpleNamespace
+
+import lablib
+from lablib.cache import kv
+from lablib.inference import SamplerOptions
+from lablib.inference.sampling import transforms
+from lablib.inference.speculation.costs import Costs, speedup
+from lablib.lessons.lesson_12 import exercises, real
+from lablib.lessons.lesson_12 import widgets as lab
+from lablib.models import zoo
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from matplotlib.figure import Figure
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A small model and what the widget needs of a tokenizer: a letter is a token."""
+    model = lablib.LanguageModel(lablib.llama_config(27, d_model=16, n_heads=2, n_layers=1), seed=1)
+    letters = "abcdefghijklmnopqrstuvwxyz$"
+    return model, SimpleNamespace(
+        encode=lambda text: [letters.index(letter) for letter in text],
+        decode=lambda ids: "".join(letters[i] for i in ids),
+        convert_tokens_to_ids=lambda token: 3,
+    )
+
+
+# ------------------------------------------------------------------ without the model
+
+
+def test_without_the_model_a_notebook_shows_one_sentence(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(zoo, "fetched", lambda name: None)
+    with pytest.raises(real.NotFetched, match=r"python -m lablib fetch"):
+        real.load_real()
+    shell = InteractiveShell()
+    shell.run_cell("from lablib.lessons.lesson_12 import real\nreal.load_real()")
+    shown = capsys.readouterr()
+    assert (shown.out + shown.err).strip() == str(real.NotFetched())
+
+
+# ------------------------------------------------------------------ next tokens
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_next_tokens_are_those_of_the_model(small, temperature: float) -> None:
+    model, tokenizer = small
+    data = lab.NextTokens(model, tokenizer, "abc").compute("dog", temperature)
+    p = np.array(mx.softmax(model(mx.array([[3, 14, 6]]))[0, -1] / temperature))
+    assert data["p"] == pytest.approx(np.sort(p)[::-1][:10], rel=1e-4)
+    assert data["tokens"][0] == tokenizer.decode([int(p.argmax())])
+    assert data["bits"] == pytest.approx(-(p * np.log2(p)).sum(), rel=1e-4)
+
+
+def test_next_tokens_follow_what_is_typed(small) -> None:
+    widget = lab.NextTokens(*small, "abc")
+    assert widget.picture.caption.startswith("After “abc” at temperature 1.0: “")
+    assert "After “zebra”" in widget.set(text="zebra")
+    assert "temperature 0.5" in widget.set(temperature=0.5)
+    assert isinstance(widget.draw(widget.compute("$", 1.0)), Figure)
+    assert "After “”" in widget.set(text="")  # nothing typed: what a text begins with
+    assert "After “…" in widget.set(text="ab" * 100)  # longer than what is read
+
+
+def test_next_tokens_ask_the_model_once_for_a_text(small) -> None:
+    model, tokenizer = small
+    calls = []
+
+    def counting(tokens, cache=None):
+        calls.append(tokens.shape)
+        return model(tokens, cache=cache)
+
+    widget = lab.NextTokens(counting, tokenizer, "abc")
+    for temperature in (0.2, 0.9, 2.0):
+        widget.set(temperature=temperature)
+    assert calls == [(1, 3)]
+
+
+# ------------------------------------------------------------------ cuts
+
+
+def test_cuts_count_what_the_sampler_keeps() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(7, 50)) * 3
+    log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    widget = lab.Cuts(list("abcdefg"), log_p)
+    for top_p, min_p in ((0.9, 0.1), (0.5, 0.3), (0.05, 0.5)):
+        counted = list(widget.compute(top_p, min_p).values())
+        for options, kept in zip(({"top_p": top_p}, {"min_p": min_p}), counted, strict=True):
+            scores = transforms.apply(mx.array(log_p, mx.float32), SamplerOptions(**options))
+            assert np.array((scores > -mx.inf).sum(axis=-1)).tolist() == kept.tolist()
+    assert "min-p 0.50 keeps 1 to" in widget.set(min_p=0.5)
+    assert isinstance(widget.draw(widget.compute(0.9, 0.1)), Figure)
+
+
+# ------------------------------------------------------------------ batches and votes
+
+
+def test_batch_gain_is_the_closed_form() -> None:
+    costs = {1: Costs((1.0, 1.1, 1.2), 0.0), 8: Costs((2.0, 3.5, 5.0), 0.0)}
+    widget = lab.BatchGain(costs)
+    data = widget.compute(0.8)
+    for batch, cost in costs.items():
+        assert data["gain"][batch] == pytest.approx([speedup(0.8, g, cost) for g in range(1, 9)])
+    assert data["gain"][8].max() < data["gain"][1].max()
+    assert "batch 8: ×1.00 with 0 drafts" in widget.set(alpha=0.0)
+    assert isinstance(widget.draw(data), Figure)
+
+
+def test_a_vote_wins_with_the_most_frequent_answer() -> None:
+    won = lab.Asked("sum", "1 + 1", "2", ("2", "3", "2", "4", "5"))
+    tied = lab.Asked("sum", "2 + 2", "4", ("5", "4"))
+    lost = lab.Asked("fact", "capital", "Canberra", ("Sydney",) * 4)
+    assert (won.single, won.elected) == (0.4, "2")
+    assert tied.elected == "5"  # the first to appear
+    found = lab.single_and_vote([won, tied, lost])
+    assert found["one"][0] == pytest.approx((0.4 + 0.5 + 0.0) / 3)
+    assert found["vote"][0] == pytest.approx(1 / 3)
+    assert all(0 <= low <= middle <= high <= 1 for middle, low, high in found.values())
+    axes = lab.vote_bars([won, tied, lost]).axes[0]
+    assert sorted(bar.get_width() for bar in axes.patches) == pytest.approx([0.01, 0.4, 0.5])
+
+
+def test_a_strip_of_surprise_is_drawn() -> None:
+    assert isinstance(lab.surprise_strip([" ship", " left", "."], [0.95, 0.2, 0.01]), Figure)
+
+
+# ------------------------------------------------------------------ measuring
+
+
+def test_times_are_positive_and_never_fall(small) -> None:
+    costs = real.batch_costs(small[0], 2, widths=(1, 3), repeats=1)
+    assert len(costs.target) == 3
+    assert 0 < costs.forward(1) <= costs.forward(2) <= costs.forward(3)
+    assert costs.draft == 0
+    assert real.bandwidth(megabytes=8, repeats=1) > 0
+    assert real.clock() <= real.clock()
+
+
+# ------------------------------------------------------------------ the exercises and the model
+
+
+@pytest.mark.skipif(zoo.fetched(real.NAME) is None, reason="smollm2 is not on this machine")
+def test_the_first_exercise_is_the_models_own_template() -> None:
+    from mlx_lm.utils import load_tokenizer
+
+    tokenizer = load_tokenizer(zoo.fetched(real.NAME))
+    for messages, _, ask in exercises._chats(np.random.default_rng(0)):
+        if messages:
+            text = tokenizer.apply_chat_template(
+                messages, add_generation_prompt=ask, tokenize=False
+            )
+            assert exercises.render(messages, exercises.DEFAULT, ask) == text
+
+
+@pytest.mark.parametrize("rounding", [{}, {"bits": 8, "group_size": 64}])
+def test_the_second_exercise_is_what_a_cache_takes(rounding) -> None:
+    model = lablib.LanguageModel(
+        lablib.llama_config(16, d_model=128, n_heads=2, n_layers=3, n_kv_heads=1), seed=0
+    )
+    cache = kv.make(model, **rounding)
+    mx.eval(model(mx.array([[1, 2, 3]]), cache=cache))
+    room = (cache[0].keys[0] if rounding else cache[0].keys).shape[2]
+    config = {
+        "num_hidden_layers": 3,
+        "hidden_size": 128,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+    }
+    each = exercises.bytes_per_token(config, rounding.get("bits", 32), rounding.get("group_size"))
+    assert kv.nbytes(cache) == room * each
