@@ -45,6 +45,8 @@ def has_widget(path: Path) -> bool:
 
 
 LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if has_widget(path)]
+# A real model takes minutes beside another kernel; nbval runs its cells in any case.
+SLOW = {"12_a_real_model": pytest.mark.slow}
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,11 @@ def course(lab, request):
     course.close()
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=SLOW.get(path.stem, ())) for path in LESSONS],
+    ids=lambda path: path.stem,
+)
 def test_a_lesson_runs_and_its_widgets_answer(path, course, tmp_path):
     with course.lesson(path.name) as lesson:
         assert lesson.errors() == []
