@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lablib import folders
-from lablib.models import gguf, zoo
+from lablib.models import zoo
 from lablib.validation import BadValue, one_of
+from lablib.workshop import gguf
 
 
 @dataclass(frozen=True)

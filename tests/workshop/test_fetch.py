@@ -15,8 +15,9 @@ from pathlib import Path
 
 import lablib
 from lablib.__main__ import main
-from lablib.models import gguf, llama_config, zoo
+from lablib.models import llama_config, zoo
 from lablib.workshop import fetch as fetching
+from lablib.workshop import gguf
 from lablib.workshop.fetch import SOURCES, Source, fetch
 
 import mlx.core as mx

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import lablib
 from lablib.models import LanguageModel, llama_config
-from lablib.models.gguf import convert
+from lablib.workshop.gguf import convert
 
 import mlx.core as mx
 import mlx_lm

@@ -2,7 +2,7 @@
 
 import lablib
 from lablib.models import llama_config
-from lablib.models.gguf import convert
+from lablib.workshop.gguf import convert
 
 import pytest
 from oracles import bpe, gguf
