@@ -19,7 +19,7 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
     07  speculation/round.py          Rounds.round
     08  speculation/rules.py          rejection, match, block
         speculation/judge.py          Judge._apply_rule
-    09  speculation/drafters.py       NGram.lookup, DraftModel.propose
+    09  speculation/drafters.py       NGram.lookup, draw_in_turn
         speculation/draft_length.py   AdaptiveLength.choose
         speculation/costs.py          best_draft_tokens
     10  cache/rewind.py               Rewinder.rewind

@@ -20,7 +20,7 @@ It is given as ``drafter=Parrot()``. What a drafter remembers of its texts is ma
 library's own also gets its name in the two ``__init__.py`` that list ``NGram``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy as shallow_copy
 from typing import Any, Self
 
@@ -90,22 +90,23 @@ class Drafter:
 
 
 class DraftModel(Drafter):
-    """A smaller model of the same vocabulary, run token by token."""
+    """A smaller model of the same vocabulary, run token by token; messages call it ``name``."""
 
     _reader: Any = None  # a Rewinder; of a batch a BatchRewinder
     _in_batch = False
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, name: str = "draft") -> None:
         if not callable(model):
             hint = ": unpack it, model, tokenizer = load(...)" if isinstance(model, tuple) else ""
-            raise BadType(f"draft must be a model or a drafter, got {type(model).__name__}{hint}")
-        self.model = model
+            raise BadType(f"{name} must be a model or a drafter, got {type(model).__name__}{hint}")
+        self.model, self._name = model, name
 
     def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
         """Return a drafter for one text; see :class:`Drafter`."""
         size, wanted = vocab_size_of(self.model), vocab_size_of(target)
         if size != wanted:
-            raise BadValue(f"draft must share the target's vocabulary of {wanted}, got {size} ids")
+            shared = f"the target's vocabulary of {wanted}"
+            raise BadValue(f"{self._name} must share {shared}, got {size} ids")
         check_cache(self.model, cache, "draft_cache")
         cache = kv.make(self.model) if cache is None else cache
         if any(ours is theirs for ours in cache for theirs in target_cache):
@@ -139,26 +140,18 @@ class DraftModel(Drafter):
 
     def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
         """Draw tokens one after the other; nothing is waited for."""
-        reader = self._reader
-        if not self._in_batch and len(texts[0]) - reader.positions[0] > 1:
+        reader, behind = self._reader, len(texts[0]) - self._reader.positions[0]
+        if not self._in_batch and behind > 1:
             at_once = 2 if reader.room() is None else 1  # the last draft, if it was accepted
-            self._catch_up(texts[0], len(texts[0]) - at_once)
+            if behind > at_once:
+                self._catch_up(texts[0], len(texts[0]) - at_once)
         reader.settle()
         places = reader.positions
         unread = mx.array([text[at:] for text, at in zip(texts, places, strict=True)])
-        tokens, logits, q = [], [], []
-        for _ in range(max(limits)):
-            logits.append(reader.forward(unread)[:, -1])
-            token, probabilities = sampler.draft(logits[-1], tokens)
-            mx.async_eval(token)  # the device starts while the next step is being written down
-            tokens.append(token)
-            q.append(probabilities)
-            unread = token[:, None]
+        proposal = draw_in_turn(reader.forward, unread, limits, sampler)
         if self._in_batch:  # one text reads its last draft if it stays; of a batch all do
-            reader.forward(unread)
-        q = None if q[0] is None else mx.stack(q, axis=1)
-        tokens, logits = mx.stack(tokens, axis=1), mx.stack(logits, axis=1)
-        return Proposal(tokens, q, logits, limits, drawn=True)
+            reader.forward(proposal.tokens[:, -1:])
+        return proposal
 
     def keep(self, lengths: Sequence[int]) -> None:
         """Forget what was read beyond the first tokens of each text."""
@@ -181,6 +174,26 @@ class DraftModel(Drafter):
         while (at := reader.positions[0]) < end:
             n = min(end - at, reader.room() or _CHUNK, _CHUNK)
             reader.forward(mx.array([text[at : at + n]]))
+
+
+def draw_in_turn(
+    forward: Callable[[mx.array], mx.array], unread: mx.array, limits: Limits, sampler: RoundSampler
+) -> Proposal:
+    """Draw tokens one after the other; nothing is waited for.
+
+    ``forward(tokens (B, T)) -> logits (B, T, V)`` gets ``unread``, then each token but the last.
+    """
+    tokens, logits, q = [], [], []
+    for _ in range(max(limits)):
+        logits.append(forward(unread)[:, -1])
+        token, probabilities = sampler.draft(logits[-1], tokens)
+        mx.async_eval(token)  # the device starts while the next step is being written down
+        tokens.append(token)
+        q.append(probabilities)
+        unread = token[:, None]
+    q = None if q[0] is None else mx.stack(q, axis=1)
+    tokens, logits = mx.stack(tokens, axis=1), mx.stack(logits, axis=1)
+    return Proposal(tokens, q, logits, limits, drawn=True)
 
 
 def _check_same_text(cache: Cache, target_cache: Cache) -> None:
@@ -307,14 +320,17 @@ def first_layers(model: Any, n: int) -> Any:
     return shorter
 
 
-def as_drafter(draft: Any, drafter: Drafter | None = None) -> Drafter:
-    """Return the drafter that was asked for: a model as ``draft``, or a drafter in either place."""
+def as_drafter(draft: Any, drafter: Drafter | None = None, name: str = "draft") -> Drafter:
+    """Return the drafter that was asked for: a model as ``draft``, or a drafter in either place.
+
+    The caller calls ``draft`` by the ``name``.
+    """
     if draft is not None and drafter is not None:
         raise BadValue("give either draft or drafter, not both")
     chosen = draft if drafter is None else drafter
     if chosen is None:
-        raise BadValue("draft must be a model, or drafter= a drafter such as NGram(), got None")
+        raise BadValue(f"{name} must be a model, or drafter= a drafter such as NGram(), got None")
     if drafter is None and not isinstance(draft, type) and not hasattr(draft, "propose"):
-        return DraftModel(draft)
-    members("drafter", chosen, Drafter)
+        return DraftModel(draft, name)
+    members("drafter" if draft is None else name, chosen, Drafter)
     return chosen

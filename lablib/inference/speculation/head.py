@@ -9,7 +9,7 @@ from copy import copy as shallow_copy
 from typing import Any, Self
 
 from lablib.cache import kv
-from lablib.inference.speculation.drafters import Cache, Drafter, Limits, Texts
+from lablib.inference.speculation.drafters import Cache, Drafter, Limits, Texts, draw_in_turn
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.models.base import LanguageModel
@@ -95,20 +95,17 @@ class Head(Drafter):
             return None  # the target has read nothing yet
         states = self._watched.take(self._read, known)
         unread = mx.array([text[self._read + 1 :]])
-        self._read, tokens, logits, q = known, [], [], []
-        for _ in range(limits[0]):
-            states = self.head(states, unread, self._cache)[:, -1:]
-            logits.append(self.head.logits(states[:, 0]))
-            token, probabilities = sampler.draft(logits[-1], tokens)
-            mx.async_eval(token)  # the device starts while the next step is being written down
-            tokens.append(token)
-            q.append(probabilities)
-            unread = token[:, None]
-        self.calls += len(tokens)
-        kv.trim(self._cache, len(tokens) - 1)  # guessed states: the target's own will follow
-        q = None if q[0] is None else mx.stack(q, axis=1)
-        tokens, logits = mx.stack(tokens, axis=1), mx.stack(logits, axis=1)
-        return Proposal(tokens, q, logits, limits, drawn=True)
+        self._read = known
+
+        def forward(tokens: mx.array) -> mx.array:
+            nonlocal states  # guessed from the last ones, and from the tokens after them
+            states = self.head(states, tokens, self._cache)[:, -1:]
+            return self.head.logits(states[:, 0])[:, None]
+
+        proposal = draw_in_turn(forward, unread, limits, sampler)
+        self.calls += limits[0]
+        kv.trim(self._cache, limits[0] - 1)  # guessed states: the target's own will follow
+        return proposal
 
 
 class _Alone:
