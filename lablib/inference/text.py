@@ -9,7 +9,7 @@ from copy import copy
 from typing import Any, Self
 
 from lablib.inference import arguments
-from lablib.inference.speculation.drafters import Drafter
+from lablib.inference.speculation.drafters import Drafter, as_drafter
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
@@ -195,7 +195,8 @@ def stream(
     options |= {"max_tokens": max_tokens, "stop_tokens": stop_tokens}
     if draft_model is None:
         return TextStream(TokenIterator(model, ids, **options), tokenizer, stop)
-    return TextStream(SpeculativeTokenIterator(model, draft_model, ids, **options), tokenizer, stop)
+    drafter = as_drafter(draft_model, name="draft_model")
+    return TextStream(SpeculativeTokenIterator(model, drafter, ids, **options), tokenizer, stop)
 
 
 def generate(
@@ -252,7 +253,7 @@ def _generate_several(
         return readers[row].end is not None
 
     plain = {"rule": "match", "draft_tokens": 1} if draft_model is None else {}
-    draft = _Silent() if draft_model is None else draft_model
+    draft = _Silent() if draft_model is None else as_drafter(draft_model, name="draft_model")
     more = {"stop_tokens": ends, "ended": ended, **plain}
     samples = speculative_batch(model, draft, ids, **more, **options)
     completions = []

@@ -181,7 +181,7 @@ class Conversation:
             return False
         if draft_model is None:
             return True
-        drafter = as_drafter(draft_model)
+        drafter = as_drafter(draft_model, name="draft_model")
         return drafter.model is not None or drafter.in_target_cache
 
 

@@ -199,7 +199,6 @@ ENTRIES = {
     ),
 }  # fmt: skip
 OTHER_NAMES = {  # what messages call it, as it is called where it is checked
-    "draft_model": "draft",
     "draft": "draft",
     "model": "draft|model",
     "repeats": "repeats|positions",

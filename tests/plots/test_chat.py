@@ -171,7 +171,7 @@ def test_bad_input_is_refused_at_the_call(plain, tokenizer):
         ({"stop": ""}, "stop must be of strings"),
         ({"tempature": 1}, "unknown option 'tempature'"),
         ({"messages": [{"role": "user"}]}, "messages must be dicts"),
-        ({"draft_model": 3}, "draft must be a model"),
+        ({"draft_model": 3}, "draft_model must be a model"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             chat(model, tokenizer, **options)

@@ -53,7 +53,7 @@ def test_a_stream_with_a_draft_takes_the_options_of_speculation(shipped) -> None
     assert 2 <= pieces.stats["tokens_per_round"] + 1 <= 4
     with pytest.raises(BadType, match="unknown option 'rule'"):
         stream(model, tokenizer, "On a rainy", rule="match")
-    with pytest.raises(BadValue, match="draft must share the target's vocabulary"):
+    with pytest.raises(BadValue, match="draft_model must share the target's vocabulary"):
         generate(model, tokenizer, "On a rainy", draft_model=target())
 
 
@@ -127,8 +127,10 @@ def test_an_early_vote_reads_the_prompt_once_and_draws_no_further(pair) -> None:
 @pytest.mark.parametrize("function", [best_of_n, majority_vote, vote_until])
 def test_what_cannot_help_is_refused_before_any_work(pair, function) -> None:
     model, _ = pair
-    with pytest.raises(BadValue, match="draft must share the target's vocabulary"):
+    with pytest.raises(BadValue, match="draft_model must share the target's vocabulary"):
         function(model, PROMPT, 3, draft_model=target(vocab_size=9))
+    with pytest.raises(BadType, match=r"^draft_model must be a model or a drafter, got int"):
+        function(model, PROMPT, 3, draft_model=3)
     with pytest.raises(BadType, match="unknown option 'progres'"):
         function(model, PROMPT, 3, draft_model=NGram(), progres=True)
     with pytest.raises(BadType, match="progress must be True or False"):

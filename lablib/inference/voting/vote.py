@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from lablib.inference.arguments import check_prompt, check_stops
 from lablib.inference.samples import Samples
+from lablib.inference.speculation.drafters import as_drafter
 from lablib.inference.speculation.many import speculative_batches
 from lablib.inference.voting.many import sample_batches
 from lablib.inference.voting.scoring import Scorer, check_scorer, score
@@ -195,7 +196,8 @@ def _batches(
     n = integer("n", n, 1)
     if draft_model is None:
         return sample_batches(model, prompt, n, **options)
-    return speculative_batches(model, draft_model, [check_prompt(model, prompt)] * n, **options)
+    drafter = as_drafter(draft_model, name="draft_model")
+    return speculative_batches(model, drafter, [check_prompt(model, prompt)] * n, **options)
 
 
 def tally(
