@@ -14,7 +14,7 @@ from typing import Any
 
 from lablib.plots.charts import Picture, show, write_below
 from lablib.plots.conversation import Answer, Conversation
-from lablib.plots.strips import surprise_strip
+from lablib.plots.strips import surprise_html
 
 import ipywidgets as widgets
 
@@ -193,7 +193,7 @@ class Chat:
         kept = [token.from_draft for token in answer.tokens]
         probabilities = [math.exp(token.logprob) for token in answer.tokens]
         drafts = "total_drafted" in answer.stats
-        return surprise_strip(texts, probabilities, kept if drafts else None)
+        return surprise_html(texts, probabilities, kept if drafts else None)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         data, metadata = self.still.bundle()

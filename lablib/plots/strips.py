@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.plots.charts import figure, visible
+from lablib.plots.charts import figure, style, visible
 
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -138,6 +138,25 @@ def draw_strip(
     axes.set_axis_off()
 
 
+def draw_surprise(
+    axes: Any, tokens: Sequence[str], probabilities: Sequence[float | None], **options: Any
+) -> None:
+    """Draw tokens on the colours of the probabilities that they had; None: it was not asked for.
+
+    The other arguments are those of :func:`draw_strip`.
+    """
+    looks = [PLAIN if p is None else sureness(p) for p in probabilities]
+    draw_strip(axes, tokens, looks, legend=SURENESS, title="the model gave it", **options)
+
+
+def surprise_strip(tokens: Sequence[str], probabilities: Sequence[float | None]) -> Figure:
+    """Return the picture that :func:`draw_surprise` draws."""
+    fig = canvas(high := height(tokens))
+    with style():
+        draw_surprise(add_axes(fig, 0, 0, WIDTH, high), tokens, probabilities)
+    return fig
+
+
 def canvas(height: float) -> Figure:
     """Return a figure ``WIDTH`` inches wide for :func:`add_axes`."""
     fig = figure(WIDTH, height)
@@ -246,10 +265,10 @@ _STRIP = (
 )
 
 
-def surprise_strip(
+def surprise_html(
     tokens: Sequence[str], probabilities: Sequence[float], kept: Sequence[bool] | None = None
 ) -> str:
-    """Return a line of tokens as HTML, each on the colour of the model's probability of it.
+    """Return such a strip as HTML, which can be made anew for each token that comes.
 
     Args:
         tokens: their texts; spaces and line ends are made visible.

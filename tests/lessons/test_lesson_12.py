@@ -125,10 +125,6 @@ def test_a_vote_wins_with_the_most_frequent_answer() -> None:
     assert sorted(bar.get_width() for bar in axes.patches) == pytest.approx([0.01, 0.4, 0.5])
 
 
-def test_a_strip_of_surprise_is_drawn() -> None:
-    assert isinstance(lab.surprise_strip([" ship", " left", "."], [0.95, 0.2, 0.01]), Figure)
-
-
 # ------------------------------------------------------------------ measuring
 
 

@@ -12,7 +12,7 @@ from lablib.models import LanguageModel, hybrid_config, llama_config
 from lablib.plots import chat as chats
 from lablib.plots.chat import Chat, chat
 from lablib.plots.conversation import Conversation
-from lablib.plots.strips import SURENESS, surprise_strip
+from lablib.plots.strips import SURENESS, surprise_html
 from lablib.tasks import save_pretrained
 
 import pytest
@@ -296,9 +296,9 @@ def test_an_interrupt_ends_the_answer_and_spares_the_loop(tokenizer):
 
 
 def test_the_strip_marks_sureness_and_drafts():
-    strip = surprise_strip([" a", "\n", "<"], [0.95, 0.2, 0.01], [True, False, False])
+    strip = surprise_html([" a", "\n", "<"], [0.95, 0.2, 0.01], [True, False, False])
     assert '<span class="l0 kept" title="95.0%">␣a</span>' in strip
     assert '<span class="l2" title="20.0%">⏎</span>' in strip
     assert '<span class="l3" title="1.0%">&lt;</span>' in strip
     assert "a draft that was kept" in strip
-    assert "draft" not in surprise_strip(["a"], [0.5])
+    assert "draft" not in surprise_html(["a"], [0.5])

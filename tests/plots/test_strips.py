@@ -3,7 +3,16 @@
 from itertools import pairwise
 
 from lablib.plots import strips
-from lablib.plots.strips import PLAIN, SURENESS, add_axes, canvas, draw_strip, place, sureness
+from lablib.plots.strips import (
+    PLAIN,
+    SURENESS,
+    add_axes,
+    canvas,
+    draw_strip,
+    place,
+    sureness,
+    surprise_strip,
+)
 
 import pytest
 from oracles.drawn import boxes, texts
@@ -52,3 +61,11 @@ def test_a_strip_draws_every_token_once_a_mark_and_its_legend():
     assert counts == [1, 1, 2, 3]  # two fills alone in the legend, 1 + 1, 2 + 1
     assert "said" in texts(fig)
     assert {" a", "    b  c  d"} <= set(texts(fig))  # grey letters, and letters in boxes
+
+
+def test_a_strip_of_surprise_is_coloured_where_the_model_was_asked():
+    given = surprise_strip([" a", " b"], [None, None])
+    asked = surprise_strip([" a", " b"], [0.9, 0.0])
+    own = sum(boxes(asked.axes[0]).values()) - sum(boxes(given.axes[0]).values())
+    assert own == 2  # the others are the legend's
+    assert {look.name for look in SURENESS} <= set(texts(asked))

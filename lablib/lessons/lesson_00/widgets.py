@@ -13,13 +13,12 @@ from lablib.plots.charts import COLOURS, bars, style
 from lablib.plots.explorer import Explorer, slider
 from lablib.plots.strips import (
     PLAIN,
-    SURENESS,
     Look,
     add_axes,
     canvas,
     draw_strip,
+    draw_surprise,
     name_bars,
-    sureness,
 )
 from lablib.tasks import Problem, grammar, stories
 
@@ -113,7 +112,7 @@ class StoryTeller(Explorer):
         """Draw the chances above the story."""
         told: Told = data["told"]
         tokens = self.opening + told.tokens
-        looks = [PLAIN] * len(self.opening) + [sureness(p) for p in told.probabilities]
+        chances = [None] * len(self.opening) + [*told.probabilities]
         text = f"✗ {told.verdict}" if told.verdict else "✓ a right story"
         note = (text, "#B34A00" if told.verdict else "#006B4E")
         strip = strips.height(tokens, note=True)
@@ -124,8 +123,7 @@ class StoryTeller(Explorer):
             axes.set(ylim=(0, 1), ylabel="probability", yticks=(0, 0.5, 1))
             axes.set_title(f"the word after “… {self.fork}”", size=12)
             name_bars(axes, self.words)
-            more = {"legend": SURENESS, "title": "the model gave it", "note": note}
-            draw_strip(add_axes(fig, 0, 3.0, 8, strip), tokens, looks, **more)
+            draw_surprise(add_axes(fig, 0, 3.0, 8, strip), tokens, chances, note=note)
         return fig
 
     def caption(self, data: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from lablib.plots import strips
 from lablib.plots.charts import COLOURS, figure, style
 from lablib.plots.explorer import Explorer, choice, slider
-from lablib.plots.strips import SURENESS, add_axes, canvas, draw_strip, name_bars, sureness
+from lablib.plots.strips import add_axes, canvas, draw_surprise, name_bars
 
 import mlx.core as mx
 import numpy as np
@@ -123,14 +123,13 @@ class NextToken(Explorer):
     def draw(self, data: dict[str, Any]) -> Figure:
         """Draw the text above the best tokens at its marked place."""
         tokens = self._tokens(data["text"])
-        looks = [sureness(p) for p in data["read"]]
         fig = canvas(self.top + 3.1)
         strip = strips.height(tokens)
         names = [self._name(i) for i in data["best"]] + ["all others"]
         chances = [*data["chances"], max(0.0, 1 - data["chances"].sum())]
         with style():
-            more = {"legend": SURENESS, "title": "the model gave it", "mark": data["position"] - 1}
-            draw_strip(add_axes(fig, 0, 0, 8, strip), tokens, looks, **more)
+            above = add_axes(fig, 0, 0, 8, strip)
+            draw_surprise(above, tokens, data["read"], mark=data["position"] - 1)
             axes = add_axes(fig, 1.6, self.top + 0.15, 5.1, 2.35)
             came = [i == data["came"] for i in data["best"]] + [data["came"] not in data["best"]]
             colours = [COLOURS[4]] * self.SHOWN + ["#999999"]

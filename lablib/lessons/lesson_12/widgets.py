@@ -7,15 +7,6 @@ from typing import Any
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 from lablib.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, figure, style, visible
 from lablib.plots.explorer import Explorer, slider
-from lablib.plots.strips import (
-    SURENESS,
-    WIDTH,
-    add_axes,
-    canvas,
-    draw_strip,
-    height,
-    sureness,
-)
 from lablib.theory.estimators import wilson_interval
 
 import ipywidgets as widgets
@@ -190,17 +181,6 @@ class BatchGain(Explorer):
             gain = data["gain"][batch][best - 1] if best else 1.0
             parts.append(f"batch {batch}: ×{gain:.2f} with {best} drafts")
         return f"α = {data['alpha']:.2f}, free drafts. At best, " + "; ".join(parts) + "."
-
-
-def surprise_strip(pieces: Sequence[str], probabilities: Sequence[float]) -> Figure:
-    """Draw a text whose tokens are coloured by the probability that they had."""
-    looks = [sureness(p) for p in probabilities]
-    high = height(pieces)
-    fig = canvas(high)
-    with style():
-        axes = add_axes(fig, 0, 0, WIDTH, high)
-        draw_strip(axes, pieces, looks, legend=SURENESS, title="the model gave it")
-    return fig
 
 
 @dataclass(frozen=True)
