@@ -152,7 +152,8 @@ def test_one_slow_round_changes_nothing_and_many_do():
     for _ in range(60):
         length.timed(usual, 10 * COSTS.of_round(usual))
         length.timed(0, COSTS.of_round(0))
-    assert length.costs.drift[usual] == pytest.approx(10, rel=0.2)
+    assert length.of_round(usual) == pytest.approx(10 * COSTS.of_round(usual), rel=0.2)
+    assert length.costs is COSTS  # what was measured is left as it is
     assert length.choose() == 0
     length.timed(9, 1.0)  # a policy that is told of more than it would choose
     assert length.most == 8
@@ -172,10 +173,16 @@ def test_plain_decoding_is_timed_now_and_then():
     assert {repeats for gamma, repeats in chosen if gamma == 0} == {4}
 
 
-def test_drift_is_part_of_the_costs():
-    drifted = Costs((1.0, 1.5), 0.5, 0.0, (2.0, 3.0))
-    assert [drifted.of_round(g) for g in range(3)] == [2.0, 3 * 2.0, 0.5 * 2 + 2.0]
-    assert speedup(0.5, 1, drifted) == pytest.approx(1.5 * 2.0 / 6.0)
+def test_drift_is_part_of_what_a_round_is_priced_at():
+    costs = Costs((1.0, 1.5), 0.5)
+    length = measured(costs)
+    assert [length.of_round(g) for g in range(3)] == [costs.of_round(g) for g in range(3)]
+    for _ in range(200):
+        length.timed(0, 2 * costs.of_round(0))
+        length.timed(1, 3 * costs.of_round(1))
+    drifted = [length.of_round(g) for g in range(2)]
+    assert drifted == pytest.approx([2 * 1.0, 3 * 2.0], rel=0.05)
+    assert speedup(0.5, 1, length) == pytest.approx(1.5 * drifted[0] / drifted[1])
 
 
 def test_what_is_refused():

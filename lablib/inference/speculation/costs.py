@@ -49,13 +49,11 @@ class Costs:
             known, T(1) at least. Beyond the last one T(k) goes on in a straight line.
         draft: one drafted token.
         overhead: what a round of speculation costs beside the forwards.
-        drift: for γ = 0, 1, ... how many times as long as all this a round takes by now.
     """
 
     target: tuple[float, ...]
     draft: float
     overhead: float = 0.0
-    drift: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", tuple(sequence("target", self.target, "seconds")))
@@ -84,9 +82,8 @@ class Costs:
     def of_round(self, draft_tokens: int) -> float:
         """Price a round: γ drafted tokens and one forward over γ + 1; γ = 0 is plain decoding."""
         gamma = integer("draft_tokens", draft_tokens, 0)
-        drift = self.drift[gamma] if gamma < len(self.drift) else 1.0
         drafting = self.overhead + gamma * self.draft if gamma else 0.0
-        return drift * (drafting + self.forward(gamma + 1))
+        return drafting + self.forward(gamma + 1)
 
 
 def speedup(alpha: Rates, draft_tokens: int, costs: Costs) -> float:
@@ -95,7 +92,7 @@ def speedup(alpha: Rates, draft_tokens: int, costs: Costs) -> float:
     ``E[tokens] · T(1) / (T(γ+1) + γ·t_draft)``; with ``Costs.from_ratio(c)`` it is Leviathan et
     al.'s ``(1 − α^(γ+1)) / ((1 − α)(γc + 1))``.
     """
-    if not isinstance(costs, Costs):
+    if not hasattr(costs, "of_round"):  # what knows its prices better than by Costs has that too
         raise BadType(f"costs must be Costs, got {shown(costs)}")
     return expected_tokens(alpha, draft_tokens) * costs.of_round(0) / costs.of_round(draft_tokens)
 

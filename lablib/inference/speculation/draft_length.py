@@ -6,7 +6,6 @@ follows them as they drift, and takes the best γ. Where plain decoding is best 
 looks again now and then.
 """
 
-from dataclasses import replace
 from typing import Any
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
@@ -49,10 +48,15 @@ class AdaptiveLength(DraftLength):
         # Of each place; the first begins with some drafts, which real ones soon outvote.
         self._reached = [4.0, *[0.0] * (self.most - 1)]
         self._accepted = [4 * number("alpha", alpha, 0.0, 1.0), *[0.0] * (self.most - 1)]
-        # Of each γ: timed rounds, and the sum of how many times as long as measured they took.
-        self._rounds, self._slow = [0.0] * (self.most + 1), [0.0] * (self.most + 1)
         self._pair: tuple[Any, Any] | None = None
         self._pause, self._wait, self._paused = _FIRST_PAUSE, 1, False
+        self._forget_times()
+
+    def _forget_times(self) -> None:
+        lengths = self.most + 1
+        self._rounds = [0.0] * lengths  # of each γ: how many were timed,
+        self._slow = [0.0] * lengths  # the sum of how many times as long as measured they took,
+        self._drift = [1.0] * lengths  # and how many times as long one takes by now
 
     @property
     def alpha(self) -> float:
@@ -78,16 +82,20 @@ class AdaptiveLength(DraftLength):
         known = self._pair and all(a is b for a, b in zip(self._pair, pair, strict=True))
         if not self._given and not known:
             self.costs = measure_costs(target, drafter, most=self.most)
-            self._rounds, self._slow = [0.0] * (self.most + 1), [0.0] * (self.most + 1)
+            self._forget_times()
         self._pair = pair
+
+    def of_round(self, draft_tokens: int) -> float:
+        """Price a round of γ drafts as ``Costs.of_round`` does, at what it takes by now."""
+        return self._drift[draft_tokens] * self.costs.of_round(draft_tokens)
 
     def choose(self) -> int:
         """Return how many tokens to draft next."""
         rates = self.rates
-        best = best_draft_tokens(rates, self.costs, self.most)
-        if speedup(rates, best, self.costs) >= 1 + self._margin:
+        best = best_draft_tokens(rates, self, self.most)
+        if speedup(rates, best, self) >= 1 + self._margin:
             self._paused, self._pause = False, _FIRST_PAUSE
-            if self.costs.drift and self._rounds[0] < _LATELY:
+            if any(self._rounds) and self._rounds[0] < _LATELY:
                 self._wait = 4
                 return 0
             return best
@@ -111,16 +119,14 @@ class AdaptiveLength(DraftLength):
         """Learn how long a round took; lengths not tried lately drift as the others did."""
         if self._given or drafted > self.most:
             return
-        drift = self.costs.drift or (1.0,) * (self.most + 1)
-        slow = seconds / self.costs.of_round(drafted)
-        slow = drift[drafted] * min(max(slow, 1 / _ODD), _ODD)
+        slow = seconds / self.of_round(drafted)
+        slow = self._drift[drafted] * min(max(slow, 1 / _ODD), _ODD)
         for gamma in range(self.most + 1):
             self._rounds[gamma] = self._keep * self._rounds[gamma] + (gamma == drafted)
             self._slow[gamma] = self._keep * self._slow[gamma] + slow * (gamma == drafted)
         common = (sum(self._slow) + _TIMED) / (sum(self._rounds) + _TIMED)
         pairs = zip(self._slow, self._rounds, strict=True)
-        drift = tuple((slow + _TIMED * common) / (n + _TIMED) for slow, n in pairs)
-        self.costs = replace(self.costs, drift=drift)
+        self._drift = [(slow + _TIMED * common) / (n + _TIMED) for slow, n in pairs]
 
     def miss(self) -> None:
         """Learn that nothing was proposed; after several times in a row, ask less often."""
