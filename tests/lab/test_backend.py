@@ -184,15 +184,13 @@ def test_set_threads_is_honoured_or_refused() -> None:
 
 
 def test_importing_is_cheap() -> None:
-    """At most 0.5 s more than an empty interpreter; the best of three, as machines are busy."""
-    code = "import time; t = time.perf_counter(); import lablib; print(time.perf_counter() - t)"
-    assert min(float(run(code).stdout) for _ in range(3)) <= 0.5
-
-
-def test_importing_loads_nothing_heavy() -> None:
-    heavy = ("mlx.core", "mlx_lm", "transformers", "matplotlib", "ipywidgets", "numpy.random")
-    code = f"import lablib, sys; print([m for m in {heavy} if m in sys.modules])"
-    assert run(code).stdout.strip() == "[]"
+    """It loads NumPy and a handful of its own modules; all else comes when it is first used."""
+    code = "import sys; before = set(sys.modules); import lablib; print(*set(sys.modules) - before)"
+    loaded = set(run(code).stdout.split())
+    top = {name.split(".")[0] for name in loaded} - set(sys.stdlib_module_names)
+    assert top == {"lablib", "numpy"}  # no mlx, mlx_lm, scipy, matplotlib, ipywidgets, tqdm, ...
+    assert "numpy.random" not in loaded  # half of NumPy's time
+    assert len([name for name in loaded if name.startswith("lablib.")]) <= 6
 
 
 def test_every_public_name_loads_and_an_unknown_one_is_an_attribute_error() -> None:
