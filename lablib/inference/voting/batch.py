@@ -1,7 +1,7 @@
 """Rows that decode side by side: who has ended leaves, and others may join between two steps.
 
-The one loop under ``sample_n``, ``complete`` and ``serve``. The forward after a row's last token is
-never run, and the log-probabilities come from the logits that drew the tokens.
+The one loop under ``sample_n`` and ``serve``. The forward after a row's last token is never run,
+and the log-probabilities come from the logits that drew the tokens.
 """
 
 from collections import deque
