@@ -11,11 +11,12 @@ from typing import Any
 
 from lablib import tasks
 from lablib.inference.voting.scoring import pad
-from lablib.inference.voting.verifiers import Noisy, log_sigmoid
+from lablib.inference.voting.verifiers import log_sigmoid
 from lablib.models.verifier import Verifier
 from lablib.tasks import Problem
 from lablib.theory.curves import Sampled, vote_curves
 from lablib.theory.estimators import any_right, majority_accuracy
+from lablib.theory.noise import Noisy
 from lablib.validation import BadValue, integer
 from lablib.workshop.completions import Drawn, Plan
 from lablib.workshop.results import at
@@ -79,7 +80,7 @@ def _answers(drawn: Drawn, temperature: float) -> list[list[str | None]]:
 def sampled(record: dict[str, Any], seed: int = 0) -> Sampled:
     """Turn a record of :func:`judge` into what ``vote_curves`` takes, noisy scores included.
 
-    An error belongs to a sample, not to its text as in ``verifiers.Noisy``: texts are not stored.
+    An error belongs to a sample, not to its text as in ``noise.Noisy``: texts are not stored.
     """
     n = len(record["answers"])
     exact = np.array([float(mark) for mark in record["verified"]])
