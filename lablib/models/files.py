@@ -13,6 +13,7 @@ from lablib.models.config import ModelConfig
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten
 from tokenizers import Tokenizer
@@ -29,7 +30,8 @@ def read(path: Path) -> tuple[LanguageModel, Any]:
         model = LanguageModel(ModelConfig.from_dict(keys), seed=0)
     except (BadValue, BadType) as error:
         raise BadValue(f"{path / 'config.json'}: {error}") from None
-    model.load_weights(list(_read_weights(path / "model.safetensors", model).items()))
+    file = path / "model.safetensors"
+    fill(model, model.sanitize(read_arrays(file)), file)
     return model.eval(), _read_tokenizer(path, keys, model.vocab_size)
 
 
@@ -58,21 +60,16 @@ def read_arrays(path: Path) -> dict[str, mx.array]:
     return arrays
 
 
-def _read_weights(path: Path, model: LanguageModel) -> dict[str, mx.array]:
-    weights = model.sanitize(read_arrays(path))
-    wanted = {name: weight.shape for name, weight in tree_flatten(model.parameters())}
-    lacking = sorted(wanted.keys() - weights.keys())
-    if found := lacking or sorted(weights.keys() - wanted.keys()):
-        problem = "lacks" if lacking else "has the unknown weight"
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        raise BadValue(f"{path} {problem} {found[0]}{more}: config.json is of another model")
+def fill(module: nn.Module, weights: dict[str, mx.array], path: Path) -> None:
+    """Give a module all its weights, finite ones, which came from the file ``path``."""
     for name, weight in weights.items():
-        if weight.shape != wanted[name]:
-            asked = f"but config.json asks for {wanted[name]}"
-            raise BadValue(f"{path}: {name} has shape {weight.shape}, {asked}")
         if not mx.issubdtype(weight.dtype, mx.floating) or not mx.all(mx.isfinite(weight)).item():
             raise BadValue(f"{path} is corrupt: {name} must hold finite floating-point numbers")
-    return weights
+    try:
+        module.load_weights(list(weights.items()))
+    except ValueError as error:  # MLX names all that are wrong, on lines of their own
+        why = " ".join(str(error).split())
+        raise BadValue(f"{path} does not fit its config.json: {why[:200]}") from None
 
 
 def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:

@@ -113,12 +113,10 @@ def load_head(name: str | Path, target: LanguageModel) -> DraftHead:
         raise BadValue(f"{path} does not hold a draft head, but a {keys.get('model_type')!r}")
     if not isinstance(target, LanguageModel) or fingerprint(target) != keys["fingerprint"]:
         raise BadValue(f"target must be the {keys['target']!r} that the head was trained on")
-    arrays = files.read_arrays(path / "model.safetensors")
+    file = path / "model.safetensors"
+    arrays = files.read_arrays(file)
     head = DraftHead(target, arrays.pop("ids").tolist(), keys["intermediate_size"])
-    try:
-        head.load_weights(list(arrays.items()))
-    except ValueError as error:
-        raise BadValue(f"{path} is damaged: {error}") from None
+    files.fill(head, arrays, file)
     head.set_dtype(target.model.norm.weight.dtype)
     mx.eval(head.parameters())
     return head.eval()

@@ -156,7 +156,7 @@ ENTRIES = {
         AdaptiveLength, {"most": 4, "costs": None, "memory": 64, "alpha": 0.5, "margin": 0.03},
     ),
     "FixedLength": (FixedLength, {"draft_tokens": 2}),
-    "Costs": (Costs, {"target": (1.0, 2.0), "draft": 0.1, "overhead": 0.0}),
+    "Costs": (Costs, {"target": (1.0, 2.0), "draft": 0.1}),
     "NGram": (NGram, {"longest": 3, "shortest": 1}),
     "EarlyExit": (EarlyExit, {"n_layers": 1}),
     "DraftModel": (DraftModel, {"model": DRAFT}),

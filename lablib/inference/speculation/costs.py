@@ -48,12 +48,10 @@ class Costs:
         target: ``target[k - 1]`` is T(k), one forward of the target over k tokens; as many as are
             known, T(1) at least. Beyond the last one T(k) goes on in a straight line.
         draft: one drafted token.
-        overhead: what a round of speculation costs beside the forwards.
     """
 
     target: tuple[float, ...]
     draft: float
-    overhead: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", tuple(sequence("target", self.target, "seconds")))
@@ -63,7 +61,6 @@ class Costs:
             if number(f"target[{position}]", cost) <= 0:
                 raise BadValue(f"target[{position}] must be positive, got {cost}")
         number("draft", self.draft, 0.0)
-        number("overhead", self.overhead, 0.0)
 
     @classmethod
     def from_ratio(cls, c: float) -> "Costs":
@@ -82,8 +79,7 @@ class Costs:
     def of_round(self, draft_tokens: int) -> float:
         """Price a round: γ drafted tokens and one forward over γ + 1; γ = 0 is plain decoding."""
         gamma = integer("draft_tokens", draft_tokens, 0)
-        drafting = self.overhead + gamma * self.draft if gamma else 0.0
-        return drafting + self.forward(gamma + 1)
+        return gamma * self.draft + self.forward(gamma + 1)
 
 
 def speedup(alpha: Rates, draft_tokens: int, costs: Costs) -> float:
