@@ -23,9 +23,10 @@ __getattr__, __dir__, __all__ = exports(
         ),
         "lablib.machine": "doctor",
         "lablib.models": (
-            "LanguageModel gpt_config hybrid_config llama_config load load_head quicken save"
+            "LanguageModel gpt_config hybrid_config llama_config load load_head quicken"
         ),
         "lablib.plots.chat": "chat",
         "lablib.workshop.forecast": "forecast",
+        "lablib.workshop.saving": "save",
     },
 )

@@ -7,9 +7,9 @@ from lablib.models.head import DraftHead, load_head
 from lablib.models.linear import quicken
 from lablib.models.llama import llama_config
 from lablib.models.retention import hybrid_config
-from lablib.models.zoo import load, names, save
+from lablib.models.zoo import load, names
 
 __all__ = [
     "DraftHead", "LanguageModel", "ModelConfig", "gpt_config", "hybrid_config", "llama_config",
-    "load", "load_head", "names", "quicken", "save",
+    "load", "load_head", "names", "quicken",
 ]  # fmt: skip

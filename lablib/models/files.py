@@ -1,10 +1,7 @@
-"""Reads and writes the files of a model directory; an error names the file and the problem."""
+"""Reads the files of a model directory; an error names the file and the problem."""
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +13,6 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten
-from tokenizers import Tokenizer
-
-# mlx-lm imports this file from a directory when it is told to trust it: it is the same in each.
-_MODEL_FILE = Path(__file__).parent / "checkpoints" / "hybrid" / "modeling_lablib.py"
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 def read(path: Path) -> tuple[LanguageModel, Any]:
@@ -103,74 +95,3 @@ def fingerprint(model: LanguageModel) -> str:
         coarse = weight.astype(mx.float16).astype(mx.bfloat16)
         digest.update(np.array(coarse.view(mx.uint16)).tobytes())
     return digest.hexdigest()[:16]
-
-
-def write(
-    model: LanguageModel, tokenizer: Any, path: Path, dtype: mx.Dtype | None, extra: dict[str, Any]
-) -> Path:
-    """Write a directory as :func:`lablib.models.zoo.save` says."""
-    texts, ids = _tokenizer_texts(tokenizer)
-    named = {f"{role}_id": ids[role] for role in ("bos_token", "eos_token") if role in ids}
-    keys = model.config.to_dict() | named
-    if model.config.model_type != "llama":
-        keys["model_file"] = _MODEL_FILE.name
-        texts[_MODEL_FILE.name] = _MODEL_FILE.read_text(encoding="utf-8")
-    # The config comes last: a directory without one is not a model yet.
-    texts |= {name: _json(content) for name, content in {**extra, "config.json": keys}.items()}
-    weights = dict(tree_flatten(model.parameters()))
-    if dtype is not None:
-        weights = {name: weight.astype(dtype) for name, weight in weights.items()}
-    path.mkdir(parents=True, exist_ok=True)
-    with _replacing(path / "model.safetensors") as file:
-        try:
-            mx.save_safetensors(str(file), weights, {"format": "mlx"})
-        except RuntimeError as error:
-            raise OSError(f"{path} could not be written: {error}") from None
-    for name, text in texts.items():
-        with _replacing(path / name) as file:
-            file.write_text(text, encoding="utf-8")
-    return path
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a file to write, which then replaces ``path``: readers see the old or the new one."""
-    beside = path.with_name(f"writing-{path.name}")
-    try:
-        yield beside
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _json(content: dict[str, Any]) -> str:
-    return json.dumps(content, indent=2) + "\n"
-
-
-def _tokenizer_texts(tokenizer: Any) -> tuple[dict[str, str], dict[str, int]]:
-    """Return the tokenizer's files as texts, and the ids of its special tokens by their roles."""
-    if isinstance(tokenizer, str | Path):
-        return _copied_texts(Path(tokenizer))
-    tokens = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
-    if hasattr(tokenizer, "backend_tokenizer"):  # transformers, or mlx-lm's wrapper of it
-        tokens = {role: getattr(tokenizer, role) for role in tokens}
-        tokenizer = tokenizer.backend_tokenizer
-    if not isinstance(tokenizer, Tokenizer):
-        raise BadType(f"tokenizer must be a tokenizer or a directory, got {tokenizer!r}")
-    vocabulary = tokenizer.get_vocab()
-    known = {role: token for role, token in tokens.items() if token in vocabulary}
-    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    written, settings = tokenizer.to_str(pretty=True), _json(kind | known)
-    texts = {"tokenizer.json": written, "tokenizer_config.json": settings}
-    return texts, {role: vocabulary[token] for role, token in known.items()}
-
-
-def _copied_texts(source: Path) -> tuple[dict[str, str], dict[str, int]]:
-    vocabulary = read_json(source / "tokenizer.json")
-    settings = read_json(source / "tokenizer_config.json")
-    added = {token["content"]: token["id"] for token in vocabulary.get("added_tokens", [])}
-    named = {role: settings.get(role) for role in ("bos_token", "eos_token")}
-    tokens = {role: t["content"] if isinstance(t, dict) else t for role, t in named.items()}
-    files = [source / name for name in _TOKENIZER_FILES if (source / name).is_file()]
-    texts = {file.name: file.read_text(encoding="utf-8") for file in files}
-    return texts, {role: added[token] for role, token in tokens.items() if token in added}

@@ -1,8 +1,8 @@
 """Models by name: the shipped ones, a directory of mlx-lm's layout, or a hub id.
 
-mlx-lm opens what :func:`save` writes (``config.json``, ``model.safetensors``, ``tokenizer.json``).
-A GPT or a hybrid names its code in ``config.json`` (``model_file``), which mlx-lm runs only when it
-is asked to: ``mlx_lm.load(path, trust_remote_code=True)``. :func:`load` runs no such code.
+``lablib.save`` writes such a directory: config.json, model.safetensors, tokenizer.json. A GPT or a
+hybrid names its code in config.json (``model_file``), which mlx-lm runs only when it is asked to:
+``mlx_lm.load(path, trust_remote_code=True)``. :func:`load` runs no such code.
 """
 
 import re
@@ -11,7 +11,6 @@ from typing import Any
 
 from lablib import folders
 from lablib.models import files
-from lablib.models.base import LanguageModel
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -38,8 +37,8 @@ def fetched(name: str) -> Path | None:
 def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, Any]:
     """Return a model, in evaluation mode with its weights in memory, and its tokenizer.
 
-    What :func:`save` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own class; the
-    tokenizer is an mlx-lm ``TokenizerWrapper``.
+    What ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own class;
+    the tokenizer is an mlx-lm ``TokenizerWrapper``.
 
     ``name`` is a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch``
     has brought it, the path of a directory of mlx-lm's layout, or a hub id such as
@@ -53,7 +52,7 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
     """
     if not isinstance(name, str | Path):
         raise BadType(f"name must be a model's name or path, got {name!r}")
-    _check_dtype(dtype)
+    check_dtype(dtype)
     path = CHECKPOINTS / name if name in names() else Path(name)
     if name in FETCHED and (path := fetched(name)) is None:
         raise BadValue(f"name {name!r} is not on this machine: run python -m lablib fetch {name}")
@@ -75,24 +74,8 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
     return model, tokenizer
 
 
-def save(
-    model: LanguageModel, tokenizer: Any, path: str | Path,
-    dtype: mx.Dtype | None = mx.float16, extra: dict[str, dict[str, Any]] | None = None,
-) -> Path:  # fmt: skip
-    """Write a directory that :func:`load` and mlx-lm open, and return its path.
-
-    Each file is replaced in one step; other files that are there stay. The weights are stored as
-    ``dtype``, or as they are if that is None. ``tokenizer`` is what ``load`` returned, a
-    ``tokenizers.Tokenizer``, or a directory with one; ``extra`` holds further JSON files by name,
-    such as ``{"training.json": {...}}``.
-    """
-    if not isinstance(model, LanguageModel):
-        raise BadType(f"model must be a LanguageModel, got {type(model).__name__}")
-    _check_dtype(dtype)
-    return files.write(model, tokenizer, Path(path), dtype, extra or {})
-
-
-def _check_dtype(dtype: Any) -> None:
+def check_dtype(dtype: Any) -> None:
+    """Refuse what is neither a floating-point type nor None."""
     if dtype is not None and dtype not in (mx.float32, mx.float16, mx.bfloat16):
         raise BadType(f"dtype must be float32, float16, bfloat16 or None, got {dtype!r}")
 

@@ -4,7 +4,7 @@
 ``completions``, ``votes``, ``speculation`` and ``past_the_end`` are what it measures,
 ``requirements`` what must come out; ``results`` stores it, ``report`` and ``cards`` show it.
 ``forecast`` asks of any two models whether speculation would pay, ``bench`` how fast lablib is
-beside its peers.
+beside its peers. ``saving`` writes any model, and ``fetch`` one that others made (``gguf``).
 """
 
 from lablib.lazy import exports

@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from lablib.models import files
 from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
 from lablib.validation import BadValue, integer, one_of
+from lablib.workshop.saving import save
 
 import mlx.core as mx
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -69,7 +69,7 @@ def convert(source: str | Path, out: str | Path) -> Path:
         Path(work, "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
         Path(work, "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
         extra = {"origin.json": origin | {"file": source.name}}
-        return files.write(model, work, Path(out), mx.float16, extra)
+        return save(model, work, Path(out), mx.float16, extra)
 
 
 def _open(source: Path) -> tuple[dict[str, mx.array], dict[str, Any]]:

@@ -21,6 +21,7 @@ from lablib.models.base import LanguageModel, seeded
 from lablib.models.files import fingerprint
 from lablib.validation import BadValue, one_of
 from lablib.workshop.recipes import RECIPES, Recipe
+from lablib.workshop.saving import save
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -81,7 +82,7 @@ def train(
         model = zoo.load(first, dtype=mx.float32)[0]
         before = {"first": json.loads((first / "training.json").read_text())}
     done = _train(name, recipe, model, teachers, ResumePoint(out, made_of, save_every), progress)
-    zoo.save(model, tasks.load_tokenizer(), out, dtype=mx.float16)
+    save(model, tasks.load_tokenizer(), out, dtype=mx.float16)
     report.write_text(json.dumps(_report(name, recipe, made_of, done) | before) + "\n")
     (out / _RESUME).unlink(missing_ok=True)
     return out

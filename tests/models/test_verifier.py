@@ -10,6 +10,7 @@ from lablib.inference.voting.verifiers import log_weight
 from lablib.inference.voting.vote import best_of_n
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
 from lablib.models.verifier import Verifier, load_verifier
+from lablib.workshop.saving import save
 from lablib.workshop.verifier_training import VerifierRecipe, save_verifier, train_verifier
 
 import mlx.core as mx
@@ -114,7 +115,7 @@ TINY = {"documents": 90, "samples": 10, "steps": 200, "batch": 32}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of checkpoints: a target, and a verifier trained on it."""
     folder = tmp_path_factory.mktemp("checkpoints")
-    zoo.save(LanguageModel(TASK, seed=1), tasks.load_tokenizer(), folder / "target")
+    save(LanguageModel(TASK, seed=1), tasks.load_tokenizer(), folder / "target")
     recipe = VerifierRecipe(target=str(folder / "target"), **TINY)
     train_verifier(folder / "verifier", recipe=recipe, progress=False)
     return folder

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lablib import models
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config, zoo
+from lablib.workshop.saving import save
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -45,12 +46,12 @@ def kind(request):
 
 @pytest.fixture
 def saved(kind, tokenizer, tmp_path):
-    return zoo.save(LanguageModel(CONFIGS[kind], seed=1), tokenizer, tmp_path / kind)
+    return save(LanguageModel(CONFIGS[kind], seed=1), tokenizer, tmp_path / kind)
 
 
 @pytest.fixture
 def llama(tokenizer, tmp_path):
-    return zoo.save(LanguageModel(CONFIGS["llama"], seed=1), tokenizer, tmp_path / "llama")
+    return save(LanguageModel(CONFIGS["llama"], seed=1), tokenizer, tmp_path / "llama")
 
 
 def logits(model, tokenizer):
@@ -114,7 +115,7 @@ def test_loading_makes_no_noise(saved, capfd):
 def test_saving_what_was_loaded(saved, tmp_path):
     model, tokenizer = zoo.load(saved)
     for source in (tokenizer, saved, str(saved)):
-        again, its_tokenizer = zoo.load(zoo.save(model, source, tmp_path / "again"))
+        again, its_tokenizer = zoo.load(save(model, source, tmp_path / "again"))
         np.testing.assert_array_equal(logits(again, its_tokenizer), logits(model, tokenizer))
         assert its_tokenizer.eos_token_ids == {2}
     for name in ("config.json", "model.safetensors", "tokenizer_config.json"):
@@ -125,7 +126,7 @@ def test_saving_what_was_loaded(saved, tmp_path):
 def test_saving_beside_other_files(llama, tokenizer):
     (llama / "README.md").write_text("kept")
     model = LanguageModel(CONFIGS["llama"], seed=2)
-    zoo.save(model, llama, llama, dtype=None, extra={"training.json": {"loss": 1.5}})
+    save(model, llama, llama, dtype=None, extra={"training.json": {"loss": 1.5}})
     assert (llama / "README.md").read_text() == "kept"
     assert json.loads((llama / "training.json").read_text()) == {"loss": 1.5}
     loaded, _ = zoo.load(llama)
@@ -337,7 +338,7 @@ def test_what_cannot_be_saved(llama, tokenizer, tmp_path):
         ((model, tokenizer, target, mx.int8), "dtype must be float32, float16, bfloat16"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
-            zoo.save(*arguments)
+            save(*arguments)
         assert not target.exists()
 
 

@@ -27,6 +27,7 @@ from lablib.workshop.completions import (
 )
 from lablib.workshop.requirements import checks
 from lablib.workshop.results import at
+from lablib.workshop.saving import save
 from lablib.workshop.verifier_training import save_verifier
 
 import mlx.core as mx
@@ -223,7 +224,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, target, draft) -> Path:
     folder = tmp_path_factory.mktemp("checkpoints")
     models = {"target": target, "draft": draft, "hybrid": LanguageModel(CONFIGS["hybrid"], seed=4)}
     for name, model in models.items():
-        zoo.save(model, tasks.load_tokenizer(), folder / name)
+        save(model, tasks.load_tokenizer(), folder / name)
     weight = mx.random.normal((V, 32), key=mx.random.key(0))
     model, _ = zoo.load(folder / "target")
     save_verifier(Verifier(model, weight, 0.0), folder / "verifier", "target")

@@ -6,12 +6,13 @@ from dataclasses import asdict, replace
 
 from lablib.inference.speculation.head import Head
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.models import LanguageModel, llama_config, load, load_head, save, zoo
+from lablib.models import LanguageModel, llama_config, load, load_head, zoo
 from lablib.models.head import DraftHead
 from lablib.tasks import TASKS, load_tokenizer
 from lablib.validation import BadValue
 from lablib.workshop import chat_prompts, training
 from lablib.workshop.head_training import HEADS, HeadRecipe, prompts_of, save_head, train_head
+from lablib.workshop.saving import save
 
 import mlx.core as mx
 import numpy as np

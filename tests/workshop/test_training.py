@@ -143,7 +143,7 @@ def test_a_resume_point_of_another_recipe_is_refused(
 ) -> None:
     real = batches
     monkeypatch.setattr(training, "batches", lambda recipe: itertools.islice(real(recipe), 6))
-    monkeypatch.setattr(training.zoo, "save", lambda *_, **__: pytest.fail("must not finish"))
+    monkeypatch.setattr(training, "save", lambda *_, **__: pytest.fail("must not finish"))
     with pytest.raises(RuntimeError, match="ran out of data"):
         train("tiny", tmp_path, recipe=TINY, save_every=5, progress=False)
     monkeypatch.undo()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from lablib import tasks
 from lablib.models import LanguageModel, llama_config, zoo
+from lablib.workshop.saving import save
 
 WHAT = ("decode", "speculation", "votes", "async", "best_of_n")
 LABLIB, MLX_LM, QUICKENED, GENLM, LMXLAB = (
@@ -136,7 +137,7 @@ def settings(plan: Plan, folder: Path, models: Iterable[str]) -> dict[str, Any]:
     shipped = {name: str(zoo.CHECKPOINTS / name) for name in wanted if name in zoo.names()}
     made = {name: str(folder / name) for name in wanted if name not in shipped}
     for name, path in made.items():
-        zoo.save(random_model(name), zoo.CHECKPOINTS / "target", path)
+        save(random_model(name), zoo.CHECKPOINTS / "target", path)
     tokenizer = tasks.load_tokenizer()
     texts = {
         name: [tokenizer.encode(each.prompt).ids for each in task.problems(plan.seed, plan.texts)]
