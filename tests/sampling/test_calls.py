@@ -8,7 +8,16 @@ from lablib.validation import BadType, BadValue
 import mlx.core as mx
 import numpy as np
 import pytest
-from oracles.slots import KINDS, MIXED, PENALTIES, filled, stream_of_logits, together
+from oracles.slots import (
+    KINDS,
+    MIXED,
+    PENALTIES,
+    filled,
+    position,
+    stream_of_logits,
+    together,
+    window,
+)
 
 
 def test_an_empty_call_and_an_empty_sampler():
@@ -113,8 +122,8 @@ def test_a_refused_call_names_the_culprit_and_changes_nothing(call):
     assert "\n" not in str(caught.value)
     assert len(sampler) == 64 + ("y" in sampler)
     for i in range(64):
-        assert sampler.window(i) == untouched.window(i)
-        assert sampler.position(i) == untouched.position(i)
+        assert window(sampler, i) == window(untouched, i)
+        assert position(sampler, i) == position(untouched, i)
     step = mx.broadcast_to(LOGITS[2:], (64, 9))
     for _ in range(2):
         got, want = (s.sample(range(64), step).token for s in (sampler, untouched))

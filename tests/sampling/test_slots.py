@@ -17,8 +17,10 @@ from oracles.slots import (
     PENALTIES,
     STEPS,
     filled,
+    position,
     stream_of_logits,
     together,
+    window,
 )
 
 
@@ -71,7 +73,7 @@ def test_a_new_slot_inherits_nothing():
         used.remove(i)
     fresh.add("a", options, [4])
     used.add("b", options, [4])
-    assert used.window("b") == [4]
+    assert window(used, "b") == [4]
     for step in logits:
         assert fresh.sample(["a"], step).token.item() == used.sample(["b"], step).token.item()
 
@@ -144,7 +146,7 @@ def test_drawing_ahead_equals_sampling(vocab_size):
             assert np.array_equal(token, expected[step])
             token = token[:, None]
             pending = token if pending is None else mx.concatenate([pending, token], axis=1)
-        assert sampler.position(0) == committed
+        assert position(sampler, 0) == committed
 
 
 @pytest.mark.parametrize("vocab_size", [97, 3000])
@@ -165,7 +167,7 @@ def test_positions_of_a_sequence_equal_sampling(vocab_size, n_rows):
         one = sampler.speculative_scores(i, rows[i], drafts[i])
         many = sampler.speculative_scores([i, 1], rows[mx.array([i, 1])], drafts[[i, 1]])
         assert np.array_equal(one, many[0])
-    assert sampler.position(5) == 0
+    assert position(sampler, 5) == 0
 
 
 def test_speculative_scores_are_what_plain_sampling_sees():
@@ -196,7 +198,7 @@ def test_the_window_is_the_last_tokens_exactly(repeat_last_n):
     options = SamplerOptions(repeat_last_n=repeat_last_n, seed=0, **PENALTIES)
     sampler.add(0, options, history)
     for _ in range(40):
-        assert sampler.window(0) == oracle.window(history, repeat_last_n, NUM_CTX)
+        assert window(sampler, 0) == oracle.window(history, repeat_last_n, NUM_CTX)
         if rng.random() < 0.5:
             logits = mx.array(rng.normal(size=(1, 30)))
             history += sampler.sample([0], logits).token.tolist()
@@ -204,7 +206,7 @@ def test_the_window_is_the_last_tokens_exactly(repeat_last_n):
             tokens = rng.integers(0, 30, rng.integers(0, 9)).tolist()
             sampler.commit(0, tokens)
             history += tokens
-    assert sampler.position(0) == len(history) - 4
+    assert position(sampler, 0) == len(history) - 4
 
 
 def test_a_huge_window_costs_only_what_it_holds():
@@ -213,8 +215,8 @@ def test_a_huge_window_costs_only_what_it_holds():
     sampler.add(1, SamplerOptions(repeat_last_n=2**50, seed=0, **PENALTIES), range(100))
     for _ in range(200):
         sampler.sample([0, 1], mx.zeros((2, 100)))
-    assert len(sampler.window(0)) == 300
-    assert sampler.window(0) == sampler.window(1)
+    assert len(window(sampler, 0)) == 300
+    assert window(sampler, 0) == window(sampler, 1)
 
 
 def test_log_probabilities_are_of_the_raw_logits():
@@ -272,7 +274,7 @@ def test_uniforms_of_many_slots_are_those_of_each():
     for row, seq_id in zip(together, (5, 8, 1), strict=True):
         assert np.array_equal(row, sampler.uniforms([seq_id], 7, lane=3)[0])
         key = random_numbers.key(random_numbers.key(MIXED[seq_id].seed, 0), 3)
-        at = np.arange(7) + sampler.position(seq_id)
+        at = np.arange(7) + position(sampler, seq_id)
         assert np.array_equal(row, random_numbers.uniforms(np.full(7, key, np.uint64), at))
     assert sampler.uniforms([], 7).shape == (0, 7)
 
@@ -281,6 +283,6 @@ def test_a_tuple_of_ids_is_committed_like_a_list():
     sampler, other = filled(), filled()
     sampler.commit((5, 10), (7, 8))
     other.commit([5, 10], [7, 8])
-    assert sampler.position(5) == sampler.position(10) == 1
-    assert sampler.window(5) == other.window(5) == [1, 2, 3, 2, 7]
-    assert sampler.window(10) == other.window(10)
+    assert position(sampler, 5) == position(sampler, 10) == 1
+    assert window(sampler, 5) == window(other, 5) == [1, 2, 3, 2, 7]
+    assert window(sampler, 10) == window(other, 10)

@@ -217,14 +217,6 @@ class Sampler:
         self._slots = Slots()
         self._asked: dict[Any, Asked] = {}
 
-    def position(self, seq_id: Hashable) -> int:
-        """Return how many tokens the slot has sampled or had committed since ``add``."""
-        return int(self._slots.position[self._slots.find([seq_id])[0]])
-
-    def window(self, seq_id: Hashable) -> list[int]:
-        """Return what the slot's penalties see, oldest token first; nothing for a slot without."""
-        return self._slots.recent(self._slots.find([seq_id]))[0][0].tolist()
-
     def commit(self, seq_ids: Any, tokens: Any) -> None:
         """Append tokens that were decided elsewhere, as if they had been sampled here.
 
