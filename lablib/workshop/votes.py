@@ -11,7 +11,6 @@ from typing import Any
 
 from lablib import tasks
 from lablib.inference.voting.scoring import pad
-from lablib.inference.voting.verifiers import log_sigmoid
 from lablib.models.verifier import Verifier
 from lablib.tasks import Problem
 from lablib.theory.curves import Sampled, vote_curves
@@ -24,6 +23,7 @@ from lablib.workshop.results import at
 import mlx.core as mx
 import numpy as np
 from scipy import stats
+from scipy.special import log_expit
 
 # Errors of the noisy verifiers, added to the exact score of 0 or 1: (scale, degrees of freedom).
 NOISE = {"gaussian": (0.4, math.inf), "heavy-tailed": (0.2, 1.0)}
@@ -94,7 +94,7 @@ def sampled(record: dict[str, Any], seed: int = 0) -> Sampled:
         answers=[None if answer == "." else answer for answer in record["answers"]],
         scores=scores,
         log_weights={
-            "learned": log_sigmoid(record["scores"]),
+            "learned": log_expit(record["scores"]),
             "log-probability": record["logprobs"],
         },
     )

@@ -3,7 +3,6 @@
 import math
 
 from lablib.inference.voting.scoring import pad
-from lablib.inference.voting.verifiers import log_sigmoid
 from lablib.tasks import sums
 from lablib.theory.curves import Sampled, vote_curves
 from lablib.theory.noise import Noisy, hash_pair, student_t
@@ -12,6 +11,7 @@ from lablib.validation import BadType, BadValue
 import mlx.core as mx
 import numpy as np
 import pytest
+from scipy.special import log_expit
 from scipy.stats import kstest, t
 
 
@@ -78,7 +78,7 @@ def curves(df, scale):
         scores = np.array(held) + scale * np.array(errors)
         truth = str(sum(problem.data) % 10)
         answers = [sums.extract(text) for text in texts]
-        weights = {"v": log_sigmoid((scores - 0.5) / 0.2)}
+        weights = {"v": log_expit((scores - 0.5) / 0.2)}
         sampled.append(Sampled(truth, answers, {"v": scores}, weights))
     return vote_curves(sampled, (1, 4, 8, 64), confidence=None, orders=4)
 

@@ -14,6 +14,7 @@ from lablib.validation import BadType, BadValue, function, number
 
 import mlx.core as mx
 import numpy as np
+from scipy.special import log_expit
 
 Verifier = Callable[..., Any]
 
@@ -55,11 +56,6 @@ def log_weight(verifier: Verifier, center: float = 0.0, temperature: float = 1.0
         sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
     ) -> np.ndarray:
         more = {"lengths": lengths, "prompt_length": prompt_length}
-        return log_sigmoid((ask("verifier", verifier, sequences, **more) - center) / temperature)
+        return log_expit((ask("verifier", verifier, sequences, **more) - center) / temperature)
 
     return weight
-
-
-def log_sigmoid(x: Any) -> np.ndarray:
-    """Return ``log(1 / (1 + e^−x))``, elementwise, without overflow at either end."""
-    return -np.logaddexp(0.0, -np.asarray(x, dtype=np.float64))
