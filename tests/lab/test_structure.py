@@ -18,9 +18,9 @@ def found(package: structure.Package) -> dict:
     return structure.structure(package)
 
 
-# Lines. The redesign ended at 7,988; rows that share a prefix, particles in step, GGUF files, draft
-# heads, stop strings and messages have come in since.
-MOST = 9000
+# Lines. The redesign ended at 7,988; rows that share a prefix, particles in step, draft heads, stop
+# strings and messages have come in since.
+MOST = 8557
 
 
 def test_the_core_is_small(found: dict) -> None:
