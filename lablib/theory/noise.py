@@ -2,9 +2,10 @@
 
 import hashlib
 import math
+from collections.abc import Callable
+from typing import Any
 
 from lablib.inference.voting.scoring import ask, unpad
-from lablib.inference.voting.verifiers import Verifier
 from lablib.validation import function, integer, number
 
 import mlx.core as mx
@@ -24,7 +25,9 @@ class Noisy:
     the luckiest error: over-optimisation (Gao et al. 2022, 2210.10760).
     """
 
-    def __init__(self, verifier: Verifier, scale: float, df: float = math.inf, seed: int = 0):
+    def __init__(
+        self, verifier: Callable[..., Any], scale: float, df: float = math.inf, seed: int = 0
+    ):
         self.verifier, self.scale = function("verifier", verifier), number("scale", scale, 0.0)
         # Below 0.1 the power u^(−2/df) would overflow, for u down to 2^−53.
         self.df = math.inf if df == math.inf else number("df", df, 0.2)

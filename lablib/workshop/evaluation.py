@@ -10,9 +10,9 @@ from typing import Any
 
 from lablib import backend, tasks
 from lablib.inference.speculation.measure import measure_costs
+from lablib.inference.voting.verifiers import load_verifier
 from lablib.machine import doctor
 from lablib.models import zoo
-from lablib.models.verifier import load_verifier
 from lablib.validation import BadValue
 from lablib.workshop import cards, report, results, speculation, votes
 from lablib.workshop.completions import QUICK, Drawn, Plan, draw, examples, quality

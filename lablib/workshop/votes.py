@@ -11,7 +11,7 @@ from typing import Any
 
 from lablib import tasks
 from lablib.inference.voting.scoring import pad
-from lablib.models.verifier import Verifier
+from lablib.inference.voting.verifiers import Verifier
 from lablib.tasks import Problem
 from lablib.theory.curves import Sampled, vote_curves
 from lablib.theory.estimators import any_right, majority_accuracy

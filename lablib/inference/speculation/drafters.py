@@ -75,7 +75,7 @@ class Drafter:
 
         Guesses may differ in length, and some be empty: ``Proposal.of`` pads them, and padding is
         never judged. Leave ``texts``, prompt and completion of each, as they are.
-        ``sampler.draft(logits, drafts so far)`` draws from a draft model's logits.
+        ``sampler.draft(logits, drafts so far)`` draws one from logits, ``draw_in_turn`` all.
         """
         raise NotImplementedError(f"{type(self).__name__} must have a method propose")
 
