@@ -20,7 +20,7 @@ def found(package: structure.Package) -> dict:
 
 # Lines. The redesign ended at 7,988; rows that share a prefix, particles in step, draft heads, stop
 # strings and messages have come in since.
-MOST = 8557
+MOST = 8549
 
 
 def test_the_core_is_small(found: dict) -> None:
