@@ -30,6 +30,11 @@ class DenseRows:
         self.layers: dict[int, Pair] = {}
         self._seen, self._columns, self._keep = np.zeros((1, 0), np.int32), 0, False
 
+    @property
+    def width(self) -> int:
+        """Return how many positions the rows of the last forward have."""
+        return self._seen.shape[1]
+
     def turn(self, seen: np.ndarray, held: np.ndarray, most: float) -> None:
         """Turn to the rows ``seen (B, W)`` of the next forward; keep up to ``most`` places of them.
 
@@ -49,7 +54,7 @@ class DenseRows:
 
     def _continued(self, seen: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return which of the last rows each new one continues ``(B,)``, and whether it does."""
-        width, last = min(self._seen.shape[1], seen.shape[1]), held - 1
+        width, last = min(self.width, seen.shape[1]), held - 1
         found = (held > 0) & (held <= width)
         last[~found] = 0
         if not found.any():
@@ -59,9 +64,9 @@ class DenseRows:
         return source, found & (same | (np.arange(width) >= held[:, None])).all(1)
 
     def fetch(
-        self, layer: int, places: tuple, new: Pair, read: Callable[[int, mx.array], Pair]
-    ) -> Pair:
-        """Return all that the rows see, once what is ``new`` in a layer stands at its ``places``.
+        self, layer: int, read: Callable[[int, mx.array], Pair], places: tuple = (), new: tuple = ()
+    ) -> tuple[mx.array, ...]:
+        """Return what the rows see, once ``new`` keys and values of a layer stand at ``places``.
 
         What is not at hand comes from ``read(layer, slots)``, which has the new tokens already.
         """
@@ -69,10 +74,10 @@ class DenseRows:
             pair = read(layer, self._slots)
             if self._keep:
                 self.layers[layer] = pair
-            return pair
-        pair = self.layers[layer]
-        if self._take is not None:
-            pair = self.layers[layer] = tuple(array[self._take] for array in pair)
-        for array, tokens in zip(pair, new, strict=True):
-            array[places] = tokens  # in place: nothing else refers to the array
-        return pair
+        else:
+            pair = self.layers[layer]
+            if self._take is not None:
+                pair = self.layers[layer] = tuple(array[self._take] for array in pair)
+            for array, tokens in zip(pair, new, strict=False):
+                array[places] = tokens  # in place: nothing else refers to the array
+        return tuple(array[:, :, : self.width] for array in pair)

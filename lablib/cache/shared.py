@@ -61,6 +61,11 @@ class SharedPrefix:
     is_trimmable = empty
 
 
+def pays(rows: int, length: int) -> bool:
+    """Return whether attention is faster if ``rows`` rows share a prefix of ``length`` tokens."""
+    return (rows - 1) ** 2 * length >= _PAYS
+
+
 def fan_out(model: Any, cache: kv.Cache, n: int) -> kv.Cache:
     """Return ``n`` rows equal to the one of ``cache``, which share it where that pays.
 
@@ -72,7 +77,7 @@ def fan_out(model: Any, cache: kv.Cache, n: int) -> kv.Cache:
         return fanned_out
 
     def shared(layer: Any) -> bool:
-        return type(layer) is kv.KVCache and (n - 1) ** 2 * layer.offset >= _PAYS
+        return type(layer) is kv.KVCache and pays(n, layer.offset)
 
     pairs = zip(cache, fanned_out, strict=True)
     return [SharedPrefix(layer, n) if shared(layer) else row for layer, row in pairs]

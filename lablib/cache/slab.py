@@ -8,8 +8,11 @@ its keys and values stay zero, and padding reads it.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-from lablib.cache.dense import DenseRows
+from lablib.cache.dense import ROOM, DenseRows
+from lablib.cache.shared import pays
+from lablib.models.kernels import shared_attention
 from lablib.validation import integer
 
 import mlx.core as mx
@@ -28,7 +31,7 @@ class Slab:
         self.max_bytes = None if max_bytes is None else integer("max_bytes", max_bytes, 0)
         self.capacity = 0
         self.token_bytes = 0  # what one slot weighs in all layers that have been written
-        self.dense = DenseRows()
+        self.dense, self.trunk = DenseRows(), DenseRows()  # of the last forward's rows
         self._free: list[int] = []
         self.n_layers = integer("n_layers", n_layers, 1)
         self._layers: list[list[mx.array]] = [[] for _ in range(n_layers)]
@@ -55,12 +58,24 @@ class Slab:
     @property
     def arrays(self) -> list[mx.array]:
         """Return keys and values of the layers written so far: all slots, and the dense rows."""
-        return [a for layer in (*self._layers, *self.dense.layers.values()) for a in layer]
+        rows = (*self.dense.layers.values(), *self.trunk.layers.values())
+        return [a for layer in (*self._layers, *rows) for a in layer]
+
+    def clear_rows(self) -> None:
+        """Forget the dense rows: slots hold something else from now on."""
+        self.dense.clear()
+        self.trunk.clear()
 
     def allocate(self, count: int) -> np.ndarray:
         """Return ``count`` free slots, int32; beyond the budget too, if so many are wanted."""
-        if (missing := count - len(self._free)) > 0:  # double within the budget: growing is cheap
-            grown = max(self.capacity + missing, min(2 * self.capacity, self.limit))
+        if (missing := count - len(self._free)) > 0:
+            grown = max(self.capacity + missing, min(self.capacity * 5 // 4, self.limit))
+            for places in self._layers:
+                for side, array in enumerate(places):  # one by one: two of each would be too much
+                    missing = max(grown + 1 - len(array), 0)
+                    larger = mx.pad(array, [(0, missing), (0, 0), (0, 0)])
+                    mx.eval(larger)
+                    places[side] = larger
             self._free[:0] = range(grown, self.capacity, -1)
             self.capacity = grown
         return np.array([self._free.pop() for _ in range(count)], np.int32)
@@ -72,14 +87,13 @@ class Slab:
     def write(self, layer: int, slots: mx.array, keys: mx.array, values: mx.array) -> None:
         """Store ``keys`` and ``values``, each ``(n, heads, head size)``, at ``slots (n,)``.
 
-        From anywhere but a :class:`SlabCache`, clear the dense rows: they may show these slots.
+        From anywhere but a :class:`SlabCache`, ``clear_rows``: they may show these slots.
         """
         places = self._layers[layer]
         if not places:
-            places += [mx.zeros((1, *new.shape[1:]), new.dtype) for new in (keys, values)]
-            self.token_bytes += sum(array.nbytes for array in places)
-        if (missing := self.capacity + 1 - places[0].shape[0]) > 0:
-            places[:] = [mx.pad(array, [(0, missing), (0, 0), (0, 0)]) for array in places]
+            size = self.capacity + 1
+            places += [mx.zeros((size, *new.shape[1:]), new.dtype) for new in (keys, values)]
+            self.token_bytes += sum(array.nbytes // size for array in places)
         for array, new in zip(places, (keys, values), strict=True):
             array[slots] = new  # in place: nothing else refers to the array
 
@@ -105,14 +119,14 @@ class Slab:
 
     def compact(self, live: np.ndarray) -> np.ndarray:
         """Keep only the ``live`` slots, in front, within the budget; return old to new numbers."""
-        self.capacity = max(len(live), min(self.capacity, self.limit))
+        self.capacity = max(len(live), min(self.capacity * 5 // 4, self.limit))
         self._free = list(range(self.capacity, len(live), -1))
         old = mx.array(np.concatenate([[0], live]).astype(np.int32))
         spare = self.capacity - len(live)
         for places in self._layers:
             places[:] = [mx.pad(a[old], [(0, spare), (0, 0), (0, 0)]) for a in places]
         mx.eval(self.arrays)
-        self.dense.clear()
+        self.clear_rows()
         new_slot = np.zeros(max(live, default=0) + 1, np.int32)
         new_slot[live] = np.arange(1, len(live) + 1)
         return new_slot
@@ -126,7 +140,7 @@ class RowSlots:
     """
 
     offset: int | mx.array  # position of the first column; (B,) unless the same in every row
-    width: int  # W, the positions up to the last of the longest row
+    width: int  # W, the positions up to the last of the longest row; after a trunk, behind it
     written: mx.array  # (n,) the slots of the new tokens that are to be kept
     source: mx.array | None  # (n,) where these stand in the flattened (B · T); None: they are all
     places: tuple[mx.array, slice, mx.array] | None  # their rows and positions; None: the last T
@@ -152,8 +166,7 @@ class SlabCache:
             places = (slice(None), slice(None), slice(rows.width - keys.shape[2], rows.width))
         else:
             new = flat
-        pair = slab.dense.fetch(layer, places, new, slab.read)
-        return tuple(array[:, :, : rows.width] for array in pair)
+        return slab.dense.fetch(layer, slab.read, places, new)
 
     def make_mask(
         self, length: int, return_array: bool = False, window_size: int | None = None
@@ -172,23 +185,61 @@ class SlabCache:
         return seen if window_size is None else seen & (here < there + window_size)
 
 
-def caches_of_rows(slab: Slab, seen: np.ndarray, held: np.ndarray, columns: int) -> list[SlabCache]:
+class SharingCache(SlabCache):
+    """The same for models whose attention lets the cache attend, and rows that share a trunk."""
+
+    def attend(
+        self, q: mx.array, k: mx.array, v: mx.array, scale: float, mask: mx.array | None
+    ) -> mx.array:
+        """Take in keys and values ``(B, KV, T, D)``; return what queries ``(B, H, T, D)`` read."""
+        trunk = self._slab.trunk.fetch(self._layer, self._slab.read)
+        return shared_attention(q * scale, trunk, self.update_and_fetch(k, v), mask)
+
+    def make_mask(self, length: int, **_: Any) -> mx.array | None:
+        """Return which positions behind the trunk each new token sees, ``(T, W)``; None: all."""
+        width = self._rows.width
+        there = mx.arange(width)
+        return None if length == 1 else there <= there[width - length :, None]
+
+
+def caches_of_rows(
+    slab: Slab, seen: np.ndarray, held: np.ndarray, columns: int, attends: bool = False
+) -> list[SlabCache]:
     """Return each layer's cache for a forward of ``columns`` tokens a row, the last of each row.
 
     ``seen (B, W)`` is the slot of each position up to the row's last, 0 beyond; the first ``held
-    (B,)`` are in the slab, and the others of ``seen`` are written.
+    (B,)`` are in the slab, and the others of ``seen`` are written. ``attends`` says that the model
+    lets a cache attend: then rows of one length read what they all begin with once.
     """
     lengths, width = (seen > 0).sum(1, dtype=np.int32), seen.shape[1]
     even = bool((lengths == width).all())
     new = np.nonzero((seen > 0) & (np.arange(width) >= held[:, None]))
     row, position = (places.astype(np.int32) for places in new)
     whole = len(row) == len(seen) * columns
+    start = _trunk(slab, seen, held, columns) if attends and even else 0
     rows = RowSlots(
         offset=width - columns if even else mx.array(lengths - columns),
-        width=width,
+        width=width - start,
         written=mx.array(seen[row, position]),
         source=None if whole else mx.array(row * columns + position - (lengths - columns)[row]),
-        places=None if whole and even else (mx.array(row), slice(None), mx.array(position)),
+        places=None if whole and even else (mx.array(row), slice(None), mx.array(position - start)),
     )
-    slab.dense.turn(seen, held, slab.spare)
-    return [SlabCache(slab, layer, rows) for layer in range(slab.n_layers)]
+    spare = slab.spare
+    if start:
+        slab.trunk.turn(seen[:1, :start], np.array([start]), spare)
+        spare -= start + ROOM
+    else:
+        slab.trunk.clear()
+    slab.dense.turn(seen[:, start:], held - start, spare)
+    kind = SharingCache if start else SlabCache
+    return [kind(slab, layer, rows) for layer in range(slab.n_layers)]
+
+
+def _trunk(slab: Slab, seen: np.ndarray, held: np.ndarray, columns: int) -> int:
+    """Return how many leading positions all rows share, and read once; 0 where it does not pay."""
+    most = min(int(held.min()), seen.shape[1] - columns)
+    same = (seen[:, :most] == seen[0, :most]).all(0)
+    shared, last = (most if same.all() else int(same.argmin())), slab.trunk.width
+    if last <= shared <= 2 * last:  # else the rows behind it would be gathered anew
+        shared = last
+    return shared if pays(len(seen), shared) else 0

@@ -4,7 +4,9 @@ import asyncio
 import random
 import warnings
 
+from lablib.cache import shared
 from lablib.inference.async_lm.lm import AsyncMlxLM
+from lablib.models import LanguageModel, gpt_config
 
 import mlx.core as mx
 import pytest
@@ -13,12 +15,22 @@ from test_async_values import MODELS, Fresh
 V = 40
 
 
-@pytest.fixture(scope="module", params=["mlx-lm llama", "sliding window", "llama"])
+GPT = gpt_config(V, 32, 4, 2, max_positions=64)
+SHARING = {  # rows read once what all begin with, wherever there is such a thing
+    "llama, sharing": MODELS["llama"],
+    "gpt, sharing": lambda: LanguageModel(GPT, seed=1),
+}
+
+
+@pytest.fixture(scope="module", params=["mlx-lm llama", "sliding window", "llama", *SHARING])
 def fresh(request):
     mx.random.seed(0)
-    model = MODELS[request.param]()
+    model = (MODELS | SHARING)[request.param]()
     mx.eval(model.parameters())
-    return Fresh(model)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param in SHARING:
+            patch.setattr(shared, "_PAYS", 0)
+        yield Fresh(model)
 
 
 def step(lm, prompts, fresh):
@@ -66,6 +78,30 @@ def test_particles_that_are_resampled_cut_back_and_disturbed(fresh, options):
                 lm.cache.compact()
             prompts = [(*p, *draw.choices(range(V), k=draw.choice([1, 1, 1, 2]))) for p in prompts]
             prompts = [prompt for prompt in prompts if len(prompt) < 60]
+
+
+def test_rows_of_one_length_read_what_they_all_begin_with_once(monkeypatch):
+    """Once there is no such thing any more, nothing of it is left behind."""
+    monkeypatch.setattr(shared, "_PAYS", 50)
+    model = MODELS["llama"]()
+    mx.eval(model.parameters())
+    fresh, lm = Fresh(model), AsyncMlxLM(model, None, batch_size=4)
+    prompts = [(1, 2, 3, 4, 5, 6, number) for number in range(4)]
+    trunks = []
+    for number in range(12):
+        step(lm, prompts, fresh)
+        trunks.append((lm.cache.slab.trunk.width, bool(lm.cache.slab.trunk.layers)))
+        if number in (3, 6):
+            prompts = [prompts[0]] * 4  # all they have is shared now
+        elif number == 8:
+            prompts = [*prompts[:2], prompts[0][:-1], prompts[0]]  # rows of two lengths
+        elif number == 9:
+            prompts = [prompt[:3] for prompt in prompts]  # and now too little to share
+        prompts = [(*prompt, (10 + 4 * number + i) % V) for i, prompt in enumerate(prompts)]
+    gone = (0, False)
+    # In the first step three rows go on from the one that brings the trunk; in the second it is
+    # laid out, and in the third kept. From twice its length on a longer one is worth the move.
+    assert trunks == [gone, (6, False), *[(6, True)] * 5, (13, False), (13, True), gone, gone, gone]
 
 
 def test_only_rows_that_go_on_are_kept_and_the_budget_counts_them(fresh):

@@ -41,7 +41,7 @@ def adopt(
         with Lease(trie, known.tip) as lease:
             trie.make_room(len(prompt) - held)
             slots = lease.allocate(len(prompt) - held)
-            trie.slab.dense.clear()
+            trie.slab.clear_rows()
             for layer, pair in enumerate(own if len(slots) else ()):  # copy what the tree lacks
                 new = (array[:, held:].swapaxes(0, 1) for array in pair)
                 trie.slab.write(layer, mx.array(slots), *new)

@@ -42,6 +42,7 @@ class BatchEvaluator:
     ):
         self.model, self.step, self.max_tokens, self.max_bytes = model, step, max_tokens, max_bytes
         self.vocab_size = vocab_size_of(model)
+        self._attends = getattr(model, "cache_attends", False)
         caches = kv.make(model)
         # Of a prompt up to the longest, keys and values can be cut anywhere.
         self.n_layers, self.longest = len(caches), min(map(_longest, caches))
@@ -123,12 +124,12 @@ class BatchEvaluator:
 
     def _forward(self, trie: TokenTrie, advances: list[Advance], answers: Answers) -> None:
         """Forward the next tokens of some runs, and get the answers that end in them."""
-        tokens, caches, wanted = _lay_out(trie.slab, advances)
+        tokens, caches, wanted = _lay_out(trie.slab, advances, self._attends)
         try:
             logits = self.model(tokens, cache=caches)
             rows = [_log_probabilities(logits, list(wanted.values()))] if wanted else []
         except BaseException:
-            trie.slab.dense.clear()
+            trie.slab.clear_rows()
             with suppress(Exception):  # what was queued must not fail in somebody else's forward
                 self._compute(trie)
             raise
@@ -222,7 +223,7 @@ def _longest(cache: Any) -> float:
 
 
 def _lay_out(
-    slab: Slab, advances: list[Advance]
+    slab: Slab, advances: list[Advance], attends: bool
 ) -> tuple[mx.array, list[SlabCache], dict[Prompt, int]]:
     """Return the tokens ``(B, T)`` of a forward, their caches, and where its prompts end.
 
@@ -238,7 +239,7 @@ def _lay_out(
         seen[row, :stop] = run.slots[:stop]
         wanted |= {run.prompt[:end]: here + end - 1 for end in run.ends if run.done < end <= stop}
     held = np.array([max(run.done, run.kept) for run, _ in advances])
-    return mx.array(tokens), caches_of_rows(slab, seen, held, columns), wanted
+    return mx.array(tokens), caches_of_rows(slab, seen, held, columns, attends), wanted
 
 
 def _log_probabilities(logits: mx.array, wanted: list[int]) -> mx.array:

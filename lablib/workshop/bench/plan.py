@@ -13,6 +13,7 @@ WHAT = ("decode", "speculation", "votes", "async", "best_of_n")
 LABLIB, MLX_LM, QUICKENED, GENLM, LMXLAB = (
     "lablib", "mlx-lm", "mlx-lm, quickened", "genlm-backend", "lmxlab",
 )  # fmt: skip
+FOREIGN = "lablib, mlx-lm's model"
 PEERS = {"async": GENLM, "best_of_n": LMXLAB}  # whose environment has to be named
 _VOCABULARY = 8192
 
@@ -122,6 +123,7 @@ def cases(plan: Plan) -> list[Case]:
         names.append(f"{rows} particles × {steps}" + f", resampled every {every}" * bool(every))
     for name in names:
         runs = {side: (side, f"async, {name}") for side in (LABLIB, GENLM)}
+        runs[FOREIGN] = LABLIB, f"async, {name}, {MLX_LM}"
         found.append(Case("async", name, runs, GENLM))
     runs = {side: (side, "best of n") for side in (LABLIB, LMXLAB)}
     found.append(Case("best_of_n", f"best of {plan.rows}", runs, LMXLAB))

@@ -10,6 +10,7 @@ from lablib.cache import kv
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
 from lablib.workshop.bench import particles
+from lablib.workshop.bench.plan import MLX_LM
 from lablib.workshop.bench.turns import Answer, Run, clock, serve
 from lablib.workshop.forecast import forecast
 
@@ -71,6 +72,7 @@ class _Lablib:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings, self.plan = settings, settings["plan"]
         self.load = cache(lambda name: lablib.load(settings["models"][name]))
+        self.foreign = cache(self._load_foreign)
         self.lengths: dict[str, int] = {}  # drafts a round, by case
 
     # --- one token at a time ------------------------------------------------------------------
@@ -203,7 +205,10 @@ class _Lablib:
                 found[case] = partial(self._vote, name, length)
         found["best of n"] = self._best_of_n
         steps = particles.cases(self.plan, self.settings["prompts"])
-        return found | {name: partial(self._particles, each) for name, each in steps.items()}
+        for name, each in steps.items():
+            found[name] = partial(self._particles, each, self.load)
+            found[f"{name}, {MLX_LM}"] = partial(self._particles, each, self.foreign)
+        return found
 
     def _vote(self, name: str, length: int, turn: int) -> Answer:
         model, n = self.load(name)[0], self.plan["rows"]
@@ -222,14 +227,17 @@ class _Lablib:
         mx.eval(best)
         return {"units": self.plan["rows"] * self.plan["new"]}
 
-    def _particles(self, case: particles.Case, turn: int) -> Answer:
+    def _particles(self, case: particles.Case, load: Callable, _: int) -> Answer:
+        lm = lablib.AsyncMlxLM(load("target")[0], None, batch_size=case.rows)
+        return particles.ask(lm, case, clock())
+
+    def _load_foreign(self, name: str) -> tuple[Any, Any]:
+        """Return a model as mlx-lm makes it, so that the engine alone is compared."""
         import mlx_lm
 
-        if not hasattr(self, "_theirs"):  # the engine is compared, so the model is the other's
-            self._theirs = mlx_lm.load(self.settings["models"]["target"])[0]
-            self._theirs.set_dtype(self.load("target")[0].model.norm.weight.dtype)
-        lm = lablib.AsyncMlxLM(self._theirs, None, batch_size=case.rows)
-        return particles.ask(lm, case, clock())
+        model, tokenizer = mlx_lm.load(self.settings["models"][name])
+        model.set_dtype(self.load(name)[0].model.norm.weight.dtype)
+        return model, tokenizer
 
 
 def exactly(model: Any, prompts: list[list[int]], **options: Any) -> Answer:
