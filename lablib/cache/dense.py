@@ -3,7 +3,7 @@
 To gather all that rows see from the slab costs as much as attention, at every step anew. Particles
 in step ask for the same rows, each a token longer; after a resampling, for some of them twice. Then
 one ``take`` along the rows will do, or nothing. Slot numbers tell: where they agree, so do the keys
-and values.
+and values. A trunk that rows share and read once is laid out like that too, as a row of its own.
 """
 
 from collections.abc import Callable

@@ -84,7 +84,7 @@ class Slab:
         """Take slots back."""
         self._free.extend(slots[::-1].tolist())
 
-    def write(self, layer: int, slots: mx.array, keys: mx.array, values: mx.array) -> None:
+    def write(self, layer: int, slots: mx.array | slice, keys: mx.array, values: mx.array) -> None:
         """Store ``keys`` and ``values``, each ``(n, heads, head size)``, at ``slots (n,)``.
 
         From anywhere but a :class:`SlabCache`, ``clear_rows``: they may show these slots.
@@ -141,7 +141,7 @@ class RowSlots:
 
     offset: int | mx.array  # position of the first column; (B,) unless the same in every row
     width: int  # W, the positions up to the last of the longest row; after a trunk, behind it
-    written: mx.array  # (n,) the slots of the new tokens that are to be kept
+    written: mx.array | slice | None  # (n,) the slots of the new tokens that are to be kept
     source: mx.array | None  # (n,) where these stand in the flattened (B · T); None: they are all
     places: tuple[mx.array, slice, mx.array] | None  # their rows and positions; None: the last T
 
@@ -157,10 +157,11 @@ class SlabCache:
         """Keep the new keys and values ``(B, heads, T, head size)``; return all that rows see."""
         slab, layer, rows, new = self._slab, self._layer, self._rows, (keys, values)
         self.offset = self.offset + keys.shape[2]
-        flat = [x.swapaxes(1, 2).flatten(0, 1) for x in new]
+        one = keys.shape[2] == 1  # then there is nothing to transpose, and to copy
+        flat = [x.squeeze(2) if one else x.swapaxes(1, 2).flatten(0, 1) for x in new]
         if rows.source is not None:
             flat = [x[rows.source] for x in flat]
-        if rows.written.size:
+        if rows.written is not None:
             slab.write(layer, rows.written, *flat)
         if (places := rows.places) is None:
             places = (slice(None), slice(None), slice(rows.width - keys.shape[2], rows.width))
@@ -220,7 +221,7 @@ def caches_of_rows(
     rows = RowSlots(
         offset=width - columns if even else mx.array(lengths - columns),
         width=width - start,
-        written=mx.array(seen[row, position]),
+        written=_places(seen[row, position]),
         source=None if whole else mx.array(row * columns + position - (lengths - columns)[row]),
         places=None if whole and even else (mx.array(row), slice(None), mx.array(position - start)),
     )
@@ -233,6 +234,13 @@ def caches_of_rows(
     slab.dense.turn(seen[:, start:], held - start, spare)
     kind = SharingCache if start else SlabCache
     return [kind(slab, layer, rows) for layer in range(slab.n_layers)]
+
+
+def _places(slots: np.ndarray) -> mx.array | slice | None:
+    """Return where to write: where slots follow one another a slice, which takes a seventh."""
+    if len(slots) and (np.diff(slots) == 1).all():
+        return slice(int(slots[0]), int(slots[-1]) + 1)
+    return mx.array(slots) if len(slots) else None
 
 
 def _trunk(slab: Slab, seen: np.ndarray, held: np.ndarray, columns: int) -> int:

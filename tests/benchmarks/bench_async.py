@@ -12,34 +12,27 @@ in one process, so that what else the machine does hits both. The cases:
     python tests/benchmarks/bench_async.py [rounds]       prints the table
     pytest -m benchmark tests/benchmarks/bench_async.py
 
-With ``--genlm PYTHON``, the interpreter of an environment that has genlm-backend 0.3.1, it compares
-with that instead (async_side.py): a case at a time, each side in a fresh process of its own, by
-turns, in processor time. ``pip install genlm-backend==0.3.1 mlx[cpu]==0.32.4 'mlx-lm<0.32'`` makes
-such an environment; with a later mlx-lm that version does not find its back end.
+Beside genlm-backend it is measured by ``python -m lablib bench async --genlm PYTHON``, the
+interpreter of an environment that has it: ``pip install genlm-backend==0.3.1 mlx[cpu]==0.32.4
+'mlx-lm<0.32'`` makes one; with a later mlx-lm that version does not find its back end.
 """
 
-import argparse
 import asyncio
-import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
-from lablib import backend
 from lablib.inference.async_lm.lm import AsyncMlxLM
 
-import async_side
 import mlx.core as mx
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from mlx_lm.models import llama
 
-VOCAB, TRUNK, COUNT, STEPS = async_side.VOCAB, async_side.TRUNK, 16, 16
+VOCAB, TRUNK, COUNT, STEPS = 1024, 64, 16, 16
 Prompts = list[tuple[int, ...]]
 
 
@@ -105,6 +98,17 @@ CASES: dict[str, Callable[[], Case]] = {
 WANTED = {"cold": 4.0, "particles": 4.0, "back": 3.0, "unequal": 3.0}
 
 
+def make_model() -> llama.Model:
+    shape = llama.ModelArgs(
+        model_type="llama", hidden_size=256, num_hidden_layers=6, intermediate_size=768,
+        num_attention_heads=4, rms_norm_eps=1e-5, vocab_size=VOCAB, tie_word_embeddings=True,
+    )  # fmt: skip
+    mx.random.seed(0)
+    model = llama.Model(shape)
+    mx.eval(model.parameters())
+    return model
+
+
 class Counted:
     """The model, counting its calls and the tokens it is given."""
 
@@ -152,7 +156,7 @@ def baseline(model, case: Case) -> list[mx.array]:
 
 def compare(name: str, rounds: int = 5) -> Result:
     """Run a case both ways, check that the answers agree, and time both in turns."""
-    model, case = async_side.make_model(), CASES[name]()
+    model, case = make_model(), CASES[name]()
     counted, plain = Counted(model), Counted(model)
     lm = ready(counted, case)
     counted.calls = counted.tokens = 0
@@ -178,7 +182,7 @@ def check(result: Result) -> None:
 
 
 def show(results: list[Result]) -> None:
-    size = sum(array.size for _, array in tree_flatten(async_side.make_model().parameters())) / 1e6
+    size = sum(array.size for _, array in tree_flatten(make_model().parameters())) / 1e6
     print(f"{size:.1f}M parameters, float32, {mx.default_device()}; baseline: one row, no cache")
     print("case        token-forwards (fewer)    forwards      ms   baseline ms  ratio (range)")
     for r in results:
@@ -201,68 +205,9 @@ def test_nothing_is_read_twice(name):
     check(result)
 
 
-class Side:
-    """A process that runs one case of ``async_side.py``."""
-
-    def __init__(self, python: str, side: str, case: str):
-        script = Path(__file__).with_name("async_side.py")
-        environment = os.environ | {
-            "PYTHONPATH": str(script.parents[2]),
-            "PYTHONWARNINGS": "ignore",
-        }
-        if path := backend.blas().path:
-            environment["LABLIB_BLAS"] = path
-        self.process = subprocess.Popen(
-            [python, str(script), side, case], env=environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        self.first = json.loads(self.process.stdout.readline())
-
-    def seconds(self) -> float:
-        print(file=self.process.stdin, flush=True)
-        return float(self.process.stdout.readline())
-
-
-def against_genlm(python: str, turns: int, cases: list[str]) -> None:
-    """Print the comparison; the answers must agree."""
-    pythons = {"lablib": sys.executable, "quickened": sys.executable, "genlm": python}
-    print("processor time, ms, medians; ratio to genlm-backend: median (range); MB at the highest,")
-    print("more than before, by MLX's count and the process's")
-    for case in cases:
-        sides = {name: Side(path, name, case) for name, path in pythons.items()}
-        peer = sides["genlm"]
-        for side in sides.values():
-            assert np.allclose(side.first["answer"], peer.first["answer"], atol=1e-2)
-        times = {name: [] for name in sides}
-        for turn in range(turns + 1):
-            order = list(sides) if turn % 2 else list(sides)[::-1]
-            took = {name: sides[name].seconds() for name in order}
-            for name in sides if turn else ():  # the first turn warms up
-                times[name].append(took[name])
-        print(case)
-        for name, side in sides.items():
-            ratios = sorted(b / a for a, b in zip(times[name], times["genlm"], strict=True))
-            mlx, process = side.first["mlx"] / 1e6, side.first["process"] / 1e6
-            print(
-                f"  {name:10s} {1e3 * statistics.median(times[name]):8.1f}  "
-                f"{statistics.median(ratios):5.2f} ({ratios[0]:.2f}..{ratios[-1]:.2f})  "
-                f"{mlx:6.1f} {process:6.1f}",
-                flush=True,
-            )
-            side.process.stdin.close()
-            side.process.wait()
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rounds", type=int, nargs="?")
-    parser.add_argument("--genlm", metavar="PYTHON")
-    parser.add_argument("--case", action="append", help="only this one; may be repeated")
-    options = parser.parse_args()
-    if options.genlm:
-        against_genlm(options.genlm, options.rounds or 7, options.case or list(async_side.CASES))
-        return
-    results = [compare(name, options.rounds or 5) for name in CASES]
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    results = [compare(name, rounds) for name in CASES]
     show(results)
     for result in results:
         check(result)

@@ -101,15 +101,14 @@ class BatchEvaluator:
             # The slot of the last token at hand stands for all tokens up to it.
             runs = plan_runs((p, len(m.slots), m.slots[-1:].tobytes()) for p, m in missing.items())
             trie.make_room(sum(len(run.prompt) - run.kept for run in runs))
-            for run in runs:
-                own = lease.allocate(len(run.prompt) - run.kept)
-                shared = run.parent.slots[run.held : run.start] if run.parent else own[:0]
-                run.slots = np.concatenate([missing[run.prompt].slots, shared, own])
-                self.records.stats.update(reused=run.start)
-            asked = {
-                prompt: i for i, prompt in enumerate(missing)
-            }  # rows keep their order: no take
+            # Rows in the order in which they are asked stay where they lie, and their slots follow.
+            asked = {prompt: i for i, prompt in enumerate(missing)}
             rows = sorted(runs, key=lambda run: asked[run.prompt])
+            own = {run: lease.allocate(len(run.prompt) - run.kept) for run in rows}
+            for run in runs:
+                shared = run.parent.slots[run.held : run.start] if run.parent else own[run][:0]
+                run.slots = np.concatenate([missing[run.prompt].slots, shared, own[run]])
+                self.records.stats.update(reused=run.start)
             while advances := choose_forward(rows, self.step, self.vocab_size, self.rows):
                 yield
                 began = time.perf_counter()
