@@ -18,9 +18,9 @@ def found(package: structure.Package) -> dict:
     return structure.structure(package)
 
 
-# Lines. The redesign ended at 7,988; rows that share a prefix, particles in step, draft heads, stop
-# strings and messages have come in since.
-MOST = 8549
+# Lines. The redesign ended at 7,988; rows that share a prefix, in the trie's batches too, particles
+# in step, draft heads, stop strings and messages have come in since.
+MOST = 8618
 
 
 def test_the_core_is_small(found: dict) -> None:
