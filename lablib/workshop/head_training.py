@@ -3,7 +3,7 @@
 A head learns from text that its target wrote, and from the hidden states that the target had
 meanwhile: to guess the next state, and the distribution that the target makes of it (EAGLE, Li et
 al. 2024, 2401.15077). When it drafts, its second guess stands on its first one, so it also learns
-to go on from its own guesses (EAGLE-3's training-time test, 2503.01840, without its mask).
+to go on from its own guesses (EAGLE-3's training-time test, Li et al. 2025, 2503.01840).
 """
 
 import json
@@ -23,16 +23,18 @@ from lablib.models.head import KIND, DraftHead
 from lablib.validation import BadValue, one_of
 from lablib.workshop import chat_prompts
 from lablib.workshop.complete import complete
-from lablib.workshop.training import ResumePoint, checkpoint
+from lablib.workshop.descent import Descent, ResumePoint, descend
+from lablib.workshop.training import checkpoint
 
 import mlx.core as mx
-import mlx.nn as nn
-import mlx.optimizers as optim
 import numpy as np
 from mlx.utils import tree_flatten
 from tqdm.auto import tqdm
 
-_SHARD = 8192  # texts in a file: what an interrupt can cost; prompts of equal length share a batch
+_SHARD = (
+    12_288  # texts in a file: what an interrupt can cost; prompts of equal length share a batch
+)
+_ROWS = 512  # texts written at a time
 _KNOWN = 32  # a row of a batch has at least so many tokens
 
 
@@ -76,8 +78,8 @@ HEADS = {
         batch=32,
     ),
     "smollm2-head": HeadRecipe(
-        "smollm2", chat=True, texts=8_192, max_tokens=160, intermediate_size=1024, steps=5_000,
-        batch=32, ids=4_096,
+        "smollm2", chat=True, texts=24_576, max_tokens=96, intermediate_size=1280, steps=8_000,
+        batch=48, ids=4_096, temperatures=(0.0, 0.8),
     ),
 }  # fmt: skip
 
@@ -115,7 +117,9 @@ def train_head(
     texts = _texts(recipe, target, tokenizer, out / "texts", progress)
     head = DraftHead(target, _frequent(texts, recipe), recipe.intermediate_size, seed=recipe.seed)
     point = ResumePoint(out, made_of, save_every)
-    curve = _train(name, recipe, head, texts, point, progress)
+    how, loss = Descent(recipe.steps, recipe.learning_rate), partial(_loss, recipe)
+    batches = _batches(texts, recipe)
+    curve = descend(name, head, lambda step: loss, batches, how, point, progress).curve
     save_head(head, out, Path(recipe.target).name)
     seconds = round(time.perf_counter() - start)  # of the last start
     said = {"name": name, **made_of, "seconds": seconds, "device": mx.default_device().type.name}
@@ -197,7 +201,7 @@ def _write(
         written = complete(
             target, prompts[turn::turns], seeds=[first + place for place in places],
             temperature=temperature, max_tokens=recipe.max_tokens,
-            stop_tokens=tokenizer.eos_token_ids,
+            stop_tokens=tokenizer.eos_token_ids, max_rows=_ROWS,
         )  # fmt: skip
         for place, samples in zip(places, written, strict=True):
             rows[place] = np.array([*prompts[place], *samples.tokens[0]], np.int32)
@@ -233,56 +237,55 @@ def _batches(
             yield mx.array(tokens), mx.array(weights)
 
 
+class _Chains:
+    """The keys and values of one training step, in which a chain of guesses starts at every place.
+
+    The pair of a state and a token that chain r reads at its i-th guess stands at place r + i. It
+    sees the true pairs up to place r, and the chain's own guesses, as it will when it drafts
+    (EAGLE-3's training-time test). So the first guess, of all chains at once, is causal; later ones
+    see a diagonal of each guess before.
+    """
+
+    def __init__(self) -> None:
+        self.offset = 0  # the place of the first chain's next pair
+        self._keys: list[tuple[mx.array, mx.array]] = []
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Take in the next pair of every chain; return all, in the order of the mask."""
+        self._keys.append((keys, values))
+        self.offset += 1
+        return tuple(mx.concatenate(each, axis=2) for each in zip(*self._keys, strict=True))
+
+    def make_mask(self, length: int, **_: Any) -> mx.array:
+        """Return ``(length, keys)``: True where a chain's next pair sees a key."""
+        chains = mx.arange(length)[:, None]
+        true, *guessed = [keys.shape[2] for keys, _ in self._keys] + [length]
+        own = [chains == mx.arange(n) for n in guessed]
+        return mx.concatenate([chains >= mx.arange(true), *own], axis=1)
+
+
+def guesses(head: DraftHead, states: mx.array, tokens: mx.array, n: int) -> Iterator[mx.array]:
+    """Yield ``n`` times what ``head`` guesses as it drafts from each place of a text.
+
+    ``states (B, T, hidden)`` are the target's and ``tokens (B, T)`` the text's, which a draft is
+    taken to hit; the i-th guesses, from i = 1, are of the states from place i on.
+    """
+    chains, given = [_Chains()], states
+    for i in range(1, n + 1):
+        given = head(given[:, :-1], tokens[:, i:], chains)
+        yield given
+
+
 def _loss(recipe: HeadRecipe, head: DraftHead, tokens: mx.array, weights: mx.array) -> mx.array:
-    """Return the mean loss of a guess, over all positions and guesses in a row, in nats."""
+    """Return the mean loss of a guess, over all places and guesses in a row, in nats."""
     states = mx.stop_gradient(head.target.hidden(tokens))
     wanted = mx.stop_gradient(mx.softmax(head.scores(states), axis=-1))
-    given, total = states, mx.array(0.0)
-    for step in range(1, recipe.guesses + 1):
-        # From the state at each place, or the guess of it, and the next token to the next state.
-        given = head(given[:, :-1], tokens[:, step:])
+    total = mx.array(0.0)
+    for i, given in enumerate(guesses(head, states, tokens, recipe.guesses), start=1):
         scores = head.scores(given)
         logs = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
-        surprise = -(wanted[:, step:] * logs).sum(-1)
-        apart = mx.mean(mx.abs(given - states[:, step:]), axis=-1)
-        here = weights[:, step:]
+        surprise = -(wanted[:, i:] * logs).sum(-1)
+        apart = mx.mean(mx.abs(given - states[:, i:]), axis=-1)
+        here = weights[:, i:]
         total = total + ((surprise + recipe.state_weight * apart) * here).sum() / here.sum()
     return total / recipe.guesses
-
-
-def _train(
-    name: str, recipe: HeadRecipe, head: DraftHead, texts: list[tuple[np.ndarray, int]],
-    point: ResumePoint, progress: bool,
-) -> list[list[float]]:  # fmt: skip
-    """Run the recipe's steps from the last resume point on; return the loss curve."""
-    warmup, peak = min(200, recipe.steps // 4), recipe.learning_rate
-    rise = optim.linear_schedule(peak / 100, peak, steps=max(warmup, 1))
-    fall = optim.cosine_decay(peak, recipe.steps - warmup, end=peak / 20)
-    optimizer = optim.AdamW(optim.join_schedules([rise, fall], [warmup]), betas=[0.9, 0.95])
-    optimizer.init(head.trainable_parameters())
-    done = point.load(head, optimizer)
-    state = [head.state, optimizer.state]
-    loss_and_gradients = nn.value_and_grad(head, partial(_loss, recipe))
-
-    @partial(mx.compile, inputs=state, outputs=state)
-    def update(tokens: mx.array, weights: mx.array) -> mx.array:
-        loss, gradients = loss_and_gradients(head, tokens, weights)
-        gradients, _ = optim.clip_grad_norm(gradients, max_norm=1.0)
-        optimizer.update(head, gradients)
-        return loss
-
-    batches = _batches(texts, recipe)
-    for _ in range(done.step):
-        next(batches)
-    start = time.perf_counter() - done.seconds
-    with tqdm(total=recipe.steps, initial=done.step, desc=name, disable=not progress) as bar:
-        while done.step < recipe.steps:
-            loss = update(*next(batches))
-            mx.eval(loss, state)
-            done.add(loss.item(), last=recipe.steps)
-            bar.update()
-            bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
-            done.seconds = time.perf_counter() - start
-            if done.step % point.every == 0 and done.step < recipe.steps:
-                point.save(head, optimizer, done)
-    return done.curve

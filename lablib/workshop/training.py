@@ -7,11 +7,9 @@ weights.
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,16 @@ from lablib import backend, tasks
 from lablib.models import zoo
 from lablib.models.base import LanguageModel, seeded
 from lablib.models.files import fingerprint
-from lablib.validation import BadValue, one_of
+from lablib.validation import one_of
+from lablib.workshop.descent import RESUME, Descent, Loss, Progress, ResumePoint, descend, same
 from lablib.workshop.recipes import RECIPES, Recipe
 from lablib.workshop.saving import save
 
 import mlx.core as mx
 import mlx.nn as nn
-import mlx.optimizers as optim
 import numpy as np
-from mlx.utils import tree_flatten, tree_unflatten
-from tqdm.auto import tqdm
 
 _SHARD = 6_000  # documents generated at a time; another number gives other batches
-_RESUME = "resume.safetensors"
 
 
 def train(
@@ -71,8 +66,8 @@ def train(
         "teachers": {name: fingerprint(teacher) for name, teacher in teachers.items()},
     }
     report = out / "training.json"
-    if report.exists() and not (out / _RESUME).exists():
-        _same(json.loads(report.read_text()), made_of, f"delete {out}")
+    if report.exists() and not (out / RESUME).exists():
+        same(json.loads(report.read_text()), made_of, f"delete {out}")
         return out
     if recipe.after is None:
         model, before = _fresh(recipe), {}
@@ -81,40 +76,20 @@ def train(
         first = train(name, out / "first", recipe=recipe.after, **options)
         model = zoo.load(first, dtype=mx.float32)[0]
         before = {"first": json.loads((first / "training.json").read_text())}
-    done = _train(name, recipe, model, teachers, ResumePoint(out, made_of, save_every), progress)
+    how = Descent(recipe.steps, recipe.learning_rate, recipe.warmup, recipe.weight_decay)
+    point = ResumePoint(out, made_of, save_every)
+    done = descend(name, model, _losses(recipe, teachers), batches(recipe), how, point, progress)
     save(model, tasks.load_tokenizer(), out, dtype=mx.float16)
     report.write_text(json.dumps(_report(name, recipe, made_of, done) | before) + "\n")
-    (out / _RESUME).unlink(missing_ok=True)
+    (out / RESUME).unlink(missing_ok=True)
     return out
 
 
-def _train(
-    name: str,
-    recipe: Recipe,
-    model: LanguageModel,
-    teachers: dict[str, LanguageModel],
-    point: "ResumePoint",
-    progress: bool,
-) -> "Progress":
-    """Run the recipe's steps on ``model``, from the last resume point on."""
-    optimizer = optim.AdamW(_schedule(recipe), betas=[0.9, 0.95], weight_decay=recipe.weight_decay)
-    optimizer.init(model.trainable_parameters())
-    done = point.load(model, optimizer)
-    update = _updates(recipe, model, optimizer, teachers)
-    start = time.perf_counter() - done.seconds
-    with tqdm(total=recipe.steps, initial=done.step, desc=name, disable=not progress) as bar:
-        for batch in islice(batches(recipe), done.step, None):
-            loss = update(done.step, *batch)
-            mx.eval(loss, model.state, optimizer.state)
-            done.add(loss.item(), last=recipe.steps)
-            bar.update()
-            bar.set_postfix(loss=f"{(done.window or done.curve[-1])[-1]:.3f}", refresh=False)
-            done.seconds = time.perf_counter() - start
-            if done.step % point.every == 0 and done.step < recipe.steps:
-                point.save(model, optimizer, done)
-    if done.step < recipe.steps:
-        raise RuntimeError(f"the run ran out of data after {done.step} of {recipe.steps} steps")
-    return done
+def _losses(recipe: Recipe, teachers: dict[str, LanguageModel]) -> Callable[[int], Loss]:
+    """Return what each step's loss is: that of its stage's teacher."""
+    of_step = [stage.teacher for stage in recipe.stages for _ in range(stage.steps)]
+    losses = {name: partial(_loss, teachers.get(name)) for name in dict.fromkeys(of_step)}
+    return lambda step: losses[of_step[step]]
 
 
 def checkpoint(name: str, models: str | Path | None) -> str:
@@ -187,32 +162,6 @@ def _documents(recipe: Recipe, stage: int, shard: int) -> list[tuple[list[int], 
     return documents
 
 
-def _updates(
-    recipe: Recipe,
-    model: LanguageModel,
-    optimizer: optim.Optimizer,
-    teachers: dict[str, LanguageModel],
-) -> Callable[..., mx.array]:
-    """Return ``(step, inputs, targets, weights) -> loss``: one step of the optimiser."""
-    state = [model.state, optimizer.state]
-
-    def compiled(teacher: LanguageModel | None) -> Callable[..., mx.array]:
-        loss_and_gradients = nn.value_and_grad(model, partial(_loss, teacher))
-
-        @partial(mx.compile, inputs=state, outputs=state)
-        def update(inputs: mx.array, targets: mx.array, weights: mx.array) -> mx.array:
-            loss, gradients = loss_and_gradients(model, inputs, targets, weights)
-            gradients, _ = optim.clip_grad_norm(gradients, max_norm=1.0)
-            optimizer.update(model, gradients)
-            return loss
-
-        return update
-
-    of_step = [stage.teacher for stage in recipe.stages for _ in range(stage.steps)]
-    updates = {name: compiled(teachers.get(name)) for name in dict.fromkeys(of_step)}
-    return lambda step, *batch: updates[of_step[step]](*batch)
-
-
 def _loss(
     teacher: LanguageModel | None,
     model: LanguageModel,
@@ -229,77 +178,6 @@ def _loss(
         log_q = scores - mx.logsumexp(scores, axis=-1, keepdims=True)
         losses = -(p * log_q).sum(-1)
     return (weights * losses).sum() / weights.sum()
-
-
-def _schedule(recipe: Recipe) -> Callable[[mx.array], mx.array]:
-    peak = recipe.learning_rate
-    warmup = min(recipe.warmup, recipe.steps // 4)
-    rise = optim.linear_schedule(peak / 100, peak, steps=max(warmup, 1))
-    fall = optim.cosine_decay(peak, recipe.steps - warmup, end=peak / 20)
-    return optim.join_schedules([rise, fall], [warmup])
-
-
-@dataclass
-class Progress:
-    """Count how far a run has come."""
-
-    step: int = 0
-    seconds: float = 0.0
-    curve: list[list[float]] = field(default_factory=list)  # (step, mean loss since the one before)
-    window: list[float] = field(default_factory=list)  # losses since the curve's last point
-
-    def add(self, loss: float, last: int) -> None:
-        """Count a step; ``last`` is the number of the last one."""
-        self.step += 1
-        self.window.append(loss)
-        if self.step % 10 == 0 or self.step == last:
-            self.curve.append([self.step, round(float(np.mean(self.window)), 4)])
-            self.window = []
-
-
-@dataclass(frozen=True)
-class ResumePoint:
-    """Keep in ``out``, every so many steps, all that a run of ``made_of`` needs to go on."""
-
-    out: Path
-    made_of: dict[str, Any]
-    every: int
-
-    def save(self, model: nn.Module, optimizer: optim.Optimizer, progress: Progress) -> None:
-        """Write the point, in place of the one before."""
-        arrays = {f"model.{k}": v for k, v in tree_flatten(model.parameters())}
-        arrays |= {f"optimizer.{k}": v for k, v in tree_flatten(optimizer.state)}
-        said = {"progress": json.dumps(asdict(progress)), "made_of": json.dumps(self.made_of)}
-        fresh = self.out / f"new-{_RESUME}"
-        mx.save_safetensors(str(fresh), arrays, said)
-        fresh.replace(self.out / _RESUME)  # whole, then moved: an interrupt leaves no half a file
-
-    def load(self, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
-        """Put model and optimiser back to the last resume point, if there is one."""
-        path = self.out / _RESUME
-        if not path.exists():
-            return Progress()
-        arrays, said = mx.load(str(path), return_metadata=True)
-        _same(json.loads(said["made_of"]), self.made_of, f"finish it as it began, or delete {path}")
-        parts: dict[str, list[tuple[str, mx.array]]] = {"model": [], "optimizer": []}
-        for key, value in arrays.items():
-            part, _, rest = key.partition(".")
-            parts[part].append((rest, value))
-        model.load_weights(parts["model"])
-        optimizer.state = tree_unflatten(parts["optimizer"])
-        return Progress(**json.loads(said["progress"]))
-
-
-def _same(found: dict[str, Any], wanted: dict[str, Any], advice: str) -> None:
-    """Refuse to go on from what was ``found``, if it leads to other weights than ``wanted``."""
-    for key, value in wanted.items():
-        if found.get(key) != value:
-            what = {
-                "recipe": "another recipe",
-                "teachers": "another teacher",
-                "blas_threads": f"{found.get(key)} BLAS threads, not {value}",
-            }[key]
-            raise BadValue(f"out holds a run of {what}: {advice}")
 
 
 def _report(

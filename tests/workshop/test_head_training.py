@@ -10,8 +10,15 @@ from lablib.models import LanguageModel, llama_config, load, load_head, zoo
 from lablib.models.head import DraftHead
 from lablib.tasks import TASKS, load_tokenizer
 from lablib.validation import BadValue
-from lablib.workshop import chat_prompts, training
-from lablib.workshop.head_training import HEADS, HeadRecipe, prompts_of, save_head, train_head
+from lablib.workshop import chat_prompts, descent
+from lablib.workshop.head_training import (
+    HEADS,
+    HeadRecipe,
+    guesses,
+    prompts_of,
+    save_head,
+    train_head,
+)
 from lablib.workshop.saving import save
 
 import mlx.core as mx
@@ -47,7 +54,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(teacher, tmp_path, monk
         return train_head("x", tmp_path / out, recipe=recipe, save_every=4, progress=False)
 
     whole = run("whole")
-    add, steps = training.Progress.add, []
+    add, steps = descent.Progress.add, []
 
     def stop(progress, loss, last):
         steps.append(loss)
@@ -55,11 +62,11 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(teacher, tmp_path, monk
             raise KeyboardInterrupt
         add(progress, loss, last)
 
-    monkeypatch.setattr(training.Progress, "add", stop)
+    monkeypatch.setattr(descent.Progress, "add", stop)
     with pytest.raises(KeyboardInterrupt):
         run("stopped")
     assert (tmp_path / "stopped" / "resume.safetensors").is_file()
-    monkeypatch.setattr(training.Progress, "add", add)
+    monkeypatch.setattr(descent.Progress, "add", add)
     with pytest.raises(BadValue, match="another recipe"):
         run("stopped", learning_rate=0.5)
     again = run("stopped")
@@ -106,14 +113,46 @@ def test_what_is_saved_comes_back_for_its_own_model_only(teacher, tmp_path):
 
 
 def test_questions_are_varied_and_the_unseen_are_of_other_topics():
-    seen, unseen = (chat_prompts.prompts(0, 4000, unseen=flag) for flag in (False, True))
-    assert len(set(seen)) > 2000
-    assert seen == chat_prompts.prompts(0, 4000)
-    topics = set(chat_prompts._TOPICS.split())
-    asked = [topics & set(re.findall(r"\w+", " ".join(some))) for some in (seen, unseen)]
-    common = set(re.findall(r"\w+", chat_prompts._FORMS))  # "history" is a form's own word too
-    assert not (asked[0] & asked[1]) - common
-    assert asked[0] | asked[1] == topics
+    seen, unseen = (chat_prompts.prompts(0, 6000, unseen=flag) for flag in (False, True))
+    assert len(set(seen)) > 4000
+    assert seen == chat_prompts.prompts(0, 6000)
+    mentioned = {flag: set() for flag in (False, True)}
+    for kind in chat_prompts._KINDS:
+        for flag in mentioned:
+            mentioned[flag] |= set(chat_prompts._topics(kind, flag))
+        topics = [" ".join(topic.split()) for topic in kind.topics.split(",")]
+        assert len(topics) == len(set(topics)), "a topic stands twice, and may be on both sides"
+    assert not mentioned[False] & mentioned[True]
+    words = {
+        flag: f" {re.sub('[^a-z ]', ' ', ' '.join(some).lower())} "
+        for flag, some in ((False, seen), (True, unseen))
+    }
+    everywhere = " ".join(kind.forms + kind.topics for kind in chat_prompts._KINDS)
+    everywhere = re.sub("[^a-z ]", " ", everywhere.lower())
+    for flag, topics in mentioned.items():
+        for topic in map(str.lower, topics):
+            assert f" {topic} " in words[flag], topic
+            if everywhere.count(f" {topic} ") == 1:  # "history" is a word of a form too
+                assert f" {topic} " not in words[not flag], topic
+
+
+def test_a_guess_in_training_is_the_guess_that_the_head_makes_as_it_drafts():
+    """At every place of a text, by running the head with a cache of its own: to rounding."""
+    target = LanguageModel(
+        llama_config(32, d_model=16, n_heads=4, n_kv_heads=2, n_layers=2, d_ff=32), seed=1
+    )
+    head = DraftHead(target, range(32), 24, seed=2)
+    tokens = mx.random.randint(0, 32, (2, 9), key=mx.random.key(3))
+    states = target.hidden(tokens)
+    for i, given in enumerate(guesses(head, states, tokens, 4), start=1):
+        assert given.shape == (2, 9 - i, 16)
+        for root in range(9 - i):
+            cache = head.make_cache()
+            guess = head(states[:, : root + 1], tokens[:, 1 : root + 2], cache)[:, -1:]
+            for step in range(1, i):
+                place = root + 1 + step
+                guess = head(guess, tokens[:, place : place + 1], cache)
+            assert np.abs(np.array(guess[:, 0] - given[:, root])).max() < 1e-4, (i, root)
 
 
 @pytest.mark.parametrize("name", HEADS)
