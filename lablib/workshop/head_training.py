@@ -78,8 +78,8 @@ HEADS = {
         batch=32,
     ),
     "smollm2-head": HeadRecipe(
-        "smollm2", chat=True, texts=24_576, max_tokens=96, intermediate_size=1280, steps=8_000,
-        batch=48, ids=4_096, temperatures=(0.0, 0.8),
+        "smollm2", chat=True, texts=12_288, max_tokens=96, intermediate_size=1280, steps=5_000,
+        batch=48, ids=6_144, temperatures=(0.0, 0.8), state_weight=0.1,
     ),
 }  # fmt: skip
 
