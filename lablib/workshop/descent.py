@@ -36,18 +36,21 @@ class Descent:
         learning_rate: at its peak.
         warmup: steps until then, at most a quarter of all.
         weight_decay: AdamW's.
+        decay_steps: where the fall would end, at ``steps`` or later; None: there.
     """
 
     steps: int
     learning_rate: float
     warmup: int = 200
     weight_decay: float = 0.01
+    decay_steps: int | None = None
 
     def optimizer(self) -> optim.Optimizer:
         """Return a fresh AdamW."""
         peak, warmup = self.learning_rate, min(self.warmup, self.steps // 4)
         rise = optim.linear_schedule(peak / 100, peak, steps=max(warmup, 1))
-        fall = optim.cosine_decay(peak, self.steps - warmup, end=peak / 20)
+        end = self.steps if self.decay_steps is None else self.decay_steps
+        fall = optim.cosine_decay(peak, end - warmup, end=peak / 20)
         rate = optim.join_schedules([rise, fall], [warmup])
         return optim.AdamW(rate, betas=[0.9, 0.95], weight_decay=self.weight_decay)
 
