@@ -17,12 +17,15 @@ from lablib.inference.async_lm import AsyncMlxLM
 from lablib.inference.speculation import (
     AdaptiveLength,
     EarlyExit,
+    Head,
     NGram,
     SpeculativeTokenIterator,
 )
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.tokens import TokenIterator
 from lablib.inference.voting import majority_vote, sample_n
+from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config
+from lablib.models.head import DraftHead
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -31,6 +34,7 @@ import mlx_lm.models
 import numpy as np
 from mlx.utils import tree_map_with_path
 from mlx_lm.models.cache import make_prompt_cache
+from tabulate import tabulate
 
 VOCAB, WINDOW = 64, 16
 SMALL: dict[str, Any] = {
@@ -216,6 +220,9 @@ CANNOT = {
 }
 
 
+OURS = {"lablib llama": llama_config, "lablib gpt": gpt_config, "lablib hybrid": hybrid_config}
+
+
 def names() -> list[str]:
     """The modules of mlx-lm that hold an architecture and can be built."""
     folder = pathlib.Path(mlx_lm.models.__path__[0])
@@ -228,14 +235,22 @@ def _is_architecture(folder: pathlib.Path, name: str) -> bool:
     return "class Model(" in source and "ModelArgs" in source
 
 
-def build(name: str, seed: int = 0, noise: float = 0.0, gain: float = 1.3) -> Any:
-    """The architecture ``name`` with weights of its own; with ``noise`` so far from those."""
+def _ours(name: str) -> LanguageModel:
+    return LanguageModel(OURS[name](VOCAB, d_model=64, n_heads=2, n_layers=3, d_ff=64), seed=0)
+
+
+def _theirs(name: str) -> Any:
     module = import_module(f"mlx_lm.models.{name}")
     arguments = {"model_type": name, **SMALL, **OWN.get(name, {})}
     fields = {field.name for field in dataclasses.fields(module.ModelArgs)}
     if "text_config" in fields:
         arguments["text_config"] = dict(arguments)
-    model = module.Model(module.ModelArgs.from_dict(arguments))
+    return module.Model(module.ModelArgs.from_dict(arguments))
+
+
+def build(name: str, seed: int = 0, noise: float = 0.0, gain: float = 1.3) -> Any:
+    """The architecture ``name`` with weights of its own; with ``noise`` so far from those."""
+    model = _ours(name) if name in OURS else _theirs(name)
     rng, other = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2])
 
     def draw(path: str, weight: mx.array) -> mx.array:
@@ -371,6 +386,7 @@ TRIALS: dict[str, Trial] = {
     "itself": speculative(lambda model, near: model),
     "look-up": speculative(lambda model, near: NGram(shortest=1)),
     "early exit": speculative(lambda model, near: EarlyExit(1)),
+    "head": speculative(lambda model, near: Head(DraftHead(model, seed=1))),
     "adaptive": speculative(lambda model, near: near, draft_tokens=lambda: AdaptiveLength(3)),
     "batch": batched,
     "vote": vote,
@@ -411,12 +427,72 @@ def prepared(model: Any, kind: str) -> Any:
     return model
 
 
+DENSE = ["llama", "gemma2", "gemma3_text", "mamba2", "nemotron-nas", "rwkv7", "recurrent_gemma"]
+# MLX's CPU runs their experts in float32 only.
+EXPERTS = ["gpt_oss", "qwen3_next", "llama4", "deepseek_v3"]
+WANTED = {
+    "float32": [*OURS, *names()], "bfloat16": DENSE, "4 bits": DENSE + EXPERTS,
+}  # fmt: skip
+TABLE = pathlib.Path(__file__).parents[1] / "architectures.md"
+MARKS = {RIGHT: "✓", REFUSED: "–"}
+
+
+def mark(outcome: str) -> str:
+    """What stands in the table for an outcome; what is wrong stands there in full."""
+    return MARKS.get(outcome.split(":")[0], outcome)
+
+
+def stored(kind: str) -> dict[str, dict[str, str]]:
+    """The marks of the table for one kind of weights: architecture, feature, mark."""
+    section = TABLE.read_text(encoding="utf-8").split(f"## {kind}\n")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    (_, *features), _, *rows = [[cell.strip() for cell in row] for row in rows]
+    return {name: dict(zip(features, marks, strict=True)) for name, *marks in rows}
+
+
+def tables(wanted: dict[str, list[str]]) -> str:
+    """Try these architectures for each kind of weights; returns the tables in Markdown."""
+    parts = [
+        "# Every architecture of mlx-lm that can be built small\n",
+        "`python tests/oracles/architectures.py --write` makes these tables, and "
+        "`pytest -m slow tests/speculation_greedy/test_every_architecture.py` compares them.\n",
+        "✓: text, log-probabilities and what is left in the caches are the model's own. "
+        "–: refused by name, before the first token. Columns: plain decoding, `sample_n`, "
+        "drafts by a near model, by the model itself, by look-up, by early exit, by a draft head, "
+        "with adaptive length, in a batch, a majority vote, `AsyncMlxLM` with one to three "
+        "prompts at once. Tried at temperature 0, where all rules of acceptance are one.\n",
+    ]
+    for kind, some in wanted.items():
+        why: dict[str, list[str]] = {}
+        rows = []
+        for name in some:
+            found = examine(name, kind)
+            rows.append([name, *map(mark, found.values())])
+            for feature, outcome in found.items():
+                if outcome.startswith(REFUSED):
+                    sentence = outcome.removeprefix(f"{REFUSED}: ").replace(f"{name}.", "")
+                    why.setdefault(sentence, []).append(f"{name} ({feature})")
+            print(kind, *rows[-1], flush=True)
+        parts += [f"## {kind}\n", tabulate(rows, ["", *TRIALS], tablefmt="github") + "\n"]
+        for sentence, where in why.items():
+            some = ", ".join(where) if len(where) < 9 else f"{len(where)} cells"
+            parts.append(f"- {sentence}: {some}")
+        parts.append("")
+    parts.append("## Not tried\n")
+    parts += [f"- {name}: {reason}" for name, reason in CANNOT.items()]
+    return "\n".join(parts) + "\n"
+
+
 def main() -> None:
-    """Print the table: architecture × feature."""
+    """Print what comes of each architecture, or write the tables of all."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("names", nargs="*", help="architectures (default: all)")
     parser.add_argument("--kind", choices=ROUNDING, default="float32")
+    parser.add_argument("--write", action="store_true", help=f"write {TABLE.name}")
     arguments = parser.parse_args()
+    if arguments.write:
+        TABLE.write_text(tables(WANTED), encoding="utf-8")
+        return
     totals: Counter[str] = Counter()
     for name in arguments.names or names():
         found = examine(name, arguments.kind)
