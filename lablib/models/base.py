@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from lablib.models import few
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
 from lablib.models.kernels import Rotation, attention, join_heads, rms_norm, split_heads, swiglu
 from lablib.models.linear import Embedding, Linear
@@ -45,22 +46,26 @@ class Attention(nn.Module):
 
     def __call__(self, x: mx.array, past: Past, cache: Any | None = None) -> mx.array:
         """Mix ``x (B, T, hidden)``; ``cache`` holds the earlier keys and values and takes these."""
-        q = split_heads(self.q_proj(x), self.n_heads)
-        k = split_heads(self.k_proj(x), self.n_kv_heads)
-        v = split_heads(self.v_proj(x), self.n_kv_heads)
+        q = split_heads(self.q_proj(x), *x.shape[:2], self.n_heads)
+        k = split_heads(self.k_proj(x), *x.shape[:2], self.n_kv_heads)
+        v = split_heads(self.v_proj(x), *x.shape[:2], self.n_kv_heads)
         if past.rotation is not None:
             q, k = past.rotation(q), past.rotation(k)
+        return self.o_proj(join_heads(self.read(q, k, v, past.mask, cache)))
+
+    def read(
+        self, q: mx.array, k: mx.array, v: mx.array, mask: mx.array | str | None, cache: Any | None
+    ) -> mx.array:
+        """Let ``cache`` take keys and values in; return what queries ``(B, H, T, D)`` read."""
         if hasattr(cache, "attend"):
-            return self.o_proj(join_heads(cache.attend(q, k, v, self.scale, past.mask)))
+            return cache.attend(q, k, v, self.scale, mask)
         if cache is not None:
             k, v = cache.update_and_fetch(k, v)
         if hasattr(cache, "bits"):  # quantised keys and values
             from mlx_lm.models.base import scaled_dot_product_attention
 
-            out = scaled_dot_product_attention(q, k, v, cache, self.scale, past.mask)
-        else:
-            out = attention(q, k, v, self.scale, past.mask)
-        return self.o_proj(join_heads(out))
+            return scaled_dot_product_attention(q, k, v, cache, self.scale, mask)
+        return attention(q, k, v, self.scale, mask)
 
 
 class MLP(nn.Module):
@@ -115,8 +120,18 @@ class Block(nn.Module):
     def __call__(self, x: mx.array, past: Any, cache: Any | None = None) -> mx.array:
         """Transform ``x (B, T, hidden)``; ``past`` tells how each token sees the ones before it."""
         mixer = self.self_attn if self.kind == ATTENTION else self.retention
+        if few.fits(x, past) and (weights := self._weights()):
+            first, second = self.input_layernorm.eps, self.post_attention_layernorm.eps
+            heads = mixer.n_heads, mixer.n_kv_heads
+            q, k, v = few.before(x, weights, first, heads, past.rotation.table)
+            return few.after(x, mixer.read(q, k, v, past.mask, cache), weights, second)
         x = x + mixer(self.input_layernorm(x), past, cache)
         return x + self.mlp(self.post_attention_layernorm(x))
+
+    def _weights(self) -> few.Weights | None:
+        """Return the weights of a Llama's block; None where a part or layer is of another kind."""
+        parts = list(map(type, self.values()))
+        return few.weights(self) if parts == [Attention, MLP, RMSNorm, RMSNorm] else None
 
 
 class Blocks(nn.Module):

@@ -30,11 +30,13 @@ def exp(x: mx.array) -> mx.array:
     return mx.exp(x) if plain else mx.power(math.e, x)
 
 
-@mx.custom_function
 @_elementwise
-def swiglu(gate: mx.array, up: mx.array) -> mx.array:
+def gated(gate: mx.array, up: mx.array) -> mx.array:
     """Return ``silu(gate) · up``, elementwise (Shazeer 2020, 2002.05202)."""
-    return gate * up / (1 + exp(-gate))
+    return gate * up / (1 + exp(mx.minimum(-gate, 80)))  # so that no gradient is ∞ / ∞
+
+
+swiglu = mx.custom_function(gated)  # the same with quicker gradients, for two operations more
 
 
 @swiglu.vjp
@@ -129,12 +131,11 @@ def shared_attention(
     return (mx.unflatten(shared, 1, (rows, -1)).swapaxes(0, 1) + weights @ v).reshape(q.shape)
 
 
-def split_heads(x: mx.array, n_heads: int) -> mx.array:
-    """Return ``(B, T, H·D)`` as ``(B, H, T, D)``; for one token that needs no transposition."""
-    batch, length, width = x.shape
+def split_heads(x: mx.array, batch: int, length: int, n_heads: int) -> mx.array:
+    """Return B · T rows of H·D as ``(B, H, T, D)``; for one token that needs no transposition."""
     if length == 1:
-        return x.reshape(batch, n_heads, 1, width // n_heads)
-    return x.reshape(batch, length, n_heads, width // n_heads).swapaxes(1, 2)
+        return x.reshape(batch, n_heads, 1, -1)
+    return x.reshape(batch, length, n_heads, -1).swapaxes(1, 2)
 
 
 def join_heads(x: mx.array) -> mx.array:
@@ -174,8 +175,13 @@ class Rotation:
         if self.table is None or x.dtype != mx.float32:
             kind = {"traditional": False, "base": self.theta, "scale": 1.0}
             return mx.fast.rope(x, self.head_dim, **kind, offset=self.offset)
-        halves = x.reshape(*x.shape[:-1], 2, self.head_dim // 2)
-        return _turn(halves, halves[..., ::-1, :], *self.table).reshape(x.shape)
+        return turned(x, *self.table)
+
+
+def turned(x: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
+    """Return queries or keys ``(B, H, T, D)``, turned by the angles of a ``Rotation``'s table."""
+    halves = x.reshape(*x.shape[:-1], 2, x.shape[-1] // 2)
+    return _turn(halves, halves[..., ::-1, :], cos, sin).reshape(x.shape)
 
 
 @_elementwise

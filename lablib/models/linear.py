@@ -40,6 +40,12 @@ def blocked(x: mx.array, weight: mx.array) -> mx.array | None:
     return (x.reshape(rows, k) @ blocks).swapaxes(0, 1).reshape(*x.shape[:-1], n)
 
 
+def product(x: mx.array, weight: mx.array) -> mx.array:
+    """Return ``x (..., k) @ weight (n, k)ᵀ``, by blocks where that is faster."""
+    y = blocked(x, weight)
+    return x @ weight.T if y is None else y
+
+
 @lru_cache
 def _pays() -> bool:
     return backend.core() in _CORES
@@ -70,8 +76,7 @@ class Embedding(nn.Embedding):
 
     def as_linear(self, x: mx.array) -> mx.array:
         """Return ``x Wᵀ``: the output layer that shares the embedding's weights."""
-        y = blocked(x, self["weight"])
-        return super().as_linear(x) if y is None else y
+        return product(x, self["weight"])
 
 
 _QUICKER = {nn.Linear: Linear, nn.Embedding: Embedding}

@@ -137,9 +137,9 @@ class Retention(nn.Module):
 
     def __call__(self, x: mx.array, chunks: list[Fading] | None, cache: Any = None) -> mx.array:
         """Mix ``x (B, T, hidden)``; ``chunks`` None takes the recurrent form, for T = 1."""
-        q = split_heads(self.q_proj(x), self.n_heads) * self.head_dim**-0.5
-        k = split_heads(self.k_proj(x), self.n_heads)
-        v = split_heads(self.v_proj(x), self.n_heads)
+        q = split_heads(self.q_proj(x), *x.shape[:2], self.n_heads) * self.head_dim**-0.5
+        k = split_heads(self.k_proj(x), *x.shape[:2], self.n_heads)
+        v = split_heads(self.v_proj(x), *x.shape[:2], self.n_heads)
         state = None if cache is None else cache[0]
         if chunks is None:
             out, state = retain_one(q, k, v, state, self._decay)
