@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from lablib.cache import kv
-from lablib.cache.rewind import drops, read, snapshot
+from lablib.cache.rewind import drops, read
 from lablib.inference import arguments
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.sampler import Sampler
@@ -109,7 +109,7 @@ class TokenIterator(TokenLoop):
         """
         if self._processors or len(self.tokens) + 1 >= self._max_tokens:
             return False
-        return kv.trimmable(self.cache, after=2 - len(self._asked)) > 0
+        return self._plain or kv.trimmable(self.cache, after=2 - len(self._asked)) > 0
 
     def _ask(self) -> None:
         """Queue one forward and the draw of the token after it; nothing waits for the result."""
@@ -142,7 +142,7 @@ class TokenIterator(TokenLoop):
         return scores
 
     def _forward(self, tokens: mx.array) -> mx.array:
-        before = snapshot(self.cache) if self._plain else None
+        before = [layer.offset for layer in kv.leaves(self.cache)] if self._plain else None
         logits = read(self._model, tokens, self.cache, before)
         self._read += tokens.shape[1]
         self.stats["target_calls"] += 1
