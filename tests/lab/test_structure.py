@@ -19,8 +19,9 @@ def found(package: structure.Package) -> dict:
 
 
 # Lines. The redesign ended at 7,988; rows that share a prefix, in the trie's batches too, particles
-# in step, draft heads, stop strings and messages have come in since.
-MOST = 8618
+# in step, draft heads, stop strings and messages have come in since; then blocks over few tokens in
+# compiled functions, a fifth off a plain step.
+MOST = 8705
 
 
 def test_the_core_is_small(found: dict) -> None:
