@@ -17,7 +17,7 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
     06  voting/vote.py                tally, majority_vote
         voting/stopping.py            cannot_lose
     07  speculation/round.py          Rounds.round
-    08  speculation/rules.py          rejection, match, block
+    08  speculation/rules.py          match, coupled, rejection, block
         speculation/judge.py          Judge._apply_rule
     09  speculation/drafters.py       NGram.lookup, draw_in_turn
         speculation/draft_length.py   AdaptiveLength.choose

@@ -34,6 +34,25 @@ def acceptance_match(p: Sequence[float], q: Sequence[float]) -> float:
     return float((p * q).sum())
 
 
+def acceptance_coupled(p: Sequence[float], q: Sequence[float]) -> float:
+    """Return the chance that one sample of each, drawn with the same noise, is the same token.
+
+    Both models take the first token to arrive, i after ``E_i / p_i`` or ``E_i / q_i``, with the
+    same exponential E. Token i wins both races if ``E_j >= E_i max(p_j/p_i, q_j/q_i)`` for every
+    other j: ``Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i)``. It is at least ``(1 − TV) / (1 + TV)``, the most
+    that a rule can promise whose text does not depend on the draft (Daliri, Musco and Suresh 2024,
+    2408.07978); at least ``Σ p·q`` and at most ``Σ min(p, q)``.
+
+    Args:
+        p: the target's distribution ``(V,)``.
+        q: the draft's distribution ``(V,)``.
+    """
+    p, q = distributions(p, q)
+    drafted = q > 0  # else i wins no race of the draft's
+    beaten = np.maximum(p[:, None] * q, q[:, None] * p).sum(axis=0)  # times p_i q_i
+    return float(((p * q)[drafted] / beaten[drafted]).sum())
+
+
 def expected_tokens_by_position(alphas: Sequence[float]) -> float:
     """Return the tokens of a round, ``1 + a_1 + a_1·a_2 + …``, each position with its own α.
 

@@ -79,7 +79,7 @@ def _overlap(
 
     def both(rows: mx.array) -> mx.array:
         p, q = (mx.softmax(m(rows).astype(mx.float32) / temperature, -1) for m in (target, draft))
-        return mx.stack(rules.overlap(p, q), axis=-1)
+        return mx.stack(rules.overlap(p, q)[:2], axis=-1)
 
     return _along(both, prompts, completions)
 

@@ -57,7 +57,7 @@ def test_a_stream_with_a_draft_takes_the_options_of_speculation(shipped) -> None
         generate(model, tokenizer, "On a rainy", draft_model=target())
 
 
-@pytest.mark.parametrize("rule", ["match", "rejection"])
+@pytest.mark.parametrize("rule", ["match", "coupled", "rejection"])
 def test_best_of_n_and_the_vote_use_the_drafted_samples(pair, rule) -> None:
     model, draft = pair
     samples = speculative_sample_n(model, draft, PROMPT, 9, rule=rule, **OPTIONS)

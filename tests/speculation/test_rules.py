@@ -96,7 +96,12 @@ def test_broken_rules_are_found_out(broken):
 
 
 # In the order of how much they keep; a rule that was added need not keep as much.
-THREE = ("match", "rejection", "block")
+FOUR = ("match", "coupled", "rejection", "block")
+THEORY = {
+    "match": theory.acceptance_match,
+    "coupled": theory.acceptance_coupled,
+    "rejection": theory.acceptance_rejection,
+}
 
 
 def random_case(seed, size, gamma):
@@ -108,20 +113,19 @@ def random_case(seed, size, gamma):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 4))
 def test_stronger_rules_keep_more(seed, size, gamma):
-    """Expected tokens: match ≤ rejection ≤ block; and the first draft is kept as theory says."""
+    """Expected tokens in the order of the rules; and the first draft is kept as theory says."""
     p, q = random_case(seed, size, gamma)
     blocks = np.array(np.meshgrid(*[range(size)] * gamma, indexing="ij")).reshape(gamma, -1).T
     chance = np.prod([q[i, blocks[:, i]] for i in range(gamma)], axis=0)
     many = [np.broadcast_to(x, (len(blocks), *x.shape)) for x in (p, q)]
     kept = {}
-    for name in THREE:
+    for name in FOUR:
         distribution = chance @ exact(rules.RULE[name])(*many, blocks)[0]
         assert abs(distribution.sum() - 1) < 1e-9
         kept[name] = distribution @ np.arange(gamma + 1)
-        if name != "block":
-            alpha = {"match": theory.acceptance_match, "rejection": theory.acceptance_rejection}
-            assert abs(1 - distribution[0] - alpha[name](p[0], q[0])) < 1e-9
-    assert all(kept[a] <= kept[b] + 1e-9 for a, b in pairwise(THREE))
+        if name in THEORY:
+            assert abs(1 - distribution[0] - THEORY[name](p[0], q[0])) < 1e-9
+    assert all(kept[a] <= kept[b] + 1e-9 for a, b in pairwise(FOUR))
 
 
 def test_independent_positions_multiply():
@@ -149,7 +153,7 @@ def test_a_position_without_a_draft_gives_the_bonus(rule):
     assert np.allclose(following[1], p[1])
 
 
-@pytest.mark.parametrize("rule", THREE)
+@pytest.mark.parametrize("rule", FOUR)
 def test_equal_models_keep_everything_even_in_float32(rule):
     p, _ = random_case(2, 300, 8)
     drafts = p[:-1].argmax(-1)
@@ -197,7 +201,8 @@ def test_a_draw_follows_the_weights():
 
 def test_overlap_is_what_theory_says():
     p, q = random_case(9, 7, 3)
-    shared, product = rules.overlap(mx.array(p, mx.float32), mx.array(q, mx.float32))
+    shared, product, coupled = rules.overlap(mx.array(p, mx.float32), mx.array(q, mx.float32))
     for i in range(3):
         assert abs(shared[i].item() - theory.acceptance_rejection(p[i], q[i])) < 1e-6
         assert abs(product[i].item() - theory.acceptance_match(p[i], q[i])) < 1e-6
+        assert abs(coupled[i].item() - theory.acceptance_coupled(p[i], q[i])) < 1e-6

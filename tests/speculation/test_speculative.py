@@ -76,7 +76,7 @@ def test_any_stop_leaves_both_caches_at_the_returned_tokens(seed, gamma, taken, 
         max_tokens=30,
         draft_tokens=gamma,
         stop_tokens=rng.integers(0, VOCAB, 2).tolist(),
-        rule=("match", "rejection", "block")[seed % 3],
+        rule=("match", "rejection", "block", "coupled")[seed % 4],
         seed=seed,
         **both_caches(model, kind),
     )
@@ -181,7 +181,7 @@ def test_drafts_never_exceed_the_tokens_still_wanted():
 
 def test_a_model_that_drafts_for_itself_is_always_right():
     model = target(peak=2)
-    for rule in ("rejection", "block"):
+    for rule in ("rejection", "block", "coupled"):
         _, stats = speculative_decode(model, model, PROMPT, 60, 4, 1.0, rule=rule, seed=1)
         assert stats["acceptance_rate"] > 0.98
         assert stats["rounds"] <= 13
@@ -250,7 +250,7 @@ def test_logits_processors_see_the_text_and_the_drafts():
         return mx.where(banned, -1e9, logits)
 
     model = target(peak=2)
-    for rule in ("match", "rejection"):
+    for rule in ("match", "rejection", "coupled"):
         options = {"max_tokens": 40, "seed": 2, "logits_processors": [no_repeat]}
         iterator = SpeculativeTokenIterator(model, near(model, 0.3), PROMPT, rule=rule, **options)
         text = PROMPT[-1:] + [token.id for token in iterator]

@@ -27,7 +27,7 @@ def alone(model, draft, row, prompt, **options):
     return [token.id for token in iterator], iterator
 
 
-@pytest.mark.parametrize("rule", ["match", "rejection", "block"])
+@pytest.mark.parametrize("rule", ["match", "rejection", "block", "coupled"])
 @pytest.mark.parametrize("drafter", ["model", "ngram", "early exit"])
 @pytest.mark.parametrize("kind", ["llama", "hybrid"])
 def test_a_row_is_the_same_alone_and_in_a_batch(kind, drafter, rule):

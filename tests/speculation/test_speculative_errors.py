@@ -39,7 +39,7 @@ def no_number(model):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"temperature": 0.0}, {"rule": "match"}, {"rule": "block"}]
+    "options", [{}, {"temperature": 0.0}, {"rule": "match"}, {"rule": "block"}, {"rule": "coupled"}]
 )
 def test_nan_is_an_error_before_any_token(options):
     model = target()
@@ -53,7 +53,7 @@ def test_nan_is_an_error_before_any_token(options):
 
 @pytest.mark.parametrize("drafter", ["model", "ngram"])
 @pytest.mark.parametrize(
-    "options", [{}, {"temperature": 0.0}, {"rule": "match"}, {"rule": "block"}]
+    "options", [{}, {"temperature": 0.0}, {"rule": "match"}, {"rule": "block"}, {"rule": "coupled"}]
 )
 def test_nan_of_a_processor_is_an_error_too(options, drafter):
     """What is sampled from must be finite, not only what the model said."""

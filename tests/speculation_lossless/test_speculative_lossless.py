@@ -15,6 +15,7 @@ from lablib.inference.speculation.head import Head
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.lessons.lesson_08.widgets import exactly
 from lablib.models import DraftHead, LanguageModel, llama_config
 
 import mlx.core as mx
@@ -31,7 +32,7 @@ OPTIONS = [{}, {"temperature": 0.7, "top_p": 0.8}, {**PENALTIES, "min_p": 0.1}]
 @pytest.fixture
 def explored(monkeypatch):
     """All that speculation can write, with probabilities: ``(V,) * N``."""
-    exploration = Exploration()
+    exploration, raced = Exploration(), {}
 
     def choose(number, weights):
         """Sequence 0 is explored; the others of a batch take what is likeliest."""
@@ -41,24 +42,41 @@ def explored(monkeypatch):
         drawn = [choose(*each) for each in zip(sampler.rows, weights, strict=True)]
         return mx.array(drawn, mx.int32)
 
+    def race(sampler, weights, ahead):
+        """Draw a draft under shared noise, and note from what: the target's token depends on it."""
+        if not ahead:
+            raced.clear()
+        raced[ahead] = dict(zip(sampler.rows, np.array(weights[:, 0]), strict=True))
+        return pick(sampler, raced[ahead].values(), None)[:, None]
+
+    def after(draft, q, p):
+        """The target's token when the draft is known: what the noise is known to be."""
+        kept, following = exactly(rules.coupled, [p, p], [q], [draft])
+        return kept[0] * following[0] + kept[1] * np.eye(SIZE)[draft]
+
     def target_tokens(sampler, scores, drafts):
         p = np.array(sampler.probabilities(scores, drafts)[0])
         written = []
         drafted = [[]] * len(p) if drafts is None else drafts.tolist()
         for number, rows, limit in zip(sampler.rows, p, drafted, strict=True):
             tokens = []
-            for row in rows:
+            for place, row in enumerate(rows):
                 agreed = tokens[: len(limit)] == limit[: len(tokens)]
                 # After the first disagreement nothing depends on the draws any more.
+                if sampler.coupled and agreed and place < len(limit):
+                    looked_up = {number: np.eye(SIZE)[limit[place]]}
+                    row = after(limit[place], raced.get(place, looked_up)[number], row)
                 tokens.append(choose(number, row) if agreed else 0)
             written.append(tokens)
         return mx.array(written, mx.int32), mx.ones((len(p), p.shape[1]), mx.bool_)
 
     monkeypatch.setattr(RoundSampler, "pick", pick)
     monkeypatch.setattr(RoundSampler, "draw", target_tokens)
+    monkeypatch.setattr(RoundSampler, "race", race)
 
     def explore(rule, drafter, options, gamma=2, beside=None):
         def program():
+            raced.clear()
             model, draft = drafter()
             given = {"max_tokens": N, "draft_tokens": gamma, "rule": rule, **options}
             if beside is not None:

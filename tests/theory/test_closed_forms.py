@@ -20,6 +20,34 @@ def test_acceptance_is_one_minus_total_variation():
     assert theory.acceptance_match(p, q) == pytest.approx(0.05 + 0.09 + 0.04)
 
 
+@pytest.mark.parametrize("size", [1, 2, 5, 40])
+@pytest.mark.parametrize("seed", range(8))
+def test_shared_noise_agrees_between_its_bound_and_the_overlap(seed, size):
+    rng = np.random.default_rng(seed)
+    p, q = rng.gamma(0.3, size=(2, size)) + 1e-9
+    if size > 2 and seed % 2:  # tokens that one of them, or both, never takes
+        p[0] = q[1] = p[2] = q[2] = 0
+    p, q = p / p.sum(), q / q.sum()
+    kept, distance = theory.acceptance_coupled(p, q), np.abs(p - q).sum() / 2
+    assert (1 - distance) / (1 + distance) - 1e-12 <= kept <= 1 - distance + 1e-12
+    assert kept >= theory.acceptance_match(p, q) - 1e-12
+    assert theory.acceptance_coupled(p, p) == pytest.approx(1)
+    draft = np.eye(size)[-1]  # looked up: no noise was shared
+    assert theory.acceptance_coupled(p, draft) == pytest.approx(p[-1], abs=1e-12)
+
+
+def test_shared_noise_by_hand_and_by_a_million_draws():
+    p, q = [0.5, 0.5, 0.0], [0.5, 0.0, 0.5]
+    assert theory.acceptance_coupled(p, q) == pytest.approx(1 / 3)  # the bound, at TV = 1/2
+    assert theory.acceptance_coupled([0.5, 0.5], [0.5, 0.5]) == pytest.approx(1)
+    p, q = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.2, 0.1, 0.3, 0.4])
+    noise = np.random.default_rng(0).exponential(size=(10**6, 4))
+    agree = ((noise / p).argmin(axis=1) == (noise / q).argmin(axis=1)).mean()
+    wanted = theory.acceptance_coupled(p, q)
+    spread = np.sqrt(wanted * (1 - wanted) / 10**6)
+    assert abs(agree - wanted) < 4.9 * spread  # chance exceeds this once in a million tests
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.85, 0.999999, 1.0])
 @pytest.mark.parametrize("gamma", [0, 1, 4, 9])
 def test_expected_tokens_counts_the_run_of_kept_drafts(alpha, gamma):

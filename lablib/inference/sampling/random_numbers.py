@@ -41,6 +41,12 @@ def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return bits.astype(np.float32) * np.float32(2.0**-24)
 
 
+def exponentials(keys: np.ndarray, n: int) -> np.ndarray:
+    """Return ``n`` numbers of rate 1 for each key: float32 ``(len(keys), n)``, none of them 0."""
+    bits = _mix(keys[:, None] + np.arange(1, n + 1, dtype=np.uint64) * _STEP) >> 12
+    return -np.log((bits + 0.5) * 2.0**-52).astype(np.float32)  # small ones keep their digits
+
+
 def _mix(z: Any) -> Any:
     """SplitMix64's finaliser, for an int below 2^64 or an array of uint64."""
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & _WORD

@@ -286,6 +286,16 @@ class Sampler:
         keys = random_numbers.key(keys if len(keys) != 1 else keys.item(), lane)
         return random_numbers.uniforms(np.array(keys, np.uint64).reshape(-1, 1), positions)
 
+    def noise(self, seq_ids: Sequence[Hashable], ahead: int, vocab_size: int) -> mx.array:
+        """Return an exponential number for each token ``(B, V)``, of the position ``ahead`` on.
+
+        It is a hash of seed, stream and position, and none that ``draw`` or ``uniforms`` take.
+        """
+        slots = self._slots.find(seq_ids)
+        positions = (self._slots.position[slots] + ahead).astype(np.uint64)
+        keys = random_numbers.key(self._slots.keys[slots], 0, positions)  # no lane of uniforms is 0
+        return mx.array(random_numbers.exponentials(keys, vocab_size))
+
 
 def _names(seq_ids: Any) -> tuple[Hashable, ...]:
     if isinstance(seq_ids, str) or not isinstance(seq_ids, Iterable):

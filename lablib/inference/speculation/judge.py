@@ -39,6 +39,7 @@ class Verdict:
     q: Sequence[float] = ()
     min_pq: Sequence[float] = ()  # Σ min(p, q) over the vocabulary at each drafted position
     dot_pq: Sequence[float] = ()  # Σ p·q
+    coupled: Sequence[float] = ()  # the chance that shared noise keeps a draft there
 
     @property
     def token(self) -> int | None:
@@ -79,7 +80,7 @@ class Queued(NamedTuple):
     best: tuple[mx.array, ...] = ()  # (B, γ+1, K) each: the best ids, their log-probabilities
     kept: mx.array | None = None  # (B,) drafts that stay; None: those that equal the tokens
     drafts: mx.array | None = None  # (B, γ)
-    seen: mx.array | None = None  # (B, 4, γ): p, q, Σ min(p, q), Σ p·q of each draft
+    seen: mx.array | None = None  # (B, 5, γ): p, q and what ``rules.overlap`` says of each draft
     health: mx.array | None = None  # (B · γ,): whether each draft could be drawn
 
 
@@ -96,7 +97,8 @@ class Judge:
     ) -> None:  # fmt: skip
         self.sampler, self.stops, self.trace = sampler, stops, trace
         # At temperature 0 the rules agree, and comparing two best tokens is the cheapest of them.
-        self._outcome = None if sampler.greedy or rule == "match" else rules.RULE[rule]
+        sampler.coupled = rule == "coupled" and not sampler.greedy
+        self._outcome = None if sampler.greedy or rule in rules.PLAYED_OUT else rules.RULE[rule]
 
     def decide(
         self, logits: mx.array, proposal: Proposal | None = None,
@@ -156,8 +158,8 @@ class Judge:
                 drafted = drafted[: counts[row]]
             accepted = rules.count_matches(drafted, tokens[row]) if kept is None else kept[row]
             end = accepted + 1
-            # Under match ignore the rows after the first refusal: they are conditioned on a
-            # rejected draft, and have no say.
+            # Where tokens are compared, rows after the first refusal come after a rejected draft,
+            # and have no say.
             _check("target", finite[row] if kept is not None else finite[row][:end])
             saw = [] if seen is None else [tuple(x[: len(drafted)]) for x in seen[row]]
             verdict = Verdict(
@@ -216,7 +218,7 @@ class Judge:
         return finite.flatten()
 
     def _look(self, raw: mx.array, scores: mx.array, proposal: Proposal, q: mx.array) -> mx.array:
-        """Return ``p, q, Σ min(p, q), Σ p·q`` of each draft: ``(B, 4, γ)``."""
+        """Return p, q and what each rule keeps of each draft: ``(B, 5, γ)``."""
         drafts = proposal.tokens
         p = self.sampler.probabilities(scores, drafts)[0][:, :-1]
         overlaps = rules.overlap(p, q)

@@ -21,8 +21,11 @@ class RoundSampler:
     """The sampler's slots of the texts that speculate together.
 
     Whoever owns the ``texts`` appends to them, at most ``max_tokens``. Each draws from its own of
-    the seed's ``streams``. ``processors`` are for one text only.
+    the seed's ``streams``. ``processors`` are for one text only. The judge tells whether its rule
+    has both models draw with the same noise: ``coupled``.
     """
+
+    coupled = False
 
     def __init__(
         self, options: SamplerOptions, texts: Sequence[list[int]], max_tokens: int,
@@ -32,7 +35,7 @@ class RoundSampler:
         self.greedy = options.temperature == 0  # the best token is always taken,
         self.bare = self.greedy and not options.penalizes and not processors  # of raw logits
         self.rows = tuple(range(len(texts)))  # the texts still alive, in the order of the batch
-        self._round, self._numbers = 0, None
+        self._round, self._numbers, self._noise = 0, None, {}
         self._sampler = Sampler(max(map(len, texts)) + max_tokens)
         for row, text in enumerate(texts):
             prior = text if options.penalizes else ()
@@ -55,10 +58,12 @@ class RoundSampler:
             return self._sampler.draw(self.rows, logits, drafts)[0], None
         left, _ = self._sampler.cut(self.rows, logits, drafts)
         q = mx.softmax(left, axis=-1)
+        if self.coupled:
+            return self.race(q[:, None], len(before))[:, 0], q
         return self.pick(q, DRAFT + len(before)), q
 
     def draw(self, scores: mx.array, drafts: mx.array | None) -> tuple[mx.array, mx.array | None]:
-        """Draw what plain sampling would, with the random numbers it would use there.
+        """Draw what plain sampling would, with the random numbers it would use there, or the noise.
 
         ``scores (B, R, V)`` are processed logits of R positions in a row; ``drafts (B, D)``,
         R <= D + 1, are the tokens before and between them, if any. Returns the tokens ``(B, R)``
@@ -66,6 +71,10 @@ class RoundSampler:
         """
         if self.bare:
             return mx.argmax(scores, axis=-1).astype(mx.int32), None
+        if self.coupled:
+            p, finite = self.probabilities(scores, drafts)
+            known = 0 if drafts is None else drafts.shape[1]
+            return self.race(p, known + 1 - p.shape[1]), finite
         return self._sampler.draw(self.rows, scores, drafts)
 
     def probabilities(self, scores: mx.array, drafts: mx.array | None) -> tuple[mx.array, mx.array]:
@@ -86,6 +95,20 @@ class RoundSampler:
             self._numbers = self._sampler.uniforms(self.rows, n, 1 + self._round)
         return transforms.draw(weights, mx.array(self._numbers[:, use, None]))[:, 0]
 
+    def race(self, weights: mx.array, ahead: int) -> mx.array:
+        """Draw tokens ``(B, R)`` from weights ``(B, R, V)``, after ``ahead`` tokens of the round.
+
+        Token i arrives after ``E_i / weight_i``, and the first one wins: in proportion to its
+        weight, as the E are exponential (the Gumbel-max trick without logarithms). They are the
+        noise of a position, the same for all who draw there.
+        """
+        places = range(ahead, ahead + weights.shape[1])
+        for place in places:
+            if place not in self._noise:
+                self._noise[place] = self._sampler.noise(self.rows, place, weights.shape[-1])
+        noise = mx.stack([self._noise[place] for place in places], axis=1)
+        return mx.argmax(weights / noise, axis=-1).astype(mx.int32)
+
     def process(self, raw: mx.array, drafts: mx.array | None, ahead: int = 0) -> mx.array:
         """Apply the processors; position i of ``(B, R, V)`` comes after ``ahead + i`` drafts."""
         if not self.processors:
@@ -103,7 +126,7 @@ class RoundSampler:
 
     def commit(self, verdicts: Sequence[Any]) -> None:
         """End a round: the ``tokens`` of each verdict are in its text now."""
-        self._round, self._numbers = self._round + 1, None
+        self._round, self._numbers, self._noise = self._round + 1, None, {}
         if self.bare:
             return
         for row, verdict in zip(self.rows, verdicts, strict=True):

@@ -5,9 +5,12 @@ its own ``p_1 … p_{γ+1}`` at the same places in one forward. A rule is a pure
 it says with what probability exactly n drafts are kept, and from which distribution the token after
 them comes. *Lossless* means that the text has the distribution of the target alone, whatever q is.
 
-Three rules, in the order of how much they keep:
+Four rules, in the order of how much they keep:
 
     match      draw the target's own token; keep the draft if it is the same one. Keeps Σ p·q.
+    coupled    the same, but both models draw with the same noise, and so agree more often (Daliri,
+               Musco and Suresh 2024, 2408.07978). Keeps at least (1 − TV) / (1 + TV), with
+               TV = 1 − Σ min(p, q).
     rejection  keep a draft with probability min(1, p/q); after a rejection draw from what q has not
                covered, max(p − q, 0) (Leviathan et al. 2023, 2211.17192; Chen et al. 2023,
                2302.01318). Keeps Σ min(p, q), the most that any rule can at one position.
@@ -19,9 +22,12 @@ residual is p. So the *bonus* token after γ kept drafts is the same thing as th
 a rejection.
 
 The engine (``judge.py``) draws from the ``Outcome`` of rejection, block and any rule added to
-``RULE``. It plays ``match`` out: it draws the target's own tokens, and ``count_matches`` counts the
-drafts that equal them. What comes out has ``match``'s distribution, and for a seed it is the very
-text that the target writes alone. At temperature 0 no rule is asked: two best tokens are compared.
+``RULE``. It plays ``match`` and ``coupled`` out: it draws the target's own tokens, and
+``count_matches`` counts the drafts that equal them. What comes out has the rule's distribution, and
+for a seed it is one text whoever drafts, and if nobody does: under ``match`` the text of plain
+sampling; under ``coupled`` another one, as its noise is one number a token. A draft that was looked
+up took no noise: then ``coupled`` too keeps it with probability p. At temperature 0 no rule is
+asked: two best tokens are compared.
 
 To add a rule, write its function and its line in ``RULE``: ``rule="its name"`` works then, at any
 temperature above 0. The helpers at the end: ``_ratio`` is p/q of each draft, ``_padded`` appends
@@ -68,6 +74,20 @@ def match(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
     return Outcome(_one_by_one(accept), _normalised(mx.concatenate([rest, p[..., -1:, :]], -2), p))
 
 
+def coupled(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
+    """Keep a draft while the target, which draws with the same noise, draws it as well.
+
+    Each model takes the token that minimises ``E_i / p_i`` or ``E_i / q_i``, E exponential. Both
+    take x with probability ``1 / Σ_j max(p_j/p_x, q_j/q_x)``. The draft is x and the target's token
+    y with ``q_x p_y (G(y) − G(x))``, where that is positive; G is the third of :func:`_race`.
+    Arguments as for :func:`match`.
+    """
+    bid, most, area = _race(p[..., :-1, :], q)
+    accept = mx.where(_of(q, drafts) > 0, mx.minimum(_of(bid / most, drafts), 1), 0)
+    rest = p[..., :-1, :] * mx.maximum(area - _of(area, drafts)[..., None], 0)
+    return Outcome(_one_by_one(accept), _normalised(mx.concatenate([rest, p[..., -1:, :]], -2), p))
+
+
 def rejection(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
     """Keep a draft with probability ``min(1, p/q)``; arguments as for :func:`match`."""
     accept = mx.minimum(_ratio(p, q, drafts), 1)
@@ -97,9 +117,11 @@ def block(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
 
 RULE: dict[str, Callable[[mx.array, mx.array, mx.array], Outcome]] = {
     "match": match,
+    "coupled": coupled,
     "rejection": rejection,
     "block": block,
 }
+PLAYED_OUT = {"match", "coupled"}  # by the engine, which draws the target's own tokens
 
 
 def count_matches(drafts: Sequence[int], tokens: Sequence[int]) -> int:
@@ -115,13 +137,16 @@ def one_hot(tokens: mx.array, vocab_size: int, dtype: mx.Dtype = mx.float32) -> 
     return (tokens[..., None] == mx.arange(vocab_size, dtype=tokens.dtype)).astype(dtype)
 
 
-def overlap(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array]:
-    """Return ``Σ min(p, q)`` and ``Σ p·q`` of each position: what rejection and match keep of it.
+def overlap(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array, mx.array]:
+    """Return ``Σ min(p, q)``, ``Σ p·q`` and what shared noise keeps of each position.
+
+    That is what rejection, match and coupled keep of a draft there.
 
     Each is ``(..., γ)``, of ``p (..., γ+1, V)`` or ``(..., γ, V)``, and ``q (..., γ, V)``.
     """
     p = p[..., : q.shape[-2], :]
-    return mx.sum(mx.minimum(p, q), axis=-1), mx.sum(p * q, axis=-1)
+    bid, most, _ = _race(p, q)
+    return tuple(mx.sum(x, axis=-1) for x in (mx.minimum(p, q), p * q, q * (bid / most)))
 
 
 def _of(rows: mx.array, ids: mx.array) -> mx.array:
@@ -133,6 +158,25 @@ def _ratio(p: mx.array, q: mx.array, drafts: mx.array) -> mx.array:
     """Return ``p(x)/q(x)`` of each draft; 0 where nothing was drafted: nothing is kept there."""
     p_x, q_x = _of(p[..., :-1, :], drafts), _of(q, drafts)
     return mx.where(q_x > 0, p_x / mx.where(q_x > 0, q_x, 1), 0)
+
+
+def _race(p: mx.array, q: mx.array) -> list[mx.array]:
+    """Return three numbers of each token ``(..., V)`` that say who wins two races on one noise.
+
+    ``s = p/(p+q)``; ``N(s) = Σ_j max(s q_j, (1−s) p_j)``, which is at least ½; and the integral
+    ``G(s) = ∫ 1/N²`` from 0: between two tokens N is linear, and the area a product.
+    """
+    both = p + q
+    bid = mx.where(both > 0, p / mx.where(both > 0, both, 1), 0)
+    order = mx.argsort(bid, axis=-1)
+    s, p, q = (mx.take_along_axis(x, order, axis=-1) for x in (bid, p, q))
+    after = mx.cumsum(p, axis=-1, reverse=True, inclusive=False)
+    most = mx.maximum(s * mx.cumsum(q, axis=-1) + (1 - s) * after, 0.5)  # q is 0 without a draft
+    start = mx.zeros_like(s[..., :1])
+    width = s - mx.concatenate([start, s[..., :-1]], axis=-1)
+    area = mx.cumsum(width / (most * mx.concatenate([1 + start, most[..., :-1]], axis=-1)), axis=-1)
+    back = mx.argsort(order, axis=-1)
+    return [mx.take_along_axis(x, back, axis=-1) for x in (s, most, area)]
 
 
 def _padded(q: mx.array) -> mx.array:
