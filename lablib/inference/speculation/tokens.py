@@ -82,10 +82,10 @@ class SpeculativeTokenIterator(TokenLoop):
         trace: whether to keep the :class:`Verdict` of every round in ``rounds``.
         stream: which stream of the seed's random numbers; row i of ``sample_n`` uses stream i.
         **sampler_options: the fields of :class:`SamplerOptions`. Under ``match`` a seed gives the
-            same tokens as in ``TokenIterator``, under ``coupled`` the same whoever drafts. The host waits once in a round; with ``top_p``
-            and no ``top_k`` on a vocabulary above 2,048 also for each draft and for the target,
-            to see whether the best 256 tokens hold the nucleus; and for the ids that a drafter of
-            one's own has not computed yet.
+            same tokens as in ``TokenIterator``, under ``coupled`` the same ones whoever drafts. The
+            host waits once in a round; with ``top_p`` and no ``top_k`` on a vocabulary above 2,048
+            also for each draft and for the target, to see whether the best 256 tokens hold the
+            nucleus; and for the ids that a drafter of one's own has not computed yet.
 
     Attributes:
         prompt, tokens, logprobs: as in ``TokenIterator``.
