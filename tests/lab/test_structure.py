@@ -20,8 +20,9 @@ def found(package: structure.Package) -> dict:
 
 # Lines. The redesign ended at 7,988; rows that share a prefix, in the trie's batches too, particles
 # in step, draft heads, stop strings and messages have come in since; then blocks over few tokens in
-# compiled functions, a fifth off a plain step.
-MOST = 8705
+# compiled functions, a fifth off a plain step; then shared noise, a rule that keeps what rejection
+# keeps and whose text belongs to its seed.
+MOST = 8790
 
 
 def test_the_core_is_small(found: dict) -> None:

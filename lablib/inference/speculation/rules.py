@@ -65,13 +65,10 @@ def match(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
         q: the draft's probabilities ``(..., γ, V)``; a row of zeros where nothing was drafted.
         drafts: the drafted ids ``(..., γ)``.
     """
-    drafted = mx.sum(q, axis=-1) > 0
-    accept = mx.where(drafted, _of(p[..., :-1, :], drafts), 0)
+    drafted = one_hot(drafts, p.shape[-1], p.dtype) * (mx.sum(q, axis=-1, keepdims=True) > 0)
+    accept = mx.sum(drafted * p[..., :-1, :], axis=-1)
     # The sample differed from the draft, and that is all that is known of it: p without the draft.
-    ids = mx.arange(p.shape[-1], dtype=drafts.dtype)
-    missed = (ids == drafts[..., None]) & drafted[..., None]
-    rest = mx.where(missed, 0, p[..., :-1, :])
-    return Outcome(_one_by_one(accept), _normalised(mx.concatenate([rest, p[..., -1:, :]], -2), p))
+    return Outcome(_one_by_one(accept), _normalised(p * (1 - _padded(drafted)), p))
 
 
 def coupled(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
@@ -84,8 +81,8 @@ def coupled(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
     """
     bid, most, area = _race(p[..., :-1, :], q)
     accept = mx.where(_of(q, drafts) > 0, mx.minimum(_of(bid / most, drafts), 1), 0)
-    rest = p[..., :-1, :] * mx.maximum(area - _of(area, drafts)[..., None], 0)
-    return Outcome(_one_by_one(accept), _normalised(mx.concatenate([rest, p[..., -1:, :]], -2), p))
+    later = mx.maximum(area - _of(area, drafts)[..., None], 0)
+    return Outcome(_one_by_one(accept), _normalised(p * _padded(later), p))
 
 
 def rejection(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
