@@ -1,4 +1,4 @@
-"""One vocabulary for every mlx-lm cache: make, copy, expand, select, trim, measure.
+"""One vocabulary for every mlx-lm cache: make, copy, expand, merge, select, trim, measure.
 
 A *cache* here is what a model's ``cache=`` argument takes: a list with one entry per layer. An
 attention layer remembers a key and a value per token (``KVCache``), the last few of them
@@ -107,6 +107,11 @@ def expand(cache: Sequence[Any], n: int) -> Cache:
     for layer in leaves(fanned_out):
         _change(layer, lambda array: mx.broadcast_to(array, (n, *array.shape[1:])))
     return fanned_out
+
+
+def merge(caches: Sequence[Cache]) -> Cache:
+    """Return one batch of caches that hold one sequence each; the caches stay as they are."""
+    return [layers[0].merge(list(layers)) for layers in zip(*caches, strict=True)]
 
 
 def select(cache: Sequence[Any], keep: Sequence[int]) -> None:

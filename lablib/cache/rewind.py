@@ -1,4 +1,4 @@
-"""Take tokens back, on any cache.
+"""Take tokens back, on any cache: of one text, or of a batch from each row another number.
 
 Speculation reads drafts into the cache before it knows which of them stay. What does not stay must
 leave no trace, and each kind of layer forgets in its own way:
@@ -12,12 +12,18 @@ leave no trace, and each kind of layer forgets in its own way:
 Where dropping fails there is always one way back: put the state from *before* the read in its place
 (*snapshot*) and read again the tokens that stay (*replay*). MLX arrays are values, so a snapshot is
 a reference and costs nothing to take; a replay costs a forward over the kept tokens.
+
+In a batch mlx-lm keeps the rows flush right: a row that loses tokens at its end is moved right by
+as many places, and what it leaves behind on the left is padding (``prepare`` and ``finalize``, made
+for prompts that were padded on the right: rejected drafts are just that).
 """
 
 from collections.abc import Sequence
+from operator import sub
 from typing import Any
 
 from lablib.cache import kv
+from lablib.models.interface import agree, find_out
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -25,20 +31,22 @@ from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, RotatingKVCa
 
 Snapshot = list[Any]
 
+_COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given up
+
 
 def snapshot(cache: Sequence[Any]) -> Snapshot:
-    """Return what ``restore`` needs: an offset where moving it back is enough, or a layer's copy.
+    """Return what ``restore`` needs: where it ends if cutting back is enough, or a layer's copy.
 
     The copy shares the arrays: writing into one rebinds it in the layer and leaves the copy's.
     """
-    return kv.copy([x.offset if drops([x]) else x for x in kv.leaves(cache)])
+    return kv.copy([x if (end := _end(x)) is None else end for x in kv.leaves(cache)])
 
 
 def restore(cache: Sequence[Any], taken: Snapshot) -> None:
     """Put ``cache`` back to the moment of a snapshot of it; the snapshot can be used again."""
     for layer, state in zip(kv.leaves(cache), kv.copy(taken), strict=True):
         if isinstance(state, int):
-            layer.trim(layer.offset - state)
+            layer.trim(_end(layer) - state)
         else:
             kv.put_back([layer], [state])
 
@@ -64,7 +72,8 @@ def drops(cache: Sequence[Any]) -> bool:
 class Rewinder:
     """A model with its cache, and the way back over what was read since ``settle``.
 
-    ``cache``, which may have read something, is changed in place; messages call it ``name``.
+    ``cache``, which may have read something, is changed in place; messages call it ``name``. It
+    holds one text; or it is from ``kv.merge``, and row i of the batch holds ``lengths[i]`` tokens.
 
     Raises:
         BadValue: a layer cannot be rewound. Layers of a class that is not mlx-lm's are taken at
@@ -72,42 +81,56 @@ class Rewinder:
             each round, and from when they no longer are, ``room()`` is 1: plain decoding.
     """
 
-    def __init__(self, model: Any, cache: kv.Cache, name: str = "cache") -> None:
+    def __init__(
+        self, model: Any, cache: kv.Cache, name: str = "cache", *,
+        lengths: Sequence[int] | None = None,
+    ) -> None:  # fmt: skip
         self.model, self.cache, self._name = model, cache, name
-        self._layers = list(kv.leaves(cache))
-        for number, layer in enumerate(self._layers):
+        self._layers, self._batch = list(kv.leaves(cache)), lengths is not None
+        for number, layer in enumerate([] if self._batch else self._layers):
             if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
                 raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
             if not (kv.known(layer) or (hasattr(layer, "offset") and layer.is_trimmable())):
                 why = "which cannot be trimmed and whose state is not known here"
                 kind = f"layer {number} is a {type(layer).__name__}, {why}"
                 raise BadValue(f"{name} cannot be rewound: {kind}")
-        self._reads: list[tuple[mx.array, Snapshot]] = []  # tokens (1, T), and the state before
+        # Where row 0 stood, tokens (B, T), and the state before them; of a batch one since settle.
+        self._reads: list[tuple[int, mx.array, Snapshot]] = []
         self.plain = drops(cache)  # stepping back is always possible and free
         self._refused = False  # whether a layer gave back less than it had promised
-        self.positions = [0]  # tokens read and not taken back, since this object was made
+        self._parted = 0  # how often rows have lost different numbers of tokens
+        # Tokens of each row that were read and not taken back; of one text since this was made.
+        self.positions = [0] if lengths is None else list(lengths)
         self.calls = self.replays = 0  # all forwards, and those that read tokens again
-        self.tokens_read = 0  # tokens given to all forwards
+        self.tokens_read = 0  # tokens given to all forwards, rows times length
 
     def forward(self, tokens: mx.array, lasting: bool = False) -> mx.array:
-        """Read ``tokens (1, T)`` and return their logits ``(1, T, V)``; nothing is evaluated.
+        """Read ``tokens (B, T)`` and return their logits ``(B, T, V)``; nothing is evaluated.
 
         ``lasting`` tokens are known to stay: no snapshot is taken, so a ring can be written in
         place. If the model raises, nothing was read (but for a ring or a state that tokens were to
         last in: that may be left half-way).
         """
-        if lasting:
-            self.settle()
-        before = None
+        start, length, before = self.positions[0], tokens.shape[1], None
+        while self._reads and (lasting or self._reads[-1][0] >= start):
+            self._reads.pop()  # it stays; or it was taken back
         if self.plain:
             before = [layer.offset for layer in self._layers]
-        elif not lasting:
+        elif not lasting and not (self._batch and self._reads):
             before = snapshot(self.cache)
-        self.calls, self.tokens_read = self.calls + 1, self.tokens_read + tokens.shape[1]
+        for layer in self._layers if self._batch and length > 1 else []:
+            if isinstance(layer, BatchRotatingKVCache):
+                _unroll(layer)
+        self.calls, self.tokens_read = self.calls + 1, self.tokens_read + tokens.size
         logits = read(self.model, tokens, self.cache, before)
         if not (lasting or self.plain):
-            self._reads.append((tokens, before))
-        self.positions[0] += tokens.shape[1]
+            if before is None:  # of a batch the first copy will do: they take room
+                first, earlier, before = self._reads.pop()
+                tokens = mx.concatenate([earlier[:, : start - first], tokens], axis=1)
+                start = first
+            self._reads.append((start, tokens, before))
+        for row in range(len(self.positions)):
+            self.positions[row] += length
         return logits
 
     def settle(self) -> None:
@@ -128,57 +151,79 @@ class Rewinder:
         return min((max(1, layer.max_size - layer.offset) for layer in sinks), default=None)
 
     def keep(self, lengths: Sequence[int]) -> None:
-        """Take back what was read beyond the first ``lengths[0]`` tokens.
+        """Take back what each row has read beyond its first ``lengths[row]`` tokens.
 
         Raises:
             BadValue: as ``rewind``; all that was read since ``settle`` has been taken back then.
         """
-        if (n := self.positions[0] - lengths[0]) <= 0:  # as in most rounds
+        n = list(map(sub, self.positions, lengths))
+        if max(n) <= 0:  # as in most rounds
             return
         try:
             self.rewind(n)
         except BadValue:
-            self.rewind(self._held())
+            self.rewind([self._held()] * len(n))
             raise
 
-    def rewind(self, n: int) -> None:
-        """Take back the last ``n`` tokens: the cache is as if they had never been read.
+    def rewind(self, n: int | Sequence[int]) -> None:
+        """Take back the last ``n`` tokens, in a batch ``n[row]``: as if they had never been read.
 
         Raises:
             BadValue: ``n`` is more than was read since ``settle`` and some layer cannot drop them;
-                nothing has been changed.
+                rows that lose different numbers must keep one each. Nothing has been changed.
         """
-        if n <= 0:
+        back = list(n) if isinstance(n, Sequence) else [n]
+        most, apart = max(back), max(back) > min(back)
+        if most <= 0:
             return
-        if self.plain and n <= self.positions[0]:
-            self.positions[0] -= n
+        end, positions = self.positions[0], list(map(sub, self.positions, back))
+        if self.plain and positions[0] >= 0:
             for layer in self._layers:
-                layer.trim(n)
+                layer.trim(most)
+        elif not self._drop(back):
+            if most > (held := self._held() - apart):
+                raise BadValue(
+                    f"{self._name} can be rewound by at most {held} tokens, got n={most}"
+                )
+            start = end
+            while start > end - most - apart:
+                start, tokens, before = self._reads.pop()
+            restore(self.cache, before)
+            self.positions[0] = start
+            self._read_again(tokens, [end - start - each for each in back])
+        self.positions = positions
+        if apart:
+            self.settle()  # no snapshot fits rows that part
+            self._parted += 1
+            if self._parted % _COMPACT_EVERY == 0:
+                kv.select(self.cache, range(len(back)))  # drops the padding that all rows share
+
+    def select(self, places: Sequence[int]) -> None:
+        """Keep only the rows at these places; what was read so far stays."""
+        self.settle()
+        kv.select(self.cache, places)
+        self.positions = [self.positions[place] for place in places]
+
+    def _read_again(self, tokens: mx.array, stay: Sequence[int]) -> None:
+        """Read the first ``stay[row]`` tokens of each row."""
+        if not (longest := max(stay)):
             return
-        dropped = self._drop(n)
-        if not dropped and n > (held := self._held()):
-            raise BadValue(f"{self._name} can be rewound by at most {held} tokens, got n={n}")
-        self.positions[0] -= n
-        left = n
-        while left > 0 and self._reads:
-            tokens, before = self._reads.pop()
-            left -= tokens.shape[1]
-        if left < 0:  # this many tokens of that read stay
-            tokens = tokens[:, :-left]
-            self._reads.append((tokens, before))
-        if dropped:
-            return
-        restore(self.cache, before)
-        if left < 0:
-            self.replays, self.calls = self.replays + 1, self.calls + 1
-            self.tokens_read += tokens.shape[1]
-            self.model(tokens, cache=self.cache)
+        padded = self._layers if longest > min(stay) else []
+        for layer in padded:
+            layer.prepare(lengths=stay, right_padding=[longest - length for length in stay])
+        self.replays += 1
+        self.forward(tokens[:, :longest])
+        for layer in padded:
+            layer.finalize()
 
     def _held(self) -> int:
-        return sum(tokens.shape[1] for tokens, _ in self._reads)
+        return self.positions[0] - self._reads[0][0] if self._reads else 0
 
-    def _drop(self, n: int) -> bool:
-        """Drop the last ``n`` entries of every layer, or of none."""
+    def _drop(self, back: Sequence[int]) -> bool:
+        """Drop the last ``back[row]`` entries of every layer, or of none."""
+        if self._batch:
+            return _roll(self._layers, back)
+        n = back[0]
         rings = [x for x in self._layers if _is_full_ring(x)]
         others = [x for x in self._layers if not _is_full_ring(x)]
         if not all(_ends_with(ring, n) for ring in rings) or (others and kv.trimmable(others) < n):
@@ -195,14 +240,80 @@ class Rewinder:
         return True
 
 
+def can_batch(model: Any, cache: kv.Cache) -> bool:
+    """Return whether rows of different length can share a batch, given an empty cache of the model.
+
+    A quantised cache has no batched form, a ``CacheList`` is not stepped back here, and attention
+    sinks do not survive a batch. Some models cannot read rows of different length, and some
+    recurrent ones (Mamba 1) read padding as text: all are tried out with a few tokens.
+    """
+    if any(type(layer) not in kv.MERGED or getattr(layer, "keep", 0) for layer in cache):
+        return False
+    question = "batches", *map(type, cache)
+    return find_out(model, question, lambda: _reads_rows_as_if_alone(model, cache))
+
+
+def _reads_rows_as_if_alone(model: Any, empty: kv.Cache) -> bool:
+    """Return whether a row beside a longer one, rewound too, gets the logits it gets alone."""
+    told, block, kept = [[0, 1, 1, 0], [1]], [1, 0], [2, 1]
+    caches, alone = [kv.copy(empty) for _ in told], []
+    for tokens, cache, length in zip(told, caches, kept, strict=True):
+        model(mx.array([tokens]), cache=cache)
+        read = model(mx.array([block]), cache=kv.copy(cache))
+        after = model(mx.array([[*block[:length], 0]]), cache=kv.copy(cache))
+        alone.append(mx.concatenate([read, after[:, -1:]], axis=1))
+    batch = Rewinder(model, kv.merge(caches), lengths=[0, 0])
+    read = batch.forward(mx.array([block, block]))
+    batch.rewind([len(block) - length for length in kept])
+    after = batch.forward(mx.array([[0], [0]]))
+    return agree(mx.concatenate([read, after], axis=1), mx.concatenate(alone))
+
+
+def _end(layer: Any) -> int | None:
+    """Return where a layer ends, if moving that back is all it takes to forget."""
+    if isinstance(layer, BatchKVCache):
+        return layer.size()
+    return layer.offset if drops([layer]) else None
+
+
 def _is_full_ring(layer: Any) -> bool:
     ring = isinstance(layer, RotatingKVCache) and kv.known(layer)
     return ring and layer.offset >= layer.max_size
 
 
-def _ends_with(ring: RotatingKVCache, n: int) -> bool:
-    """Return whether a full ring's last ``n`` entries can be dropped."""
+def _ends_with(ring: RotatingKVCache | BatchRotatingKVCache, n: int) -> bool:
+    """Return whether the last ``n`` entries of a ring can be dropped."""
     # It must be unrolled (newest entry last, as a read of several tokens leaves it), and what
     # remains must be a full window, or all that was ever read.
-    keys, _, offset, _, width, end = ring.state
-    return end == keys.shape[2] and end - n >= min(width, offset - n) >= 0
+    if isinstance(ring, BatchRotatingKVCache):
+        keys, _, _, _, width, read, end, _ = ring.state
+    else:
+        keys, _, read, _, width, end = ring.state
+    return end == keys.shape[2] and end - n >= min(width, read - n) >= 0
+
+
+def _roll(batch: Sequence[Any], n: Sequence[int]) -> bool:
+    """Move each row right by ``n[row]`` places in every layer, or in none; the left is masked."""
+    for layer in batch:
+        ring = isinstance(layer, BatchRotatingKVCache) and _ends_with(layer, max(n))
+        if not (ring or isinstance(layer, BatchKVCache)):
+            return False
+    for layer in batch:
+        if isinstance(layer, BatchKVCache):
+            layer.trim(min(n))
+            layer.prepare(right_padding=[rejected - min(n) for rejected in n])
+        else:
+            # A ring cannot be trimmed once it is full. It asks where the text of each row ends,
+            # counted from where the row stands now: that many tokens back.
+            layer.prepare(lengths=[-rejected for rejected in n], right_padding=n)
+        layer.finalize()
+    return True
+
+
+def _unroll(layer: BatchRotatingKVCache) -> None:
+    """Put a ring in order of time before a block is read."""
+    # mlx-lm 0.32 does it after it has made the mask: that hides one token too few of a padded row.
+    keys, values, offset, padding, width, read, end, rotated = layer.state
+    if rotated:
+        keys, values = mx.roll(keys, -end, axis=2), mx.roll(values, -end, axis=2)
+        layer.state = keys, values, offset, padding, width, read, keys.shape[2], False

@@ -23,7 +23,6 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
         speculation/draft_length.py   AdaptiveLength.choose
         speculation/costs.py          best_draft_tokens
     10  cache/rewind.py               Rewinder.rewind
-        cache/rewind_batch.py         BatchRewinder.rewind
     11  cache/trie.py                 TokenTrie.match, TokenTrie.insert, TokenTrie._split
         async_lm/plan.py              plan_runs
     12  speculation/head.py           Head.propose, Watched

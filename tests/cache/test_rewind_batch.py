@@ -1,7 +1,7 @@
 """Rewinding a batch: every row stands where its own text ends, and the others do not notice."""
 
 from lablib.cache import kv
-from lablib.cache.rewind_batch import BatchRewinder, can_batch, merge
+from lablib.cache.rewind import Rewinder, can_batch
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -30,7 +30,7 @@ def batch(model, kind, window, texts):
         cache = cache_for(model, kind, window)
         model(mx.array([text]), cache=cache)
         caches.append(cache)
-    return merge(caches)
+    return kv.merge(caches)
 
 
 @pytest.mark.parametrize(("kind", "cache_kind", "window"), CASES)
@@ -39,7 +39,9 @@ def test_rewound_rows_give_the_logits_of_fresh_ones(kind, cache_kind, window):
     model = lively(kind, seed=2)
     sizes = (3, 9 + window, 5 + window // 2, 1)  # before, at and past the wrap
     texts = [rng.integers(0, VOCAB, size).tolist() for size in sizes]
-    rewinder = BatchRewinder(model, batch(model, cache_kind, window, texts), list(map(len, texts)))
+    rewinder = Rewinder(
+        model, batch(model, cache_kind, window, texts), lengths=list(map(len, texts))
+    )
     for step in range(14):
         rewinder.settle()
         drafted = rng.integers(0, VOCAB, (len(texts), rng.integers(2, 8))).tolist()
@@ -72,8 +74,8 @@ def test_blocks_need_a_replay_only_for_recurrent_layers():
         ("hybrid", "kv", 1),
     ):
         model = target(kind)
-        rewinder = BatchRewinder(
-            model, batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]]), [6, 2]
+        rewinder = Rewinder(
+            model, batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]]), lengths=[6, 2]
         )
         rewinder.forward(mx.array([[1, 2, 3], [4, 5, 6]]))
         rewinder.rewind([2, 0])
@@ -82,7 +84,7 @@ def test_blocks_need_a_replay_only_for_recurrent_layers():
 
 def test_padding_that_all_rows_share_is_given_up():
     model = target()
-    rewinder = BatchRewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]), [2, 2])
+    rewinder = Rewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]), lengths=[2, 2])
     for step in range(64):
         rewinder.settle()
         rewinder.forward(mx.array([[1, 2], [1, 2]]))
@@ -91,12 +93,91 @@ def test_padding_that_all_rows_share_is_given_up():
     assert kv.offset(rewinder.cache) == [2 + 96, 2 + 96]
 
 
-def test_a_row_keeps_one_token_at_least():
-    model = target()
-    rewinder = BatchRewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]), [2, 2])
-    rewinder.forward(mx.array([[1, 2], [1, 2]]))
-    with pytest.raises(BadValue, match="keep one of the 2 tokens read, got n=2"):
+@pytest.mark.parametrize("kind", ["llama", "hybrid"])
+def test_rows_that_part_keep_a_token_each_where_they_read_again(kind):
+    model, texts = target(kind), [[1, 2], [3, 4]]
+    rewinder = Rewinder(model, batch(model, "kv", 0, texts), lengths=[2, 2])
+    rewinder.forward(mx.array([[5, 6], [7, 8]]))
+    if kind == "hybrid":
+        with pytest.raises(BadValue, match="at most 1 tokens, got n=2"):
+            rewinder.rewind([0, 2])
+        assert rewinder.positions == [4, 4]
+        rewinder.rewind([0, 1])
+    else:
         rewinder.rewind([0, 2])
+    got = np.array(rewinder.forward(mx.array([[9], [9]]))[:, -1])
+    texts = [[1, 2, 5, 6, 9], [3, 4, 7, 9] if kind == "hybrid" else [3, 4, 9]]
+    assert rewinder.positions == list(map(len, texts))
+    for row, text in enumerate(texts):
+        wanted = fresh_logits(model, text, make_cache(model))
+        assert np.abs(got[row] - wanted).max() < 1e-4
+
+
+@pytest.mark.parametrize(("kind", "cache_kind"), [("hybrid", "kv"), ("llama", "window")])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_rows_that_lose_all_that_was_read_are_put_back_without_a_forward(kind, cache_kind, rows):
+    model, texts = lively(kind, seed=3), [list(range(n, n + 9 - n)) for n in range(rows)]
+    rewinder = Rewinder(model, batch(model, cache_kind, 4, texts), lengths=list(map(len, texts)))
+    for _ in range(2):
+        rewinder.forward(mx.array([[5]] * rows))
+        rewinder.forward(mx.array([[6, 7]] * rows))
+        rewinder.rewind([3] * rows)
+    assert (rewinder.calls, rewinder.replays) == (4, 0)
+    got = np.array(rewinder.forward(mx.array([[9]] * rows))[:, -1])
+    for row, text in enumerate(texts):
+        wanted = fresh_logits(model, [*text, 9], cache_for(model, cache_kind, 4))
+        assert np.abs(got[row] - wanted).max() < 1e-4
+
+
+@pytest.mark.parametrize(("kind", "cache_kind", "window"), CASES)
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("lengths", [None, True], ids=["one text", "a batch"])
+def test_rewinds_with_reads_in_between_and_none_settled(kind, cache_kind, window, rows, lengths):
+    model, rng = lively(kind, seed=4), np.random.default_rng(5)
+    rows = rows if lengths else 1
+    texts = [rng.integers(0, VOCAB, 11 + 3 * row).tolist() for row in range(rows)]
+    cache, at = batch(model, cache_kind, window, texts), list(map(len, texts))
+    if not lengths:
+        cache, at = cache_for(model, cache_kind, window), None
+        model(mx.array(texts), cache=cache)
+    rewinder = Rewinder(model, cache, lengths=at)
+    for n_read, n_back in ((4, 2), (1, 0), (1, 1), (3, 4), (2, 1)):
+        tokens = rng.integers(0, VOCAB, (rows, n_read)).tolist()
+        rewinder.forward(mx.array(tokens))
+        rewinder.rewind(n_back if lengths is None else [n_back] * rows)
+        for text, new in zip(texts, tokens, strict=True):
+            text += new
+            del text[len(text) - n_back :]
+    last = rng.integers(0, VOCAB, (rows, 3)).tolist()
+    rewinder.forward(mx.array(last))
+    rewinder.rewind(list(range(rows)))
+    got = np.array(rewinder.forward(mx.array([[1]] * rows))[:, -1])
+    for row, (text, new) in enumerate(zip(texts, last, strict=True)):
+        text += [*new[: 3 - row], 1]
+        wanted = fresh_logits(model, text, cache_for(model, cache_kind, window))
+        assert np.abs(got[row] - wanted).max() < 1e-4
+
+
+@pytest.mark.parametrize(("kind", "cache_kind"), [("hybrid", "window"), ("llama", "kv")])
+def test_a_model_that_raises_leaves_a_batch_as_it_was(kind, cache_kind):
+    model, texts = lively(kind, seed=3), [[1, 2, 3, 4, 5, 6], [7, 8]]
+
+    def broken(tokens, cache):
+        last = kv.copy(cache[-1:])
+        model(tokens, cache=cache)
+        kv.put_back(cache[-1:], last)  # as if the layer before it had raised
+        raise RuntimeError("in the middle")
+
+    rewinder = Rewinder(model, batch(model, cache_kind, 4, texts), lengths=[6, 2])
+    rewinder.model = broken
+    with pytest.raises(RuntimeError, match="in the middle"):
+        rewinder.forward(mx.array([[5, 6], [7, 8]]))
+    assert rewinder.positions == [6, 2]
+    rewinder.model = model
+    got = np.array(rewinder.forward(mx.array([[9], [9]]))[:, -1])
+    for row, text in enumerate(texts):
+        wanted = fresh_logits(model, [*text, 9], cache_for(model, cache_kind, 4))
+        assert np.abs(got[row] - wanted).max() < 1e-4
 
 
 def test_what_can_share_a_batch():

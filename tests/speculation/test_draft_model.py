@@ -1,6 +1,6 @@
 """``draft_model=``: text generation, best-of-N and the votes with the help of a drafter."""
 
-from lablib.cache.rewind_batch import can_batch
+from lablib.cache.rewind import can_batch
 from lablib.inference.speculation.drafters import EarlyExit, NGram
 from lablib.inference.speculation.many import speculative_batches, speculative_sample_n
 from lablib.inference.text import generate, stream

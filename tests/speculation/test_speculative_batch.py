@@ -4,7 +4,7 @@ import dataclasses
 from types import SimpleNamespace
 
 from lablib.cache import kv
-from lablib.cache.rewind_batch import can_batch, merge
+from lablib.cache.rewind import can_batch
 from lablib.inference.samples import Samples
 from lablib.inference.speculation.drafters import Drafter, DraftModel, EarlyExit, NGram
 from lablib.inference.speculation.many import speculative_batch, speculative_sample_n
@@ -131,7 +131,7 @@ def test_a_batch_of_learned_positions_waits_once_a_round(monkeypatch):
     for cache, length in zip(caches, (3, 251), strict=True):
         model(mx.array([[1] * length]), cache=cache)
     with pytest.raises(BadValue, match="context of 256 positions, got 6 after 251"):
-        model(mx.ones((2, 6), mx.int32), cache=merge(caches))
+        model(mx.ones((2, 6), mx.int32), cache=kv.merge(caches))
     assert looked
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import count, zip_longest
 
-from lablib.cache.rewind import Rewinder
-from lablib.cache.rewind_batch import can_batch
+from lablib.cache.rewind import Rewinder, can_batch
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 
@@ -218,7 +217,7 @@ def as_mlx_lm_does(rewinder, n):
     ],
 )
 def test_drafts_that_stay_in_the_cache_are_found_out(case, broken, monkeypatch):
-    monkeypatch.setattr(Rewinder, "rewind", lambda rewinder, n: n and broken(rewinder, n))
+    monkeypatch.setattr(Rewinder, "rewind", lambda rewinder, n: broken(rewinder, *n))
     with pytest.raises(AssertionError, match="apart, rounding"):
         add_pair(Tally(), case, 0, 0.1, [4])
 

@@ -6,7 +6,7 @@ Small random models of every kind of cache and position that mlx-lm has, alone a
 from importlib import import_module
 
 from lablib.cache import kv
-from lablib.cache.rewind_batch import can_batch
+from lablib.cache.rewind import can_batch
 from lablib.inference.speculation.drafters import NGram
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator

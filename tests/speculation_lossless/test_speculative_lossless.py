@@ -6,7 +6,7 @@ rule, rewinding and iterator are the library's, in float32.
 
 import itertools
 
-from lablib.cache.rewind_batch import can_batch
+from lablib.cache.rewind import can_batch
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import rules

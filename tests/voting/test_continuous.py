@@ -1,7 +1,7 @@
 """serve: each sequence as if alone, in the slots that ``schedule`` says."""
 
 from lablib.cache import kv
-from lablib.cache.rewind_batch import can_batch
+from lablib.cache.rewind import can_batch
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.tokens import TokenIterator
 from lablib.inference.voting.continuous import serve

@@ -92,7 +92,7 @@ class Drafter:
 class DraftModel(Drafter):
     """A smaller model of the same vocabulary, run token by token; messages call it ``name``."""
 
-    _reader: Any = None  # a Rewinder; of a batch a BatchRewinder
+    _reader: Any = None  # a Rewinder
     _in_batch = False
 
     def __init__(self, model: Any, name: str = "draft") -> None:

@@ -1,7 +1,7 @@
 """Several sequences speculate together: one draft and one verification for all, a verdict for each.
 
 Rows accept different numbers of drafts, so after a round each stands somewhere else; the batch
-caches of mlx-lm can hold that (``lablib.cache.rewind_batch``). A row's tokens depend on its own
+caches of mlx-lm can hold that (``lablib.cache.rewind``). A row's tokens depend on its own
 text and random numbers only: it is the same alone, in any batch and beside any other row. The round
 is that of one text, ``round.py``.
 """
@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lablib.cache import kv
-from lablib.cache.rewind_batch import BatchRewinder, can_batch, merge
+from lablib.cache.rewind import Rewinder, can_batch
 from lablib.inference import arguments
 from lablib.inference.samples import Row, Samples
 from lablib.inference.speculation.drafters import Drafter, as_drafter
@@ -176,19 +176,17 @@ class _PromptReader:
         self._model, self._step_size = model, step_size
         self._known: dict[tuple[int, ...], list[Any]] = {}
 
-    def batch(
-        self, prompts: Sequence[Sequence[int]], later: Sequence[Sequence[int]]
-    ) -> BatchRewinder:
+    def batch(self, prompts: Sequence[Sequence[int]], later: Sequence[Sequence[int]]) -> Rewinder:
         """Return the model with the cache of a batch of these prompts, and the calls it took."""
         calls, keys = 0, [tuple(prompt) for prompt in prompts]
         for key in dict.fromkeys(keys):
             if key not in self._known:
                 self._known[key] = cache = kv.make(self._model)
                 calls += read_up_to_last(self._model, key, cache, self._step_size)
-        cache = merge([self._known[key] for key in keys])
+        cache = kv.merge([self._known[key] for key in keys])
         needed = set(map(tuple, later))
         self._known = {key: each for key, each in self._known.items() if key in needed}
-        reader = BatchRewinder(self._model, cache, [len(key) - 1 for key in keys])
+        reader = Rewinder(self._model, cache, lengths=[len(key) - 1 for key in keys])
         reader.calls = calls
         return reader
 

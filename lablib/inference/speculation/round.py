@@ -16,7 +16,7 @@ class Rounds:
     """Texts that speculate together, and all that works on them.
 
     A round appends what it decides to ``texts``, the token ids of each. ``target`` is the model
-    with its cache, a ``Rewinder`` or a ``BatchRewinder``.
+    with its cache, a ``Rewinder``.
     """
 
     def __init__(self, texts: list[list[int]], target: Any, drafter: Drafter, judge: Judge) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lablib.cache import kv
-from lablib.cache.rewind_batch import can_batch, merge
+from lablib.cache.rewind import can_batch
 from lablib.inference.arguments import check_length, check_prompts, check_stops
 from lablib.inference.samples import Row, Samples
 from lablib.inference.sampling.options import SamplerOptions
@@ -58,7 +58,7 @@ def serve(
             caches = [kv.make(model) for _ in joining]
             pairs = zip(joining, caches, strict=True)
             logits = [read_prompt(model, row.prompt, cache, step_size) for row, cache in pairs]
-            cache = merge(caches) if slots > 1 else caches[0]
+            cache = kv.merge(caches) if slots > 1 else caches[0]
             batch.join(joining, cache, mx.concatenate(logits))
         batch.step()
     return Samples.of(rows, stops)
