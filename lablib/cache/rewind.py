@@ -104,19 +104,21 @@ class Rewinder:
         self.calls = self.replays = 0  # all forwards, and those that read tokens again
         self.tokens_read = 0  # tokens given to all forwards, rows times length
 
-    def forward(self, tokens: mx.array, lasting: bool = False) -> mx.array:
+    def forward(
+        self, tokens: mx.array, lasting: bool = False, before: Snapshot | None = None
+    ) -> mx.array:
         """Read ``tokens (B, T)`` and return their logits ``(B, T, V)``; nothing is evaluated.
 
         ``lasting`` tokens are known to stay: no snapshot is taken, so a ring can be written in
-        place. If the model raises, nothing was read (but for a ring or a state that tokens were to
-        last in: that may be left half-way).
+        place. ``before`` is a snapshot of now, if there is one. If the model raises, nothing was
+        read (but for a ring or a state that tokens were to last in: that may be left half-way).
         """
-        start, length, before = self.positions[0], tokens.shape[1], None
+        start, length = self.positions[0], tokens.shape[1]
         while self._reads and (lasting or self._reads[-1][0] >= start):
             self._reads.pop()  # it stays; or it was taken back
         if self.plain:
             before = [layer.offset for layer in self._layers]
-        elif not lasting and not (self._batch and self._reads):
+        elif not (lasting or before or (self._batch and self._reads)):
             before = snapshot(self.cache)
         for layer in self._layers if self._batch and length > 1 else []:
             if isinstance(layer, BatchRotatingKVCache):
@@ -190,7 +192,7 @@ class Rewinder:
                 start, tokens, before = self._reads.pop()
             restore(self.cache, before)
             self.positions[0] = start
-            self._read_again(tokens, [end - start - each for each in back])
+            self._read_again(tokens, [end - start - each for each in back], before)
         self.positions = positions
         if apart:
             self.settle()  # no snapshot fits rows that part
@@ -204,15 +206,15 @@ class Rewinder:
         kv.select(self.cache, places)
         self.positions = [self.positions[place] for place in places]
 
-    def _read_again(self, tokens: mx.array, stay: Sequence[int]) -> None:
-        """Read the first ``stay[row]`` tokens of each row."""
+    def _read_again(self, tokens: mx.array, stay: Sequence[int], before: Snapshot) -> None:
+        """Read the first ``stay[row]`` tokens of each row; the state is that of ``before``."""
         if not (longest := max(stay)):
             return
         padded = self._layers if longest > min(stay) else []
         for layer in padded:
             layer.prepare(lengths=stay, right_padding=[longest - length for length in stay])
         self.replays += 1
-        self.forward(tokens[:, :longest])
+        self.forward(tokens[:, :longest], before=before)
         for layer in padded:
             layer.finalize()
 
