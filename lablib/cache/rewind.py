@@ -74,6 +74,7 @@ class Rewinder:
 
     ``cache``, which may have read something, is changed in place; messages call it ``name``. It
     holds one text; or it is from ``kv.merge``, and row i of the batch holds ``lengths[i]`` tokens.
+    Unless ``strict`` any cache is taken: one that cannot be rewound may be read, and says so late.
 
     Raises:
         BadValue: a layer cannot be rewound. Layers of a class that is not mlx-lm's are taken at
@@ -83,11 +84,11 @@ class Rewinder:
 
     def __init__(
         self, model: Any, cache: kv.Cache, name: str = "cache", *,
-        lengths: Sequence[int] | None = None,
+        lengths: Sequence[int] | None = None, strict: bool = True,
     ) -> None:  # fmt: skip
         self.model, self.cache, self._name = model, cache, name
         self._layers, self._batch = list(kv.leaves(cache)), lengths is not None
-        for number, layer in enumerate([] if self._batch else self._layers):
+        for number, layer in enumerate(self._layers if strict and not self._batch else []):
             if isinstance(layer, BatchKVCache | BatchRotatingKVCache):
                 raise BadValue(f"{name} must hold one sequence, got a batch (layer {number})")
             if not (kv.known(layer) or (hasattr(layer, "offset") and layer.is_trimmable())):

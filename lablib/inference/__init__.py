@@ -4,7 +4,7 @@ After a lesson, open the file that it names; the function is the lesson's idea, 
 Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the same tokens sooner.
 
     01  sampling/transforms.py        draw
-        tokens.py                     TokenIterator._ask
+        token_loop.py                 TokenLoop._ask
     02  cache/kv.py                   trim, copy
     03  sampling/transforms.py        min_p, top_p, top_k, cut
         sampling/sampler.py           Sampler.sample

@@ -1,4 +1,4 @@
-"""What every token iterator does around its own step: the clock, the books, and an orderly end."""
+"""What every token iterator does: the plain step, the clock, the books, and an orderly end."""
 
 # The C functions behind the `signal` module: its enum conversions cost 20 us a call in Python 3.11,
 # and a step calls them for every token.
@@ -11,11 +11,13 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from lablib.cache import kv
+from lablib.cache.rewind import Rewinder
 from lablib.inference.arguments import Request
+from lablib.inference.text_sampler import Drawn, TextSampler, check_finite
+from lablib.validation import BadValue
 
 import mlx.core as mx
-
-NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,21 @@ class Token:
 
 
 class TokenLoop(Iterator[Token], AbstractContextManager):
-    """The protocol that ``TokenIterator`` and ``SpeculativeTokenIterator`` share.
+    """The protocol that ``TokenIterator`` and ``SpeculativeTokenIterator`` share, and a plain step.
 
-    The attributes are those of ``TokenIterator``; a subclass writes the three methods without a
-    body.
+    The attributes are those of ``TokenIterator``; a subclass writes the two methods without a body.
+    ``target`` is the model with its cache; random numbers come from the seed's ``stream``.
     """
 
-    def __init__(self, asked: Request) -> None:
+    def __init__(self, asked: Request, target: Rewinder, stream: int) -> None:
         self.prompt, self._max_tokens, self._stops = asked.prompt, asked.max_tokens, asked.stops
         self._step_size, self._prompt_read = asked.step_size, 0
+        self._target, self.cache = target, target.cache
+        self._text = list(self.prompt)  # and what was decided, handed out or not
+        texts, processors = [self._text], asked.processors
+        self._sampler = TextSampler(asked.options, texts, asked.max_tokens, [stream], processors)
+        self._asked: deque[Drawn] = deque()  # drawn plainly, not looked at yet
+        self._lasting = True  # whether a forward's tokens stay if the step fails after it
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         self._ready: deque[Token] = deque()  # decided, but not handed out yet
@@ -110,14 +118,63 @@ class TokenLoop(Iterator[Token], AbstractContextManager):
         """Work on the next tokens; put those that are decided in ``_ready``."""
         raise NotImplementedError
 
-    def _cut_back(self) -> None:
-        """Leave the caches at the returned tokens, the last of them unread."""
-        raise NotImplementedError
+    def _decode(self, left: int, whose: str) -> Token:
+        """Decode a token plainly; ask for the next of ``left`` before looking, if it can go back.
+
+        Messages call the logits ``whose``.
+        """
+        wanted = 1 + (left > 1 and self._may_run_ahead())
+        while len(self._asked) < wanted:
+            self._ask()
+        drawn = self._asked[0]
+        token, logprob = drawn.tokens.item(), drawn.logprobs.item()
+        check_finite(whose, [drawn.finite.item()])
+        self._asked.popleft()
+        self._text.append(token)
+        self._sampler.commit([[token]])
+        self._count_calls()
+        return Token(token, logprob, top_logprobs=drawn.top(0)[0] if drawn.best else ())
+
+    def _ask(self) -> None:
+        """Queue one forward and the draw of the token after it; nothing waits for the result."""
+        pending = self._asked[-1].tokens if self._asked else None
+        unread = mx.array([self._text[self._target.positions[0] :]]) if pending is None else pending
+        self._target.settle()
+        logits = self._target.forward(unread, self._lasting)
+        drawn = self._sampler.plain(logits[:, -1:], pending)
+        self._asked.append(drawn)
+        mx.async_eval(drawn)
+
+    def _may_run_ahead(self) -> bool:
+        """Return whether a token that was asked for early could be taken back.
+
+        A logits processor may keep a state of its own, so it sees no token before its turn.
+        """
+        if self._sampler.processors:
+            return False
+        return self._target.plain or kv.trimmable(self.cache, after=2 - len(self._asked)) > 0
+
+    def _count_calls(self) -> None:
+        target = self._target
+        self.stats["target_calls"], self.stats["token_forwards"] = target.calls, target.tokens_read
 
     def _finish(self, reason: str) -> None:
         if self.stats["finish_reason"] is None:
             self.stats["finish_reason"] = reason
-            self._cut_back()
+            self._ready.clear()
+            self._asked.clear()
+            try:
+                self._cut_back(self.prompt + self.tokens if self.tokens else [])
+            except BadValue:
+                # A step that failed before the first token: some caches cannot go back to nothing.
+                if self.tokens:
+                    raise
+            finally:
+                self._count_calls()
+
+    def _cut_back(self, text: list[int]) -> None:
+        """Leave the caches at ``text`` without its last token."""
+        self._target.keep([max(0, len(text) - 1)])
 
 
 def chunks(prompt: Sequence[int], step_size: int, start: int = 0) -> Iterator[mx.array]:

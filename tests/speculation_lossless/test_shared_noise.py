@@ -8,9 +8,9 @@ from lablib.inference.speculation.drafters import Drafter, EarlyExit, NGram
 from lablib.inference.speculation.head import Head
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.many import speculative_sample_n
-from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
 from lablib.inference.text import generate
+from lablib.inference.text_sampler import TextSampler
 from lablib.inference.tokens import TokenIterator
 from lablib.lessons.lesson_08.widgets import exactly
 from lablib.models import DraftHead, LanguageModel, llama_config
@@ -140,7 +140,7 @@ DRAWS = 100_000
 def pairs() -> np.ndarray:
     """Return the seen counts ``(V,) * 5`` of drafts 0 and 1 and target's tokens 0, 1 and 2."""
     options, texts = SamplerOptions(seed=4), [[0]] * DRAWS
-    sampler = RoundSampler(options, texts, 3, range(DRAWS))
+    sampler = TextSampler(options, texts, 3, range(DRAWS))
     Judge(sampler, "coupled")
     drafts = []
     for q in Q:
@@ -189,7 +189,7 @@ def test_noise_that_comes_again_at_the_next_position_is_found(monkeypatch):
 
 
 def test_a_draft_with_noise_of_its_own_is_found_by_what_it_keeps(monkeypatch):
-    right = RoundSampler.draft
+    right = TextSampler.draft
 
     def stranger(sampler, logits, before):
         sampler.coupled = False
@@ -197,7 +197,7 @@ def test_a_draft_with_noise_of_its_own_is_found_by_what_it_keeps(monkeypatch):
         sampler.coupled = True
         return drawn
 
-    monkeypatch.setattr(RoundSampler, "draft", stranger)
+    monkeypatch.setattr(TextSampler, "draft", stranger)
     found = alarms(pairs())
     assert found == {"text": False, "first": True, "second": True}  # lossless, but not coupled
 

@@ -13,8 +13,8 @@ from lablib.inference.speculation import rules
 from lablib.inference.speculation.drafters import EarlyExit, NGram
 from lablib.inference.speculation.head import Head
 from lablib.inference.speculation.many import speculative_batch
-from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.text_sampler import TextSampler
 from lablib.lessons.lesson_08.widgets import exactly
 from lablib.models import DraftHead, LanguageModel, llama_config
 
@@ -70,9 +70,9 @@ def explored(monkeypatch):
             written.append(tokens)
         return mx.array(written, mx.int32), mx.ones((len(p), p.shape[1]), mx.bool_)
 
-    monkeypatch.setattr(RoundSampler, "pick", pick)
-    monkeypatch.setattr(RoundSampler, "draw", target_tokens)
-    monkeypatch.setattr(RoundSampler, "race", race)
+    monkeypatch.setattr(TextSampler, "pick", pick)
+    monkeypatch.setattr(TextSampler, "draw", target_tokens)
+    monkeypatch.setattr(TextSampler, "race", race)
 
     def explore(rule, drafter, options, gamma=2, beside=None):
         def program():

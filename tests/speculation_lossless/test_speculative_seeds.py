@@ -2,8 +2,8 @@
 
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.drafters import NGram
-from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
+from lablib.inference.text_sampler import TextSampler
 from lablib.inference.tokens import TokenIterator
 
 import numpy as np
@@ -70,14 +70,14 @@ def test_sampled_pairs_pass_a_chi_square_test(rule):
 def test_no_random_number_serves_twice(rule, monkeypatch):
     """Across rounds, uses and lanes: a reused number would tie a draft to an earlier verdict."""
     seen = []
-    right = RoundSampler.pick
+    right = TextSampler.pick
 
     def spy(sampler, weights, use):
         drawn = right(sampler, weights, use)
         seen.append(sampler._numbers[0, use].item())
         return drawn
 
-    monkeypatch.setattr(RoundSampler, "pick", spy)
+    monkeypatch.setattr(TextSampler, "pick", spy)
     model = target(peak=2)
     speculative_decode(model, near(model, 0.5), [1], 60, 4, 1.0, rule=rule, seed=0)
     assert len(seen) > 100

@@ -18,7 +18,7 @@ from itertools import product
 
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.judge import Judge
-from lablib.inference.speculation.round_sampler import RoundSampler
+from lablib.inference.text_sampler import TextSampler
 from lablib.tasks import TASKS
 
 import mlx.core as mx
@@ -211,13 +211,13 @@ def test_acceptance_is_the_overlap_of_the_two_models_at_length(pair, capsys):
 
 def best_is_drafted(monkeypatch):
     """The best token is drafted, and q still says that it was drawn."""
-    right = RoundSampler.draft
+    right = TextSampler.draft
 
     def greedy_choice(sampler, logits, before):
         _, q = right(sampler, logits, before)
         return mx.argmax(q, axis=-1).astype(mx.int32), q
 
-    monkeypatch.setattr(RoundSampler, "draft", greedy_choice)
+    monkeypatch.setattr(TextSampler, "draft", greedy_choice)
 
 
 def upside_down(monkeypatch):

@@ -28,7 +28,7 @@ from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.inference.arguments import check_cache
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.speculation.round_sampler import RoundSampler
+from lablib.inference.text_sampler import TextSampler
 from lablib.models.interface import vocab_size_of
 from lablib.validation import BadType, BadValue, integer, members
 
@@ -70,7 +70,7 @@ class Drafter:
     def read(self, tokens: mx.array) -> None:
         """Read a chunk ``(1, T)`` of the prompt, ahead of the first proposal; nothing waits."""
 
-    def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
+    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Guess how each text goes on: at most ``limits[row]`` tokens; None if there is no guess.
 
         Guesses may differ in length, and some be empty: ``Proposal.of`` pads them, and padding is
@@ -138,7 +138,7 @@ class DraftModel(Drafter):
         self._reader.settle()
         mx.async_eval([layer.state for layer in self.cache])
 
-    def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
+    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Draw tokens one after the other; nothing is waited for."""
         reader, behind = self._reader, len(texts[0]) - self._reader.positions[0]
         if not self._in_batch and behind > 1:
@@ -177,7 +177,7 @@ class DraftModel(Drafter):
 
 
 def draw_in_turn(
-    forward: Callable[[mx.array], mx.array], unread: mx.array, limits: Limits, sampler: RoundSampler
+    forward: Callable[[mx.array], mx.array], unread: mx.array, limits: Limits, sampler: TextSampler
 ) -> Proposal:
     """Draw tokens one after the other; nothing is waited for.
 
@@ -247,7 +247,7 @@ class EarlyExit(DraftModel):
     def read(self, tokens: mx.array) -> None:
         """Leave the prompt to the target, which reads it into the cache they share."""
 
-    def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
+    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Draw tokens one after the other, and take back what was read for it."""
         self._reader.positions[0] = start = len(texts[0]) - 1
         try:
@@ -277,7 +277,7 @@ class NGram(Drafter):
         session._indexes = [({}, 0) for _ in range(texts)]
         return session
 
-    def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
+    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Look up each text's last tokens in it."""
         asked = enumerate(zip(texts, limits, strict=True))
         return Proposal.of([self.lookup(text, n, row) for row, (text, n) in asked])

@@ -11,7 +11,7 @@ from typing import Any, Self
 from lablib.cache import kv
 from lablib.inference.speculation.drafters import Cache, Drafter, Limits, Texts, draw_in_turn
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.speculation.round_sampler import RoundSampler
+from lablib.inference.text_sampler import TextSampler
 from lablib.models.base import LanguageModel
 from lablib.models.head import DraftHead
 from lablib.validation import BadType, BadValue
@@ -88,7 +88,7 @@ class Head(Drafter):
         """The head as a model of one token, for those who time it: any state costs the same."""
         return _Alone(self.head)
 
-    def propose(self, texts: Texts, limits: Limits, sampler: RoundSampler) -> Proposal | None:
+    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Draw tokens one after the other; nothing is waited for."""
         text, known = texts[0], len(texts[0]) - 1
         if known == self._read:

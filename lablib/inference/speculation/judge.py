@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from lablib.inference.sampling import transforms
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.speculation.round_sampler import ACCEPT, FOLLOW, RoundSampler
-from lablib.inference.token_loop import NOT_FINITE
-from lablib.validation import BadValue
+from lablib.inference.text_sampler import ACCEPT, FOLLOW, Drawn, TextSampler, check_finite
 
 import mlx.core as mx
 
@@ -74,10 +71,7 @@ class Verdict:
 class Queued(NamedTuple):
     """A round's answer on its way; None or empty where nobody asked."""
 
-    tokens: mx.array  # (B, γ+1): the target's own, or the drafts that stay and the one after them
-    logprobs: mx.array  # (B, γ+1), of each of them
-    finite: mx.array  # (B, γ+1): where the target's logits could be drawn from
-    best: tuple[mx.array, ...] = ()  # (B, γ+1, K) each: the best ids, their log-probabilities
+    drawn: Drawn  # (B, γ+1): the target's own, or the drafts that stay and the one after them
     kept: mx.array | None = None  # (B,) drafts that stay; None: those that equal the tokens
     drafts: mx.array | None = None  # (B, γ)
     seen: mx.array | None = None  # (B, 5, γ): p, q and what ``rules.overlap`` says of each draft
@@ -92,7 +86,7 @@ class Judge:
     """
 
     def __init__(
-        self, sampler: RoundSampler, rule: str, stops: frozenset[int] = frozenset(),
+        self, sampler: TextSampler, rule: str, stops: frozenset[int] = frozenset(),
         trace: bool = False,
     ) -> None:  # fmt: skip
         self.sampler, self.stops, self.trace = sampler, stops, trace
@@ -114,22 +108,14 @@ class Judge:
         Raises:
             BadValue: logits that the decision needs are not finite.
         """
-        return self.read(self.queue(logits, proposal, counts), counts)
-
-    def queue(
-        self, logits: mx.array, proposal: Proposal | None = None,
-        counts: Sequence[int] | None = None, pending: mx.array | None = None,
-    ) -> Queued:  # fmt: skip
-        """Queue what :meth:`decide` would; :meth:`read` waits for it.
-
-        ``pending`` ``(B, A)`` are tokens drawn without drafts, but not committed yet.
-        """
-        sampler, raw = self.sampler, logits.astype(mx.float32)
         if proposal is None:
-            ahead = 0 if pending is None else pending.shape[1]
-            tokens, fit = sampler.draw(sampler.process(raw, pending, ahead), pending)
-            return Queued(tokens, *self._report(raw, tokens, fit))
-        drafts = proposal.tokens
+            return self._read(Queued(self.sampler.plain(logits)), counts)
+        return self._read(self._queue(logits, proposal, counts), counts)
+
+    def _queue(
+        self, logits: mx.array, proposal: Proposal, counts: Sequence[int] | None
+    ) -> Queued:  # fmt: skip
+        sampler, raw, drafts = self.sampler, logits.astype(mx.float32), proposal.tokens
         scores = sampler.process(raw, drafts)
         q = self._drafted_from(proposal, raw.shape[-1], counts)
         kept = None
@@ -141,14 +127,14 @@ class Judge:
                 plain, _ = sampler.draw(scores[:, :1], None)
                 tokens = mx.where(mx.array(counts)[:, None] == 0, plain, tokens)
         seen = self._look(raw, scores, proposal, q) if self.trace else None
-        report = self._report(raw, tokens, fit)
-        return Queued(tokens, *report, kept, drafts, seen, self._health(proposal))
+        report = sampler.report(raw, tokens, fit)
+        return Queued(report, kept, drafts, seen, self._health(proposal))
 
-    def read(self, queued: Queued, counts: Sequence[int] | None = None) -> list[Verdict]:
-        """Wait for what :meth:`queue` queued, and return a verdict for each text."""
+    def _read(self, queued: Queued, counts: Sequence[int] | None) -> list[Verdict]:
+        """Wait for what was queued, and return a verdict for each text."""
         mx.eval(queued)
-        tokens, logprobs = queued.tokens.tolist(), queued.logprobs.tolist()
-        finite = queued.finite.tolist()
+        drawn = queued.drawn
+        tokens, logprobs, finite = [column.tolist() for column in drawn[:3]]
         drafts = [[]] * len(tokens) if queued.drafts is None else queued.drafts.tolist()
         kept = None if queued.kept is None else queued.kept.tolist()
         seen = None if queued.seen is None else queued.seen.tolist()
@@ -160,15 +146,15 @@ class Judge:
             end = accepted + 1
             # Where tokens are compared, rows after the first refusal come after a rejected draft,
             # and have no say.
-            _check("target", finite[row] if kept is not None else finite[row][:end])
+            check_finite("target", finite[row] if kept is not None else finite[row][:end])
             saw = [] if seen is None else [tuple(x[: len(drafted)]) for x in seen[row]]
             verdict = Verdict(
                 tuple(drafted), tokens[row][:end], accepted, min(end, len(drafted)),
-                logprobs[row][:end], _pairs(queued.best, row) if queued.best else (), *saw,
+                logprobs[row][:end], drawn.top(row) if drawn.best else (), *saw,
             )  # fmt: skip
             verdicts.append(verdict.until(self.stops) if self.stops else verdict)
         if queued.health is not None:
-            _check("draft", queued.health.tolist())
+            check_finite("draft", queued.health.tolist())
         return verdicts
 
     def _apply_rule(
@@ -196,18 +182,6 @@ class Judge:
         meant = mx.arange(q.shape[1]) < mx.array(counts)[:, None]
         return mx.where(meant[..., None], q, 0)
 
-    def _report(
-        self, raw: mx.array, tokens: mx.array, fit: mx.array | None
-    ) -> tuple[mx.array, mx.array, tuple[mx.array, ...]]:
-        """Return the tokens' log-probabilities, where all was finite, and the best if asked for."""
-        logprobs, best = transforms.log_softmax(raw), ()
-        if most := min(self.sampler.options.top_logprobs, raw.shape[-1]):
-            values, ids = transforms.best(logprobs, most)
-            best = ids, values
-        finite = mx.isfinite(mx.max(raw, axis=-1))
-        chosen = mx.take_along_axis(logprobs, tokens[..., None], axis=-1)[..., 0]
-        return chosen, finite if fit is None else finite & fit, best
-
     def _health(self, proposal: Proposal) -> mx.array | None:
         """Return whether each draft could be drawn, flattened; None without a draft model."""
         if proposal.logits is None:
@@ -228,14 +202,3 @@ class Judge:
                 q = mx.softmax(proposal.logits.astype(mx.float32), axis=-1)
         chosen = [mx.take_along_axis(x, drafts[..., None], axis=-1)[..., 0] for x in (p, q)]
         return mx.stack([*chosen, *overlaps], axis=1)
-
-
-def _pairs(best: Sequence[mx.array], row: int) -> list[tuple[tuple[int, float], ...]]:
-    """Pair the best ids with their log-probabilities, for each token of a text."""
-    ids, values = (column[row].tolist() for column in best)
-    return [tuple(zip(i, v, strict=True)) for i, v in zip(ids, values, strict=True)]
-
-
-def _check(model: str, finite: Sequence[bool]) -> None:
-    if not all(finite):
-        raise BadValue(f"{model}: {NOT_FINITE}")

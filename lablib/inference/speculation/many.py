@@ -17,9 +17,9 @@ from lablib.inference.samples import Row, Samples
 from lablib.inference.speculation.drafters import Drafter, as_drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.round import Rounds
-from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
 from lablib.inference.speculation.tokens import COUNTS, SpeculativeTokenIterator, ratios
+from lablib.inference.text_sampler import TextSampler
 from lablib.inference.token_loop import read_up_to_last
 from lablib.models.interface import position_table_of
 from lablib.validation import BadValue, flag, function, integer, one_of
@@ -147,7 +147,7 @@ class _Together:
         readers = [prompts.batch([row.prompt for row in rows], later) for prompts in self._prompts]
         texts, live = [list(row.prompt) for row in rows], list(rows)
         streams = [row.stream for row in rows]
-        sampler = RoundSampler(asked.options, texts, asked.max_tokens, streams)
+        sampler = TextSampler(asked.options, texts, asked.max_tokens, streams)
         drafter = self._drafter.begin_batch(readers[-1] if len(readers) > 1 else None, len(rows))
         rounds = Rounds(texts, readers[0], drafter, Judge(sampler, self._rule, asked.stops))
         while live:

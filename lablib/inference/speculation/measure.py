@@ -13,8 +13,8 @@ from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.drafters import as_drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
+from lablib.inference.text_sampler import TextSampler
 from lablib.models.interface import context_of, vocab_size_of
 from lablib.validation import BadValue, integer, one_of
 
@@ -53,7 +53,7 @@ def measure_costs(
         raise BadValue(f"context must be at most {room} tokens here, got {context}")
     options = SamplerOptions(**{"temperature": 0.0} | sampler_options)
     at_work = _AtWork(target, context, one_of("rule", rule, RULE), options)
-    work = [at_work.chain(target, at_work.judge.queue)]
+    work = [at_work.chain(target, at_work.judge.sampler.plain)]
     work += map(at_work.verify, range(2, most + 2))
     model = drafter.begin(target, kv.make(target), None).model
     if model is not None:
@@ -72,7 +72,7 @@ class _AtWork:
         self._target = target
         self._text = mx.arange(context, dtype=mx.int32)[None] % vocab_size_of(target)
         self._last = self._text[:, -1:]
-        self.judge = Judge(RoundSampler(options, self._text.tolist(), _LONG, [0]), rule)
+        self.judge = Judge(TextSampler(options, self._text.tolist(), _LONG, [0]), rule)
 
     def chain(self, model: Any, draw: Callable[..., Sequence[Any]]) -> Callable[[], None]:
         """``_CHAIN`` tokens, each ``draw(logits)[0]``, asked for before the one before is known."""
@@ -96,7 +96,8 @@ class _AtWork:
         proposal = Proposal(tokens[:, 1:], mx.full((1, k - 1, n), 1 / n))
 
         def run() -> None:
-            self.judge.sampler.commit(self.judge.decide(reader.forward(tokens), proposal))
+            verdicts = self.judge.decide(reader.forward(tokens), proposal)
+            self.judge.sampler.commit([verdict.tokens for verdict in verdicts])
             reader.rewind(k)
 
         return run

@@ -69,7 +69,7 @@ class Rounds:
         for text, verdict in zip(self.texts, verdicts, strict=True):
             text += verdict.tokens
             lengths.append(len(text) - 1)
-        self.judge.sampler.commit(verdicts)
+        self.judge.sampler.commit([verdict.tokens for verdict in verdicts])
         return lengths
 
     def select(self, places: Sequence[int]) -> None:

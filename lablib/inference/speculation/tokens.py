@@ -11,7 +11,6 @@ One round is ``round.py``. Here rounds become a stream of tokens.
 
 import numbers
 import time
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,12 +18,11 @@ from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.inference import arguments
 from lablib.inference.speculation.drafters import Drafter, as_drafter
-from lablib.inference.speculation.judge import Judge, Queued, Verdict
+from lablib.inference.speculation.judge import Judge, Verdict
 from lablib.inference.speculation.round import Rounds
-from lablib.inference.speculation.round_sampler import RoundSampler
 from lablib.inference.speculation.rules import RULE
 from lablib.inference.token_loop import Token, TokenLoop, settle_chunk
-from lablib.validation import BadValue, flag, integer, members, one_of
+from lablib.validation import flag, integer, members, one_of
 
 import mlx.core as mx
 
@@ -123,20 +121,17 @@ class SpeculativeTokenIterator(TokenLoop):
         self._trace, stream = flag("trace", trace), integer("stream", stream, 0)
         self._length = as_length(draft_tokens)
         drafter = as_drafter(draft, drafter)
-        self.cache = kv.make(target) if cache is None else cache
-        self._drafter = drafter.begin(target, self.cache, draft_cache)
-        self._target = Rewinder(self._drafter.watch(target), self.cache)
+        cache = kv.make(target) if cache is None else cache
+        self._drafter = drafter.begin(target, cache, draft_cache)
+        reader = Rewinder(self._drafter.watch(target), cache)
         if self.draft_cache is not None and drafter.model is not None:
             held = max(asked.held, kv.offset(self.draft_cache) or 0)  # the target may not say
             arguments.check_length(drafter.model, asked.prompt, max_tokens, held)
         self._length.begin(target, self._drafter)
-        super().__init__(asked)
-        self._text = list(self.prompt)  # and what was decided, handed out or not
-        texts = [self._text]
-        sampler = RoundSampler(asked.options, texts, max_tokens, [stream], asked.processors)
-        self._judge = Judge(sampler, rule, asked.stops, trace)
-        self._rounds = Rounds(texts, self._target, self._drafter, self._judge)
-        self._asked: deque[Queued] = deque()  # drawn plainly, not looked at yet
+        super().__init__(asked, reader, stream)
+        self._lasting = not asked.processors  # they may raise: then the token is given back
+        judge = Judge(self._sampler, rule, asked.stops, trace)
+        self._rounds = Rounds([self._text], reader, self._drafter, judge)
         self._plain_left = 0  # tokens to decode plainly before drafting is considered again
         self.rounds: list[Verdict] = []
         self.stats |= dict.fromkeys(COUNTS, 0)
@@ -174,23 +169,10 @@ class SpeculativeTokenIterator(TokenLoop):
                     return
                 self._length.miss()
             self._plain_left = min(self._length.plain_tokens, wanted)
-        self._decode(start)
-
-    def _decode(self, start: float) -> None:
-        """Decode plainly; as in ``TokenIterator``, ask for a token before looking at the last."""
-        target, lasting = self._target, not self._judge.sampler.processors
-        ahead = target.plain and lasting  # processors may raise: then the token is given back
-        while len(self._asked) < min(1 + ahead, self._plain_left):
-            pending = self._asked[-1].tokens if self._asked else None
-            unread = mx.array([self._text[target.positions[0] :]]) if pending is None else pending
-            target.settle()
-            logits = target.forward(unread, lasting)[:, -1:]
-            self._asked.append(self._judge.queue(logits, pending=pending))
-            mx.async_eval(self._asked[-1])
+        token = self._decode(self._plain_left, "target")
         self._plain_left -= 1
-        verdicts = self._judge.read(self._asked.popleft())
-        self._rounds.append(verdicts)
-        self._book(verdicts[0], start)
+        top = [token.top_logprobs] if token.top_logprobs else []
+        self._book(Verdict((), [token.id], 0, 0, [token.logprob], top), start)
 
     def _book(self, verdict: Verdict, start: float) -> None:
         """Count what was decided since ``start``, and make it ready to be handed out."""
@@ -211,21 +193,11 @@ class SpeculativeTokenIterator(TokenLoop):
         stats["target_calls"], stats["token_forwards"] = target.calls, target.tokens_read
         stats["draft_calls"] = self._drafter.calls
 
-    def _cut_back(self) -> None:
-        self._ready.clear()
-        self._asked.clear()
-        text = self.prompt + self.tokens if self.tokens else []
+    def _cut_back(self, text: list[int]) -> None:
         try:
-            try:
-                self._target.keep([max(0, len(text) - 1)])
-            finally:
-                self._drafter.finish(text)
-        except BadValue:
-            # A step that failed before the first token: some caches cannot give the prompt back.
-            if self.tokens:
-                raise
+            self._target.keep([max(0, len(text) - 1)])
         finally:
-            self._count_calls()
+            self._drafter.finish(text)
 
 
 def as_length(draft_tokens: Any) -> DraftLength:

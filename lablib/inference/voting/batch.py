@@ -12,7 +12,8 @@ from lablib.cache import kv
 from lablib.inference.samples import Row
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.sampler import Sampler
-from lablib.inference.token_loop import NOT_FINITE, read_up_to_last
+from lablib.inference.text_sampler import NOT_FINITE
+from lablib.inference.token_loop import read_up_to_last
 from lablib.validation import BadValue
 
 import mlx.core as mx

@@ -1,24 +1,41 @@
-"""What both models' logits become in a round: the same options, and no random number twice.
+"""What logits become while texts grow: tokens, drafts or probabilities, by the same options.
 
 Target and draft are sampled through the same slots of one ``Sampler``, so that the same penalties
-and cuts apply to both. Drafters ask it for drafts, the judge for the target's tokens.
+and cuts apply to both, and no random number is used twice. Plain decoding asks it for tokens,
+drafters for drafts, the judge for what the rule compares.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from lablib.inference.arguments import LogitsProcessor
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
+from lablib.validation import BadValue
 
 import mlx.core as mx
 
 ACCEPT, FOLLOW, DRAFT = 0, 1, 2  # which of a round's random numbers is used for what
+NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
 
 
-class RoundSampler:
-    """The sampler's slots of the texts that speculate together.
+class Drawn(NamedTuple):
+    """The tokens of R positions of B texts, and what is known about them."""
+
+    tokens: mx.array  # (B, R)
+    logprobs: mx.array  # (B, R), of each of them under the raw logits
+    finite: mx.array  # (B, R): where the logits could be drawn from
+    best: tuple[mx.array, ...] = ()  # (B, R, K) each: the best ids, their log-probabilities
+
+    def top(self, row: int) -> list[tuple[tuple[int, float], ...]]:
+        """Pair the best ids with their log-probabilities, for each token of a text."""
+        ids, values = (column[row].tolist() for column in self.best)
+        return [tuple(zip(i, v, strict=True)) for i, v in zip(ids, values, strict=True)]
+
+
+class TextSampler:
+    """The sampler's slots of texts that grow side by side.
 
     Whoever owns the ``texts`` appends to them, at most ``max_tokens``. Each draws from its own of
     the seed's ``streams``. ``processors`` are for one text only. The judge tells whether its rule
@@ -77,6 +94,27 @@ class RoundSampler:
             return self.race(p, known + 1 - p.shape[1]), finite
         return self._sampler.draw(self.rows, scores, drafts)
 
+    def plain(self, logits: mx.array, pending: mx.array | None = None) -> Drawn:
+        """Draw the token after each text, unevaluated, from the model's ``logits (B, 1, V)``.
+
+        ``pending`` ``(B, A)`` are tokens that were drawn, but not committed yet.
+        """
+        raw, ahead = logits.astype(mx.float32), 0 if pending is None else pending.shape[1]
+        return self.report(raw, *self.draw(self.process(raw, pending, ahead), pending))
+
+    def report(self, raw: mx.array, tokens: mx.array, fit: mx.array | None) -> Drawn:
+        """Add log-probabilities to tokens ``(B, R)``: theirs, and the best if asked for."""
+        logprobs, best = transforms.log_softmax(raw), ()
+        if most := min(self.options.top_logprobs, raw.shape[-1]):
+            values, ids = transforms.best(logprobs, most)
+            best = ids, values
+        chosen = mx.take_along_axis(logprobs, tokens[..., None], axis=-1).squeeze(-1)
+        if fit is None:  # of the best tokens: NaN or inf anywhere in a row shows in theirs
+            fit = mx.isfinite(chosen)
+        elif self.processors:  # what they make of bad logits may look well
+            fit = fit & mx.isfinite(mx.max(raw, axis=-1))
+        return Drawn(tokens, chosen, fit, best)
+
     def probabilities(self, scores: mx.array, drafts: mx.array | None) -> tuple[mx.array, mx.array]:
         """Return what is sampled from at each position, and where it is finite.
 
@@ -124,14 +162,20 @@ class RoundSampler:
             rows.append(row)
         return mx.stack(rows, axis=1)
 
-    def commit(self, verdicts: Sequence[Any]) -> None:
-        """End a round: the ``tokens`` of each verdict are in its text now."""
+    def commit(self, decided: Iterable[Sequence[int]]) -> None:
+        """End a round: what was ``decided`` for each text is in it now."""
         self._round, self._numbers, self._noise = self._round + 1, None, {}
         if self.bare:
             return
-        for row, verdict in zip(self.rows, verdicts, strict=True):
-            self._sampler.commit(row, verdict.tokens)
+        for row, tokens in zip(self.rows, decided, strict=True):
+            self._sampler.commit(row, tokens)
 
     def select(self, places: Sequence[int]) -> None:
         """Go on with the texts at these places of the batch only."""
         self.rows = tuple(self.rows[place] for place in places)
+
+
+def check_finite(whose: str, finite: Sequence[bool]) -> None:
+    """Refuse logits that could not be drawn from."""
+    if not all(finite):
+        raise BadValue(f"{whose}: {NOT_FINITE}")
