@@ -1,6 +1,6 @@
 """Completions side by side: rows that grow, and what is returned when they have ended."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +15,19 @@ class Row:
     prompt: list[int]
     options: SamplerOptions
     stream: int  # which of the seed's random numbers
+    left: int  # how many tokens it may still get; 0: it has ended
+    stops: frozenset[int]  # ids that end it
+    ended: Callable[[int, list[int]], bool] = lambda number, tokens: False  # another reason to end
     tokens: list[int] = field(default_factory=list)  # the completion so far
     logprobs: list[float] = field(default_factory=list)  # of each token, as in Samples
-    ended: Callable[[int, list[int]], bool] = lambda number, tokens: False  # another reason to end
+    stopped: bool = False  # whether a stop token, or ``ended``, ended it
 
-    def stopped(self, stops: frozenset[int]) -> bool:
-        """Return whether a stop token, or ``ended``, ended it."""
-        return bool(ids := self.tokens) and (ids[-1] in stops or self.ended(self.number, ids))
+    def take(self, tokens: Sequence[int], logprobs: Sequence[float]) -> None:
+        """Append what was decided; a stop token is the last of it."""
+        self.tokens += tokens
+        self.logprobs += logprobs
+        self.stopped = self.tokens[-1] in self.stops or self.ended(self.number, self.tokens)
+        self.left = 0 if self.stopped else self.left - len(tokens)
 
 
 @dataclass(frozen=True)
@@ -51,9 +57,9 @@ class Samples:
         return [len(row) for row in self.tokens]
 
     @classmethod
-    def of(cls, rows: Iterable[Row], stops: frozenset[int], **more: Any) -> "Samples":
+    def of(cls, rows: Iterable[Row], **more: Any) -> "Samples":
         """Collect rows that have ended."""
-        parts = (cls([row.tokens], [row.logprobs], [row.stopped(stops)]) for row in rows)
+        parts = (cls([row.tokens], [row.logprobs], [row.stopped]) for row in rows)
         return cls.joined(parts, **more)
 
     @classmethod

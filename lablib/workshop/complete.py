@@ -41,7 +41,7 @@ def complete(
     for j, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True)):
         arguments.check_length(model, prompt, max_tokens)
         options = SamplerOptions(temperature, seed=seed)
-        rows.append([Row(j * n + i, prompt, options, i) for i in range(n)])
+        rows.append([Row(j * n + i, prompt, options, i, max_tokens, stops) for i in range(n)])
         by_length.setdefault(len(prompt), []).append(rows[-1])
     at_once = max(1, at_once // n)
     for length, equal in by_length.items():
@@ -50,7 +50,7 @@ def complete(
             logits = last_logits(model, mx.array([each[0].prompt for each in chunk]), cache)
             fan_out = [place for place in range(len(chunk)) for _ in range(n)]
             kv.select(cache, fan_out)
-            batch = GrowingBatch(model, length + max_tokens, stops, max_tokens)
+            batch = GrowingBatch(model, length + max_tokens)
             batch.join([*chain(*chunk)], cache, logits[mx.array(fan_out)])
             batch.run()
-    return [Samples.of(each, stops) for each in rows]
+    return [Samples.of(each) for each in rows]

@@ -88,7 +88,8 @@ def speculative_batches(
         for model in models:
             arguments.check_length(model, prompt, max_tokens)
 
-    rows = [Row(i, each, asked.options, i, ended=ended) for i, each in enumerate(prompts)]
+    more = max_tokens, asked.stops, ended
+    rows = [Row(i, each, asked.options, i, *more) for i, each in enumerate(prompts)]
     return _Together(models, drafter, asked, rule, draft_tokens).parts(rows, max_batch, progress)
 
 
@@ -117,7 +118,7 @@ class _Together:
                 else:
                     counts = [self._run_alone(row) for row in part]
                 bar.update(len(part))
-                yield Samples.of(part, self._asked.stops, stats=_summed(counts))
+                yield Samples.of(part, stats=_summed(counts))
 
     def _can_hold(self, prompts: Sequence[Sequence[int]]) -> bool:
         """Return whether these prompts may share a batch of each model."""
@@ -136,9 +137,8 @@ class _Together:
             draft_tokens=self._draft_tokens, rule=self._rule, stop_tokens=asked.stops,
             stream=row.stream, prefill_step_size=asked.step_size, **asdict(asked.options),
         )  # fmt: skip
-        row.tokens, row.logprobs = iterator.tokens, iterator.logprobs
-        while not row.stopped(asked.stops) and next(iterator, None):
-            pass
+        while row.left and (token := next(iterator)):
+            row.take([token.id], [token.logprob])
         return iterator.stats
 
     def _run(self, rows: Sequence[Row], later: Sequence[list[int]]) -> dict[str, int]:
@@ -151,16 +151,13 @@ class _Together:
         drafter = self._drafter.begin_batch(readers[-1] if len(readers) > 1 else None, len(rows))
         rounds = Rounds(texts, readers[0], drafter, Judge(sampler, self._rule, asked.stops))
         while live:
-            left = [asked.max_tokens - len(row.tokens) - 1 for row in live]
-            limits = [min(self._draft_tokens, n) for n in left]
+            limits = [min(self._draft_tokens, row.left - 1) for row in live]
             verdicts = (rounds.round(limits) if any(limits) else None) or rounds.plain()
             for row, verdict in zip(live, verdicts, strict=True):
-                row.tokens += verdict.tokens
-                row.logprobs += verdict.logprobs
+                row.take(verdict.tokens, verdict.logprobs)
                 counts["tokens"] += len(verdict.tokens)
                 verdict.add_to(counts)
-            ended = [len(r.tokens) == asked.max_tokens or r.stopped(asked.stops) for r in live]
-            going = [place for place, over in enumerate(ended) if not over]
+            going = [place for place, row in enumerate(live) if row.left]
             if going and len(going) < len(live):
                 rounds.select(going)
             live = [live[place] for place in going]

@@ -27,17 +27,11 @@ class GrowingBatch:
     """
 
     def __init__(
-        self, model: Any, num_ctx: int, stops: frozenset[int], max_tokens: int,
-        report: Callable[[int], object] = lambda n: None,
-    ) -> None:  # fmt: skip
+        self, model: Any, num_ctx: int, report: Callable[[int], object] = lambda n: None
+    ) -> None:
         self.rows: list[Row] = []  # those that still grow, in the order of the batch
-        self._model, self._sampler, self._stops = model, Sampler(num_ctx), stops
-        self._max_tokens, self._report = max_tokens, report
-        # Without stop tokens the next forward does not depend on what was drawn: look one step
-        # late, so that the device never waits. With them look now: a row that ended must not go on.
-        self._lag = 0 if stops else 1
+        self._model, self._sampler, self._report = model, Sampler(num_ctx), report
         self._drawn: deque[tuple[Any, ...]] = deque()  # rows and arrays that nobody looked at yet
-        self._left: dict[Row, int] = {}  # how many more tokens each row may get
 
     def join(self, rows: Sequence[Row], cache: list[Any], logits: mx.array) -> None:
         """Add rows whose prompts were read, with the ``logits (B, V)`` after each.
@@ -55,15 +49,15 @@ class GrowingBatch:
                 layer.extend(more)
             self._logits = mx.concatenate([self._logits, logits])
         self.rows += rows
-        self._left |= dict.fromkeys(rows, self._max_tokens)
+        # Without stop tokens the next forward does not depend on what was drawn: look one step
+        # late, so that the device never waits. With them look now: a row that ended must not go on.
+        self._lag = 0 if any([row.stops for row in self.rows]) else 1
 
     def step(self) -> None:
         """Draw a token for each row, let those leave that have ended, forward the others."""
         token = self._draw()
         self._look(self._lag)
-        for row in self.rows:
-            self._left[row] = 0 if row.stopped(self._stops) else self._left[row] - 1
-        stay = [place for place, row in enumerate(self.rows) if self._left[row]]
+        stay = [place for place, row in enumerate(self.rows) if row.left > len(self._drawn)]
         if len(stay) < len(self.rows):
             self._look(0)
             self.rows = [self.rows[place] for place in stay]
@@ -98,10 +92,9 @@ class GrowingBatch:
             for row, token, finite, logprob in zip(rows, *columns, strict=True):
                 if not finite:
                     raise BadValue(f"row {row.number}, token {len(row.tokens)}: {NOT_FINITE}")
-                row.tokens.append(token)
-                row.logprobs.append(logprob)
-                ended = token in self._stops
-                self._report(1 + (self._max_tokens - len(row.tokens)) * ended)
+                left = row.left
+                row.take([token], [logprob])
+                self._report(left - row.left)
             self._sampler.commit([row.number for row in rows], columns[0])
 
 

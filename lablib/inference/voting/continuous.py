@@ -48,9 +48,9 @@ def serve(
     if not can_batch(model, kv.make(model)):
         slots = 1
     pairs = zip(prompts, options, strict=True)
-    rows = [Row(number, *pair, stream=0) for number, pair in enumerate(pairs)]
+    rows = [Row(number, *pair, 0, max_tokens, stops) for number, pair in enumerate(pairs)]
     num_ctx = max(map(len, prompts), default=0) + max_tokens
-    batch, waiting = GrowingBatch(model, num_ctx, stops, max_tokens), list(rows)
+    batch, waiting = GrowingBatch(model, num_ctx), list(rows)
     while waiting or batch.rows:
         free = slots - len(batch.rows)
         joining, waiting = waiting[:free], waiting[free:]
@@ -61,4 +61,4 @@ def serve(
             cache = kv.merge(caches) if slots > 1 else caches[0]
             batch.join(joining, cache, mx.concatenate(logits))
         batch.step()
-    return Samples.of(rows, stops)
+    return Samples.of(rows)

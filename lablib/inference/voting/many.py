@@ -66,14 +66,14 @@ def sample_batches(
         with tqdm(total=n * max_tokens, unit="token", leave=False, disable=not progress) as bar:
             cache = kv.make(model)
             logits = read_prompt(model, asked.prompt, cache, asked.step_size)
+            more = max_tokens, asked.stops
             for first in range(0, n, max_batch):
                 numbers = range(first, min(first + max_batch, n))
-                rows = [Row(i, asked.prompt, asked.options, i) for i in numbers]
-                num_ctx = len(asked.prompt) + max_tokens
-                batch = GrowingBatch(model, num_ctx, asked.stops, max_tokens, bar.update)
+                rows = [Row(i, asked.prompt, asked.options, i, *more) for i in numbers]
+                batch = GrowingBatch(model, len(asked.prompt) + max_tokens, bar.update)
                 fanned_out = mx.broadcast_to(logits, (len(rows), logits.shape[-1]))
                 batch.join(rows, fan_out(model, cache, len(rows)), fanned_out)
                 batch.run()
-                yield Samples.of(rows, asked.stops)
+                yield Samples.of(rows)
 
     return batches()
