@@ -40,7 +40,7 @@ class Token:
 class TokenLoop(Iterator[Token], AbstractContextManager):
     """The protocol that ``TokenIterator`` and ``SpeculativeTokenIterator`` share, and a plain step.
 
-    The attributes are those of ``TokenIterator``; a subclass writes the two methods without a body.
+    The attributes are those of ``TokenIterator``; a subclass writes ``_advance``.
     ``target`` is the model with its cache; random numbers come from the seed's ``stream``.
     """
 
@@ -112,7 +112,10 @@ class TokenLoop(Iterator[Token], AbstractContextManager):
 
     def _read_chunk(self, chunk: mx.array, more: bool) -> None:
         """Read a piece ``(1, T)`` of the prompt; whether there are ``more``."""
-        raise NotImplementedError
+        self._target.forward(chunk)
+        self._target.settle()
+        settle_chunk(self.cache, wait=more)
+        self._count_calls()
 
     def _advance(self) -> None:
         """Work on the next tokens; put those that are decided in ``_ready``."""

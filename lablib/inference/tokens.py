@@ -12,7 +12,7 @@ from typing import Any
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.inference import arguments
-from lablib.inference.token_loop import TokenLoop, settle_chunk
+from lablib.inference.token_loop import TokenLoop
 from lablib.validation import integer
 
 import mlx.core as mx
@@ -70,11 +70,6 @@ class TokenIterator(TokenLoop):
         stream = integer("stream", stream, 0)
         cache = kv.make(model) if cache is None else cache
         super().__init__(asked, Rewinder(model, cache, strict=False), stream)
-
-    def _read_chunk(self, chunk: mx.array, more: bool) -> None:
-        self._target.forward(chunk, lasting=True)
-        settle_chunk(self.cache, wait=more)
-        self._count_calls()
 
     def _advance(self) -> None:
         n = len(self.tokens)

@@ -21,7 +21,7 @@ from lablib.inference.speculation.drafters import Drafter, as_drafter
 from lablib.inference.speculation.judge import Judge, Verdict
 from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.rules import RULE
-from lablib.inference.token_loop import Token, TokenLoop, settle_chunk
+from lablib.inference.token_loop import Token, TokenLoop
 from lablib.validation import flag, integer, members, one_of
 
 import mlx.core as mx
@@ -151,9 +151,7 @@ class SpeculativeTokenIterator(TokenLoop):
         self._drafter.read(chunk)
         few = _FEW if self._target.plain and not self._drafter.in_target_cache else 0
         if more or chunk.shape[1] > few:
-            self._target.forward(chunk)
-            self._target.settle()
-            settle_chunk(self.cache, wait=more)
+            super()._read_chunk(chunk, more)
 
     def _advance(self) -> None:
         """Run one round, or decode one token plainly where nothing is drafted."""

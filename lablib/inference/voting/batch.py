@@ -31,6 +31,9 @@ class GrowingBatch:
     ) -> None:
         self.rows: list[Row] = []  # those that still grow, in the order of the batch
         self._model, self._sampler, self._report = model, Sampler(num_ctx), report
+        # Without stop tokens the next forward does not depend on what was drawn: look one step
+        # late, so that the device never waits. With them look now: a row that ended must not go on.
+        self._lag = 1
         self._drawn: deque[tuple[Any, ...]] = deque()  # rows and arrays that nobody looked at yet
 
     def join(self, rows: Sequence[Row], cache: list[Any], logits: mx.array) -> None:
@@ -42,6 +45,8 @@ class GrowingBatch:
         for row in rows:
             prior = row.prompt if row.options.penalizes else ()
             self._sampler.add(row.number, row.options, prior, stream=row.stream)
+            if row.stops:
+                self._lag = 0
         if not self.rows:
             self._cache, self._logits = cache, logits
         else:
@@ -49,9 +54,6 @@ class GrowingBatch:
                 layer.extend(more)
             self._logits = mx.concatenate([self._logits, logits])
         self.rows += rows
-        # Without stop tokens the next forward does not depend on what was drawn: look one step
-        # late, so that the device never waits. With them look now: a row that ended must not go on.
-        self._lag = 0 if any([row.stops for row in self.rows]) else 1
 
     def step(self) -> None:
         """Draw a token for each row, let those leave that have ended, forward the others."""
