@@ -1,4 +1,10 @@
-"""What every token iterator does: the plain step, the clock, the books, and an orderly end."""
+"""One sequence, one token at a time: read the prompt, then predict, sample, repeat.
+
+This loop is under ``TokenIterator`` and ``SpeculativeTokenIterator``. It keeps the machine busy by
+asking for the next token before the current one is handed out (the current one can be the input of
+the next forward without anyone having looked at it), and it keeps a promise about the cache: after
+``close()`` the cache has read exactly the tokens that were handed out, but the last.
+"""
 
 # The C functions behind the `signal` module: its enum conversions cost 20 us a call in Python 3.11,
 # and a step calls them for every token.

@@ -1,10 +1,4 @@
-"""One sequence, one token at a time: read the prompt, then predict, sample, repeat.
-
-``TokenIterator`` is the loop at the bottom of everything that generates text. It keeps the machine
-busy by asking for the next token before the current one is handed out (the current one can be the
-input of the next forward without anyone having looked at it), and it keeps a promise about the
-cache: after ``close()`` the cache has read exactly the tokens that were handed out, but the last.
-"""
+"""One sequence by its model alone: what a caller of the loop in ``token_loop.py`` may ask for."""
 
 from collections.abc import Collection, Sequence
 from typing import Any

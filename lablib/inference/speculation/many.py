@@ -88,7 +88,7 @@ def speculative_batches(
         for model in models:
             arguments.check_length(model, prompt, max_tokens)
 
-    more = max_tokens, asked.stops, ended
+    more = asked.max_tokens, asked.stops, ended
     rows = [Row(i, each, asked.options, i, *more) for i, each in enumerate(prompts)]
     return _Together(models, drafter, asked, rule, draft_tokens).parts(rows, max_batch, progress)
 

@@ -66,7 +66,7 @@ def sample_batches(
         with tqdm(total=n * max_tokens, unit="token", leave=False, disable=not progress) as bar:
             cache = kv.make(model)
             logits = read_prompt(model, asked.prompt, cache, asked.step_size)
-            more = max_tokens, asked.stops
+            more = asked.max_tokens, asked.stops
             for first in range(0, n, max_batch):
                 numbers = range(first, min(first + max_batch, n))
                 rows = [Row(i, asked.prompt, asked.options, i, *more) for i in numbers]
