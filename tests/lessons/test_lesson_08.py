@@ -1,15 +1,18 @@
 """The widgets of lesson 08 compute what they say."""
 
+import functools
 import itertools
 
 from lablib.inference.speculation import rules
+from lablib.inference.speculation.tokens import speculative_decode
+from lablib.lessons.lesson_08 import extras
 from lablib.lessons.lesson_08 import widgets as lossless
-from lablib.theory.closed_forms import acceptance_match, acceptance_rejection
 
 import mlx.core as mx
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from oracles.tables import TableModel
 
 WORDS = ["sun", "rain", "snow", "fog"]
 P, Q = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.2, 0.1, 0.3, 0.4])
@@ -70,10 +73,9 @@ def test_a_round_is_everything_that_can_happen(name, drafted) -> None:
         by_brute_force(lossless.every_rule()[name], 1, drafted), abs=1e-12
     )
     right = np.abs(joint - lossless.plain(TARGET, 1, drafted + 1)).max() < 1e-9
-    assert right == (not name.startswith("bug"))
-    if drafted == 1 and name in ("match", "rejection"):
-        alpha = {"match": acceptance_match, "rejection": acceptance_rejection}[name]
-        assert tokens == pytest.approx(1 + alpha(TARGET[1], DRAFT[1]), abs=1e-12)
+    assert right == (not name.startswith(("bug", "lossy")))
+    if drafted == 1 and name in extras.LINES:
+        assert tokens == pytest.approx(1 + extras.LINES[name](TARGET[1], DRAFT[1]), abs=1e-12)
 
 
 def test_plain_is_the_chain_rule() -> None:
@@ -164,3 +166,36 @@ def test_bad_input_is_refused_in_a_line() -> None:
 
 def test_the_limit_is_the_chi_square_tables() -> None:
     assert lossless.Detection(P, Q).limit == pytest.approx(30.665, abs=1e-3)  # 3 degrees, 1e-6
+
+
+def test_typical_acceptance_keeps_what_is_likely_and_draws_from_p_after_it() -> None:
+    entropy = -(P * np.log(P)).sum()
+    limit = min(0.25, 0.5 * np.exp(-entropy))
+    assert 0.1 < limit < 0.2
+    kept, added = lossless.one_token(extras.typical, P, Q)
+    assert kept == pytest.approx(np.where(limit < P, Q, 0), abs=1e-12)
+    assert added == pytest.approx(Q[3] * P, abs=1e-12)
+    strict = functools.partial(extras.typical, epsilon=0.09, delta=0.3)
+    assert lossless.one_token(strict, P, Q)[0] == pytest.approx(Q, abs=1e-12)  # keeps all
+
+
+def test_the_lossy_rule_is_not_the_engines() -> None:
+    assert extras.TYPICAL not in rules.RULE
+    pair = [TableModel(3, lambda context: np.zeros(3)) for _ in range(2)]
+    with pytest.raises(ValueError, match="rule must be one of"):
+        speculative_decode(pair[0], pair[1], [1], rule=extras.TYPICAL)
+
+
+def test_shares_are_theorys_at_every_temperature() -> None:
+    found = extras.shares(np.log(P), np.log(Q), [0.5, 1.0])
+    assert found["rejection"][1] == pytest.approx(0.6)
+    assert found["match"][1] == pytest.approx(0.21)
+    assert found[extras.BOUND][1] == pytest.approx(0.6 / 1.4)
+    in_order = [found[name] for name in (extras.BOUND, "coupled", "rejection")]
+    assert (np.diff(in_order, axis=0) >= 0).all()
+    sharp = P**2 / (P**2).sum() * Q**2 / (Q**2).sum()
+    assert found["match"][0] == pytest.approx(sharp.sum())
+    measured = {("match", 1.0): (0.2, 0.18, 0.23), ("block", 1.0): (0.6, 0.55, 0.66)}
+    assert isinstance(extras.against_temperature([0.5, 1.0], found, measured), Figure)
+    with pytest.raises(ValueError, match="temperatures must be positive"):
+        extras.shares(P, Q, [0.0])

@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from lablib.inference.speculation import rules
+from lablib.lessons.lesson_08.extras import TYPICAL, typical
 from lablib.plots.charts import COLOURS, DASHES, MARKERS, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import add_axes, canvas, name_bars
@@ -39,8 +40,9 @@ def keep_every_draft(p: mx.array, q: mx.array, drafts: mx.array) -> rules.Outcom
 
 
 def every_rule() -> dict[str, Rule]:
-    """Return the engine's rules by name, added ones too, and the bugs."""
-    return {**rules.RULE, RESIDUAL_BUG: residual_from_p, ACCEPT_BUG: keep_every_draft}
+    """Return the engine's rules by name, added ones too, the lossy one and the bugs."""
+    bugs = {RESIDUAL_BUG: residual_from_p, ACCEPT_BUG: keep_every_draft}
+    return {**rules.RULE, TYPICAL: typical, **bugs}
 
 
 def exactly(rule: Rule, p: Any, q: Any, drafts: Any) -> tuple[np.ndarray, np.ndarray]:
