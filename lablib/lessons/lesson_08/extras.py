@@ -83,9 +83,9 @@ def against_temperature(
         expected: from :func:`shares`.
         measured: (rule, temperature) -> the share kept, its interval's low end and its high end.
     """
-    fig = canvas(3.6)
+    fig = canvas(3.7)
     with style():
-        axes: Any = add_axes(fig, 0.75, 0.55, 5.0, 2.85)
+        axes: Any = add_axes(fig, 0.75, 0.15, 5.0, 2.8)
         for name, values in expected.items():
             i = LOOKS.get(name)
             look = {"color": "#666666", "ls": ":"} if i is None else {"color": COLOURS[i]}
