@@ -51,19 +51,6 @@ def restore(cache: Sequence[Any], taken: Snapshot) -> None:
             kv.put_back([layer], [state])
 
 
-def read(model: Any, tokens: mx.array, cache: kv.Cache, before: Snapshot | None) -> mx.array:
-    """Return ``model(tokens, cache=cache)``; if that fails, put all layers back to ``before``.
-
-    A failure inside a forward leaves layers at different places; with ``before=None`` they stay so.
-    """
-    try:
-        return model(tokens, cache=cache)
-    except BaseException:
-        if before is not None:
-            restore(cache, before)
-        raise
-
-
 def drops(cache: Sequence[Any]) -> bool:
     """Return whether every layer drops its last entries by moving a number, always and for free."""
     return all(isinstance(layer, kv.PLAIN) and kv.known(layer) for layer in kv.leaves(cache))
@@ -125,7 +112,12 @@ class Rewinder:
             if isinstance(layer, BatchRotatingKVCache):
                 _unroll(layer)
         self.calls, self.tokens_read = self.calls + 1, self.tokens_read + tokens.size
-        logits = read(self.model, tokens, self.cache, before)
+        try:
+            logits = self.model(tokens, cache=self.cache)
+        except BaseException:  # it may leave layers at different places
+            if before is not None:
+                restore(self.cache, before)
+            raise
         if not (lasting or self.plain):
             if before is None:  # of a batch the first copy will do: they take room
                 first, earlier, before = self._reads.pop()
