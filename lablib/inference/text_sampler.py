@@ -110,7 +110,7 @@ class TextSampler:
             best = ids, values
         chosen = mx.take_along_axis(logprobs, tokens[..., None], axis=-1).squeeze(-1)
         if fit is None:  # of the best tokens: NaN or inf anywhere in a row shows in theirs
-            fit = mx.isfinite(chosen)
+            fit = mx.abs(chosen) < mx.inf  # two operations; mx.isfinite is several
         elif self.processors:  # what they make of bad logits may look well
             fit = fit & mx.isfinite(mx.max(raw, axis=-1))
         return Drawn(tokens, chosen, fit, best)
