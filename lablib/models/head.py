@@ -16,7 +16,7 @@ from lablib.models import files, zoo
 from lablib.models.base import Blocks, LanguageModel, seeded
 from lablib.models.config import ATTENTION
 from lablib.models.files import fingerprint
-from lablib.models.linear import Linear, blocked
+from lablib.models.linear import Linear, product
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
@@ -85,8 +85,7 @@ class DraftHead(nn.Module):
 
     def scores(self, states: mx.array) -> mx.array:
         """Return the logits ``(..., len(ids))`` of the tokens that can be drafted."""
-        some = blocked(states, self._rows)
-        return states @ self._rows.T if some is None else some
+        return product(states, self._rows)
 
     def logits(self, states: mx.array) -> mx.array:
         """Return logits ``(B, V)`` of states ``(B, hidden)``, -inf for what is never drafted."""
