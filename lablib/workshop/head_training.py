@@ -19,10 +19,10 @@ from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.files import fingerprint
 from lablib.models.head import KIND, DraftHead
-from lablib.validation import BadValue, one_of
+from lablib.validation import one_of
 from lablib.workshop import chat_prompts
 from lablib.workshop.complete import complete
-from lablib.workshop.descent import Descent, ResumePoint, descend
+from lablib.workshop.descent import RESUME, Descent, ResumePoint, descend, same
 from lablib.workshop.training import checkpoint
 
 import mlx.core as mx
@@ -111,8 +111,7 @@ def train_head(
     }
     report = out / "training.json"
     if report.is_file():
-        if json.loads(report.read_text())["recipe"] != made_of["recipe"]:
-            raise BadValue(f"out holds a run of another recipe: delete {out}")
+        same(json.loads(report.read_text()), made_of, f"delete {out}")
         return out
     texts = _texts(recipe, target, tokenizer, out / "texts", progress)
     head = DraftHead(target, _frequent(texts, recipe), recipe.intermediate_size, seed=recipe.seed)
@@ -121,11 +120,16 @@ def train_head(
     how = Descent(recipe.steps, recipe.learning_rate, decay_steps=recipe.decay_steps)
     done = descend(name, head, lambda step: loss, batches, how, point, progress)
     save_head(head, out, Path(recipe.target).name)
-    said = {"name": name, **made_of, "seconds": round(done.seconds)}  # without the texts
-    said |= {"device": mx.default_device().type.name}
-    said |= {"mlx": mx.__version__, "loss": done.curve}
+    said = {
+        "name": name,
+        **made_of,
+        "seconds": round(done.seconds),  # without the texts
+        "device": mx.default_device().type.name,
+        "mlx": mx.__version__,
+        "loss": done.curve,
+    }
     report.write_text(json.dumps(said) + "\n")
-    for file in [*(out / "texts").glob("*.npz"), *out.glob("resume.safetensors")]:
+    for file in [*(out / "texts").glob("*.npz"), *out.glob(RESUME)]:
         file.unlink()
     (out / "texts").rmdir()
     return out

@@ -135,11 +135,10 @@ def one_hot(tokens: mx.array, vocab_size: int, dtype: mx.Dtype = mx.float32) -> 
 
 
 def overlap(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array, mx.array]:
-    """Return ``Σ min(p, q)``, ``Σ p·q`` and what shared noise keeps of each position.
+    """Return what rejection, match and coupled keep of a draft, at each position.
 
-    That is what rejection, match and coupled keep of a draft there.
-
-    Each is ``(..., γ)``, of ``p (..., γ+1, V)`` or ``(..., γ, V)``, and ``q (..., γ, V)``.
+    ``Σ min(p, q)``, ``Σ p·q``, and the chance that with shared noise both draw one token: each is
+    ``(..., γ)``, of ``p (..., γ+1, V)`` or ``(..., γ, V)``, and ``q (..., γ, V)``.
     """
     p = p[..., : q.shape[-2], :]
     bid, most, _ = _race(p, q)
