@@ -18,14 +18,15 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.classroom": "check hint progress solution",
         "lablib.inference": (
             "AsyncMlxLM Head Sampler SamplerOptions SpeculativeTokenIterator TokenIterator "
-            "best_of_n generate majority_vote pass_at_k sample_n speculative_decode "
-            "speculative_sample_n stream vote_until"
+            "best_of_n majority_vote pass_at_k sample_n speculative_decode "
+            "speculative_sample_n vote_until"
         ),
         "lablib.machine": "doctor",
         "lablib.models": (
             "LanguageModel gpt_config hybrid_config llama_config load load_head quicken"
         ),
         "lablib.plots.chat": "chat",
+        "lablib.text": "generate stream",
         "lablib.workshop.forecast": "forecast",
         "lablib.workshop.saving": "save",
     },

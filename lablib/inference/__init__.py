@@ -15,7 +15,8 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
         voting/scoring.py             score
         voting/many.py                sample_batches
     06  voting/vote.py                tally, majority_vote
-        voting/stopping.py            cannot_lose
+        voting/stopping.py            StopRule.reason
+        theory/leads.py               cannot_lose
     07  speculation/round.py          Rounds.round
     08  speculation/rules.py          match, coupled, rejection, block
         speculation/judge.py          Judge._apply_rule
@@ -44,7 +45,7 @@ __getattr__, __dir__, __all__ = exports(
             "AdaptiveLength Costs DraftModel Drafter EarlyExit Head NGram Proposal "
             "SpeculativeTokenIterator speculative_batch speculative_decode speculative_sample_n"
         ),
-        "lablib.inference.text": "Completion generate stream",
+        "lablib.text": "Completion generate stream",
         "lablib.inference.token_loop": "Token",
         "lablib.inference.tokens": "TokenIterator",
         "lablib.inference.voting": "best_of_n majority_vote sample_batches sample_n vote_until",

@@ -12,8 +12,8 @@ from typing import Any
 from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.drafters import as_drafter
-from lablib.inference.text import TextStream, stream
 from lablib.inference.token_loop import Token
+from lablib.text import TextStream, stream
 from lablib.validation import BadType, BadValue
 
 Message = dict[str, str]

@@ -1,4 +1,4 @@
-"""What must come out: closed forms, unbiased estimators, curves of drawn samples, replayed texts.
+"""What must come out: closed forms, estimators and intervals. Numbers in, numbers out.
 
-Theory stands on top of the three acts, for lessons and measurements; the engine does not need it.
+Theory stands below the engine, which decides by it, and knows nothing of models, texts or arrays.
 """

@@ -10,10 +10,10 @@ from typing import Any
 
 from lablib import backend, tasks
 from lablib.inference.speculation.measure import measure_costs
-from lablib.inference.voting.verifiers import load_verifier
 from lablib.machine import doctor
 from lablib.models import zoo
 from lablib.validation import BadValue
+from lablib.verifiers import load_verifier
 from lablib.workshop import cards, report, results, speculation, votes
 from lablib.workshop.completions import QUICK, Drawn, Plan, draw, examples, quality
 from lablib.workshop.past_the_end import past_the_end

@@ -20,7 +20,7 @@ from lablib.inference.speculation.judge import Verdict
 from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
-from lablib.theory.replay import LONGEST, Guesses, replay
+from lablib.replay.rounds import LONGEST, Guesses, replay
 from lablib.validation import BadType, BadValue, flag, integer, sequence
 
 import numpy as np

@@ -14,7 +14,7 @@ from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.drafters import NGram
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.inference.voting.scoring import pad
-from lablib.theory.replay import (
+from lablib.replay.rounds import (
     guesses_of_flags,
     guesses_of_ngram,
     replay,

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lablib import backend, tasks
-from lablib.inference.voting.verifiers import KIND, Verifier
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.files import fingerprint
+from lablib.verifiers.learned import KIND, Verifier
 from lablib.workshop.complete import complete
 from lablib.workshop.training import checkpoint
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from lablib import tasks
 from lablib.inference.voting.scoring import pad
-from lablib.inference.voting.verifiers import Verifier
+from lablib.replay.curves import Sampled, vote_curves
 from lablib.tasks import Problem
-from lablib.theory.curves import Sampled, vote_curves
 from lablib.theory.estimators import any_right, majority_accuracy
-from lablib.theory.noise import Noisy
 from lablib.validation import BadValue, integer
+from lablib.verifiers import Verifier
+from lablib.verifiers.noisy import Noisy
 from lablib.workshop.completions import Drawn, Plan
 from lablib.workshop.results import at
 

@@ -18,6 +18,15 @@ def found(package: structure.Package) -> dict:
     return structure.structure(package)
 
 
+# From the ground up: a room uses what stands below it, nothing beside it and nothing above.
+HOUSE = (
+    "validation lazy folders", "openblas", "backend", "machine", "theory tasks", "models", "cache",
+    "inference", "text verifiers replay", "plots", "lessons", "classroom", "workshop",
+    "demo lab", "__main__",
+)  # fmt: skip
+# A lesson's exercises are made of the classroom's parts, and the classroom looks them up by name.
+BOTH_WAYS = {("lessons", "classroom")}
+
 # Lines. The redesign ended at 7,988; rows that share a prefix, in the trie's batches too, particles
 # in step, draft heads, stop strings and messages have come in since; then blocks over few tokens in
 # compiled functions, a fifth off a plain step; then shared noise, a rule that keeps what rejection
@@ -31,6 +40,34 @@ def test_the_core_is_small(found: dict) -> None:
         f"models, cache and inference have {core} lines of {MOST} at most: look for what can go. "
         "If what came in is worth its lines, raise the bound and say why in the commit."
     )
+
+
+def climbing(package: structure.Package) -> list[tuple[str, str]]:
+    """Return the imports that do not point down the house."""
+    floor = {room: height for height, rooms in enumerate(HOUSE) for room in rooms.split()}
+    graph = structure.joined(package.imports(deferred=False), package.imports(deferred=True))
+    found = []
+    for module, edges in graph.items():
+        for edge in edges - {"lablib"}:
+            rooms = tuple(name.split(".")[1] for name in (module, edge) if name != "lablib")
+            if len(rooms) == 2 and rooms[0] != rooms[1] and rooms not in BOTH_WAYS:
+                found += [(module, edge)] if floor[rooms[1]] >= floor[rooms[0]] else []
+    return found
+
+
+def test_rooms_use_only_what_stands_below_them(package: structure.Package) -> None:
+    assert climbing(package) == []
+
+
+def test_an_import_that_climbs_is_found(tmp_path: Path) -> None:
+    files = {
+        "theory/a": "def f():\n    from lablib.inference import b",
+        "inference/b": "import lablib.theory.a, lablib.cache.c",
+        "cache/__init__": "",
+        "cache/c": "from lablib.validation import x",
+        "validation": "",
+    }
+    assert climbing(write(tmp_path, **files)) == [("lablib.theory.a", "lablib.inference.b")]
 
 
 def test_no_function_of_the_core_is_longer_than_a_screen(package: structure.Package) -> None:

@@ -9,8 +9,8 @@ from lablib.lessons.lesson_06.widgets import (
     before_after_vote,
     heat_map,
 )
+from lablib.replay.curves import Sampled
 from lablib.tasks import sums
-from lablib.theory.curves import Sampled
 from lablib.theory.estimators import majority_accuracy
 
 import numpy as np

@@ -19,8 +19,8 @@ from lablib.lessons.lesson_07.widgets import (
     count_rounds,
     whole_rounds,
 )
+from lablib.replay.rounds import agreement
 from lablib.theory.closed_forms import expected_tokens_by_position
-from lablib.theory.replay import agreement
 
 import numpy as np
 import pytest

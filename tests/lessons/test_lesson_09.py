@@ -5,7 +5,7 @@ from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.lessons.lesson_09 import widgets as lab
 from lablib.lessons.lesson_09.exercises import estimate
-from lablib.theory.replay import Guesses, replay
+from lablib.replay.rounds import Guesses, replay
 
 import numpy as np
 import pytest

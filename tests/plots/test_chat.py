@@ -7,13 +7,13 @@ import threading
 from lablib.cache import kv
 from lablib.inference import NGram
 from lablib.inference.speculation.drafters import EarlyExit
-from lablib.inference.text import generate, stream
 from lablib.models import LanguageModel, hybrid_config, llama_config
 from lablib.plots import chat as chats
 from lablib.plots.chat import Chat, chat
 from lablib.plots.conversation import Conversation
 from lablib.plots.strips import SURENESS, surprise_html
 from lablib.tasks import save_pretrained
+from lablib.text import generate, stream
 
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer

@@ -3,10 +3,10 @@
 from lablib.cache.rewind import can_batch
 from lablib.inference.speculation.drafters import EarlyExit, NGram
 from lablib.inference.speculation.many import speculative_batches, speculative_sample_n
-from lablib.inference.text import generate, stream
 from lablib.inference.voting.vote import best_of_n, majority_vote, vote_until
 from lablib.models import zoo
 from lablib.tasks import TASKS
+from lablib.text import generate, stream
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx

@@ -9,11 +9,11 @@ from lablib.inference.speculation.head import Head
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.many import speculative_sample_n
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
-from lablib.inference.text import generate
 from lablib.inference.text_sampler import TextSampler
 from lablib.inference.tokens import TokenIterator
 from lablib.lessons.lesson_08.widgets import exactly
 from lablib.models import DraftHead, LanguageModel, llama_config
+from lablib.text import generate
 from lablib.theory import closed_forms as theory
 
 import mlx.core as mx

@@ -1,8 +1,8 @@
 """generate with conversations, and with several prompts at once."""
 
 from lablib.inference import NGram
-from lablib.inference.text import generate, stream
 from lablib.models import LanguageModel, hybrid_config, llama_config
+from lablib.text import generate, stream
 
 import mlx.core as mx
 import numpy as np

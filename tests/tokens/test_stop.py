@@ -2,7 +2,7 @@
 
 from lablib.cache import kv
 from lablib.inference import NGram
-from lablib.inference.text import TextReader, generate, stream
+from lablib.text import TextReader, generate, stream
 
 import numpy as np
 import pytest

@@ -5,8 +5,8 @@ import pickle
 import signal
 
 from lablib.cache import kv
-from lablib.inference.text import Completion, TextStream, generate, stream
 from lablib.inference.tokens import TokenIterator
+from lablib.text import Completion, TextStream, generate, stream
 
 import numpy as np
 import pytest

@@ -2,10 +2,9 @@
 
 import itertools
 
-from lablib.inference.voting import stopping
-from lablib.inference.voting.stopping import (
-    STOP_RULES,
-    StopRule,
+from lablib.inference.voting.stopping import STOP_RULES, StopRule
+from lablib.theory import leads
+from lablib.theory.leads import (
     beta_confidence,
     cannot_lose,
     dirichlet_confidence,
@@ -60,7 +59,7 @@ def test_beta_confidence_of_a_first_few_votes():
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (3, 0), (7, 5), (60, 48)])
 def test_dirichlet_of_two_answers_is_beta(first, second):
-    assert stopping._dirichlet((first, second)) == pytest.approx(
+    assert leads._dirichlet((first, second)) == pytest.approx(
         beta_confidence(first, second), abs=1e-7
     )
 

@@ -20,8 +20,8 @@ from lablib.inference.voting.vote import (
 )
 from lablib.models.base import LanguageModel
 from lablib.models.llama import llama_config
+from lablib.replay.curves import Sampled
 from lablib.tasks import load_tokenizer, sums
-from lablib.theory.curves import Sampled
 from lablib.theory.estimators import majority_accuracy
 from lablib.validation import BadType, BadValue
 

@@ -10,9 +10,9 @@ from lablib.inference.speculation.costs import Costs, speedup
 from lablib.inference.speculation.drafters import NGram
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.voting.many import sample_n
-from lablib.inference.voting.verifiers import Verifier, load_verifier
 from lablib.machine import doctor
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
+from lablib.verifiers import Verifier, load_verifier
 from lablib.workshop import cards, report, results, speculation, votes
 from lablib.workshop import evaluation as run
 from lablib.workshop.complete import complete

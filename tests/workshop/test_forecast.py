@@ -7,7 +7,7 @@ from lablib.inference.speculation.drafters import NGram
 from lablib.inference.speculation.judge import Verdict
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.models import LanguageModel, llama_config
-from lablib.theory.replay import Guesses, guesses_of_flags
+from lablib.replay.rounds import Guesses, guesses_of_flags
 from lablib.workshop import forecast as module
 from lablib.workshop.forecast import PROMPTS, Forecast, expect, forecast, guesses_of_rounds
 

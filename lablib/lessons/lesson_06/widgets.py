@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lablib.inference.voting.stopping import StopRule, cannot_lose, overtake_risk
+from lablib.inference.voting.stopping import StopRule
 from lablib.plots.charts import COLOURS, MARKERS, bars, figure, style
 from lablib.plots.explorer import Explorer, Player, choice, slider
-from lablib.theory.curves import Sampled
+from lablib.replay.curves import Sampled
+from lablib.theory.leads import cannot_lose, overtake_risk
 
 import numpy as np
 from matplotlib.figure import Figure

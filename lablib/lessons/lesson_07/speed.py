@@ -7,7 +7,7 @@ from lablib.inference.speculation.costs import Costs, best_draft_tokens, expecte
 from lablib.plots.charts import COLOURS, MARKERS, figure, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import add_axes, canvas, scales
-from lablib.theory.replay import LONGEST
+from lablib.replay.rounds import LONGEST
 
 import numpy as np
 from matplotlib.figure import Figure

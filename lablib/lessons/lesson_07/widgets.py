@@ -12,8 +12,8 @@ from lablib.plots import strips
 from lablib.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, style, visible
 from lablib.plots.explorer import Explorer, Player, choice, slider
 from lablib.plots.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
+from lablib.replay.rounds import LONGEST, guesses_of_flags, replay
 from lablib.theory.estimators import bootstrap_interval, wilson_interval
-from lablib.theory.replay import LONGEST, guesses_of_flags, replay
 from lablib.validation import BadValue, integer
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Widgets of the lesson on better drafts: who guesses what, at what price, and how far ahead.
 
-They replay greedy texts (:mod:`lablib.theory.replay`): no model runs again.
+They replay greedy texts (:mod:`lablib.replay.rounds`): no model runs again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from lablib.plots import strips
 from lablib.plots.charts import COLOURS, HATCHES, MARKERS, figure, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
-from lablib.theory.replay import LONGEST, Guesses, Length, replay, tokens_per_call
+from lablib.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call
 from lablib.validation import BadValue, integer
 
 import numpy as np

@@ -3,10 +3,10 @@
 import math
 
 from lablib.inference.voting.scoring import pad
+from lablib.replay.curves import Sampled, vote_curves
 from lablib.tasks import sums
-from lablib.theory.curves import Sampled, vote_curves
-from lablib.theory.noise import Noisy, hash_pair, student_t
 from lablib.validation import BadType, BadValue
+from lablib.verifiers.noisy import Noisy, hash_pair, student_t
 
 import mlx.core as mx
 import numpy as np

@@ -1,47 +1,16 @@
-"""Verifiers: judges of a finished solution.
+"""A verifier that has learned from finished solutions, right and wrong ones."""
 
-A verifier is a scorer: ``verifier(sequences (n, seq_len), lengths, prompt_length) -> (n,)``, where
-more is better. So it can rank (``best_of_n(score_fn=...)``) and, through ``log_weight``, weigh
-votes. ``Exact`` never errs and is what a real task lacks; ``lablib.theory.noise.Noisy`` makes it
-err in a way that can be dialled; ``Verifier`` has learned from solutions, right and wrong ones.
-"""
-
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lablib.inference.voting.scoring import ask, unpad
 from lablib.models import files, zoo
 from lablib.models.base import LanguageModel
-from lablib.validation import BadType, BadValue, function, number
+from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
-import numpy as np
-from scipy.special import log_expit
 
 _ROWS = 256  # sequences read at once
 KIND = "lablib-verifier"
-
-
-class Exact:
-    """Scores 1 if ``check`` accepts the completion's text and 0 if it does not.
-
-    ``check`` belongs to one problem, ``lambda text: sums.verify(problem, text)``. The ``tokenizer``
-    leaves special tokens out of the text.
-    """
-
-    def __init__(self, tokenizer: Any, check: Callable[[str], bool]):
-        if not hasattr(tokenizer, "decode"):
-            raise BadType(f"tokenizer must have a decode method, got {type(tokenizer).__name__}")
-        self.tokenizer, self.check = tokenizer, function("check", check)
-
-    def __call__(
-        self, sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
-    ) -> np.ndarray:
-        """Return ``(n,)`` scores, 1.0 or 0.0, of ``sequences (n, seq_len)``."""
-        completions = [row[prompt_length:].tolist() for row in unpad(sequences, lengths)]
-        texts = [self.tokenizer.decode(row, skip_special_tokens=True) for row in completions]
-        return np.array([float(bool(self.check(text))) for text in texts])
 
 
 class Verifier:
@@ -122,26 +91,3 @@ def load_verifier(name: str | Path = "verifier", model: LanguageModel | None = N
         raise BadValue(f"model must be the {keys['target']!r} that the verifier was trained on")
     weights = files.read_arrays(path / "model.safetensors")
     return Verifier(model, weights["weight"], weights["bias"].item())
-
-
-def log_weight(
-    verifier: Callable[..., Any], center: float = 0.0, temperature: float = 1.0
-) -> Callable[..., Any]:
-    """Turn a verifier into a vote's weight: ``log σ((score − center) / temperature)``.
-
-    If the score is the log-odds that a solution is right (the learned verifier's is), this is the
-    logarithm of that probability, and a weighted vote adds up probabilities. For scores around 0
-    (wrong) and 1 (right) take ``center=0.5``; the lower the temperature, the harder the judgement.
-    A weight never exceeds 1, so no single lucky score decides the vote as it decides best-of-N.
-    """
-    verifier, center = function("verifier", verifier), number("center", center)
-    if (temperature := number("temperature", temperature)) <= 0.0:
-        raise BadValue(f"temperature must be positive, got {temperature}")
-
-    def weight(
-        sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
-    ) -> np.ndarray:
-        more = {"lengths": lengths, "prompt_length": prompt_length}
-        return log_expit((ask("verifier", verifier, sequences, **more) - center) / temperature)
-
-    return weight

@@ -3,9 +3,9 @@
 import math
 
 from lablib.inference.voting.scoring import pad, score
-from lablib.inference.voting.verifiers import Exact, log_weight
 from lablib.tasks import load_tokenizer, sums
 from lablib.validation import BadType, BadValue
+from lablib.verifiers import Exact, log_weight
 
 import mlx.core as mx
 import numpy as np

@@ -7,7 +7,7 @@ from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafters import DraftModel, EarlyExit, NGram, first_layers
 from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
-from lablib.theory.replay import (
+from lablib.replay.rounds import (
     Guesses,
     guesses_of_flags,
     guesses_of_model,

@@ -6,9 +6,9 @@ from pathlib import Path
 from lablib import tasks
 from lablib.inference.voting.many import sample_n
 from lablib.inference.voting.scoring import score
-from lablib.inference.voting.verifiers import Verifier, load_verifier, log_weight
 from lablib.inference.voting.vote import best_of_n
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
+from lablib.verifiers import Verifier, load_verifier, log_weight
 from lablib.workshop.saving import save
 from lablib.workshop.verifier_training import VerifierRecipe, save_verifier, train_verifier
 

@@ -5,7 +5,7 @@ import itertools
 
 from lablib.inference.voting.stopping import StopRule
 from lablib.inference.voting.vote import tally
-from lablib.theory.curves import Sampled, vote_accuracy, vote_curves
+from lablib.replay.curves import Sampled, vote_accuracy, vote_curves
 from lablib.theory.estimators import majority_accuracy, wilson_interval
 from lablib.validation import BadValue
 
