@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from operator import sub
 from typing import Any
 
-from lablib.cache import kv
+from lablib.cache import kv, tree
 from lablib.models.interface import agree, find_out
 from lablib.validation import BadValue
 
@@ -93,9 +93,12 @@ class Rewinder:
         self.tokens_read = 0  # tokens given to all forwards, rows times length
 
     def forward(
-        self, tokens: mx.array, lasting: bool = False, before: Snapshot | None = None
-    ) -> mx.array:
+        self, tokens: mx.array, lasting: bool = False, before: Snapshot | None = None,
+        parents: Sequence[int] | None = None,
+    ) -> mx.array:  # fmt: skip
         """Read ``tokens (B, T)`` and return their logits ``(B, T, V)``; nothing is evaluated.
+
+        The tokens of a tree have ``parents``: see ``tree.branch``.
 
         ``lasting`` tokens are known to stay: no snapshot is taken, so a ring can be written in
         place. ``before`` is a snapshot of now, if there is one. If the model raises, nothing was
@@ -113,7 +116,8 @@ class Rewinder:
                 _unroll(layer)
         self.calls, self.tokens_read = self.calls + 1, self.tokens_read + tokens.size
         try:
-            logits = self.model(tokens, cache=self.cache)
+            layers = self.cache if parents is None else tree.branch(self.cache, parents, length)
+            logits = self.model(tokens, cache=layers)
         except BaseException:  # it may leave layers at different places
             if before is not None:
                 restore(self.cache, before)
@@ -127,6 +131,12 @@ class Rewinder:
         for row in range(len(self.positions)):
             self.positions[row] += length
         return logits
+
+    def follow(self, n: int, path: Sequence[int]) -> None:
+        """Of the ``n`` tokens of a tree that were read last, put those of a path first."""
+        tree.follow(self.cache, n, path)
+        if hasattr(self.model, "follow"):  # it keeps something of what it has read
+            self.model.follow(n, path)
 
     def settle(self) -> None:
         """Let what was read so far stay: give up the snapshots."""

@@ -43,7 +43,8 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.sampling": "SampleResult Sampler SamplerOptions",
         "lablib.inference.speculation": (
             "AdaptiveLength Costs DraftModel Drafter EarlyExit Head NGram Proposal "
-            "SpeculativeTokenIterator speculative_batch speculative_decode speculative_sample_n"
+            "SpeculativeTokenIterator Tree speculative_batch speculative_decode "
+            "speculative_sample_n"
         ),
         "lablib.text": "Completion generate stream",
         "lablib.inference.token_loop": "Token",

@@ -6,6 +6,7 @@ drafters for drafts, the judge for what the rule compares.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from lablib.inference.arguments import LogitsProcessor
@@ -79,6 +80,35 @@ class TextSampler:
             return self.race(q[:, None], len(before))[:, 0], q
         return self.pick(q, DRAFT + len(before)), q
 
+    def after(self, raw: mx.array, paths: Sequence[Sequence[int]]) -> mx.array:
+        """Return what is sampled from after each of R paths of drafts, of ``raw (1, R, V)``.
+
+        At temperature 0 it is what would be at temperature 1. It is NaN where nothing can be drawn.
+        """
+        options = replace(self.options, temperature=1.0) if self.greedy else self.options
+        if not (self.processors or options.penalizes):  # nobody looks at the tokens before
+            return mx.softmax(transforms.apply(raw, options), axis=-1)
+        rows = []
+        for i, path in enumerate(paths):
+            row = self.process(raw[:, i : i + 1], mx.array([path], mx.int32), len(path))
+            rows.append(transforms.apply(row, options, [*self._texts[0], *path]))
+        return mx.softmax(mx.concatenate(rows, axis=1), axis=-1)
+
+    def shuffled(
+        self, q: mx.array, paths: Sequence[Sequence[int]], first: int
+    ) -> mx.array:  # fmt: skip
+        """Order tokens as draws without replacement would, the largest first: ``(1, R, V)``.
+
+        They are in a race (Kool et al. 2019, 1903.06059). R nodes of a tree share no noise, and are
+        numbered from ``first`` on in this round; unless both models are to have that of a place.
+        """
+        size, lane, noise = q.shape[-1], 1 + self._round, self._sampler.noise
+        if self.coupled:
+            rows = [self._noise_at(len(path), size) for path in paths]
+        else:
+            rows = [noise(self.rows, first + i, size, lane) for i in range(len(paths))]
+        return q / mx.stack(rows, axis=1)
+
     def draw(self, scores: mx.array, drafts: mx.array | None) -> tuple[mx.array, mx.array | None]:
         """Draw what plain sampling would, with the random numbers it would use there, or the noise.
 
@@ -141,11 +171,14 @@ class TextSampler:
         noise of a position, the same for all who draw there.
         """
         places = range(ahead, ahead + weights.shape[1])
-        for place in places:
-            if place not in self._noise:
-                self._noise[place] = self._sampler.noise(self.rows, place, weights.shape[-1])
-        noise = mx.stack([self._noise[place] for place in places], axis=1)
+        noise = mx.stack([self._noise_at(place, weights.shape[-1]) for place in places], axis=1)
         return mx.argmax(weights / noise, axis=-1).astype(mx.int32)
+
+    def _noise_at(self, place: int, size: int) -> mx.array:
+        """Return the noise ``(B, V)`` of the position after ``place`` tokens of the round."""
+        if place not in self._noise:
+            self._noise[place] = self._sampler.noise(self.rows, place, size)
+        return self._noise[place]
 
     def process(self, raw: mx.array, drafts: mx.array | None, ahead: int = 0) -> mx.array:
         """Apply the processors; position i of ``(B, R, V)`` comes after ``ahead + i`` drafts."""

@@ -170,7 +170,7 @@ class Blocks(nn.Module):
             mask = make_mask(length, return_array=as_array, window_size=None)
         if self.config.positions == "learned":
             return Past(mask, None)
-        offset = 0 if cache is None else cache.offset
+        offset = 0 if cache is None else getattr(cache, "places", cache.offset)
         return Past(mask, Rotation(offset, length, self.config.head_dim, self.config.rope_theta))
 
 
@@ -193,7 +193,8 @@ class LanguageModel(nn.Module):
     ``seed`` draws the initial weights; None draws them from the global state, as in ``mlx.nn``.
     """
 
-    cache_attends = True  # the cache of an attention layer may bring an ``attend`` of its own
+    cache_attends = True  # the cache of an attention layer may bring an ``attend`` of its own,
+    reads_trees = True  # or ``places`` of the tokens, which need not follow one another
 
     def __init__(self, config: ModelConfig, seed: int | None = None):
         super().__init__()
@@ -266,6 +267,8 @@ class LanguageModel(nn.Module):
         if held + length > limit:
             got = f"{length} after {held}"
             raise BadValue(f"tokens must end within the context of {limit} positions, got {got}")
+        if (places := getattr(first, "places", None)) is not None:
+            return self.model.embed_positions(mx.array(places))
         positions = mx.arange(length)
         # Left padding has negative positions; whatever it reads there is masked in attention.
         positions = mx.maximum(offset[:, None] + positions, 0) if ragged else offset + positions

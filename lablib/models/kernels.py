@@ -154,28 +154,33 @@ class Rotation:
     """Rotary positions of T tokens (Su et al. 2021, 2104.09864), shared by the layers of a forward.
 
     Entries i and i + D/2 of a head of width D are a pair, which turns by ``theta^(-2i/D)`` a token.
-    ``offset`` is the position of the first of ``length`` tokens, or one for each row, ``(B,)``.
+    ``offset`` is the position of the first of ``length`` tokens, or one for each row, ``(B,)``; or
+    a NumPy array ``(T,)``: the position of each token.
     """
 
-    def __init__(self, offset: int | mx.array, length: int, head_dim: int, theta: float):
+    def __init__(
+        self, offset: int | mx.array | np.ndarray, length: int, head_dim: int, theta: float
+    ) -> None:
         self.offset, self.head_dim, self.theta = offset, head_dim, theta
         self.table: tuple[mx.array, mx.array] | None = None
-        if mx.default_device() == mx.gpu:
+        self.apart, host = isinstance(offset, np.ndarray), not isinstance(offset, mx.array)
+        if mx.default_device() == mx.gpu and not self.apart:
             return
-        half, host = head_dim // 2, isinstance(offset, int)
+        half = head_dim // 2
         xp = np if host else mx  # a number is turned into angles where it is: 10 µs instead of 55
         speed = _speed(half, theta)
         first = offset if host else offset[:, None, None]
-        angle = (first + xp.arange(length, dtype=xp.float32))[..., None, None] * xp.array(speed)
+        places = offset if self.apart else first + xp.arange(length, dtype=xp.float32)
+        angle = places[..., None, None] * xp.array(speed)
         sin = xp.sin(angle)  # ([B, 1,] T, 1, D/2)
         self.table = mx.array(xp.cos(angle)), mx.array(xp.concatenate([-sin, sin], axis=-2))
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return queries or keys ``(B, H, T, D)``, turned."""
-        if self.table is None or x.dtype != mx.float32:
+        if self.table is None or (x.dtype != mx.float32 and not self.apart):
             kind = {"traditional": False, "base": self.theta, "scale": 1.0}
             return mx.fast.rope(x, self.head_dim, **kind, offset=self.offset)
-        return turned(x, *self.table)
+        return turned(x, *self.table).astype(x.dtype)
 
 
 def turned(x: mx.array, cos: mx.array, sin: mx.array) -> mx.array:

@@ -288,14 +288,18 @@ class Sampler:
         keys = random_numbers.key(keys if len(keys) != 1 else keys.item(), lane)
         return random_numbers.uniforms(np.array(keys, np.uint64).reshape(-1, 1), positions)
 
-    def noise(self, seq_ids: Sequence[Hashable], ahead: int, vocab_size: int) -> mx.array:
+    def noise(
+        self, seq_ids: Sequence[Hashable], ahead: int, vocab_size: int, lane: int = 0
+    ) -> mx.array:
         """Return an exponential number for each token ``(B, V)``, of the position ``ahead`` on.
 
-        It is a hash of seed, stream and position, and none that ``draw`` or ``uniforms`` take.
+        It is a hash of seed, stream and position, and none that ``draw`` or ``uniforms`` take;
+        other lanes have other numbers.
         """
         slots = self._slots.find(seq_ids)
         positions = (self._slots.position[slots] + ahead).astype(np.uint64)
-        keys = random_numbers.key(self._slots.keys[slots], 0, positions)  # no lane of uniforms is 0
+        # No lane of uniforms is 0, and none has keys for positions.
+        keys = random_numbers.key(self._slots.keys[slots], lane, positions)
         return mx.array(random_numbers.exponentials(keys, vocab_size))
 
 

@@ -15,5 +15,6 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.speculation.tokens": (
             "FixedLength SpeculativeTokenIterator speculative_decode"
         ),
+        "lablib.inference.speculation.tree": "Tree",
     },
 )

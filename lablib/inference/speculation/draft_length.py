@@ -12,7 +12,7 @@ from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 from lablib.inference.speculation.drafters import Drafter
 from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.tokens import DraftLength
-from lablib.validation import BadType, integer, number
+from lablib.validation import BadType, BadValue, integer, number
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 8, 64  # plain tokens while drafting does not pay
 _PRIOR = 2.0  # rounds that a place's own rate needs to weigh as much as what is expected of it
@@ -78,6 +78,8 @@ class AdaptiveLength(DraftLength):
 
     def begin(self, target: Any, drafter: Drafter) -> None:
         """Measure the costs, unless they are known for this target and this draft model."""
+        if drafter.trees:
+            raise BadValue("draft_tokens must be a number for trees: places of a chain are learnt")
         pair = (target, getattr(drafter, "model", None))
         known = self._pair and all(a is b for a, b in zip(self._pair, pair, strict=True))
         if not self._given and not known:

@@ -7,6 +7,7 @@ and the text never depends on them. What counts is how often it is right and how
     NGram        whatever followed the last few tokens when they last occurred (prompt lookup)
     EarlyExit    the target without its last layers (Zhang et al. 2023, 2309.08168)
     Head         a trained block on the target's hidden states; see ``head.py``
+    Tree         any of these that has a model, with several guesses at a place; see ``tree.py``
 
 To add one, subclass ``Drafter`` and write ``propose``. This one guesses that the last token comes
 again, and again:
@@ -24,7 +25,7 @@ from collections.abc import Callable, Sequence
 from copy import copy as shallow_copy
 from typing import Any, Self
 
-from lablib.cache import kv
+from lablib.cache import kv, tree
 from lablib.cache.rewind import Rewinder
 from lablib.inference.arguments import check_cache
 from lablib.inference.speculation.proposal import Proposal
@@ -48,6 +49,7 @@ class Drafter:
     cache: Cache | None = None  # that of the draft model
     in_target_cache = False  # whether it works in the target's cache; that reads the prompt first
     batches = True  # whether it can draft for several texts at once
+    trees = False  # whether what it proposes may have ``parents``
 
     def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
         """Return a drafter for one text, with nothing read yet.
@@ -57,6 +59,8 @@ class Drafter:
         """
         if cache is not None:
             raise BadValue(f"draft_cache must be None with {type(self).__name__}: it has no model")
+        if self.trees:
+            tree.check("target", target, target_cache)
         return self.begin_batch(None, 1)
 
     def begin_batch(self, reader: Any, texts: int) -> Self:
@@ -92,6 +96,7 @@ class Drafter:
 class DraftModel(Drafter):
     """A smaller model of the same vocabulary, run token by token; messages call it ``name``."""
 
+    growth: Any = None  # what draws a tree, from what ``draw_in_turn`` takes; None: a chain
     _reader: Any = None  # a Rewinder
     _in_batch = False
 
@@ -142,15 +147,18 @@ class DraftModel(Drafter):
         """Draw tokens one after the other; nothing is waited for."""
         reader, behind = self._reader, len(texts[0]) - self._reader.positions[0]
         if not self._in_batch and behind > 1:
-            at_once = 2 if reader.room() is None else 1  # the last draft, if it was accepted
+            # The last draft, if it was accepted; after a tree all that was.
+            at_once = (_CHUNK if self.trees else 2) if reader.room() is None else 1
             if behind > at_once:
                 self._catch_up(texts[0], len(texts[0]) - at_once)
         reader.settle()
         places = reader.positions
         unread = mx.array([text[at:] for text, at in zip(texts, places, strict=True)])
-        proposal = draw_in_turn(reader.forward, unread, limits, sampler)
+        proposal = (self.growth or draw_in_turn)(reader.forward, unread, limits, sampler)
         if self._in_batch:  # one text reads its last draft if it stays; of a batch all do
             reader.forward(proposal.tokens[:, -1:])
+        if self.trees:
+            reader.keep([len(texts[0])])
         return proposal
 
     def keep(self, lengths: Sequence[int]) -> None:

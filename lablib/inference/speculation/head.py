@@ -5,10 +5,11 @@ needs the states too, so the engine runs the target through ``Watched``, which k
 then costs one block a draft, and never reads the prompt through a model of its own.
 """
 
+from collections.abc import Sequence
 from copy import copy as shallow_copy
 from typing import Any, Self
 
-from lablib.cache import kv
+from lablib.cache import kv, tree
 from lablib.inference.speculation.drafters import Cache, Drafter, Limits, Texts, draw_in_turn
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.text_sampler import TextSampler
@@ -51,6 +52,12 @@ class Watched:
         self._states, self._first = self._states[:, stop - self._first :], stop
         return taken
 
+    def follow(self, n: int, path: Sequence[int]) -> None:
+        """Of the last ``n`` states put those of a path first, and forget the others."""
+        first = self._states.shape[1] - n
+        index = mx.array([*range(first), *(first + node for node in path)])
+        self._states = self._states[:, index]
+
 
 class Head(Drafter):
     """A trained head of the target; ``drafter=Head(load_head("target-head", target))``.
@@ -60,6 +67,7 @@ class Head(Drafter):
 
     in_target_cache = True  # the target reads the prompt first
     batches = False
+    growth: Any = None  # as a DraftModel's
 
     def __init__(self, head: DraftHead) -> None:
         if not isinstance(head, DraftHead):
@@ -97,14 +105,22 @@ class Head(Drafter):
         unread = mx.array([text[self._read + 1 :]])
         self._read = known
 
-        def forward(tokens: mx.array) -> mx.array:
+        def forward(tokens: mx.array, parents: Sequence[int] | None = None) -> mx.array:
             nonlocal states  # guessed from the last ones, and from the tokens after them
-            states = self.head(states, tokens, self._cache)[:, -1:]
-            return self.head.logits(states[:, 0])[:, None]
+            self.calls += 1
+            if parents is None:
+                states = self.head(states, tokens, self._cache)[:, -1:]
+                return self.head.logits(states[:, 0])[:, None]
+            new = tokens.shape[1]
+            before = states[:, mx.array(parents[-new:]) - unread.shape[1] + 1]
+            layers = tree.branch(self._cache, parents, new)
+            guessed = self.head(before, tokens, layers)
+            states = mx.concatenate([states, guessed], axis=1)  # the text's last, then all nodes'
+            return self.head.logits(guessed[0])[None]
 
-        proposal = draw_in_turn(forward, unread, limits, sampler)
-        self.calls += limits[0]
-        kv.trim(self._cache, limits[0] - 1)  # guessed states: the target's own will follow
+        proposal = (self.growth or draw_in_turn)(forward, unread, limits, sampler)
+        # Guessed states: the target's own will follow.
+        kv.trim(self._cache, kv.offset(self._cache) - known)
         return proposal
 
 

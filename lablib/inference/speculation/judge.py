@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.proposal import Proposal
+from lablib.inference.speculation.tree_rules import TREE_RULE, path_to
 from lablib.inference.text_sampler import ACCEPT, FOLLOW, Drawn, TextSampler, check_finite
 
 import mlx.core as mx
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,9 @@ class Verdict:
     drafted: Sequence[int]
     tokens: Sequence[int]
     accepted: int  # how many drafts stay
-    reached: int  # how many drafts were judged with everything before them accepted
+    # How many drafts were judged with everything before them accepted. Siblings in a tree count as
+    # one, as one of them can stay: the nodes with children that the text got to, the root included.
+    reached: int
     logprobs: Sequence[float] = ()  # of each token, under the target's raw logits
     top: Sequence[tuple[tuple[int, float], ...]] = ()  # the best (id, logprob) pairs, if asked for
     p: Sequence[float] = ()
@@ -37,6 +41,7 @@ class Verdict:
     min_pq: Sequence[float] = ()  # Σ min(p, q) over the vocabulary at each drafted position
     dot_pq: Sequence[float] = ()  # Σ p·q
     coupled: Sequence[float] = ()  # the chance that shared noise keeps a draft there
+    path: Sequence[int] = ()  # of a tree: which of the drafts stay
 
     @property
     def token(self) -> int | None:
@@ -50,7 +55,7 @@ class Verdict:
             return "plain"
         if self.token is None:
             return None
-        return "bonus" if self.accepted == len(self.drafted) else "correction"
+        return "bonus" if self.accepted == self.reached else "correction"  # nothing was refused
 
     def add_to(self, counts: dict[str, Any]) -> None:
         """Add this round to the counts of its text, but for the tokens and the calls."""
@@ -92,6 +97,7 @@ class Judge:
         self.sampler, self.stops, self.trace = sampler, stops, trace
         # At temperature 0 the rules agree, and comparing two best tokens is the cheapest of them.
         sampler.coupled = rule == "coupled" and not sampler.greedy
+        self._rule = rule
         self._outcome = None if sampler.greedy or rule in rules.PLAYED_OUT else rules.RULE[rule]
 
     def decide(
@@ -110,7 +116,54 @@ class Judge:
         """
         if proposal is None:
             return self._read(Queued(self.sampler.plain(logits)), counts)
+        if proposal.parents is not None:
+            return [self._climb(logits, proposal)]
         return self._read(self._queue(logits, proposal, counts), counts)
+
+    def _climb(self, logits: mx.array, proposal: Proposal) -> Verdict:
+        """Decide which path of a tree stays; the host waits for the tokens on it."""
+        sampler, raw, parents = self.sampler, logits.astype(mx.float32), list(proposal.parents)
+        drafts, size = proposal.tokens.tolist()[0], raw.shape[-1]
+        paths = [path_to(node, parents) for node in range(-1, len(drafts))]
+        texts = [[drafts[node] for node in path] for path in paths]
+        q = self._drafted_from(proposal, size, None)
+        p = None if q is None else sampler.after(raw, texts)
+        if self._outcome is None:
+            end, token = self._follow(raw, texts)
+        else:
+            law = [np.array(rows[0], np.float64) for rows in (p, q)]
+            check_finite("target", np.isfinite(law[0]).all(axis=1))
+            outcome = TREE_RULE[self._rule](*law, drafts, parents)
+            kept, following = (mx.array(x, mx.float32) for x in (outcome.kept, outcome.following))
+            end = sampler.pick(kept[None], ACCEPT).item()
+            token = sampler.pick(following[end][None], FOLLOW).item()
+        rows = mx.array([0, *(node + 1 for node in paths[end])])
+        fit = mx.isfinite(mx.max(raw[:, rows], axis=-1))
+        report = sampler.report(raw[:, rows], mx.array([[*texts[end], token]]), fit)
+        seen = None
+        if self.trace:
+            up = mx.array(parents) + 1
+            p = rules.one_hot(mx.argmax(p, axis=-1), size) if sampler.greedy else p
+            seen = self._look(raw[:, up], p[:, up], proposal, q)
+        kept = mx.array([len(paths[end])])
+        queued = Queued(report, kept, proposal.tokens, seen, self._health(proposal))
+        verdict = self._read(queued, None)[0]
+        reached = min(verdict.reached, len(paths[end]) + (end - 1 in parents))
+        return replace(verdict, path=paths[end], reached=reached)
+
+    def _follow(self, raw: mx.array, texts: Sequence[list[int]]) -> tuple[int, int]:
+        """Draw the target's own tokens while a node has them; ``texts`` are the paths' tokens.
+
+        Returns which path that was, and the token after it.
+        """
+        sampler, text = self.sampler, []
+        while text in texts:
+            end, before = texts.index(text), mx.array([text], mx.int32)
+            scores = sampler.process(raw[:, end : end + 1], before, len(text))
+            token, fit = sampler.draw(scores, before)
+            check_finite("target", [] if fit is None else fit.tolist()[0])
+            text = [*text, token := token.item()]
+        return end, token
 
     def _queue(
         self, logits: mx.array, proposal: Proposal, counts: Sequence[int] | None
@@ -126,7 +179,10 @@ class Judge:
             if counts is not None and not min(counts):  # a row without drafts draws as if alone
                 plain, _ = sampler.draw(scores[:, :1], None)
                 tokens = mx.where(mx.array(counts)[:, None] == 0, plain, tokens)
-        seen = self._look(raw, scores, proposal, q) if self.trace else None
+        seen = None
+        if self.trace:
+            p = sampler.probabilities(scores, drafts)[0][:, :-1]
+            seen = self._look(raw[:, :-1], p, proposal, q)
         report = sampler.report(raw, tokens, fit)
         return Queued(report, kept, drafts, seen, self._health(proposal))
 
@@ -191,13 +247,15 @@ class Judge:
             finite = finite & mx.isfinite(mx.sum(proposal.q, axis=-1))
         return finite.flatten()
 
-    def _look(self, raw: mx.array, scores: mx.array, proposal: Proposal, q: mx.array) -> mx.array:
-        """Return p, q and what each rule keeps of each draft: ``(B, 5, γ)``."""
+    def _look(self, raw: mx.array, p: mx.array, proposal: Proposal, q: mx.array) -> mx.array:
+        """Return p, q and what each rule keeps of each draft: ``(B, 5, γ)``.
+
+        The target's logits ``raw`` and its ``p`` are ``(B, γ, V)``, before each draft.
+        """
         drafts = proposal.tokens
-        p = self.sampler.probabilities(scores, drafts)[0][:, :-1]
         overlaps = rules.overlap(p, q)
         if self.sampler.greedy:
-            p = mx.softmax(raw[:, :-1], axis=-1)
+            p = mx.softmax(raw, axis=-1)
             if proposal.logits is not None:
                 q = mx.softmax(proposal.logits.astype(mx.float32), axis=-1)
         chosen = [mx.take_along_axis(x, drafts[..., None], axis=-1)[..., 0] for x in (p, q)]

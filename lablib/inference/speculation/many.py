@@ -17,12 +17,12 @@ from lablib.inference.samples import Row, Samples
 from lablib.inference.speculation.drafters import Drafter, as_drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.round import Rounds
-from lablib.inference.speculation.rules import RULE
+from lablib.inference.speculation.rules import named
 from lablib.inference.speculation.tokens import COUNTS, SpeculativeTokenIterator, ratios
 from lablib.inference.text_sampler import TextSampler
 from lablib.inference.token_loop import read_up_to_last
 from lablib.models.interface import position_table_of
-from lablib.validation import BadValue, flag, function, integer, one_of
+from lablib.validation import BadValue, flag, function, integer
 
 import mlx.core as mx
 
@@ -76,11 +76,11 @@ def speculative_batches(
         many=True,
     )  # fmt: skip
     draft_tokens = integer("draft_tokens", draft_tokens, 1)
-    rule = one_of("rule", "rejection" if rule is None else rule, RULE)
     max_batch = len(prompts) if max_batch is None else integer("max_batch", max_batch, 1)
     flag("progress", progress)
     function("ended", ended)
     drafter = as_drafter(draft, drafter)
+    rule = named(rule, drafter.trees)
     session = drafter.begin(target, kv.make(target), None)  # refuses what does not fit the target
     draft_model = None if session.in_target_cache else session.model
     models = [target] if draft_model is None else [target, draft_model]
@@ -124,9 +124,14 @@ class _Together:
         """Return whether these prompts may share a batch of each model."""
         # A row that is nearly complete still reads as many drafts as the others.
         longest = max(map(len, prompts)) + self._asked.max_tokens - 1 + self._draft_tokens
-        return self._drafter.batches and all(
-            longest <= (position_table_of(model) or longest) and can_batch(model, kv.make(model))
-            for model in self._models
+        return (
+            self._drafter.batches
+            and not self._drafter.trees
+            and all(
+                longest <= (position_table_of(model) or longest)
+                and can_batch(model, kv.make(model))
+                for model in self._models
+            )
         )
 
     def _run_alone(self, row: Row) -> dict[str, Any]:

@@ -19,6 +19,9 @@ class Proposal:
     logits: mx.array | None = None  # (B, γ, V)
     counts: Sequence[int] | None = None  # how many of its γ tokens each text means; None: all
     drawn: bool = False  # by ``sampler.draft``, so surely ids; else the engine waits and looks
+    # Of a tree: the place of each token's parent, before it; -1 is the text. Siblings stand in the
+    # order in which they were drawn, and q of each is what the first of them was drawn from.
+    parents: Sequence[int] | None = None
 
     @classmethod
     def of(cls, guesses: Sequence[Sequence[int]]) -> "Proposal | None":

@@ -33,9 +33,11 @@ class Rounds:
         proposal = self.drafter.propose(self.texts, limits, self.judge.sampler)  # draft
         if proposal is None:
             return None
-        counts = check_proposal(proposal, limits, self._vocab_size)
-        logits = self.read(proposal.tokens)  # verify
+        counts = check_proposal(proposal, limits, self._vocab_size, self.drafter)
+        logits = self.read(proposal.tokens, proposal.parents)  # verify
         verdicts = self.judge.decide(logits, proposal, counts)  # keep
+        if proposal.parents is not None:  # a tree, of which one path stays
+            self.target.follow(len(proposal.parents), verdicts[0].path)
         lengths = self.append(verdicts)
         self.target.keep(lengths)  # take back
         self.drafter.keep(lengths)
@@ -48,8 +50,12 @@ class Rounds:
         self.append(verdicts)
         return verdicts
 
-    def read(self, drafts: mx.array | None = None) -> mx.array:
+    def read(
+        self, drafts: mx.array | None = None, parents: Sequence[int] | None = None
+    ) -> mx.array:
         """Let the target read what it has not read of the texts, and the drafts ``(B, γ)``.
+
+        Of a tree, ``parents`` are those of ``Proposal``.
 
         Returns:
             Its logits ``(B, γ+1, V)``, after the last token of each text and after each draft.
@@ -59,8 +65,10 @@ class Rounds:
         tokens = mx.array(unread, mx.int32)
         if drafts is not None:
             tokens = mx.concatenate([tokens, drafts], axis=1)
-        logits = self.target.forward(tokens)
         late = len(unread[0]) - 1  # tokens of a prompt that were left for this forward
+        if parents is not None:  # among all that is read: the unread tokens are the first ones
+            parents = [*range(-1, late), *(late + 1 + parent for parent in parents)]
+        logits = self.target.forward(tokens, parents=parents)
         return logits[:, late:] if late else logits
 
     def append(self, verdicts: Sequence[Verdict]) -> list[int]:
@@ -79,7 +87,9 @@ class Rounds:
             part.select(places)
 
 
-def check_proposal(proposal: Any, limits: Sequence[int], vocab_size: int) -> Sequence[int] | None:
+def check_proposal(
+    proposal: Any, limits: Sequence[int], vocab_size: int, drafter: Drafter
+) -> Sequence[int] | None:
     """Refuse no token, more than ``max(limits)`` for each text, and ids of no token.
 
     Returns:
@@ -100,6 +110,13 @@ def check_proposal(proposal: Any, limits: Sequence[int], vocab_size: int) -> Seq
             raise BadValue(f"drafter must propose {name} of shape {wanted}, got {array.shape}")
     for row, ids in enumerate([] if proposal.drawn else tokens.tolist()):
         token_ids(f"the drafter's guess for text {row}", ids, vocab_size)
+    if proposal.parents is not None:
+        parents, n = list(proposal.parents), tokens.shape[1]
+        if not drafter.trees:
+            raise BadValue("drafter must say trees = True to propose parents")
+        if texts > 1 or len(parents) != n or any(not -1 <= p < i for i, p in enumerate(parents)):
+            allowed = f"{n} parents from -1 to the place before, for one text"
+            raise BadValue(f"drafter must propose {allowed}, got {parents} for {texts}")
     if texts == 1:
         return None
     counts = limits if proposal.counts is None else proposal.counts

@@ -39,7 +39,7 @@ the q of zeros, ``_one_by_one`` turns the chance of each draft into that of each
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lablib.validation import BadValue
+from lablib.validation import BadValue, one_of
 
 import mlx.core as mx
 
@@ -119,6 +119,13 @@ RULE: dict[str, Callable[[mx.array, mx.array, mx.array], Outcome]] = {
     "block": block,
 }
 PLAYED_OUT = {"match", "coupled"}  # by the engine, which draws the target's own tokens
+OF_TREES = [*PLAYED_OUT, "rejection", "block"]  # have one for trees too: see ``tree_rules.py``
+
+
+def named(rule: str | None, trees: bool = False) -> str:
+    """Return the checked name of a rule, None meaning "rejection"; for a drafter of ``trees``."""
+    rule = one_of("rule", "rejection" if rule is None else rule, RULE)
+    return one_of("rule (of a drafter of trees)", rule, OF_TREES) if trees else rule
 
 
 def count_matches(drafts: Sequence[int], tokens: Sequence[int]) -> int:

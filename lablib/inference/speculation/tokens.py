@@ -20,9 +20,9 @@ from lablib.inference import arguments
 from lablib.inference.speculation.drafters import Drafter, as_drafter
 from lablib.inference.speculation.judge import Judge, Verdict
 from lablib.inference.speculation.round import Rounds
-from lablib.inference.speculation.rules import RULE
+from lablib.inference.speculation.rules import named
 from lablib.inference.token_loop import Token, TokenLoop
-from lablib.validation import flag, integer, members, one_of
+from lablib.validation import flag, integer, members
 
 import mlx.core as mx
 
@@ -117,11 +117,11 @@ class SpeculativeTokenIterator(TokenLoop):
             sampler_options=sampler_options, logits_processors=logits_processors, cache=cache,
             name="target",
         )  # fmt: skip
-        rule = one_of("rule", "rejection" if rule is None else rule, RULE)
         self._trace, stream = flag("trace", trace), integer("stream", stream, 0)
         self._length = as_length(draft_tokens)
         drafter = as_drafter(draft, drafter)
         cache = kv.make(target) if cache is None else cache
+        rule = named(rule, drafter.trees)
         self._drafter = drafter.begin(target, cache, draft_cache)
         reader = Rewinder(self._drafter.watch(target), cache)
         if self.draft_cache is not None and drafter.model is not None:

@@ -1,0 +1,88 @@
+"""Acceptance rules for a tree of drafts: which path stays, and what follows it.
+
+A node is a drafted token, its *parent* the draft before it; -1 is the root, where the text ends.
+The children of a node were drawn from the draft's q there one after the other, each without those
+before it (Yang et al. 2024, 2402.14160); or they were certain, and q is one-hot.
+
+These are the rules of their names in ``rules.py``, and a chain is a tree. In the ``Outcome`` entry
+n + 1 is the path that ends with node n, entry 0 that without a draft. The engine plays ``match``
+and ``coupled`` out: it draws the target's own token, and goes to the child that equals it.
+"""
+
+from collections.abc import Sequence
+
+from lablib.inference.speculation.rules import Outcome
+
+import numpy as np
+
+
+def rejection(
+    p: np.ndarray, q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]
+) -> Outcome:
+    """Judge the children of a node one after the other (SpecInfer, Miao et al. 2023, 2305.09781).
+
+    A child is kept with probability min(1, p/q); else p is what q has not covered, for the next.
+
+    Args:
+        p: the target's probabilities ``(N+1, V)``: after the text, and after each node.
+        q: what the first child of each node's parent was drawn from, ``(N, V)``.
+        drafts: the N ids, parents first, siblings in the order in which they were drawn.
+        parents: the place of each one's parent.
+    """
+    kept, following = np.zeros(len(p)), np.array(p)
+    kept[0] = 1  # the chance to stand at a node, with all its children so far refused
+    for n, now in enumerate(drawn_from(q, drafts, parents)):
+        at, draft = parents[n] + 1, drafts[n]
+        left = following[at]
+        accept = min(1, left[draft] / now[draft]) if now[draft] > 0 else 0
+        kept[n + 1], kept[at] = kept[at] * accept, kept[at] * (1 - accept)
+        following[at] = normalised(np.maximum(left - now, 0), left)
+    return Outcome(kept, following)
+
+
+def block(p: np.ndarray, q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]) -> Outcome:
+    """Judge whole paths, the deepest first (Weng et al. 2025, 2505.12398); arguments as above.
+
+    ``w`` is how well the path to a node is covered, as in ``rules.block``: the share of all who get
+    there that stays, there or below. What a child's subtree leaves changes the node's w and p.
+    """
+    kept, following = np.zeros(len(p)), np.array(p)
+    now = drawn_from(q, drafts, parents)
+
+    def visit(row: int, w: float, reach: float) -> float:
+        """Judge what is below a row, then itself; returns the chance that nothing stays."""
+        for n in (n for n, parent in enumerate(parents) if parent + 1 == row):
+            left, drawn = following[row], now[n][drafts[n]]
+            reach = visit(n + 1, min(1, w * left[drafts[n]] / drawn) if drawn > 0 else 0, reach)
+            rest = np.maximum(w * left - now[n], 0)
+            room = rest.sum() + (1 - w)
+            w = rest.sum() / room if room > 0 else 0
+            following[row] = normalised(rest, left)
+        kept[row] = reach * w
+        return reach * (1 - w)
+
+    visit(0, 1, 1)
+    return Outcome(kept, following)
+
+
+TREE_RULE = {"rejection": rejection, "block": block}
+
+
+def path_to(node: int, parents: Sequence[int]) -> list[int]:
+    """Return the nodes from the root to ``node``, which comes last; none for the root."""
+    return [] if node < 0 else [*path_to(parents[node], parents), node]
+
+
+def drawn_from(
+    q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]
+) -> list[np.ndarray]:  # fmt: skip
+    """Return what each node was drawn from when its turn came: q without earlier siblings."""
+    rows = [np.array(row) for row in q]
+    for n, parent in enumerate(parents):
+        rows[n][[drafts[m] for m in range(n) if parents[m] == parent]] = 0
+    return [normalised(row, row) for row in rows]
+
+
+def normalised(rest: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    """Scale ``rest (V,)`` to sum to 1; where nothing is left, return the other."""
+    return rest / rest.sum() if rest.sum() > 0 else otherwise
