@@ -5,8 +5,8 @@ import itertools
 from lablib.cache import tree as cache_tree
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.speculation import tree_rules
 from lablib.inference.speculation import tree as growth
+from lablib.inference.speculation import tree_rules
 from lablib.inference.speculation.drafters import EarlyExit
 from lablib.inference.speculation.head import Head
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
