@@ -40,19 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
 
     _add_train(commands)
-    evaluate = commands.add_parser("evaluate", help="measure the checkpoints, in tables")
-    how = evaluate.add_mutually_exclusive_group()
-    how.add_argument("--quick", action="store_true", help="measure little, in a minute")
-    how.add_argument(
-        "--render", action="store_true", help="measure nothing; write the pages from stored numbers"
-    )
-    evaluate.add_argument(
-        "--out", type=Path, help="folder of the results (default: beside the checkpoints)"
-    )
-    evaluate.add_argument(
-        "--models", type=Path, help="folder of the checkpoints (default: the shipped ones)"
-    )
-    evaluate.set_defaults(run=_evaluate)
+    _add_evaluate(commands)
 
     forecast = commands.add_parser("forecast", help="would speculation pay here, and why (not)")
     forecast.add_argument("target", help="a shipped model's name, or an mlx-lm directory")
@@ -99,6 +87,25 @@ def _add_train(commands: Any) -> None:
         "with; another number rounds differently and gives other weights)",
     )
     train.set_defaults(run=_train)
+
+
+def _add_evaluate(commands: Any) -> None:
+    evaluate = commands.add_parser("evaluate", help="measure the checkpoints, in tables")
+    how = evaluate.add_mutually_exclusive_group()
+    how.add_argument("--quick", action="store_true", help="measure little, in a minute")
+    how.add_argument(
+        "--render", action="store_true", help="measure nothing; write the pages from stored numbers"
+    )
+    how.add_argument(
+        "--acceptance", action="store_true", help="measure only what lessons 08 and 09 draw of it"
+    )
+    evaluate.add_argument(
+        "--out", type=Path, help="folder of the results (default: beside the checkpoints)"
+    )
+    evaluate.add_argument(
+        "--models", type=Path, help="folder of the checkpoints (default: the shipped ones)"
+    )
+    evaluate.set_defaults(run=_evaluate)
 
 
 def _add_bench(commands: Any) -> None:
@@ -168,8 +175,12 @@ def _fetch(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
+    from lablib.workshop.acceptance import measure_acceptance
     from lablib.workshop.evaluation import evaluate, render
 
+    if options.acceptance:
+        measure_acceptance(options.out, models=options.models, say=partial(print, flush=True))
+        return 0
     if options.render:
         render(options.out, models=options.models)
         return 0

@@ -129,6 +129,10 @@ class Explorer:
         """Return a figure (from ``plots`` or ``plots.figure``), or HTML."""
         raise NotImplementedError
 
+    def live(self, data: Any) -> Figure | str:
+        """Return what stands below controls that live: the drawing, without what they show."""
+        return self.draw(data)
+
     def caption(self, data: Any) -> str:
         """Say in a sentence or two, with numbers, what the picture shows: it is the alt text."""
         raise NotImplementedError
@@ -169,8 +173,8 @@ class Explorer:
     @property
     def still(self) -> Picture:
         """Return the picture for readers without a kernel: it says itself that it is one."""
-        text = f"{self.picture.caption} {_STILL}"
-        return replace(self.picture, content=write_below(self.picture.content, text))
+        picture = self.static()
+        return replace(picture, content=write_below(picture.content, f"{picture.caption} {_STILL}"))
 
     def _move(self, name: str, value: Any) -> None:
         control = self.controls[name]
@@ -186,7 +190,8 @@ class Explorer:
         if self._quiet:
             return
         try:
-            self.picture = self.static()
+            data = self.compute(**self.values)
+            self.picture = show(self.live(data), self.caption(data))
         except Exception as error:  # JupyterLab hides a callback's exception in its log: show it
             text = html.escape(f"{type(error).__name__}: {error}")
             self._view.value = f'<pre role="alert">{text}</pre>'

@@ -252,13 +252,13 @@ def scales(
 
 
 # Stripes along the top: across the letters they would make them hard to read.
-_HATCHED = "repeating-linear-gradient(135deg,#111 0 2px,#0000 2px 5px) 0 0/100% 4px no-repeat "
+HATCHED = "repeating-linear-gradient(135deg,#111 0 2px,#0000 2px 5px) 0 0/100% 4px no-repeat "
 _STRIP = (
     "<style>.lablib-strip{background:#fff;color:#111;padding:.3em}.lablib-strip span{color:#111;"
     "margin:1px;padding:3px 2px 0;font-family:monospace;display:inline-block;line-height:1.5;"
     "border-bottom:3px solid #0000}.lablib-strip .kept{border-bottom-color:#111}"
     + "".join(
-        f".lablib-strip .l{i}{{background:{_HATCHED if look.hatch else ''}{look.fill}}}"
+        f".lablib-strip .l{i}{{background:{HATCHED if look.hatch else ''}{look.fill}}}"
         for i, look in enumerate(SURENESS)
     )
     + "</style>"

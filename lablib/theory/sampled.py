@@ -101,11 +101,14 @@ class Expected:
 
     Attributes:
         kept: rounds that keep exactly 0 ... γ drafts ``(B, γ+1)``; they sum to all rounds.
+        whole: those whose bonus token would still belong to the text; near its end rounds are cut
+            short.
         reached: drafts that are judged ``(B,)``.
         tokens: of the text ``(B,)``.
     """
 
     kept: np.ndarray
+    whole: np.ndarray
     reached: np.ndarray
     tokens: np.ndarray
 
@@ -117,17 +120,24 @@ class Expected:
 
     @property
     def shares(self) -> np.ndarray:
-        """Return the share of rounds that keep 0 ... γ drafts ``(γ+1,)``."""
-        return self.kept.sum(axis=0) / self.kept.sum()
+        """Return the share of whole rounds that keep 0 ... γ drafts ``(γ+1,)``."""
+        return self.whole.sum(axis=0) / max(self.whole.sum(), 1e-30)
 
     @property
     def tokens_per_round(self) -> float:
-        """Return what a call of the target yields."""
+        """Return what a whole round writes: its kept drafts and the target's own token."""
+        return float(1 + self.shares @ np.arange(self.whole.shape[-1]))
+
+    @property
+    def tokens_per_call(self) -> float:
+        """Return what a call of the target yields, rounds at the end of a text included."""
         return float(self.tokens.sum() / self.kept.sum())
 
     def of(self, which: slice) -> "Expected":
         """Return that of some of the texts."""
-        return Expected(self.kept[which], self.reached[which], self.tokens[which])
+        return Expected(
+            self.kept[which], self.whole[which], self.reached[which], self.tokens[which]
+        )
 
 
 def expect(
@@ -158,6 +168,8 @@ def expect(
     for s in range(places):  # k kept drafts and the target's own token: the next round
         begins[:, s + 1 : s + gamma + 2] += begins[:, s, None] * exactly[:, s]
     begins = begins[:, :places] * (np.arange(places) < np.asarray(lengths)[:, None])
-    kept = (begins[..., None] * exactly).sum(axis=1)
+    counts = begins[..., None] * exactly
+    inside = np.arange(places) + gamma < np.asarray(lengths)[:, None]
+    whole = (counts * inside[..., None]).sum(axis=1)
     judged = (reach[..., :-2] * meant).sum(axis=-1)
-    return Expected(kept, (begins * judged).sum(axis=1), np.asarray(lengths))
+    return Expected(counts.sum(axis=1), whole, (begins * judged).sum(axis=1), np.asarray(lengths))

@@ -105,7 +105,12 @@ def test_certain_models_are_replayed_as_greedy_texts_are(rule, gamma):
         counts = np.bincount([step.kept for step in steps], minlength=gamma + 1)
         assert found.kept[row].tolist() == counts.tolist()
         assert found.reached[row] == sum(step.reached for step in steps)
-    assert found.tokens_per_round == 5 * 23 / found.kept.sum()
+        whole = [step.kept for step in steps if step.start + gamma < 23]
+        assert found.whole[row].tolist() == np.bincount(whole, minlength=gamma + 1).tolist()
+    assert found.tokens_per_call == 5 * 23 / found.kept.sum()
+    assert found.tokens_per_round == pytest.approx(
+        1 + found.whole.sum(axis=0) @ range(gamma + 1) / found.whole.sum()
+    )
     assert found.of(slice(0, 1)).shares.sum() == pytest.approx(1)
 
 

@@ -1,0 +1,311 @@
+"""The acceptance dashboard: every task, drafter, rule, length and temperature, and each token.
+
+The texts are there already, and what the drafters gave their tokens; so a control only computes
+(``theory.sampled``), and no text is written anew.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from lablib.inference.speculation.costs import expected_tokens
+from lablib.inference.speculation.drafters import NGram
+from lablib.lessons.lesson_08.extras import LOOKS
+from lablib.models.head import DraftHead
+from lablib.plots import strips
+from lablib.plots.charts import COLOURS, DASHES, MARKERS, style, visible
+from lablib.plots.explorer import Explorer, choice, slider
+from lablib.plots.picker import TokenPicker
+from lablib.plots.strips import SURENESS, Look, add_axes, canvas, draw_strip, name_bars, scales
+from lablib.theory.estimators import wilson_interval
+from lablib.theory.replay import LONGEST
+from lablib.theory.sampled import RULES, Expected, expect
+from lablib.workshop.acceptance import (
+    DRAFT,
+    DRAFTERS,
+    GAMMA,
+    LOOKUP,
+    Recording,
+    probabilities,
+)
+
+import mlx.core as mx
+import numpy as np
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+BEST = 5
+_NAMES = "0.9 to 1", "0.5 to 0.9", "0.1 to 0.5", "below 0.1"
+OVERLAPS = tuple(
+    Look(name, look.fill, look.hatch) for name, look in zip(_NAMES, SURENESS, strict=True)
+)
+_TITLE = "Σ min(p, q):"
+
+
+def overlap_look(share: float) -> Look:
+    """Return the look of a token at whose place the models share so much."""
+    return OVERLAPS[SURENESS.index(strips.sureness(share))]
+
+
+class Dashboard(Explorer):
+    """Acceptance along the target's own texts, for every rule and drafter at every temperature.
+
+    Args:
+        recording: the texts, and what the engine counted.
+        target: the model that wrote them.
+        draft: the draft model.
+        head: the target's draft head.
+        words: the text of every id.
+        **start: where controls start, by their names: ``task``, ``drafter``, ``rule``,
+            ``draft_tokens``, ``temperature``.
+    """
+
+    def __init__(
+        self, recording: Recording, target: Any, draft: Any, head: DraftHead,
+        words: Sequence[str], **start: Any,
+    ) -> None:  # fmt: skip
+        self.recording, self.words = recording, list(words)
+        self._models = target, draft, head
+        self.expected, self.rows = cache(self._expected), cache(self._rows)
+        grid = recording.temperatures.tolist()
+        begin = {"task": recording.tasks[0], "drafter": DRAFT, "rule": "rejection"}
+        begin |= {"draft_tokens": GAMMA, "temperature": 1.0} | start
+        longest = max(len(tokens) for _, tokens in recording.tokens)
+        hard = np.argmin(self.overlaps(begin["task"], begin["drafter"], begin["temperature"]))
+        super().__init__(
+            task=choice(begin["task"], list(recording.tasks)),
+            drafter=choice(begin["drafter"], list(DRAFTERS)),
+            rule=choice(begin["rule"], list(RULES)),
+            draft_tokens=slider(begin["draft_tokens"], 1, LONGEST, label="draft tokens γ"),
+            temperature=slider(begin["temperature"], grid[0], grid[-1], grid[1] - grid[0]),
+            token=TokenPicker(int(hard) + 1, longest),
+        )
+
+    # -------------------------------------------------------------- numbers
+
+    def _expected(self, task: str, drafter: str, gamma: int) -> list[list[Expected]]:
+        """Return what rounds come to at every temperature, for every rule: ``[T][rule]``."""
+        texts = self.recording.along(task, drafter)
+        whole = [expect(texts.chances(r), texts.offered, texts.lengths, gamma) for r in RULES]
+        each = [self.recording.of(t) for t in self.recording.temperatures]
+        return [[found.of(which) for found in whole] for which in each]
+
+    def _rows(self, task: str, drafter: str, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return what the target and the drafter say at each token of the text, logits ``(n, V)``.
+
+        Of a drafter that looks up, the logit of its guess is 0 and all others are -inf.
+        """
+        target, draft, head = self._models
+        prompt, tokens = self.recording.written(task, temperature)
+        ids, first = mx.array([[*prompt, *tokens]]), len(prompt) - 1
+        states = target.hidden(ids)
+        p = target.output(states)[0, first:-1]
+        if drafter == DRAFT:
+            q = draft(ids)[0, first:-1]
+        elif drafter == LOOKUP:
+            return np.array(p), self._guesses(prompt, tokens)
+        else:
+            q = head.logits(head(states[:, :-1], ids[:, 1:])[0])[first - 1 : -1]
+        return np.array(p), np.array(q)
+
+    def _guesses(self, prompt: list[int], tokens: list[int]) -> np.ndarray:
+        text, lookup = [*prompt, *tokens], NGram().begin_batch(None, 1).lookup
+        q = np.full((len(tokens), len(self.words)), -np.inf)
+        for place in range(len(tokens)):
+            for guess in lookup(text[: len(prompt) + place], 1):
+                q[place, guess] = 0
+        return q
+
+    def _both(self, task: str, drafter: str, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return p and q at each token of the text, ``(n, V)`` both; q is 0 without a guess."""
+        p, q = self.rows(task, drafter, self._on_grid(temperature))
+        guessed = np.isfinite(q).any(axis=-1, keepdims=True)
+        drawn = probabilities(np.where(guessed, q, 0), temperature)
+        return probabilities(p, temperature), np.where(guessed, drawn, 0)
+
+    def overlaps(self, task: str, drafter: str, temperature: float) -> np.ndarray:
+        """Return Σ min(p, q) at each token of the text ``(n,)``."""
+        return np.minimum(*self._both(task, drafter, temperature)).sum(axis=-1)
+
+    def _on_grid(self, temperature: float) -> float:
+        return float(self.recording.temperatures[self.recording.at(temperature)])
+
+    def compute(
+        self, task: str, drafter: str, rule: str, draft_tokens: int, temperature: float, token: int
+    ) -> dict[str, Any]:
+        """Return the text, the models' best at one token, and rounds; see ``draw``.
+
+        A token beyond the end of the text is its last one.
+        """
+        prompt, tokens = self.recording.written(task, temperature)
+        p, q = self._both(task, drafter, temperature)
+        at, k = min(token, len(tokens)) - 1, RULES.index(rule)
+        expected = self.expected(task, drafter, draft_tokens)
+        here = expected[self.recording.at(temperature)][k]
+        kept, gamma = here.alpha, draft_tokens
+        return {
+            "task": task,
+            "drafter": drafter,
+            "rule": rule,
+            "gamma": draft_tokens,
+            "temperature": temperature,
+            "prompt": [self.words[i] for i in prompt[1:]],  # all but <s>
+            "tokens": [self.words[i] for i in tokens],
+            "overlaps": np.minimum(p, q).sum(axis=-1),
+            "at": at,
+            "best": self._best(task, drafter, temperature, at),
+            "shares": here.shares,
+            "tokens_per_round": here.tokens_per_round,
+            "alpha": kept,
+            "coins": [(1 - kept) * kept**i for i in range(gamma)] + [kept**gamma],
+            "promise": expected_tokens(kept, gamma),
+            "lines": {name: [row[i].alpha for row in expected] for i, name in enumerate(RULES)},
+            "points": {name: self._measured(task, drafter, name) for name in RULES},
+            "counted": self.recording.counted(task, temperature, rule, drafter),
+        }
+
+    def _best(
+        self, task: str, drafter: str, temperature: float, at: int
+    ) -> list[tuple[str, float, float]]:
+        """Return word, p and q of the best five tokens of each model, the target's best first.
+
+        At temperature 0 these are what the models say themselves, at temperature 1.
+        """
+        p, q = (each[at] for each in self._both(task, drafter, temperature or 1.0))
+        if not temperature:  # the text is greedy, and so are its rows
+            p, q = (
+                probabilities(np.maximum(row[at], -1e9), 1.0) * bool(np.isfinite(row[at]).any())
+                for row in self.rows(task, drafter, 0.0)
+            )
+        chosen = [np.argsort(-each, kind="stable")[:BEST] for each in (p, q)]
+        some = {i: 0 for best, each in zip(chosen, (p, q), strict=True) for i in best if each[i]}
+        ranked = sorted(some, key=lambda i: (-p[i], -q[i]))
+        return [(self._name(int(i)), float(p[i]), float(q[i])) for i in ranked]
+
+    def _name(self, i: int) -> str:
+        return visible(self.words[i])
+
+    def _measured(self, task: str, drafter: str, rule: str) -> list[tuple[float, float, float]]:
+        """Return what the engine kept at each temperature, and the ends of its 95 % interval."""
+        found = []
+        for temperature in self.recording.temperatures:
+            counts = self.recording.counted(task, temperature, rule, drafter)
+            accepted, reached = counts["accepted"], max(1, counts["reached"])
+            found.append((accepted / reached, *wilson_interval(accepted, reached)))
+        return found
+
+    # -------------------------------------------------------------- pictures
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw the text, and below it what :meth:`live` draws."""
+        tokens = [*data["prompt"], *data["tokens"]]
+        looks = [strips.PLAIN] * len(data["prompt"]) + [*map(overlap_look, data["overlaps"])]
+        high = strips.height(tokens) + 0.1
+        fig = canvas(high + 5.3)
+        with style():
+            mark = len(data["prompt"]) + data["at"]
+            axes = add_axes(fig, 0, 0, 8, high - 0.1)
+            draw_strip(axes, tokens, looks, legend=OVERLAPS, title=_TITLE, mark=mark)
+            self._charts(fig, high, data)
+        return fig
+
+    def live(self, data: dict[str, Any]) -> Figure:
+        """Draw the charts; the text is a control, and gets its colours here."""
+        self.controls["token"].show(
+            data["tokens"],
+            [overlap_look(share) for share in data["overlaps"]],
+            data["at"],
+            hints=[f"Σ min(p, q) = {share:.2f}" for share in data["overlaps"]],
+            before="".join(data["prompt"]),
+            legend=OVERLAPS,
+            title=_TITLE,
+        )
+        fig = canvas(5.3)
+        with style():
+            self._charts(fig, 0, data)
+        return fig
+
+    def _charts(self, fig: Figure, top: float, data: dict[str, Any]) -> None:
+        self._bars(add_axes(fig, 1.25, top + 0.4, 2.6, 2.0), data)
+        self._rounds(add_axes(fig, 4.75, top + 0.4, 3.05, 2.0), data)
+        self._temperatures(add_axes(fig, 0.75, top + 3.3, 5.0, 1.5), data)
+
+    def _bars(self, axes: Any, data: dict[str, Any]) -> None:
+        """Draw p and q of the best tokens on top of each other."""
+        names, p, q = zip(*data["best"], strict=True)
+        p_look, q_look = {"edgecolors": COLOURS[0]}, {"edgecolors": COLOURS[5], "linestyles": "--"}
+        _across(axes, np.minimum(p, q), 0.28, facecolors="#56B4E999")
+        _across(axes, p, 0.4, facecolors="none", linewidths=2, **p_look)
+        _across(axes, q, 0.28, facecolors="none", linewidths=2, **q_look)
+        axes.set(xlim=(0, 1.02), ylim=(2 * BEST - 0.4, -0.6))
+        scales(axes, (0, 0.5, 1), (), "probability")
+        written = self._shown(data)
+        name_bars(axes, [f"▸ {n}" if n == written else n for n in names], across=True)
+        share = data["overlaps"][data["at"]]
+        axes.set_title(f"token {data['at'] + 1}: Σ min(p, q) = {share:.2f}", size=12)
+        said = (("target p", COLOURS[0]), ("drafter q, dashed", COLOURS[5]), ("both", "#1F78B4"))
+        for y, (name, colour) in zip((7.2, 8.1, 9.0), said, strict=True):
+            axes.text(0.99, y, name, color=colour, ha="right", va="center", size=11)
+
+    def _rounds(self, axes: Any, data: dict[str, Any]) -> None:
+        """Draw how many drafts a round keeps."""
+        x = np.arange(data["gamma"] + 1)
+        axes.vlines(x, 0, data["shares"], color=COLOURS[4], lw=17)
+        look = {"color": COLOURS[5], "markeredgecolor": "white"}
+        axes.plot(x, data["coins"], MARKERS[2], ls="", **look)
+        axes.set(xlim=(-0.6, LONGEST + 0.6), ylim=(0, 1.02))
+        scales(axes, x, (0, 0.5, 1), "drafts kept in a round", "share of rounds")
+        more = data["tokens_per_round"]
+        axes.set_title(f"1 + {more - 1:.2f} kept = {more:.2f} tokens a round", size=12)
+        axes.text(-0.4, 0.93, "◆ if drafts were coins", color=COLOURS[5], size=11, va="center")
+
+    def _temperatures(self, axes: Any, data: dict[str, Any]) -> None:
+        """Draw α of every rule against temperature: lines are theory, points the engine."""
+        grid = self.recording.temperatures
+        axes.axvline(data["temperature"], color="#999999", lw=1, zorder=0)
+        for place, name in enumerate(RULES):
+            i, chosen = LOOKS[name], name == data["rule"]
+            look = {"color": COLOURS[i], "ls": DASHES[i % 4], "lw": 3.5 if chosen else 1.5}
+            axes.plot(grid, data["lines"][name], marker="", **look)
+            middle, low, high = np.array(data["points"][name]).T
+            x = grid + 0.03 * (place - 1.5)  # beside each other
+            axes.vlines(x, low, high, color=COLOURS[i], lw=1)
+            look |= {"ms": 7 if chosen else 4, "markeredgecolor": "white"}
+            axes.plot(x, middle, MARKERS[i], **look | {"ls": ""})
+            y, right = 0.95 - 0.15 * place, {"transform": axes.transAxes}
+            axes.plot((1.03, 1.13), (y, y), MARKERS[i], clip_on=False, **look, **right)
+            weight = "bold" if chosen else "normal"
+            axes.text(1.16, y, name, weight=weight, va="center", **right)
+        axes.set(xlim=(grid[0] - 0.08, grid[-1] + 0.08), ylim=(0, 1.05))
+        scales(axes, np.arange(grid[0], grid[-1] + 0.01, 0.5), (0, 0.5, 1), "temperature", "α")
+        axes.set_title(f"{data['task']}, {data['drafter']}: kept of the judged drafts", size=12)
+        note = f"lines: theory\npoints: the engine,\nγ = {GAMMA}, 95 %"
+        axes.text(1.03, 0.0, note, transform=axes.transAxes, size=10, va="bottom")
+
+    def _shown(self, data: dict[str, Any]) -> str:
+        return visible(data["tokens"][data["at"]])
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say what is at the token, what rounds come to, and what the engine counted."""
+        word, p, q = data["best"][0]
+        share, counts = data["overlaps"][data["at"]], data["counted"]
+        seen = counts["accepted"] / max(1, counts["reached"])
+        best = f"the target's best is '{word}', p = {p:.2f}, q = {q:.2f}"
+        if not data["temperature"]:
+            best += " before the choice"
+        return (
+            f"Token {data['at'] + 1} of {len(data['tokens'])}, '{self._shown(data)}': Σ min(p, q) "
+            f"= {share:.2f}; {best}. {data['task']}, {data['drafter']}, {data['rule']}, γ = "
+            f"{data['gamma']}, temperature {data['temperature']:g}: α = {data['alpha']:.2f}, "
+            f"{data['tokens_per_round']:.2f} tokens a round, where coins of one α would make "
+            f"{data['promise']:.2f}. The engine kept {seen:.2f} of {counts['reached']} judged "
+            f"drafts with γ = {GAMMA}."
+        )
+
+
+def _across(axes: Any, lengths: Sequence[float], half: float, **look: Any) -> None:
+    """Draw horizontal bars at 0, 1, ... as one object: many take long."""
+    corners = [
+        [(0, y - half), (x, y - half), (x, y + half), (0, y + half)] for y, x in enumerate(lengths)
+    ]
+    axes.add_collection(PolyCollection(corners, **look))
