@@ -68,8 +68,8 @@ class TokenPicker(widgets.IntSlider):
         try:
             if self.buttons.options != tuple(labels):
                 self.buttons.options = labels
-            if self.buttons.tooltips != list(hints):
-                self.buttons.tooltips = list(hints)
+            if self.buttons.tooltips != tuple(hints):
+                self.buttons.tooltips = tuple(hints)
             self.buttons.index = mark
         finally:
             self._busy = False

@@ -157,9 +157,9 @@ def surprise_strip(tokens: Sequence[str], probabilities: Sequence[float | None])
     return fig
 
 
-def canvas(height: float) -> Figure:
-    """Return a figure ``WIDTH`` inches wide for :func:`add_axes`."""
-    fig = figure(WIDTH, height)
+def canvas(height: float, width: float = WIDTH) -> Figure:
+    """Return a figure of so many inches for :func:`add_axes`."""
+    fig = figure(width, height)
     fig.set_layout_engine("none")
     return fig
 
@@ -169,8 +169,8 @@ def add_axes(fig: Figure, left: float, top: float, width: float, height: float) 
 
     Nothing then jumps when a slider moves, and no time goes into a layout.
     """
-    high = fig.get_figheight()
-    return fig.add_axes((left / WIDTH, 1 - (top + height) / high, width / WIDTH, height / high))
+    wide, high = fig.get_size_inches()
+    return fig.add_axes((left / wide, 1 - (top + height) / high, width / wide, height / high))
 
 
 def name_bars(axes: Any, names: Sequence[str], *, across: bool = False) -> None:

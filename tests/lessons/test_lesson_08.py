@@ -7,6 +7,7 @@ from lablib.inference.speculation import rules
 from lablib.inference.speculation.tokens import speculative_decode
 from lablib.lessons.lesson_08 import extras
 from lablib.lessons.lesson_08 import widgets as lossless
+from lablib.lessons.lesson_08.coin import Overlap
 
 import mlx.core as mx
 import numpy as np
@@ -22,7 +23,7 @@ DRAFT = np.array([[0.3, 0.2, 0.5], [0.5, 0.3, 0.2], [0.2, 0.6, 0.2]])
 
 @pytest.fixture(scope="module")
 def overlap():
-    return lossless.Overlap(WORDS, P, Q)
+    return Overlap(WORDS, P, Q)
 
 
 @pytest.fixture(scope="module")
@@ -157,9 +158,9 @@ def test_bugs_are_found_and_later_with_a_better_draft(detection) -> None:
 
 def test_bad_input_is_refused_in_a_line() -> None:
     with pytest.raises(ValueError, match="must have the same shape"):
-        lossless.Overlap(WORDS, P, Q[:3])
+        Overlap(WORDS, P, Q[:3])
     with pytest.raises(ValueError, match="positive everywhere"):
-        lossless.Overlap(WORDS, P, [0.5, 0.5, 0.0, 0.0])
+        Overlap(WORDS, P, [0.5, 0.5, 0.0, 0.0])
     with pytest.raises(ValueError, match="sum to 1"):
         lossless.RoundTexts("abc", TARGET, DRAFT * 2)
 
@@ -199,3 +200,28 @@ def test_shares_are_theorys_at_every_temperature() -> None:
     assert isinstance(extras.against_temperature([0.5, 1.0], found, measured), Figure)
     with pytest.raises(ValueError, match="temperatures must be positive"):
         extras.shares(P, Q, [0.0])
+
+
+@pytest.mark.parametrize("name", lossless.every_rule())
+def test_each_judged_word_brings_its_share_and_the_last_one_completes(name, overlap) -> None:
+    rule, before = lossless.every_rule()[name], np.zeros(len(P))
+    for judged in range(len(P) + 1):
+        data = overlap.compute(1.0, 1.0, name, judged)
+        written = data["kept"] + data["added"]
+        assert (written >= before - 1e-12).all()
+        assert written.sum() == pytest.approx(Q[:judged].sum(), abs=1e-12)  # nothing is lost
+        refused = (Q * (1 - data["keep"]))[:judged].sum()
+        assert data["added"].sum() == pytest.approx(refused, abs=1e-12)
+        before = written
+    assert written == pytest.approx(sum(lossless.one_token(rule, P, Q)), abs=1e-12)
+    if name == "rejection":
+        assert data["keep"] == pytest.approx(np.minimum(1, P / Q))
+
+
+def test_the_coins_are_tossed_word_by_word(overlap) -> None:
+    overlap.set(distance=1.0, temperature=1.0, rule="rejection")
+    assert overlap.controls["judged"].value == overlap.controls["judged"].play.value == 4
+    caption = overlap.set(judged=3)
+    assert "judged: sun, rain, snow. 0.60 of the drafts, 0.50 kept, 0.10 refused" in caption
+    assert "judged: nothing yet" in overlap.set(judged=0)
+    overlap.set(judged=4)

@@ -1,9 +1,10 @@
 """The acceptance dashboard: every task, drafter, rule, length and temperature, and each token.
 
 The texts are there already, and what the drafters gave their tokens; so a control only computes
-(``theory.sampled``), and no text is written anew.
+(``replay.sampled``), and no text is written anew.
 """
 
+import base64
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -13,14 +14,11 @@ from lablib.inference.speculation.drafters import NGram
 from lablib.lessons.lesson_08.extras import LOOKS
 from lablib.models.head import DraftHead
 from lablib.plots import strips
-from lablib.plots.charts import COLOURS, DASHES, MARKERS, style, visible
+from lablib.plots.charts import COLOURS, DASHES, MARKERS, png, style, visible
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.picker import TokenPicker
 from lablib.plots.strips import SURENESS, Look, add_axes, canvas, draw_strip, name_bars, scales
-from lablib.theory.estimators import wilson_interval
-from lablib.theory.replay import LONGEST
-from lablib.theory.sampled import RULES, Expected, expect
-from lablib.workshop.acceptance import (
+from lablib.replay.recording import (
     DRAFT,
     DRAFTERS,
     GAMMA,
@@ -28,6 +26,9 @@ from lablib.workshop.acceptance import (
     Recording,
     probabilities,
 )
+from lablib.replay.rounds import LONGEST
+from lablib.replay.sampled import RULES, Expected, expect
+from lablib.theory.estimators import wilson_interval
 
 import mlx.core as mx
 import numpy as np
@@ -40,6 +41,17 @@ OVERLAPS = tuple(
     Look(name, look.fill, look.hatch) for name, look in zip(_NAMES, SURENESS, strict=True)
 )
 _TITLE = "Σ min(p, q):"
+_HIGH = 5.55  # inches, of all charts
+_CHARTS = {  # inches from the left and the top, width and height, and what each depends on
+    "_bars": (0, 0, 4, 3.0, "task", "drafter", "temperature", "at"),
+    "_rounds": (4, 0, 4, 3.0, "task", "drafter", "rule", "gamma", "temperature"),
+    "_temperatures": (0, 3.1, 6.5, 2.45, "task", "drafter", "rule", "gamma", "temperature"),
+}
+_WRAP = (  # on a phone one chart stands above the other
+    "<style>.lablib-charts{display:flex;flex-wrap:wrap}"
+    ".lablib-charts img{max-width:100%;height:auto}</style>"
+)
+_KEPT = 24  # drawn charts that are remembered, 20 KB each
 
 
 def overlap_look(share: float) -> Look:
@@ -70,6 +82,7 @@ class Dashboard(Explorer):
         grid = recording.temperatures.tolist()
         begin = {"task": recording.tasks[0], "drafter": DRAFT, "rule": "rejection"}
         begin |= {"draft_tokens": GAMMA, "temperature": 1.0} | start
+        self._ends, self._drawn = (grid[0] - 0.08, grid[-1] + 0.08), {}
         longest = max(len(tokens) for _, tokens in recording.tokens)
         hard = np.argmin(self.overlaps(begin["task"], begin["drafter"], begin["temperature"]))
         super().__init__(
@@ -201,15 +214,15 @@ class Dashboard(Explorer):
         tokens = [*data["prompt"], *data["tokens"]]
         looks = [strips.PLAIN] * len(data["prompt"]) + [*map(overlap_look, data["overlaps"])]
         high = strips.height(tokens) + 0.1
-        fig = canvas(high + 5.3)
+        fig, mark = canvas(high + _HIGH), len(data["prompt"]) + data["at"]
         with style():
-            mark = len(data["prompt"]) + data["at"]
             axes = add_axes(fig, 0, 0, 8, high - 0.1)
             draw_strip(axes, tokens, looks, legend=OVERLAPS, title=_TITLE, mark=mark)
-            self._charts(fig, high, data)
+            for chart, (left, top, *_) in _CHARTS.items():
+                getattr(self, chart)(fig, left, high + top, data)
         return fig
 
-    def live(self, data: dict[str, Any]) -> Figure:
+    def live(self, data: dict[str, Any]) -> str:
         """Draw the charts; the text is a control, and gets its colours here."""
         self.controls["token"].show(
             data["tokens"],
@@ -220,23 +233,28 @@ class Dashboard(Explorer):
             legend=OVERLAPS,
             title=_TITLE,
         )
-        fig = canvas(5.3)
-        with style():
-            self._charts(fig, 0, data)
-        return fig
+        parts = []
+        for chart, (_, _, wide, high, *keys) in _CHARTS.items():
+            key = chart, *(data[name] for name in keys)
+            if key not in self._drawn:  # a chart that the control leaves alone stays as it is
+                fig = canvas(high, wide)
+                with style():
+                    getattr(self, chart)(fig, 0, 0, data)
+                image = base64.b64encode(png(fig)).decode()
+                self._drawn[key] = f'<img alt="" src="data:image/png;base64,{image}">'
+            parts.append(self._drawn[key])
+        for old in [*self._drawn][:-_KEPT]:
+            del self._drawn[old]
+        return f'<div class="lablib-charts">{_WRAP}{"".join(parts)}</div>'
 
-    def _charts(self, fig: Figure, top: float, data: dict[str, Any]) -> None:
-        self._bars(add_axes(fig, 1.25, top + 0.4, 2.6, 2.0), data)
-        self._rounds(add_axes(fig, 4.75, top + 0.4, 3.05, 2.0), data)
-        self._temperatures(add_axes(fig, 0.75, top + 3.3, 5.0, 1.5), data)
-
-    def _bars(self, axes: Any, data: dict[str, Any]) -> None:
+    def _bars(self, fig: Figure, left: float, top: float, data: dict[str, Any]) -> None:
         """Draw p and q of the best tokens on top of each other."""
+        axes = add_axes(fig, left + 1.25, top + 0.4, 2.6, 2.0)
         names, p, q = zip(*data["best"], strict=True)
         p_look, q_look = {"edgecolors": COLOURS[0]}, {"edgecolors": COLOURS[5], "linestyles": "--"}
-        _across(axes, np.minimum(p, q), 0.28, facecolors="#56B4E999")
-        _across(axes, p, 0.4, facecolors="none", linewidths=2, **p_look)
-        _across(axes, q, 0.28, facecolors="none", linewidths=2, **q_look)
+        _flat(axes, np.minimum(p, q), 0.28, facecolors="#56B4E999")
+        _flat(axes, p, 0.4, facecolors="none", linewidths=2, **p_look)
+        _flat(axes, q, 0.28, facecolors="none", linewidths=2, **q_look)
         axes.set(xlim=(0, 1.02), ylim=(2 * BEST - 0.4, -0.6))
         scales(axes, (0, 0.5, 1), (), "probability")
         written = self._shown(data)
@@ -247,9 +265,9 @@ class Dashboard(Explorer):
         for y, (name, colour) in zip((7.2, 8.1, 9.0), said, strict=True):
             axes.text(0.99, y, name, color=colour, ha="right", va="center", size=11)
 
-    def _rounds(self, axes: Any, data: dict[str, Any]) -> None:
+    def _rounds(self, fig: Figure, left: float, top: float, data: dict[str, Any]) -> None:
         """Draw how many drafts a round keeps."""
-        x = np.arange(data["gamma"] + 1)
+        axes, x = add_axes(fig, left + 0.65, top + 0.4, 3.1, 2.0), np.arange(data["gamma"] + 1)
         axes.vlines(x, 0, data["shares"], color=COLOURS[4], lw=17)
         look = {"color": COLOURS[5], "markeredgecolor": "white"}
         axes.plot(x, data["coins"], MARKERS[2], ls="", **look)
@@ -259,9 +277,9 @@ class Dashboard(Explorer):
         axes.set_title(f"1 + {more - 1:.2f} kept = {more:.2f} tokens a round", size=12)
         axes.text(-0.4, 0.93, "◆ if drafts were coins", color=COLOURS[5], size=11, va="center")
 
-    def _temperatures(self, axes: Any, data: dict[str, Any]) -> None:
+    def _temperatures(self, fig: Figure, left: float, top: float, data: dict[str, Any]) -> None:
         """Draw α of every rule against temperature: lines are theory, points the engine."""
-        grid = self.recording.temperatures
+        axes, grid = add_axes(fig, left + 0.65, top + 0.4, 4.2, 1.5), self.recording.temperatures
         axes.axvline(data["temperature"], color="#999999", lw=1, zorder=0)
         for place, name in enumerate(RULES):
             i, chosen = LOOKS[name], name == data["rule"]
@@ -276,7 +294,7 @@ class Dashboard(Explorer):
             axes.plot((1.03, 1.13), (y, y), MARKERS[i], clip_on=False, **look, **right)
             weight = "bold" if chosen else "normal"
             axes.text(1.16, y, name, weight=weight, va="center", **right)
-        axes.set(xlim=(grid[0] - 0.08, grid[-1] + 0.08), ylim=(0, 1.05))
+        axes.set(xlim=self._ends, ylim=(0, 1.05))
         scales(axes, np.arange(grid[0], grid[-1] + 0.01, 0.5), (0, 0.5, 1), "temperature", "α")
         axes.set_title(f"{data['task']}, {data['drafter']}: kept of the judged drafts", size=12)
         note = f"lines: theory\npoints: the engine,\nγ = {GAMMA}, 95 %"
@@ -303,7 +321,7 @@ class Dashboard(Explorer):
         )
 
 
-def _across(axes: Any, lengths: Sequence[float], half: float, **look: Any) -> None:
+def _flat(axes: Any, lengths: Sequence[float], half: float, **look: Any) -> None:
     """Draw horizontal bars at 0, 1, ... as one object: many take long."""
     corners = [
         [(0, y - half), (x, y - half), (x, y + half), (0, y + half)] for y, x in enumerate(lengths)

@@ -4,7 +4,6 @@ Nothing here is sampled except in ``Detection``: a rule is a pure function, so e
 happen is listed with its probability, in float64.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
@@ -13,8 +12,8 @@ from lablib.inference.speculation import rules
 from lablib.lessons.lesson_08.extras import TYPICAL, typical
 from lablib.plots.charts import COLOURS, DASHES, MARKERS, style
 from lablib.plots.explorer import Explorer, choice, slider
-from lablib.plots.strips import add_axes, canvas, name_bars
-from lablib.theory.closed_forms import acceptance_match, acceptance_rejection
+from lablib.plots.strips import add_axes, canvas
+from lablib.theory.closed_forms import acceptance_rejection
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx
@@ -63,8 +62,8 @@ def exactly(rule: Rule, p: Any, q: Any, drafts: Any) -> tuple[np.ndarray, np.nda
         return np.array(outcome.kept), np.array(outcome.following)
 
 
-def one_token(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Return what one draft leads to, over everything that can be drafted.
+def by_draft(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what each word leads to if it is drafted, everything that can happen listed.
 
     It does not look at the bonus after a kept draft; ``one_round`` does.
 
@@ -74,8 +73,8 @@ def one_token(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.nd
         q: the draft's distribution ``(V,)``.
 
     Returns:
-        Two arrays ``(V,)``: the probability that a token is written because its draft was kept, and
-        the probability that it is written after another draft was refused. They sum to 1 together.
+        The chance that a drafted word is kept ``(V,)``; and in row x the probability that x is
+        drafted and refused, and each word written instead ``(V, V)``.
     """
     p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
     size = len(p)
@@ -83,7 +82,18 @@ def one_token(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.nd
     kept, following = exactly(
         rule, np.tile(p, (size, 2, 1)), np.tile(q, (size, 1, 1)), drafts
     )  # row x: token x was drafted
-    return q * kept[:, 1], (q * kept[:, 0]) @ following[:, 0]
+    return kept[:, 1], (q * kept[:, 0])[:, None] * following[:, 0]
+
+
+def one_token(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what one draft leads to; arguments as for :func:`by_draft`.
+
+    Returns:
+        Two arrays ``(V,)``: the probability that a token is written because its draft was kept, and
+        the probability that it is written after another draft was refused. They sum to 1 together.
+    """
+    keep, instead = by_draft(rule, p, q)
+    return np.asarray(q, np.float64) * keep, instead.sum(axis=0)
 
 
 def one_round(
@@ -151,7 +161,8 @@ def between(p: Any, other: Any, distance: float) -> np.ndarray:
     return mixed / mixed.sum(axis=-1, keepdims=True)
 
 
-def _positive(p: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
+def positive(p: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return two distributions as arrays, or refuse them: everywhere positive."""
     acceptance_rejection(p, other)  # refuses what is not two distributions
     p, other = np.array(p, float), np.array(other, float)
     if min(p.min(), other.min()) <= 0:
@@ -159,7 +170,8 @@ def _positive(p: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
     return p, other
 
 
-def _legend(axes: Any) -> None:
+def legend_above(axes: Any) -> None:
+    """Name what is drawn, in a line above it."""
     axes.legend(
         loc="lower left",
         bbox_to_anchor=(-0.02, 1),
@@ -169,71 +181,6 @@ def _legend(axes: Any) -> None:
         columnspacing=1.0,
         handlelength=1.4,
     )
-
-
-class Overlap(Explorer):
-    """One position: what p and q share, and how a rule makes p out of it.
-
-    Args:
-        words: the vocabulary.
-        p: the target's distribution ``(V,)``, all positive.
-        other: the draft's distribution ``(V,)`` when it is as far away as the slider goes.
-    """
-
-    def __init__(self, words: Sequence[str], p: Sequence[float], other: Sequence[float]) -> None:
-        self.words, (self.p, self.other) = list(words), _positive(p, other)
-        super().__init__(
-            distance=slider(1.0, 0.0, 1.0, 0.05, label="draft's distance"),
-            temperature=slider(1.0, 0.3, 3.0, 0.1, label="temperature of q"),
-            rule=choice("rejection", list(every_rule()), label="rule"),
-        )
-
-    def compute(self, distance: float, temperature: float, rule: str) -> dict[str, Any]:
-        """Return p, q, what is kept and what is added, each ``(V,)``, and the overlaps."""
-        q = between(self.p, self.other, distance) ** (1 / temperature)
-        q /= q.sum()
-        kept, added = one_token(every_rule()[rule], self.p, q)
-        return {
-            "p": self.p,
-            "q": q,
-            "kept": kept,
-            "added": added,
-            "rule": rule,
-            "min": acceptance_rejection(self.p, q),
-            "dot": acceptance_match(self.p, q),
-        }
-
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw p and q on top of each other, and what is written beside them."""
-        fig = canvas(3.4)
-        x, p, q = np.arange(len(self.words)), data["p"], data["q"]
-        kept, added = data["kept"], data["added"]
-        top = math.ceil(10.3 * max(*p, *q, *(kept + added))) / 10
-        with style():
-            left, right = (add_axes(fig, at, 0.65, 3.3, 2.4) for at in (0.65, 4.55))
-            left.bar(x, p, 0.8, fc="none", ec=COLOURS[0], lw=2.5, label="target p")
-            left.bar(x, q, 0.6, fc="none", ec=COLOURS[5], lw=2.5, ls="--", label="draft q")
-            left.bar(x, np.minimum(p, q), 0.6, fc="#56B4E966", label="min(p, q)")
-            right.bar(x, kept, 0.7, fc=COLOURS[2], label="kept drafts")
-            right.bar(x, added, 0.7, kept, fc=COLOURS[1], hatch="///", ec="white", label="added")
-            right.hlines(p, x - 0.43, x + 0.43, color="black", lw=2.5, label="target p")
-            for axes, title in ((left, "two models"), (right, "what is written")):
-                name_bars(axes, self.words)
-                axes.set_ylim(0, top)
-                axes.text(0, 1.14, title, transform=axes.transAxes, weight="bold")
-                _legend(axes)
-            left.set_ylabel("probability")
-        return fig
-
-    def caption(self, data: dict[str, Any]) -> str:
-        """Say how much is kept and how far the result is from p."""
-        wrong = np.abs(data["kept"] + data["added"] - data["p"]).max()
-        verdict = "exactly p" if wrong < 1e-9 else f"not p: wrong by up to {wrong:.3f}"
-        return (
-            f"Σ min(p, q) = {data['min']:.2f}, Σ p·q = {data['dot']:.2f}. "
-            f"{data['rule']}: {data['kept'].sum():.0%} of the drafts are kept, and what is written "
-            f"is {verdict}."
-        )
 
 
 class RoundTexts(Explorer):
@@ -250,7 +197,7 @@ class RoundTexts(Explorer):
     def __init__(
         self, letters: str, target: Any, other: Any, start: int = 0, drafted: int = 2
     ) -> None:
-        rows = [_positive(*row) for row in zip(target, other, strict=True)]
+        rows = [positive(*row) for row in zip(target, other, strict=True)]
         self.target, self.other = (np.array(table) for table in zip(*rows, strict=True))
         self.start, self.drafted = integer("start", start, 0), integer("drafted", drafted, 1)
         self.texts = ["".join(text) for text in product(letters, repeat=drafted + 1)]
@@ -290,7 +237,7 @@ class RoundTexts(Explorer):
             for i, text in enumerate(self.texts):
                 left.text(i, -0.03, text, transform=left.get_xaxis_transform(), va="top", **look)
             left.set(ylabel="probability", ylim=(0, 1.2 * data["truth"].max()))
-            _legend(left)
+            legend_above(left)
             chosen = [COLOURS[4] if name == data["rule"] else "#DDDDDD" for name in names]
             right.bar(range(len(names)), data["tokens"].values(), 0.8, color=chosen)
             right.set_xticks([])
@@ -321,7 +268,7 @@ class Detection(Explorer):
     counts = tuple(2**k for k in range(6, 17))
 
     def __init__(self, p: Sequence[float], other: Sequence[float], seed: int = 0) -> None:
-        self.p, self.other = _positive(p, other)
+        self.p, self.other = positive(p, other)
         self.limit = float(chi2.isf(FALSE_ALARM, len(self.p) - 1))
         rng = np.random.default_rng(integer("seed", seed, 0))
         self._numbers = rng.random((3, self.counts[-1]))
@@ -376,7 +323,7 @@ class Detection(Explorer):
             axes.set_xticks(self.counts[::2], [f"{n:,}" for n in self.counts[::2]])
             axes.minorticks_off()
             axes.set(xlabel="samples", ylabel="chi-square")
-            _legend(axes)
+            legend_above(axes)
         return fig
 
     def caption(self, data: dict[str, Any]) -> str:

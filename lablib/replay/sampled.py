@@ -16,7 +16,7 @@ counted in rounds has an exact expectation. No model runs again, and nothing is 
 
 from dataclasses import dataclass
 
-from lablib.theory.replay import LONGEST, Guesses
+from lablib.replay.rounds import LONGEST, Guesses
 from lablib.validation import BadValue, integer, one_of
 
 import numpy as np

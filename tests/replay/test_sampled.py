@@ -5,9 +5,9 @@ from itertools import product
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.lessons.lesson_08.widgets import exactly
+from lablib.replay.rounds import LONGEST, Guesses, guesses_of_flags, replay
+from lablib.replay.sampled import RULES, Texts, expect, looked_up, room, spread
 from lablib.theory.closed_forms import acceptance_coupled
-from lablib.theory.replay import LONGEST, Guesses, guesses_of_flags, replay
-from lablib.theory.sampled import RULES, Texts, expect, looked_up, room, spread
 
 import numpy as np
 import pytest
