@@ -187,21 +187,6 @@ def test_the_lossy_rule_is_not_the_engines() -> None:
         speculative_decode(pair[0], pair[1], [1], rule=extras.TYPICAL)
 
 
-def test_shares_are_theorys_at_every_temperature() -> None:
-    found = extras.shares(np.log(P), np.log(Q), [0.5, 1.0])
-    assert found["rejection"][1] == pytest.approx(0.6)
-    assert found["match"][1] == pytest.approx(0.21)
-    assert found[extras.BOUND][1] == pytest.approx(0.6 / 1.4)
-    in_order = [found[name] for name in (extras.BOUND, "coupled", "rejection")]
-    assert (np.diff(in_order, axis=0) >= 0).all()
-    sharp = P**2 / (P**2).sum() * Q**2 / (Q**2).sum()
-    assert found["match"][0] == pytest.approx(sharp.sum())
-    measured = {("match", 1.0): (0.2, 0.18, 0.23), ("block", 1.0): (0.6, 0.55, 0.66)}
-    assert isinstance(extras.against_temperature([0.5, 1.0], found, measured), Figure)
-    with pytest.raises(ValueError, match="temperatures must be positive"):
-        extras.shares(P, Q, [0.0])
-
-
 @pytest.mark.parametrize("name", lossless.every_rule())
 def test_each_judged_word_brings_its_share_and_the_last_one_completes(name, overlap) -> None:
     rule, before = lossless.every_rule()[name], np.zeros(len(P))

@@ -11,7 +11,6 @@ from typing import Any
 
 from lablib.inference.speculation.costs import expected_tokens
 from lablib.inference.speculation.drafters import NGram
-from lablib.lessons.lesson_08.extras import LOOKS
 from lablib.models.head import DraftHead
 from lablib.plots import strips
 from lablib.plots.charts import COLOURS, DASHES, MARKERS, png, style, visible
@@ -36,6 +35,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 BEST = 5
+LOOKS = {"match": 0, "coupled": 2, "rejection": 1, "block": 5}  # colour and marker
 _NAMES = "0.9 to 1", "0.5 to 0.9", "0.1 to 0.5", "below 0.1"
 OVERLAPS = tuple(
     Look(name, look.fill, look.hatch) for name, look in zip(_NAMES, SURENESS, strict=True)
