@@ -9,7 +9,7 @@ from lablib.plots.strips import HATCHED, Look
 import ipywidgets as widgets
 
 _SHAPE = (
-    "{0}>div{{display:flex;flex-wrap:wrap;row-gap:4px}}"
+    "{0}>div{{display:flex;flex-wrap:wrap;row-gap:4px;padding:4px}}"
     "{0} button.widget-toggle-button{{width:auto;height:auto;min-width:1.2em;margin:0;"
     "padding:4px 2px 2px;line-height:1.5;font-family:monospace;font-size:13px;color:#111;"
     "border:1px solid #fff}}"

@@ -261,7 +261,11 @@ class Dashboard(Explorer):
         name_bars(axes, [f"▸ {n}" if n == written else n for n in names], across=True)
         share = data["overlaps"][data["at"]]
         axes.set_title(f"token {data['at'] + 1}: Σ min(p, q) = {share:.2f}", size=12)
-        said = (("target p", COLOURS[0]), ("drafter q, dashed", COLOURS[5]), ("both", "#1F78B4"))
+        said = (
+            ("target p", COLOURS[0]),
+            ("drafter q, dashed", COLOURS[5]),
+            ("shared, filled", "#333333"),
+        )
         for y, (name, colour) in zip((7.2, 8.1, 9.0), said, strict=True):
             axes.text(0.99, y, name, color=colour, ha="right", va="center", size=11)
 
@@ -285,19 +289,20 @@ class Dashboard(Explorer):
             i, chosen = LOOKS[name], name == data["rule"]
             look = {"color": COLOURS[i], "ls": DASHES[i % 4], "lw": 3.5 if chosen else 1.5}
             axes.plot(grid, data["lines"][name], marker="", **look)
-            middle, low, high = np.array(data["points"][name]).T
-            x = grid + 0.03 * (place - 1.5)  # beside each other
-            axes.vlines(x, low, high, color=COLOURS[i], lw=1)
-            look |= {"ms": 7 if chosen else 4, "markeredgecolor": "white"}
-            axes.plot(x, middle, MARKERS[i], **look | {"ls": ""})
+            dot = {"ms": 7 if chosen else 4, "markeredgecolor": "white"}
+            if data["gamma"] == GAMMA:
+                middle, low, high = np.array(data["points"][name]).T
+                x = grid + 0.03 * (place - 1.5)  # beside each other
+                axes.vlines(x, low, high, color=COLOURS[i], lw=1)
+                axes.plot(x, middle, MARKERS[i], ls="", color=COLOURS[i], **dot)
             y, right = 0.95 - 0.15 * place, {"transform": axes.transAxes}
-            axes.plot((1.03, 1.13), (y, y), MARKERS[i], clip_on=False, **look, **right)
+            axes.plot((1.03, 1.13), (y, y), MARKERS[i], clip_on=False, **look, **dot, **right)
             weight = "bold" if chosen else "normal"
             axes.text(1.16, y, name, weight=weight, va="center", **right)
         axes.set(xlim=self._ends, ylim=(0, 1.05))
         scales(axes, np.arange(grid[0], grid[-1] + 0.01, 0.5), (0, 0.5, 1), "temperature", "α")
         axes.set_title(f"{data['task']}, {data['drafter']}: kept of the judged drafts", size=12)
-        note = f"lines: theory\npoints: the engine,\nγ = {GAMMA}, 95 %"
+        note = f"lines: theory\npoints: the engine\n(with γ = {GAMMA} only)"
         axes.text(1.03, 0.0, note, transform=axes.transAxes, size=10, va="bottom")
 
     def _shown(self, data: dict[str, Any]) -> str:
@@ -307,17 +312,19 @@ class Dashboard(Explorer):
         """Say what is at the token, what rounds come to, and what the engine counted."""
         word, p, q = data["best"][0]
         share, counts = data["overlaps"][data["at"]], data["counted"]
-        seen = counts["accepted"] / max(1, counts["reached"])
         best = f"the target's best is '{word}', p = {p:.2f}, q = {q:.2f}"
         if not data["temperature"]:
             best += " before the choice"
+        engine = ""
+        if data["gamma"] == GAMMA:
+            seen = counts["accepted"] / max(1, counts["reached"])
+            engine = f" The engine kept {seen:.2f} of {counts['reached']} judged drafts."
         return (
             f"Token {data['at'] + 1} of {len(data['tokens'])}, '{self._shown(data)}': Σ min(p, q) "
             f"= {share:.2f}; {best}. {data['task']}, {data['drafter']}, {data['rule']}, γ = "
             f"{data['gamma']}, temperature {data['temperature']:g}: α = {data['alpha']:.2f}, "
             f"{data['tokens_per_round']:.2f} tokens a round, where coins of one α would make "
-            f"{data['promise']:.2f}. The engine kept {seen:.2f} of {counts['reached']} judged "
-            f"drafts with γ = {GAMMA}."
+            f"{data['promise']:.2f}.{engine}"
         )
 
 
