@@ -8,6 +8,7 @@ from lablib.inference.speculation.tokens import speculative_decode
 from lablib.lessons.lesson_08 import extras
 from lablib.lessons.lesson_08 import widgets as lossless
 from lablib.lessons.lesson_08.coin import Overlap
+from lablib.theory.closed_forms import acceptance_coupled, acceptance_match, acceptance_rejection
 
 import mlx.core as mx
 import numpy as np
@@ -15,6 +16,11 @@ import pytest
 from matplotlib.figure import Figure
 from oracles.tables import TableModel
 
+SHARES = {
+    "match": acceptance_match,
+    "coupled": acceptance_coupled,
+    "rejection": acceptance_rejection,
+}
 WORDS = ["sun", "rain", "snow", "fog"]
 P, Q = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.2, 0.1, 0.3, 0.4])
 TARGET = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]])
@@ -75,8 +81,8 @@ def test_a_round_is_everything_that_can_happen(name, drafted) -> None:
     )
     right = np.abs(joint - lossless.plain(TARGET, 1, drafted + 1)).max() < 1e-9
     assert right == (not name.startswith(("bug", "lossy")))
-    if drafted == 1 and name in extras.LINES:
-        assert tokens == pytest.approx(1 + extras.LINES[name](TARGET[1], DRAFT[1]), abs=1e-12)
+    if drafted == 1 and name in SHARES:
+        assert tokens == pytest.approx(1 + SHARES[name](TARGET[1], DRAFT[1]), abs=1e-12)
 
 
 def test_plain_is_the_chain_rule() -> None:
