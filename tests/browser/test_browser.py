@@ -201,6 +201,49 @@ def test_an_answer_is_folded_and_told_by_nothing_until_its_cell_is_run(lab, fold
         assert lesson.widgets() == 1
 
 
+DASHBOARD = """
+import lablib
+from lablib.lessons.lesson_08.dashboard import Dashboard
+from lablib.replay.recording import stored_acceptance
+
+target, tokenizer = lablib.load("target")
+draft, _ = lablib.load("draft")
+words = [tokenizer.decode([i], skip_special_tokens=True) for i in range(target.vocab_size)]
+head = lablib.load_head("target-head", target)
+Dashboard(stored_acceptance(), target, draft, head, words, task="sums")
+"""
+
+
+def test_a_token_is_picked_by_a_click_or_by_keys(lab, folder, tmp_path):
+    name = write_demo(folder, "dashboard.ipynb", DASHBOARD)
+    with browser.Lesson(lab, name) as lesson:
+        lesson.run_all()
+        board = lab.locator(".lablib-explorer")
+        tokens, said = board.locator("button.widget-toggle-button"), board.locator("p")
+        assert tokens.count() == 33
+        tokens.nth(2).click()
+        said.get_by_text("Token 3 of 33").wait_for()
+        token = board.locator(".noUi-handle").nth(2)
+        assert token.get_attribute("aria-valuenow") == "3.0"
+        tokens.nth(4).focus()  # without a mouse: Tab and Enter, or the slider's arrows
+        lab.keyboard.press("Enter")
+        said.get_by_text("Token 5 of 33").wait_for()
+        token.focus()
+        lab.keyboard.press("ArrowRight")
+        said.get_by_text("Token 6 of 33").wait_for()
+        active = "e => [...e.querySelectorAll('.mod-active')].map(b => b.innerText.trim())"
+        assert board.evaluate(active) == [";"]
+        board.locator("select").first.select_option("stories")
+        said.get_by_text("'␣").first.wait_for()
+        assert tokens.count() != 33
+        browser.resize(lab, browser.NARROW)
+        assert lesson.cut_off() == []
+        if kept := os.environ.get("LABLIB_SHOTS"):
+            lesson.screenshots(Path(kept), "dashboard-narrow")
+        browser.resize(lab, browser.WIDE)
+        assert lesson.errors() == lesson.page_errors == []
+
+
 CHAT = """
 import time
 
