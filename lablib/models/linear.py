@@ -2,8 +2,8 @@
 
 That is what decoding and verifying are: 1 to 16 rows times every matrix of the model, which should
 take as long as reading it. OpenBLAS copies the whole matrix into another order first, unless the
-product is small and the processor has AVX-512. There, we cut the matrix into blocks, which are
-views, whose products are small. (``tests/benchmarks/bench_products.py`` made the numbers below.)
+product is small and the processor has AVX-512. There, we cut the matrix into the largest blocks,
+which are views, whose products are small. (``tests/benchmarks/bench_products.py`` compares them.)
 """
 
 from contextlib import ExitStack
@@ -17,9 +17,9 @@ import mlx.nn as nn
 
 _CORES = {"SkylakeX", "Cooperlake", "SapphireRapids"}  # whose kernels for small products are quick
 _ROWS = 16  # beyond, a product is worth the copy
-_WHOLE = 400_000  # multiply-adds that OpenBLAS does without copying,
-_WHOLE_NARROW = 900_000  # and where the result is no wider than x
-_BLOCK = 128_000  # of a block: anything from 64,000 to 512,000 is as good
+# What OpenBLAS calls small (``sgemm_small_matrix_permit`` in its sources): numbers of the result,
+_RESULT = 1200
+_WORK = 1_000_000  # and multiply-adds.
 _NARROWEST = 8  # columns of a block; a prime n has none
 
 
@@ -54,9 +54,7 @@ def _pays() -> bool:
 @lru_cache(maxsize=4096)
 def _width(rows: int, k: int, n: int) -> int:
     """Return the columns of a block, a divisor of n; n where that is best."""
-    if rows * k * n <= (_WHOLE if n > k else _WHOLE_NARROW):
-        return n
-    most = min(n, max(_NARROWEST, _BLOCK // (rows * k)))
+    most = min(n, _RESULT // rows, _WORK // (rows * k))
     return next((m for m in range(most, _NARROWEST - 1, -1) if n % m == 0), n)
 
 

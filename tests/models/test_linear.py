@@ -19,12 +19,11 @@ def where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "_pays", lambda: True)
 
 
-ROWS, NARROWEST = linear._ROWS, linear._NARROWEST
-WHOLE, WHOLE_NARROW = linear._WHOLE, linear._WHOLE_NARROW
+ROWS, NARROWEST, RESULT, WORK = linear._ROWS, linear._NARROWEST, linear._RESULT, linear._WORK
 SHAPES = [
     (192, 512), (512, 192), (576, 1536), (1536, 576), (64, 8192), (2048, 8), (700, 2 * 293),
-    (WHOLE // 1600, 1600), (WHOLE // 1600 + 1, 1600),
-    (WHOLE_NARROW // 600, 600), (WHOLE_NARROW // 600 + 1, 600),
+    (64, RESULT), (64, RESULT + 8), (WORK // 600, 600), (WORK // 600 + 1, 600),
+    (WORK // NARROWEST // 4, 64), (WORK // NARROWEST + 1, 64),
 ]  # fmt: skip
 
 
@@ -42,7 +41,9 @@ def test_blocks_give_the_whole_product(k: int, n: int, shape: tuple[int, ...]) -
     x, weight = normal(*shape, k), normal(n, k)
     found = linear.blocked(x, weight)
     if found is None:
-        assert np.prod(shape) * k * n <= (WHOLE if n > k else WHOLE_NARROW) or n == 2 * 293
+        rows = int(np.prod(shape))
+        small = rows * n <= RESULT and rows * k * n <= WORK
+        assert small or n == 2 * 293 or rows * k * NARROWEST > WORK
         return
     assert found.shape == (*shape, n)
     exact = whole(x, weight)
