@@ -9,12 +9,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from lablib import folders
+from lablib import folders, pages
 from lablib.models import files
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx.utils import tree_flatten
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 FETCHED = ("smollm2",)  # what ``python -m lablib fetch`` knows, see ``lablib.workshop.fetch``
@@ -71,6 +72,7 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
     if dtype is not None or mx.default_device() != mx.gpu:
         model.set_dtype(dtype or mx.float32)
     mx.eval(model.parameters())
+    pages.enlarge(array for _, array in tree_flatten(model.parameters()))
     return model, tokenizer
 
 
