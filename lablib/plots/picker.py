@@ -15,7 +15,7 @@ _SHAPE = (
     "border:1px solid #fff}}"
     "{0} button.mod-active{{outline:3px solid var(--jp-ui-font-color1,#777);z-index:1}}"
     "{0} button:focus-visible{{outline:3px dashed var(--jp-brand-color1,#0072B2)}}"
-    ".lablib-legend span{{color:#111;padding:3px 4px 0;margin-right:.3em}}"
+    ".lablib-legend span{{color:#111;padding:3px 4px 0;margin-right:.3em;white-space:nowrap}}"
 )
 _numbers = count()
 

@@ -244,6 +244,50 @@ def test_a_token_is_picked_by_a_click_or_by_keys(lab, folder, tmp_path):
         assert lesson.errors() == lesson.page_errors == []
 
 
+LIVE = """
+import lablib
+from lablib.lessons.lesson_07.rounds import RoundByRound
+
+target, tokenizer = lablib.load("target")
+draft, _ = lablib.load("draft")
+words = [tokenizer.decode([i], skip_special_tokens=True) for i in range(target.vocab_size)]
+
+
+def begin(text):
+    ids = tokenizer.encode(text)
+    return ids, lablib.SpeculativeTokenIterator(target, draft, ids, temperature=0.0, trace=True)
+
+
+ids, some = begin("sum 7 3 9 0 4 8:")
+next(some)
+RoundByRound({"sums": (ids, some.rounds)}, words, begin)
+"""
+
+
+def test_a_typed_prompt_is_drafted_and_verified_round_by_round(lab, folder):
+    name = write_demo(folder, "live.ipynb", LIVE)
+    with browser.Lesson(lab, name) as lesson:
+        lesson.run_all()
+        board = lab.locator(".lablib-explorer")
+        board.get_by_text("Round 1 of 1").wait_for()
+        box = board.locator("input[type=text]")
+        box.fill("Late on a windy afternoon,")
+        box.press("Enter")
+        said = board.locator("p")
+        said.get_by_text("Round 1: ").wait_for()
+        assert board.locator("select").input_value() == "what you type"
+        lesson.press(0, "ArrowRight")
+        said.get_by_text("Round 2: ").wait_for()
+        browser.resize(lab, browser.NARROW)
+        assert lesson.cut_off() == []
+        if kept := os.environ.get("LABLIB_SHOTS"):
+            lesson.screenshots(Path(kept), "live-narrow")
+        browser.resize(lab, browser.WIDE)
+        if kept := os.environ.get("LABLIB_SHOTS"):
+            lesson.screenshots(Path(kept), "live")
+        assert lesson.errors() == lesson.page_errors == []
+
+
 CHAT = """
 import time
 

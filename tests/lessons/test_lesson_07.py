@@ -5,6 +5,7 @@ import itertools
 import lablib
 from lablib.inference.speculation.costs import Costs, speedup
 from lablib.inference.speculation.judge import Verdict
+from lablib.lessons.lesson_07.rounds import YOURS, RoundByRound
 from lablib.lessons.lesson_07.speed import (
     HERE,
     TEXTBOOK,
@@ -15,7 +16,6 @@ from lablib.lessons.lesson_07.speed import (
 from lablib.lessons.lesson_07.widgets import (
     Acceptance,
     GreedyText,
-    RoundByRound,
     count_rounds,
     whole_rounds,
 )
@@ -112,6 +112,43 @@ def test_the_rounds_caption_says_what_happened() -> None:
     assert "nothing was drafted" in RoundByRound({"x": ([0], [plain])}, WORDS).picture.caption
     with pytest.raises(ValueError, match="at least one text"):
         RoundByRound({"one": ([0], [])}, WORDS)
+
+
+def test_what_is_typed_is_drafted_and_verified_step_by_step() -> None:
+    table, begun = random_table(seed=4), []
+
+    def begin(prompt):
+        ids = [1, *(ord(letter) % 9 + 1 for letter in prompt)]
+        if len(ids) < 2:
+            raise ValueError("type something")
+        models = Recorder(table), Recorder(table + 0.5 * random_table(seed=5))
+        options = {"max_tokens": 30, "draft_tokens": 3, "temperature": 0.0, "trace": True}
+        begun.append(lablib.SpeculativeTokenIterator(*models, ids, **options))
+        return ids, begun[-1]
+
+    words = [f" {i}" for i in range(11)]
+    widget = RoundByRound({"one": ([0, 1], TRACE)}, words, begin, prompt="ab")
+    assert begun == []  # nothing runs before somebody asks
+    widget.controls["prompt"].value = "xyz"
+    assert widget.values["text"] == YOURS
+    assert widget.picture.caption.startswith("Round 1: ")
+    assert len(begun[-1].rounds) == 1  # only what is looked at was run
+    widget.set(round=3)
+    assert (len(begun), len(begun[-1].rounds)) == (1, 3)
+    last = widget.compute(round=24, text=YOURS, prompt="xyz")
+    alone = lablib.TokenIterator(Recorder(table), begin("xyz")[0], max_tokens=30, temperature=0.0)
+    assert last["tokens"][3:] == [words[token.id] for token in alone]
+    assert last["of"] == f" of {last['number']}"
+    widget.set(round=1)
+    before = len(begun)
+    widget.controls["prompt"].value = "other"
+    assert len(begun) == before + 1
+    assert widget.values["round"] == 1
+    with pytest.raises(ValueError, match="type something"):
+        widget.controls["prompt"].value = ""
+    assert "type something" in widget._view.value
+    widget.set(prompt="again")
+    assert widget.set(text="one").startswith("Round 1 of 3")
 
 
 # ------------------------------------------------------------------ acceptance
