@@ -102,12 +102,13 @@ class TextSampler:
         They are in a race (Kool et al. 2019, 1903.06059). R nodes of a tree share no noise, and are
         numbered from ``first`` on in this round; unless both models are to have that of a place.
         """
-        size, lane, noise = q.shape[-1], 1 + self._round, self._sampler.noise
+        size = q.shape[-1]
         if self.coupled:
-            rows = [self._noise_at(len(path), size) for path in paths]
+            noise = mx.stack([self._noise_at(len(path), size) for path in paths], axis=1)
         else:
-            rows = [noise(self.rows, first + i, size, lane) for i in range(len(paths))]
-        return q / mx.stack(rows, axis=1)
+            nodes = range(first, first + len(paths))
+            noise = self._sampler.noise(self.rows, nodes, size, 1 + self._round)
+        return q / noise
 
     def draw(self, scores: mx.array, drafts: mx.array | None) -> tuple[mx.array, mx.array | None]:
         """Draw what plain sampling would, with the random numbers it would use there, or the noise.

@@ -172,7 +172,7 @@ VOCAB, TEXTS, EACH = 5, 500, 201
 
 def memoryless(kind="llama"):
     """A target that looks at the last token only: its transitions are independent draws."""
-    network = model(kind, VOCAB, 1.5)
+    network = model(kind, VOCAB, 0.3)  # all 625 fours are seen, the rarest 8 times or so
     names = [name for name, _ in tree_flatten(network.parameters()) if "o_proj" in name]
     flat = dict(tree_flatten(network.parameters()))
     network.load_weights([(name, 0 * flat[name]) for name in names], strict=False)
@@ -184,7 +184,7 @@ def surprise(target, rule, **shape):
 
     By chance the bound is exceeded once in a million.
     """
-    draft = near(target, 0.8)
+    draft = near(target, 1.2)
     seen = np.zeros((VOCAB,) * (N + 1))
     for seed in range(TEXTS):
         iterator = SpeculativeTokenIterator(
@@ -198,14 +198,15 @@ def surprise(target, rule, **shape):
     p /= p.sum(-1, keepdims=True)
     chances = p[:, :, None, None] * p[None, :, :, None] * p[None, None]
     wanted = seen.sum((1, 2, 3), keepdims=True) * chances
-    assert wanted.min() > 5
+    assert wanted.min() > 2
     bound = chi2.isf(1e-6, VOCAB * (VOCAB**N - 1))
     return ((seen - wanted) ** 2 / wanted).sum(), bound
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["match", "rejection", "coupled", "block"])
-def test_100_000_draws_follow_the_target(rule):
+def test_100_000_draws_follow_the_target(rule, monkeypatch):
+    monkeypatch.setattr(growth, "_AGREE", 1.0)  # more siblings
     statistic, bound = surprise(memoryless(), rule)
     assert statistic < bound
 

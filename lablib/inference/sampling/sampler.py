@@ -289,12 +289,12 @@ class Sampler:
         return random_numbers.uniforms(np.array(keys, np.uint64).reshape(-1, 1), positions)
 
     def noise(
-        self, seq_ids: Sequence[Hashable], ahead: int, vocab_size: int, lane: int = 0
+        self, seq_ids: Sequence[Hashable], ahead: int | range, vocab_size: int, lane: int = 0
     ) -> mx.array:
         """Return an exponential number for each token ``(B, V)``, of the position ``ahead`` on.
 
         It is a hash of seed, stream and position, and none that ``draw`` or ``uniforms`` take;
-        other lanes have other numbers.
+        other lanes have other numbers. For one sequence ``ahead`` may be several: ``(R, V)``.
         """
         slots = self._slots.find(seq_ids)
         positions = (self._slots.position[slots] + ahead).astype(np.uint64)
