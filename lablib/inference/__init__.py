@@ -27,7 +27,7 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
     11  cache/trie.py                 TokenTrie.match, TokenTrie.insert, TokenTrie._split
         async_lm/plan.py              plan_runs
     12  speculation/head.py           Head.propose, Watched
-        speculation/measure.py        measure_costs
+        replay/measure.py             measure_costs
 
 To change one thing: a transform in sampling/transforms.py, a rule in speculation/rules.py, or a
 drafter in speculation/drafters.py; each says at its top how. The names below load when first used.

@@ -1,1 +1,1 @@
-"""What could have been: other settings tried on what was drawn once, without a model."""
+"""What could have been: other settings tried on what was drawn once, and at what they cost."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lablib import backend, tasks
-from lablib.inference.speculation.measure import measure_costs
 from lablib.machine import doctor
 from lablib.models import zoo
+from lablib.replay.measure import measure_costs
 from lablib.validation import BadValue
 from lablib.verifiers import load_verifier
 from lablib.workshop import cards, report, results, speculation, votes

@@ -17,9 +17,9 @@ from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.drafters import NGram, as_drafter
 from lablib.inference.speculation.judge import Verdict
-from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
+from lablib.replay.measure import measure_costs
 from lablib.replay.rounds import LONGEST, Guesses, replay
 from lablib.validation import BadType, BadValue, flag, integer, sequence
 

@@ -17,11 +17,11 @@ from typing import Any
 from lablib.inference.speculation.costs import expected_tokens
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafters import EarlyExit, NGram
-from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
 from lablib.machine import doctor
 from lablib.models import zoo
+from lablib.replay.measure import measure_costs
 from lablib.tasks import TASKS
 from lablib.text import TextStream
 from lablib.theory.closed_forms import expected_tokens_by_position

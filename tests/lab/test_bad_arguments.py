@@ -28,10 +28,10 @@ from lablib.inference import (
 )
 from lablib.inference.speculation.costs import best_draft_tokens, expected_tokens, speedup
 from lablib.inference.speculation.many import speculative_batch
-from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.inference.voting.continuous import serve
 from lablib.models import LanguageModel, llama_config
+from lablib.replay.measure import measure_costs
 from lablib.validation import BadType, BadValue
 from lablib.workshop.complete import complete
 

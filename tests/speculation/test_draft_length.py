@@ -47,9 +47,11 @@ def test_expected_tokens_and_the_best_length_equal_enumeration(rates):
 
 
 def measured(costs=COSTS):
-    """Make a policy that found these costs itself, and follows them."""
+    """Make a policy that has met these costs in rounds of four drafts and in plain tokens."""
     length = AdaptiveLength(8)
-    length.costs = costs
+    for gamma in (4, 0):
+        for _ in range(3):
+            length.timed(gamma, costs.of_round(gamma))
     return length
 
 
@@ -153,7 +155,6 @@ def test_one_slow_round_changes_nothing_and_many_do():
         length.timed(usual, 10 * COSTS.of_round(usual))
         length.timed(0, COSTS.of_round(0))
     assert length.of_round(usual) == pytest.approx(10 * COSTS.of_round(usual), rel=0.2)
-    assert length.costs is COSTS  # what was measured is left as it is
     assert length.choose() == 0
     length.timed(9, 1.0)  # a policy that is told of more than it would choose
     assert length.most == 8
@@ -173,16 +174,62 @@ def test_plain_decoding_is_timed_now_and_then():
     assert {repeats for gamma, repeats in chosen if gamma == 0} == {4}
 
 
-def test_drift_is_part_of_what_a_round_is_priced_at():
+def test_plain_decoding_and_one_length_price_all_others():
+    costs = Costs(tuple(1 + 0.2 * k for k in range(9)), 0.3)
+    length = measured(costs)
+    assert length.costs is None
+    assert [length.of_round(g) for g in range(9)] == pytest.approx(
+        [costs.of_round(g) for g in range(9)]
+    )
+
+
+def test_a_length_of_many_rounds_has_its_own_price_and_the_line_is_that_of_the_others():
     costs = Costs((1.0, 1.5), 0.5)
     length = measured(costs)
-    assert [length.of_round(g) for g in range(3)] == [costs.of_round(g) for g in range(3)]
     for _ in range(200):
         length.timed(0, 2 * costs.of_round(0))
         length.timed(1, 3 * costs.of_round(1))
     drifted = [length.of_round(g) for g in range(2)]
     assert drifted == pytest.approx([2 * 1.0, 3 * 2.0], rel=0.05)
     assert speedup(0.5, 1, length) == pytest.approx(1.5 * drifted[0] / drifted[1])
+    assert length.of_round(2) > length.of_round(1)
+
+
+def test_what_compiles_at_first_is_not_a_price():
+    length = AdaptiveLength(8)
+    assert length.choose() == 4  # nothing is known
+    length.timed(4, 1e6)
+    assert length.choose() == 4
+    length.timed(4, COSTS.of_round(4))
+    assert length.choose() == 0
+    assert length.plain_tokens == 4
+    for seconds in (1e6, 1.0, 1.0, 1.0):
+        length.timed(0, seconds)
+    length.timed(7, 1e6)
+    for gamma in range(9):
+        assert length.of_round(gamma) == pytest.approx(COSTS.of_round(gamma))
+
+
+def test_more_drafts_are_never_thought_cheaper():
+    length = AdaptiveLength(4)
+    for gamma, seconds in ((0, 5.0), (4, 1.0), (2, 3.0)):
+        for _ in range(3):
+            length.timed(gamma, seconds)
+    assert length.of_round(1) == pytest.approx(length.of_round(3))  # a flat line
+
+
+def test_where_drafting_cannot_pay_that_is_found_by_the_clock():
+    costs = Costs(tuple(float(k) for k in range(1, 10)), 0.2)
+    length, spent, tokens = AdaptiveLength(8), 0.0, 0
+    while tokens < 400:
+        n = length.choose()
+        repeats = 1 if n else length.plain_tokens
+        for _ in range(repeats):
+            length.timed(n, costs.of_round(n))
+        if n:
+            length.observe(1, 0)  # nothing is ever accepted
+        spent, tokens = spent + costs.of_round(n) * repeats, tokens + repeats
+    assert spent / tokens < 1.1
 
 
 def test_what_is_refused():

@@ -12,7 +12,6 @@ from lablib.inference.speculation.drafters import (
     as_drafter,
     first_layers,
 )
-from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.rules import RULE
 from lablib.inference.speculation.tokens import (
     FixedLength,
@@ -22,6 +21,7 @@ from lablib.inference.speculation.tokens import (
 )
 from lablib.inference.tokens import TokenIterator
 from lablib.models import LanguageModel, gpt_config, llama_config
+from lablib.replay.measure import measure_costs
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -363,19 +363,44 @@ def test_it_recovers_when_drafting_pays_again():
     assert min(replay(length, 0.95, 400)[-20:]) >= 4
 
 
-def test_costs_are_measured_once_for_a_pair():
+def test_what_rounds_take_is_kept_for_a_pair_and_forgotten_with_another():
     model = LanguageModel(llama_config(VOCAB, 64, 2, 4), seed=0)
     draft = LanguageModel(llama_config(VOCAB, 32, 1, 1), seed=0)
     length = AdaptiveLength(4)
     length.begin(model, as_drafter(draft))
-    known = length.costs
-    assert len(known.target) == 5
-    assert 0 < known.draft < known.forward(1) * 3
+    for gamma in (2, 2, 0, 0):
+        length.timed(gamma, 1.0 + gamma)
+    assert [length.of_round(gamma) for gamma in range(5)] == pytest.approx([1, 2, 3, 4, 5])
     length.begin(model, as_drafter(draft))
-    assert length.costs is known
+    assert length.of_round(2) == pytest.approx(3.0)
     length.begin(model, NGram())
-    assert length.costs is not known
-    assert length.costs.draft == 0
+    assert length.choose() == 2  # as at the start
+    length.timed(2, 9.0)
+    length.timed(2, 9.0)
+    assert length.choose() == 0
+
+
+class Told(FixedLength):
+    """Remembers what it was told."""
+
+    def __init__(self):
+        super().__init__(3)
+        self.rounds = []
+
+    def timed(self, drafted, seconds):
+        assert seconds > 0
+        self.rounds.append(drafted)
+
+
+def test_a_policy_is_told_of_every_round_but_the_first_of_a_text():
+    model, length = target(), Told()
+    for _ in range(2):
+        length.rounds.clear()
+        iterator = SpeculativeTokenIterator(
+            model, near(model, 0.1), PROMPT, max_tokens=20, draft_tokens=length, trace=True
+        )
+        assert len(list(iterator)) == 20
+        assert length.rounds == [len(each.drafted) for each in iterator.rounds[1:]]
 
 
 def test_adaptive_text_is_the_same_text():

@@ -10,11 +10,11 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.speculation.drafters": "DraftModel Drafter EarlyExit NGram",
         "lablib.inference.speculation.head": "Head",
         "lablib.inference.speculation.many": "speculative_batch speculative_sample_n",
-        "lablib.inference.speculation.measure": "measure_costs",
         "lablib.inference.speculation.proposal": "Proposal",
         "lablib.inference.speculation.tokens": (
             "FixedLength SpeculativeTokenIterator speculative_decode"
         ),
         "lablib.inference.speculation.tree": "Tree",
+        "lablib.replay.measure": "measure_costs",
     },
 )

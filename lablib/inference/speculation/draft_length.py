@@ -1,18 +1,19 @@
 """How many tokens to draft: the number that pays best on this machine.
 
-More drafts are more chances and more cost (``costs.py``). ``AdaptiveLength`` estimates α, the
-chance that a draft is kept, for each place while it runs, measures the costs once (``measure.py``),
-follows them as they drift, and takes the best γ. Where plain decoding is best that is γ = 0, and it
-looks again now and then.
+More drafts are more chances and more cost (``costs.py``). ``AdaptiveLength`` learns both from the
+rounds that it runs: for each place of a round the chance that a draft is kept, and what a round of
+each length takes. It takes the best γ. Where plain decoding is best that is γ = 0, and it looks
+again now and then.
 """
 
 from typing import Any
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 from lablib.inference.speculation.drafters import Drafter
-from lablib.inference.speculation.measure import measure_costs
 from lablib.inference.speculation.tokens import DraftLength
 from lablib.validation import BadType, BadValue, integer, number
+
+import numpy as np
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 8, 64  # plain tokens while drafting does not pay
 _PRIOR = 2.0  # rounds that a place's own rate needs to weigh as much as what is expected of it
@@ -28,8 +29,8 @@ class AdaptiveLength(DraftLength):
 
     Args:
         most: the largest γ to consider.
-        costs: what rounds cost, once and for all: then nothing depends on the clock. None measures
-            that on the models at first use (about 0.1 s) and follows it as it drifts.
+        costs: what rounds cost, once and for all: then nothing depends on the clock. None learns
+            that from the rounds themselves, and follows it as it drifts.
         memory: how many rounds the estimates look back over.
         alpha: the rate to begin with.
         margin: the gain that drafting must promise; below it, decode plainly.
@@ -42,7 +43,7 @@ class AdaptiveLength(DraftLength):
         self.most = integer("most", most, 1)
         if costs is not None and not isinstance(costs, Costs):
             raise BadType(f"costs must be Costs or None, got {type(costs).__name__}")
-        self.costs, self._given = costs, costs is not None
+        self.costs = costs
         self._keep = 1 - 1 / integer("memory", memory, 2)
         self._margin = number("margin", margin, 0.0)
         # Of each place; the first begins with some drafts, which real ones soon outvote.
@@ -53,10 +54,10 @@ class AdaptiveLength(DraftLength):
         self._forget_times()
 
     def _forget_times(self) -> None:
-        lengths = self.most + 1
-        self._rounds = [0.0] * lengths  # of each γ: how many were timed,
-        self._slow = [0.0] * lengths  # the sum of how many times as long as measured they took,
-        self._drift = [1.0] * lengths  # and how many times as long one takes by now
+        self._met: set[int] = set()  # lengths that came up: the first time may compile
+        self._rounds = np.zeros(self.most + 1)  # of each length: how many were timed,
+        self._seconds = np.zeros(self.most + 1)  # and what they took; both fade
+        self._prices: list[float] = []  # what a round of each takes by now, when that is known
 
     @property
     def alpha(self) -> float:
@@ -77,29 +78,29 @@ class AdaptiveLength(DraftLength):
         return self._pause if self._paused else self._wait
 
     def begin(self, target: Any, drafter: Drafter) -> None:
-        """Measure the costs, unless they are known for this target and this draft model."""
+        """Forget what rounds took, unless it was with this target and this draft model."""
         if drafter.trees:
             raise BadValue("draft_tokens must be a number for trees: places of a chain are learnt")
         pair = (target, getattr(drafter, "model", None))
-        known = self._pair and all(a is b for a, b in zip(self._pair, pair, strict=True))
-        if not self._given and not known:
-            self.costs = measure_costs(target, drafter, most=self.most)
+        if self._pair and not all(a is b for a, b in zip(self._pair, pair, strict=True)):
             self._forget_times()
         self._pair = pair
 
     def of_round(self, draft_tokens: int) -> float:
         """Price a round of γ drafts as ``Costs.of_round`` does, at what it takes by now."""
-        return self._drift[draft_tokens] * self.costs.of_round(draft_tokens)
+        return self.costs.of_round(draft_tokens) if self.costs else self._prices[draft_tokens]
 
     def choose(self) -> int:
         """Return how many tokens to draft next."""
+        if not self.costs and not any(self._rounds[1:]):
+            return (self.most + 1) // 2
+        if not self.costs and self._rounds[0] < _LATELY:
+            self._paused, self._wait = False, 4
+            return 0
         rates = self.rates
         best = best_draft_tokens(rates, self, self.most)
         if speedup(rates, best, self) >= 1 + self._margin:
             self._paused, self._pause = False, _FIRST_PAUSE
-            if any(self._rounds) and self._rounds[0] < _LATELY:
-                self._wait = 4
-                return 0
             return best
         if not self._paused:  # decode plainly for a while ...
             self._paused = True
@@ -118,17 +119,32 @@ class AdaptiveLength(DraftLength):
         self._wait = 1
 
     def timed(self, drafted: int, seconds: float) -> None:
-        """Learn how long a round took; lengths not tried lately drift as the others did."""
-        if self._given or drafted > self.most:
+        """Learn how long a round took; lengths not tried lately are on a line with the others."""
+        if self.costs or drafted > self.most:
             return
-        slow = seconds / self.of_round(drafted)
-        slow = self._drift[drafted] * min(max(slow, 1 / _ODD), _ODD)
-        for gamma in range(self.most + 1):
-            self._rounds[gamma] = self._keep * self._rounds[gamma] + (gamma == drafted)
-            self._slow[gamma] = self._keep * self._slow[gamma] + slow * (gamma == drafted)
-        common = (sum(self._slow) + _TIMED) / (sum(self._rounds) + _TIMED)
-        pairs = zip(self._slow, self._rounds, strict=True)
-        self._drift = [(slow + _TIMED * common) / (n + _TIMED) for slow, n in pairs]
+        if drafted not in self._met:
+            self._met.add(drafted)
+            return
+        if self._prices:
+            expected = self._prices[drafted]
+            seconds = min(max(seconds, expected / _ODD), _ODD * expected)
+        for what, one in ((self._rounds, 1.0), (self._seconds, seconds)):
+            what *= self._keep
+            what[drafted] += one
+        if self._rounds[0] and any(self._rounds[1:]):
+            self._prices = self._fit()
+
+    def _fit(self) -> list[float]:
+        """Return what each length has taken; the fewer its rounds, the more by the line of all."""
+        n, seconds = self._rounds.copy(), self._seconds.copy()
+        plain = seconds[0] / n[0]
+        # Plain decoding is no round, but nearly one of γ = 0: with one length it makes a line.
+        n[0] = min(n[0], _TIMED)
+        seconds[0] = n[0] * plain
+        lengths = np.arange(len(n))
+        apart = lengths - n @ lengths / n.sum()
+        line = seconds.sum() / n.sum() + apart * max(0.0, apart @ seconds / (n @ apart**2))
+        return [plain, *((seconds + _TIMED * line) / (n + _TIMED))[1:].tolist()]
 
     def miss(self) -> None:
         """Learn that nothing was proposed; after several times in a row, ask less often."""

@@ -91,11 +91,6 @@ class Head(Drafter):
         """Return the target, watched."""
         return self._watched
 
-    @property
-    def model(self) -> Any:
-        """The head as a model of one token, for those who time it: any state costs the same."""
-        return _Alone(self.head)
-
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Draw tokens one after the other; nothing is waited for."""
         text, known = texts[0], len(texts[0]) - 1
@@ -122,16 +117,3 @@ class Head(Drafter):
         # Guessed states: the target's own will follow.
         kv.trim(self._cache, kv.offset(self._cache) - known)
         return proposal
-
-
-class _Alone:
-    """A head as ``model(tokens (1, T), cache) -> logits (1, T, V)``, from states of nothing."""
-
-    def __init__(self, head: DraftHead) -> None:
-        self.head, self.layers, self.make_cache = head, [None], head.make_cache
-        self.vocab_size = head.target.vocab_size
-
-    def __call__(self, tokens: mx.array, cache: Cache | None = None) -> mx.array:
-        width = self.head.shape.hidden_size
-        states = self.head(mx.zeros((*tokens.shape, width)), tokens, cache)
-        return mx.stack([self.head.logits(row) for row in states])

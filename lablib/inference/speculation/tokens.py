@@ -45,7 +45,10 @@ class DraftLength:
         """Learn that of ``reached`` drafts that were judged, ``accepted`` were kept."""
 
     def timed(self, drafted: int, seconds: float) -> None:
-        """Learn that a round of so many drafts took so long; 0 is a token of plain decoding."""
+        """Learn that a round of so many drafts took so long; 0 is a token of plain decoding.
+
+        Of the first round, in which the prompt's end is read as well, nobody is told.
+        """
 
     def miss(self) -> None:
         """Learn that the drafter had no proposal."""
@@ -175,7 +178,8 @@ class SpeculativeTokenIterator(TokenLoop):
     def _book(self, verdict: Verdict, start: float) -> None:
         """Count what was decided since ``start``, and make it ready to be handed out."""
         self._length.observe(verdict.reached, verdict.accepted)
-        self._length.timed(len(verdict.drafted), time.perf_counter() - start)
+        if self.tokens:  # the first round of a text also reads the end of the prompt
+            self._length.timed(len(verdict.drafted), time.perf_counter() - start)
         for i, token in enumerate(verdict.tokens):
             top = verdict.top[i] if verdict.top else ()
             self._ready.append(Token(token, verdict.logprobs[i], i < verdict.accepted, top))

@@ -1,4 +1,7 @@
-"""Time what a round of speculation costs on this machine, as the engine does it."""
+"""Time what a round of speculation costs on this machine, as the engine does it.
+
+For lessons and forecasts: the engine learns from the rounds that it runs (``AdaptiveLength``).
+"""
 
 import math
 import time
@@ -15,6 +18,7 @@ from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.rules import RULE
 from lablib.inference.text_sampler import TextSampler
+from lablib.models.head import DraftHead
 from lablib.models.interface import context_of, vocab_size_of
 from lablib.validation import BadValue, integer, one_of
 
@@ -55,7 +59,8 @@ def measure_costs(
     at_work = _AtWork(target, context, one_of("rule", rule, RULE), options)
     work = [at_work.chain(target, at_work.judge.sampler.plain)]
     work += map(at_work.verify, range(2, most + 2))
-    model = drafter.begin(target, kv.make(target), None).model
+    session = drafter.begin(target, kv.make(target), None)
+    model = _Alone(session.head) if hasattr(session, "head") else session.model
     if model is not None:
         draw = at_work.judge.sampler.draft
         work.append(at_work.chain(model, lambda logits: [draw(logits[:, -1], [])[0][:, None]]))
@@ -106,6 +111,19 @@ class _AtWork:
         layers = kv.make(model)
         mx.eval(model(self._text, cache=layers), [layer.state for layer in layers])
         return layers
+
+
+class _Alone:
+    """A head as ``model(tokens (1, T), cache) -> logits (1, T, V)``, from states of nothing."""
+
+    def __init__(self, head: DraftHead) -> None:
+        self.head, self.layers, self.make_cache = head, [None], head.make_cache
+        self.vocab_size = head.target.vocab_size
+
+    def __call__(self, tokens: mx.array, cache: kv.Cache | None = None) -> mx.array:
+        width = self.head.shape.hidden_size
+        states = self.head(mx.zeros((*tokens.shape, width)), tokens, cache)
+        return mx.stack([self.head.logits(row) for row in states])
 
 
 def _best_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
