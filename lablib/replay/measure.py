@@ -13,9 +13,10 @@ from lablib.cache.rewind import Rewinder
 from lablib.inference.arguments import check_prompt
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.drafters import as_drafter
+from lablib.inference.speculation.drafters import Drafter, as_drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.proposal import Proposal
+from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.rules import RULE
 from lablib.inference.text_sampler import TextSampler
 from lablib.models.head import DraftHead
@@ -35,9 +36,9 @@ def measure_costs(
 ) -> Costs:  # fmt: skip
     """Time T(1) … T(most + 1) and one drafted token on this machine.
 
-    As the engine does it, judging included. T(1) is a token of plain decoding, where the next
-    forward is asked for before the last is done; the others are waited for, round after round.
-    What a cache that cannot be trimmed has to read again after a refusal is not in it.
+    T(1) is a token of plain decoding, where the next forward is asked for before the last is done.
+    The others are what is left of the engine's rounds without the drafts: besides a forward that is
+    waited for, judging, writing down and taking back.
 
     ``draft`` is a model or a drafter, ``most`` the largest number of drafts to consider. Meanwhile
     ``context`` tokens are in the caches: None means 64, or as many as a model of few positions
@@ -57,17 +58,21 @@ def measure_costs(
         raise BadValue(f"context must be at most {room} tokens here, got {context}")
     options = SamplerOptions(**{"temperature": 0.0} | sampler_options)
     at_work = _AtWork(target, context, one_of("rule", rule, RULE), options)
-    work = [at_work.chain(target, at_work.judge.sampler.plain)]
-    work += map(at_work.verify, range(2, most + 2))
     session = drafter.begin(target, kv.make(target), None)
     model = _Alone(session.head) if hasattr(session, "head") else session.model
+    whole = model is not None and not session.in_target_cache
+    work = [at_work.chain(target, at_work.judge.sampler.plain)]
+    for gamma in range(1, most + 1):
+        work.append(at_work.round(drafter, gamma) if whole else at_work.verify(gamma + 1))
     if model is not None:
         draw = at_work.judge.sampler.draft
         work.append(at_work.chain(model, lambda logits: [draw(logits[:, -1], [])[0][:, None]]))
     best = _best_times(work, repeats)
-    times = [best[0] / _CHAIN, *best[1 : most + 1]]
+    draft = 0.0 if model is None else best[-1] / _CHAIN
+    rounds = [time - whole * draft * gamma for gamma, time in enumerate(best[1 : most + 1], 1)]
+    times = [best[0] / _CHAIN, *rounds]
     times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
-    return Costs(times, 0.0 if model is None else best[-1] / _CHAIN)
+    return Costs(times, draft)
 
 
 class _AtWork:
@@ -90,6 +95,24 @@ class _AtWork:
                 mx.async_eval(drawn)
                 token = drawn[0]
             mx.eval(drawn)
+
+        return run
+
+    def round(self, drafter: Drafter, gamma: int) -> Callable[[], None]:
+        """Run a round of γ drafts by a model, and take it back."""
+        text, unread = self._text[0].tolist(), self._text.shape[1] - 1
+        layers, read = kv.make(self._target), self._text[:, :unread]
+        reader, session = Rewinder(self._target, layers), drafter.begin(self._target, layers, None)
+        if unread:
+            reader.forward(read)
+            session.read(read)
+        rounds = Rounds([text], reader, session, self.judge)
+
+        def run() -> None:
+            rounds.round([gamma])
+            del text[unread + 1 :]
+            for part in (reader, session):
+                part.keep([unread])
 
         return run
 

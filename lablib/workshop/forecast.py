@@ -7,7 +7,7 @@ the drafter knows the next token, and ``theory.replay`` goes through the text wi
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -15,14 +15,18 @@ from lablib import tasks
 from lablib.inference.arguments import check_prompt
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.drafters import NGram, as_drafter
+from lablib.inference.speculation.drafters import Cache, Drafter, Limits, NGram, Texts, as_drafter
 from lablib.inference.speculation.judge import Verdict
+from lablib.inference.speculation.proposal import Proposal
+from lablib.inference.speculation.rules import RULE, one_hot
 from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
+from lablib.inference.text_sampler import TextSampler
 from lablib.inference.tokens import TokenIterator
 from lablib.replay.measure import measure_costs
 from lablib.replay.rounds import LONGEST, Guesses, replay
 from lablib.validation import BadType, BadValue, flag, integer, sequence
 
+import mlx.core as mx
 import numpy as np
 from tabulate import tabulate
 
@@ -116,21 +120,31 @@ def forecast(
     drafter = as_drafter(NGram() if draft is None else draft)
     texts = _texts(target, tokenizer, prompts)
     options = {"temperature": 0.0, "max_tokens": max_tokens} | options
+    rule = options.get("rule") or "rejection"
+    asked = [_Asked(drafter, rule) for _ in texts]
     iterators = [
         SpeculativeTokenIterator(
-            target, drafter, text, draft_tokens=most, trace=True, seed=seed + i, **options
+            target,
+            None,
+            text,
+            drafter=each,
+            draft_tokens=most,
+            trace=True,
+            seed=seed + i,
+            **options,
         )
-        for i, text in enumerate(texts)
+        for i, (text, each) in enumerate(zip(texts, asked, strict=True))
     ]
     drawn = {key: options[key] for key in _DRAWING & options.keys()}
-    rule = options.get("rule") or "rejection"
     costs = measure_costs(target, drafter, most=most, repeats=repeats, rule=rule, **drawn)
-    texts_seen = []
-    for i, iterator in enumerate(iterators):
+    texts_seen, stopped = [], []
+    for i, (iterator, each) in enumerate(zip(iterators, asked, strict=True)):
         for _ in iterator:
             pass
-        texts_seen.append(guesses_of_rounds(iterator.rounds, most, seed + i))
-    found = expect(texts_seen, costs, most, seed)
+        chances = {place - len(texts[i]): chance for place, chance in each.chances.items()}
+        texts_seen.append(guesses_of_rounds(iterator.rounds, most, seed + i, chances))
+        stopped.append(iterator.stats["finish_reason"] == "stop")
+    found = expect(texts_seen, costs, most, seed, stopped)
     if check and found.draft_tokens:
         settings = {"drafter": drafter, "draft_tokens": found.draft_tokens}
         measured = _measure(target, texts, settings, options, seed)
@@ -138,42 +152,115 @@ def forecast(
     return found
 
 
-def guesses_of_rounds(rounds: Sequence[Verdict], most: int, seed: int = 0) -> Guesses:
+class _Asked:
+    """A drafter that is also asked about the tokens that nobody drafted.
+
+    After a round all of whose drafts were kept comes a token of the target's own. ``chances`` tells
+    by its place in the text how probable it is that a draft would have been kept there. It is
+    conditional on the token x that the text has: ``q(x) · accept(x) / p(x)``. (Who drafts in the
+    target's cache can't step back in it, and is not asked.)
+    """
+
+    def __init__(self, drafter: Drafter, rule: str) -> None:
+        self._drafter, self._rule = drafter, rule
+        self.chances: dict[int, float] = {}
+        self._full = 0  # how long the text is if all drafts of the last round were kept
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._drafter, name)
+
+    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> "_Asked":
+        self._drafter = self._drafter.begin(target, target_cache, cache)
+        return self
+
+    def watch(self, target: Any) -> Any:
+        self._target = _Watched(self._drafter.watch(target))
+        return self._target
+
+    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
+        text = texts[0]
+        if len(text) == self._full and not self.in_target_cache:
+            guess = self._drafter.propose([text[:-1]], [1], sampler)
+            self.chances[len(text) - 1] = (
+                0.0 if guess is None else self._chance(guess, sampler, text)
+            )
+        proposal = self._drafter.propose(texts, limits, sampler)
+        self._full = 0 if proposal is None else len(text) + proposal.tokens.shape[1] + 1
+        return proposal
+
+    def _chance(self, guess: Proposal, sampler: TextSampler, text: Sequence[int]) -> float:
+        token = mx.array([text[-1:]])
+        if sampler.greedy:
+            return float(mx.all(guess.tokens == token).item())
+        p, _ = sampler.probabilities(self._target.logits.astype(mx.float32), None)
+        q = one_hot(guess.tokens, p.shape[-1]) if guess.q is None else guess.q
+        accept = RULE[self._rule](mx.stack([p, p], axis=1), q, token).kept[0, 1]
+        return (q[0, 0, text[-1]] * accept / p[0, text[-1]]).item()
+
+
+class _Watched:
+    """A model that keeps the last row of logits ``(1, V)``."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def __call__(self, tokens: mx.array, cache: Cache | None = None) -> mx.array:
+        logits = self._model(tokens, cache=cache)
+        self.logits = logits[:, -1]
+        return logits
+
+
+def guesses_of_rounds(
+    rounds: Sequence[Verdict], most: int, seed: int = 0, chances: Mapping[int, float] = {}
+) -> Guesses:
     """Return what the drafter knew at each place of a text that it drafted ``most`` tokens for.
 
     After a round all of whose drafts were kept comes a token that nobody drafted: whether it would
-    have been right is drawn, with the share of the drafts at the beginning of a round.
+    have been right is drawn, with the chance of its place; where that is not known, with the share
+    of the drafts at the beginning of a round.
     """
     first = [each.accepted > 0 for each in rounds if each.drafted]
-    chance, rng = float(np.mean(first)) if first else 0.0, np.random.default_rng(seed)
+    share, rng = float(np.mean(first)) if first else 0.0, np.random.default_rng(seed)
     offered: list[int] = []
     known: list[bool] = []
     for each in rounds:
         drafted = len(each.drafted)
         offered += [drafted - j for j in range(each.accepted)]
         known += [True] * each.accepted
+        if each.token is None:  # a draft that was kept ended the text
+            continue
         if each.accepted < drafted:
             offered.append(drafted - each.accepted)
             known.append(False)
-        elif each.token is not None:
+        else:
+            chance = chances.get(len(known), share if drafted else 0.0)
             offered.append(most if drafted else 0)
-            known.append(bool(drafted) and bool(rng.random() < chance))
+            known.append(bool(rng.random() < chance))
     right = [0] * (len(known) + 1)
     for place in reversed(range(len(known))):
         right[place] = min(1 + right[place + 1], most) if known[place] else 0
     return Guesses(tuple(map(max, offered, right)), tuple(right[:-1]))
 
 
-def expect(texts: Sequence[Guesses], costs: Costs, most: int, seed: int = 0) -> Forecast:
-    """Forecast from what a drafter knows of some texts, with up to ``most`` drafts a round."""
+def expect(
+    texts: Sequence[Guesses], costs: Costs, most: int, seed: int = 0, stopped: Sequence[bool] = ()
+) -> Forecast:
+    """Forecast from what a drafter knows of some texts, with up to ``most`` drafts a round.
+
+    Which of them ``stopped`` by themselves: there plain decoding has asked for one token too many.
+    """
     plain, tokens = costs.of_round(0), np.array([len(text.right) for text in texts])
     runs = [[replay(text, FixedLength(g)) for g in range(1, most + 1)] for text in texts]
     spent = np.array([[sum(step.cost(costs) for step in run) for run in each] for each in runs])
-    spent = np.column_stack([plain * tokens, spent])
-    speedups = plain * tokens.sum() / spent.sum(axis=0)
+    alone = plain * (tokens + np.array(stopped or [False] * len(texts)))
+    spent = np.column_stack([alone, spent])
+    speedups = alone.sum() / spent.sum(axis=0)
     best = int(np.argmax(speedups)) if speedups.max() >= _PAYS else 0
     again = np.random.default_rng(seed).integers(len(texts), size=(_RESAMPLES, len(texts)))
-    ratios = plain * tokens[again].sum(axis=1) / spent[again, best].sum(axis=1)
+    ratios = alone[again].sum(axis=1) / spent[again, best].sum(axis=1)
     low, high = np.quantile(ratios, [0.025, 0.975]).tolist()
     calls = np.array([[sum(step.calls for step in run) for run in each] for each in runs])
     per_round = tokens.sum() / np.array([tokens.sum(), *calls.sum(axis=0)])

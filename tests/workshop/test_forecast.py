@@ -3,7 +3,7 @@
 import lablib
 from lablib import __main__, tasks
 from lablib.inference.speculation.costs import Costs, speedup
-from lablib.inference.speculation.drafters import NGram
+from lablib.inference.speculation.drafters import EarlyExit, NGram
 from lablib.inference.speculation.judge import Verdict
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.models import LanguageModel, llama_config
@@ -83,6 +83,46 @@ def test_what_a_round_tells_of_each_place() -> None:
     assert guesses_of_rounds(rounds, 3).offered[-2:] == (0, 1)
 
 
+def test_an_accepted_stop_token_ends_a_text_and_is_followed_by_nothing() -> None:
+    found = guesses_of_rounds([Verdict((5, 6, 7), (5, 6), 2, 2)], 3)
+    assert found == Guesses((3, 2), (2, 1))
+
+
+def test_what_is_known_of_a_place_that_nobody_drafted_counts() -> None:
+    rounds = [Verdict((5, 6), (5, 6, 7), 2, 2), Verdict((5, 6), (5, 6, 7), 2, 2)]
+    assert guesses_of_rounds(rounds, 2, chances={2: 0.0, 5: 1.0}).right == (2, 1, 0, 2, 2, 1)
+
+
+def test_plain_decoding_asks_for_one_token_too_many_where_a_text_stops() -> None:
+    texts = texts_of(0.5, 3, 10)
+    some, none = (expect(texts, CHEAP, 2, stopped=each) for each in ([True] * 3, [False] * 3))
+    np.testing.assert_allclose(some.speedups[1:], np.array(none.speedups[1:]) * 11 / 10)
+    assert some.speedups[0] == none.speedups[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("rule", ["rejection", "match"])
+@pytest.mark.parametrize("drafter", ["draft", "n-gram", "early exit"])
+def test_tokens_a_round_are_the_engines_when_it_samples(rule: str, drafter: str) -> None:
+    """On drawn texts they agree but for chance: five deviations of some 150 rounds."""
+    target, tokenizer = lablib.load("target")
+    draft = {"draft": lablib.load("draft")[0], "n-gram": NGram(), "early exit": EarlyExit(2)}[
+        drafter
+    ]
+    texts = [tokenizer.encode(problem.prompt) for problem in tasks.sums.problems(5, 6)]
+    options = {"max_tokens": 33, "temperature": 1.0, "rule": rule}
+    found = forecast(target, draft, prompts=texts, repeats=1, **options)
+    rounds = []
+    for seed, text in enumerate(texts):
+        iterator = SpeculativeTokenIterator(
+            target, draft, text, draft_tokens=3, trace=True, seed=seed + 50, **options
+        )
+        list(iterator)
+        rounds += [len(each.tokens) for each in iterator.rounds]
+    assert found.tokens_per_round[3] == pytest.approx(
+        np.mean(rounds), abs=5 * 2**0.5 * np.std(rounds) / len(rounds) ** 0.5
+    )
+
+
 def test_it_agrees_with_the_engine_at_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forecast from rounds of eight; the engine then runs each length, at the same prices."""
     costs = Costs(tuple(1 + 0.1 * k for k in range(9)), 0.1)
@@ -104,7 +144,7 @@ def test_it_agrees_with_the_engine_at_every_length(monkeypatch: pytest.MonkeyPat
                     tokens + each.accepted + 1,
                     spent + costs.of_round(len(each.drafted)),
                 )
-        assert found.speedups[gamma] == pytest.approx(tokens / spent, rel=0.03)
+        assert found.speedups[gamma] == pytest.approx(tokens / spent, rel=0.01)
 
 
 def test_the_command_line_forecasts_and_checks(capsys: pytest.CaptureFixture[str]) -> None:
