@@ -16,8 +16,9 @@ __getattr__, __dir__, __all__ = exports(
     {
         "lablib.backend": "set_threads",
         "lablib.classroom": "check hint progress solution",
+        "lablib.drafters": "Head",
         "lablib.inference": (
-            "AsyncMlxLM Head Sampler SamplerOptions SpeculativeTokenIterator TokenIterator "
+            "AsyncMlxLM Sampler SamplerOptions SpeculativeTokenIterator TokenIterator "
             "best_of_n majority_vote pass_at_k sample_n speculative_decode "
             "speculative_sample_n vote_until"
         ),

@@ -20,13 +20,14 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
     07  speculation/round.py          Rounds.round
     08  speculation/rules.py          match, coupled, rejection, block
         speculation/judge.py          Judge._apply_rule
-    09  speculation/drafters.py       NGram.lookup, draw_in_turn
+    09  drafters/ngram.py             NGram.lookup
+        speculation/drafters.py       draw_in_turn
         speculation/draft_length.py   AdaptiveLength.choose
-        speculation/costs.py          best_draft_tokens
+        theory/costs.py               best_draft_tokens
     10  cache/rewind.py               Rewinder.rewind
     11  cache/trie.py                 TokenTrie.match, TokenTrie.insert, TokenTrie._split
         async_lm/plan.py              plan_runs
-    12  speculation/head.py           Head.propose, Watched
+    12  drafters/head.py              Head.propose, Watched
         replay/measure.py             measure_costs
 
 To change one thing: a transform in sampling/transforms.py, a rule in speculation/rules.py, or a
@@ -38,18 +39,19 @@ from lablib.lazy import exports
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
+        "lablib.drafters": "EarlyExit Head NGram Tree",
         "lablib.inference.async_lm": "AsyncMlxLM Query",
         "lablib.inference.samples": "Samples",
         "lablib.inference.sampling": "SampleResult Sampler SamplerOptions",
         "lablib.inference.speculation": (
-            "AdaptiveLength Costs DraftModel Drafter EarlyExit Head NGram Proposal "
-            "SpeculativeTokenIterator Tree speculative_batch speculative_decode "
-            "speculative_sample_n"
+            "AdaptiveLength DraftModel Drafter Proposal SpeculativeTokenIterator speculative_batch "
+            "speculative_decode speculative_sample_n"
         ),
         "lablib.text": "Completion generate stream",
         "lablib.inference.token_loop": "Token",
         "lablib.inference.tokens": "TokenIterator",
         "lablib.inference.voting": "best_of_n majority_vote sample_batches sample_n vote_until",
+        "lablib.theory.costs": "Costs",
         "lablib.theory.estimators": "pass_at_k",
     },
 )

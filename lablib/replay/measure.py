@@ -13,7 +13,6 @@ from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.inference.arguments import check_prompt
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.drafters import Drafter, as_drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.proposal import Proposal
@@ -22,6 +21,7 @@ from lablib.inference.speculation.rules import RULE
 from lablib.inference.text_sampler import TextSampler
 from lablib.models.head import DraftHead
 from lablib.models.interface import context_of, vocab_size_of
+from lablib.theory.costs import Costs
 from lablib.validation import BadValue, integer, one_of
 
 import mlx.core as mx

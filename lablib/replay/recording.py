@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lablib.inference.speculation.drafters import NGram
+from lablib.drafters import NGram
 from lablib.models import zoo
 from lablib.replay.rounds import guesses_of_ngram
 from lablib.replay.sampled import RULES, Texts, looked_up, room, spread

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.inference.speculation.costs import Costs
+from lablib.drafters import NGram
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.drafters import NGram
 from lablib.inference.speculation.tokens import FixedLength
+from lablib.theory.costs import Costs
 from lablib.theory.estimators import bootstrap_interval
 from lablib.validation import BadValue, integer
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.cache import kv
-from lablib.inference.speculation.drafters import NGram
-from lablib.inference.speculation.head import Head
+from lablib.drafters import Head, NGram
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.voting.scoring import pad
 from lablib.models import zoo

@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from lablib import tasks
+from lablib.drafters import NGram
 from lablib.inference.arguments import check_prompt
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.drafters import Cache, Drafter, Limits, NGram, Texts, as_drafter
+from lablib.inference.speculation.drafters import Cache, Drafter, Limits, Texts, as_drafter
 from lablib.inference.speculation.judge import Verdict
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.rules import RULE, one_hot
@@ -24,6 +24,7 @@ from lablib.inference.text_sampler import TextSampler
 from lablib.inference.tokens import TokenIterator
 from lablib.replay.measure import measure_costs
 from lablib.replay.rounds import LONGEST, Guesses, replay
+from lablib.theory.costs import Costs
 from lablib.validation import BadType, BadValue, flag, integer, sequence
 
 import mlx.core as mx

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lablib import tasks
+from lablib.drafters import NGram
 from lablib.inference.speculation import rules
-from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.drafters import NGram
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.inference.voting.scoring import pad
 from lablib.replay.rounds import (
@@ -20,6 +19,7 @@ from lablib.replay.rounds import (
     replay,
     tokens_per_call,
 )
+from lablib.theory.costs import Costs
 from lablib.workshop.completions import Drawn
 
 import mlx.core as mx

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from lablib.inference.speculation.costs import expected_tokens
+from lablib.drafters import EarlyExit, NGram
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.drafters import EarlyExit, NGram
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
 from lablib.machine import doctor
@@ -25,6 +24,7 @@ from lablib.replay.measure import measure_costs
 from lablib.tasks import TASKS
 from lablib.text import TextStream
 from lablib.theory.closed_forms import expected_tokens_by_position
+from lablib.theory.costs import expected_tokens
 
 import mlx.core as mx
 import mlx_lm

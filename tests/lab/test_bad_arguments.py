@@ -26,12 +26,12 @@ from lablib.inference import (
     speculative_sample_n,
     vote_until,
 )
-from lablib.inference.speculation.costs import best_draft_tokens, expected_tokens, speedup
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.inference.voting.continuous import serve
 from lablib.models import LanguageModel, llama_config
 from lablib.replay.measure import measure_costs
+from lablib.theory.costs import best_draft_tokens, expected_tokens, speedup
 from lablib.validation import BadType, BadValue
 from lablib.workshop.complete import complete
 

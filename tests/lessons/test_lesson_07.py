@@ -3,7 +3,6 @@
 import itertools
 
 import lablib
-from lablib.inference.speculation.costs import Costs, speedup
 from lablib.inference.speculation.judge import Verdict
 from lablib.lessons.lesson_07.rounds import YOURS, RoundByRound
 from lablib.lessons.lesson_07.speed import (
@@ -21,6 +20,7 @@ from lablib.lessons.lesson_07.widgets import (
 )
 from lablib.replay.rounds import agreement
 from lablib.theory.closed_forms import expected_tokens_by_position
+from lablib.theory.costs import Costs, speedup
 
 import numpy as np
 import pytest

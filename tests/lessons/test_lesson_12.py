@@ -6,10 +6,10 @@ import lablib
 from lablib.cache import kv
 from lablib.inference import SamplerOptions
 from lablib.inference.sampling import transforms
-from lablib.inference.speculation.costs import Costs, speedup
 from lablib.lessons.lesson_12 import exercises, real
 from lablib.lessons.lesson_12 import widgets as lab
 from lablib.models import zoo
+from lablib.theory.costs import Costs, speedup
 
 import mlx.core as mx
 import numpy as np

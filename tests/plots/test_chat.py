@@ -5,8 +5,8 @@ import re
 import threading
 
 from lablib.cache import kv
+from lablib.drafters import EarlyExit
 from lablib.inference import NGram
-from lablib.inference.speculation.drafters import EarlyExit
 from lablib.models import LanguageModel, hybrid_config, llama_config
 from lablib.plots import chat as chats
 from lablib.plots.chat import Chat, chat

@@ -3,9 +3,9 @@
 import itertools
 from collections.abc import Sequence
 
-from lablib.inference.speculation.costs import Costs
+from lablib.drafters import EarlyExit, NGram, first_layers
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.drafters import DraftModel, EarlyExit, NGram, first_layers
+from lablib.inference.speculation.drafters import DraftModel
 from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
 from lablib.replay.rounds import (
     Guesses,
@@ -15,6 +15,7 @@ from lablib.replay.rounds import (
     replay,
     tokens_per_call,
 )
+from lablib.theory.costs import Costs
 
 import pytest
 from oracles.speculation import greedy, near, target

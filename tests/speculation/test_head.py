@@ -1,8 +1,9 @@
 """A draft head: what it reads is what the target computed, and the text never depends on it."""
 
 from lablib.cache import kv
+from lablib.drafters import Head
+from lablib.drafters.head import Watched
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.head import Head, Watched
 from lablib.inference.speculation.many import speculative_sample_n
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
 from lablib.inference.tokens import TokenIterator

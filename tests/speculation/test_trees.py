@@ -2,17 +2,16 @@
 
 from lablib.cache import kv, tree
 from lablib.cache.rewind import Rewinder
-from lablib.inference.speculation.costs import Costs
+from lablib.drafters import EarlyExit, Head, NGram, Tree
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.drafters import Drafter, EarlyExit, NGram
-from lablib.inference.speculation.head import Head
+from lablib.inference.speculation.drafters import Drafter
 from lablib.inference.speculation.many import speculative_sample_n
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
-from lablib.inference.speculation.tree import Tree
 from lablib.inference.tokens import TokenIterator
 from lablib.models import DraftHead
 from lablib.models.kernels import Rotation
+from lablib.theory.costs import Costs
 
 import mlx.core as mx
 import numpy as np

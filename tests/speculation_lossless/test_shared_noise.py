@@ -1,11 +1,11 @@
 """The rule "coupled": one text for a seed, whoever drafts; its draws follow the closed form."""
 
+from lablib.drafters import EarlyExit, Head, NGram
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.draft_length import AdaptiveLength, Costs
-from lablib.inference.speculation.drafters import Drafter, EarlyExit, NGram
-from lablib.inference.speculation.head import Head
+from lablib.inference.speculation.drafters import Drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.many import speculative_sample_n
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode

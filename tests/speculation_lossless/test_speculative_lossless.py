@@ -7,11 +7,10 @@ rule, rewinding and iterator are the library's, in float32.
 import itertools
 
 from lablib.cache.rewind import can_batch
+from lablib.drafters import EarlyExit, Head, NGram
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import rules
-from lablib.inference.speculation.drafters import EarlyExit, NGram
-from lablib.inference.speculation.head import Head
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.text_sampler import TextSampler

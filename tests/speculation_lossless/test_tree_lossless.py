@@ -3,14 +3,12 @@
 import itertools
 
 from lablib.cache import tree as cache_tree
+from lablib.drafters import EarlyExit, Head, Tree
+from lablib.drafters import tree as growth
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.speculation import tree as growth
 from lablib.inference.speculation import tree_rules
-from lablib.inference.speculation.drafters import EarlyExit
-from lablib.inference.speculation.head import Head
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.speculation.tree import Tree
 from lablib.inference.text_sampler import TextSampler
 from lablib.models import DraftHead, LanguageModel, gpt_config, llama_config
 

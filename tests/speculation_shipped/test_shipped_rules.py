@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from lablib.drafters import NGram
 from lablib.inference.speculation import rules
-from lablib.inference.speculation.drafters import NGram
 from lablib.tasks import TASKS
 
 import mlx.core as mx

@@ -1,12 +1,12 @@
 """Closed forms, against simulation by hand and against each other."""
 
-from lablib.inference.speculation.costs import (
+from lablib.theory import closed_forms as theory
+from lablib.theory.costs import (
     Costs,
     best_draft_tokens,
     expected_tokens,
     speedup,
 )
-from lablib.theory import closed_forms as theory
 from lablib.validation import BadType, BadValue
 
 import numpy as np

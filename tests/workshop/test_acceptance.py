@@ -3,7 +3,7 @@
 import math
 
 from lablib import __main__, models
-from lablib.inference.speculation.head import Head
+from lablib.drafters import Head
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.models.head import load_head
 from lablib.replay.recording import (

@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 
 from lablib import __main__, tasks, workshop
+from lablib.drafters import NGram
 from lablib.inference.samples import Samples
-from lablib.inference.speculation.costs import Costs, speedup
-from lablib.inference.speculation.drafters import NGram
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.voting.many import sample_n
 from lablib.machine import doctor
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
+from lablib.theory.costs import Costs, speedup
 from lablib.verifiers import Verifier, load_verifier
 from lablib.workshop import cards, report, results, speculation, votes
 from lablib.workshop import evaluation as run

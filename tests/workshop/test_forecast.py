@@ -2,12 +2,12 @@
 
 import lablib
 from lablib import __main__, tasks
-from lablib.inference.speculation.costs import Costs, speedup
-from lablib.inference.speculation.drafters import EarlyExit, NGram
+from lablib.drafters import EarlyExit, NGram
 from lablib.inference.speculation.judge import Verdict
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.models import LanguageModel, llama_config
 from lablib.replay.rounds import Guesses, guesses_of_flags
+from lablib.theory.costs import Costs, speedup
 from lablib.workshop import forecast as module
 from lablib.workshop.forecast import PROMPTS, Forecast, expect, forecast, guesses_of_rounds
 

@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import asdict, replace
 
-from lablib.inference.speculation.head import Head
+from lablib.drafters import Head
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.models import LanguageModel, llama_config, load, load_head, zoo
 from lablib.models.head import DraftHead

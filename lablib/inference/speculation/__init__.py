@@ -5,16 +5,15 @@ from lablib.lazy import exports
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
-        "lablib.inference.speculation.costs": "Costs",
+        "lablib.drafters": "EarlyExit Head NGram Tree",
         "lablib.inference.speculation.draft_length": "AdaptiveLength",
-        "lablib.inference.speculation.drafters": "DraftModel Drafter EarlyExit NGram",
-        "lablib.inference.speculation.head": "Head",
+        "lablib.inference.speculation.drafters": "DraftModel Drafter",
         "lablib.inference.speculation.many": "speculative_batch speculative_sample_n",
         "lablib.inference.speculation.proposal": "Proposal",
         "lablib.inference.speculation.tokens": (
             "FixedLength SpeculativeTokenIterator speculative_decode"
         ),
-        "lablib.inference.speculation.tree": "Tree",
         "lablib.replay.measure": "measure_costs",
+        "lablib.theory.costs": "Costs",
     },
 )

@@ -1,13 +1,9 @@
-"""Where proposals come from: a small model, the text itself, or the target's own first layers.
+"""What the engine asks of a drafter, and the drafter that runs a smaller model.
 
 A drafter guesses the next few tokens. It may be as wrong as it likes: the target judges every guess
 and the text never depends on them. What counts is how often it is right and how little it costs.
-
-    DraftModel   a smaller model with a cache of its own (Leviathan et al. 2023, 2211.17192)
-    NGram        whatever followed the last few tokens when they last occurred (prompt lookup)
-    EarlyExit    the target without its last layers (Zhang et al. 2023, 2309.08168)
-    Head         a trained block on the target's hidden states; see ``head.py``
-    Tree         any of these that has a model, with several guesses at a place; see ``tree.py``
+``DraftModel`` has a model with a cache of its own (Leviathan et al. 2023, 2211.17192); the others
+of the library stand in ``lablib/drafters``, and the engine knows none of them.
 
 To add one, subclass ``Drafter`` and write ``propose``. This one guesses that the last token comes
 again, and again:
@@ -18,7 +14,7 @@ again, and again:
 
 It is given as ``drafter=Parrot()``. What a drafter remembers of its texts is made in
 ``begin_batch``, one thing for each text, and thinned out in ``select``: see ``NGram``. One of the
-library's own also gets its name in the two ``__init__.py`` that list ``NGram``.
+library's own stands in ``lablib/drafters``, and has its name wherever ``NGram`` has.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +27,7 @@ from lablib.inference.arguments import check_cache
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.text_sampler import TextSampler
 from lablib.models.interface import vocab_size_of
-from lablib.validation import BadType, BadValue, integer, members
+from lablib.validation import BadType, BadValue, members
 
 import mlx.core as mx
 
@@ -214,118 +210,6 @@ def _check_same_text(cache: Cache, target_cache: Cache) -> None:
     if held[0] != held[1]:
         got = f"got {held[0]} against {held[1]}"
         raise BadValue(f"draft_cache must have read the same tokens as cache, {got}")
-
-
-class EarlyExit(DraftModel):
-    """The target's own first layers, its last norm and its output layer.
-
-    Its keys and values are those of the target, so it works in the target's cache and takes back
-    what it read there before the target verifies: no second cache, no prompt to read. A batch of
-    texts is drafted for one by one, with ``n_layers`` layers.
-    """
-
-    in_target_cache = True
-    batches = False
-
-    def __init__(self, n_layers: int) -> None:
-        self.n_layers = integer("n_layers", n_layers, 1)
-        self._target = None
-
-    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
-        """Return a drafter for one text; see :class:`Drafter`."""
-        if cache is not None:
-            why = "it works in the target's cache"
-            raise BadValue(f"draft_cache must be None with EarlyExit: {why}")
-        n, layers = self.n_layers, len(target.layers)
-        if n >= layers:
-            raise BadValue(f"n_layers must be below the target's {layers}, got {n}")
-        if target is not self._target:
-            model = first_layers(target, n)
-            try:  # nothing is computed
-                model(mx.array([[0]]), cache=kv.make(model))
-            except Exception as error:  # it needs layers that are gone, in whatever way that shows
-                what = f"what a {type(model).__name__} asks for"
-                raise BadValue(f"n_layers must leave {what}, got {n}: {error}") from error
-            self._target, self.model = target, model
-        session = shallow_copy(self)
-        caches = target_cache[: len(kv.make(session.model))]
-        session._reader = Rewinder(session.model, caches, "cache")
-        return session
-
-    def read(self, tokens: mx.array) -> None:
-        """Leave the prompt to the target, which reads it into the cache they share."""
-
-    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
-        """Draw tokens one after the other, and take back what was read for it."""
-        self._reader.positions[0] = start = len(texts[0]) - 1
-        try:
-            return super().propose(texts, limits, sampler)
-        finally:  # the target reads them again, and a model that raised must leave nothing behind
-            self.keep([start])
-
-    def finish(self, text: Sequence[int]) -> None:
-        """Leave the cache to the target, which owns it."""
-
-
-class NGram(Drafter):
-    """Prompt lookup: find the last tokens earlier in the text and propose what followed them there.
-
-    Costs nothing but a dictionary and pays on text that repeats itself: edits, quotations, code.
-    Runs of ``longest`` last tokens are tried first, of ``shortest`` last.
-    """
-
-    def __init__(self, longest: int = 3, shortest: int = 1) -> None:
-        self.longest = integer("longest", longest, 1)
-        self.shortest = integer("shortest", shortest, 1, self.longest)
-
-    def begin_batch(self, reader: Any, texts: int) -> Self:
-        """Return a drafter for several texts; see :class:`Drafter`."""
-        session = shallow_copy(self)
-        # Of each text: what followed each run of tokens, and how much of the text that covers.
-        session._indexes = [({}, 0) for _ in range(texts)]
-        return session
-
-    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
-        """Look up each text's last tokens in it."""
-        asked = enumerate(zip(texts, limits, strict=True))
-        return Proposal.of([self.lookup(text, n, row) for row, (text, n) in asked])
-
-    def lookup(self, text: Sequence[int], n: int, row: int = 0) -> list[int]:
-        """Return the guess itself, at most ``n`` ids; empty if the last tokens are new."""
-        follows, indexed = self._indexes[row]
-        # Where each run was last followed by something; the end of the text has no follower yet.
-        for end in range(indexed, len(text)):
-            for size in range(self.shortest, min(self.longest, end) + 1):
-                follows[tuple(text[end - size : end])] = end
-        self._indexes[row] = follows, len(text)
-        for size in range(min(self.longest, len(text)), self.shortest - 1, -1):
-            place = follows.get(tuple(text[-size:]))
-            if place is not None:
-                return list(text[place : place + n])
-        return []
-
-    def select(self, places: Sequence[int]) -> None:
-        """Go on with the texts at these places."""
-        self._indexes = [self._indexes[place] for place in places]
-
-
-def first_layers(model: Any, n: int) -> Any:
-    """Return a model's first ``n`` layers as a model; the weights are shared, not copied.
-
-    Raises:
-        BadValue: the layers are not where mlx-lm's models keep them, in ``model.model.layers``.
-    """
-    inner = getattr(model, "model", None)
-    computed = isinstance(getattr(type(model), "model", None), property)
-    if computed or not isinstance(getattr(inner, "layers", None), list):
-        kind = type(model).__name__
-        raise BadValue(f"target must keep its layers in model.model.layers, a {kind} does not")
-    shorter = shallow_copy(model)
-    shorter.model = shallow_copy(inner)
-    shorter.model.layers = inner.layers[:n]
-    caches = kv.make(shorter)[:n]  # some models make those of all layers, and some layers have none
-    shorter.make_cache = lambda: kv.copy(caches)
-    return shorter
 
 
 def as_drafter(draft: Any, drafter: Drafter | None = None, name: str = "draft") -> Drafter:

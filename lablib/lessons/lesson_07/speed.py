@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens, speedup
 from lablib.plots.charts import COLOURS, MARKERS, figure, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import add_axes, canvas, scales
 from lablib.replay.rounds import LONGEST
+from lablib.theory.costs import Costs, best_draft_tokens, expected_tokens, speedup
 
 import numpy as np
 from matplotlib.figure import Figure

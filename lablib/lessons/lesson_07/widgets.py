@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.inference.speculation.costs import expected_tokens
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.plots.charts import COLOURS, DASHES, MARKERS, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import add_axes, canvas, name_bars, scales
 from lablib.replay.rounds import LONGEST, guesses_of_flags, replay
+from lablib.theory.costs import expected_tokens
 from lablib.theory.estimators import bootstrap_interval, wilson_interval
 from lablib.validation import BadValue, integer
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from lablib.inference.speculation.costs import expected_tokens
-from lablib.inference.speculation.drafters import NGram
+from lablib.drafters import NGram
 from lablib.models.head import DraftHead
 from lablib.plots import strips
 from lablib.plots.charts import COLOURS, DASHES, MARKERS, png, style, visible
@@ -27,6 +26,7 @@ from lablib.replay.recording import (
 )
 from lablib.replay.rounds import LONGEST
 from lablib.replay.sampled import RULES, Expected, expect
+from lablib.theory.costs import expected_tokens
 from lablib.theory.estimators import wilson_interval
 
 import mlx.core as mx

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.plots import strips
@@ -15,6 +14,7 @@ from lablib.plots.charts import COLOURS, HATCHES, MARKERS, figure, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
 from lablib.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call
+from lablib.theory.costs import Costs, best_draft_tokens, speedup
 from lablib.validation import BadValue, integer
 
 import numpy as np

@@ -9,10 +9,10 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
-from lablib.inference.speculation.costs import expected_tokens
 from lablib.plots.charts import COLOURS, DASHES, MARKERS, style
 from lablib.plots.explorer import Explorer, choice, slider, toggle
 from lablib.plots.strips import add_axes, canvas
+from lablib.theory.costs import expected_tokens
 from lablib.validation import integer, number
 
 import mlx.core as mx

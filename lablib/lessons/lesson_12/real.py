@@ -6,8 +6,8 @@ from typing import Any
 
 import lablib
 from lablib.cache import kv
-from lablib.inference.speculation.costs import Costs
 from lablib.models import zoo
+from lablib.theory.costs import Costs
 
 import mlx.core as mx
 import numpy as np

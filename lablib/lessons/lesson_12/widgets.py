@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 from lablib.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, figure, style, visible
 from lablib.plots.explorer import Explorer, slider
+from lablib.theory.costs import Costs, best_draft_tokens, speedup
 from lablib.theory.estimators import wilson_interval
 
 import ipywidgets as widgets

@@ -1,0 +1,52 @@
+"""Prompt lookup: the text itself says how it goes on."""
+
+from collections.abc import Sequence
+from copy import copy as shallow_copy
+from typing import Any, Self
+
+from lablib.inference.speculation.drafters import Drafter, Limits, Texts
+from lablib.inference.speculation.proposal import Proposal
+from lablib.inference.text_sampler import TextSampler
+from lablib.validation import integer
+
+
+class NGram(Drafter):
+    """Prompt lookup: find the last tokens earlier in the text and propose what followed them there.
+
+    Costs nothing but a dictionary and pays on text that repeats itself: edits, quotations, code.
+    Runs of ``longest`` last tokens are tried first, of ``shortest`` last.
+    """
+
+    def __init__(self, longest: int = 3, shortest: int = 1) -> None:
+        self.longest = integer("longest", longest, 1)
+        self.shortest = integer("shortest", shortest, 1, self.longest)
+
+    def begin_batch(self, reader: Any, texts: int) -> Self:
+        """Return a drafter for several texts; see :class:`Drafter`."""
+        session = shallow_copy(self)
+        # Of each text: what followed each run of tokens, and how much of the text that covers.
+        session._indexes = [({}, 0) for _ in range(texts)]
+        return session
+
+    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
+        """Look up each text's last tokens in it."""
+        asked = enumerate(zip(texts, limits, strict=True))
+        return Proposal.of([self.lookup(text, n, row) for row, (text, n) in asked])
+
+    def lookup(self, text: Sequence[int], n: int, row: int = 0) -> list[int]:
+        """Return the guess itself, at most ``n`` ids; empty if the last tokens are new."""
+        follows, indexed = self._indexes[row]
+        # Where each run was last followed by something; the end of the text has no follower yet.
+        for end in range(indexed, len(text)):
+            for size in range(self.shortest, min(self.longest, end) + 1):
+                follows[tuple(text[end - size : end])] = end
+        self._indexes[row] = follows, len(text)
+        for size in range(min(self.longest, len(text)), self.shortest - 1, -1):
+            place = follows.get(tuple(text[-size:]))
+            if place is not None:
+                return list(text[place : place + n])
+        return []
+
+    def select(self, places: Sequence[int]) -> None:
+        """Go on with the texts at these places."""
+        self._indexes = [self._indexes[place] for place in places]
