@@ -14,9 +14,8 @@ import sys
 import time
 from typing import Any
 
-from lablib.inference.speculation.head import Head
+from lablib.drafters import Head, Tree
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.speculation.tree import Tree
 from lablib.inference.tokens import TokenIterator
 from lablib.models import load_head, zoo
 from lablib.tasks import sums
