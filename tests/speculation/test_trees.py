@@ -137,7 +137,7 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize("options", SAMPLED, ids=str)
+@pytest.mark.parametrize("options", SAMPLED, ids=lambda options: "-".join(options))
 @pytest.mark.parametrize("kind", ["llama3", "gpt"])
 @pytest.mark.parametrize("name", ["good", "poor", "itself", "early exit", "head"])
 def test_the_text_is_that_of_the_target_alone(name, kind, options):
@@ -272,7 +272,7 @@ class Siblings(Drafter):
         )
 
 
-@pytest.mark.parametrize("options", SAMPLED[:3], ids=str)
+@pytest.mark.parametrize("options", SAMPLED[:3], ids=lambda options: "-".join(options))
 def test_a_drafter_of_ones_own_may_propose_trees(options):
     model = target(peak=1)
     wanted, _ = text(model, NGram(), 1, **options)
