@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from lablib.drafters import NGram
-from lablib.models.head import DraftHead
+from lablib.models.head import DraftHead, load_head
 from lablib.plots import strips
 from lablib.plots.charts import COLOURS, DASHES, MARKERS, png, style, visible
 from lablib.plots.explorer import Explorer, choice, slider
@@ -23,6 +23,7 @@ from lablib.replay.recording import (
     LOOKUP,
     Recording,
     probabilities,
+    stored_acceptance,
 )
 from lablib.replay.rounds import LONGEST
 from lablib.replay.sampled import RULES, Expected, expect
@@ -116,10 +117,10 @@ class Dashboard(Explorer):
         if drafter == DRAFT:
             q = draft(ids)[0, first:-1]
         elif drafter == LOOKUP:
-            return np.array(p), self._guesses(prompt, tokens)
+            return np.array(p.astype(mx.float32)), self._guesses(prompt, tokens)
         else:
             q = head.logits(head(states[:, :-1], ids[:, 1:])[0])[first - 1 : -1]
-        return np.array(p), np.array(q)
+        return np.array(p.astype(mx.float32)), np.array(q.astype(mx.float32))
 
     def _guesses(self, prompt: list[int], tokens: list[int]) -> np.ndarray:
         text, lookup = [*prompt, *tokens], NGram().begin_batch(None, 1).lookup
@@ -326,6 +327,12 @@ class Dashboard(Explorer):
             f"{data['tokens_per_round']:.2f} tokens a round, where coins of one α would make "
             f"{data['promise']:.2f}.{engine}"
         )
+
+
+def shipped_dashboard(target: Any, draft: Any, words: Sequence[str], **start: Any) -> Dashboard:
+    """Return the dashboard of the recording and the head that came with ``target``."""
+    head = load_head("target-head", target)
+    return Dashboard(stored_acceptance(), target, draft, head, words, **start)
 
 
 def _flat(axes: Any, lengths: Sequence[float], half: float, **look: Any) -> None:
