@@ -29,6 +29,8 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
         async_lm/plan.py              plan_runs
     12  drafters/head.py              Head.propose, Watched
         replay/measure.py             measure_costs
+    13  speculation/tree_rules.py     rejection
+        drafters/tree.py              grow
 
 To change one thing: a transform in sampling/transforms.py, a rule in speculation/rules.py, or a
 drafter in speculation/drafters.py; each says at its top how. The names below load when first used.

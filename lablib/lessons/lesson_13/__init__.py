@@ -1,0 +1,1 @@
+"""Lesson 13: what it shows and asks."""

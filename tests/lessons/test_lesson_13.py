@@ -1,0 +1,159 @@
+"""The widgets of lesson 13 compute what they say, and its rounds are the engine's."""
+
+from lablib.inference import DraftModel, Head, SpeculativeTokenIterator, Tree
+from lablib.lessons.lesson_13 import rounds
+from lablib.lessons.lesson_13 import widgets as lab
+from lablib.models import DraftHead
+from lablib.theory.costs import Costs
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from oracles.speculation import fresh_logits, make_cache, near, target
+
+TEXT = [3, 1, 4, 1, 5, 9]
+PRICES = rounds.Prices(Costs((2.0, 2.2, 2.4, 2.6, 2.8), 0.2), 0.5)
+P = np.array([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4]])
+DRAFTS, PARENTS = [0, 1, 2], [-1, -1, 0]  # two children of the text, one of the first
+
+
+@pytest.fixture(scope="module")
+def models():
+    model = target("llama3", peak=2)
+    return model, near(model, 0.3)
+
+
+@pytest.fixture(scope="module")
+def widget(models):
+    pieces = [f" {i}" for i in range(models[0].vocab_size)]
+    return lab.Trees(*models, {"one": TEXT, "two": TEXT[::-1]}, pieces, PRICES)
+
+
+def test_a_round_counts_what_stays():
+    kept = rounds.law("match", P, np.eye(3)[DRAFTS], DRAFTS, PARENTS)
+    assert kept == pytest.approx([0.2, 0.5 * 0.4, 0.3, 0.5 * 0.6])
+    one = rounds.Round(DRAFTS, PARENTS, P, kept)
+    assert one.depths.tolist() == [0, 1, 1, 2]
+    assert one.reach == pytest.approx([0.5, 0.3, 0.3])
+    assert one.expected == pytest.approx(1 + 0.5 + 0.3 + 0.3)
+    tossed = [tuple(one.toss(seed)) for seed in range(400)]
+    shares = [tossed.count(path) / 400 for path in [(), (0,), (1,), (0, 2)]]
+    assert np.abs(np.array(shares) - kept).max() < 5 * 0.5 / np.sqrt(400)
+    with pytest.raises(ValueError, match="rule must be one of"):
+        rounds.law("greedy", P, np.eye(3)[DRAFTS], DRAFTS, PARENTS)
+
+
+@pytest.mark.parametrize("rule", rounds.RULES)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_what_the_target_says_of_a_node_is_what_it_says_of_its_path(models, rule, temperature):
+    model, draft = models
+    drawn = rule != "match"
+    for drafter in (Tree(draft, drawn=drawn), DraftModel(draft), Head(DraftHead(model, seed=1))):
+        one = rounds.one_round(model, drafter, TEXT, 6, rule=rule, temperature=temperature)
+        assert one.kept.sum() == pytest.approx(1)
+        assert 1 <= one.expected <= 7
+        for row, node in enumerate(range(-1, 6)):
+            path = [one.drafts[k] for k in rounds.path_to(node, one.parents)]
+            logits = fresh_logits(model, [*TEXT, *path], make_cache(model, "kv"))
+            if temperature:
+                wanted = np.exp(logits - logits.max())
+                assert one.p[row] == pytest.approx(wanted / wanted.sum(), abs=1e-4)
+            else:
+                assert one.p[row].argmax() == np.argmax(logits)
+
+
+@pytest.mark.parametrize("rule", rounds.RULES)
+def test_the_engine_keeps_as_much_as_a_round_expects(models, rule):
+    """On average: of the engine's rounds and the expected ones, over the same 60 seeds."""
+    model, draft = models
+    drafter = Tree(draft, drawn=rule != "match")
+    pairs = []
+    for seed in range(60):
+        one = rounds.one_round(model, drafter, TEXT, 5, rule=rule, seed=seed)
+        with SpeculativeTokenIterator(
+            model, drafter, TEXT, draft_tokens=5, max_tokens=6, rule=rule, seed=seed, trace=True
+        ) as iterator:
+            next(iterator)
+        verdict = iterator.rounds[0]
+        assert list(verdict.drafted) == one.drafts
+        pairs.append((len(verdict.tokens), one.expected))
+    off = np.subtract(*np.array(pairs).T)
+    assert abs(off.mean()) < 5 * off.std() / np.sqrt(len(off)) + 1e-9
+
+
+def test_a_cache_that_was_read_already_gives_the_same_round_and_stays(models):
+    model, draft = models
+    cache = make_cache(model, "kv")
+    model(mx.array([TEXT[:-1]]), cache=cache)
+    for _ in range(2):
+        one = rounds.one_round(model, Tree(draft), TEXT, 5, read=cache)
+        other = rounds.one_round(model, Tree(draft), TEXT, 5)
+        assert one.drafts == other.drafts
+        assert one.p == pytest.approx(other.p, abs=1e-4)
+        assert cache[0].offset == len(TEXT) - 1
+
+
+def test_a_draft_at_temperature_0_takes_the_best_words(models):
+    model, draft = models
+    one = rounds.one_round(model, DraftModel(draft), TEXT, 3, drafted_at=0.0)
+    text = list(TEXT)
+    for token in one.drafts:
+        assert token == np.argmax(fresh_logits(draft, text, make_cache(draft, "kv")))
+        text.append(token)
+    assert one.p.max() < 1  # the target's temperature is still 1
+
+
+def test_prices():
+    assert PRICES.chain(4) == pytest.approx((4 * 0.2 + 2.8) / 2)
+    assert PRICES.tree(4, 2) == pytest.approx((2 * 0.5 + 2.8) / 2)
+    model = target()
+    found = rounds.measure_prices(model, near(model, 0.3), TEXT, most=4, repeats=2)
+    assert found.level > 0
+    assert len(found.costs.target) == 5
+
+
+def test_a_tree_is_laid_out_by_depth_with_first_children_straight():
+    depth, row = lab.layout([-1, -1, 0, 0, 1, 2])
+    assert depth.tolist() == [1, 1, 2, 2, 2, 3]
+    assert row[0] == row[2] == row[5] == 0
+    assert row[1] == row[4]
+    assert len({*zip(depth.tolist(), row.tolist(), strict=True)}) == 6
+    chain = lab.layout(range(-1, 15))
+    assert chain[1].tolist() == [0] * 16
+    assert sorted(lab.layout([-1] * 16)[1].tolist()) == list(range(16))
+
+
+def test_the_widget_compares_a_tree_with_a_chain(widget, models):
+    data = widget.compute("one", "match", 8, lab.ALL, 1.0, 0)
+    assert data["yields"][0] == pytest.approx(data["round"].expected)
+    levels = int(data["round"].depths.max())
+    assert data["costs"] == pytest.approx((PRICES.tree(8, levels), PRICES.chain(8)))
+    assert data["speedups"][0] == pytest.approx(data["yields"][0] / data["costs"][0])
+    star = widget.compute("one", "match", 8, 1, 1.0, 0)["round"]
+    assert star.parents == [-1] * 8
+    assert star.expected == pytest.approx(1 + star.p[0][star.drafts].sum())
+    assert widget.compute("two", "rejection", 5, 2, 0.5, 3)["round"].depths.max() <= 2
+    paths = {tuple(widget.compute("one", "match", 8, 1, 1.0, toss)["path"]) for toss in range(10)}
+    assert len(paths) > 1
+
+
+@pytest.mark.parametrize("rule", rounds.RULES)
+@pytest.mark.parametrize("values", [{"nodes": 1}, {"nodes": 16}, {"nodes": 16, "depth": 1}])
+def test_the_widget_draws_every_shape(widget, rule, values):
+    for temperature in (0.0, 2.0):
+        caption = widget.set(rule=rule, temperature=temperature, **{"depth": lab.ALL, **values})
+        assert caption.startswith(f"one, {rule}, temperature {temperature:.2f}: a tree of ")
+        nodes = "1 node," if values["nodes"] == 1 else "16 nodes,"
+        assert nodes in caption
+        assert "Promised speed-up: tree ×" in caption
+
+
+def test_pictures_and_bad_input(models):
+    assert isinstance(lab.mask_figure([-1, -1, 0], "abc"), Figure)
+    ways = [(2.0, 1.5, 2.5), (3.0, 2.5, 3.5)]
+    assert isinstance(lab.yields_figure(["a", "b"], [2.0, 3.0], ways, [1.0, 2.0]), Figure)
+    lines = {"match": {"chain": [2.0, 1.0]}, "rejection": {"chain": [3.0, 2.0]}}
+    assert isinstance(lab.worth_figure([0.0, 0.4], lines, 0.1), Figure)
+    with pytest.raises(ValueError, match="texts must hold"):
+        lab.Trees(*models, {}, [], PRICES)
