@@ -100,15 +100,24 @@ def test_one_rate_for_all_places_picks_wrongly():
     assert each > 0.97 * speed > one
 
 
-def test_the_rate_of_a_place_is_its_own_and_of_an_unseen_one_that_of_the_one_before():
+def test_the_rate_of_a_place_is_its_own_and_of_an_unseen_one_that_of_all():
     length = AdaptiveLength(4, COSTS, memory=1000, alpha=0.5)
     assert length.rates == [0.5] * 4
     for _ in range(300):  # the first is kept always, the second never
         length.observe(2, 1)
     first, second, third, fourth = length.rates
     assert first > 0.98 > 0.02 > second
-    assert second == third == fourth
     assert 0.45 < length.alpha < 0.55
+    assert third == fourth == length.alpha
+
+
+def test_places_behind_a_bad_one_are_tried():
+    """Where a text has a period, one hard token comes between easy ones."""
+    length = AdaptiveLength(8, Costs.from_ratio(0.15))
+    for _ in range(20):
+        length.observe(3, 2)
+        length.observe(3, 3)
+    assert length.choose() > 3
 
 
 def test_what_is_not_drafted_fades_so_that_it_is_tried_again():

@@ -66,11 +66,10 @@ class AdaptiveLength(DraftLength):
 
     @property
     def rates(self) -> list[float]:
-        """The chance of each place, given those before; of one not seen that of the one before."""
-        rates = [self._accepted[0] / self._reached[0]]
-        for accepted, reached in zip(self._accepted[1:], self._reached[1:], strict=True):
-            rates.append((accepted + _PRIOR * rates[-1]) / (reached + _PRIOR))
-        return rates
+        """The chance of each place, given those before; of one not seen that of all places."""
+        # Not that of the place before: where a text has a period, a bad place comes between good.
+        seen, prior = zip(self._accepted, self._reached, strict=True), _PRIOR * self.alpha
+        return [(accepted + prior) / (reached + _PRIOR) for accepted, reached in seen]
 
     @property
     def plain_tokens(self) -> int:
