@@ -16,6 +16,12 @@ EXPLAINED = {
     ("10.3", "if True:"): "going back although all drafts stay leaves the same state",
     ("10.3", "if accepted <= len(drafts):"): "the same",
     ("12.2", "return numbers * (bits + extra) // 8"): "a cache takes whole bytes",
+    **{
+        ("13.2", f"drawn = drawn / drawn.sum() if {always} else drawn"): (
+            "0 / 0 warns, and a child of whom NaN is asked is refused, as it must be"
+        )
+        for always in ("True", "drawn.sum() >= 0", "drawn.sum() > -1")
+    },
 }
 
 
