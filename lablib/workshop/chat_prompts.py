@@ -10,10 +10,14 @@ import numpy as np
 
 
 class _Kind(NamedTuple):
-    """Topics of one kind, with commas between them, and forms, a line each."""
+    """Topics of one kind, with commas between them, and forms, a line each.
+
+    Some of ``topics`` are never mentioned in training; all of ``more`` may be.
+    """
 
     topics: str
     forms: str
+    more: str
 
 
 _KINDS = [
@@ -77,6 +81,57 @@ _KINDS = [
         Where do we meet {} in everyday life?
         Write a headline and one paragraph of news about {}.
         """,
+        """
+        accordions, airports, algae, alphabets, ambulances, antelopes, ants, apricots, aquariums,
+        architecture, arrows, asteroids, atoms, avalanches, avocados, axes, bakeries, ballet,
+        balloons, bamboo, bananas, banks, barley, basketball, baskets, bats, beaches, beans, bears,
+        beavers, beds, beer, bells, belts, berries, blankets, blood, boats, bones, books, boots,
+        bottles, bowls, boxes, brains, branches, brass, bricks, brooms, brushes, buffaloes, buses,
+        butterflies, buttons, cabbage, cactuses, cakes, calendars, camels, canals, canoes, caravans,
+        carbon, carnivals, carpets, carrots, cars, castles, caterpillars, caves, cellos, cells,
+        cement, ceramics, chairs, chalk, cheetahs, cherries, chickens, chillies, chimneys, cinema,
+        cinnamon, circles, circuses, cities, clay, cliffs, climate, clothes, coal, coasts, coconuts,
+        coins, colours, compasses, concerts, concrete, constellations, continents, corn, costumes,
+        cows, crabs, cranes, crickets, crocodiles, crowns, crystals, cucumbers, cups, currents,
+        curtains, dams, dates, deer, dentistry, dictionaries, dinosaurs, dolls, dolphins, donkeys,
+        doors, dragonflies, dragons, ducks, dust, eagles, ears, eclipses, ecology, economics, eels,
+        elephants, embroidery, emeralds, energy, envelopes, evolution, eyes, fables, fairy tales,
+        falcons, families, farms, fashion, feathers, fences, ferns, ferries, festivals, figs, films,
+        fireworks, fish, flags, flames, floods, flour, flutes, football, footprints, forks,
+        fountains, foxes, frogs, frost, fruit, fungi, furniture, galaxies, games, garlic, genes,
+        geology, geometry, geysers, ghosts, ginger, giraffes, gloves, glue, goats, goldfish,
+        gorillas, grammar, grapes, grass, grasshoppers, graves, habits, hair, hammers, hammocks,
+        harbours, harps, hats, hearts, hedgehogs, helicopters, herbs, herons, hills, hippos,
+        hospitals, hotels, houses, hydrogen, icebergs, inventions, iron, ivory, jackets, jam,
+        jellyfish, jewellery, jigsaws, jokes, journeys, juice, jungles, kangaroos, keys, knives,
+        knots, koalas, lamps, languages, lanterns, lava, lavender, lawns, laws, leather, legends,
+        lenses, letters, lettuce, lichens, lighthouses, lilies, lions, lizards, lobsters, locks,
+        lungs, machines, mammals, mango trees, marathons, masks, matches, mathematics, meadows,
+        mechanics, medicine, melons, metals, microscopes, migration, mills, minerals, mines, mint,
+        molecules, monasteries, monkeys, monsters, moths, motors, mud, mummies, myths, nails, names,
+        navigation, needles, nests, nets, nettles, neurons, nitrogen, novels, nuts, oak trees, oats,
+        octopuses, oil, onions, opera, oranges, orchards, orchestras, orchids, ostriches, otters,
+        ovens, oysters, palaces, pandas, parachutes, parks, parrots, pasta, peaches, peacocks,
+        pearls, pears, peas, pebbles, pencils, pepper, perfume, philosophy, physics, pigeons, pigs,
+        pillows, pine trees, pipes, pirates, pizza, plastic, plates, playgrounds, plums, poems,
+        poisons, police, pollen, ponds, ponies, poppies, porcelain, ports, postcards, prairies,
+        printing, proverbs, psychology, pumpkins, pumps, puppets, quartz, quilts, rabbits, radios,
+        rafts, railways, rats, ravens, recipes, reefs, refrigerators, reptiles, restaurants, rhinos,
+        ribbons, riddles, rings, roads, roofs, roses, rubber, rubies, rules, sails, salads, salmon,
+        sandwiches, saxophones, scales, scarves, scissors, scorpions, sculptures, seagulls,
+        seahorses, seals, seasons, seaweed, sheep, shells, shops, skateboards, skeletons, skin,
+        skyscrapers, sledges, sleep, sloths, smoke, snails, snakes, soccer, socks, soup, space
+        stations, sparrows, spices, spinach, sponges, spoons, sports, squirrels, stairs, stamps,
+        starfish, statistics, statues, steel, stomachs, stoves, strawberries, streets, submarines,
+        suitcases, sunflowers, sunrise, sunscreen, supermarkets, surfing, swords, tables, tailors,
+        tattoos, taxes, taxis, telephones, television, temples, tennis, tents, termites,
+        thermometers, tigers, tiles, tin, tongues, tornadoes, towels, towers, tractors, traffic,
+        translation, treasure, triangles, trumpets, tulips, turbines, turkeys, typewriters,
+        universities, uranium, valleys, vanilla, vegetables, velvet, villages, vinegar, viruses,
+        vitamins, vultures, wages, walls, walnuts, watches, water, weddings, weeds, wells, whistles,
+        willows, windmills, windows, wine, wings, wires, witches, woodpeckers, words, worms,
+        wrestling, yoghurt, zebras, zoos
+        """,
     ),
     _Kind(
         """
@@ -106,6 +161,26 @@ _KINDS = [
         Explain in two sentences what {} teaches us.
         Which is harder, {} or {}?
         """,
+        """
+        archery, babysitting, backpacking, beekeeping, bird watching, blogging, bowling, boxing,
+        brewing coffee, building a shed, buying a used car, calligraphy, canoeing, carpentry,
+        changing jobs, climbing, collecting stamps, composing songs, composting, cutting hair,
+        debating, decorating a room, diving, doing homework, drawing portraits, driving a lorry,
+        editing videos, exercising at home, feeding birds, film making, finding a job, fixing a tap,
+        flying a kite, folding paper, giving a speech, golf, grilling, hosting guests, ice skating,
+        ironing shirts, jogging, juggling, kayaking, keeping a budget, keeping bees, leading a team,
+        learning to type, listening, making candles, making cheese, making jam, making soup,
+        managing stress, meditating, memorising names, mending clothes, mountain biking, packing a
+        suitcase, painting a wall, paying off debts, pitching a tent, planning a wedding, planting
+        trees, playing chess, playing football, playing the drums, playing the guitar, practising
+        yoga, preparing for an exam, programming, public transport, quitting smoking, raising
+        chickens, recycling, remembering dates, renting a flat, restoring furniture, riding a horse,
+        rowing, saving water, sculpting, selling a car, setting goals, sewing, shopping for food,
+        skateboarding, sleeping better, solving a crossword, starting a business, surfing, taking
+        notes, talking to strangers, teaching children, training a puppy, translating, visiting a
+        museum, volunteering, weaving, wood carving, working in a team, writing a letter, writing a
+        novel, writing a poem
+        """,
     ),
     _Kind(
         """
@@ -127,6 +202,19 @@ _KINDS = [
         Compare life in {} with life in {}.
         Name three famous people from {}.
         """,
+        """
+        Albania, Algeria, Amsterdam, Athens, Australia, Bangladesh, Barcelona, Beijing, Belgium,
+        Bolivia, Boston, Brussels, Budapest, Buenos Aires, Bulgaria, Cambodia, Chicago, Colombia,
+        Copenhagen, Costa Rica, Croatia, Cuba, Cyprus, Dublin, Ecuador, Edinburgh, Estonia,
+        Ethiopia, Florence, Georgia, Ghana, Guatemala, Hong Kong, Hungary, Indonesia, Iran, Israel,
+        Istanbul, Italy, Jamaica, Jerusalem, Jordan, Latvia, Lebanon, Lisbon, Lithuania, Los
+        Angeles, Luxembourg, Madagascar, Madrid, Malaysia, Malta, Melbourne, Milan, Mongolia,
+        Montreal, Moscow, Mumbai, Munich, Nairobi, Namibia, Naples, New Zealand, Nigeria, Oslo,
+        Pakistan, Panama, Prague, Romania, Russia, San Francisco, Scotland, Seattle, Senegal, Seoul,
+        Serbia, Shanghai, Singapore, Slovakia, Slovenia, South Africa, South Korea, Sri Lanka,
+        Stockholm, Tanzania, the Netherlands, the Philippines, Toronto, Tunisia, Uganda, Ukraine,
+        Uruguay, Vancouver, Venice, Vienna, Wales, Warsaw, Washington, Zambia, Zurich
+        """,
     ),
     _Kind(
         """
@@ -147,6 +235,19 @@ _KINDS = [
         Write a birthday card for {}.
         What would {} say about the future?
         """,
+        """
+        a babysitter, a banker, a barber, a beekeeper, a blacksmith, a butcher, a captain, a chef, a
+        child, a clown, a coach, a composer, a cook, a cousin, a cyclist, a dancer, a designer, a
+        father, a florist, a friend, a goldsmith, a grandfather, a guide, a hairdresser, a hunter, a
+        knight, a lawyer, a locksmith, a magician, a mayor, a mechanic, a midwife, a miner, a monk,
+        a mother, a parent, a pharmacist, a philosopher, a photographer, a pirate, a plumber, a
+        poet, a police officer, a politician, a postman, a prince, a princess, a prisoner, a
+        professor, a referee, a robot, a runner, a sculptor, a secretary, a shepherd, a singer, a
+        sister, a spy, a surgeon, a swimmer, a tailor, a taxi driver, a thief, a toddler, a
+        translator, a traveller, a vet, a watchmaker, a witch, a wizard, a writer, a zookeeper, an
+        accountant, an actor, an architect, an artist, an astronaut, an athlete, an author, an
+        editor, an electrician, an engineer, an explorer, an inventor, an uncle
+        """,
     ),
     _Kind(
         """
@@ -160,6 +261,21 @@ _KINDS = [
         Write a Python function that {}.
         How would you write a program that {}?
         Explain step by step how a program {}.
+        """,
+        """
+        asks for a name and says hello, checks if a word is a palindrome, computes a tip in a
+        restaurant, computes compound interest, computes the area of a circle, computes the day of
+        the week, computes the median of a list, computes the power of a number, converts a number
+        to binary, converts Celsius to Fahrenheit, converts minutes to hours, counts down from ten,
+        counts how often each letter occurs, counts the lines of a file, draws a triangle of
+        asterisks, finds all divisors of a number, finds common elements of two lists, finds the
+        distance between two points, finds the longest word of a text, finds the second largest
+        number of a list, finds the smallest number of a list, joins two lists, keeps a list of
+        tasks, makes a password, merges two dictionaries, multiplies two matrices, plays a guessing
+        game, prints the even numbers up to a hundred, prints the Fibonacci numbers, removes the
+        spaces of a text, replaces a word of a text, rolls two dice, rounds a number, shuffles a
+        list, sorts words by their length, splits a sentence into words, sums the digits of a
+        number, swaps two variables, tells if a year is a leap year, writes a text to a file
         """,
     ),
     _Kind(
@@ -178,6 +294,22 @@ _KINDS = [
         What is the opposite of {}, and why?
         How can parents teach {} to children?
         Is {} more important than {}?
+        """,
+        """
+        ambition, art, balance, belief, bravery, care, change, charity, childhood, cleverness,
+        comfort, communication, community, compassion, confidence, conflict, conscience,
+        cooperation, creativity, cruelty, debt, desire, dignity, diligence, discipline, discovery,
+        doubt, duty, empathy, envy, equality, ethics, evil, experience, failure, fairness, faith,
+        fame, fashion, fate, forgiveness, generosity, goodness, gossip, gratitude, greed, grief,
+        growth, guilt, habit, harmony, home, homesickness, humility, humour, idleness, imagination,
+        independence, innocence, inspiration, instinct, intelligence, jealousy, joy, knowledge,
+        laughter, law, laziness, leadership, leisure, logic, loneliness, loyalty, mercy, modesty,
+        motivation, mystery, obedience, optimism, order, pain, passion, peace of mind, perfection,
+        politeness, politics, poverty, power, prejudice, pride, privacy, punctuality, reason,
+        regret, religion, respect, responsibility, revenge, risk, romance, routine, sadness, safety,
+        science, self-respect, shame, silence, sincerity, solitude, sorrow, style, talent, taste,
+        teamwork, temptation, tolerance, tradition, tragedy, truth, unity, violence, virtue, war,
+        wealth, will, wisdom, wonder, youth
         """,
     ),
 ]
@@ -202,7 +334,8 @@ _WISHES = """
 
 def _topics(kind: _Kind, unseen: bool) -> list[str]:
     topics = sorted(" ".join(topic.split()) for topic in kind.topics.split(","))
-    return [topic for i, topic in enumerate(topics) if (i % 8 == 0) == unseen]
+    chosen = [topic for i, topic in enumerate(topics) if (i % 8 == 0) == unseen]
+    return chosen if unseen else chosen + [" ".join(t.split()) for t in kind.more.split(",")]
 
 
 def prompts(seed: int, n: int, *, unseen: bool = False) -> list[str]:

@@ -113,26 +113,28 @@ def test_what_is_saved_comes_back_for_its_own_model_only(teacher, tmp_path):
 
 
 def test_questions_are_varied_and_the_unseen_are_of_other_topics():
-    seen, unseen = (chat_prompts.prompts(0, 6000, unseen=flag) for flag in (False, True))
-    assert len(set(seen)) > 4000
-    assert seen == chat_prompts.prompts(0, 6000)
+    # So many that each topic comes up: there are a thousand.
+    seen, unseen = (chat_prompts.prompts(0, 24_000, unseen=flag) for flag in (False, True))
+    assert len(set(seen)) > 20_000
+    assert seen == chat_prompts.prompts(0, 24_000)
     mentioned = {flag: set() for flag in (False, True)}
     for kind in chat_prompts._KINDS:
         for flag in mentioned:
             mentioned[flag] |= set(chat_prompts._topics(kind, flag))
-        topics = [" ".join(topic.split()) for topic in kind.topics.split(",")]
+        topics = [" ".join(t.split()) for t in f"{kind.topics}, {kind.more}".split(",")]
         assert len(topics) == len(set(topics)), "a topic stands twice, and may be on both sides"
     assert not mentioned[False] & mentioned[True]
     words = {
         flag: f" {re.sub('[^a-z ]', ' ', ' '.join(some).lower())} "
         for flag, some in ((False, seen), (True, unseen))
     }
-    everywhere = " ".join(kind.forms + kind.topics for kind in chat_prompts._KINDS)
-    everywhere = re.sub("[^a-z ]", " ", everywhere.lower())
+    parts = [f"{k.forms} {k.topics} {k.more}" for k in chat_prompts._KINDS]
+    everywhere = " ".join([*parts, chat_prompts._WISHES])
+    everywhere = f" {' '.join(re.sub('[^a-z ]', ' ', everywhere.lower()).split())} "
     for flag, topics in mentioned.items():
-        for topic in map(str.lower, topics):
+        for topic in (re.sub("[^a-z ]", " ", topic.lower()) for topic in topics):
             assert f" {topic} " in words[flag], topic
-            if everywhere.count(f" {topic} ") == 1:  # "history" is a word of a form too
+            if everywhere.count(f" {topic} ") == 1:  # no form or wish says it too
                 assert f" {topic} " not in words[not flag], topic
 
 
