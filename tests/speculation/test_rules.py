@@ -3,8 +3,9 @@
 from itertools import pairwise
 
 from lablib.inference.sampling import transforms
-from lablib.inference.speculation import costs, rules
+from lablib.inference.speculation import rules
 from lablib.theory import closed_forms as theory
+from lablib.theory import costs
 
 import mlx.core as mx
 import numpy as np
