@@ -1,6 +1,6 @@
 """What a tree of drafts yields on *sums*, against chains: tokens a target call, and time.
 
-    flock /tmp/bench.lock python tests/benchmarks/bench_trees.py [turns]
+    python tests/benchmarks/bench_trees.py [turns]
     pytest -m benchmark tests/benchmarks/bench_trees.py
 
 The shipped pair, float32; the sides take turns in one process, and the time is the median of the
