@@ -94,9 +94,7 @@ class TextSampler:
             rows.append(transforms.apply(row, options, [*self._texts[0], *path]))
         return mx.softmax(mx.concatenate(rows, axis=1), axis=-1)
 
-    def shuffled(
-        self, q: mx.array, paths: Sequence[Sequence[int]], first: int
-    ) -> mx.array:  # fmt: skip
+    def shuffled(self, q: mx.array, paths: Sequence[Sequence[int]], first: int) -> mx.array:
         """Order tokens as draws without replacement would, the largest first: ``(1, R, V)``.
 
         They are in a race (Kool et al. 2019, 1903.06059). R nodes of a tree share no noise, and are

@@ -73,9 +73,7 @@ def path_to(node: int, parents: Sequence[int]) -> list[int]:
     return [] if node < 0 else [*path_to(parents[node], parents), node]
 
 
-def drawn_from(
-    q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]
-) -> list[np.ndarray]:  # fmt: skip
+def drawn_from(q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]) -> list[np.ndarray]:
     """Return what each node was drawn from when its turn came: q without earlier siblings."""
     rows = [np.array(row) for row in q]
     for n, parent in enumerate(parents):
