@@ -18,9 +18,9 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.classroom": "check hint progress solution",
         "lablib.drafters": "Head",
         "lablib.inference": (
-            "AsyncMlxLM Sampler SamplerOptions SpeculativeTokenIterator TokenIterator "
-            "best_of_n majority_vote pass_at_k sample_n speculative_decode "
-            "speculative_sample_n vote_until"
+            "AsyncMlxLM Drafter Proposal Sampler SamplerOptions SpeculativeTokenIterator "
+            "TokenIterator best_of_n majority_vote pass_at_k sample_n speculative_batch "
+            "speculative_decode speculative_sample_n vote_until"
         ),
         "lablib.machine": "doctor",
         "lablib.models": (

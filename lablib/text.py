@@ -29,7 +29,9 @@ class Completion(str):
     Attributes:
         tokens: the generated ids, a stop token at the end included (its text is not).
         logprobs: their log-probabilities under the model's raw logits.
-        stats: see :class:`TokenIterator` and :class:`SpeculativeTokenIterator`.
+        stats: see :class:`TokenIterator` and :class:`SpeculativeTokenIterator`. Of one among
+            several ``tokens``, ``prompt_tokens`` and ``finish_reason`` are its own, the rest is of
+            all together.
     """
 
     tokens: list[int]
@@ -194,6 +196,7 @@ def stream(
         stop_tokens = tokenizer.eos_token_ids
     options |= {"max_tokens": max_tokens, "stop_tokens": stop_tokens}
     if draft_model is None:
+        _check_plain(options)
         return TextStream(TokenIterator(model, ids, **options), tokenizer, stop)
     drafter = as_drafter(draft_model, name="draft_model")
     return TextStream(SpeculativeTokenIterator(model, drafter, ids, **options), tokenizer, stop)
@@ -208,7 +211,7 @@ def generate(
     The arguments are those of :func:`stream`; ``progress`` shows a progress bar. Of a list of
     prompts, or of ``messages``, it makes a list of completions, ``max_batch=`` at a time. Number i
     draws from stream i of the seed: alone it is the same with ``stream=i``. The options are then
-    those of ``speculative_batch``, with or without a draft model.
+    those of ``speculative_batch``; without a draft model all that is not about drafts.
     """
     flag("progress", progress)
     options |= {"max_tokens": max_tokens}
@@ -221,6 +224,13 @@ def generate(
         for _ in pieces:
             bar.update(pieces.stats["tokens"] - bar.n)
     return pieces.completion()
+
+
+def _check_plain(options: dict[str, Any]) -> None:
+    """Refuse what is about drafts, as there is no draft model."""
+    about = "rule", "draft_tokens", "drafter"
+    if given := [name for name in about if name in options]:
+        raise BadType(f"{given[0]} is about drafts: give draft_model=, a model or a drafter, too")
 
 
 def _is_several(given: Any) -> bool:
@@ -252,6 +262,8 @@ def _generate_several(
         readers[row].read(tokens[: len(tokens) - (tokens[-1] in ends)], last)
         return readers[row].end is not None
 
+    if draft_model is None:
+        _check_plain(options)
     plain = {"rule": "match", "draft_tokens": 1} if draft_model is None else {}
     draft = _Silent() if draft_model is None else as_drafter(draft_model, name="draft_model")
     more = {"stop_tokens": ends, "ended": ended, **plain}

@@ -18,6 +18,8 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
         voting/stopping.py            StopRule.reason
         theory/leads.py               cannot_lose
     07  speculation/round.py          Rounds.round
+        speculation/tokens.py         SpeculativeTokenIterator._advance
+        speculation/many.py           speculative_batches
     08  speculation/rules.py          match, coupled, rejection, block
         speculation/judge.py          Judge._apply_rule
     09  drafters/ngram.py             NGram.lookup
@@ -47,7 +49,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.sampling": "SampleResult Sampler SamplerOptions",
         "lablib.inference.speculation": (
             "AdaptiveLength DraftModel Drafter Proposal SpeculativeTokenIterator speculative_batch "
-            "speculative_decode speculative_sample_n"
+            "speculative_batches speculative_decode speculative_sample_n"
         ),
         "lablib.text": "Completion generate stream",
         "lablib.inference.token_loop": "Token",

@@ -32,7 +32,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Samples:
-    """Completions of one prompt, in the order of their row numbers.
+    """Completions of one prompt or of several, in the order of their row numbers.
 
     Attributes:
         tokens: the ids of each completion, the stop token included.

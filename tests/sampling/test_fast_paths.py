@@ -1,9 +1,10 @@
 """Fast paths give what the definition gives, and the definition what lesson 01 teaches."""
 
 import re
+import runpy
 import textwrap
 
-from lablib.inference.sampling import fast_paths, random_numbers, transforms
+from lablib.inference.sampling import fast_paths, options, random_numbers, transforms
 from lablib.inference.sampling.options import TABLE
 from lablib.inference.sampling.sampler import Sampler, SamplerOptions
 from lablib.validation import BadValue
@@ -132,6 +133,23 @@ def test_a_new_transform_that_leaves_nothing_is_refused_by_name(fast, neighbours
         sampler.add(i, SamplerOptions(top_k=2))
     with pytest.raises(BadValue, match="presence_penalty must leave a token of each row"):
         sampler.sample(range(1 + neighbours), mx.zeros((1 + neighbours, 5)))
+
+
+def test_a_row_that_had_no_token_is_not_the_new_transforms_fault(monkeypatch):
+    monkeypatch.setitem(transforms.ORDER, "presence_penalty", lambda scores, x: scores)
+    sampler = Sampler(NUM_CTX)
+    sampler.add("mine", SamplerOptions(presence_penalty=1.5))
+    for broken in (mx.inf, mx.nan):
+        with pytest.raises(BadValue, match="logits of slot 'mine': a row must have no NaN"):
+            sampler.sample(["mine"], mx.array([[0.0, broken, 1.0]]))
+
+
+def test_an_option_without_its_line_in_the_order_is_refused_at_once(monkeypatch):
+    """An option that cuts nothing would be ignored without a word."""
+    runpy.run_path(transforms.__file__)
+    monkeypatch.setattr(options, "NOT_CUTS", options.NOT_CUTS[:-1])
+    with pytest.raises(BadValue, match=r"ORDER must have a line for .* none for {'top_logprobs'}"):
+        runpy.run_path(transforms.__file__)
 
 
 def test_min_p_draws_its_line_where_the_definition_does():

@@ -418,3 +418,5 @@ def test_a_drafter_without_propose_is_told_so():
 
 def test_no_texts_have_no_proposal():
     assert Proposal.of([]) is None
+    with pytest.raises(BadType, match=r"guesses\[0\] must be a sequence of ids, got int"):
+        Proposal.of([1, 2, 3])

@@ -152,6 +152,7 @@ def test_what_has_no_meaning_for_several_is_refused_by_name(shipped, draft):
             generate(model, shipped, prompts, draft_model=draft, **options)
     if draft is None:
         for option in ({"rule": "match"}, {"draft_tokens": 4}, {"drafter": NGram()}):
-            with pytest.raises((ValueError, TypeError), match=f"{next(iter(option))}"):
-                generate(model, shipped, ["On"], **option)
+            for prompts in (["On"], "On"):
+                with pytest.raises(TypeError, match=f"{next(iter(option))} is about drafts: give"):
+                    generate(model, shipped, prompts, **option)
     assert model.calls == []

@@ -10,7 +10,7 @@ import numpy as np
 _HUGE = 1e30  # float32 ends at 3e38; products of options and scores must stay below
 _SMALL = 1e-6
 _MANY = 2**62  # tokens: what an int64 of the sampler's table can hold
-_AT_ZERO = (  # what counts at temperature 0
+NOT_CUTS = (  # what counts at temperature 0 too
     "repeat_last_n", "repeat_penalty", "presence_penalty", "frequency_penalty", "logprobs",
     "top_logprobs",
 )  # fmt: skip
@@ -82,7 +82,7 @@ class SamplerOptions:
         """Return a row of the sampler's table, of type ``TABLE``; what is off is made neutral."""
         asked = self
         if self.temperature == 0:  # the best token is all that is left: nothing to cut
-            asked = SamplerOptions(**{name: getattr(self, name) for name in _AT_ZERO})
+            asked = SamplerOptions(**{name: getattr(self, name) for name in NOT_CUTS})
         values = {name: float(getattr(asked, name)) for name in TABLE.names[1:]}
         values["temperature"] = max(values["temperature"], _NORMAL)
         values["top_k"] = values["top_k"] if values["top_k"] > 0 else math.inf

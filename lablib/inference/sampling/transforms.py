@@ -7,8 +7,9 @@ The order is part of the contract, because the same settings in another order ke
 Scores are float32 of shape ``(..., V)`` whose softmax is the distribution; a token that was cut has
 score ``-inf``, so renormalising is the next softmax. Every parameter is a number, or an array
 ``(..., 1)`` with one value for each row; neutral values (temperature 1, top-k and top-p inf, min-p
-0) leave a row as it is. Of two tokens the one with the better score comes first and, if the scores
-are equal, the one with the smaller id: no result depends on how a sort left its ties.
+0) leave a row as it is, and ``cut`` sees to it for a transform that you add. Of two tokens the one
+with the better score comes first and, if the scores are equal, the one with the smaller id: no
+result depends on how a sort left its ties.
 
 To add a transform, say epsilon sampling (Hewitt et al. 2022, 2210.15191), write its function,
 
@@ -18,18 +19,22 @@ To add a transform, say epsilon sampling (Hewitt et al. 2022, 2210.15191), write
         best = scores == mx.max(scores, axis=-1, keepdims=True)
         return mx.where(likely | best, scores, -mx.inf)
 
-(some scores may be -inf already), give ``ORDER`` its line, here after "temperature", and
-``SamplerOptions`` a field at the end, ``epsilon: float = 0.0``, with a line in its
-``__post_init__`` that says which values are allowed. The default means off: rows with another value
-get the transform, no others, with every keyword argument, in batches and under speculation, where
-both models are cut by the same sampler. Nothing else is to be edited. (Lesson 03 prints ``ORDER``
-and ``SamplerOptions``: run it again and save it, or its test reports another output.)
+give ``ORDER`` its line, here after "temperature" (before "top_k" the scores are the penalised
+logits, after "peak" relative to the best), and ``SamplerOptions`` a field at the end,
+``epsilon: float = 0.0``, with a line in its ``__post_init__`` that says which values are allowed:
+``number("epsilon", self.epsilon, 0.0, 1.0)``. The default means off: rows with another value get
+the transform, no others, with every keyword argument, in batches and under speculation, where both
+models are cut by the same sampler. No other code is to be edited. (Lesson 03 prints ``ORDER`` and
+``SamplerOptions``: run it again and save it, or its test reports another output.)
+
+Two traps. After a cut some scores are -inf, and a mean or a deviation over them is NaN: leave them
+out. And each row is on its own: ``axis=-1, keepdims=True``.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
-from lablib.inference.sampling.options import NEUTRAL, TABLE, SamplerOptions
+from lablib.inference.sampling.options import NEUTRAL, NOT_CUTS, TABLE, SamplerOptions
 from lablib.models.kernels import exp
 from lablib.validation import BadValue
 
@@ -92,9 +97,9 @@ def cut(scores: mx.array, asked: dict[str, Parameter], peak: mx.array | None = N
 def _added(name: str, x: Parameter, before: mx.array, after: mx.array) -> mx.array:
     """Put rows back that did not ask for an added transform; refuse it if it leaves a row empty."""
     after = mx.where(mx.array(x) == NEUTRAL[name], before, after)
-    had, has = (mx.max(scores, axis=-1) > -mx.inf for scores in (before, after))
-    if mx.any(had & ~has).item():
-        raise BadValue(f"{name} must leave a token of each row, left none at {x}")
+    had, has = (mx.isfinite(mx.max(scores, axis=-1)) for scores in (before, after))
+    if mx.any(had & ~has).item():  # of a row that had none the sampler tells
+        raise BadValue(f"{name} must leave a token of each row, left none, or a NaN, at {x}")
     return after
 
 
@@ -229,6 +234,8 @@ ORDER = {
 # They have fast paths, and leave a row as it is at their neutral value. Do not add yours: rows that
 # ask for it take the definition.
 BUILT_IN = frozenset({"greedy", "top_k", "peak", "temperature", "top_p", "min_p"})
+if _forgotten := set(TABLE.names) - {*ORDER, *NOT_CUTS}:  # it would be an option without effect
+    raise BadValue(f"ORDER must have a line for each option that cuts, has none for {_forgotten}")
 
 
 def best(scores: mx.array, n: int) -> tuple[mx.array, mx.array]:

@@ -8,7 +8,9 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.drafters": "EarlyExit Head NGram Tree",
         "lablib.inference.speculation.draft_length": "AdaptiveLength",
         "lablib.inference.speculation.drafters": "DraftModel Drafter",
-        "lablib.inference.speculation.many": "speculative_batch speculative_sample_n",
+        "lablib.inference.speculation.many": (
+            "speculative_batch speculative_batches speculative_sample_n"
+        ),
         "lablib.inference.speculation.proposal": "Proposal",
         "lablib.inference.speculation.tokens": (
             "FixedLength SpeculativeTokenIterator speculative_decode"

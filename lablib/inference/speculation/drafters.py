@@ -12,9 +12,11 @@ again, and again:
         def propose(self, texts, limits, sampler):
             return Proposal.of([[text[-1]] * n for text, n in zip(texts, limits)])
 
-It is given as ``drafter=Parrot()``. What a drafter remembers of its texts is made in
-``begin_batch``, one thing for each text, and thinned out in ``select``: see ``NGram``. One of the
-library's own stands in ``lablib/drafters``, and has its name wherever ``NGram`` has.
+Give it where a draft model would stand: ``SpeculativeTokenIterator(target, Parrot(), prompt)``.
+It remembers nothing, and so it is complete. What a drafter remembers of its texts is made in
+``begin_batch``, one thing for each text, and thinned out in ``select``: see ``NGram``. To put one
+into the library, give it a file in ``lablib/drafters``, and its name to every list of exports that
+has ``NGram``.
 """
 
 from collections.abc import Callable, Sequence

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lablib.validation import sequence
+
 import mlx.core as mx
 
 
@@ -26,6 +28,7 @@ class Proposal:
     @classmethod
     def of(cls, guesses: Sequence[Sequence[int]]) -> "Proposal | None":
         """Make one from a list of ids for each text, any number of them; None if all are empty."""
+        guesses = [sequence(f"guesses[{i}]", guess, "ids") for i, guess in enumerate(guesses)]
         counts = [len(guess) for guess in guesses]
         if not (longest := max(counts, default=0)):
             return None

@@ -104,7 +104,8 @@ def check_proposal(
         raise BadType(f"drafter must propose tokens as an mx.array, got {kind}")
     if tokens.ndim != 2 or tokens.shape[0] != texts or not 1 <= tokens.shape[1] <= most:
         allowed = f"({texts}, 1) to ({texts}, {most})"
-        raise BadValue(f"drafter must propose tokens of shape {allowed}, got {tokens.shape}")
+        limited = f"{allowed}, with limits {list(limits)}"
+        raise BadValue(f"drafter must propose tokens of shape {limited}, got {tokens.shape}")
     for name, array in (("q", proposal.q), ("logits", proposal.logits)):
         if array is not None and array.shape != (wanted := (*tokens.shape, vocab_size)):
             raise BadValue(f"drafter must propose {name} of shape {wanted}, got {array.shape}")

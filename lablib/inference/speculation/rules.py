@@ -5,7 +5,7 @@ its own ``p_1 … p_{γ+1}`` at the same places in one forward. A rule is a pure
 it says with what probability exactly n drafts are kept, and from which distribution the token after
 them comes. *Lossless* means that the text has the distribution of the target alone, whatever q is.
 
-Four rules, in the order of how much they keep:
+The library's four, in the order of how much they keep:
 
     match      draw the target's own token; keep the draft if it is the same one. Keeps Σ p·q.
     coupled    the same, but both models draw with the same noise, and so agree more often (Daliri,
@@ -29,11 +29,13 @@ sampling; under ``coupled`` another one, as its noise is one number a token. A d
 up took no noise: then ``coupled`` too keeps it with probability p. At temperature 0 no rule is
 asked: two best tokens are compared.
 
-To add a rule, write its function and its line in ``RULE``: ``rule="its name"`` works then, at any
-temperature above 0. The helpers at the end: ``_ratio`` is p/q of each draft, ``_padded`` appends
-the q of zeros, ``_one_by_one`` turns the chance of each draft into that of each length,
-``_normalised`` scales rows to sum to 1. What a rule writes is enumerated by ``one_round`` in
-``lablib.lessons.lesson_08.widgets``; let it draft two tokens or more.
+To add a rule, write its function and its line in ``RULE``: ``rule="its name"`` works then (with a
+drafter of trees only these four do: ``tree_rules.py``). The helpers at the end: ``_ratio`` is p/q
+of each draft, ``_padded`` appends the q of zeros, ``_one_by_one`` turns the chance of each draft
+into that of each length, ``_normalised`` scales rows to sum to 1. The engine doesn't ask whether a
+rule is lossless; ``one_round(its function, target, draft, start=0, drafted=2)`` of
+``lablib.lessons.lesson_08.widgets`` does, by enumeration. Draft two tokens or more for it: with one
+a forgotten ``_padded`` passes.
 """
 
 from collections.abc import Callable, Sequence

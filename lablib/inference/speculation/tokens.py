@@ -72,10 +72,10 @@ class SpeculativeTokenIterator(TokenLoop):
         target: ``model(tokens (1, T), cache=...) -> logits (1, T, V)``; its text comes out.
         draft: a smaller model of the same vocabulary, or a drafter.
         prompt, max_tokens, stop_tokens, prefill_step_size: as in ``TokenIterator``.
-        draft_tokens: how many tokens to draft in a round (γ), or ``AdaptiveLength()``. Never more
-            than could still be used.
+        draft_tokens: how many tokens to draft in a round (γ), or ``AdaptiveLength()``. Near
+            ``max_tokens`` it is fewer: one place is left for the target's own token.
         rule: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
-        drafter: where proposals come from if not from a model: ``NGram()``, ``EarlyExit(n)``.
+        drafter: a drafter such as ``NGram()``, if it is not given as ``draft``, which is then None.
         cache, draft_cache: what earlier tokens, the same ones, left behind in the target and in a
             draft model; changed in place.
         logits_processors: as in ``TokenIterator``, for both models; pure functions, as drafts that
