@@ -4,6 +4,7 @@ For lessons and forecasts: the engine learns from the rounds that it runs (``Ada
 """
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,7 +33,7 @@ _CONTEXT = 64  # tokens in the caches while timing, if there is room
 
 
 def measure_costs(
-    target: Any, draft: Any, *, most: int = 8, context: int | None = None, repeats: int = 5,
+    target: Any, draft: Any, *, most: int = 8, context: int | None = None, repeats: int = 9,
     rule: str = "match", **sampler_options: Any,
 ) -> Costs:  # fmt: skip
     """Time T(1) … T(most + 1) and one drafted token on this machine.
@@ -43,7 +44,8 @@ def measure_costs(
 
     ``draft`` is a model or a drafter, ``most`` the largest number of drafts to consider. Meanwhile
     ``context`` tokens are in the caches: None means 64, or as many as a model of few positions
-    leaves room for. Of ``repeats`` measurements the shortest counts, as noise only ever adds.
+    leaves room for. Of ``repeats`` measurements the median counts: neighbours on the machine slow
+    down real rounds as well, and a round, which goes through two models, more than plain decoding.
     ``rule`` and the fields of ``SamplerOptions`` say how it draws and judges: greedily by default.
     """
     check_prompt(target, [0], "target")
@@ -68,10 +70,10 @@ def measure_costs(
     if model is not None:
         draw = at_work.judge.sampler.draft
         work.append(at_work.chain(model, lambda logits: [draw(logits[:, -1], [])[0][:, None]]))
-    best = _best_times(work, repeats)
-    draft = 0.0 if model is None else best[-1] / _CHAIN
-    rounds = [time - whole * draft * gamma for gamma, time in enumerate(best[1 : most + 1], 1)]
-    times = [best[0] / _CHAIN, *rounds]
+    usual = _usual_times(work, repeats)
+    draft = 0.0 if model is None else usual[-1] / _CHAIN
+    rounds = [time - whole * draft * gamma for gamma, time in enumerate(usual[1 : most + 1], 1)]
+    times = [usual[0] / _CHAIN, *rounds]
     times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
     return Costs(times, draft)
 
@@ -150,16 +152,16 @@ class _Alone:
         return mx.stack([self.head.logits(row) for row in states])
 
 
-def _best_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
-    """Return the shortest time of each; they take turns, so that a slow moment hits all alike."""
+def _usual_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
+    """Return the median time of each; they take turns, so that a slow moment hits all alike."""
     # Neighbours do not add to processor time; but several threads do, and a GPU has none.
     alone = mx.default_device() == mx.cpu and backend.threads() == 1
     now = time.process_time if alone else time.perf_counter
-    best = [math.inf] * len(work)
+    times: list[list[float]] = [[] for _ in work]
     for turn in range(repeats + 1):
         for i, run in enumerate(work):
             start = now()
             run()
             if turn:  # the first one may compile, and grows the caches
-                best[i] = min(best[i], now() - start)
-    return best
+                times[i].append(now() - start)
+    return [statistics.median(each) for each in times]

@@ -94,7 +94,7 @@ class Forecast:
 
 def forecast(
     target: Any, draft: Any = None, tokenizer: Any = None, prompts: Sequence[Any] | None = None, *,
-    most: int = LONGEST, max_tokens: int = 64, repeats: int = 5, check: bool = False, seed: int = 0,
+    most: int = LONGEST, max_tokens: int = 64, repeats: int = 9, check: bool = False, seed: int = 0,
     **options: Any,
 ) -> Forecast:  # fmt: skip
     """Measure whether drafting for ``target`` pays on this machine, and with how many drafts.
@@ -107,7 +107,7 @@ def forecast(
             tokenizer is the shipped models', otherwise six short English texts.
         most: the most drafts a round to consider, up to 8.
         max_tokens: tokens of each completion; stop tokens don't end it.
-        repeats: measurements of each time, of which the shortest counts.
+        repeats: measurements of each time, of which the median counts.
         check: run the best γ too, in turns with plain decoding, on the same texts.
         seed: text i is drawn with ``seed + i``, and the interval with ``seed``.
         **options: of ``SpeculativeTokenIterator``, such as ``temperature=0.8`` and ``rule=``; the
