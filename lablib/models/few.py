@@ -15,7 +15,8 @@ from lablib.models.linear import Linear, product
 import mlx.core as mx
 
 MOST = 16  # tokens of all rows; beyond, the writing is a small part of the time
-Weights = list[mx.array]  # of two norms, then of q, k, v, o, gate, up and down
+# Two norms, then of q, k, v, o, gate, up and down each the weight and the bias, if it has one.
+Weights = list[Any]
 _NORMS = "input_layernorm", "post_attention_layernorm"
 _LAYERS = {
     "self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"),
@@ -30,11 +31,17 @@ def fits(x: mx.array, past: Any) -> bool:
 
 
 def weights(block: Any) -> Weights | None:
-    """Return a block's weights; None if a layer is not ours, or has a bias."""
+    """Return a block's weights; None if a layer is not ours."""
     layers = [block[part].get(name) for part, names in _LAYERS.items() for name in names]
-    if any(type(layer) is not Linear or "bias" in layer for layer in layers):
+    if any(type(layer) is not Linear for layer in layers):
         return None
-    return [block[norm]["weight"] for norm in _NORMS] + [layer["weight"] for layer in layers]
+    both = [(layer["weight"], layer.get("bias")) for layer in layers]
+    return [block[norm]["weight"] for norm in _NORMS] + both
+
+
+def _linear(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:
+    y = product(x, weight)
+    return y if bias is None else y + bias
 
 
 @mx.compile
@@ -46,8 +53,8 @@ def before(
     norm, _, q, k, v, *_ = weights
     flat = rms_norm(x.flatten(0, 1), norm, eps)  # products of matrices need fewer operations
     q, k, v = (
-        split_heads(product(flat, weight), *x.shape[:2], n)
-        for weight, n in zip((q, k, v), (*heads, heads[1]), strict=True)
+        split_heads(_linear(flat, *layer), *x.shape[:2], n)
+        for layer, n in zip((q, k, v), (*heads, heads[1]), strict=True)
     )
     return turned(q, *table), turned(k, *table), v
 
@@ -56,6 +63,6 @@ def before(
 def after(x: mx.array, read: mx.array, weights: Weights, eps: float) -> mx.array:
     """Return ``x`` plus what attention ``read (B, H, T, D)``, plus the MLP of that."""
     _, norm, *_, o, gate, up, down = weights
-    flat = x.flatten(0, 1) + product(join_heads(read).flatten(0, 1), o)
+    flat = x.flatten(0, 1) + _linear(join_heads(read).flatten(0, 1), *o)
     y = rms_norm(flat, norm, eps)
-    return (flat + product(gated(product(y, gate), product(y, up)), down)).reshape(x.shape)
+    return (flat + _linear(gated(_linear(y, *gate), _linear(y, *up)), *down)).reshape(x.shape)

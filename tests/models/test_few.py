@@ -155,6 +155,23 @@ def test_weights_that_are_edited_or_replaced_are_seen_in_the_middle_of_a_text(ta
     assert taken
 
 
+BIASED = {"one": ["k_proj"], "attention": ["q_proj", "k_proj", "v_proj", "o_proj"]}
+BIASED["all"] = [*BIASED["attention"], "gate_proj", "up_proj", "down_proj"]
+
+
+@pytest.mark.parametrize("which", BIASED)
+def test_biases_count_as_soon_as_they_are_there(which, monkeypatch, taken) -> None:
+    model, text = llama(), tokens(2, 3)
+    without = model(text)
+    for block in model.layers:
+        for name in BIASED[which]:
+            layer = getattr(block.self_attn if name in BIASED["attention"] else block.mlp, name)
+            layer.bias = mx.random.normal(layer.weight.shape[:1], key=mx.random.key(len(name)))
+    assert_same(lambda: model(text), monkeypatch)
+    assert mx.abs(model(text) - without).max() > 1e-3
+    assert len(taken) == 6
+
+
 def test_models_of_the_same_shapes_keep_their_own_heads_and_norms(monkeypatch, taken) -> None:
     for options in ({}, {"n_heads": 2, "n_kv_heads": 1}, {"norm_eps": 0.1}, {"rope_theta": 7.0}):
         model = llama(**options)
@@ -204,11 +221,7 @@ def _own_mlp(model: LanguageModel) -> None:
     model.layers[0].mlp.__class__ = Silent
 
 
-def _one_bias(model: LanguageModel) -> None:
-    model.layers[0].self_attn.k_proj.bias = mx.ones((16,))
-
-
-@pytest.mark.parametrize("change", [_quantised, _own_layer, _own_mlp, _one_bias])
+@pytest.mark.parametrize("change", [_quantised, _own_layer, _own_mlp])
 def test_a_block_with_a_part_of_another_kind_goes_the_plain_way(change, monkeypatch, taken) -> None:
     model = llama()
     before = np.array(model(tokens(1, 2)))
