@@ -9,7 +9,6 @@ and the cost of a round, is in ``costs.py``.
 from collections.abc import Sequence
 
 from lablib.theory.estimators import distributions
-from lablib.validation import number
 
 import numpy as np
 
@@ -51,13 +50,3 @@ def acceptance_coupled(p: Sequence[float], q: Sequence[float]) -> float:
     drafted = q > 0  # else i wins no race of the draft's
     beaten = np.maximum(p[:, None] * q, q[:, None] * p).sum(axis=0)  # times p_i q_i
     return float(((p * q)[drafted] / beaten[drafted]).sum())
-
-
-def expected_tokens_by_position(alphas: Sequence[float]) -> float:
-    """Return the tokens of a round, ``1 + a_1 + a_1·a_2 + …``, each position with its own α.
-
-    Args:
-        alphas: chance that the draft at each position is kept, given that it was reached.
-    """
-    chances = [number(f"alphas[{i}]", alpha, 0.0, 1.0) for i, alpha in enumerate(alphas)]
-    return 1.0 + float(np.cumprod(chances).sum())

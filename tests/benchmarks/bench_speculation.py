@@ -23,7 +23,6 @@ from lablib.models import zoo
 from lablib.replay.measure import measure_costs
 from lablib.tasks import TASKS
 from lablib.text import TextStream
-from lablib.theory.closed_forms import expected_tokens_by_position
 from lablib.theory.costs import expected_tokens
 
 import mlx.core as mx
@@ -199,7 +198,7 @@ def against_theory(pair: Pair, report: Report, repeats: int) -> None:
     for task in TASKS:
         prompts = pair.prompts[task][:2]
         alphas = _alphas(pair, prompts)
-        tokens = expected_tokens_by_position([kept for kept, _ in alphas])
+        tokens = expected_tokens([kept for kept, _ in alphas], GAMMA)
         alpha = sum(k * n for k, n in alphas) / sum(n for _, n in alphas)
         decode = partial(TokenIterator, pair.target)
         speculate = partial(SpeculativeTokenIterator, pair.target, pair.draft, draft_tokens=GAMMA)

@@ -19,8 +19,7 @@ from lablib.lessons.lesson_07.widgets import (
     whole_rounds,
 )
 from lablib.replay.rounds import agreement
-from lablib.theory.closed_forms import expected_tokens_by_position
-from lablib.theory.costs import Costs, speedup
+from lablib.theory.costs import Costs, expected_tokens, speedup
 
 import numpy as np
 import pytest
@@ -201,7 +200,7 @@ def test_a_tally_counts_what_is_accepted_and_reached() -> None:
 @pytest.mark.parametrize("gamma", range(1, 9))
 def test_chances_by_place_give_the_yield_exactly(gamma) -> None:
     counted = count_rounds(some_texts(), gamma)
-    assert expected_tokens_by_position(counted.by_position) == pytest.approx(
+    assert expected_tokens(counted.by_position, gamma) == pytest.approx(
         counted.tokens_per_round, abs=1e-12
     )
     assert sum(a for a, _ in counted.classes.values()) == counted.accepted.sum()

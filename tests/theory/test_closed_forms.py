@@ -58,12 +58,12 @@ def test_expected_tokens_counts_the_run_of_kept_drafts(alpha, gamma):
     if alpha < 1:
         closed = (1 - alpha ** (gamma + 1)) / (1 - alpha)
         assert expected_tokens(alpha, gamma) == pytest.approx(closed, rel=1e-9)
-    assert theory.expected_tokens_by_position([alpha] * gamma) == pytest.approx(wanted)
+    assert expected_tokens([alpha] * (gamma + 1), gamma) == pytest.approx(wanted)
 
 
 def test_positions_of_their_own():
-    assert theory.expected_tokens_by_position([0.5, 1.0, 0.2]) == pytest.approx(1 + 0.5 + 0.5 + 0.1)
-    assert theory.expected_tokens_by_position([]) == 1.0
+    assert expected_tokens([0.5, 1.0, 0.2], 3) == pytest.approx(1 + 0.5 + 0.5 + 0.1)
+    assert expected_tokens([0.5, 1.0], 4) == pytest.approx(1 + 4 * 0.5)  # the last rate goes on
 
 
 def test_speedup_is_leviathans_on_the_textbooks_machine():
