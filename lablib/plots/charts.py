@@ -58,12 +58,17 @@ def figure(width: float = 7.0, height: float = 3.4) -> Figure:
 
 def png(fig: Figure) -> bytes:
     """Return the figure as PNG; the same figure gives the same bytes on one machine."""
-    buffer = io.BytesIO()
     with style():
         canvas = FigureCanvasAgg(fig)
         canvas.draw()
-        pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
-        pixels.save(buffer, format="png", compress_level=2)
+    return snapshot(canvas)
+
+
+def snapshot(canvas: FigureCanvasAgg) -> bytes:
+    """Return what is drawn on a canvas as PNG."""
+    buffer = io.BytesIO()
+    image = Image.fromarray(np.asarray(canvas.buffer_rgba()))
+    image.convert("RGB").save(buffer, format="png", compress_level=2)
     return buffer.getvalue()
 
 
@@ -141,9 +146,9 @@ class Picture:
         display({"text/html": text, "text/plain": self.caption}, raw=True)
 
 
-def show(drawing: Figure | str, caption: str) -> Picture:
+def show(drawing: Figure | bytes | str, caption: str) -> Picture:
     """Return a drawing as a ``Picture`` that a notebook displays with its caption below it."""
-    return Picture(drawing if isinstance(drawing, str) else png(drawing), caption)
+    return Picture(png(drawing) if isinstance(drawing, Figure) else drawing, caption)
 
 
 def bars(

@@ -129,8 +129,11 @@ class Explorer:
         """Return a figure (from ``plots`` or ``plots.figure``), or HTML."""
         raise NotImplementedError
 
-    def live(self, data: Any) -> Figure | str:
-        """Return what stands below controls that live: the drawing, without what they show."""
+    def live(self, data: Any) -> Figure | bytes | str:
+        """Return what stands below controls that live: the drawing, without what they show.
+
+        A figure, a PNG (of a :class:`~lablib.plots.stage.Stage`, say) or HTML.
+        """
         return self.draw(data)
 
     def caption(self, data: Any) -> str:

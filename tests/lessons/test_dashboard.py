@@ -1,13 +1,17 @@
 """The acceptance dashboard computes what it says, and answers clicks and keys."""
 
+import base64
 import io
 import itertools
+import re
 
 from lablib import models
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.lessons.lesson_08.dashboard import OVERLAPS, Dashboard, overlap_look
+from lablib.lessons.lesson_08.panels import HIGH
 from lablib.models.head import load_head
+from lablib.plots.charts import png, visible
 from lablib.replay.recording import DRAFT, DRAFTERS, GAMMA, HEAD, LOOKUP, stored_acceptance
 from lablib.replay.rounds import guesses_of_model, replay
 
@@ -96,28 +100,72 @@ def test_a_click_and_an_arrow_key_pick_the_same_token(parts):
     assert by_slider.startswith("Token 4 of 17")
     long = board.set(token=picker.max)  # beyond the end: the last token
     assert long.startswith("Token 17 of 17")
+    assert picker.value == 17  # where an arrow key moves it at once
     board.set(task="stories")
     assert len(picker.buttons.options) > 17
-    assert picker.buttons.index == min(picker.max, len(picker.buttons.options)) - 1
+    assert picker.buttons.index == 16
 
 
 def test_a_chart_that_a_control_leaves_alone_is_not_drawn_again(parts, monkeypatch):
     board, drawn = Dashboard(*parts), []
-    for name in ("_bars", "_rounds", "_temperatures"):
-        was = getattr(board, name)
-        monkeypatch.setattr(board, name, lambda *a, n=name, f=was: (drawn.append(n), f(*a)))
+    names = "token", "round", "temperatures"
+    for name, panel in zip(names, board._panels, strict=True):
+        was = panel.stage.png
+        more = lambda data, n=name, f=was: (drawn.append(n), f(data))[1]  # noqa: E731
+        monkeypatch.setattr(panel.stage, "png", more)
     token = board.values["token"]
     changes = {
-        "token": (token % 9 + 1, ["_bars"]),
-        "rule": ("match", ["_rounds", "_temperatures"]),
-        "draft_tokens": (7, ["_rounds", "_temperatures"]),
-        "temperature": (0.5, ["_bars", "_rounds", "_temperatures"]),
-        "drafter": (HEAD, ["_bars", "_rounds", "_temperatures"]),
+        "token": (token % 9 + 1, ["token"]),
+        "rule": ("match", ["round", "temperatures"]),
+        "draft_tokens": (7, ["round", "temperatures"]),
+        "temperature": (0.5, [*names]),
+        "drafter": (HEAD, [*names]),
     }
     for name, (value, wanted) in changes.items():
         drawn.clear()
         board.set(**{name: value})
         assert drawn == wanted, name
+
+
+def seen(board):
+    """Return the pixels of each chart that the page shows."""
+    images = re.findall(r"base64,([^\"]+)", board.picture.content)
+    return [np.asarray(Image.open(io.BytesIO(base64.b64decode(each)))) for each in images]
+
+
+def test_a_picture_holds_nothing_of_the_ones_before_it(parts):
+    board = Dashboard(*parts, task="edits", drafter=LOOKUP, rule="block", temperature=1.5)
+    walk = (
+        {"task": "stories", "draft_tokens": 8},
+        {"drafter": HEAD, "temperature": 0.0},
+        {"rule": "coupled", "draft_tokens": GAMMA, "token": 3},
+        {"task": "sums", "drafter": DRAFT, "temperature": 1.0, "token": 27},
+    )
+    for moved in walk:
+        board.set(**moved)
+        start = board.values
+        token = start.pop("token")
+        fresh = Dashboard(*parts, **start)
+        fresh.set(token=token)
+        for panel, live, anew in zip(board._panels, seen(board), seen(fresh), strict=True):
+            assert np.array_equal(live, anew), (moved, panel.keys)
+        # and the still picture, drawn without the shortcut, shows the same
+        fig = board.draw(board.compute(**board.values))
+        still = np.asarray(Image.open(io.BytesIO(png(fig))))
+        for panel, live in zip(board._panels, seen(board), strict=True):
+            top = len(still) - round(100 * (HIGH - panel.top))
+            left, (high, wide, _) = round(100 * panel.left), live.shape
+            there = still[top : top + high, left : left + wide]
+            assert np.array_equal(live[: len(there)], there), (moved, panel.keys)
+
+
+def test_the_mark_stands_at_the_token_of_the_text_alone(board):
+    for token in (1, 33):
+        data = board.compute("sums", DRAFT, "rejection", 4, 1.0, token)
+        names = [name for name, *_ in data["best"]]
+        assert data["own"] is None or names[data["own"]] == visible(data["tokens"][token - 1])
+    at_end = board.compute("stories", LOOKUP, "block", 8, 1.5, 99)
+    assert at_end["own"] == 0  # the target ends the text; another id without letters is no mark
 
 
 def test_the_still_picture_holds_the_text_and_says_what_it_is(board):

@@ -1,5 +1,7 @@
 """The widgets of lesson 13 compute what they say, and its rounds are the engine's."""
 
+import io
+
 from lablib.inference import DraftModel, Head, SpeculativeTokenIterator, Tree
 from lablib.lessons.lesson_13 import rounds
 from lablib.lessons.lesson_13 import widgets as lab
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from oracles.speculation import fresh_logits, make_cache, near, target
+from PIL import Image
 
 TEXT = [3, 1, 4, 1, 5, 9]
 PRICES = rounds.Prices(Costs((2.0, 2.2, 2.4, 2.6, 2.8), 0.2), 0.5)
@@ -147,6 +150,16 @@ def test_the_widget_draws_every_shape(widget, rule, values):
         nodes = "1 node," if values["nodes"] == 1 else "16 nodes,"
         assert nodes in caption
         assert "Promised speed-up: tree ×" in caption
+
+
+def test_a_tree_is_drawn_as_from_nothing(widget):
+    for values in ({"nodes": 16, "depth": 1}, {"nodes": 3, "depth": lab.ALL}, {"toss": 5}):
+        widget.set(**values)
+        live, still = (
+            np.asarray(Image.open(io.BytesIO(each.content)))
+            for each in (widget.picture, widget.static())
+        )
+        assert np.array_equal(live, still), values
 
 
 def test_pictures_and_bad_input(models):

@@ -10,12 +10,13 @@ from functools import cache
 from typing import Any
 
 from lablib.drafters import NGram
+from lablib.lessons.lesson_08.panels import BEST, HIGH, panels
 from lablib.models.head import DraftHead, load_head
 from lablib.plots import strips
-from lablib.plots.charts import COLOURS, DASHES, MARKERS, png, style, visible
+from lablib.plots.charts import style, visible
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.picker import TokenPicker
-from lablib.plots.strips import SURENESS, Look, add_axes, canvas, draw_strip, name_bars, scales
+from lablib.plots.strips import SURENESS, Look, add_axes, canvas, draw_strip
 from lablib.replay.recording import (
     DRAFT,
     DRAFTERS,
@@ -26,28 +27,19 @@ from lablib.replay.recording import (
     stored_acceptance,
 )
 from lablib.replay.rounds import LONGEST
-from lablib.replay.sampled import RULES, Expected, expect
+from lablib.replay.sampled import RULES, Expected, Texts, expect
 from lablib.theory.costs import expected_tokens
 from lablib.theory.estimators import wilson_interval
 
 import mlx.core as mx
 import numpy as np
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-BEST = 5
-LOOKS = {"match": 0, "coupled": 2, "rejection": 1, "block": 5}  # colour and marker
 _NAMES = "0.9 to 1", "0.5 to 0.9", "0.1 to 0.5", "below 0.1"
 OVERLAPS = tuple(
     Look(name, look.fill, look.hatch) for name, look in zip(_NAMES, SURENESS, strict=True)
 )
 _TITLE = "Σ min(p, q):"
-_HIGH = 5.55  # inches, of all charts
-_CHARTS = {  # inches from the left and the top, width and height, and what each depends on
-    "_bars": (0, 0, 4, 3.0, "task", "drafter", "temperature", "at"),
-    "_rounds": (4, 0, 4, 3.0, "task", "drafter", "rule", "gamma", "temperature"),
-    "_temperatures": (0, 3.1, 6.5, 2.45, "task", "drafter", "rule", "gamma", "temperature"),
-}
 _WRAP = (  # on a phone one chart stands above the other
     "<style>.lablib-charts{display:flex;flex-wrap:wrap}"
     ".lablib-charts img{max-width:100%;height:auto}</style>"
@@ -80,10 +72,11 @@ class Dashboard(Explorer):
         self.recording, self.words = recording, list(words)
         self._models = target, draft, head
         self.expected, self.rows = cache(self._expected), cache(self._rows)
+        self._target, self._chances = cache(self._read), cache(self._judged)
         grid = recording.temperatures.tolist()
         begin = {"task": recording.tasks[0], "drafter": DRAFT, "rule": "rejection"}
         begin |= {"draft_tokens": GAMMA, "temperature": 1.0} | start
-        self._ends, self._drawn = (grid[0] - 0.08, grid[-1] + 0.08), {}
+        self._panels, self._drawn = panels(recording.temperatures), {}
         longest = max(len(tokens) for _, tokens in recording.tokens)
         hard = np.argmin(self.overlaps(begin["task"], begin["drafter"], begin["temperature"]))
         super().__init__(
@@ -97,30 +90,42 @@ class Dashboard(Explorer):
 
     # -------------------------------------------------------------- numbers
 
+    def _judged(self, task: str, drafter: str) -> tuple[Texts, list[np.ndarray]]:
+        """Return what a drafter gave the texts of a task, and each rule's chances of keeping it."""
+        texts = self.recording.along(task, drafter)
+        return texts, [texts.chances(rule) for rule in RULES]
+
     def _expected(self, task: str, drafter: str, gamma: int) -> list[list[Expected]]:
         """Return what rounds come to at every temperature, for every rule: ``[T][rule]``."""
-        texts = self.recording.along(task, drafter)
-        whole = [expect(texts.chances(r), texts.offered, texts.lengths, gamma) for r in RULES]
+        texts, chances = self._chances(task, drafter)
+        whole = [expect(each, texts.offered, texts.lengths, gamma) for each in chances]
         each = [self.recording.of(t) for t in self.recording.temperatures]
         return [[found.of(which) for found in whole] for which in each]
+
+    def _read(self, task: str, temperature: float) -> tuple[mx.array, mx.array, np.ndarray]:
+        """Return the text ``(1, n)``, the target's states and its logits at each token."""
+        prompt, tokens = self.recording.written(task, temperature)
+        ids = mx.array([[*prompt, *tokens]])
+        states = self._models[0].hidden(ids)
+        p = self._models[0].output(states[:, len(prompt) - 1 : -1])[0]
+        return ids, states, np.array(p.astype(mx.float32))
 
     def _rows(self, task: str, drafter: str, temperature: float) -> tuple[np.ndarray, np.ndarray]:
         """Return what the target and the drafter say at each token of the text, logits ``(n, V)``.
 
         Of a drafter that looks up, the logit of its guess is 0 and all others are -inf.
         """
-        target, draft, head = self._models
         prompt, tokens = self.recording.written(task, temperature)
-        ids, first = mx.array([[*prompt, *tokens]]), len(prompt) - 1
-        states = target.hidden(ids)
-        p = target.output(states)[0, first:-1]
+        ids, states, p = self._target(task, temperature)
+        first = len(prompt) - 1
+        _, draft, head = self._models
+        if drafter == LOOKUP:
+            return p, self._guesses(prompt, tokens)
         if drafter == DRAFT:
             q = draft(ids)[0, first:-1]
-        elif drafter == LOOKUP:
-            return np.array(p.astype(mx.float32)), self._guesses(prompt, tokens)
         else:
             q = head.logits(head(states[:, :-1], ids[:, 1:])[0])[first - 1 : -1]
-        return np.array(p.astype(mx.float32)), np.array(q.astype(mx.float32))
+        return p, np.array(q.astype(mx.float32))
 
     def _guesses(self, prompt: list[int], tokens: list[int]) -> np.ndarray:
         text, lookup = [*prompt, *tokens], NGram().begin_batch(None, 1).lookup
@@ -149,7 +154,7 @@ class Dashboard(Explorer):
     ) -> dict[str, Any]:
         """Return the text, the models' best at one token, and rounds; see ``draw``.
 
-        A token beyond the end of the text is its last one.
+        A token beyond the end of the text is its last one, and the slider goes there.
         """
         prompt, tokens = self.recording.written(task, temperature)
         p, q = self._both(task, drafter, temperature)
@@ -157,6 +162,7 @@ class Dashboard(Explorer):
         expected = self.expected(task, drafter, draft_tokens)
         here = expected[self.recording.at(temperature)][k]
         kept, gamma = here.alpha, draft_tokens
+        best = self._best(task, drafter, temperature, at)
         return {
             "task": task,
             "drafter": drafter,
@@ -167,12 +173,14 @@ class Dashboard(Explorer):
             "tokens": [self.words[i] for i in tokens],
             "overlaps": np.minimum(p, q).sum(axis=-1),
             "at": at,
-            "best": self._best(task, drafter, temperature, at),
+            "best": [(self._name(i), p, q) for i, p, q in best],
+            "own": next((row for row, (i, *_) in enumerate(best) if i == tokens[at]), None),
             "shares": here.shares,
             "tokens_per_round": here.tokens_per_round,
             "alpha": kept,
             "coins": [(1 - kept) * kept**i for i in range(gamma)] + [kept**gamma],
             "promise": expected_tokens(kept, gamma),
+            "grid": self.recording.temperatures,
             "lines": {name: [row[i].alpha for row in expected] for i, name in enumerate(RULES)},
             "points": {name: self._measured(task, drafter, name) for name in RULES},
             "counted": self.recording.counted(task, temperature, rule, drafter),
@@ -180,8 +188,8 @@ class Dashboard(Explorer):
 
     def _best(
         self, task: str, drafter: str, temperature: float, at: int
-    ) -> list[tuple[str, float, float]]:
-        """Return word, p and q of the best five tokens of each model, the target's best first.
+    ) -> list[tuple[int, float, float]]:
+        """Return id, p and q of the best five tokens of each model, the target's best first.
 
         At temperature 0 these are what the models say themselves, at temperature 1.
         """
@@ -194,7 +202,7 @@ class Dashboard(Explorer):
         chosen = [np.argsort(-each, kind="stable")[:BEST] for each in (p, q)]
         some = {i: 0 for best, each in zip(chosen, (p, q), strict=True) for i in best if each[i]}
         ranked = sorted(some, key=lambda i: (-p[i], -q[i]))
-        return [(self._name(int(i)), float(p[i]), float(q[i])) for i in ranked]
+        return [(int(i), float(p[i]), float(q[i])) for i in ranked]
 
     def _name(self, i: int) -> str:
         return visible(self.words[i])
@@ -215,17 +223,20 @@ class Dashboard(Explorer):
         tokens = [*data["prompt"], *data["tokens"]]
         looks = [strips.PLAIN] * len(data["prompt"]) + [*map(overlap_look, data["overlaps"])]
         high = strips.height(tokens) + 0.1
-        fig, mark = canvas(high + _HIGH), len(data["prompt"]) + data["at"]
+        fig, mark = canvas(high + HIGH), len(data["prompt"]) + data["at"]
         with style():
             axes = add_axes(fig, 0, 0, 8, high - 0.1)
             draw_strip(axes, tokens, looks, legend=OVERLAPS, title=_TITLE, mark=mark)
-            for chart, (left, top, *_) in _CHARTS.items():
-                getattr(self, chart)(fig, left, high + top, data)
+        for panel in self._panels:
+            panel.stage.draw(fig, panel.left, high + panel.top, data)
         return fig
 
     def live(self, data: dict[str, Any]) -> str:
         """Draw the charts; the text is a control, and gets its colours here."""
-        self.controls["token"].show(
+        picker, self._quiet = self.controls["token"], True
+        picker.value = data["at"] + 1  # past the end an arrow key would move nothing for long
+        self._quiet = False
+        picker.show(
             data["tokens"],
             [overlap_look(share) for share in data["overlaps"]],
             data["at"],
@@ -235,76 +246,15 @@ class Dashboard(Explorer):
             title=_TITLE,
         )
         parts = []
-        for chart, (_, _, wide, high, *keys) in _CHARTS.items():
-            key = chart, *(data[name] for name in keys)
+        for number, panel in enumerate(self._panels):
+            key = number, *(data[name] for name in panel.keys)
             if key not in self._drawn:  # a chart that the control leaves alone stays as it is
-                fig = canvas(high, wide)
-                with style():
-                    getattr(self, chart)(fig, 0, 0, data)
-                image = base64.b64encode(png(fig)).decode()
+                image = base64.b64encode(panel.stage.png(data)).decode()
                 self._drawn[key] = f'<img alt="" src="data:image/png;base64,{image}">'
             parts.append(self._drawn[key])
         for old in [*self._drawn][:-_KEPT]:
             del self._drawn[old]
         return f'<div class="lablib-charts">{_WRAP}{"".join(parts)}</div>'
-
-    def _bars(self, fig: Figure, left: float, top: float, data: dict[str, Any]) -> None:
-        """Draw p and q of the best tokens on top of each other."""
-        axes = add_axes(fig, left + 1.25, top + 0.4, 2.6, 2.0)
-        names, p, q = zip(*data["best"], strict=True)
-        p_look, q_look = {"edgecolors": COLOURS[0]}, {"edgecolors": COLOURS[5], "linestyles": "--"}
-        _flat(axes, np.minimum(p, q), 0.28, facecolors="#56B4E999")
-        _flat(axes, p, 0.4, facecolors="none", linewidths=2, **p_look)
-        _flat(axes, q, 0.28, facecolors="none", linewidths=2, **q_look)
-        axes.set(xlim=(0, 1.02), ylim=(2 * BEST - 0.4, -0.6))
-        scales(axes, (0, 0.5, 1), (), "probability")
-        written = self._shown(data)
-        name_bars(axes, [f"▸ {n}" if n == written else n for n in names], across=True)
-        share = data["overlaps"][data["at"]]
-        axes.set_title(f"token {data['at'] + 1}: Σ min(p, q) = {share:.2f}", size=12)
-        said = (
-            ("target p", COLOURS[0]),
-            ("drafter q, dashed", COLOURS[5]),
-            ("shared, filled", "#333333"),
-        )
-        for y, (name, colour) in zip((7.2, 8.1, 9.0), said, strict=True):
-            axes.text(0.99, y, name, color=colour, ha="right", va="center", size=11)
-
-    def _rounds(self, fig: Figure, left: float, top: float, data: dict[str, Any]) -> None:
-        """Draw how many drafts a round keeps."""
-        axes, x = add_axes(fig, left + 0.65, top + 0.4, 3.1, 2.0), np.arange(data["gamma"] + 1)
-        axes.vlines(x, 0, data["shares"], color=COLOURS[4], lw=17)
-        look = {"color": COLOURS[5], "markeredgecolor": "white"}
-        axes.plot(x, data["coins"], MARKERS[2], ls="", **look)
-        axes.set(xlim=(-0.6, LONGEST + 0.6), ylim=(0, 1.02))
-        scales(axes, x, (0, 0.5, 1), "drafts kept in a round", "share of rounds")
-        more = data["tokens_per_round"]
-        axes.set_title(f"1 + {more - 1:.2f} kept = {more:.2f} tokens a round", size=12)
-        axes.text(-0.4, 0.93, "◆ if drafts were coins", color=COLOURS[5], size=11, va="center")
-
-    def _temperatures(self, fig: Figure, left: float, top: float, data: dict[str, Any]) -> None:
-        """Draw α of every rule against temperature: lines are theory, points the engine."""
-        axes, grid = add_axes(fig, left + 0.65, top + 0.4, 4.2, 1.5), self.recording.temperatures
-        axes.axvline(data["temperature"], color="#999999", lw=1, zorder=0)
-        for place, name in enumerate(RULES):
-            i, chosen = LOOKS[name], name == data["rule"]
-            look = {"color": COLOURS[i], "ls": DASHES[i % 4], "lw": 3.5 if chosen else 1.5}
-            axes.plot(grid, data["lines"][name], marker="", **look)
-            dot = {"ms": 7 if chosen else 4, "markeredgecolor": "white"}
-            if data["gamma"] == GAMMA:
-                middle, low, high = np.array(data["points"][name]).T
-                x = grid + 0.03 * (place - 1.5)  # beside each other
-                axes.vlines(x, low, high, color=COLOURS[i], lw=1)
-                axes.plot(x, middle, MARKERS[i], ls="", color=COLOURS[i], **dot)
-            y, right = 0.95 - 0.15 * place, {"transform": axes.transAxes}
-            axes.plot((1.03, 1.13), (y, y), MARKERS[i], clip_on=False, **look, **dot, **right)
-            weight = "bold" if chosen else "normal"
-            axes.text(1.16, y, name, weight=weight, va="center", **right)
-        axes.set(xlim=self._ends, ylim=(0, 1.05))
-        scales(axes, np.arange(grid[0], grid[-1] + 0.01, 0.5), (0, 0.5, 1), "temperature", "α")
-        axes.set_title(f"{data['task']}, {data['drafter']}: kept of the judged drafts", size=12)
-        note = f"lines: theory\npoints: the engine\n(with γ = {GAMMA} only)"
-        axes.text(1.03, 0.0, note, transform=axes.transAxes, size=10, va="bottom")
 
     def _shown(self, data: dict[str, Any]) -> str:
         return visible(data["tokens"][data["at"]])
@@ -316,7 +266,7 @@ class Dashboard(Explorer):
         best = f"the target's best is '{word}', p = {p:.2f}, q = {q:.2f}"
         if not data["temperature"]:
             best += " before the choice"
-        engine = ""
+        engine, silent = "", " (a round without a guess keeps none)" * (data["drafter"] == LOOKUP)
         if data["gamma"] == GAMMA:
             seen = counts["accepted"] / max(1, counts["reached"])
             engine = f" The engine kept {seen:.2f} of {counts['reached']} judged drafts."
@@ -325,7 +275,7 @@ class Dashboard(Explorer):
             f"= {share:.2f}; {best}. {data['task']}, {data['drafter']}, {data['rule']}, γ = "
             f"{data['gamma']}, temperature {data['temperature']:g}: α = {data['alpha']:.2f}, "
             f"{data['tokens_per_round']:.2f} tokens a round, where coins of one α would make "
-            f"{data['promise']:.2f}.{engine}"
+            f"{data['promise']:.2f}{silent}.{engine}"
         )
 
 
@@ -333,11 +283,3 @@ def shipped_dashboard(target: Any, draft: Any, words: Sequence[str], **start: An
     """Return the dashboard of the recording and the head that came with ``target``."""
     head = load_head("target-head", target)
     return Dashboard(stored_acceptance(), target, draft, head, words, **start)
-
-
-def _flat(axes: Any, lengths: Sequence[float], half: float, **look: Any) -> None:
-    """Draw horizontal bars at 0, 1, ... as one object: many take long."""
-    corners = [
-        [(0, y - half), (x, y - half), (x, y + half), (0, y + half)] for y, x in enumerate(lengths)
-    ]
-    axes.add_collection(PolyCollection(corners, **look))

@@ -9,6 +9,7 @@ from lablib.inference import DraftModel, Tree
 from lablib.lessons.lesson_13.rounds import RULES, Prices, Round, one_round
 from lablib.plots.charts import COLOURS, DASHES, HATCHES, style, visible
 from lablib.plots.explorer import Explorer, choice, slider
+from lablib.plots.stage import Stage
 from lablib.plots.strips import WIDTH, add_axes, box, canvas, name_bars
 from lablib.validation import BadValue
 
@@ -128,6 +129,21 @@ def _square(x: float, y: float, colour: str) -> Any:
     return Rectangle((x - 0.44, y - 0.44), 0.88, 0.88, fc=colour, ec="white")
 
 
+_COMPARED = {"yields": "tokens a call", "costs": "price (plain tokens)", "speedups": "speed-up"}
+_LEFTS = 0.7, 3.3, 5.9  # inches, where the bars of each begin
+
+
+def _names(above: Any, below: Any) -> None:
+    """Write what stays of the widget's picture: the names of its bars."""
+    for left, title in zip(_LEFTS, _COMPARED.values(), strict=True):
+        below.text(left, -0.75, title, weight="bold", va="center")
+        for y, name in enumerate(("tree", "chain")):
+            below.text(left - 0.06, y, name, ha="right", va="center")
+    below.set(xlim=(0, 8), ylim=(1.6, -1.1))
+    for axes in (above, below):
+        axes.set_axis_off()
+
+
 class Trees(Explorer):
     """A tree of drafts after a real text: what may stay, what it yields and what it costs.
 
@@ -155,6 +171,8 @@ class Trees(Explorer):
             self._read[name] = kv.make(target)
             mx.eval(target(mx.array([ids[:-1]]), cache=self._read[name]))
         names = list(self.texts)
+        places = (0.0, 0.35, 8.0, 3.25), (0.0, 3.75, 8.0, 1.2)
+        self._stage = Stage(WIDTH, 5.1, places, _names, self._paint)
         super().__init__(
             text=choice(names[0], names, label="text"),
             rule=choice("match", list(RULES), label="rule"),
@@ -196,27 +214,26 @@ class Trees(Explorer):
 
     def draw(self, data: dict[str, Any]) -> Figure:
         """Draw the tree above; below, tree against chain: tokens, price, and their ratio."""
-        fig, grown = canvas(5.1), data["round"]
-        ends = "".join(self.pieces[token] for token in self.texts[data["text"]])[-44:]
-        shares = [f"{share:.0%}" for share in grown.reach]
-        with style():
-            axes = add_axes(fig, 0.0, 0.35, 8.0, 3.25)
-            axes.text(0, 1.02, f"… {visible(ends)}", transform=axes.transAxes, family="monospace")
-            draw_tree(axes, grown.parents, data["names"], below=shares, path=data["path"], root="…")
-            axes = add_axes(fig, 0.0, 3.75, 8.0, 1.2)
-            titles = ("tokens a call", "price (plain tokens)", "speed-up")
-            for i, name in enumerate(("yields", "costs", "speedups")):
-                left = 0.7 + 2.6 * i
-                axes.text(left, -0.75, titles[i], weight="bold", va="center")
-                for y, value in enumerate(data[name]):
-                    look = {"color": COLOURS[(2, 4)[y]], "hatch": HATCHES[y], "ec": "white"}
-                    wide = 1.2 * value / max(data[name])
-                    axes.barh(y, wide, 0.75, left, **look)
-                    axes.text(left + wide + 0.06, y, f"{value:.2f}", va="center")
-                    axes.text(left - 0.06, y, ("tree", "chain")[y], ha="right", va="center")
-            axes.set(xlim=(0, 8), ylim=(1.6, -1.1))
-            axes.set_axis_off()
+        fig = canvas(self._stage.height)
+        self._stage.draw(fig, 0, 0, data)
         return fig
+
+    def live(self, data: dict[str, Any]) -> bytes:
+        """Draw the same, sooner."""
+        return self._stage.png(data)
+
+    def _paint(self, data: dict[str, Any], above: Any, below: Any) -> None:
+        grown, shares = data["round"], [f"{share:.0%}" for share in data["round"].reach]
+        ends = "".join(self.pieces[token] for token in self.texts[data["text"]])[-44:]
+        above.text(0, 1.02, f"… {visible(ends)}", transform=above.transAxes, family="monospace")
+        draw_tree(above, grown.parents, data["names"], below=shares, path=data["path"], root="…")
+        whole = [[value / max(data[name]) for value in data[name]] for name in _COMPARED]
+        for y in range(2):  # one object for all bars of a kind: many take long
+            look = {"facecolors": COLOURS[(2, 4)[y]], "hatch": HATCHES[y], "edgecolors": "white"}
+            ends = [(left, left + 1.2 * each[y]) for left, each in zip(_LEFTS, whole, strict=True)]
+            below.add_collection(PolyCollection([box(y, *x, 0.375) for x in ends], **look))
+            for name, (_, right) in zip(_COMPARED, ends, strict=True):
+                below.text(right + 0.06, y, f"{data[name][y]:.2f}", va="center")
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how the tree looks, what stays, and how it compares with a chain."""
