@@ -14,8 +14,7 @@ Where dropping fails there is always one way back: put the state from *before* t
 a reference and costs nothing to take; a replay costs a forward over the kept tokens.
 
 In a batch mlx-lm keeps the rows flush right: a row that loses tokens at its end is moved right by
-as many places, and what it leaves behind on the left is padding (``prepare`` and ``finalize``, made
-for prompts that were padded on the right: rejected drafts are just that).
+as many places, and what it leaves behind on the left is padding.
 """
 
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, RotatingKVCa
 
 Snapshot = list[Any]
 
+_ROOM = 16  # places for the next tokens: with fewer mlx-lm makes a new buffer
 _COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given up
 
 
@@ -282,8 +282,7 @@ def _end(layer: Any) -> int | None:
 
 
 def _is_full_ring(layer: Any) -> bool:
-    ring = isinstance(layer, RotatingKVCache) and kv.known(layer)
-    return ring and layer.offset >= layer.max_size
+    return isinstance(layer, RotatingKVCache) and kv.known(layer) and layer.offset >= layer.max_size
 
 
 def _ends_with(ring: RotatingKVCache | BatchRotatingKVCache, n: int) -> bool:
@@ -304,14 +303,19 @@ def _roll(batch: Sequence[Any], n: Sequence[int]) -> bool:
         if not (ring or isinstance(layer, BatchKVCache)):
             return False
     for layer in batch:
-        if isinstance(layer, BatchKVCache):
-            layer.trim(min(n))
-            layer.prepare(right_padding=[rejected - min(n) for rejected in n])
-        else:
-            # A ring cannot be trimmed once it is full. It asks where the text of each row ends,
-            # counted from where the row stands now: that many tokens back.
+        if not isinstance(layer, BatchKVCache):
+            # A full ring cannot be trimmed. It asks where each row ends, from where it stands now.
             layer.prepare(lengths=[-rejected for rejected in n], right_padding=n)
-        layer.finalize()
+            layer.finalize()
+        elif max(n) == min(n):
+            layer.trim(n[0])
+        else:
+            keys, values, offset, padding, end = layer.state
+            right, end = mx.array(n) - min(n), end - min(n)
+            # Entries whole, and no unused end: ``finalize`` took longer than the forward, on a CPU.
+            places = mx.clip(mx.arange(end + _ROOM) - right[:, None, None], 0, keys.shape[2] - 1)
+            at = mx.arange(len(n))[:, None, None], mx.arange(keys.shape[1])[:, None], places
+            layer.state = keys[at], values[at], offset - mx.array(n), padding + right, end
     return True
 
 

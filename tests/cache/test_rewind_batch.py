@@ -7,7 +7,7 @@ from lablib.validation import BadValue
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx_lm.models.cache import CacheList
+from mlx_lm.models.cache import BatchKVCache, CacheList
 from oracles.pairs import cache_for, lively
 from oracles.speculation import VOCAB, fresh_logits, make_cache, target
 
@@ -80,6 +80,40 @@ def test_blocks_need_a_replay_only_for_recurrent_layers():
         rewinder.forward(mx.array([[1, 2, 3], [4, 5, 6]]))
         rewinder.rewind([2, 0])
         assert rewinder.replays == replays
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16])
+@pytest.mark.parametrize("block", [3, 40])  # tokens that are read next, in the room and beyond it
+def test_rows_move_as_mlx_lm_moves_them(dtype, block):
+    def layer():  # keys and values may differ in width
+        made = BatchKVCache([2, 0, 1])
+        made.update_and_fetch(*(read(9, seed) for seed in (1, 2)))
+        return made
+
+    def read(length, seed):
+        shape = (3, 2, length, 4 * seed)
+        return mx.random.normal(shape, dtype, key=mx.random.key(seed))
+
+    ours, theirs = layer(), layer()
+    rewinder = Rewinder(None, [ours], lengths=[7, 9, 8])
+    for back in ([1, 3, 2], [2, 2, 2], [0, 1, 0]):
+        rewinder.rewind(back)
+        theirs.trim(min(back))
+        theirs.prepare(right_padding=[n - min(back) for n in back])
+        theirs.finalize()
+        for x, y in zip(ours.state[2:], theirs.state[2:], strict=True):
+            assert np.array_equal(x, y)
+        _, _, _, padding, end = ours.state
+        for x, y in zip(ours.keys_and_values(), theirs.keys_and_values(), strict=True):
+            assert x.dtype == dtype
+            for row, first in enumerate(padding.tolist()):
+                assert np.array_equal(x[row, :, first:end], y[row, :, first:end])
+    for x, y in zip(
+        *(each.update_and_fetch(read(block, 1), read(block, 2)) for each in (ours, theirs)),
+        strict=True,
+    ):
+        for row, first in enumerate(padding.tolist()):
+            assert np.array_equal(x[row, :, first:], y[row, :, first:])
 
 
 def test_padding_that_all_rows_share_is_given_up():

@@ -165,9 +165,7 @@ class Judge:
             text = [*text, token := token.item()]
         return end, token
 
-    def _queue(
-        self, logits: mx.array, proposal: Proposal, counts: Sequence[int] | None
-    ) -> Queued:  # fmt: skip
+    def _queue(self, logits: mx.array, proposal: Proposal, counts: Sequence[int] | None) -> Queued:
         sampler, raw, drafts = self.sampler, logits.astype(mx.float32), proposal.tokens
         scores = sampler.process(raw, drafts)
         q = self._drafted_from(proposal, raw.shape[-1], counts)
