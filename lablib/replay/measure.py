@@ -11,7 +11,7 @@ from typing import Any
 
 from lablib import backend
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder
+from lablib.cache.rewind import Rewinder, can_batch
 from lablib.inference.arguments import check_prompt
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.drafters import Drafter, as_drafter
@@ -34,7 +34,7 @@ _CONTEXT = 64  # tokens in the caches while timing, if there is room
 
 def measure_costs(
     target: Any, draft: Any, *, most: int = 8, context: int | None = None, repeats: int = 9,
-    rule: str = "match", **sampler_options: Any,
+    rule: str = "match", batch: int = 1, **sampler_options: Any,
 ) -> Costs:  # fmt: skip
     """Time T(1) … T(most + 1) and one drafted token on this machine.
 
@@ -42,25 +42,30 @@ def measure_costs(
     The others are what is left of the engine's rounds without the drafts: besides a forward that is
     waited for, judging, writing down and taking back.
 
-    ``draft`` is a model or a drafter, ``most`` the largest number of drafts to consider. Meanwhile
-    ``context`` tokens are in the caches: None means 64, or as many as a model of few positions
-    leaves room for. Of ``repeats`` measurements the median counts: neighbours on the machine slow
-    down real rounds as well, and a round, which goes through two models, more than plain decoding.
-    ``rule`` and the fields of ``SamplerOptions`` say how it draws and judges: greedily by default.
+    ``draft`` is a model or a drafter, ``most`` the largest number of drafts to consider. Of a
+    ``batch`` of texts T(k) is the time of all rows, k tokens of each. Meanwhile ``context`` tokens
+    are in the caches: None means 64, or as many as a model of few positions leaves room for. Of
+    ``repeats`` measurements the median counts: neighbours on the machine slow down real rounds as
+    well, and a round, which goes through two models, more than plain decoding. ``rule`` and the
+    fields of ``SamplerOptions`` say how it draws and judges: greedily by default.
     """
     check_prompt(target, [0], "target")
     most, repeats = integer("most", most, 1), integer("repeats", repeats, 1)
+    batch = integer("batch", batch, 1)
     drafter = as_drafter(draft)
     models = [target, getattr(drafter, "model", None)]
     positions = min((context_of(each) or math.inf) for each in models if each is not None)
-    room = positions - max(_CHAIN * (repeats + 1), most + 1)
+    each = max(_CHAIN, most + 1 if batch > 1 else 0)  # tokens of a turn that are not taken back
+    room = positions - max(each * (repeats + 1), most + 1)
     if room < 1:
         raise BadValue(f"models must have more than {positions - room} positions, got {positions}")
     context = min(_CONTEXT, room) if context is None else integer("context", context, 1)
     if context > room:
         raise BadValue(f"context must be at most {room} tokens here, got {context}")
+    if batch > 1 and not (drafter.batches and can_batch(target, kv.make(target))):
+        raise BadValue(f"batch must be 1 for texts that are drafted for one by one, got {batch}")
     options = SamplerOptions(**{"temperature": 0.0} | sampler_options)
-    at_work = _AtWork(target, context, one_of("rule", rule, RULE), options)
+    at_work = _AtWork(target, context, one_of("rule", rule, RULE), options, batch)
     session = drafter.begin(target, kv.make(target), None)
     model = _Alone(session.head) if hasattr(session, "head") else session.model
     whole = model is not None and not session.in_target_cache
@@ -81,11 +86,16 @@ def measure_costs(
 class _AtWork:
     """The engine's steps, each as a function to be timed, after ``context`` tokens of any text."""
 
-    def __init__(self, target: Any, context: int, rule: str, options: SamplerOptions) -> None:
-        self._target = target
-        self._text = mx.arange(context, dtype=mx.int32)[None] % vocab_size_of(target)
+    def __init__(
+        self, target: Any, context: int, rule: str, options: SamplerOptions, batch: int
+    ) -> None:  # fmt: skip
+        self._target, self._batch = target, batch
+        # Rows of their own, which keep drafts of their own: they part as they do in earnest.
+        begins = 7 * mx.arange(batch, dtype=mx.int32)[:, None]
+        self._text = (begins + mx.arange(context, dtype=mx.int32)) % vocab_size_of(target)
         self._last = self._text[:, -1:]
-        self.judge = Judge(TextSampler(options, self._text.tolist(), _LONG, [0]), rule)
+        sampler = TextSampler(options, self._text.tolist(), _LONG, range(batch))
+        self.judge = Judge(sampler, rule)
 
     def chain(self, model: Any, draw: Callable[..., Sequence[Any]]) -> Callable[[], None]:
         """``_CHAIN`` tokens, each ``draw(logits)[0]``, asked for before the one before is known."""
@@ -102,18 +112,23 @@ class _AtWork:
         return run
 
     def round(self, drafter: Drafter, gamma: int) -> Callable[[], None]:
-        """Run a round of γ drafts by a model, and take it back."""
-        text, unread = self._text[0].tolist(), self._text.shape[1] - 1
-        layers, read = kv.make(self._target), self._text[:, :unread]
-        reader, session = Rewinder(self._target, layers), drafter.begin(self._target, layers, None)
+        """Run a round of γ drafts by a model, and take it back; the rows of a batch go on."""
+        texts, unread = self._text.tolist(), self._text.shape[1] - 1
+        reader, read = self._reader(self._target), self._text[:, :unread]
+        if self._batch > 1:
+            session = drafter.begin_batch(self._reader(drafter.model), self._batch)
+        else:
+            session = drafter.begin(self._target, reader.cache, None)
         if unread:
             reader.forward(read)
             session.read(read)
-        rounds = Rounds([text], reader, session, self.judge)
+        rounds = Rounds(texts, reader, session, self.judge)
 
         def run() -> None:
-            rounds.round([gamma])
-            del text[unread + 1 :]
+            rounds.round([gamma] * self._batch)
+            if self._batch > 1:
+                return  # the rows stand apart: to bring them together would cost as much again
+            del texts[0][unread + 1 :]
             for part in (reader, session):
                 part.keep([unread])
 
@@ -121,17 +136,25 @@ class _AtWork:
 
     def verify(self, k: int) -> Callable[[], None]:
         """Run a round whose k - 1 drafts are already there, and take it back."""
-        reader = Rewinder(self._target, self._read_by(self._target))
-        tokens = mx.broadcast_to(self._last, (1, k))
-        n = vocab_size_of(self._target)
-        proposal = Proposal(tokens[:, 1:], mx.full((1, k - 1, n), 1 / n))
+        reader, batch = self._reader(self._target), self._batch
+        mx.eval(reader.forward(self._text))
+        tokens, n = mx.broadcast_to(self._last, (batch, k)), vocab_size_of(self._target)
+        proposal = Proposal(tokens[:, 1:], mx.full((batch, k - 1, n), 1 / n))
+        counts = [k - 1] * batch if batch > 1 else None
 
         def run() -> None:
-            verdicts = self.judge.decide(reader.forward(tokens), proposal)
+            verdicts = self.judge.decide(reader.forward(tokens), proposal, counts)
             self.judge.sampler.commit([verdict.tokens for verdict in verdicts])
             reader.rewind(k)
 
         return run
+
+    def _reader(self, model: Any) -> Rewinder:
+        """Return a model that has read nothing, for one text or for a batch."""
+        if self._batch == 1:
+            return Rewinder(model, kv.make(model))
+        empty = kv.merge([kv.make(model) for _ in range(self._batch)])
+        return Rewinder(model, empty, lengths=[0] * self._batch)
 
     def _read_by(self, model: Any) -> list[Any]:
         layers = kv.make(model)

@@ -167,7 +167,7 @@ ENTRIES = {
         measure_costs,
         {
             "target": MODEL, "draft": DRAFT, "most": 2, "context": 8, "repeats": 1,
-            "rule": "match", "temperature": 0.5,
+            "rule": "match", "batch": 2, "temperature": 0.5,
         },
     ),
     "AsyncMlxLM": (

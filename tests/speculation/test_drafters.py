@@ -241,6 +241,16 @@ def test_drafter_in_either_place():
         (lambda: AdaptiveLength(alpha=2.0), BadValue, "alpha must be between"),
         (lambda: AdaptiveLength(margin=-1.0), BadValue, "margin must be at least"),
         (lambda: measure_costs(target("gpt"), NGram(), context=255), BadValue, "context must be"),
+        (
+            lambda: measure_costs(target("gpt"), NGram(), batch=0),
+            BadValue,
+            "batch must be at least 1",
+        ),
+        (
+            lambda: measure_costs(target("gpt"), EarlyExit(1), batch=2),
+            BadValue,
+            "batch must be 1 for",
+        ),
     ],
 )
 def test_bad_input(call, error, message):
@@ -288,6 +298,23 @@ def test_costs_are_measured_on_any_cache(kind):
     for options in ({}, {"rule": "rejection", "temperature": 1.0}, {"rule": "block", "top_k": 5}):
         drafted = measure_costs(model, near(model, 0.1), most=2, context=8, repeats=2, **options)
         assert drafted.draft > 0
+
+
+@pytest.mark.parametrize("drafter", [NGram(), near(target("gpt"), 0.1)], ids=["look-up", "model"])
+@pytest.mark.parametrize("context", [1, 8])
+def test_costs_of_a_batch_read_as_many_tokens_of_each_row(drafter, context):
+    model, seen = target("gpt"), set()
+
+    def counted(tokens, cache=None):
+        seen.add(tokens.shape)
+        return model(tokens, cache=cache)
+
+    counted.layers, counted.vocab_size = model.layers, VOCAB
+    counted.make_cache = lambda: kv.make(model)
+    costs = measure_costs(counted, drafter, most=3, context=context, repeats=2, batch=5)
+    assert {(5, k) for k in (1, 2, 3, 4)} <= seen
+    assert len(costs.target) == 4
+    assert (costs.draft > 0) == (not isinstance(drafter, NGram))
 
 
 def test_costs_are_those_of_drawing_and_judging_as_asked(monkeypatch):
