@@ -10,6 +10,7 @@ from copy import copy as shallow_copy
 from typing import Any, Self
 
 from lablib.cache import kv, tree
+from lablib.drafters.head_step import steps
 from lablib.inference.speculation.drafters import Cache, Drafter, Limits, Texts, draw_in_turn
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.text_sampler import TextSampler
@@ -84,6 +85,7 @@ class Head(Drafter):
             raise BadValue("cache must count its tokens, and a recurrent one alone does not")
         session = shallow_copy(self)
         session.calls, session._cache, session._read = 0, self.head.make_cache(), 0
+        session._step = steps(self.head, session._cache)
         session._watched = Watched(target, target_cache)
         return session
 
@@ -104,8 +106,9 @@ class Head(Drafter):
             nonlocal states  # guessed from the last ones, and from the tokens after them
             self.calls += 1
             if parents is None:
-                states = self.head(states, tokens, self._cache)[:, -1:]
-                return self.head.logits(states[:, 0])[:, None]
+                states = self._step(states, tokens)
+                states = states if tokens.shape[1] == 1 else states[:, -1:]
+                return self.head.logits(states.flatten(0, 1))[:, None]
             new = tokens.shape[1]
             before = states[:, mx.array(parents[-new:]) - unread.shape[1] + 1]
             layers = tree.branch(self._cache, parents, new)

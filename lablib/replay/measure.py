@@ -12,6 +12,7 @@ from typing import Any
 from lablib import backend
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, can_batch
+from lablib.drafters.head_step import Step, steps
 from lablib.inference.arguments import check_prompt
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.drafters import Drafter, as_drafter
@@ -163,16 +164,20 @@ class _AtWork:
 
 
 class _Alone:
-    """A head as ``model(tokens (1, T), cache) -> logits (1, T, V)``, from states of nothing."""
+    """A head as ``model(tokens (1, T), cache) -> logits (1, 1, V)``, after a state of nothing."""
 
     def __init__(self, head: DraftHead) -> None:
         self.head, self.layers, self.make_cache = head, [None], head.make_cache
         self.vocab_size = head.target.vocab_size
+        self._step: Step | None = None
+        self._states = mx.zeros((1, 1, head.shape.hidden_size))
 
-    def __call__(self, tokens: mx.array, cache: kv.Cache | None = None) -> mx.array:
-        width = self.head.shape.hidden_size
-        states = self.head(mx.zeros((*tokens.shape, width)), tokens, cache)
-        return mx.stack([self.head.logits(row) for row in states])
+    def __call__(self, tokens: mx.array, cache: kv.Cache) -> mx.array:
+        if self._step is None:  # the text; then chains, a token at a time
+            self._step = steps(self.head, cache)
+        given = mx.broadcast_to(self._states, (*tokens.shape, self._states.shape[-1]))
+        self._states = self._step(given, tokens)[:, -1:]
+        return self.head.logits(self._states.flatten(0, 1))[:, None]
 
 
 def _usual_times(work: list[Callable[[], None]], repeats: int) -> list[float]:

@@ -3,6 +3,7 @@
 from lablib.cache import kv
 from lablib.drafters import Head
 from lablib.drafters.head import Watched
+from lablib.drafters.head_step import steps
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.many import speculative_sample_n
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
@@ -62,19 +63,24 @@ def test_match_writes_the_text_of_its_seed(model, options):
 
 def test_it_reads_the_states_that_a_fresh_forward_gives(model, monkeypatch):
     """And each of the text once, with the token after it."""
-    taken, read, take, call = [], [], Watched.take, DraftHead.__call__
+    taken, read, take = [], [], Watched.take
 
     def spy(watched, start, stop):
         states = take(watched, start, stop)
         taken.append((start, stop, np.array(states[0])))
         return states
 
-    def spy_too(head, states, tokens, cache=None):
-        read.append((kv.offset(cache), states.shape[1], tokens[0].tolist()))
-        return call(head, states, tokens, cache)
+    def spied(head, cache):
+        step = steps(head, cache)
+
+        def spy_too(states, tokens):
+            read.append((kv.offset(cache), states.shape[1], tokens[0].tolist()))
+            return step(states, tokens)
+
+        return spy_too
 
     monkeypatch.setattr(Watched, "take", spy)
-    monkeypatch.setattr(DraftHead, "__call__", spy_too)
+    monkeypatch.setattr("lablib.drafters.head.steps", spied)
     iterator = SpeculativeTokenIterator(
         model, head_of(model), PROMPT, max_tokens=20, draft_tokens=3, seed=2, temperature=1.5
     )
