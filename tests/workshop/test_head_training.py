@@ -10,7 +10,7 @@ from lablib.models import LanguageModel, llama_config, load, load_head, zoo
 from lablib.models.head import DraftHead
 from lablib.tasks import TASKS, load_tokenizer
 from lablib.validation import BadValue
-from lablib.workshop import chat_prompts, descent
+from lablib.workshop import chat_prompts, descent, head_training
 from lablib.workshop.head_training import (
     HEADS,
     HeadRecipe,
@@ -168,7 +168,7 @@ def test_the_shipped_heads_are_made_of_their_recipes(name):
 
 
 def test_the_shipped_head_guesses_what_the_target_says():
-    """Above 3 tokens a round on every task, γ = 4; it was 3.4 to 4.1 when it was trained."""
+    """Above 4 tokens a round on every task, γ = 4; it was 4.2 to 4.6 when it was trained."""
     target, tokenizer = load("target", dtype=mx.float32)
     head = Head(load_head("target-head", target))
     stop = tokenizer.eos_token_ids
@@ -180,7 +180,7 @@ def test_the_shipped_head_guesses_what_the_target_says():
             with SpeculativeTokenIterator(target, head, ids, **options) as iterator:
                 tokens += len([*iterator])
             rounds += iterator.stats["rounds"]
-        assert tokens > 3 * rounds
+        assert tokens > 4 * rounds
 
 
 def test_prompts_of_training_and_of_trials_differ():
@@ -189,3 +189,13 @@ def test_prompts_of_training_and_of_trials_differ():
     seen = {tuple(ids) for ids in prompts_of(recipe, tokenizer, 600)}
     unseen = [tuple(ids) for ids in prompts_of(recipe, tokenizer, 60, unseen=True)]
     assert sum(ids in seen for ids in unseen) < 6  # chance meets a short prompt now and then
+
+
+def test_a_head_learns_to_draft_every_token_of_a_text_the_first_one_too(teacher):
+    """The state that wrote token t stands at t - 1, the prompt's last one wrote the first."""
+    recipe = replace(teacher, batch=2)
+    texts = [(np.arange(1, 13), 4), (np.arange(1, 8), 6)]
+    tokens, weights = next(head_training._batches(texts, recipe))
+    for row, written in zip(np.array(tokens), np.array(weights), strict=True):
+        ids, prompt = next((ids, n) for ids, n in texts if len(ids) == (row > 0).sum())
+        assert row[1:][written[:-1] > 0].tolist() == ids[prompt:].tolist()
