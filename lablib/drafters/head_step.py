@@ -8,7 +8,7 @@ begins with and keeps. So matrices that read the same are put together into one 
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from lablib.models import few
@@ -19,7 +19,6 @@ from lablib.models.linear import Embedding, Linear, product
 
 import mlx.core as mx
 
-_PLACES = 64  # in a block of angles
 Step = Callable[[mx.array, mx.array], mx.array]
 
 
@@ -41,21 +40,11 @@ def steps(head: DraftHead, cache: list[Any]) -> Step:
         if n > few.MOST or states.dtype != mx.float32:
             return plain(states, tokens)
         mask = layer.make_mask(n, return_array=True, window_size=None) if n > 1 else None
-        angles = _angles(layer.offset // _PLACES, n, *turn)[layer.offset % _PLACES]
+        angles = Rotation(layer.offset, n, *turn).table
         x, q, k, v = _before(states, tokens, weights[:4], first, heads, angles)
         return _after(x, read(q, k, v, mask, layer), weights[4:], *rest)
 
     return step
-
-
-@lru_cache(maxsize=1024)  # all texts have the same places
-def _angles(block: int, length: int, head_dim: int, theta: float) -> list[Any]:
-    """Return the angles of ``length`` tokens from each place of a block on.
-
-    Many in a row take 10 µs each, one alone between two steps over 100.
-    """
-    places = range(_PLACES * block, _PLACES * (block + 1))
-    return [Rotation(place, length, head_dim, theta).table for place in places]
 
 
 def _norms(head: DraftHead) -> tuple[Any, Any, Any]:

@@ -163,17 +163,10 @@ class Rotation:
     ) -> None:
         self.offset, self.head_dim, self.theta = offset, head_dim, theta
         self.table: tuple[mx.array, mx.array] | None = None
-        self.apart, host = isinstance(offset, np.ndarray), not isinstance(offset, mx.array)
-        if mx.default_device() == mx.gpu and not self.apart:
-            return
-        half = head_dim // 2
-        xp = np if host else mx  # a number is turned into angles where it is: 10 µs instead of 55
-        speed = _speed(half, theta)
-        first = offset if host else offset[:, None, None]
-        places = offset if self.apart else first + xp.arange(length, dtype=xp.float32)
-        angle = places[..., None, None] * xp.array(speed)
-        sin = xp.sin(angle)  # ([B, 1,] T, 1, D/2)
-        self.table = mx.array(xp.cos(angle)), mx.array(xp.concatenate([-sin, sin], axis=-2))
+        self.apart = isinstance(offset, np.ndarray)
+        if mx.default_device() != mx.gpu or self.apart:
+            kept = isinstance(offset, int) and length <= 16  # anew it takes 10 to 100 µs
+            self.table = (_kept_table if kept else _table)(offset, length, head_dim // 2, theta)
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return queries or keys ``(B, H, T, D)``, turned."""
@@ -181,6 +174,23 @@ class Rotation:
             kind = {"traditional": False, "base": self.theta, "scale": 1.0}
             return mx.fast.rope(x, self.head_dim, **kind, offset=self.offset)
         return turned(x, *self.table).astype(x.dtype)
+
+
+def _table(
+    offset: int | mx.array | np.ndarray, length: int, half: int, theta: float
+) -> tuple[mx.array, mx.array]:
+    """Return the cosines ``([B, 1,] T, 1, D/2)`` and the sines, with both signs, of the angles."""
+    xp = mx if isinstance(offset, mx.array) else np  # a number is turned into angles where it is
+    places = offset
+    if not isinstance(offset, np.ndarray):
+        first = offset[:, None, None] if xp is mx else offset
+        places = first + xp.arange(length, dtype=xp.float32)
+    angle = places[..., None, None] * xp.array(_speed(half, theta))
+    sin = xp.sin(angle)
+    return mx.array(xp.cos(angle)), mx.array(xp.concatenate([-sin, sin], axis=-2))
+
+
+_kept_table = lru_cache(maxsize=2048)(_table)  # all texts have the same places
 
 
 def turned(x: mx.array, cos: mx.array, sin: mx.array) -> mx.array:

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from lablib.inference.voting.scoring import ask, unpad
+from lablib.inference.voting.scoring import ask
 from lablib.validation import BadType, BadValue, function, number
+from lablib.verifiers.rows import unpad
 
 import mlx.core as mx
 import numpy as np

@@ -5,8 +5,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from lablib.inference.voting.scoring import ask, unpad
+from lablib.inference.voting.scoring import ask
 from lablib.validation import function, integer, number
+from lablib.verifiers.rows import unpad
 
 import mlx.core as mx
 import numpy as np

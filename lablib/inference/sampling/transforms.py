@@ -25,10 +25,8 @@ logits, after "peak" relative to the best), and ``SamplerOptions`` a field at th
 ``number("epsilon", self.epsilon, 0.0, 1.0)``. The default means off: rows with another value get
 the transform, no others, with every keyword argument, in batches and under speculation, where both
 models are cut by the same sampler. No other code is to be edited. (Lesson 03 prints ``ORDER`` and
-``SamplerOptions``: run it again and save it, or its test reports another output.)
-
-Two traps. After a cut some scores are -inf, and a mean or a deviation over them is NaN: leave them
-out. And each row is on its own: ``axis=-1, keepdims=True``.
+``SamplerOptions``: run it again and save it, or its test reports another output.) Two traps: scores
+that were cut are -inf, and make a mean NaN; and each row is on its own, ``axis=-1, keepdims=True``.
 """
 
 from collections.abc import Sequence

@@ -72,17 +72,6 @@ def pad(
     return mx.array(rows), mx.array(lengths)
 
 
-def unpad(sequences: mx.array, lengths: mx.array | None) -> list[np.ndarray]:
-    """Return the rows ``(n, seq_len)`` without their padding; the inverse of :func:`pad`."""
-    rows = np.array(sequences)
-    if rows.ndim != 2:
-        raise BadValue(f"sequences must have shape (n, seq_len), got {rows.shape}")
-    ends = np.full(len(rows), rows.shape[1]) if lengths is None else np.array(lengths)
-    if ends.shape != (len(rows),):
-        raise BadValue(f"lengths must have shape ({len(rows)},), got {ends.shape}")
-    return [row[:end] for row, end in zip(rows, ends, strict=True)]
-
-
 def ask(name: str, scorer: Callable[..., Any], sequences: mx.array, **extras: Any) -> np.ndarray:
     """Return what a callable (the argument ``name``) gives for ``sequences``: float64 ``(n,)``."""
     scores, n = _call(scorer, sequences, **extras), len(sequences)
