@@ -2,6 +2,7 @@
 
 import contextlib
 import dis
+import functools
 import inspect
 import signal
 import threading
@@ -87,11 +88,19 @@ class Watched:
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
         return frame.f_code.co_filename == self._file
 
+    @functools.cached_property
+    def _wanted(self) -> inspect.Signature:  # it is asked for at each of some thousand calls
+        return inspect.signature(self.exercise.reference)
+
+    @functools.cached_property
+    def _own(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
     def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-        wanted = inspect.signature(self.exercise.reference)
+        wanted = self._wanted
         with contextlib.suppress(ValueError):  # built-ins may have no signature
             try:
-                inspect.signature(self.function).bind(*args, **kwargs)
+                self._own.bind(*args, **kwargs)
             except TypeError:
                 yours = getattr(self.function, "__name__", type(self.function).__name__)
                 raise Wrong(

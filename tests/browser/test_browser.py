@@ -313,7 +313,10 @@ talk
 AND = "print(len(talk.conversation.answer.tokens), 'so far')\nmore['slow'] = False"
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+# The dark one is for its screenshots: what is asserted below is the same in both.
+@pytest.mark.parametrize(
+    "dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"]
+)
 def test_a_chat_streams_marks_drafts_and_stops(dark, lab, folder):
     name = write_demo(folder, "chat.ipynb", CHAT, AND)
     browser.dress(lab, dark)
