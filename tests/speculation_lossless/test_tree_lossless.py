@@ -1,13 +1,14 @@
-"""Trees through the engine: all that a round can do is enumerated, and 10⁵ tokens are drawn."""
+"""Trees through the engine: all that a round can do is enumerated; and 10⁵ draws of any drafter."""
 
 import itertools
 
 from lablib.cache import tree as cache_tree
-from lablib.drafters import EarlyExit, Head, Tree
+from lablib.drafters import EarlyExit, Head, NGram, Tree
 from lablib.drafters import tree as growth
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.speculation import tree_rules
+from lablib.inference.speculation import rules, tree_rules
+from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.text_sampler import TextSampler
 from lablib.models import DraftHead, LanguageModel, gpt_config, llama_config
@@ -177,20 +178,19 @@ def memoryless(kind="llama"):
     return network
 
 
-def surprise(target, rule, n=N, **shape):
+def surprise(target, rule, n=N, drafter=None, **shape):
     """Chi-square of 10⁵ drawn tokens, ``n`` at once after each token, and its bound.
 
     By chance the bound is exceeded once in a million. A bug at one node shows best with n = 1:
-    that has 20 degrees of freedom, and n = 3 has 620.
+    that has 20 degrees of freedom, and n = 3 has 620. The ``drafter`` is a tree if none is given.
     """
-    draft = near(target, 1.2)
-    seen = np.zeros((VOCAB,) * (n + 1))
-    for seed in range(TEXTS):
-        iterator = SpeculativeTokenIterator(
-            target, Tree(draft, **shape), [seed % VOCAB], max_tokens=EACH, draft_tokens=4,
-            rule=rule, temperature=1.0, seed=seed,
-        )  # fmt: skip
-        text = [seed % VOCAB, *(token.id for token in iterator)]
+    drafter = drafter or Tree(near(target, 1.2), **shape)
+    seen, prompts = np.zeros((VOCAB,) * (n + 1)), [[i % VOCAB] for i in range(TEXTS)]
+    options = {"max_tokens": EACH, "draft_tokens": 4, "rule": rule, "seed": 1}
+    drawn = speculative_batch(target, drafter, prompts, **options)
+    assert drawn.stats["total_accepted"] < drawn.stats["total_drafted"]
+    for prompt, tokens in zip(prompts, drawn.tokens, strict=True):
+        text = [*prompt, *tokens]
         for i in range(0, EACH - n + 1, n):
             seen[tuple(text[i : i + n + 1])] += 1
     p = np.array(mx.softmax(target(mx.arange(VOCAB)[:, None])[:, 0], axis=-1), np.float64)
@@ -210,6 +210,31 @@ def test_100_000_draws_follow_the_target(rule, monkeypatch):
     monkeypatch.setattr(growth, "_AGREE", 1.0)  # more siblings
     statistic, bound = surprise(memoryless(), rule)
     assert statistic < bound
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["chain", "head", "look-up"])
+@pytest.mark.parametrize("rule", ["match", "rejection", "coupled", "block"])
+def test_100_000_draws_by_other_drafters_follow_the_target(rule, kind):
+    target = memoryless()
+    drafter = {
+        "chain": lambda: near(target, 1.2),
+        "head": lambda: Head(DraftHead(target, [0, 2, 3], 8, seed=2)),
+        "look-up": NGram,
+    }[kind]()
+    statistic, bound = surprise(target, rule, drafter=drafter)
+    assert statistic < bound
+
+
+@pytest.mark.slow
+def test_draws_find_a_residual_that_is_p(monkeypatch):
+    def broken(p, q, drafts):
+        return rules.Outcome(rules.rejection(p, q, drafts).kept, p)
+
+    monkeypatch.setitem(rules.RULE, "rejection", broken)
+    target = memoryless()
+    statistic, bound = surprise(target, "rejection", drafter=near(target, 1.2))
+    assert statistic > bound
 
 
 @pytest.mark.slow
