@@ -35,8 +35,8 @@ def weights(block: Any) -> Weights | None:
     layers = [block[part].get(name) for part, names in _LAYERS.items() for name in names]
     if any(type(layer) is not Linear for layer in layers):
         return None
-    both = [(layer["weight"], layer.get("bias")) for layer in layers]
-    return [block[norm]["weight"] for norm in _NORMS] + both
+    norms = [block[norm]["weight"] for norm in _NORMS]
+    return norms + [(layer["weight"], layer.get("bias")) for layer in layers]
 
 
 def _linear(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:

@@ -93,8 +93,8 @@ class Sampler:
         Each row takes the random number of its own position. So the next forward can be queued
         before this token is known: feed the token to the model, and pass it here as ``unseen`` with
         the logits that come out. Nothing waits for the device, except with top-p and no top-k over
-        more than 2,048 tokens, where the sampler must see how many tokens the nucleus takes, and
-        with a transform of your own, which is looked at, and refused, at once.
+        more than 2,048 tokens, where the sampler must see how many the nucleus takes, and with a
+        transform of your own, which is looked at, and refused, at once.
 
         Returns:
             Tokens int32, and ``finite``: False where ``sample`` would refuse the row, whose token

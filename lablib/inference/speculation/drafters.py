@@ -14,9 +14,8 @@ again, and again:
 
 Give it where a draft model would stand: ``SpeculativeTokenIterator(target, Parrot(), prompt)``.
 It remembers nothing, and so it is complete. What a drafter remembers of its texts is made in
-``begin_batch``, one thing for each text, and thinned out in ``select``: see ``NGram``. To put one
-into the library, give it a file in ``lablib/drafters``, and its name to every list of exports that
-has ``NGram``.
+``begin_batch``, one thing for each text, and thinned out in ``select``: see ``NGram``. One for the
+library gets a file in ``lablib/drafters``, and its name in every list of exports with ``NGram``.
 """
 
 from collections.abc import Callable, Sequence

@@ -58,12 +58,11 @@ def speculative_batches(
 ) -> Iterator[Samples]:  # fmt: skip
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 
-    Keywords mean what they mean in ``sample_n`` and ``SpeculativeTokenIterator``, but that
-    ``draft_tokens`` is a number; row i draws from
-    stream i of the seed, and equal prompts are read once. What cannot share a batch (a quantised
-    cache, Mamba 1, a drafter that works in the target's cache, a text that may fill a table of
-    positions) is run row by row, with the same result. A row leaves after a stop token, or after
-    the round in which ``ended(i, its tokens)`` has become true.
+    Keywords mean what they mean in ``sample_n`` and ``SpeculativeTokenIterator`` (``draft_tokens``
+    is a number); row i draws from stream i of the seed, and equal prompts are read once. What
+    cannot share a batch (a quantised cache, Mamba 1, a drafter that works in the target's cache, a
+    text that may fill a table of positions) is run row by row, with the same result. A row leaves
+    after a stop token, or after the round in which ``ended(i, its tokens)`` has become true.
 
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.

@@ -28,8 +28,7 @@ class Proposal:
     @classmethod
     def of(cls, guesses: Sequence[Sequence[int]]) -> "Proposal | None":
         """Make one from a list of ids for each text, any number of them; None if all are empty."""
-        guesses = [sequence(f"guesses[{i}]", guess, "ids") for i, guess in enumerate(guesses)]
-        counts = [len(guess) for guess in guesses]
+        counts = [len(sequence(f"guesses[{i}]", each, "ids")) for i, each in enumerate(guesses)]
         if not (longest := max(counts, default=0)):
             return None
         padded = [[*guess] + [0] * (longest - len(guess)) for guess in guesses]
