@@ -1,4 +1,4 @@
-"""Opens JupyterLab on the first lesson: the ``lab`` command."""
+"""Opens JupyterLab on a student's copy of the lessons: the ``lab`` command."""
 
 import os
 import secrets
@@ -10,6 +10,7 @@ import urllib.request
 import webbrowser
 from pathlib import Path
 
+from lablib.classroom.working_copy import working_copy
 from lablib.machine import doctor
 from lablib.validation import BadValue
 
@@ -33,22 +34,36 @@ def notebooks_folder() -> Path:
     )
 
 
-def lab(*, open_browser: bool = True, port: int | None = None) -> int:
+def lab(
+    *,
+    folder: str | Path | None = None,
+    update: bool = False,
+    open_browser: bool = True,
+    port: int | None = None,
+) -> int:
     """Check the machine, start JupyterLab on lesson 00, and open or print its address.
 
     Args:
+        folder: where the student's copy of the lessons is, or will be made; ``lablib-lessons`` in
+            the home folder when ``None``. The course's own notebooks stay as they are.
+        update: bring new lessons, and newer versions of those that are there, into the copy.
         open_browser: False only prints the address, as on a machine without a display.
         port: where to listen; by default the first free one from 8888.
 
     Returns:
         The server's exit status, once it is stopped with Ctrl-C.
+
+    Raises:
+        ValueError: the copy can't be written; the line says what to do.
     """
-    folder = notebooks_folder()
-    print(doctor(), flush=True)
+    copy = working_copy(notebooks_folder(), folder, update)
+    print(doctor(), copy, sep="\n\n", flush=True)
     port = port or _free_port()
     token = secrets.token_hex(16)
-    server = subprocess.Popen(_command(folder, port), env=_environment(token))
-    url = f"http://127.0.0.1:{port}/lab/tree/{FIRST_LESSON}?token={token}"
+    command = _command(copy.folder, port)
+    server = subprocess.Popen(command, env=_environment(token, copy.folder))
+    there = f"/tree/{FIRST_LESSON}" if (copy.folder / FIRST_LESSON).exists() else ""
+    url = f"http://127.0.0.1:{port}/lab{there}?token={token}"
     try:
         if _wait(server, f"http://127.0.0.1:{port}/api/status?token={token}"):
             opened = open_browser and _has_display() and webbrowser.open(url)
@@ -71,12 +86,21 @@ def _command(folder: Path, port: int) -> list[str]:
     return command + (["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else [])
 
 
-def _environment(token: str) -> dict[str, str]:
+def _environment(token: str, folder: Path) -> dict[str, str]:
     # The token travels in the environment: an argument could be read by every user of the machine.
     # Our labconfig switches off the pop-up that asks about news, which would cover the lesson.
     ours = str(Path(__file__).parent / "jupyter")
     paths = [ours, *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
-    return os.environ | {"JUPYTER_TOKEN": token, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+    places = {} if os.access(os.path.expanduser("~"), os.W_OK) else _homeless(folder)
+    named = {"JUPYTER_TOKEN": token, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+    return places | os.environ | named
+
+
+def _homeless(folder: Path) -> dict[str, str]:
+    """Return where Jupyter and its kernels keep their own files if the home can't be written."""
+    hidden = folder / ".jupyter"
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    return {name: str(hidden / name.lower()) for name in (*names, "MPLCONFIGDIR")}
 
 
 def _wait(server: subprocess.Popen, status_url: str) -> bool:

@@ -3,28 +3,23 @@
 import contextlib
 import html
 import io
-import json
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lablib.classroom.comparing import compare
 from lablib.classroom.exercises import Exercise, Wrong, exercises, find
+from lablib.classroom.marks import FILE, MARKS, keep, keep_here
 from lablib.classroom.running import NotAttempted, TimeUp, Watched, time_limit
 from lablib.classroom.values import as_text
 from lablib.validation import BadValue, integer
 
-# What each mark says, and its colour, which is never the only signal.
-MARKS = {
-    "○": ("not attempted", "#767676"),
-    "✗": ("wrong", "#D55E00"),
-    "✓": ("correct", "#009E73"),
-}
-
 _marks: dict[str, str] = {}  # what check said in this kernel, by exercise
 _hints: dict[str, int] = {}  # how many hints were shown in this kernel
+_closed: set[str] = set()  # whether, and by what, the solutions are closed in this kernel
+_told: set[str] = set()  # why marks could not be kept, said once in this kernel
 
 
 @dataclass(frozen=True)
@@ -92,7 +87,11 @@ def check(exercise: str | Exercise, function: Callable[..., Any]) -> CheckResult
     exercise = find(exercise)
     outcome = _judge(exercise, function)
     _marks[exercise.id] = outcome.mark
-    return outcome
+    _, trouble = keep_here({exercise.id: outcome.mark})
+    if not trouble or trouble in _told:
+        return outcome
+    _told.add(trouble)
+    return replace(outcome, message=f"{outcome.message}\nNote: {trouble}".lstrip())
 
 
 def hint(exercise: str, level: int | None = None) -> Folded:
@@ -110,13 +109,23 @@ def hint(exercise: str, level: int | None = None) -> Folded:
 def solution(exercise: str) -> Folded:
     """Show a solution, one click away; it is never run in the notebook."""
     exercise = find(exercise)
+    if _closed:
+        raise BadValue(f"the solution of {exercise.id} is for after the assessment")
     how = f'print(solution("{exercise.id}").source)'
     title = f"One solution of {exercise.id} (click; try the hints first)"
     return Folded(title, f"One solution of {exercise.id}: {how}", exercise.solution, code=True)
 
 
+def assessment() -> None:
+    """Close ``solution`` in this kernel: the first cells of an assessment call it."""
+    _closed.add("by the assessment")
+
+
 def progress(lesson: str | None = None, save: str | Path | None = None) -> "Progress":
     """Return a table of the exercises of a lesson (or of all) and what ``check`` said of each.
+
+    Marks of earlier kernels are among them where ``progress.json`` in the working folder keeps
+    them: ``lab`` puts one there, or ``save="progress.json"``.
 
     Args:
         lesson: its number, for example ``"01"``; all lessons when ``None``.
@@ -124,34 +133,26 @@ def progress(lesson: str | None = None, save: str | Path | None = None) -> "Prog
             session left there are kept and shown too, so one file can serve every lesson.
     """
     listed = exercises(lesson)
-    marks = dict(_marks)
+    marks, note = keep_here(_marks)
+    marks |= {exercise: mark for exercise, mark in _marks.items() if mark != "○"}
     if save is not None:
-        path = Path(save)
-        marks = {**_saved(path), **marks}
-        text = json.dumps(dict(sorted(marks.items())), ensure_ascii=False, indent=1)
-        path.write_text(text + "\n", encoding="utf-8")
-    return Progress(listed, {exercise.id: marks.get(exercise.id, "○") for exercise in listed})
-
-
-def _saved(path: Path) -> dict[str, str]:
-    """Return the marks in a file of an earlier session; none when there is no file."""
-    if not path.exists():
-        return {}
-    try:
-        marks = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        marks = None
-    if not isinstance(marks, dict) or any(mark not in [*MARKS] for mark in marks.values()):
-        raise BadValue(f"save must be a new file or a progress file, got {str(path)!r}")
-    return marks
+        try:
+            marks = keep(Path(save), marks)
+        except OSError as error:
+            reason = f"{str(save)!r}: {error.strerror or type(error).__name__}"
+            raise BadValue(f"save must be a file that can be written, got {reason}") from None
+    if not note and Path(FILE).exists():
+        note = f"Kept in {FILE}: they outlast a restart of the kernel."
+    return Progress(listed, {each.id: marks.get(each.id, "○") for each in listed}, note)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A table of exercises and marks."""
+    """A table of exercises and marks, and a line on where they are kept, if they are."""
 
     exercises: list[Exercise]
     marks: dict[str, str]
+    note: str = ""
 
     @property
     def solved(self) -> int:
@@ -169,7 +170,7 @@ class Progress:
             f"{self.marks[e.id]} {e.id}  {e.title:<{width}}  {e.difficulty}  {e.minutes:>2} min"
             for e in self.exercises
         ]
-        return "\n".join([*rows, self.summary])
+        return "\n".join([*rows, self.summary, *filter(None, [self.note])])
 
     def _repr_html_(self) -> str:
         rows = ""
@@ -182,7 +183,8 @@ class Progress:
                 f"<td>{e.difficulty}</td><td>{e.minutes} min</td></tr>"
             )
         head = "<tr><th>outcome</th><th>exercise</th><th></th><th>difficulty</th><th>time</th></tr>"
-        return f"<table><caption>{self.summary}</caption>{head}{rows}</table>"
+        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        return f"<table><caption>{self.summary}</caption>{head}{rows}</table>{note}"
 
 
 def _judge(exercise: Exercise, function: Callable[..., Any]) -> CheckResult:
