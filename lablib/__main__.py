@@ -28,6 +28,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
 
     lab = commands.add_parser("lab", help="check the machine and open JupyterLab (the default)")
+    lab.add_argument(
+        "--folder", type=Path, help="your own copy of the lessons (default: ~/lablib-lessons)"
+    )
+    lab.add_argument(
+        "--update", action="store_true", help="bring new lessons into it; what you edited stays"
+    )
     lab.add_argument("--no-browser", action="store_true", help="only print the address")
     lab.add_argument("--port", type=int, help="where to listen (default: free one from 8888)")
     lab.set_defaults(run=_lab)
@@ -62,10 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--csv", type=Path, help="write the table here too")
     grade.set_defaults(run=_grade)
 
-    solve = commands.add_parser("solve", help="write a notebook's solved edition")
-    solve.add_argument("notebook", type=Path)
-    solve.add_argument("-o", "--out", type=Path, required=True)
-    solve.set_defaults(run=_solve)
+    _add_editions(commands)
     return parser
 
 
@@ -124,10 +127,31 @@ def _add_bench(commands: Any) -> None:
     bench.set_defaults(run=_bench)
 
 
+def _add_editions(commands: Any) -> None:
+    release = commands.add_parser("release", help="write the student's, solved, teacher's editions")
+    release.add_argument("out", type=Path, help="folder of the editions")
+    release.add_argument(
+        "sources", nargs="*", type=Path, help="notebooks, or folders (default: all lessons)"
+    )
+    release.add_argument(
+        "--assessment", action="store_true", help="students see no solutions (but lablib has them)"
+    )
+    release.add_argument(
+        "--nbgrader", action="store_true", help="write OUT/source for nbgrader instead"
+    )
+    release.set_defaults(run=_release)
+
+    solve = commands.add_parser("solve", help="write a notebook's solved edition alone")
+    solve.add_argument("notebook", type=Path)
+    solve.add_argument("-o", "--out", type=Path, required=True)
+    solve.set_defaults(run=_solve)
+
+
 def _lab(options: argparse.Namespace) -> int:
     from lablib.lab import lab
 
-    return lab(open_browser=not options.no_browser, port=options.port)
+    wanted = {name: getattr(options, name) for name in ("folder", "update", "port")}
+    return lab(open_browser=not options.no_browser, **wanted)
 
 
 def _doctor(_: argparse.Namespace) -> int:
@@ -218,8 +242,16 @@ def _grade(options: argparse.Namespace) -> None:
     print(grade(options.folder, csv=options.csv))
 
 
+def _release(options: argparse.Namespace) -> None:
+    from lablib.classroom.release import release
+    from lablib.lab import notebooks_folder
+
+    kinds = {name: getattr(options, name) for name in ("assessment", "nbgrader")}
+    print(*release(options.out, options.sources or [notebooks_folder()], **kinds), sep="\n")
+
+
 def _solve(options: argparse.Namespace) -> None:
-    from lablib.classroom.editions import solve
+    from lablib.classroom.release import solve
 
     print(solve(options.notebook, options.out))
 

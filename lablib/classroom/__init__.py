@@ -2,7 +2,7 @@
 
 from typing import Any
 
-__all__ = ["check", "hint", "progress", "solution"]
+__all__ = ["assessment", "check", "hint", "progress", "solution"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""A lesson's student edition and its solved edition, made from one source.
+"""What every edition of a lesson is made of: its cells, read, recognised and written.
 
 ``python -m lablib.classroom.editions NOTEBOOK ...`` folds the answers to a lesson's questions, once
-it was recorded.
+it was recorded. The editions that a teacher hands out are made in ``release``.
 
 Cells are found by their metadata, ``{"lablib": {"exercise": "03.2", "part": "starter"}}``, which
 Jupyter keeps when a student edits the cell.
@@ -9,7 +9,9 @@ Jupyter keeps when a student edits the cell.
 
 import copy
 import json
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,15 @@ def read_notebook(path: str | Path) -> Notebook:
     for cell in notebook["cells"]:
         cell["source"] = "".join(cell["source"])
     return notebook
+
+
+def write_notebook(notebook: Notebook, path: Path) -> Path:
+    """Write a notebook as a whole or not at all, its folder made if need be; return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_name(f".{path.name}.part")
+    half.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(half, path)
+    return path
 
 
 def exercise_cells(exercise: str | Exercise) -> list[Cell]:
@@ -85,30 +96,29 @@ def fold(notebook: Notebook) -> Notebook:
     shows the first line of the first folded output, often the answer: an empty one comes first.
     """
     notebook = copy.deepcopy(notebook)
-    asked = False
-    for cell in notebook["cells"]:
-        if cell["cell_type"] != "code":
-            asked = "**Question.**" in "".join(cell["source"])
-            continue
+    for cell, answers in code_cells(notebook):
         cell["metadata"].pop("jupyter", None)
         cell["outputs"] = [output for output in cell["outputs"] if output != _NOTHING]
-        if asked and cell["outputs"]:
+        if answers and cell["outputs"]:
             cell["metadata"]["jupyter"] = {"outputs_hidden": True}
             cell["outputs"].insert(0, copy.deepcopy(_NOTHING))
     return notebook
 
 
-def solve(notebook: str | Path, out: str | Path) -> Path:
-    """Write the solved edition of a notebook, without outputs, and return its path."""
-    notebook, out = Path(notebook), Path(out)
-    if out.exists() and out.samefile(notebook):
-        raise BadValue(f"out must be another file than the notebook, got {str(out)!r}")
-    solved = edition(read_notebook(notebook), solved=True)
-    for cell in solved["cells"]:
+def code_cells(notebook: Notebook) -> Iterator[tuple[Cell, bool]]:
+    """Yield each code cell, and whether it answers a question: no other text is between them."""
+    asked = False
+    for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            cell["outputs"], cell["execution_count"] = [], None
-    out.write_text(json.dumps(solved, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return out
+            yield cell, asked
+        else:
+            asked = "**Question.**" in "".join(cell["source"])
+
+
+def unrun(cell: Cell) -> None:
+    """Take a code cell's outputs away, and what was said about showing them."""
+    cell["outputs"], cell["execution_count"] = [], None
+    cell["metadata"].pop("jupyter", None)
 
 
 def main(*paths: str) -> None:

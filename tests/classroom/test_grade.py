@@ -4,7 +4,8 @@ import csv
 from pathlib import Path
 
 from lablib.classroom import editions, exercises, grade, submission
-from lablib.classroom.editions import edition, exercise_cells, fold, part_of, solve
+from lablib.classroom.editions import edition, exercise_cells, fold, part_of
+from lablib.classroom.release import solve
 from lablib.classroom.submission import judge_notebook
 
 import nbformat

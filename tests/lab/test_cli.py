@@ -54,9 +54,9 @@ def test_demo_streams_two_stories_and_a_vote(capsys: pytest.CaptureFixture[str])
     assert "\x1b" not in printed  # no colour codes in a pipe
 
 
-def test_lab_serves_the_first_lesson_and_stops_with_ctrl_c() -> None:
+def test_lab_serves_the_first_lesson_and_stops_with_ctrl_c(tmp_path: Path) -> None:
     server = subprocess.Popen(
-        [sys.executable, "-m", "lablib", "lab", "--no-browser"],
+        [sys.executable, "-m", "lablib", "lab", "--no-browser", "--folder", str(tmp_path)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -69,6 +69,7 @@ def test_lab_serves_the_first_lesson_and_stops_with_ctrl_c() -> None:
             assert line, f"the server ended: {printed}"
             printed += line
         assert lab.FIRST_LESSON in url[1]
+        assert f"Your lessons: {tmp_path}" in printed
         with urllib.request.urlopen(url[1], timeout=30) as page:
             html = page.read().decode()
         assert "JupyterLab" in html
@@ -111,7 +112,7 @@ def test_the_default_command_is_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "lab", lambda **options: started.append(options) or 0)
     monkeypatch.setattr(sys, "argv", ["lablib"])
     assert __main__.main() == 0
-    assert started == [{"open_browser": True, "port": None}]
+    assert started == [{"open_browser": True, "port": None, "folder": None, "update": False}]
 
 
 @pytest.mark.parametrize(
