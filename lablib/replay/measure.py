@@ -29,6 +29,7 @@ from lablib.validation import BadValue, integer, one_of
 import mlx.core as mx
 
 _CHAIN = 4  # steps in a row that are timed together: they overlap
+_VISITS = 2  # how often each thing is timed, several times in a row
 _LONG = 2**20  # tokens: more than all that is drawn while timing
 _CONTEXT = 64  # tokens in the caches while timing, if there is room
 
@@ -54,11 +55,9 @@ def measure_costs(
     most, repeats = integer("most", most, 1), integer("repeats", repeats, 1)
     batch = integer("batch", batch, 1)
     drafter = as_drafter(draft)
-    models = [target, getattr(drafter, "model", None)]
-    positions = min((context_of(each) or math.inf) for each in models if each is not None)
-    each = max(_CHAIN, most + 1 if batch > 1 else 0)  # tokens of a turn that are not taken back
-    room = positions - max(each * (repeats + 1), most + 1)
+    room = room_for(target, drafter, most, repeats, batch)
     if room < 1:
+        positions = min(context_of(model) or math.inf for model in _models(target, drafter))
         raise BadValue(f"models must have more than {positions - room} positions, got {positions}")
     context = min(_CONTEXT, room) if context is None else integer("context", context, 1)
     if context > room:
@@ -82,6 +81,18 @@ def measure_costs(
     times = [usual[0] / _CHAIN, *rounds]
     times = tuple(max(times[:k]) for k in range(1, most + 2))  # more tokens never take less time
     return Costs(times, draft)
+
+
+def room_for(target: Any, drafter: Drafter, most: int, repeats: int = 9, batch: int = 1) -> float:
+    """Return how many tokens of context the models leave room for in ``measure_costs``."""
+    turns = _VISITS * (1 + math.ceil(repeats / _VISITS))
+    each = max(_CHAIN, most + 1 if batch > 1 else 0)  # tokens of a turn that are not taken back
+    positions = min(context_of(model) or math.inf for model in _models(target, drafter))
+    return positions - max(each * turns, most + 1)
+
+
+def _models(target: Any, drafter: Drafter) -> list[Any]:
+    return [target] if drafter.model is None else [target, drafter.model]
 
 
 class _AtWork:
@@ -180,16 +191,27 @@ class _Alone:
         return self.head.logits(self._states.flatten(0, 1))[:, None]
 
 
-def _usual_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
-    """Return the median time of each; they take turns, so that a slow moment hits all alike."""
+def clock() -> Callable[[], float]:
+    """Return what tells the seconds: processor time, or the wall's where that misleads."""
     # Neighbours do not add to processor time; but several threads do, and a GPU has none.
     alone = mx.default_device() == mx.cpu and backend.threads() == 1
-    now = time.process_time if alone else time.perf_counter
+    return time.process_time if alone else time.perf_counter
+
+
+def _usual_times(work: list[Callable[[], None]], repeats: int) -> list[float]:
+    """Return the median time of each of at least ``repeats`` runs.
+
+    A run right after itself finds its weights and buffers in the processor's caches, as a text that
+    is being decoded does: plain decoding, the shortest, looked 15 % slower between other work. But
+    all are visited more than once, so that a slow moment of the machine does not hit one alone.
+    """
+    now = clock()
     times: list[list[float]] = [[] for _ in work]
-    for turn in range(repeats + 1):
-        for i, run in enumerate(work):
-            start = now()
-            run()
-            if turn:  # the first one may compile, and grows the caches
-                times[i].append(now() - start)
+    for _ in range(_VISITS):
+        for run, found in zip(work, times, strict=True):
+            run()  # untimed: it may compile, and grows the caches
+            for _ in range(math.ceil(repeats / _VISITS)):
+                start = now()
+                run()
+                found.append(now() - start)
     return [statistics.median(each) for each in times]

@@ -6,7 +6,6 @@ write each text once, with as many drafts as may be asked for. That tells, place
 the drafter knows the next token, and ``theory.replay`` goes through the text with any other length.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -22,7 +21,7 @@ from lablib.inference.speculation.rules import RULE, one_hot
 from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
 from lablib.inference.text_sampler import TextSampler
 from lablib.inference.tokens import TokenIterator
-from lablib.replay.measure import measure_costs
+from lablib.replay.measure import clock, measure_costs, room_for
 from lablib.replay.rounds import LONGEST, Guesses, replay
 from lablib.theory.costs import Costs
 from lablib.validation import BadType, BadValue, flag, integer, sequence
@@ -137,7 +136,11 @@ def forecast(
         for i, (text, each) in enumerate(zip(texts, asked, strict=True))
     ]
     drawn = {key: options[key] for key in _DRAWING & options.keys()}
-    costs = measure_costs(target, drafter, most=most, repeats=repeats, rule=rule, **drawn)
+    middle = int(np.median([len(text) for text in texts])) + max_tokens // 2
+    costs = measure_costs(
+        target, drafter, most=most, repeats=repeats, rule=rule,
+        context=int(max(1, min(middle, room_for(target, drafter, most, repeats)))), **drawn,
+    )  # fmt: skip
     texts_seen, stopped = [], []
     for i, (iterator, each) in enumerate(zip(iterators, asked, strict=True)):
         for _ in iterator:
@@ -339,17 +342,17 @@ def _measure(
     seed: int,
 ) -> float:  # fmt: skip
     """Return the median speed-up over some turns; tokens after each text's first count."""
-    plainly = {name: value for name, value in options.items() if name != "rule"}
+    plainly, now = {name: value for name, value in options.items() if name != "rule"}, clock()
 
     def seconds(make: Any) -> float:
         spent = 0.0
         for i, text in enumerate(texts):
             tokens = make(text, seed + i)
             next(tokens)  # the prompt
-            start = time.perf_counter()
+            start = now()
             for _ in tokens:
                 pass
-            spent += time.perf_counter() - start
+            spent += now() - start
         return spent
 
     def plain(text: list[int], seed: int) -> Any:

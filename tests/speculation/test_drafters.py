@@ -274,7 +274,7 @@ def test_the_adaptive_length_fits_a_short_context():
     )
     assert tokens[0, len(PROMPT) :].tolist() == greedy(model, PROMPT, 20)
     tiny = LanguageModel(gpt_config(24, 32, 2, 2, max_positions=20), seed=0)
-    with pytest.raises(BadValue, match="models must have more than 40 positions, got 20"):
+    with pytest.raises(BadValue, match="models must have more than 48 positions, got 20"):
         measure_costs(tiny, NGram())
 
 

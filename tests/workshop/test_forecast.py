@@ -6,6 +6,7 @@ from lablib.drafters import EarlyExit, NGram
 from lablib.inference.speculation.judge import Verdict
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.models import LanguageModel, llama_config
+from lablib.replay.measure import measure_costs
 from lablib.replay.rounds import Guesses, guesses_of_flags
 from lablib.theory.costs import Costs, speedup
 from lablib.workshop import forecast as module
@@ -134,6 +135,23 @@ def test_tokens_a_round_are_the_engines_when_it_samples(
     assert found.tokens_per_round[3] == pytest.approx(
         np.mean(rounds), abs=5 * 2**0.5 * np.std(rounds) / len(rounds) ** 0.5
     )
+
+
+@pytest.mark.parametrize(("prompt", "context"), [(3, 9), (90, 96), (180, 152)])
+def test_prices_are_measured_in_the_middle_of_the_texts(
+    prompt: int, context: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long text costs more a token; near the model's last position there must be room to time."""
+    asked = []
+
+    def watch(*models: object, **options: object) -> Costs:
+        asked.append(options["context"])
+        return measure_costs(*models, **options | {"repeats": 1})
+
+    monkeypatch.setattr(module, "measure_costs", watch)
+    model = LanguageModel(llama_config(24, 16, 1, 1, 1, 32, max_positions=200), seed=0)
+    forecast(model, model, prompts=[[1] * prompt] * 2, most=3, max_tokens=12)
+    assert asked == [context]
 
 
 def test_it_agrees_with_the_engine_at_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
