@@ -128,12 +128,13 @@ import importlib.metadata as packages
 files = packages.files
 packages.files = lambda name: [] if name == {missing!r} else files(name)
 """
-    result = run(lost + WHICH, XDG_CACHE_HOME=str(tmp_path))
+    folders = {"XDG_CACHE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}  # and no copy in either
+    result = run(lost + WHICH, **folders)
     source, _, note = result.stdout.strip().split("|")
     assert source in ("system", "reference"), result.stderr
     assert f"{missing} has no" in note
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-    result = run(lost + "import lablib; print(lablib.doctor())", XDG_CACHE_HOME=str(tmp_path))
+    result = run(lost + "import lablib; print(lablib.doctor())", **folders)
     assert f"{missing} has no" in result.stdout
 
 
