@@ -8,7 +8,7 @@ import pytest
 from oracles.minutes import minutes
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
-LESSONS = [f"{number:02}" for number in range(14)]
+LESSONS = sorted(path.name[:2] for path in FOLDER.glob("[0-9]*.ipynb"))
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
