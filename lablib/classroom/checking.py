@@ -142,7 +142,7 @@ def progress(lesson: str | None = None, save: str | Path | None = None) -> "Prog
             reason = f"{str(save)!r}: {error.strerror or type(error).__name__}"
             raise BadValue(f"save must be a file that can be written, got {reason}") from None
     if not note and Path(FILE).exists():
-        note = f"Kept in {FILE}: they outlast a restart of the kernel."
+        note = f"Kept in {FILE}, so a restart of the kernel forgets none."
     return Progress(listed, {each.id: marks.get(each.id, "○") for each in listed}, note)
 
 

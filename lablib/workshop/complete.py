@@ -17,7 +17,7 @@ import mlx.core as mx
 def complete(
     model: Any, prompts: Sequence[Sequence[int]], n: int = 1, *, seeds: Sequence[int],
     temperature: float = 1.0, max_tokens: int = 64, stop_tokens: Iterable[int] = (),
-    max_rows: int = 256,
+    max_rows: int = 32,
 ) -> list[Samples]:  # fmt: skip
     """Draw ``n`` completions of each prompt: what ``sample_n`` would, prompt after prompt.
 

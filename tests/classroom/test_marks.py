@@ -42,7 +42,7 @@ def test_a_restarted_kernel_knows_what_was_solved_and_says_where_it_is_kept(monk
         "✓ 97.1  Softmax  ●○○   5 min",
         "✗ 97.2  Another  ●○○   5 min",
         "1 of 2 solved",
-        "Kept in progress.json: they outlast a restart of the kernel.",
+        "Kept in progress.json, so a restart of the kernel forgets none.",
     ]
     assert "<p>Kept in progress.json" in progress()._repr_html_()
 
