@@ -1,8 +1,12 @@
-"""Folders that only this user can write to: what is made once, for all environments, goes there."""
+"""Folders that only this user can write to, and files that are written whole or not at all.
+
+What is made once, for all environments, goes into such a folder.
+"""
 
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -21,3 +25,20 @@ def own() -> Iterator[Path]:
         # In a folder that all may write to, somebody else could have put something of theirs.
         if folder.stat().st_uid == cache.stat().st_uid == os.getuid():
             yield folder
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a file to write, which then replaces ``path``: readers see the old or the new one."""
+    beside = path.with_name(f"writing-{path.name}")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file, UTF-8, as a whole or not at all."""
+    with replacing(path) as file:
+        file.write_text(text, encoding="utf-8")

@@ -9,13 +9,13 @@ Jupyter keeps when a student edits the cell.
 
 import copy
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from lablib.classroom.exercises import Exercise, find
+from lablib.folders import write_whole
 from lablib.validation import BadValue
 
 _NOTHING = {"output_type": "display_data", "data": {}, "metadata": {}}
@@ -39,9 +39,7 @@ def read_notebook(path: str | Path) -> Notebook:
 def write_notebook(notebook: Notebook, path: Path) -> Path:
     """Write a notebook as a whole or not at all, its folder made if need be; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.part")
-    half.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(half, path)
+    write_whole(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
     return path
 
 

@@ -6,10 +6,10 @@ course's own folder has none, so a lesson that is recorded there depends on noth
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from lablib.folders import write_whole
 from lablib.validation import BadValue
 
 FILE = "progress.json"
@@ -38,10 +38,7 @@ def keep(path: Path, marks: Mapping[str, str]) -> dict[str, str]:
 
     with FileLock(path.with_name(f".{path.name}.lock"), timeout=10):
         kept = dict(sorted({**read(path), **marks}.items()))
-        new = path.with_name(f".{path.name}.new")
-        text = json.dumps(kept, ensure_ascii=False, indent=1)
-        new.write_text(text + "\n", encoding="utf-8")
-        os.replace(new, path)
+        write_whole(path, json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
     return kept
 
 

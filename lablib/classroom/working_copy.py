@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lablib.classroom import marks
+from lablib.folders import replacing, write_whole
 from lablib.validation import BadValue
 
 BROUGHT = ".lablib.json"  # file name -> fingerprint of what was last brought under this name
@@ -107,7 +108,7 @@ def _bring(course: Path, folder: Path, update: bool) -> WorkingCopy:
             copy.waiting += not copy.made
     if not (folder / marks.FILE).exists():
         marks.keep(folder / marks.FILE, {})
-    _write(folder / BROUGHT, json.dumps(brought, indent=1) + "\n")
+    write_whole(folder / BROUGHT, json.dumps(brought, indent=1) + "\n")
     return copy
 
 
@@ -165,15 +166,8 @@ def _solved(path: Path) -> dict[str, str]:
 def _copy(source: Path, target: Path) -> None:
     """Copy a file as a whole or not at all; the course's may be read-only, the student's is not."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    half = target.with_name(f".{target.name}.part")
-    shutil.copyfile(source, half)
-    os.replace(half, target)
-
-
-def _write(path: Path, text: str) -> None:
-    half = path.with_name(f"{path.name}.part")
-    half.write_text(text, encoding="utf-8")
-    os.replace(half, path)
+    with replacing(target) as file:
+        shutil.copyfile(source, file)
 
 
 def _short(folder: Path) -> str:

@@ -1,12 +1,10 @@
 """Writes a model as a directory: what ``lablib.load`` and mlx-lm open."""
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lablib.folders import replacing, write_whole
 from lablib.models.base import LanguageModel
 from lablib.models.files import read_json
 from lablib.models.zoo import CHECKPOINTS, check_dtype
@@ -49,26 +47,14 @@ def save(
         weights = {name: weight.astype(dtype) for name, weight in weights.items()}
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
-    with _replacing(path / "model.safetensors") as file:
+    with replacing(path / "model.safetensors") as file:
         try:
             mx.save_safetensors(str(file), weights, {"format": "mlx"})
         except RuntimeError as error:
             raise OSError(f"{path} could not be written: {error}") from None
     for name, text in texts.items():
-        with _replacing(path / name) as file:
-            file.write_text(text, encoding="utf-8")
+        write_whole(path / name, text)
     return path
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a file to write, which then replaces ``path``: readers see the old or the new one."""
-    beside = path.with_name(f"writing-{path.name}")
-    try:
-        yield beside
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _json(content: dict[str, Any]) -> str:
