@@ -178,13 +178,13 @@ class Progress:
             mark = self.marks[e.id]
             word, colour = MARKS[mark]
             rows += (
-                f'<tr><td style="color:{colour}">{mark} {word}</td><td>{e.id}</td>'
+                f'<tr><td style="border-left:5px solid {colour}">{mark} {word}</td><td>{e.id}</td>'
                 f'<td style="text-align:left">{html.escape(e.title)}</td>'
                 f"<td>{e.difficulty}</td><td>{e.minutes} min</td></tr>"
             )
-        head = "<tr><th>outcome</th><th>exercise</th><th></th><th>difficulty</th><th>time</th></tr>"
+        names = '<th>outcome</th><th colspan="2">exercise</th><th>difficulty</th><th>time</th>'
         note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
-        return f"<table><caption>{self.summary}</caption>{head}{rows}</table>{note}"
+        return f"<table><caption>{self.summary}</caption><tr>{names}</tr>{rows}</table>{note}"
 
 
 def _judge(exercise: Exercise, function: Callable[..., Any]) -> CheckResult:
