@@ -182,9 +182,10 @@ class Progress:
                 f'<td style="text-align:left">{html.escape(e.title)}</td>'
                 f"<td>{e.difficulty}</td><td>{e.minutes} min</td></tr>"
             )
-        names = '<th>outcome</th><th colspan="2">exercise</th><th>difficulty</th><th>time</th>'
+        names = '<th>outcome</th><th colspan="2">exercise</th><th>level</th><th>time</th>'
         note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
-        return f"<table><caption>{self.summary}</caption><tr>{names}</tr>{rows}</table>{note}"
+        rows = f"<caption>{self.summary}</caption><tr>{names}</tr>{rows}"
+        return f'<table style="overflow-wrap:anywhere">{rows}</table>{note}'
 
 
 def _judge(exercise: Exercise, function: Callable[..., Any]) -> CheckResult:
