@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -63,10 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     fetch.add_argument("--wheel", type=Path, help="the wheel, where there is no registry")
     fetch.set_defaults(run=_fetch)
 
-    grade = commands.add_parser("grade", help="who solved what, over a folder of notebooks")
-    grade.add_argument("folder", type=Path)
-    grade.add_argument("--csv", type=Path, help="write the table here too")
-    grade.set_defaults(run=_grade)
+    _add_grade(commands)
 
     _add_editions(commands)
     return parser
@@ -109,6 +107,40 @@ def _add_evaluate(commands: Any) -> None:
         "--models", type=Path, help="folder of the checkpoints (default: the shipped ones)"
     )
     evaluate.set_defaults(run=_evaluate)
+
+
+def _add_grade(commands: Any) -> None:
+    grade = commands.add_parser(
+        "grade",
+        help="who solved what, over a folder of notebooks",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=(
+            "Tell who solved what: FOLDER/student/lesson.ipynb, FOLDER/student.ipynb, or .py.\n\n"
+            "Marks: ✓ correct, ✗ wrong, ○ not attempted, ! could not be judged, ≠ the notebook's\n"
+            "own output says ✓ and it is not so here (look at it), ∅ nothing handed in (--roster)."
+        ),
+        epilog=(
+            "Students' functions run in a process that has neither references nor verdicts; what\n"
+            "they answer is judged outside. On Linux with user namespaces it also has no network,\n"
+            "can't write, and sees neither the references' files nor what others handed in; on\n"
+            "macOS sandbox-exec does the same. Elsewhere only time, memory and file size are\n"
+            "limited: grade strangers' work in a container then. A mark says that a function\n"
+            "answers right, not who wrote it: a solution copied from a friend is a ✓."
+        ),
+    )
+    grade.add_argument("folder", type=Path)
+    grade.add_argument("--csv", type=Path, help="write the table here")
+    grade.add_argument("--json", type=Path, help="write the table and its counts here")
+    grade.add_argument("--html", type=Path, help="write a page with all that is found here")
+    grade.add_argument("--feedback", type=Path, metavar="FOLDER", help="a page for each student")
+    grade.add_argument("--roster", type=Path, metavar="CSV", help="who is in the class")
+    grade.add_argument("--resume", action="store_true", help="keep what is judged already")
+    grade.add_argument(
+        "--seconds", type=float, default=120.0, help="limit a notebook (default: 120)"
+    )
+    grade.add_argument("--workers", type=int, help="notebooks at a time (default: one a processor)")
+    grade.add_argument("--memory", type=int, default=2048, help="MB a notebook (default: 2048)")
+    grade.set_defaults(run=_grade)
 
 
 def _add_bench(commands: Any) -> None:
@@ -237,9 +269,17 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _grade(options: argparse.Namespace) -> None:
+    from lablib.classroom.apart.remote import not_kept_out
     from lablib.classroom.grade import grade
 
-    print(grade(options.folder, csv=options.csv))
+    if os.environ.get("PYTHONHASHSEED") != "0":  # two runs see sets in the same order
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
+    wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
+    for what in not_kept_out():
+        print(f"lablib: here students' code is not kept from {what}; see --help", file=sys.stderr)
+    print(grade(options.folder, progress=sys.stderr.isatty(), **wanted))
 
 
 def _release(options: argparse.Namespace) -> None:

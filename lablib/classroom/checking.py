@@ -84,8 +84,9 @@ def check(exercise: str | Exercise, function: Callable[..., Any]) -> CheckResult
         exercise: its id, for example ``"01.2"``.
         function: the function itself, without parentheses.
     """
-    exercise = find(exercise)
-    outcome = _judge(exercise, function)
+    exercise, printed = find(exercise), io.StringIO()
+    with _quiet(printed):
+        outcome = judge(exercise, function, printed)
     _marks[exercise.id] = outcome.mark
     _, trouble = keep_here({exercise.id: outcome.mark})
     if not trouble or trouble in _told:
@@ -188,19 +189,27 @@ class Progress:
         return f'<table style="overflow-wrap:anywhere">{rows}</table>{note}'
 
 
-def _judge(exercise: Exercise, function: Callable[..., Any]) -> CheckResult:
+def judge(
+    exercise: Exercise, function: Callable[..., Any], printed: io.StringIO | None = None
+) -> CheckResult:
+    """Judge a function as ``check`` does, and remember nothing.
+
+    Args:
+        exercise: which one.
+        function: a function, or what stands for one in another process.
+        printed: what the function has printed is found here afterwards.
+    """
     if not callable(function):
         call = f'check("{exercise.id}", {exercise.name})'
         return CheckResult(exercise, "✗", f"check wants the function itself, without (): {call}")
-    watched, printed = Watched(function, exercise), io.StringIO()
+    watched = Watched(function, exercise)
     try:
-        with _quiet(printed):
-            wrong = _find_fault(exercise, watched)
+        wrong = _find_fault(exercise, watched)
     except NotAttempted:
         text = f"Write {exercise.name} above, run its cell, then this one."
         return CheckResult(exercise, "○", text)
     notes = [f"Note: it changes its argument {name}; work on a copy." for name in watched.changed]
-    if printed.getvalue():
+    if printed is not None and printed.getvalue():
         notes.append("Note: what it prints is hidden while it is checked.")
     if wrong is None:
         lines = [f"Next: {exercise.next}"] if exercise.next else []

@@ -1,160 +1,256 @@
 """The teacher's report: who solved what, from a folder of submitted notebooks.
 
-Each notebook is judged (see ``submission``) in a fresh process, in an empty folder, with a time
-limit: a broken or endless notebook costs a row, never the report. It is no sandbox: a hostile
-notebook can do what your account can do, so grade strangers' work in a container.
+Each notebook's functions run in a process of their own, behind walls (``apart``), and are judged
+here. What is finished is written at once, to a journal and to the reports, each as a whole file.
 """
 
-import csv
+import hashlib
 import json
 import os
-import re
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from lablib.classroom.editions import Notebook, part_of, read_notebook
-from lablib.classroom.exercises import exercises, lessons
-from lablib.validation import BadValue, number
-
-RANK = {"!": 0, "○": 1, "✗": 2, "✓": 3}  # of several verdicts on one exercise the best counts
-
-
-@dataclass(frozen=True)
-class ExerciseRow:
-    """One exercise of one submitted notebook.
-
-    Attributes:
-        student: the folder that the notebook lies in, or its own name at the top of the folder.
-        notebook: its path within the graded folder.
-        exercise: the exercise's id, ``"-"`` when the notebook can't be read.
-        outcome: ``✓``, ``✗``, ``○``, or ``!`` when it could not be judged.
-        misconception: the name of the wrong answer that it looks like, or empty.
-        message: what the student was told, on one line.
-    """
-
-    student: str
-    notebook: str
-    exercise: str
-    outcome: str
-    misconception: str
-    message: str
+import lablib.lessons as course
+from lablib.classroom.apart.remote import Limits, begin, end_all, references
+from lablib.classroom.page import feedback as feedback_of
+from lablib.classroom.page import file_name, page
+from lablib.classroom.reports import ExerciseRow, GradeReport, best_of
+from lablib.classroom.roster import read_roster, student_of, submissions
+from lablib.classroom.submission import RANK, Finding, judge_submission, read_submission
+from lablib.validation import BadValue, integer, number
 
 
 @dataclass(frozen=True)
-class GradeReport:
-    """All rows; prints as a table."""
+class Outputs:
+    """Where the report goes: files, and a folder with a page for each student."""
 
-    rows: list[ExerciseRow]
+    csv: Path | None = None
+    json: Path | None = None
+    html: Path | None = None
+    feedback: Path | None = None
 
-    def __repr__(self) -> str:
-        names = ["student", "exercise", "outcome", "misconception", "message"]
-        table = [names, *([getattr(row, name) for name in names] for row in self.rows)]
-        widths = [max(len(line[i]) for line in table) for i in range(4)]
-        lines = ["  ".join([*map(str.ljust, line, widths), line[4][:80]]) for line in table]
-        solved = sum(row.outcome == "✓" for row in self.rows)
-        return "\n".join([*(line.rstrip() for line in lines), f"{solved} of {len(self.rows)} ✓"])
+    def files(self) -> list[Path]:
+        """Return the files among them."""
+        return [path for path in (self.csv, self.json, self.html) if path is not None]
 
-    def write_csv(self, path: str | Path) -> None:
-        """Write every row to a CSV file with a header (UTF-8 with a mark, so Excel reads it)."""
-        with open(path, "w", newline="", encoding="utf-8-sig") as file:
-            writer = csv.DictWriter(file, [field.name for field in fields(ExerciseRow)])
-            writer.writeheader()
-            writer.writerows(asdict(row) for row in self.rows)
+    def check(self) -> None:
+        """Raise ``BadValue`` about one that can't be written."""
+        for path in self.files():
+            parent = path.absolute().parent
+            if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
+                raise BadValue(f"the report must go into a folder that can be written, got {path}")
+            if path.exists() and not os.access(path, os.W_OK):
+                raise BadValue(f"the report must be a file that can be written, got {path}")
+        if self.feedback is not None:
+            try:
+                self.feedback.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise BadValue(f"feedback must be a folder that can be made: {error}") from None
+
+    def write(self, report: GradeReport) -> None:
+        """Write all of them, each as a whole or not at all."""
+        texts = ((self.csv, report.csv), (self.json, report.json))
+        for path, text in (*texts, (self.html, lambda: page(report))):
+            if path is not None:
+                _replace(path, text())
+        if self.feedback is not None:
+            for student in report.students():
+                path = self.feedback / f"{file_name(student)}.md"
+                _replace(path, feedback_of(report, student))
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What was found in one file: of each exercise, or why it can't be read."""
+
+    path: str
+    key: str
+    findings: dict[str, Finding] = field(default_factory=dict)
+    unreadable: str = ""
 
 
 def grade(
     folder: str | Path,
     csv: str | Path | None = None,
     *,
-    seconds: float = 60.0,
+    json: str | Path | None = None,
+    html: str | Path | None = None,
+    feedback: str | Path | None = None,
+    roster: str | Path | None = None,
+    resume: bool = False,
+    seconds: float = 120.0,
     workers: int | None = None,
+    memory: int = 2048,
+    progress: bool = False,
 ) -> GradeReport:
     """Grade every notebook below a folder.
 
     Args:
-        folder: ``FOLDER/student/notebook.ipynb`` or ``FOLDER/student.ipynb``.
-        csv: a file to write the table to, too.
+        folder: ``FOLDER/student/notebook.ipynb`` or ``FOLDER/student.ipynb``; ``.py`` files, too.
+        csv: a file to write the table to, too; so are ``json`` and ``html``, with counts.
+        json: see ``csv``.
+        html: see ``csv``.
+        feedback: a folder for a page of feedback for each student.
+        roster: a CSV file of who is in the class; who handed in nothing is in the report, too.
+        resume: take what an earlier run of this report has found in files that are the same.
         seconds: time limit for one notebook.
         workers: notebooks graded at the same time; one per processor when ``None``.
+        memory: limit for one notebook, in MB.
+        progress: show a bar.
     """
     folder = Path(folder)
-    seconds = number("seconds", seconds, 0.1)
     if not folder.is_dir():
         raise BadValue(f"folder must be a folder of notebooks, got {str(folder)!r}")
-    paths = [
-        path for path in sorted(folder.rglob("*.ipynb")) if ".ipynb_checkpoints" not in path.parts
-    ]
-    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
-        results = pool.map(lambda path: list(_rows(folder, path, seconds)), paths)
-        report = GradeReport([row for rows in results for row in rows])
-    if csv is not None:
-        report.write_csv(csv)
+    seconds = number("seconds", seconds, 0.1)
+    memory = integer("memory", memory, 256)
+    workers = integer("workers", workers or os.cpu_count() or 1, 1)
+    outputs = Outputs(*(Path(p) if p is not None else None for p in (csv, json, html, feedback)))
+    outputs.check()
+    if resume and not outputs.files():
+        raise BadValue("resume needs the file of a report (csv, json or html), got none")
+    students = read_roster(Path(roster)) if roster is not None else []
+    limits = Limits(seconds, memory=memory * 2**20, hide=_hidden(folder, outputs))
+    journal = Journal(outputs.files(), resume)
+    job = _Job(folder, limits, students)
+
+    def written(graded: Sequence[Graded]) -> GradeReport:
+        report = GradeReport(job.rows(graded))
+        outputs.write(report)
+        return report
+
+    done = job.known(journal)
+    report = written(done)
+    for graded in job.work(done, workers, progress):
+        done.append(graded)
+        journal.add(graded)
+        report = written(done)
     return report
 
 
-def _rows(folder: Path, path: Path, seconds: float) -> Iterator[ExerciseRow]:
-    inside = path.relative_to(folder)
-    student = inside.parent.as_posix() if inside.parent.parts else path.stem
-    try:
-        wanted = _wanted(read_notebook(path), path.name)
-        found, accident = _run_apart(path, seconds)
-    except Exception as error:  # whatever is in the file, it gets a row
-        reason = f"can't be read: {type(error).__name__}: {error}".splitlines()[0]
-        yield ExerciseRow(student, inside.as_posix(), "-", "!", "", reason)
-        return
-    missing = {"outcome": "!", "misconception": "", "message": accident}
-    for exercise in wanted:
-        yield ExerciseRow(student, inside.as_posix(), exercise, **found.get(exercise, missing))
+class Journal:
+    """What was found so far, a line for each file; whoever resumes reads it."""
 
+    def __init__(self, reports: Sequence[Path], resume: bool) -> None:
+        self.path = reports[0].with_name(f"{reports[0].name}.journal") if reports else None
+        self.known: dict[tuple[str, str], Graded] = {}
+        if self.path is None:
+            return
+        if resume and self.path.exists():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                self._remember(line)
+        lines = [_line(graded) for graded in self.known.values()]
+        _replace(self.path, "".join(lines))
 
-def _wanted(notebook: Notebook, name: str) -> list[str]:
-    """Return the ids of all exercises of the lessons this notebook is about."""
-    numbers = {id_[:2] for cell in notebook["cells"] if (id_ := part_of(cell)[0])}
-    if not numbers and (found := re.match(r"\d\d", name)):
-        numbers = {found[0]}
-    wanted = [e.id for number in sorted(numbers & {*lessons()}) for e in exercises(number)]
-    if not wanted:
-        raise ValueError("it has no exercise of this course")
-    return wanted
+    def add(self, graded: Graded) -> None:
+        """Write a line."""
+        if self.path is not None:
+            with open(self.path, "a", encoding="utf-8", errors="replace") as file:
+                file.write(_line(graded))
 
-
-def _run_apart(path: Path, seconds: float) -> tuple[dict[str, dict[str, str]], str]:
-    """Judge a notebook in another process; return what it found and what went wrong, if anything.
-
-    The process works in an empty folder and writes one line per verdict, so that what was judged
-    before a crash or the time limit still counts.
-    """
-    with tempfile.TemporaryDirectory() as empty:
-        out = Path(empty, "verdicts.jsonl")
-        module = ["-m", "lablib.classroom.submission"]
-        command = [sys.executable, *module, str(path.resolve()), str(out)]
-        accident = "the notebook was not judged to its end"
+    def _remember(self, line: str) -> None:
         try:
-            done = subprocess.run(
-                command,
-                cwd=empty,
-                timeout=seconds,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "MPLBACKEND": "Agg"},
-            )
-            if done.returncode:
-                last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-                accident = f"its process ended with {done.returncode}: {last[0]}"
-        except subprocess.TimeoutExpired:
-            accident = f"it ran longer than {seconds:g} s"
-        lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
-    found: dict[str, dict[str, str]] = {}
-    for line in lines:
-        exercise, verdict = json.loads(line)
-        best = found.get(exercise)
-        if best is None or RANK[verdict["outcome"]] > RANK[best["outcome"]]:
-            found[exercise] = verdict
-    return found, accident
+            read = json.loads(line)
+            read["findings"] = {id_: Finding(**found) for id_, found in read["findings"].items()}
+            graded = Graded(**read)
+        except (ValueError, TypeError, KeyError, AttributeError):  # killed while it was written
+            return
+        self.known[graded.path, graded.key] = graded
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A folder to grade, within limits, with or without a list of students."""
+
+    folder: Path
+    limits: Limits
+    students: Sequence[str]
+
+    def known(self, journal: Journal) -> list[Graded]:
+        """Return what an earlier run has found in files that are the same."""
+        keys = [(self._inside(path), self._key(path)) for path in submissions(self.folder)]
+        return [journal.known[key] for key in keys if key in journal.known]
+
+    def work(self, done: Sequence[Graded], workers: int, progress: bool) -> Iterator[Graded]:
+        """Yield what is found in every other file, in any order."""
+        from tqdm import tqdm
+
+        old = {graded.path for graded in done}
+        paths = [p for p in submissions(self.folder) if self._inside(p) not in old]
+        pool = ThreadPoolExecutor(workers)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an overflow in a wrong answer is no news
+                jobs = [pool.submit(self._grade, path) for path in paths]
+                bar = tqdm(total=len(jobs), unit="notebook", file=sys.stderr, disable=not progress)
+                with bar:
+                    for job in as_completed(jobs):
+                        yield job.result()
+                        bar.update()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_all()
+            pool.shutdown()
+            begin()
+
+    def rows(self, graded: Sequence[Graded]) -> list[ExerciseRow]:
+        """Return one row for each student and exercise, in order."""
+        ranked = []
+        for each in sorted(graded, key=lambda each: each.path):
+            student = student_of(Path(each.path), self.students)
+            if each.unreadable:
+                row = ExerciseRow(student, each.path, "-", "!", "", each.unreadable)
+                ranked.append((0, row))
+            for exercise, found in each.findings.items():
+                row = ExerciseRow(student, each.path, exercise, *asdict(found).values())
+                ranked.append((RANK[found.outcome], row))
+        asked = sorted({row.exercise for _, row in ranked} - {"-"})
+        for student in self.students:
+            for exercise in asked or ["-"]:
+                row = ExerciseRow(student, "", exercise, "∅", "", "nothing handed in")
+                ranked.append((-1, row))
+        return best_of(ranked)
+
+    def _grade(self, path: Path) -> Graded:
+        inside, key = self._inside(path), self._key(path)
+        try:
+            work = read_submission(path)
+            return Graded(inside, key, judge_submission(work, self.limits))
+        except Exception as error:  # whatever is in the file, it gets a row
+            reason = f"can't be read: {type(error).__name__}: {error}".splitlines()[0]
+            return Graded(inside, key, unreadable=reason.replace(str(path), inside))
+
+    def _inside(self, path: Path) -> str:
+        return path.relative_to(self.folder).as_posix()
+
+    def _key(self, path: Path) -> str:
+        """Return what the verdict depends on: the file, the exercises, the limits."""
+        found = hashlib.sha256()
+        for file in (path, *map(Path, references())):
+            if file.is_file() and os.access(file, os.R_OK):
+                found.update(file.read_bytes())
+        found.update(f"{self.limits.seconds} {self.limits.memory}".encode())
+        return found.hexdigest()[:32]
+
+
+def _line(graded: Graded) -> str:
+    return json.dumps(asdict(graded), ensure_ascii=False) + "\n"
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that whoever looks finds the old one or the new one, and never half."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_bytes(text.encode("utf-8", "replace"))  # a file's name may hold anything
+    new.replace(path)
+
+
+def _hidden(folder: Path, outputs: Outputs) -> tuple[str, ...]:
+    """Return what students' code should not see: all that was handed in, and the report."""
+    needed = [sys.prefix, sys.base_prefix, tempfile.gettempdir(), *course.__path__]
+    around = any(Path(path).resolve().is_relative_to(folder.resolve()) for path in needed)
+    hide = submissions(folder) if around else [folder]
+    return tuple(str(path.resolve()) for path in (*hide, *outputs.files()))

@@ -9,6 +9,7 @@ import threading
 import traceback
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from lablib.classroom.exercises import Exercise, Wrong
@@ -21,6 +22,47 @@ class NotAttempted(Exception):
 
 class TimeUp(BaseException):
     """The time limit passed; a ``BaseException`` so that ``except Exception`` can't swallow it."""
+
+
+class Gone(BaseException):
+    """The process in which the function lived has ended."""
+
+
+@dataclass
+class Accident(Exception):
+    """What a student's function raised, described where it was raised.
+
+    Attributes:
+        error: the exception's type.
+        text: its type and message, on one line.
+        line: the last line of the function that it came through, or empty.
+        unwritten: whether it is the starter's own ``NotImplementedError``.
+    """
+
+    error: type
+    text: str
+    line: str
+    unwritten: bool
+
+
+def accident_of(error: BaseException, file: str | None) -> Accident:
+    """Describe what a function defined in ``file`` raised."""
+    try:
+        said = str(error)
+    except Exception:  # whoever writes an exception class may get it wrong
+        said = ""
+    text = f"{type(error).__name__}: {said}".rstrip(": ").splitlines()[0]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    its_own = bool(frames) and frames[-1].f_code.co_filename == file
+    unwritten = isinstance(error, NotImplementedError) and its_own
+    return Accident(type(error), text, line_of(error, file), unwritten)
+
+
+def line_of(error: BaseException, file: str | None) -> str:
+    """Return the last line of ``file`` that an exception came through."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    last = frames[-1] if frames else None
+    return f"line {last.lineno}: {last.line}" if last and last.line else ""
 
 
 class Watched:
@@ -51,14 +93,16 @@ class Watched:
             result = self.function(*given, **named)
             if isinstance(result, types.GeneratorType):
                 result = list(result)
-        except (KeyboardInterrupt, TimeUp, Wrong):
+        except (KeyboardInterrupt, TimeUp, Gone, Wrong):
             raise
         except BaseException as error:
-            if isinstance(error, NotImplementedError) and self._raised_it(error):
-                if self.calls == 1:
-                    raise NotAttempted from None
+            accident = error if isinstance(error, Accident) else accident_of(error, self._file)
+            if accident.unwritten and self.calls == 1:
+                raise NotAttempted from None
+            if accident.unwritten:
                 raise Wrong("it still raises NotImplementedError for some inputs") from None
-            raise Wrong(self._explain(error), error=type(error)) from None
+            text = f"it raised {accident.text}" + (f"\n{accident.line}" if accident.line else "")
+            raise Wrong(text, error=accident.error) from None
         self.last = result
         if self.exercise.in_place:
             return result
@@ -71,22 +115,12 @@ class Watched:
     @property
     def none(self) -> str:
         """Return what to say of an answer that is None."""
-        forgot = "" if _returns_a_value(self.function) else ": did you forget `return`?"
+        forgot = "" if returns_a_value(self.function) else ": did you forget `return`?"
         return f"it returned None{forgot}"
 
     def where(self, error: BaseException) -> str:
         """Return the last line of the student's function that ``error`` came through."""
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self._file]
-        last = frames[-1] if frames else None
-        return f"line {last.lineno}: {last.line}" if last and last.line else ""
-
-    def _explain(self, error: BaseException) -> str:
-        text = f"{type(error).__name__}: {error}".rstrip(": ").splitlines()[0]
-        return f"it raised {text}" + (f"\n{line}" if (line := self.where(error)) else "")
-
-    def _raised_it(self, error: BaseException) -> bool:
-        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-        return frame.f_code.co_filename == self._file
+        return line_of(error, self._file)
 
     @functools.cached_property
     def _wanted(self) -> inspect.Signature:  # it is asked for at each of some thousand calls
@@ -135,10 +169,13 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _returns_a_value(function: Callable[..., Any]) -> bool:
-    """Return whether a function has a ``return`` with something behind it."""
+def returns_a_value(function: Callable[..., Any]) -> bool:
+    """Return whether a function has a ``return`` with something behind it.
+
+    One in another process says so itself, as its attribute ``returns``.
+    """
     if not hasattr(function, "__code__"):
-        return True
+        return getattr(function, "returns", True)
     before = None
     for now in dis.get_instructions(function):
         if now.opname == "RETURN_CONST" and now.argval is not None:

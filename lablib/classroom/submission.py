@@ -1,125 +1,257 @@
-"""Judge one submitted notebook: run what its exercises need, and nothing else.
+"""Judge one submitted notebook: its functions, called in a process that knows no answers.
 
-That is, in the notebook's order: imports, definitions and literal constants of every cell; all of
-a cell tagged ``setup`` or ``exercise``, except IPython magics; and the ``check`` calls. Experiments
-between them, which may be slow, are left out.
+The process is started anew without the statement, or without the exercise, that ended it, so an
+accident costs the exercise it touches and no other.
 """
 
-import ast
 import json
-import linecache
-import sys
+import re
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from lablib.classroom.checking import check
-from lablib.classroom.editions import Cell, Notebook, part_of, read_notebook
-from lablib.classroom.exercises import exercises, find
+from lablib.classroom.apart.remote import Function, Limits, Process
+from lablib.classroom.checking import judge
+from lablib.classroom.exercises import Exercise, exercises, find, lessons
+from lablib.classroom.running import Gone, TimeUp
 
-from IPython.core.inputtransformer2 import TransformerManager
-
-DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
-Finding = dict[str, str]
+RANK = {
+    "!": 0,
+    "○": 1,
+    "✗": 2,
+    "≠": 3,
+    "✓": 4,
+}  # of several verdicts on one exercise the best counts
+STARTS = 12  # of its process, at most
+OFFERS = 5  # of one exercise, at most: each costs time
+LARGEST = 100 * 2**20  # bytes of a notebook
 
 
-def judge_notebook(notebook: Notebook) -> Iterator[tuple[str, Finding]]:
-    """Yield ``(exercise id, finding)`` for each ``check`` call in turn.
+@dataclass(frozen=True)
+class Finding:
+    """A verdict: ``✓``, ``✗``, ``○``, ``!`` not judged, ``≠`` not what the notebook itself says."""
 
-    An exercise whose ``check`` call was deleted is judged after the last cell. A finding has the
-    keys ``outcome`` (``!`` when the exercise's cell itself failed), ``misconception``, ``message``.
+    outcome: str
+    misconception: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What is judged of a notebook.
+
+    Attributes:
+        cells: its code cells, each with its number.
+        exercises: ids of all exercises of its lessons.
+        owners: the exercise that a cell is about, by the cell's number.
+        recorded: what ``check`` said when the student ran it, by exercise.
     """
-    known = {exercise.id for exercise in exercises()}
-    space: dict[str, Any] = {"__name__": "__main__"}
-    unchecked: list[str] = []
-    accidents: dict[str, str] = {}
-    for number, cell in enumerate(notebook["cells"]):
-        if cell["cell_type"] != "code":
-            continue
-        exercise, part = part_of(cell)
-        if part == "starter":
-            unchecked.append(exercise)
-        calls = []
-        try:
-            calls = _run(cell, f"<cell {number}>", space)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # SystemExit too: the other exercises still count
-            accidents[exercise] = f"its cell raised {type(error).__name__}: {error}"
-        for called, function in calls:
-            if called in known:
-                yield called, _finding(called, space.get(function), accidents)
-                unchecked = [other for other in unchecked if other != called]
-    for exercise in unchecked:
-        yield exercise, _finding(exercise, space.get(find(exercise).name), accidents)
+
+    cells: list[tuple[int, str]]
+    exercises: list[str]
+    owners: dict[int, str] = field(default_factory=dict)
+    recorded: dict[str, str] = field(default_factory=dict)
 
 
-def _run(cell: Cell, name: str, space: dict[str, Any]) -> list[tuple[str, str]]:
-    """Run what a cell has to give and return its ``check`` calls: (exercise id, function name)."""
-    source = TransformerManager().transform_cell(cell["source"])
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    body = ast.parse(source).body
-    calls = [call for statement in body if (call := _check_call(statement))]
-    whole = {"setup", "exercise"} & {*cell["metadata"].get("tags", [])}
-    kept = [
-        statement
-        for statement in body
-        if isinstance(statement, DEFINITIONS)
-        or _is_constant(statement)
-        or (whole and not _check_call(statement) and not _is_magic(statement))
-    ]
-    exec(compile(ast.Module(kept, []), name, "exec"), space)
-    return calls
+def read_submission(path: Path) -> Submission:
+    """Read a notebook, or a ``.py`` file with ``# %%`` or ``# In[1]:`` between its cells.
+
+    Raises:
+        ValueError: it is neither, or has no exercise of this course.
+    """
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"it has more than {LARGEST >> 20} MB")
+    text = path.read_text(encoding="utf-8-sig")
+    if path.suffix == ".py":
+        return understood(_percent_cells(text), path.name)
+    notebook = json.loads(text)
+    if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
+        raise ValueError("it is no notebook of format 4")
+    return understood(notebook.get("cells", []), path.name)
 
 
-def _check_call(statement: ast.stmt) -> tuple[str, str] | None:
-    """Recognise ``check("01.2", function)`` as a statement."""
-    match statement:
-        case ast.Expr(
-            value=ast.Call(
-                func=ast.Name(id="check"),
-                args=[ast.Constant(value=str(exercise)), ast.Name(id=function)],
-            )
-        ):
-            return exercise, function
-    return None
+def understood(cells: list[dict[str, Any]], name: str) -> Submission:
+    """Return what is judged of a notebook's cells; its file's name may tell the lesson."""
+    code, marks, recorded = [], {}, {}
+    for number, cell in enumerate(cells):
+        mark = (cell.get("metadata") or {}).get("lablib") or {}
+        if mark.get("exercise"):
+            marks[number] = mark["exercise"]
+        if cell.get("cell_type") == "code":
+            code.append((number, "".join(cell.get("source", ""))))
+            recorded |= dict(_recorded(cell))
+    told = {*marks.values(), *re.findall(r"""\bcheck\(\s*["'](\d\d\.\d)["']""", _joined(code))}
+    numbers = {each[:2] for each in told} & {*lessons()}
+    if not numbers and (found := re.search(r"(?<!\d)\d\d(?!\d)", name)):
+        numbers = {found[0]} & {*lessons()}
+    listed = [e for number in sorted(numbers) for e in exercises(number)]
+    if not listed:
+        raise ValueError("it has no exercise of this course")
+    owners = {}
+    for number, source in code:
+        defined = [e.id for e in listed if re.search(rf"^def {e.name}\b", source, re.MULTILINE)]
+        if number in marks or defined:
+            owners[number] = defined[-1] if defined else marks[number]
+    return Submission(code, [e.id for e in listed], owners, recorded)
 
 
-def _is_constant(statement: ast.stmt) -> bool:
-    if not isinstance(statement, ast.Assign):
-        return False
+def judge_submission(work: Submission, limits: Limits) -> dict[str, Finding]:
+    """Return what was found of each exercise."""
+    sitting = _Sitting(work, limits)
+    sitting.hold()
+    return {exercise: sitting.finding(exercise) for exercise in work.exercises}
+
+
+class _Sitting:
+    """One notebook before the judge, over as many processes as it wears out."""
+
+    def __init__(self, work: Submission, limits: Limits) -> None:
+        self.work, self.limits = work, limits
+        self.until = time.monotonic() + limits.seconds
+        self.found: dict[str, Finding] = {}
+        self.offers: dict[str, int] = {}
+        self.closed: set[str] = set()  # exercises that are not judged (again)
+        self.accidents: dict[str | None, str] = {}
+        self.skip: list[tuple[int, int]] = []
+        self.at: tuple[int, int] | None = None
+
+    def hold(self) -> None:
+        """Judge until everything is judged, or the time is over."""
+        text = ""
+        for _ in range(STARTS):
+            left = self.until - time.monotonic()
+            if left <= 0:
+                text = f"the notebook ran longer than {self.limits.seconds:g} s"
+                break
+            self.at = None
+            try:
+                with Process(replace(self.limits, seconds=left)) as process:
+                    self._run(process)
+                    self._offers(process)
+                return
+            except (Gone, TimeUp) as end:
+                late = f"it ran longer than {self.limits.statement:g} s"
+                text = late if isinstance(end, TimeUp) else str(end)
+                if self.at is not None:
+                    self.skip.append(self.at)
+                    self.accidents.setdefault(self.work.owners.get(self.at[0]), f"its cell: {text}")
+        for exercise in self.work.exercises:
+            if exercise not in self.closed:
+                self._note(exercise, Finding("!", "", _clean(text)))
+
+    def finding(self, exercise: str) -> Finding:
+        """Return the best that was found, or ``≠`` where the notebook itself says ✓."""
+        nothing = self.accidents.get(exercise, f"no function {find(exercise).name} in the notebook")
+        found = self.found.get(exercise, Finding("!", "", _clean(nothing)))
+        if found.outcome != "✓" and self.work.recorded.get(exercise) == "✓":
+            words = {"✗": "wrong", "○": "not attempted", "!": "not judged"}[found.outcome]
+            said = f"the notebook's own output says ✓; here it is {words}: {found.message}"
+            return Finding("≠", "", said.rstrip(": "))
+        return found
+
+    def _run(self, process: Process) -> None:
+        names = [find(exercise).name for exercise in self.work.exercises]
+        process.send({"cells": self.work.cells, "functions": names, "skip": self.skip})
+        while "done" not in (told := process.receive(self.limits.statement)):
+            if "at" in told:
+                self.at = _place(told["at"])
+            elif "problem" in told:
+                owner, text = (
+                    self.work.owners.get(_place(told["problem"])[0]),
+                    str(told.get("text")),
+                )
+                missing = owner and f"NameError: name '{find(owner).name}' is not defined"
+                if text != missing:  # which the check below it says; better said in words
+                    self.accidents.setdefault(owner, f"its cell raised {text}")
+            elif "check" in told:
+                self._offered(process, str(told["check"]), told)
+            else:
+                raise Gone("it wrote something else into its line")
+        self.at = None
+
+    def _offers(self, process: Process) -> None:
+        """Judge what no ``check`` has seen, or had seen before all cells had run."""
+        for exercise in self.work.exercises:
+            found = self.found.get(exercise)
+            again = found is None or found.outcome in "!○" or "NameError" in found.message
+            if again and exercise not in self.closed:
+                process.send({"offer": find(exercise).name})
+                told = process.receive(self.limits.statement)
+                if "missing" not in told:
+                    self._offered(process, exercise, told)
+
+    def _offered(self, process: Process, exercise: str, told: dict[str, Any]) -> None:
+        """Judge a function that is offered, and say that this is enough."""
+        self.offers[exercise] = self.offers.get(exercise, 0) + 1
+        closed = exercise in self.closed or self.offers[exercise] > OFFERS
+        if exercise in self.work.exercises and not closed:
+            function = Function(process, told, find(exercise).seconds)
+            try:
+                self._note(exercise, _verdict(find(exercise), function, told.get("callable")))
+            except Gone as gone:
+                self._note(exercise, Finding("!", "", _clean(f"calling it: {gone}")))
+            if function.gone:
+                self.at = None
+                self.closed.add(exercise)
+                raise function.gone
+        process.send({"enough": True})
+
+    def _note(self, exercise: str, finding: Finding) -> None:
+        best = self.found.get(exercise)
+        if best is None or RANK[finding.outcome] > RANK[best.outcome]:
+            self.found[exercise] = finding
+        if finding.outcome == "✓":
+            self.closed.add(exercise)
+
+
+def _verdict(exercise: Exercise, function: Function, can_be_called: Any) -> Finding:
     try:
-        ast.literal_eval(statement.value)
-    except (ValueError, TypeError):
-        return False
-    return True
-
-
-def _is_magic(statement: ast.stmt) -> bool:
-    return any(
-        isinstance(node, ast.Name) and node.id == "get_ipython" for node in ast.walk(statement)
-    )
-
-
-def _finding(exercise: str, function: Any, accidents: dict[str, str]) -> Finding:
-    if function is None:
-        message = accidents.get(exercise, f"no function {find(exercise).name} in the notebook")
-        return {"outcome": "!", "misconception": "", "message": message}
-    outcome = check(exercise, function)
+        outcome = judge(exercise, function if can_be_called else None)
+    except Exception as error:  # an answer that even its message could not be made of
+        return Finding("!", "", _clean(f"could not be judged: {type(error).__name__}: {error}"))
     lines = [line for line in outcome.message.splitlines() if not line.startswith(FOR_STUDENTS)]
-    return {
-        "outcome": outcome.mark,
-        "misconception": outcome.misconception or "",
-        "message": " · ".join(lines),
-    }
+    return Finding(outcome.mark, outcome.misconception or "", _clean(" · ".join(lines)))
 
 
-def main(path: str, out: str) -> None:
-    """Judge the notebook at ``path`` and append one JSON line for each finding to ``out``."""
-    with open(out, "a", encoding="utf-8") as file:
-        for pair in judge_notebook(read_notebook(path)):
-            print(json.dumps(pair), file=file, flush=True)
+def _clean(text: str) -> str:
+    """Return a text without what differs from run to run, or can't be written to a file."""
+    text = re.sub(r"\S*/lablib-\w{8}", "…", re.sub(r" at 0x[0-9a-fA-F]+", "", text))
+    text = "".join(letter if letter.isprintable() else " " for letter in text)
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def _place(told: Any) -> tuple[int, int]:
+    try:
+        cell, statement = map(int, told)
+    except (TypeError, ValueError):
+        raise Gone("it wrote something else into its line") from None
+    return cell, statement
+
+
+def _percent_cells(text: str) -> list[dict[str, Any]]:
+    """Return the cells of a notebook that was exported as a program."""
+    cells, kind = [], "code"
+    for part in re.split(
+        r"^(# ?%%(?!%)(?=[ \t\[]|$).*|# In ?\[[\d ]*\]:.*)\n", text, flags=re.MULTILINE
+    ):
+        if re.match(r"# ?%%|# In ?\[", part):
+            kind = "markdown" if "[markdown]" in part or "[md]" in part else "code"
+        elif part.strip():
+            cells.append({"cell_type": kind, "source": part})
+    return cells
+
+
+def _recorded(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the marks in a cell's recorded outputs: (exercise, mark)."""
+    for output in cell.get("outputs") or []:
+        data = output.get("data") or {}
+        for text in ("".join(data.get("text/plain", "")), "".join(output.get("text", ""))):
+            for mark, exercise in re.findall(r"^([✓✗○]) (\d\d\.\d) ", text, re.MULTILINE):
+                yield exercise, mark
+
+
+def _joined(cells: list[tuple[int, str]]) -> str:
+    return "\n".join(source for _, source in cells)

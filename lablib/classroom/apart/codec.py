@@ -1,0 +1,242 @@
+"""Values as JSON: what crosses between a student's process and the judge is data, never code.
+
+Numbers, texts, lists, tuples, dicts, sets and arrays of numbers cross as copies of themselves. So
+an object that claims to equal everything arrives as a ``Strange`` that equals nothing, and nothing
+that a student's process sends is unpickled. What can't be copied is *lent*: the judge's functions
+and objects stay where they are, and the other side gets a stand-in that asks back.
+"""
+
+import base64
+import functools
+import json
+import numbers
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+DEPTH = 40  # boxes in boxes
+LARGEST = 8 * 2**20  # bytes of one message
+MOST = 2**20  # things in one box
+DIGITS = 4000  # of a whole number; Python's own limit for turning one into text is 4,300
+
+
+class Garbled(ValueError):
+    """A message that no honest process sends."""
+
+
+class Strange:
+    """What a value becomes that is no plain data: its type's name and its text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+def dumps(message: Any) -> bytes:
+    """Return a message as bytes; ``ValueError`` when it is too large."""
+    data = json.dumps(message, separators=(",", ":")).encode("ascii")
+    if len(data) > LARGEST:
+        raise ValueError(f"the answer has more than {LARGEST >> 20} MB")
+    return data
+
+
+def loads(data: bytes) -> Any:
+    """Return the message in these bytes.
+
+    Raises:
+        Garbled: they hold none.
+    """
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Garbled(f"not JSON: {error}") from None
+
+
+def pack(value: Any, lend: Callable[[Any], Any] | None = None, depth: int = 0) -> Any:
+    """Return a value as what JSON can hold.
+
+    Args:
+        value: anything.
+        lend: what to send for a function or an object; its type and text when ``None``.
+        depth: boxes around it.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, float, str):
+        return value
+    if depth > DEPTH:
+        return strange(value)
+    if isinstance(value, numbers.Integral) and not isinstance(value, np.generic):
+        value = int(value)
+        return value if value.bit_length() < 3.32 * DIGITS else {"strange": ["int", "a huge int"]}
+    if isinstance(value, Collection) and not hasattr(value, "shape") and len(value) > MOST:
+        raise ValueError(f"an answer of {len(value):,} things is too large")
+    if kind in (list, tuple):
+        items = [pack(item, lend, depth + 1) for item in value]
+        return items if kind is list else {"tuple": items}
+    packed = _pack_array(value)
+    if packed is None:
+        packed = _pack_other(value, lend, depth)
+    return packed if packed is not None else lend(value) if lend else strange(value)
+
+
+def strange(value: Any) -> dict[str, list[str]]:
+    """Return a description of a value that does not cross."""
+    try:
+        text = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+    except Exception as error:
+        text = f"<its repr raised {type(error).__name__}>"
+    return {"strange": [type(value).__name__, text[:200]]}
+
+
+def unpack(data: Any, borrow: Callable[[str, Any], Any] | None = None, depth: int = 0) -> Any:
+    """Return the value that ``pack`` made this of.
+
+    Args:
+        data: parsed JSON.
+        borrow: makes the stand-in of what was lent, from its tag and what was sent.
+        depth: boxes around it.
+
+    Raises:
+        Garbled: no honest ``pack`` makes this.
+    """
+    if depth > DEPTH + 1:
+        raise Garbled("too many boxes in boxes")
+    if isinstance(data, list):
+        return [unpack(item, borrow, depth + 1) for item in data]
+    if not isinstance(data, dict):
+        return data
+    if len(data) != 1:
+        raise Garbled("a box with more than one label")
+    ((tag, body),) = data.items()
+    try:
+        if tag in _BOXES:
+            return _BOXES[tag](unpack(body, borrow, depth + 1))
+        if tag in _LEAVES:
+            return _LEAVES[tag](body)
+        if borrow is not None:
+            return borrow(tag, body)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise Garbled(f"{tag}: {error}") from None
+    raise Garbled(f"unknown label {tag!r}")
+
+
+def restore(old: Any, new: Any) -> Any:
+    """Make ``old`` what the other side left of it, in place where it can be; return the result."""
+    if type(old) is not type(new):
+        return new
+    if isinstance(old, np.ndarray):
+        if old.shape != new.shape or old.dtype != new.dtype or not old.flags.writeable:
+            return new
+        old[...] = new
+    elif isinstance(old, list):
+        pairs = zip(old, new, strict=False)
+        old[:] = [*(restore(*pair) for pair in pairs), *new[len(old) :]]
+    elif isinstance(old, tuple):
+        return tuple(map(restore, old, new)) if len(old) == len(new) else new
+    elif isinstance(old, dict):
+        items = {key: restore(old.get(key), value) for key, value in new.items()}
+        old.clear()
+        old.update(items)
+    elif isinstance(old, set):
+        old.intersection_update(new)
+        old.update(new)
+    elif isinstance(old, np.random.Generator):
+        old.bit_generator.state = new.bit_generator.state
+    else:
+        return new
+    return old
+
+
+def _pack_array(value: Any) -> Any:
+    """Return an array or a NumPy number packed; other libraries' arrays arrive as NumPy's."""
+    if not (hasattr(value, "tolist") and hasattr(value, "shape")) or isinstance(value, type):
+        return None
+    if not isinstance(value, np.ndarray | np.generic):
+        value = np.asarray(value.tolist()).reshape(value.shape)
+    if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
+        return pack(value.tolist())
+    tag = "array" if isinstance(value, np.ndarray) else "number"
+    text = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii")
+    return {tag: [value.dtype.str, list(value.shape), text]}
+
+
+def _pack_other(value: Any, lend: Callable[[Any], Any] | None, depth: int) -> Any:
+    def inside(items: Any) -> list[Any]:
+        return [pack(item, lend, depth + 1) for item in items]
+
+    if isinstance(value, Fraction):
+        return {"fraction": [str(value.numerator), str(value.denominator)]}
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {"dict": [inside(pair) for pair in value.items()]}
+    if isinstance(value, Set):
+        return {"set" if isinstance(value, set) else "frozenset": inside(value)}
+    if isinstance(value, bytes | bytearray):
+        return {"bytes": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, Sequence):
+        return inside(value)
+    if isinstance(value, np.random.Generator):
+        return {"generator": _numbers(value.bit_generator.state, str)}
+    return None
+
+
+def _numbers(state: Any, kind: type) -> Any:
+    """Return a generator's state with its whole numbers, of 128 bits, as texts, or back."""
+    if isinstance(state, dict):
+        return {key: _numbers(value, kind) for key, value in state.items()}
+    return state if state == "PCG64" else kind(state)
+
+
+def _unpack_array(body: Any) -> np.ndarray:
+    kind, shape, text = body
+    kind = np.dtype(str(kind))
+    if kind.kind not in "biuf":
+        raise ValueError("not numbers")
+    flat = np.frombuffer(base64.b64decode(text, validate=True), dtype=kind)
+    return flat.reshape([int(n) for n in shape]).copy()
+
+
+def _unpack_generator(body: Any) -> np.random.Generator:
+    generator = np.random.Generator(np.random.PCG64(0))
+    generator.bit_generator.state = _numbers(body, int)
+    return generator
+
+
+def _unpack_strange(body: Any) -> Strange:
+    name, text = map(str, body)
+    return _kind(name[:60] if name.isidentifier() else "object")(text[:200])
+
+
+@functools.lru_cache(256)
+def _kind(name: str) -> type[Strange]:
+    return type(name, (Strange,), {})
+
+
+_BOXES: dict[str, Callable[[Any], Any]] = {
+    "tuple": tuple,
+    "dict": dict,
+    "set": set,
+    "frozenset": frozenset,
+}
+_LEAVES: dict[str, Callable[[Any], Any]] = {
+    "array": _unpack_array,
+    "number": lambda body: _unpack_array(body)[()],
+    "bytes": lambda text: base64.b64decode(text, validate=True),
+    "fraction": lambda body: Fraction(int(body[0]), int(body[1])),
+    "generator": _unpack_generator,
+    "strange": _unpack_strange,
+}

@@ -1,0 +1,153 @@
+"""What grading found, as a table, as CSV and as JSON; and what of it is worth discussing.
+
+Nothing here depends on when or how fast it was graded: the same work gives the same bytes.
+"""
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from lablib.classroom.exercises import Exercise, exercises
+
+# Each mark and what it says, in the order of a table of counts.
+OUTCOMES = {
+    "✓": "correct",
+    "≠": "differs: ✓ in the student's notebook, not here",
+    "✗": "wrong",
+    "○": "not attempted",
+    "!": "could not be judged",
+    "∅": "nothing handed in",
+}
+TOPICS = 5  # suggested for a discussion, at most
+
+
+@dataclass(frozen=True)
+class ExerciseRow:
+    """One exercise of one student.
+
+    Attributes:
+        student: the folder that the notebook lies in, or its own name at the top of the folder.
+        notebook: the path, within the graded folder, of the notebook that counts.
+        exercise: the exercise's id, ``"-"`` for a file that can't be read.
+        outcome: one of ``OUTCOMES``.
+        misconception: the name of the wrong answer that it looks like, or empty.
+        message: what the student was told, on one line.
+    """
+
+    student: str
+    notebook: str
+    exercise: str
+    outcome: str
+    misconception: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A misconception, how many students seem to have it, and what to tell them."""
+
+    exercise: str
+    title: str
+    misconception: str
+    students: int
+    attempts: int
+    text: str
+
+
+@dataclass(frozen=True)
+class GradeReport:
+    """All rows; prints as a table."""
+
+    rows: list[ExerciseRow]
+
+    def __repr__(self) -> str:
+        names = ["student", "exercise", "outcome", "misconception", "message"]
+        table = [names, *([getattr(row, name) for name in names] for row in self.rows)]
+        widths = [max(len(line[i]) for line in table) for i in range(4)]
+        lines = ["  ".join([*map(str.ljust, line, widths), line[4][:80]]) for line in table]
+        solved = sum(row.outcome == "✓" for row in self.rows)
+        lines.append(f"{solved} of {len(self.rows)} ✓")
+        lines += [f"Discuss {line}" for line in map(topic_line, self.topics()[:TOPICS])]
+        return "\n".join(line.rstrip() for line in lines)
+
+    def students(self) -> list[str]:
+        """Return who is in the report, in order."""
+        return sorted({row.student for row in self.rows})
+
+    def exercises(self) -> list[Exercise]:
+        """Return the exercises in the report, in order."""
+        listed = {row.exercise for row in self.rows}
+        return [exercise for exercise in exercises() if exercise.id in listed]
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return how often each outcome was found, for each exercise."""
+        found = {exercise.id: Counter[str]() for exercise in self.exercises()}
+        for row in self.rows:
+            if row.exercise in found:
+                found[row.exercise][row.outcome] += 1
+        return {id_: {mark: count[mark] for mark in OUTCOMES} for id_, count in found.items()}
+
+    def topics(self) -> list[Topic]:
+        """Return the misconceptions that were found, the most frequent first."""
+        known, counts = {each.id: each for each in self.exercises()}, self.counts()
+        named = Counter((r.exercise, r.misconception) for r in self.rows if r.misconception)
+        ordered = sorted(named.items(), key=lambda item: (-item[1], item[0]))
+        topics = []
+        for (id_, name), students in ordered:
+            exercise = known[id_]
+            attempts = sum(counts[id_][mark] for mark in "✓≠✗")
+            text = exercise.misconceptions.get(name, "")
+            topics.append(Topic(id_, exercise.title, name, students, attempts, text))
+        return topics
+
+    def csv(self) -> str:
+        """Return every row as CSV with a header; Excel wants a mark at its beginning."""
+        file = io.StringIO(newline="")
+        writer = csv.DictWriter(file, [field.name for field in fields(ExerciseRow)])
+        writer.writeheader()
+        for row in self.rows:
+            cells = asdict(row)
+            for name in ("student", "notebook", "message"):
+                cells[name] = _no_formula(cells[name])
+            writer.writerow(cells)
+        return "\ufeff" + file.getvalue()
+
+    def json(self) -> str:
+        """Return rows, counts and misconceptions as JSON."""
+        content: dict[str, Any] = {
+            "outcomes": OUTCOMES,
+            "rows": [asdict(row) for row in self.rows],
+            "counts": self.counts(),
+            "misconceptions": [asdict(topic) for topic in self.topics()],
+            "discuss": [*map(topic_line, self.topics()[:TOPICS])],
+        }
+        return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def topic_line(topic: Topic) -> str:
+    """Return a topic as one line."""
+    of = f"{topic.students} of {topic.attempts} who tried"
+    return f"{topic.exercise} {topic.title} ({of}): {topic.text}"
+
+
+def best_of(rows: Iterable[tuple[int, ExerciseRow]]) -> list[ExerciseRow]:
+    """Return one row for each student and exercise: of equally good ones the first.
+
+    Args:
+        rows: each with its rank; larger ranks are better.
+    """
+    best: dict[tuple[str, str], tuple[int, ExerciseRow]] = {}
+    for rank, row in rows:
+        key = (row.student, row.exercise)
+        if key not in best or rank > best[key][0]:
+            best[key] = rank, row
+    return [best[key][1] for key in sorted(best)]
+
+
+def _no_formula(text: str) -> str:
+    """Return a text that a spreadsheet takes for a text: a student's may begin with ``=``."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -1,0 +1,67 @@
+"""Whose notebook is it: by its folder, by its name, by the class's list."""
+
+import csv
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from lablib.validation import BadValue
+
+KINDS = (".ipynb", ".py")
+# What a browser, a course's platform or Jupyter puts around a name.
+_DECORATION = re.compile(
+    r"[ _-]*(\(\d+\)|copy\d*|\d\d_[a-z_]*[a-z]|late|final|solved)$", re.IGNORECASE
+)
+
+
+def submissions(folder: Path) -> list[Path]:
+    """Return the files below a folder that are graded, in order."""
+    found = [path for path in sorted(folder.rglob("*")) if path.suffix in KINDS and path.is_file()]
+    inside = [(path, path.relative_to(folder).parts) for path in found]
+    return [path for path, parts in inside if not any(part.startswith(".") for part in parts)]
+
+
+def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
+    """Return whose a file is.
+
+    Args:
+        inside: its path within the graded folder.
+        roster: who is in the class, if that is known.
+    """
+    parts = (*inside.parts[:-1], inside.stem)
+    known = {name.casefold(): name for name in roster}
+    for part in parts:
+        if part.casefold() in known:
+            return known[part.casefold()]
+    for part in parts:  # ada_03_sampling-Copy1
+        for name in sorted(roster, key=len, reverse=True):
+            if re.search(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", part, re.IGNORECASE):
+                return name
+    if inside.parent.parts:
+        return parts[0]
+    name = inside.stem
+    while (shorter := _DECORATION.sub("", name)) not in ("", name):
+        name = shorter
+    return name
+
+
+def read_roster(path: Path) -> list[str]:
+    """Return the students in a CSV file: its column ``student``, or else its first one.
+
+    Raises:
+        BadValue: there is no such list in it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadValue(f"roster must be a CSV file, got {str(path)!r}: {error}") from None
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
+    rows = [row for row in rows if any(row)]
+    names = [cell.lower() for cell in rows[0]] if rows else []
+    if "student" in names:
+        at = names.index("student")
+        rows = [row[at : at + 1] for row in rows[1:]]
+    found = [*dict.fromkeys(row[0] for row in rows if row and row[0])]
+    if not found:
+        raise BadValue(f"roster must name at least one student, got none in {str(path)!r}")
+    return found

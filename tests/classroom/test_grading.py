@@ -1,0 +1,287 @@
+"""Grading a class: reports, rosters, a kill, a resume."""
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from lablib.__main__ import main
+from lablib.classroom import reports
+from lablib.classroom.apart.remote import Limits
+from lablib.classroom.grade import grade
+from lablib.classroom.page import feedback, file_name, page
+from lablib.classroom.reports import ExerciseRow, GradeReport, best_of
+from lablib.classroom.roster import read_roster, student_of, submissions
+from lablib.classroom.submission import judge_submission, read_submission
+
+import pytest
+import trial
+
+CLASS = {case.name: case for case in trial.odd()}
+# A handful; the slow suite has all of them.
+HANDFUL = [
+    "fair_timed", "fair_await", "fair_late_helper", "fair_computed", "fair_exit_after",
+    "fair_no_metadata", "fair_program", "fair_checked_otherwise", "differs", "cheat_patched",
+    "cheat_imported_later", "cheat_solution_later", "cheat_stack", "cheat_verdict_line",
+    "cheat_malformed", "cheat_forged", "cheat_equal", "cheat_builtins", "killer_exits",
+    "killer_kills", "killer_closes", "killer_forks", "killer_forks_in_c", "killer_hoards",
+    "killer_writes", "killer_deep", "killer_odd_error", "killer_surrogate",
+]  # fmt: skip
+LONG = Limits(seconds=300, statement=60)  # the machine may be busy
+
+
+def outcomes(case, tmp_path):
+    return judge_submission(read_submission(case.write(tmp_path)), LONG)
+
+
+@pytest.mark.parametrize("name", HANDFUL)
+def test_an_odd_notebook_gets_its_due(name, tmp_path):
+    found = outcomes(CLASS[name], tmp_path)
+    for exercise, due in CLASS[name].due.items():
+        assert found[exercise].outcome in due, found[exercise]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", trial.submissions(), ids=lambda case: case.name)
+def test_everybody_gets_their_due(case, tmp_path):
+    found = outcomes(case, tmp_path)
+    assert found.keys() == case.due.keys()
+    for exercise, due in case.due.items():
+        assert found[exercise].outcome in due, found[exercise]
+        assert found[exercise].misconception == case.like.get(
+            exercise, found[exercise].misconception
+        )
+
+
+def test_what_a_notebook_says_of_itself_is_told(tmp_path):
+    message = outcomes(CLASS["differs"], tmp_path)["00.1"].message
+    assert message.startswith("the notebook's own output says ✓; here it is wrong: best_token(")
+
+
+def test_a_time_limit_costs_what_it_touches(tmp_path):
+    case = CLASS["hog_endless_at_the_top"]
+    path = case.write(tmp_path)
+    found = judge_submission(read_submission(path), Limits(seconds=200, statement=2))
+    assert "".join(each.outcome for each in found.values()) == "!✓✓"
+    assert found["00.1"].message == "its cell: it ran longer than 2 s"
+
+
+# --- a class -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def school(tmp_path):
+    """Four students: solved, wrong twice, untouched and solved, a broken file."""
+    folder = tmp_path / "school"
+    named = {case.name: case for case in trial.honest("00")}
+    for student, case in {"ada": "solved00", "bob": "wrong00", "cleo": "starter00"}.items():
+        named[case].write(folder).parent.rename(folder / student)
+    path = named["other00"].write(folder)
+    path.rename(folder / "cleo" / "again (1).ipynb")
+    path.parent.rmdir()
+    (folder / "dan.ipynb").write_text("{broken")
+    (folder / "roster.csv").write_text("name,student\nAda L.,Ada\nEve,eve\nBob,bob\n")
+    return folder
+
+
+def run(school, out, *more):
+    out.mkdir()
+    options = ["--csv", out / "r.csv", "--json", out / "r.json", "--html", out / "r.html"]
+    options += ["--feedback", out / "told", "--roster", school / "roster.csv", *more]
+    return ["grade", str(school), *map(str, options)]
+
+
+def files(out):
+    return {
+        path.relative_to(out).as_posix(): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and path.suffix != ".journal"
+    }
+
+
+def start(arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "lablib", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_two_runs_and_a_killed_and_resumed_one_are_the_same_to_the_byte(school, tmp_path):
+    printed = []
+    for name in ("one", "two"):
+        process = start(run(school, tmp_path / name, "--workers", "2"))
+        printed.append(process.communicate(timeout=200))
+        assert process.returncode == 0, printed[-1]
+    assert printed[0] == printed[1]
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+    arguments = run(school, tmp_path / "three", "--workers", "1")
+    process, journal = start(arguments), tmp_path / "three" / "r.csv.journal"
+    while process.poll() is None and not (journal.exists() and journal.read_text()):
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    first = journal.read_text().splitlines()
+    assert 1 <= len(first) < 5
+    rows = [*csv.DictReader(io.StringIO((tmp_path / "three" / "r.csv").read_text("utf-8-sig")))]
+    assert all(row["message"] is not None for row in rows)
+    assert left_over(tmp_path) == []
+    journal.write_text(journal.read_text() + '{"path": "ha')  # killed while it wrote
+    process = start([*arguments, "--resume"])
+    assert process.communicate(timeout=200)[0] == printed[0][0]
+    assert journal.read_text().splitlines()[: len(first)] == first
+    assert files(tmp_path / "three") == files(tmp_path / "one")
+
+
+def left_over(folder, seconds=10.0):
+    """Return the processes for students' work in a folder that are there after some seconds."""
+    until = time.monotonic() + seconds
+    while True:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes()
+            except OSError:
+                continue
+            if b"sandbox.py" in words and str(folder).encode() in words:
+                found.append(words)
+        if not found or time.monotonic() > until:
+            return found
+        time.sleep(0.1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_whoever_stops_it_finds_no_process_and_a_whole_report(how, tmp_path):
+    CLASS["hog_endless"].write(tmp_path / "school")
+    out = tmp_path / "out"
+    out.mkdir()
+    process = start(["grade", str(tmp_path / "school"), "--csv", str(out / "r.csv")])
+    until = time.monotonic() + 60
+    while not left_over(tmp_path, 0) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(how)
+    process.wait(timeout=30)
+    assert process.returncode in (130, -9)
+    assert left_over(tmp_path) == []
+    assert (out / "r.csv").read_text("utf-8-sig").startswith("student,notebook,")
+
+
+def test_a_report_tells_who_solved_what_and_what_to_discuss(school, tmp_path):
+    roster = school / "roster.csv"
+    report = grade(school, roster=roster, html=tmp_path / "r.html", json=tmp_path / "r.json")
+    marks = {}
+    for row in report.rows:
+        marks.setdefault(row.student, []).append(row.outcome)
+    assert {name: "".join(found) for name, found in marks.items()} == {
+        "Ada": "✓✓✓", "bob": "✗✗✗", "cleo": "✓✓✓", "dan": "!", "eve": "∅∅∅",
+    }  # fmt: skip
+    assert {r.notebook for r in report.rows if r.student == "cleo"} == {"cleo/again (1).ipynb"}
+    assert report.counts()["00.1"] == {"✓": 2, "≠": 0, "✗": 1, "○": 0, "!": 0, "∅": 1}
+    topics = report.topics()
+    assert [topic.exercise for topic in topics] == ["00.1", "00.2", "00.3"]
+    assert (topics[0].students, topics[0].attempts) == (1, 3)
+    assert f"Discuss 00.1 The best token (1 of 3 who tried): {topics[0].text}" in repr(report)
+    content = json.loads((tmp_path / "r.json").read_text())
+    assert len(content["rows"]) == len(report.rows)
+    assert content["misconceptions"][0]["misconception"] == topics[0].misconception
+    text = (tmp_path / "r.html").read_text()
+    for word in ("<h2>Discuss next</h2>", "cleo/again (1).ipynb", 'aria-label="correct"'):
+        assert word in text
+    assert "http" not in text  # it needs nothing else
+
+
+ROW = ExerciseRow("a<b", "x.ipynb", "00.1", "✗", "largest_value", "=cmd · <script>")
+
+
+def test_nothing_a_student_writes_is_run_by_a_reader_of_the_report():
+    report = GradeReport([ROW])
+    assert "<script>" not in page(report)
+    assert "a&lt;b" in page(report)
+    assert "'=cmd" in report.csv()
+    assert "\\<script\\>" in feedback(report, "a<b")
+    assert file_name("../a b") == "_a_b"
+    assert file_name("..") == "_"
+
+
+def test_of_several_notebooks_the_best_counts_and_of_equals_the_first():
+    rows = [ExerciseRow("a", str(i), "00.1", mark, "", "") for i, mark in enumerate("✗✓✓")]
+    ranks = [2, 4, 4]
+    assert best_of(zip(ranks, rows, strict=True)) == [rows[1]]
+    assert set(reports.OUTCOMES) == set("✓≠✗○!∅")
+
+
+@pytest.mark.parametrize(
+    ("path", "student"),
+    [
+        ("ada/03_sampling.ipynb", "ada"), ("ada/x/y.ipynb", "ada"), ("ada.ipynb", "ada"),
+        ("ada_03_sampling.ipynb", "ada"), ("ada-03_sampling (2).ipynb", "ada"),
+        ("03_sampling_ada-Copy1.ipynb", "03_sampling_ada"), ("03_sampling.ipynb", "03_sampling"),
+    ],
+)  # fmt: skip
+def test_a_notebook_is_its_folders_or_its_names(path, student):
+    assert student_of(Path(path)) == student
+
+
+@pytest.mark.parametrize(
+    ("path", "student"),
+    [
+        ("ada/x.ipynb", "Ada"), ("03_sampling_ada-Copy1.ipynb", "Ada"), ("hw/ADA/x.py", "Ada"),
+        ("adam/x.ipynb", "adam"), ("Ada Ng 12345_late.ipynb", "Ada Ng"), ("x-ada.py", "Ada"),
+    ],
+)  # fmt: skip
+def test_a_roster_tells_whose_a_notebook_is(path, student):
+    assert student_of(Path(path), ["Ada", "Ada Ng"]) == student
+
+
+def test_a_roster_is_a_list_or_a_table(tmp_path):
+    path = tmp_path / "r.csv"
+    for text in ("name,student\nA,ada\nB,bob\n", "\ufeffada,A\nbob,B\n\n", "ada\nbob\nada"):
+        path.write_text(text, encoding="utf-8")
+        assert read_roster(path) == ["ada", "bob"]
+    path.write_text("\n")
+    with pytest.raises(ValueError, match="at least one student"):
+        read_roster(path)
+    with pytest.raises(ValueError, match="roster must be a CSV file"):
+        read_roster(tmp_path / "none")
+
+
+def test_what_lies_in_hidden_folders_was_not_handed_in(tmp_path):
+    for name in ("a/x.ipynb", "a/.ipynb_checkpoints/x.ipynb", ".git/y.py", "b.py", "c.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    assert [path.name for path in submissions(tmp_path)] == ["x.ipynb", "b.py"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"csv": "none/r.csv"}, "a folder that can be written"),
+        ({"html": "."}, "a folder that can be written"),
+        ({"feedback": "file"}, "feedback must be a folder"),
+        ({"resume": True}, "resume needs the file of a report"),
+        ({"roster": "none"}, "roster must be"),
+        ({"seconds": 0}, "seconds must be"),
+        ({"workers": -1}, "workers must be"),
+        ({"memory": 1}, "memory must be"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_work(wanted, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    monkeypatch.setattr("lablib.classroom.grade.judge_submission", None)
+    with pytest.raises(ValueError, match=message):
+        grade(tmp_path, **wanted)
+
+
+def test_the_command_says_what_its_walls_keep_out(capsys):
+    with pytest.raises(SystemExit):
+        main(["grade", "--help"])
+    said = capsys.readouterr().out
+    for word in ("--resume", "neither references nor verdicts", "sandbox-exec", "copied"):
+        assert word in said
