@@ -164,6 +164,16 @@ def test_only_what_an_exercise_needs_is_run():
 
 
 @pytest.mark.parametrize(
+    "own", ["f = lambda: 1", "def f():\n    return f", "f = lambda: 2\nf = twice(f)"]
+)
+def test_what_a_lesson_called_so_before_is_not_run(own):
+    source = f"f = slow()\nfor f in slower():\n    pass\n{own}\ncheck('00.1', f)\nf = late()"
+    kept = cells.needed(cells.statements(0, source, "cell"), ["f"])
+    assert {s.node.lineno for s in kept}.isdisjoint({1, 2})
+    assert len(kept) == own.count("f = ") + own.count("def") + 2
+
+
+@pytest.mark.parametrize(
     ("source", "binds"),
     [
         ("%%time\nx = 1", {"x"}), ("%time x = 1", {"x"}), ("%matplotlib inline", set()),

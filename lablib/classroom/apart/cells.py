@@ -72,11 +72,11 @@ def needed(everything: Sequence[Statement], functions: Sequence[str]) -> list[St
     roots = [s for s in everything if "check" in s.uses or s.uses & OPAQUE or "*" in s.binds]
     for name in functions:  # what a lesson called so before it asked for the function is not it
         checked = [s.place for s in roots if name in s.uses]
-        defined = [s.place for s in everything if _is_definition(s.node) and name in s.binds]
-        if defined and defined[0] < min(checked, default=(math.inf, 0)):
-            for statement in everything:
-                if statement.place < defined[0]:
-                    statement.binds.discard(name)
+        first = min(checked, default=(math.inf, 0))
+        bound = [s.place for s in everything if s.place < first and _binds_anew(s, name)]
+        for statement in everything:
+            if bound and statement.place < bound[-1]:
+                statement.binds.discard(name)
     wanted = {*functions}.union(*(s.uses for s in roots))
     kept = {s.place for s in roots}
     while True:
@@ -131,6 +131,14 @@ def _names(code: types.CodeType, outermost: bool = True) -> Iterator[tuple[str, 
 
 def _is_definition(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+
+
+def _binds_anew(statement: Statement, name: str) -> bool:
+    """Return whether a statement gives a name a value that owes nothing to an earlier one."""
+    match statement.node:
+        case ast.Assign(targets=[ast.Name(target)]):
+            return target == name and name not in statement.uses
+    return _is_definition(statement.node) and name in statement.binds
 
 
 def _changed(node: ast.stmt, imported: set[str], made: set[str]) -> set[str]:
