@@ -171,6 +171,7 @@ def _add_editions(commands: Any) -> None:
     release.add_argument(
         "--nbgrader", action="store_true", help="write OUT/source for nbgrader instead"
     )
+    release.add_argument("--otter", action="store_true", help="write OUT/otter for Otter instead")
     release.set_defaults(run=_release)
 
     solve = commands.add_parser("solve", help="write a notebook's solved edition alone")
@@ -286,7 +287,7 @@ def _release(options: argparse.Namespace) -> None:
     from lablib.classroom.release import release
     from lablib.lab import notebooks_folder
 
-    kinds = {name: getattr(options, name) for name in ("assessment", "nbgrader")}
+    kinds = {name: getattr(options, name) for name in ("assessment", "nbgrader", "otter")}
     print(*release(options.out, options.sources or [notebooks_folder()], **kinds), sep="\n")
 
 

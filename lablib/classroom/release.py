@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from lablib.classroom.assignments import assignment
+from lablib.classroom.assignments import nbgrader_source, otter_source
 from lablib.classroom.editions import (
     Cell,
     Notebook,
@@ -84,18 +84,20 @@ def release(
     *,
     assessment: bool = False,
     nbgrader: bool = False,
+    otter: bool = False,
 ) -> list[Path]:
     """Write the editions of notebooks below a folder, and return the folders that were written.
 
     Files that the lessons link to, a glossary say, go along.
 
     Args:
-        out: gets the folders ``student``, ``solved`` and ``teacher``, or ``source`` for nbgrader.
+        out: gets the folders ``student``, ``solved`` and ``teacher``; or ``source``, or ``otter``.
             What an earlier release left there under the same names is replaced.
         sources: notebooks, or folders of notebooks.
         assessment: the student edition shows no solutions.
         nbgrader: write what ``nbgrader generate_assignment`` reads instead, an assignment for each
             lesson; there are no solutions to look at in it either.
+        otter: write what ``otter assign`` reads, likewise.
 
     Raises:
         ValueError: a source is not there, is no notebook, or would be written over.
@@ -104,7 +106,7 @@ def release(
     lessons = [(path, _read(path)) for path in paths]
     written: dict[Path, Notebook | Path] = {}
     for path, notebook in lessons:
-        for target, made in _editions(path, notebook, assessment, nbgrader):
+        for target, made in _editions(path, notebook, assessment, nbgrader, otter):
             written[out / target] = made
             for linked in _linked(notebook, path.parent):
                 written.setdefault((out / target).parent / linked, path.parent / linked)
@@ -119,10 +121,13 @@ def release(
 
 
 def _editions(
-    path: Path, notebook: Notebook, assessment: bool, nbgrader: bool
+    path: Path, notebook: Notebook, assessment: bool, nbgrader: bool, otter: bool
 ) -> Iterator[tuple[str, Notebook]]:
     if nbgrader:
-        yield f"source/{path.stem}/{path.name}", assignment(student_edition(notebook, True))
+        yield f"source/{path.stem}/{path.name}", nbgrader_source(student_edition(notebook, True))
+    if otter:
+        yield f"otter/{path.name}", otter_source(student_edition(notebook, True))
+    if nbgrader or otter:
         return
     yield f"student/{path.name}", student_edition(notebook, assessment)
     yield f"solved/{path.name}", solved_edition(notebook)
