@@ -16,6 +16,7 @@ from lablib.classroom import marks
 from lablib.folders import replacing, write_whole
 from lablib.validation import BadValue
 
+FOR_TEACHERS = ("TEACHING.md",)  # it answers what lessons ask
 BROUGHT = ".lablib.json"  # file name -> fingerprint of what was last brought under this name
 
 
@@ -128,10 +129,10 @@ def fingerprint(path: Path) -> str:
 
 
 def _files(course: Path) -> Iterator[Path]:
-    """Yield the course's files, hidden ones and marks left out."""
+    """Yield the course's files, but hidden ones, marks and what is for teachers."""
     for path in sorted(course.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(course).parts)
-        if path.is_file() and not hidden and path.name != marks.FILE:
+        if path.is_file() and not hidden and path.name not in (marks.FILE, *FOR_TEACHERS):
             yield path
 
 

@@ -22,7 +22,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("[0-9]*.ipynb"
 MOST = 500  # MB that a lesson's kernel may take: many kernels share the memory of a classroom
 # 09 times sixteen rows with each number of drafts in turns, so it keeps the caches of them all. In
 # 12 the weights of the real model alone are 540 MB.
-MORE = {"09": 650, "12": 1300}
+MORE = {"09": 550, "12": 1300}
 PEAK = """
 import json, resource, sys
 try:

@@ -34,6 +34,7 @@ def course(tmp_path):
     for name in ("00_start_here", "01_a", "02_b"):
         (folder / f"{name}.ipynb").write_text(notebook(name))
     (folder / "words.md").write_text("words")
+    (folder / "TEACHING.md").write_text("answers")
     (folder / ".ipynb_checkpoints").mkdir()
     (folder / ".ipynb_checkpoints" / "01_a-checkpoint.ipynb").write_text("old")
     (folder / marks.FILE).write_text('{"01.1": "✓"}')
