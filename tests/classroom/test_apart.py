@@ -1,5 +1,6 @@
 """A function in another process is judged as it would be here, and can do nothing else."""
 
+import inspect
 import math
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from lablib.classroom.apart import cells, codec, sandbox
-from lablib.classroom.apart.remote import Function, Limits, Process, not_kept_out
+from lablib.classroom.apart.remote import Function, Limits, Process, not_kept_out, references
 from lablib.classroom.checking import judge
 from lablib.classroom.exercises import exercises, lessons
 
@@ -236,6 +237,10 @@ def test_where_there_are_no_walls_it_is_said():
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "the network and other files of yours (no user namespaces" in said
     assert not_kept_out() == []
+
+
+def test_every_reference_lies_in_a_file_that_is_hidden():
+    assert {inspect.getsourcefile(each.reference) for each in exercises()} <= {*references()}
 
 
 def test_the_profile_for_macos_names_every_wall():

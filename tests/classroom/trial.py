@@ -51,7 +51,8 @@ class Case:
 
 
 def source_of_exercises(lesson: str) -> str:
-    return Path(course.__path__[0], f"lesson_{lesson}", "exercises.py").read_text(encoding="utf-8")
+    files = sorted(Path(course.__path__[0], f"lesson_{lesson}").glob("exercises*.py"))
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
 @cache

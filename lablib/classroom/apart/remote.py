@@ -268,8 +268,9 @@ class Function:
 def references() -> list[str]:
     """Return the files that hold the references, and the folders of their compiled copies."""
     folders = [Path(path) for path in course.__path__]
-    found = [file for folder in folders for file in folder.glob("lesson_*/exercises.py")]
-    return [str(path) for file in sorted(found) for path in (file, file.parent / "__pycache__")]
+    found = [file for folder in folders for file in folder.glob("lesson_*/exercises*.py")]
+    both = (str(path) for file in sorted(found) for path in (file, file.parent / "__pycache__"))
+    return [*dict.fromkeys(both)]
 
 
 def not_kept_out() -> list[str]:
