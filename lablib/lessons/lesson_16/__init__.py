@@ -1,0 +1,1 @@
+"""Lesson 16: three open problems, and how they are scored."""

@@ -1,0 +1,144 @@
+"""Answers to the exercises of lesson 16, as students write them: right ones and wrong ones."""
+
+import itertools
+
+import numpy as np
+from oracles.answers import Answers
+from scipy.special import softmax
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+# ------------------------------------------------------------------ 16.1 a sampler
+
+
+@right("16.1")
+def nucleus(logits, texts):
+    probs = softmax(logits, axis=1)
+    order = np.argsort(-probs, axis=1)
+    ranked = np.take_along_axis(probs, order, axis=1)
+    ranked = np.where(np.cumsum(ranked, axis=1) - ranked < 0.9, ranked, 0)
+    kept = np.zeros_like(probs)
+    np.put_along_axis(kept, order, ranked / ranked.sum(axis=1, keepdims=True), axis=1)
+    return kept
+
+
+@right("16.1")
+def a_list_of_the_best_six(logits, texts):
+    rows = []
+    for row in logits:
+        least = np.sort(row)[-6]
+        rows.append(softmax(np.where(row >= least, row, -np.inf)).tolist())
+    return rows
+
+
+@wrong("16.1", like="the_best_only")
+def argmax(logits, texts):
+    return (logits == logits.max(axis=1, keepdims=True)).astype(float)
+
+
+@wrong("16.1", like="as_the_model_says")
+def untouched_softmax(logits, texts):
+    weights = np.exp(logits)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+@wrong("16.1", like="everything_alike")
+def flat(logits, texts):
+    return np.ones_like(logits) / logits.shape[1]
+
+
+@wrong("16.1")
+def one_row(logits, texts):
+    return softmax(logits[0])
+
+
+@wrong("16.1")
+def logarithms(logits, texts):
+    return np.log(softmax(logits, axis=1))
+
+
+# ------------------------------------------------------------------ 16.2 a vote
+
+
+@right("16.2")
+def the_surest_of_five(votes, left, problems):
+    if left > 0 and len(votes) < 5:
+        return "more"
+    known = [(sum(chances), answer) for answer, chances in votes if answer is not None]
+    return max(known)[1] if known else "0"
+
+
+@right("16.2")
+def weighted_with_numpy(votes, left, problems):
+    if left and len(votes) < 5:
+        return "more"
+    tally = np.zeros(10)
+    for answer, chances in votes:
+        if answer:
+            tally[int(answer)] += np.exp(2 * np.sum(chances) + 20)
+    return str(np.argmax(tally))
+
+
+@wrong("16.2", like="most_frequent")
+def counted(votes, left, problems):
+    if left and len(votes) < 5:
+        return "more"
+    said = [answer for answer, _ in votes if answer]
+    return max(said, key=said.count) if said else "0"
+
+
+@wrong("16.2", like="a_number")
+def as_an_int(votes, left, problems):
+    return "more" if left and len(votes) < 2 else 7
+
+
+@wrong("16.2")
+def always_seven(votes, left, problems):
+    return "7"
+
+
+# ------------------------------------------------------------------ 16.3 a drafter
+
+
+@right("16.3")
+def by_places(prompt, written, limit):
+    words = prompt[-21:-5]
+    place = words.index(prompt[-4])
+    words = [*words[:place], prompt[-2], *words[place + 1 :]]
+    return words[len(written) :][:limit]
+
+
+@right("16.3")
+def as_an_array(prompt, written, limit):
+    words = np.array(prompt[-21:-5])
+    words = np.where(words == prompt[-4], prompt[-2], words)
+    return words[len(written) : len(written) + limit]
+
+
+@right("16.3")
+def with_the_end(prompt, written, limit):
+    words = [prompt[-2] if word == prompt[-4] else word for word in prompt[-21:-5]]
+    return [*words, 2][len(written) : len(written) + limit]
+
+
+@wrong("16.3", like="nothing")
+def empty(prompt, written, limit):
+    return ()
+
+
+@wrong("16.3", like="from_the_beginning")
+def first_words(prompt, written, limit):
+    words = [prompt[-2] if word == prompt[-4] else word for word in prompt[-21:-5]]
+    return words[:limit]
+
+
+@wrong("16.3", like="more_than_asked")
+def all_words(prompt, written, limit):
+    return [prompt[-2] if word == prompt[-4] else word for word in prompt[-21:-5]]
+
+
+@wrong("16.3")
+def next_word_only(prompt, written, limit):
+    follows = dict(itertools.pairwise(prompt))
+    return [follows[written[-1]]][:limit] if written and written[-1] in follows else []

@@ -1,0 +1,355 @@
+"""The games of lesson 16 are fair, and their table keeps what was played."""
+
+import json
+from pathlib import Path
+
+import lablib
+from lablib.inference import SpeculativeTokenIterator
+from lablib.lessons.lesson_16 import board, edits, stories, sums
+from lablib.lessons.lesson_16.exercises import ODDS, PROPOSE, VOTE
+from lablib.lessons.lesson_16.scores import Foul, Score
+from lablib.lessons.lesson_16.texts import by_chance, uniforms, write
+from lablib.lessons.lesson_16.widgets import Voting
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+
+@pytest.fixture(scope="module")
+def openings() -> stories.World:
+    return stories.world(5, 2)
+
+
+@pytest.fixture(scope="module")
+def pool() -> sums.World:
+    return sums.world(5, 12)
+
+
+@pytest.fixture(scope="module")
+def lists() -> edits.World:
+    return edits.world(5, 6)
+
+
+@pytest.fixture(autouse=True)
+def nothing_noted(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(board, "_here", [])
+    monkeypatch.chdir(tmp_path)
+
+
+# ------------------------------------------------------------------ what all games stand on
+
+
+def test_a_batch_writes_what_each_text_writes_alone() -> None:
+    model = lablib.LanguageModel(lablib.llama_config(24, 16, 2, 2), seed=3)
+    prompts = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [9, 2, 5]]
+
+    def best(step: int, rows: list[int], logits: np.ndarray) -> np.ndarray:
+        return logits.argmax(axis=1)
+
+    together, chances = write(model, prompts, best, 12, stop=7)
+    for prompt, text, logprobs in zip(prompts, together, chances, strict=True):
+        assert write(model, [prompt], best, 12, stop=7)[0] == [text]
+        rows = model(mx.array([[*prompt, *text]]))[0, len(prompt) - 1 : -1]
+        exact = np.array(rows - mx.logsumexp(rows, axis=-1, keepdims=True))
+        assert logprobs == pytest.approx(exact[np.arange(len(text)), text], abs=1e-4)
+        assert len(text) == 12 or text[-1] == 7
+
+
+def test_the_random_numbers_depend_on_their_key_alone() -> None:
+    assert (uniforms("a", 1, size=4) == uniforms("a", 1, size=4)).all()
+    assert (uniforms("a", 1, size=4)[:2] == uniforms("a", 1, size=2)).all()
+    assert not (uniforms("a", 1, size=4) == uniforms("a", 2, size=4)).any()
+    p = np.tile([0.0, 0.25, 0.75, 0.0], (4000, 1))
+    drawn = np.bincount(by_chance(p, uniforms("b", size=4000)), minlength=4) / 4000
+    assert drawn[[0, 3]].tolist() == [0, 0]
+    assert abs(drawn[1] - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000)
+    assert by_chance(p[:2], np.array([0.0, 1 - 1e-16])).tolist() == [1, 2]
+
+
+def test_a_score_says_what_it_was_made_of() -> None:
+    score = Score.of("sums", [1.0, 0.0, 1.0, 1.0], tokens=1234, rate=0.5)
+    assert score.value == 0.75
+    assert score.low < 0.75 < score.high
+    assert repr(score).startswith("sums: 0.750 (95 %: ")
+    assert score.made_of == "tokens 1,234, rate 0.500"
+
+
+# ------------------------------------------------------------------ stories
+
+
+def test_a_story_told_twice_counts_once(openings) -> None:
+    greedy = stories.play(lambda p, texts: np.eye(p.shape[1])[p.argmax(axis=1)], openings)
+    assert greedy.value <= 1 / stories.ROWS
+    assert greedy.parts["different"] == pytest.approx(1 / stories.ROWS)
+
+
+def test_a_good_sampler_beats_the_plain_one_and_a_flat_one_gets_nothing(openings) -> None:
+    plain, good = (stories.play(odds, openings) for odds in (stories.baseline, ODDS.reference))
+    assert good.value > plain.value + 0.1
+    assert good == stories.play(ODDS.reference, openings)  # the same numbers for everybody
+    flat = stories.play(lambda p, texts: np.full(p.shape, 1 / p.shape[1]), openings)
+    assert flat.value == 0
+
+
+def by_heart(problems) -> stories.Odds:
+    """Bring along the answers of these problems; plain for others."""
+    model, tokenizer = lablib.load("target")
+    known = []
+    for problem in problems:
+        start = len(tokenizer.encode(problem.prompt))
+        ids = [*tokenizer.encode(problem.prompt + problem.answer), tokenizer.eos_token_id]
+        logits = np.array(model(mx.array([ids[:start]]))[0, -1])
+        known.append((logits, ids[start:]))
+
+    def odds(logits, texts):
+        probs = stories.baseline(logits, texts)
+        if not texts[0]:
+            odds.ids = next(
+                (ids for first, ids in known if np.allclose(first, logits[0], atol=1e-2)), None
+            )
+        if odds.ids:
+            step = len(texts[0])
+            probs = np.eye(logits.shape[1])[[odds.ids[min(step, len(odds.ids) - 1)]] * len(logits)]
+        return probs
+
+    return odds
+
+
+def test_stories_learnt_by_heart_gain_nothing(openings) -> None:
+    """On what was seen one story comes twelve times; on hidden seeds there is nothing to recall."""
+    cheat = by_heart(openings.problems)
+    assert stories.play(cheat, openings).value <= 1 / stories.ROWS
+    hidden = stories.world(6, 1)
+    assert stories.play(cheat, hidden) == stories.play(stories.baseline, hidden)
+
+
+def test_a_token_that_the_model_would_not_write_spoils_a_story(openings, monkeypatch) -> None:
+    monkeypatch.setattr(stories, "LEAST", 0.9)
+    assert stories.play(ODDS.reference, openings).value < 0.1
+
+
+@pytest.mark.parametrize(
+    ("found", "complaint"),
+    [
+        ([[1.0]], "the shape of its logits"),
+        ("abc", "must return numbers"),
+        (np.full((12, 512), 0.5), "sum to 1, got a sum of 256"),
+        (np.full((12, 512), np.nan), "sum to 1"),
+        (np.eye(512)[[0] * 12] * 2 - np.eye(512)[[1] * 12], "sum to 1"),
+    ],
+)
+def test_odds_that_are_none_are_a_foul(openings, found, complaint) -> None:
+    with pytest.raises(Foul, match=complaint):
+        stories.play(lambda logits, texts: found, openings)
+
+
+# ------------------------------------------------------------------ sums
+
+
+def toy(right: list[int], pool: int = 16, cost: int = 10, each: int = 5) -> sums.World:
+    """Make problems whose first ``right[i]`` samples of each pool are right; each costs 10."""
+    rows = [[("7" if i < n else "3", [-0.1] * cost) for i in range(pool)] for n in right]
+    return sums.World(rows, ["7"] * len(right), each * cost * len(right))
+
+
+def test_the_budget_is_one_for_all() -> None:
+    asked: list[tuple[int, int, int]] = []
+
+    def vote(votes, left, problems):
+        asked.append((len(votes), left, problems))
+        return sums.baseline(votes, left, problems)
+
+    score = sums.play(vote, toy([16, 16, 0]))
+    assert score.value == pytest.approx(2 / 3)
+    assert (score.parts["tokens"], score.parts["budget"], score.parts["samples"]) == (150, 150, 5)
+    assert asked[0] == (0, 150, 3)
+    assert asked[5] == (5, 100, 3)
+    assert asked[-1] == (5, 0, 1)  # nothing is left, and it is told so
+
+
+def test_who_spends_more_than_there_is_has_none_for_the_later_problems() -> None:
+    def spender(votes, left, problems):
+        return "more" if left else votes[-1][0] if votes else "0"
+
+    score = sums.play(spender, toy([16] * 4))
+    assert score.parts["tokens"] == 200
+    assert score.value == pytest.approx(2 / 4)  # 16 and 4 samples, and then none
+    assert sums.play(sums.baseline, toy([16] * 4)).value == 1
+
+
+def test_more_is_no_answer_when_nothing_is_left() -> None:
+    assert sums.play(lambda *_: "more", toy([16, 16])).value == 0
+
+
+def test_what_was_asked_can_not_be_changed() -> None:
+    def vote(votes, left, problems):
+        for _, chances in votes:
+            chances.clear()
+        votes.append(("7", [0.0]))
+        return "more" if left and len(votes) < 5 else "7"
+
+    world = toy([0, 0])
+    assert sums.play(vote, world).parts["tokens"] <= world.budget
+    assert all(len(chances) == 10 for pool in world.samples for _, chances in pool)
+
+
+def test_an_answer_is_a_text() -> None:
+    with pytest.raises(Foul, match="must return a text, got int"):
+        sums.play(lambda *_: 7, toy([1]))
+
+
+def test_samples_are_those_of_the_model(pool) -> None:
+    assert sums.world(5, 12) is pool
+    assert len(pool.samples) == 12
+    answered = [answer for each in pool.samples for answer, _ in each]
+    assert {len(each) for each in pool.samples} == {sums.POOL}
+    assert sum(answer is None for answer in answered) < 0.05 * len(answered)
+    right = np.mean(
+        [a == t for each, t in zip(pool.samples, pool.truths, strict=True) for a, _ in each]
+    )
+    assert 0.3 < right < 0.8
+    assert right < sums.ceiling(pool) <= 1
+    assert sums.ceiling(toy([0, 1, 16])) == pytest.approx(2 / 3)
+
+
+def test_a_good_vote_beats_the_majority_and_the_widget_sees_why(pool) -> None:
+    widget = Voting(pool)
+    assert widget.accuracy(1.0)[4] > widget.accuracy(0.0)[4]
+    data = widget.compute(5, 1.0)
+    assert isinstance(widget.draw(data), Figure)
+    assert widget.set(samples=1).startswith("1 sample a problem: counted ")
+    single = [a == t for each, t in zip(pool.samples, pool.truths, strict=True) for a, _ in each]
+    assert widget.accuracy(0.7)[0] == pytest.approx(np.mean(single))
+    assert Voting(toy([16, 9, 7, 0])).accuracy(0.0)[-1] == pytest.approx(2 / 4)
+    assert sums.play(VOTE.reference, pool).parts["tokens"] <= pool.budget
+
+
+# ------------------------------------------------------------------ edits
+
+
+@pytest.mark.parametrize("propose", [edits.baseline, PROPOSE.reference, lambda *_: []])
+def test_the_calls_that_are_counted_are_the_engine_s(lists, propose) -> None:
+    model, tokenizer = lablib.load("target")
+    rounds = 0
+    for prompt, text in zip(lists.prompts, lists.texts, strict=True):
+        with SpeculativeTokenIterator(
+            model, edits.Written(propose, prompt), prompt, max_tokens=edits.LONGEST,
+            draft_tokens=edits.LIMIT, temperature=0.0, stop_tokens=[tokenizer.eos_token_id],
+        ) as iterator:  # fmt: skip
+            assert [token.id for token in iterator] == text
+        rounds += iterator.stats["rounds"]
+    assert edits.play(propose, lists).parts["calls"] == rounds
+
+
+def test_a_good_drafter_beats_look_up(lists) -> None:
+    base, good = (edits.play(each, lists) for each in (edits.baseline, PROPOSE.reference))
+    assert 1 < base.value < good.value <= edits.LIMIT + 1
+    assert good.parts["acceptance_rate"] > base.parts["acceptance_rate"]
+
+
+def test_texts_learnt_by_heart_gain_nothing_on_hidden_seeds(lists) -> None:
+    known = {tuple(p): t for p, t in zip(lists.prompts, lists.texts, strict=True)}
+
+    def cheat(prompt, written, limit):
+        return known.get(tuple(prompt), [])[len(written) : len(written) + limit]
+
+    assert edits.play(cheat, lists).value > edits.play(edits.baseline, lists).value
+    assert edits.play(cheat, edits.world(6, 3)).value == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "complaint"),
+    [
+        (list(range(9)), "at most 8 ids, got 9"),
+        (7, "a list of ids, got int"),
+        ([1.5], "whole numbers"),
+        ([-1], "whole numbers"),
+        (["x"], "a list of ids"),
+        ([(3, 0.9)], "a list of ids"),  # a claim about its chance
+    ],
+)
+def test_what_is_no_draft_is_a_foul(lists, found, complaint) -> None:
+    with pytest.raises(Foul, match=complaint):
+        edits.play(lambda *_: found, lists)
+
+
+# ------------------------------------------------------------------ the table
+
+
+def play_small(monkeypatch) -> None:
+    monkeypatch.setattr(edits, "world", lambda seed: edits.World([[1] * 24], [[3, 4, 5, 2]]))
+
+
+def test_attempts_are_noted_and_ordered(monkeypatch) -> None:
+    play_small(monkeypatch)
+    assert repr(board.leaderboard()) == "no attempts yet"
+    for name, drafts in (("none", []), ("all", [3, 4, 5]), ("as good", [3, 4, 5, 9])):
+        board.score("edits", lambda *_, drafts=drafts: drafts, name=name)
+    rows = board.leaderboard().rows
+    assert [(row[1], row[4]) for row in rows] == [("1", "all"), ("1", "as good"), ("3", "none")]
+    assert "<caption>Attempts</caption>" in board.leaderboard()._repr_html_()
+    assert not list(Path.cwd().iterdir())  # nothing is kept unless one is asked to
+
+
+def test_ours_are_played_by_name(monkeypatch, lists) -> None:
+    monkeypatch.setattr(edits, "world", lambda seed: lists)
+    assert board.score("edits", "baseline") == edits.play(edits.baseline, lists)
+    assert board.score("edits", "one good answer") == edits.play(PROPOSE.reference, lists)
+    assert [row[4] for row in board.leaderboard().rows] == ["one good answer", "baseline"]
+
+
+def test_the_table_outlasts_the_kernel_where_marks_are_kept(monkeypatch, tmp_path) -> None:
+    play_small(monkeypatch)
+    (tmp_path / "progress.json").write_text("{}")
+    board.score("edits", lambda *_: [3], name="first")
+    board._here.clear()  # another kernel
+    board.score("edits", lambda *_: [], name="second")
+    assert [row[4] for row in board.leaderboard().rows] == ["first", "second"]
+    assert {path.name for path in tmp_path.iterdir()} == {"progress.json", board.FILE}
+    assert len(json.loads((tmp_path / board.FILE).read_text())) == 2
+
+
+def test_keep_begins_a_file_but_not_in_the_course(monkeypatch, tmp_path) -> None:
+    play_small(monkeypatch)
+    board.score("edits", lambda *_: [3], name="before")
+    board.leaderboard(keep=True)
+    assert (tmp_path / board.FILE).exists()
+    assert len(board.leaderboard().rows) == 1
+    course = Path(board.__file__).parents[3] / "notebooks"
+    monkeypatch.chdir(course)
+    with pytest.raises(ValueError, match="course's own"):
+        board.leaderboard(keep=True)
+    board._keep(Path(board.FILE), board._here)
+    assert not (course / board.FILE).exists()
+
+
+def test_a_file_of_something_else_is_left_alone(monkeypatch, tmp_path, capsys) -> None:
+    play_small(monkeypatch)
+    for text in ("{", "[1]", '[{"value": 1}]'):
+        (tmp_path / board.FILE).write_text(text)
+        with pytest.raises(ValueError, match="must hold attempts"):
+            board.leaderboard()
+        assert board.score("edits", lambda *_: [3]).value == pytest.approx(4 / 3)
+        assert "ends with this kernel" in capsys.readouterr().out
+        assert (tmp_path / board.FILE).read_text() == text
+
+
+def test_bad_input_is_refused_in_a_line(monkeypatch) -> None:
+    play_small(monkeypatch)
+
+    def starter(*_):
+        raise NotImplementedError
+
+    with pytest.raises(ValueError, match="function must be one of"):
+        board.score("edits", "the best")
+    with pytest.raises(ValueError, match="capstone must be one of"):
+        board.score("poems", starter)
+    with pytest.raises(TypeError, match="function must be propose itself"):
+        board.score("edits", [1])
+    with pytest.raises(ValueError, match="write propose first"):
+        board.score("edits", starter)
+    with pytest.raises(ValueError, match="seed must be"):
+        board.score("edits", starter, seed=-1)
+    assert board._here == []
