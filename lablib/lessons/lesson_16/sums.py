@@ -8,7 +8,7 @@ The samples were drawn before anybody voted: they are the same for everybody, an
 more than is left has spent what the later problems needed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -23,6 +23,7 @@ from scipy.special import softmax
 
 NAME, FUNCTION = "sums", "vote"
 PROBLEMS, POOL, LONGEST = 48, 16, 48
+AT_ONCE = 48  # rows of a batch: their keys and values are what takes memory
 EACH = 5  # samples a problem that the budget pays for, on average
 Sample = tuple[str | None, list[float]]
 Vote = Callable[[list[Sample], int, int], Any]
@@ -48,15 +49,18 @@ def world(seed: int, problems: int = PROBLEMS) -> World:
     """Draw the samples of a seed at temperature 1."""
     model, tokenizer = lablib.load("target")
     asked = sums.problems(number(NAME, seed), problems)
-    rows = [problem for problem in asked for _ in range(POOL)]
-
-    def draw(step: int, live: list[int], logits: np.ndarray) -> Sequence[int]:
-        u = uniforms(NAME, seed, step, size=len(rows))[live]
-        return by_chance(softmax(logits, axis=1), u).tolist()
-
+    prompts = [tokenizer.encode(problem.prompt) for problem in asked for _ in range(POOL)]
     stop = tokenizer.eos_token_id
-    prompts = [tokenizer.encode(problem.prompt) for problem in rows]
-    ids, logprobs = write(model, prompts, draw, LONGEST, stop)
+    ids: list[list[int]] = []
+    logprobs: list[list[float]] = []
+    for first in range(0, len(prompts), AT_ONCE):
+
+        def draw(step: int, rows: list[int], logits: np.ndarray, first: int = first) -> Any:
+            u = uniforms(NAME, seed, step, size=len(prompts))[first:][rows]
+            return by_chance(softmax(logits, axis=1), u)
+
+        part = write(model, prompts[first : first + AT_ONCE], draw, LONGEST, stop)
+        ids, logprobs = ids + part[0], logprobs + part[1]
     answers = [sums.extract(tokenizer.decode([t for t in row if t != stop])) for row in ids]
     samples = [*zip(answers, logprobs, strict=True)]
     truths = [str(sum(problem.data) % 10) for problem in asked]
