@@ -24,17 +24,12 @@ import numbers
 from dataclasses import replace
 from typing import Any
 
+from lablib.plots.access import aids
 from lablib.plots.charts import Picture, show, write_below
 from lablib.validation import BadValue, one_of
 
 import ipywidgets as widgets
 from matplotlib.figure import Figure
-
-_NARROW = (  # on a phone a label stands above its control, and nothing is cut off
-    "<style>@media (max-width:600px){.lablib-explorer .widget-inline-hbox"
-    "{flex-wrap:wrap;height:auto}.lablib-explorer .widget-label"
-    "{width:100%!important;text-align:left}}</style>"
-)
 
 _STILL = "(A still picture: run this cell, and it has controls.)"
 
@@ -117,7 +112,7 @@ class Explorer:
         reset.on_click(lambda _: self.set(**self._start))
         self._view = widgets.HTML()
         rows = [getattr(control, "row", control) for control in controls.values()]
-        self.box = widgets.VBox([*rows, reset, self._view])
+        self.box = widgets.VBox([aids(), *rows, reset, self._view])
         self.box.add_class("lablib-explorer")
         self._tick()
 
@@ -200,7 +195,7 @@ class Explorer:
             self._view.value = f'<pre role="alert">{text}</pre>'
             raise
         text = html.escape(self.picture.caption)
-        self._view.value = f'{_NARROW}{self.picture.to_html()}<p aria-live="polite">{text}</p>'
+        self._view.value = f'{self.picture.to_html()}<p aria-live="polite">{text}</p>'
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         data, metadata = self.still.bundle()

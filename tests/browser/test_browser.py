@@ -5,37 +5,20 @@
 
 import os
 import re
-import shutil
-import warnings
 from pathlib import Path
 
 from lablib.classroom import editions
 
 import nbformat
-import numpy as np
 import pytest
 from nbclient import NotebookClient
-from oracles import browser
+from oracles import access, browser
+from oracles.demo import SHOWN, write_demo
 
 pytestmark = pytest.mark.browser
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 VIEW = "application/vnd.jupyter.widget-view+json"
-
-DEMO = """
-from lablib.plots.charts import bars
-from lablib.plots.explorer import Explorer, slider
-
-class Powers(Explorer):
-    def __init__(self, low):
-        super().__init__(power=slider(1, low, 3))
-    def compute(self, power):
-        return [x**power for x in range(4)]
-    def draw(self, data):
-        return bars("abcd", {"x": data}, "x", ymax=30)
-    def caption(self, data):
-        return f"The last bar is {data[-1]}."
-"""
 
 
 def has_widget(path: Path) -> bool:
@@ -47,28 +30,6 @@ def has_widget(path: Path) -> bool:
 LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if has_widget(path)]
 # A real model takes minutes beside another kernel; nbval runs its cells in any case.
 SLOW = {"12_a_real_model": pytest.mark.slow}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Copies of all lessons: JupyterLab saves what it opens."""
-    folder = tmp_path_factory.mktemp("notebooks")
-    for path in NOTEBOOKS.glob("*.ipynb"):
-        shutil.copy(path, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def lab(folder):
-    """JupyterLab open in a browser, one for the whole module."""
-    if browser.chromium() is None:
-        message = "no Chromium: set LABLIB_CHROMIUM or install it; the lessons' widgets go untested"
-        if os.environ.get("CI", "").lower() in ("true", "1"):
-            pytest.fail(message)
-        warnings.warn(message, stacklevel=1)  # pytest prints warnings, but not why it skipped
-        pytest.skip(message)
-    with browser.server(folder) as address, browser.opened(address) as page:
-        yield page
 
 
 @pytest.fixture(scope="module")
@@ -94,22 +55,11 @@ def test_a_lesson_runs_and_its_widgets_answer(path, course, tmp_path):
             readout = lesson.readout(i)
             lesson.press(i)
             assert lesson.readout(i) != readout
-        browser.resize(lesson.page, browser.NARROW)
-        cut_off = lesson.cut_off()
-        browser.resize(lesson.page, browser.WIDE)
-        assert cut_off == []
+        assert access.complaints(lesson) == []
         if kept := os.environ.get("LABLIB_SHOTS"):
             lesson.screenshots(Path(kept), path.stem)
         lesson.page.screenshot(path=tmp_path / f"{path.stem}.png")
         assert lesson.page_errors == []
-
-
-def write_demo(folder: Path, name: str, *last_cells: str) -> str:
-    cells = [nbformat.v4.new_code_cell(source) for source in (DEMO, *last_cells)]
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(notebook, folder / name)
-    return name
 
 
 def test_the_harness_sees_answers_errors_and_dead_widgets(lab, folder, tmp_path):
@@ -136,53 +86,6 @@ def test_the_harness_sees_answers_errors_and_dead_widgets(lab, folder, tmp_path)
         shots = lesson.screenshots(tmp_path, "demo")
         assert len(shots) >= 1
         assert all(shot.stat().st_size > 10_000 for shot in shots)
-
-
-SHOWN = """
-from lablib.plots.charts import show, token_strip
-
-show(bars("ab", {"x": [1, 2], "y": [2, 1]}, "heights", title="Two"), "As <high> & as low.")
-"""
-STRIP = 'show(token_strip(["a", "b"], ["letter", "letter"], mark=0), "Two letters.")'
-
-
-def luminance(colours):
-    """Return the relative luminance of colours (..., 3), as WCAG defines it."""
-    part = np.asarray(colours) / 255
-    part = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
-    return part @ [0.2126, 0.7152, 0.0722]
-
-
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_pictures_are_transparent_and_their_ink_is_readable(dark, lab, folder):
-    name = write_demo(folder, "themes.ipynb", "Powers(1)", SHOWN, STRIP)
-    browser.dress(lab, dark)
-    with browser.Lesson(lab, name) as lesson:
-        lesson.run_all()
-        captions = lab.locator(".lablib-caption")
-        assert captions.all_inner_texts() == ["As <high> & as low.", "Two letters."]
-        page = lesson.background()
-        for picture in range(3):
-            pixels = lesson.photograph(picture).reshape(-1, 3)
-            colours, counts = np.unique(pixels, axis=0, return_counts=True)
-            assert np.abs(colours[counts.argmax()] - page).max() <= 20, (picture, page)
-            ground = luminance(page)
-            ink = luminance(pixels).max() if dark else luminance(pixels).min()
-            low, high = sorted((ink, ground))
-            assert (high + 0.05) / (low + 0.05) > 7, picture
-    browser.dress(lab, False)
-
-
-def test_a_narrow_page_cuts_nothing_off_and_the_measure_sees_what_is(lab, folder):
-    long = "wide = Powers(0)\nwide.controls['power'].layout.max_width = '40em'\nwide"
-    name = write_demo(folder, "narrow.ipynb", "Powers(0)", long)
-    with browser.Lesson(lab, name) as lesson:
-        lesson.run_all()
-        assert lesson.cut_off() == []
-        browser.resize(lab, browser.NARROW)
-        found = lesson.cut_off()
-        browser.resize(lab, browser.WIDE)
-        assert 0 < len(found) < 4  # of the second widget alone, which is made too wide
 
 
 def test_an_answer_is_folded_and_told_by_nothing_until_its_cell_is_run(lab, folder):
@@ -237,7 +140,7 @@ def test_a_token_is_picked_by_a_click_or_by_keys(lab, folder, tmp_path):
         said.get_by_text("'␣").first.wait_for()
         assert tokens.count() != 33
         browser.resize(lab, browser.NARROW)
-        assert lesson.cut_off() == []
+        assert access.cut_off(lesson) == []
         if kept := os.environ.get("LABLIB_SHOTS"):
             lesson.screenshots(Path(kept), "dashboard-narrow")
         browser.resize(lab, browser.WIDE)
@@ -279,7 +182,7 @@ def test_a_typed_prompt_is_drafted_and_verified_round_by_round(lab, folder):
         lesson.press(0, "ArrowRight")
         said.get_by_text("Round 2: ").wait_for()
         browser.resize(lab, browser.NARROW)
-        assert lesson.cut_off() == []
+        assert access.cut_off(lesson) == []
         if kept := os.environ.get("LABLIB_SHOTS"):
             lesson.screenshots(Path(kept), "live-narrow")
         browser.resize(lab, browser.WIDE)

@@ -45,7 +45,8 @@ SETTINGS = {
     "@jupyterlab/notebook-extension/tracker": '{"windowingMode": "none"}',
 }
 WIDGET = ".lablib-explorer"
-WIDE, NARROW = {"width": 1280, "height": 1000}, {"width": 420, "height": 900}
+WIDE, SMALL = {"width": 1280, "height": 1000}, {"width": 800, "height": 900}
+NARROW = {"width": 420, "height": 900}
 
 
 def chromium() -> str | None:
@@ -150,6 +151,7 @@ class Lesson:
 
     Attributes:
         page: Playwright's page; one serves every lesson, because loading JupyterLab takes longest.
+        box: the notebook in it.
         page_errors: JavaScript errors since the notebook was opened.
     """
 
@@ -170,8 +172,8 @@ class Lesson:
         self.page.wait_for_function(
             f"() => {self._panel}?.sessionContext?.kernelDisplayStatus === 'idle'"
         )
-        self._box = self.page.locator(f"[id='{self.page.evaluate(f'() => {self._panel}.id')}']")
-        self._box.locator(".jp-Notebook .jp-Cell").first.wait_for()
+        self.box = self.page.locator(f"[id='{self.page.evaluate(f'() => {self._panel}.id')}']")
+        self.box.locator(".jp-Notebook .jp-Cell").first.wait_for()
 
     def __enter__(self) -> "Lesson":
         return self
@@ -217,60 +219,47 @@ class Lesson:
 
     def widgets(self) -> int:
         """Return how many widgets the page shows."""
-        return self._box.locator(WIDGET).count()
+        return self.box.locator(WIDGET).count()
+
+    def widget(self, widget: int) -> object:
+        """Return a widget, a Playwright locator."""
+        return self.box.locator(WIDGET).nth(widget)
+
+    def active_cell(self) -> int:
+        """Return the number of the cell that is selected."""
+        return self.page.evaluate(f"() => {self._panel}.content.activeCellIndex")
 
     def picture(self, widget: int) -> str:
         """Return what the widget shows: its picture and caption as HTML, empty when there is none.
 
         A picture counts only once it is painted: an image that has loaded, or other marks.
         """
-        return (
-            self._box.locator(WIDGET)
-            .nth(widget)
-            .evaluate(
-                """e => [...e.querySelectorAll('img, [role=img]')]
+        return self.widget(widget).evaluate(
+            """e => [...e.querySelectorAll('img, [role=img]')]
               .filter(p => p.tagName === 'IMG' ? p.complete && p.naturalWidth > 100
                                                : p.getBoundingClientRect().width > 100)
               .map(p => p.outerHTML).join('')"""
-            )
-        )
-
-    def cut_off(self) -> list[str]:
-        """Return what of the widgets' controls is not seen whole, at the page's present width."""
-        return self._box.evaluate(
-            """(box, widget) => [...box.querySelectorAll(
-                 ['.widget-label', '.widget-readout', '.noUi-target', 'select', 'button', 'label']
-                   .map(kind => `${widget} ${kind}`))]
-              .filter(e => {
-                const own = e.getBoundingClientRect();
-                const room = e.closest('.jp-OutputArea-output').getBoundingClientRect();
-                const slides = e.matches('.noUi-target');  // its handle sticks out at the ends
-                return own.width && (own.right > room.right + 1 || own.left < room.left - 1
-                                     || (!slides && e.scrollWidth > e.clientWidth + 1));
-              })
-              .map(e => `${e.className}: ${e.innerText}`)""",
-            WIDGET,
         )
 
     def folds(self) -> list[str]:
         """Return what is to be read on each folded output."""
-        return self._box.locator(".jp-OutputPlaceholder").all_inner_texts()
+        return self.box.locator(".jp-OutputPlaceholder").all_inner_texts()
 
     def photograph(self, picture: int) -> np.ndarray:
         """Return a picture as it is seen, (height, width, 3), 0 to 255."""
-        shot = self._box.locator(".lablib-picture").nth(picture).screenshot()
+        shot = self.box.locator(".lablib-picture").nth(picture).screenshot()
         return np.asarray(Image.open(io.BytesIO(shot)).convert("RGB"))
 
     def background(self) -> list[int]:
         """Return the page's colour."""
-        style = self._box.locator(".jp-Notebook").first.evaluate(
+        style = self.box.locator(".jp-Notebook").first.evaluate(
             "e => getComputedStyle(e).backgroundColor"
         )
         return [int(part) for part in re.findall(r"\d+", style)[:3]]
 
     def readout(self, widget: int) -> str:
         """Return the number beside the widget's first slider."""
-        return self._box.locator(WIDGET).nth(widget).locator(".widget-readout").first.inner_text()
+        return self.widget(widget).locator(".widget-readout").first.inner_text()
 
     def press(self, widget: int, key: str = "", seconds: float = 20) -> float:
         """Press a key on the widget's first slider; return the ms until its picture changed.
@@ -280,7 +269,7 @@ class Lesson:
         Raises:
             TimeoutError: the picture was the same after ``seconds``.
         """
-        handle = self._box.locator(WIDGET).nth(widget).locator(".noUi-handle").first
+        handle = self.widget(widget).locator(".noUi-handle").first
         handle.scroll_into_view_if_needed()
         handle.focus()
         if not key:
@@ -299,9 +288,9 @@ class Lesson:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(f"{name}-*.png"):
             old.unlink()
-        panel = self._box.locator(".jp-NotebookPanel-notebook").first
-        outer = self._box.locator(".jp-WindowedPanel-outer").first
-        last = self._box.locator(".jp-Notebook .jp-Cell").last  # JupyterLab adds a screen below it
+        panel = self.box.locator(".jp-NotebookPanel-notebook").first
+        outer = self.box.locator(".jp-WindowedPanel-outer").first
+        last = self.box.locator(".jp-Notebook .jp-Cell").last  # JupyterLab adds a screen below it
         view, start = outer.evaluate(
             "e => [e.clientHeight, e.scrollTop - e.getBoundingClientRect().y]"
         )

@@ -133,7 +133,7 @@ def test_a_player_counts_in_the_browser():
     player = Player(5, milliseconds=200)
     assert (player.max, player.play.max, player.play.interval) == (4, 4, 200)
     assert player.link.source[0] is player.play
-    assert Powers().box.children[4].children[0].__class__.__name__ == "Play"
+    assert Powers().box.children[5].children[0].__class__.__name__ == "Play"
 
 
 def test_a_slider_is_of_whole_numbers_when_all_is_whole():

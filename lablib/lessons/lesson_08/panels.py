@@ -18,7 +18,8 @@ from matplotlib.lines import Line2D
 BEST = 5
 LOOKS = {"match": 0, "coupled": 2, "rejection": 1, "block": 5}  # colour and marker
 HIGH = 5.75  # inches, of all charts
-_P, _Q, _SHARED = COLOURS[0], COLOURS[5], "#56B4E999"
+# Vermilion, darkened: what is written in it has to be read on white.
+_P, _Q, _SHARED = COLOURS[0], "#B84F00", "#56B4E999"
 
 
 @dataclass(frozen=True)

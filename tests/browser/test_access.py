@@ -1,0 +1,120 @@
+"""What is checked of every lesson's outputs is found where it is wrong on purpose."""
+
+import re
+
+import numpy as np
+import pytest
+from oracles import access, browser, ink
+from oracles.demo import SHOWN, STRIP, write_demo
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pictures_are_transparent_and_their_ink_is_readable(dark, lab, folder):
+    name = write_demo(folder, "themes.ipynb", "Powers(1)", SHOWN, STRIP)
+    browser.dress(lab, dark)
+    with browser.Lesson(lab, name) as lesson:
+        lesson.run_all()
+        captions = lab.locator(".lablib-caption")
+        assert captions.all_inner_texts() == ["As <high> & as low.", "Two letters."]
+        page = lesson.background()
+        for picture in range(3):
+            pixels = lesson.photograph(picture).reshape(-1, 3)
+            colours, counts = np.unique(pixels, axis=0, return_counts=True)
+            assert np.abs(colours[counts.argmax()] - page).max() <= 20, (picture, page)
+            bright = ink.luminance(pixels / 255)
+            written = pixels[bright.argmax() if dark else bright.argmin()]
+            assert ink.contrast(written / 255, np.divide(page, 255)) > 7, picture
+    browser.dress(lab, False)
+
+
+# Each spoils one thing that a reader without a mouse, or without sight, needs.
+SPOILT = {
+    r"names: - slider": "w = Powers(0)\nw.box.children = w.box.children[1:]\nw",
+    r"names: - img": "HTML('<div role=\"img\">⚄</div>')",
+    r"light: 'faint words' in rgb\(153, 153, 153\): contrast 2.8": (
+        "HTML('<p style=\"color:#999\">faint words</p>')"
+    ),
+    r"dark: 'dark words'": "HTML('<p style=\"color:#333\">dark words</p>')",
+    r"widget \d, Tab: .*noUi-handle": (
+        "w = Powers(0)\nw.box.add_class('hush')\n"
+        "display(HTML('<style>.hush .noUi-handle{outline:0!important;box-shadow:none!important;"
+        "border:1px solid!important;background:#fff!important}</style>'))\nw"
+    ),
+    r"widget \d, Tab: .*<button": ("w = Powers(0)\nw.box.children[-2].tabbable = False\nw"),
+    r"widget \d, arrows: .*noUi-handle": (
+        "w = Powers(0)\nw.controls['power'].max = w.controls['power'].min = 1\nw"
+    ),
+    r"widget \d, arrows: .*<select": (
+        "w = Powers(0)\nw.box.children += (widgets.Dropdown(options=[1, 2], description='one'),)\n"
+        "w.box.children = w.box.children[1:]\nw"
+    ),
+    r"cut off at 420: .*widget-readout": (
+        "w = Powers(0)\nw.controls['power'].layout.max_width = '40em'\nw"
+    ),
+    r"cut off at 800: P": "HTML('<p style=\"white-space:nowrap\">' + 300 * 'long ' + '</p>')",
+    r"axe: select-name": "HTML('<select><option>one</option></select>')",
+}
+
+
+def test_what_is_wrong_with_outputs_is_found(lab, folder):
+    right = "import ipywidgets as widgets\nfrom IPython.display import HTML\nfine = Powers(0)\nfine"
+    name = write_demo(folder, "spoilt.ipynb", right, *SPOILT.values())
+    with browser.Lesson(lab, name) as lesson:
+        lesson.run_all()
+        found = access.complaints(lesson)
+        missed = [each for each in SPOILT if not any(re.match(each, line) for line in found)]
+        if access.axe_script() is None:
+            missed = [each for each in missed if not each.startswith("axe")]
+        assert missed == []
+        assert not [line for line in found if line.startswith("widget 0")]
+        assert lesson.errors() == []
+
+
+PARTS = """
+import ipywidgets as widgets
+from lablib.plots.explorer import Explorer, Player, choice
+from lablib.plots.picker import TokenPicker
+from lablib.plots.strips import PLAIN
+
+class Parts(Explorer):
+    def compute(self, **values):
+        return values
+    def draw(self, data):
+        return "<b>drawn</b>"
+    def caption(self, data):
+        token.show(["a", " b"], [PLAIN] * 2, data["token"] - 1, hints=["", ""], before="",
+                   legend=[], title="tokens")
+        return str(data)
+
+token = TokenPicker(1, 2)
+Parts(step=Player(5), ends=widgets.FloatRangeSlider(value=(0.1, 0.4), min=0, max=1), token=token,
+      kind=choice("one", ["one", "two"]))
+"""
+
+
+def test_what_ipywidgets_leaves_without_a_name_gets_one_and_keeps_it(lab, folder):
+    name = write_demo(folder, "parts.ipynb", PARTS)
+    with browser.Lesson(lab, name) as lesson:
+        lesson.run_all()
+        assert lesson.errors() == []
+        box = lesson.widget(0)
+        box.get_by_role("slider", name="step").wait_for()
+        assert access.nameless(lesson) == []
+        for slider in ("step", "ends, from", "ends, to", "token"):
+            assert box.get_by_role("slider", name=slider, exact=True).count() == 1, slider
+        low, high = (box.get_by_role("slider", name=f"ends, {end}") for end in ("from", "to"))
+        said = [low.get_attribute("aria-valuetext"), high.get_attribute("aria-valuetext")]
+        assert said == ["0.10", "0.40"]
+        low.press("ArrowRight")
+        assert low.get_attribute("aria-valuetext") == "0.20"
+        pressed = box.locator(".widget-toggle-button[aria-pressed=true]")
+        assert pressed.inner_text() == "a"
+        box.get_by_role("slider", name="token").press("ArrowRight")
+        pressed.get_by_text("b").wait_for()
+        assert access.unmoved(lesson, 0) == []
+        box.get_by_role("button", name="play").click()
+        box.get_by_role("button", name="pause").wait_for()
+        assert box.get_by_role("button", name="stop").count() == 1
+        assert lesson.errors() == lesson.page_errors == []
