@@ -16,7 +16,6 @@ LESSONS = {path.name[:2]: path for path in sorted(FOLDER.glob("[0-9]*.ipynb"))}
 GUIDE = (FOLDER / "TEACHING.md").read_text()
 GLOSSARY = (FOLDER / "GLOSSARY.md").read_text()
 ENTRIES = dict(re.findall(r"^### (.+)\n\n((?:.+\n?\n?)+?)(?=\n*###|\Z)", GLOSSARY, re.M))
-PLANNED = {"16"}  # the guide may still be silent about it
 # What is no running text: code, formulas, tables, headings, and links but for their words.
 NO_TEXT = r"```.*?```|`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]+\$|^[#|].*?$|\[[^\]]*\]\([^)]*\)"
 
@@ -115,7 +114,7 @@ def sections() -> dict[str, str]:
     found = re.findall(r"^### (\[(\d\d) .*)\n((?:.*\n?)*?)(?=^##|\Z)", GUIDE, re.M)
     told = {lesson for _, lesson, _ in found}
     assert [head for head, *_ in found] == [link(each) for each in LESSONS if each in told]
-    assert {*LESSONS} - told <= PLANNED, "notebooks/TEACHING.md needs a section"
+    assert told == {*LESSONS}, "notebooks/TEACHING.md needs a section"
     return {lesson: text for _, lesson, text in found}
 
 
@@ -127,7 +126,7 @@ def minutes(lesson: str) -> tuple[str, int]:
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_the_guide_tells_of_a_lesson_what_the_lesson_says(lesson, sections):
-    text = sections.get(lesson) or pytest.skip("planned")
+    text = sections[lesson]
     assert f"**Time.** {minutes(lesson)[0]}." in text
     (wrong,) = re.findall(
         r'\*\*A misconception worth unlearning\.\*\* (\*".*?"\*)', texts(lesson)[-1]
@@ -139,7 +138,7 @@ def test_the_guide_tells_of_a_lesson_what_the_lesson_says(lesson, sections):
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_the_guides_exercises_and_mistakes_are_the_labs(lesson, sections):
-    text = sections.get(lesson) or pytest.skip("planned")
+    text = sections[lesson]
     rows = re.findall(r"^\| (\d\d\.\d) (.*?) \| (.*?) \| (\d+) \| (.*?) ?\|$", text, re.M)
     ours = exercises(lesson)
     wanted = [(each.id, each.title, each.difficulty, str(each.minutes)) for each in ours]
@@ -161,9 +160,7 @@ def test_the_plans_minutes_add_up():
         assert [int(number) for number, *_ in rows] == [*range(1, len(rows) + 1)]
         for _, taught, said in rows:
             assert int(said) == sum(minutes(lesson)[1] for lesson in taught.split(", ")), taught
-    assert {lesson for _, taught, _ in rows for lesson in taught.split(", ")} >= {
-        *LESSONS
-    } - PLANNED
+    assert {lesson for _, taught, _ in rows for lesson in taught.split(", ")} == {*LESSONS}
 
 
 def test_the_guides_commands_and_files_exist():
