@@ -69,7 +69,7 @@ class Slab:
     def allocate(self, count: int) -> np.ndarray:
         """Return ``count`` free slots, int32; beyond the budget too, if so many are wanted."""
         if (missing := count - len(self._free)) > 0:
-            grown = max(self.capacity + missing, min(self.capacity * 5 // 4, self.limit))
+            grown = max(self.capacity + missing, min(self.capacity * 9 // 8, self.limit))
             for places in self._layers:
                 for side, array in enumerate(places):  # one by one: two of each would be too much
                     missing = max(grown + 1 - len(array), 0)
@@ -119,7 +119,7 @@ class Slab:
 
     def compact(self, live: np.ndarray) -> np.ndarray:
         """Keep only the ``live`` slots, in front, within the budget; return old to new numbers."""
-        self.capacity = max(len(live), min(self.capacity * 5 // 4, self.limit))
+        self.capacity = max(len(live), min(self.capacity * 9 // 8, self.limit))
         self._free = list(range(self.capacity, len(live), -1))
         old = mx.array(np.concatenate([[0], live]).astype(np.int32))
         spare = self.capacity - len(live)
