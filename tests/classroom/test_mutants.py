@@ -16,6 +16,25 @@ EXPLAINED = {
     ("10.3", "if True:"): "going back although all drafts stay leaves the same state",
     ("10.3", "if accepted <= len(drafts):"): "the same",
     ("12.2", "return numbers * (bits + extra) // 8"): "a cache takes whole bytes",
+    ("15.2", "continue"): "behind a correction a round writes nothing",
+    **{
+        (
+            "15.4",
+            "tokens.append(min(int(np.searchsorted(np.cumsum(row), u, 'right')), "
+            f"len(row) {last}))",
+        ): "the guard is for sums that rounding leaves below u, and these rows have none"
+        for last in ("+ 1", "- 0", "- -1")
+    },
+    **{
+        ("15.5", line): "only rows that never happen become others: there q is 0"
+        for line in (
+            "drafted = q >= 0",
+            "drafted = q > -1",
+            "keep = np.where(drafted, np.minimum(1, p / np.where(drafted, q, 1)), 1)",
+            "keep = np.where(drafted, np.minimum(1, p / np.where(drafted, q, 1)), -1)",
+            "keep = np.where(drafted, np.minimum(1, p / np.where(drafted, q, 0)), 0)",
+        )
+    },
     **{
         ("13.2", f"drawn = drawn / drawn.sum() if {always} else drawn"): (
             "0 / 0 warns, and a child of whom NaN is asked is refused, as it must be"
