@@ -185,9 +185,11 @@ def _add_score(commands: Any) -> None:
     score = commands.add_parser(
         "score",
         help="capstones of a folder of submissions, on seeds that nobody has seen",
-        epilog="The functions run in processes of their own, which are asked case by case and see "
-        "neither seeds nor answers. These processes have your rights: run strangers' code in a "
-        "container. A score says how a function plays, not who wrote it.",
+        epilog="The functions run behind the same walls as grade's (see grade --help), and are "
+        "asked case by case: they see neither seeds nor answers. On Linux with user namespaces "
+        "they see no other process either, so not the SECRET in this command line; elsewhere, and "
+        "in the history that your shell keeps, it may be found: leave --seed out for a first "
+        "table. A score says how a function plays, not who wrote it.",
     )
     score.add_argument("folder", type=Path, help="FOLDER/student/file, or FOLDER/student.ipynb")
     score.add_argument("--seed", metavar="SECRET", help="any text (default: a new one, shown)")
@@ -290,22 +292,29 @@ def _score(options: argparse.Namespace) -> None:
 
     from lablib.classroom.capstones import score_folder
 
+    _behind_walls()
     secret = secrets.token_hex(8) if options.seed is None else options.seed
     print(score_folder(options.folder, secret, seconds=options.seconds, csv=options.csv))
 
 
 def _grade(options: argparse.Namespace) -> None:
-    from lablib.classroom.apart.remote import not_kept_out
     from lablib.classroom.grade import grade
 
     if os.environ.get("PYTHONHASHSEED") != "0":  # two runs see sets in the same order
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
     wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
+    _behind_walls()
+    print(grade(options.folder, progress=sys.stderr.isatty(), **wanted))
+
+
+def _behind_walls() -> None:
+    """Prepare to run students' code: it ends with this command; say what its walls let through."""
+    from lablib.classroom.apart.remote import not_kept_out
+
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
     for what in not_kept_out():
         print(f"lablib: here students' code is not kept from {what}; see --help", file=sys.stderr)
-    print(grade(options.folder, progress=sys.stderr.isatty(), **wanted))
 
 
 def _release(options: argparse.Namespace) -> None:

@@ -2,24 +2,33 @@
 
 The seeds are a hash of a secret, so the same secret gives the same table. All students play the
 same problems, with the same samples and the same random numbers. A student's function runs in a
-process of its own (see ``player``), which is asked case by case: it sees neither the seeds nor the
-answers. It is no sandbox: it has your account's rights, so run strangers' code in a container.
+process of its own behind the walls that ``grade`` has (see ``apart``), and is asked case by case:
+it sees neither the seeds nor the answers, nor what others handed in.
 """
 
 import csv as tables
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lablib.classroom.player import Lost, Player
+from lablib.classroom.apart.remote import Function, Limits, Process
+from lablib.classroom.handed_in import clean, code_of, hidden, read_cells
+from lablib.classroom.roster import student_of, submissions
+from lablib.classroom.running import Accident, Gone, TimeUp
 from lablib.lessons.lesson_16.board import CAPSTONES
 from lablib.lessons.lesson_16.scores import Foul, Score
 from lablib.lessons.lesson_16.texts import number
 from lablib.validation import BadValue
 from lablib.validation import number as positive
 
+LONGEST = 200  # letters of a note
 HEAD = ("capstone", "place", "student", "score", "low", "high", "made of", "note")
+
+
+class Missing(Exception):
+    """A file has no such function; the message says why, for a row of the table."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +90,10 @@ def score_folder(
     """Score every submission below a folder on every capstone.
 
     Args:
-        folder: ``FOLDER/student/file`` or ``FOLDER/student.ipynb``; notebooks and Python files.
+        folder: ``FOLDER/student/notebook.ipynb`` or ``FOLDER/student.ipynb``; ``.py`` files, too.
             Of a student's files the first that has the function counts.
         secret: any text; the seeds are made from it.
-        seconds: time limit of one function's calls, all together.
+        seconds: time limit for one function: to load it, and for its calls, all together.
         csv: a file to write the table to, too.
 
     Raises:
@@ -95,38 +104,76 @@ def score_folder(
     if not folder.is_dir():
         raise BadValue(f"folder must be a folder of submissions, got {str(folder)!r}")
     files: dict[str, list[Path]] = {}
-    for path in sorted([*folder.rglob("*.ipynb"), *folder.rglob("*.py")]):
-        inside = path.relative_to(folder)
-        if not any(part.startswith(".") for part in inside.parts):
-            student = inside.parent.as_posix() if inside.parent.parts else path.stem
-            files.setdefault(student, []).append(path)
+    for path in submissions(folder):
+        files.setdefault(student_of(path.relative_to(folder)), []).append(path)
     if not files:
         raise BadValue(f"folder must hold notebooks or Python files, got none in {str(folder)!r}")
     if csv is not None:
         Path(csv).touch()  # refused before the work, not after it
-    table = Table([*_results(files, secret, seconds)], secret)
+    outputs = [] if csv is None else [Path(csv)]
+    limits = Limits(seconds, statement=seconds, hide=hidden(folder, outputs))
+    table = Table([*_results(files, secret, limits)], secret)
     if csv is not None:
         table.write_csv(csv)
     return table
 
 
-def _results(files: dict[str, list[Path]], secret: str, seconds: float) -> Iterator[Result]:
+def _results(files: dict[str, list[Path]], secret: str, limits: Limits) -> Iterator[Result]:
     for capstone, game in CAPSTONES.items():
         world = game.world(number("hidden", secret, capstone))
         for student, paths in sorted(files.items()):
-            yield _result(capstone, game, world, student, paths, seconds)
+            score, note = _score(game, world, paths, limits)
+            yield Result(capstone, student, score, clean(note)[:LONGEST])
 
 
-def _result(
-    capstone: str, game: Any, world: Any, student: str, paths: list[Path], seconds: float
-) -> Result:
-    note = f"no function {game.FUNCTION}"
+def _score(
+    game: Any, world: Any, paths: list[Path], limits: Limits
+) -> tuple[Score, str] | tuple[None, str]:
+    """Return the score of the first of these files that has the function, or why there is none."""
+    nothing = f"no function {game.FUNCTION}"
+    notes = []
     for path in paths:
         try:
-            with Player(path, game.FUNCTION, seconds) as function:
-                return Result(capstone, student, game.play(function, world))
-        except (Lost, Foul) as problem:
-            if str(problem) == note:
-                continue
-            return Result(capstone, student, None, str(problem))
-    return Result(capstone, student, None, note)
+            cells = _code(path)
+            with Process(limits) as process, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an overflow in a wrong answer is no news
+                return game.play(_function(process, cells, game.FUNCTION), world), ""
+        except Missing as missing:
+            notes.append(str(missing))
+        except Accident as accident:
+            return None, "not attempted" if accident.unwritten else f"it raised {accident.text}"
+        except TimeUp:
+            return None, f"it ran longer than {limits.seconds:g} s"
+        except (Foul, Gone) as problem:
+            return None, str(problem)
+        except Exception as error:  # an answer that even the game does not expect
+            return None, f"could not be scored: {type(error).__name__}: {error}"
+    return None, next((note for note in notes if note), nothing)
+
+
+def _code(path: Path) -> list[tuple[int, str]]:
+    try:
+        return code_of(read_cells(path))
+    except Exception as error:  # whatever is in the file, it gets a row
+        said = str(error).replace(str(path), path.name)
+        raise Missing(f"can't be read: {type(error).__name__}: {said}") from None
+
+
+def _function(process: Process, cells: list[tuple[int, str]], name: str) -> Function:
+    """Return a function of a submission, loaded in its process.
+
+    Raises:
+        Missing: there is none; says nothing when nothing went wrong on the way.
+        Gone, TimeUp: a statement that it needs ended the process, or took too long.
+    """
+    problem = ""
+    for told in process.run(cells, [name]):
+        if "check" in told:  # this is not about exercises
+            process.send({"enough": True})
+        elif "problem" in told and not problem:
+            problem = f"its cell raised {told.get('text')}"
+    process.send({"offer": name})
+    told = process.receive(process.limits.statement)
+    if told.get("callable") is not True:
+        raise Missing("" if problem.endswith(f"name '{name}' is not defined") else problem)
+    return Function(process, told, process.limits.seconds)

@@ -8,15 +8,14 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import lablib.lessons as course
 from lablib.classroom.apart.remote import Limits, begin, end_all, references
+from lablib.classroom.handed_in import hidden
 from lablib.classroom.page import feedback as feedback_of
 from lablib.classroom.page import file_name, page
 from lablib.classroom.reports import ExerciseRow, GradeReport, best_of
@@ -114,7 +113,7 @@ def grade(
     if resume and not outputs.files():
         raise BadValue("resume needs the file of a report (csv, json or html), got none")
     students = read_roster(Path(roster)) if roster is not None else []
-    limits = Limits(seconds, memory=memory * 2**20, hide=_hidden(folder, outputs))
+    limits = Limits(seconds, memory=memory * 2**20, hide=hidden(folder, outputs.files()))
     journal = Journal(outputs.files(), resume)
     job = _Job(folder, limits, students)
 
@@ -246,11 +245,3 @@ def _replace(path: Path, text: str) -> None:
     new = path.with_name(f".{path.name}.new")
     new.write_bytes(text.encode("utf-8", "replace"))  # a file's name may hold anything
     new.replace(path)
-
-
-def _hidden(folder: Path, outputs: Outputs) -> tuple[str, ...]:
-    """Return what students' code should not see: all that was handed in, and the report."""
-    needed = [sys.prefix, sys.base_prefix, tempfile.gettempdir(), *course.__path__]
-    around = any(Path(path).resolve().is_relative_to(folder.resolve()) for path in needed)
-    hide = submissions(folder) if around else [folder]
-    return tuple(str(path.resolve()) for path in (*hide, *outputs.files()))

@@ -4,7 +4,6 @@ The process is started anew without the statement, or without the exercise, that
 accident costs the exercise it touches and no other.
 """
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 from lablib.classroom.apart.remote import Function, Limits, Process
 from lablib.classroom.checking import judge
 from lablib.classroom.exercises import Exercise, exercises, find, lessons
+from lablib.classroom.handed_in import clean, code_of, read_cells
 from lablib.classroom.running import Gone, TimeUp
 
 FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
@@ -27,7 +27,6 @@ RANK = {
 }  # of several verdicts on one exercise the best counts
 STARTS = 12  # of its process, at most
 OFFERS = 5  # of one exercise, at most: each costs time
-LARGEST = 100 * 2**20  # bytes of a notebook
 
 
 @dataclass(frozen=True)
@@ -62,26 +61,17 @@ def read_submission(path: Path) -> Submission:
     Raises:
         ValueError: it is neither, or has no exercise of this course.
     """
-    if path.stat().st_size > LARGEST:
-        raise ValueError(f"it has more than {LARGEST >> 20} MB")
-    text = path.read_text(encoding="utf-8-sig")
-    if path.suffix == ".py":
-        return understood(_percent_cells(text), path.name)
-    notebook = json.loads(text)
-    if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
-        raise ValueError("it is no notebook of format 4")
-    return understood(notebook.get("cells", []), path.name)
+    return understood(read_cells(path), path.name)
 
 
 def understood(cells: list[dict[str, Any]], name: str) -> Submission:
     """Return what is judged of a notebook's cells; its file's name may tell the lesson."""
-    code, marks, recorded = [], {}, {}
+    code, marks, recorded = code_of(cells), {}, {}
     for number, cell in enumerate(cells):
         mark = (cell.get("metadata") or {}).get("lablib") or {}
         if mark.get("exercise"):
             marks[number] = mark["exercise"]
         if cell.get("cell_type") == "code":
-            code.append((number, "".join(cell.get("source", ""))))
             recorded |= dict(_recorded(cell))
     told = {*marks.values(), *re.findall(r"""\bcheck\(\s*["'](\d\d\.\d)["']""", _joined(code))}
     numbers = {each[:2] for each in told} & {*lessons()}
@@ -140,12 +130,12 @@ class _Sitting:
                     self.accidents.setdefault(self.work.owners.get(self.at[0]), f"its cell: {text}")
         for exercise in self.work.exercises:
             if exercise not in self.closed:
-                self._note(exercise, Finding("!", "", _clean(text)))
+                self._note(exercise, Finding("!", "", clean(text)))
 
     def finding(self, exercise: str) -> Finding:
         """Return the best that was found, or ``≠`` where the notebook itself says ✓."""
         nothing = self.accidents.get(exercise, f"no function {find(exercise).name} in the notebook")
-        found = self.found.get(exercise, Finding("!", "", _clean(nothing)))
+        found = self.found.get(exercise, Finding("!", "", clean(nothing)))
         if found.outcome != "✓" and self.work.recorded.get(exercise) == "✓":
             words = {"✗": "wrong", "○": "not attempted", "!": "not judged"}[found.outcome]
             said = f"the notebook's own output says ✓; here it is {words}: {found.message}"
@@ -154,8 +144,7 @@ class _Sitting:
 
     def _run(self, process: Process) -> None:
         names = [find(exercise).name for exercise in self.work.exercises]
-        process.send({"cells": self.work.cells, "functions": names, "skip": self.skip})
-        while "done" not in (told := process.receive(self.limits.statement)):
+        for told in process.run(self.work.cells, names, self.skip):
             if "at" in told:
                 self.at = _place(told["at"])
             elif "problem" in told:
@@ -192,7 +181,7 @@ class _Sitting:
             try:
                 self._note(exercise, _verdict(find(exercise), function, told.get("callable")))
             except Gone as gone:
-                self._note(exercise, Finding("!", "", _clean(f"calling it: {gone}")))
+                self._note(exercise, Finding("!", "", clean(f"calling it: {gone}")))
             if function.gone:
                 self.at = None
                 self.closed.add(exercise)
@@ -211,16 +200,9 @@ def _verdict(exercise: Exercise, function: Function, can_be_called: Any) -> Find
     try:
         outcome = judge(exercise, function if can_be_called else None)
     except Exception as error:  # an answer that even its message could not be made of
-        return Finding("!", "", _clean(f"could not be judged: {type(error).__name__}: {error}"))
+        return Finding("!", "", clean(f"could not be judged: {type(error).__name__}: {error}"))
     lines = [line for line in outcome.message.splitlines() if not line.startswith(FOR_STUDENTS)]
-    return Finding(outcome.mark, outcome.misconception or "", _clean(" · ".join(lines)))
-
-
-def _clean(text: str) -> str:
-    """Return a text without what differs from run to run, or can't be written to a file."""
-    text = re.sub(r"\S*/lablib-\w{8}", "…", re.sub(r" at 0x[0-9a-fA-F]+", "", text))
-    text = "".join(letter if letter.isprintable() else " " for letter in text)
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return Finding(outcome.mark, outcome.misconception or "", clean(" · ".join(lines)))
 
 
 def _place(told: Any) -> tuple[int, int]:
@@ -229,19 +211,6 @@ def _place(told: Any) -> tuple[int, int]:
     except (TypeError, ValueError):
         raise Gone("it wrote something else into its line") from None
     return cell, statement
-
-
-def _percent_cells(text: str) -> list[dict[str, Any]]:
-    """Return the cells of a notebook that was exported as a program."""
-    cells, kind = [], "code"
-    for part in re.split(
-        r"^(# ?%%(?!%)(?=[ \t\[]|$).*|# In ?\[[\d ]*\]:.*)\n", text, flags=re.MULTILINE
-    ):
-        if re.match(r"# ?%%|# In ?\[", part):
-            kind = "markdown" if "[markdown]" in part or "[md]" in part else "code"
-        elif part.strip():
-            cells.append({"cell_type": kind, "source": part})
-    return cells
 
 
 def _recorded(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -2,9 +2,13 @@
 
 import csv
 import os
+import shutil
+import subprocess
+import sys
 
 from lablib.__main__ import main
 from lablib.classroom import capstones
+from lablib.classroom.apart.remote import not_kept_out
 from lablib.lessons.lesson_16 import edits, stories, sums
 from lablib.lessons.lesson_16.exercises import PROPOSE
 
@@ -87,9 +91,9 @@ def test_scores_are_those_of_the_game_and_a_fault_is_a_row(table) -> None:
     assert notes == {
         "cyd": "propose must return at most 8 ids, got 99",
         "dan": "it raised ZeroDivisionError: division by zero",
-        "eve": "its process ended without an answer",
+        "eve": "it ended its process (exit code 3)",
         "fay": "it ran longer than 8 s",
-        "gus": "no function propose",
+        "gus": "its cell raised SyntaxError: '(' was never closed (<unknown>, line 1)",
         "hal": "not attempted",
         "kim": "no function propose",
         "leo": "no function propose",
@@ -138,22 +142,156 @@ def test_the_command_writes_a_csv_and_names_its_secret(folder, tmp_path, capsys)
     assert main(["score", str(few), "--csv", str(tmp_path / "no" / "t.csv")]) == 2
 
 
-def test_the_player_sees_neither_seeds_nor_answers(tmp_path, monkeypatch) -> None:
+SPY = """
+import os, sys
+
+def propose(*case):
+    seen = [len(case), *map(type, case)]
+    assert seen == [3, list, list, int], seen
+    assert os.listdir(".") == [], os.listdir(".")
+    assert "hush-4711" not in "".join(map(repr, [sys.argv, os.environ, sys.orig_argv]))
+    return []
+"""
+# What each does, and what its row then says.
+ROGUES = {
+    "b_leaves": (
+        "import os\ndef propose(*_):\n    os._exit(7)",
+        "it ended its process (exit code 7)",
+    ),
+    "c_loops": (
+        "def propose(*_):\n    while True:\n        pass",
+        "it ran longer than 6 s",
+    ),
+    "d_chatters": (
+        "import os\n"
+        "def chat():\n"
+        "    while True:\n"
+        "        for number in range(3, 20):\n"
+        "            try: os.write(number, b'\\0\\0\\0\\x0c{\"at\":[0,0]}' * 99)\n"
+        "            except OSError: pass\n"
+        "said = chat()\n"
+        "def propose(*_):\n    return said",
+        "it ran longer than 6 s",
+    ),
+    "e_garbles": (
+        "import os\n"
+        "def propose(*_):\n"
+        "    for number in range(3, 20):\n"
+        "        try: os.write(number, b'garbage' * 9)\n"
+        "        except OSError: pass\n",
+        "it wrote something else into its line",
+    ),
+    "f_leaves_on_loading": (
+        "import os\nlast = os._exit(5)\ndef propose(*_):\n    return last",
+        "it ended its process (exit code 5)",
+    ),
+    "g_huge": (
+        "def propose(*_):\n    return [float('inf')]",
+        "could not be scored: OverflowError: cannot convert float infinity to integer",
+    ),
+    "h_claims": (
+        "class Empty(list):\n    __len__ = lambda self: 0\n"
+        "def propose(*_):\n    return Empty([1] * 99)",
+        "propose must return at most 8 ids, got 99",
+    ),
+    "k_learns_by_heart": (
+        "from lablib.lessons.lesson_16.exercises import PROPOSE\npropose = PROPOSE.reference",
+        "its cell raised ImportError: lablib.lessons.lesson_16.exercises is not here while "
+        "notebooks are graded",
+    ),
+}
+# Where the walls are as on Linux, these find nothing.
+NOSY = {
+    "n_folder": (
+        "import os\ndef propose(*_):\n    open({folder!r} + '/z_honest.py')\n    return []",
+        "it raised FileNotFoundError: [Errno 2] No such file or directory: '{folder}/z_honest.py'",
+    ),
+    "o_parent": (
+        "import glob\n"
+        "def propose(*_):\n"
+        "    for path in glob.glob('/proc/[0-9]*/[ce][mn][dv]*'):\n"
+        "        try: found = open(path).read()\n"
+        "        except OSError: continue\n"
+        "        assert 'TOPSECRET' not in found, 'found it'\n"
+        "    return []",
+        "",
+    ),
+}
+# The command with a small world of one capstone, in a process whose command line has the secret.
+COMMAND = """
+import sys
+from lablib.__main__ import main
+from lablib.lessons.lesson_16 import board, edits
+whole = edits.world
+edits.world = lambda seed: whole(seed, 2)
+for other in ("stories", "sums"):
+    del board.CAPSTONES[other]
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def start(folder, *options):
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "score", str(folder), "--seed", "TOPSECRET",
+         "--seconds", "6", *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_function_sees_neither_seeds_nor_answers(tmp_path) -> None:
     """All that crosses: what a case is asked with. The function lists what else it could see."""
-    monkeypatch.setenv("SECRET_FOR_THIS_TEST", "")
-    spy = tmp_path / "spy.py"
-    spy.write_text(
-        "import os, sys\n"
-        "def propose(*case):\n"
-        "    seen = [len(case), *map(type, case)]\n"
-        "    args = open('/proc/self/cmdline').read() if os.path.exists('/proc') else ''\n"
-        "    assert seen == [3, list, list, int], seen\n"
-        "    assert 'secret' not in args\n"
-        "    assert os.listdir('.') == [], os.listdir('.')\n"
-        "    return []\n"
-    )
-    table = capstones.score_folder(tmp_path, "secret", seconds=20)
+    (tmp_path / "spy.py").write_text(SPY)
+    table = capstones.score_folder(tmp_path, "hush-4711", seconds=20)
     found = by_student(table, "edits")["spy"]
     assert found.note == ""
     assert found.score.value == 1
     assert os.listdir(tmp_path) == ["spy.py"]
+
+
+def test_whatever_a_function_does_is_a_row_and_the_next_one_is_scored(tmp_path) -> None:
+    folder, few = tmp_path / "rogues", tmp_path / "few"
+    folder.mkdir()
+    few.mkdir()
+    wanted = dict(ROGUES)
+    if sys.platform == "linux" and not not_kept_out():
+        wanted |= NOSY
+    for name, (text, _) in wanted.items():
+        (folder / f"{name}.py").write_text(text.replace("{folder!r}", repr(str(folder))))
+        if name not in ("c_loops", "d_chatters"):  # these take their time
+            shutil.copy(folder / f"{name}.py", few)
+    (folder / "m_broken.ipynb").write_text("{broken")
+    for each in (folder, few):
+        (each / "z_honest.py").write_text(GOOD)
+    out = tmp_path / "t.csv"
+    one, two = start(folder, "--csv", str(out)), start(few)
+    shown, again = one.communicate(timeout=200)[0], two.communicate(timeout=200)[0]
+    assert (one.returncode, two.returncode) == (0, 0)
+    with open(out, encoding="utf-8-sig", newline="") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert float(rows["z_honest"]["score"]) > 1
+    assert rows.pop("m_broken")["note"].startswith("can't be read: JSONDecodeError")
+    notes = {name: row["note"] for name, row in rows.items()}
+    assert notes == {"z_honest": ""} | {
+        name: note.replace("{folder}", str(folder)) for name, (_, note) in wanted.items()
+    }
+    same = [line.split() for line in shown.splitlines()]
+    for line in again.splitlines():  # the same secret, the same table
+        if "n_folder" not in line:
+            assert line.split() in same
+
+
+def test_whose_a_file_is_and_what_counts_are_as_in_grade(tmp_path) -> None:
+    for name in ("ada/week/x.py", "bob_16_capstones.py", ".git/eve.py", "bob (1).py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("# %% [markdown]\n# it's prose\n# %%\n" + GOOD)
+    found = by_student(capstones.score_folder(tmp_path, "secret", seconds=20), "edits")
+    assert [*found] == ["ada", "bob"]
+    assert all(one.score is not None for one in found.values())
+
+
+def test_the_command_says_what_its_walls_keep_out(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["score", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for words in ("the same walls as grade's", "neither seeds nor answers", "leave --seed out"):
+        assert words in said

@@ -20,6 +20,7 @@ import numpy as np
 DEPTH = 40  # boxes in boxes
 LARGEST = 8 * 2**20  # bytes of one message
 MOST = 2**20  # things in one box
+LARGE = 2**63
 DIGITS = 4000  # of a whole number; Python's own limit for turning one into text is 4,300
 
 
@@ -72,8 +73,8 @@ def pack(value: Any, lend: Callable[[Any], Any] | None = None, depth: int = 0) -
         depth: boxes around it.
     """
     kind = type(value)
-    if value is None or kind in (bool, float, str):
-        return value
+    if value is None or kind in (bool, float, str) or (kind is int and -LARGE < value < LARGE):
+        return value  # at once: texts are lists of whole numbers, and the rest takes longer
     if depth > DEPTH:
         return strange(value)
     if isinstance(value, numbers.Integral) and not isinstance(value, np.generic):

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,27 @@ class Process:
         self._process.stdout.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def run(
+        self,
+        cells: Sequence[tuple[int, str]],
+        functions: Sequence[str],
+        skip: Sequence[tuple[int, int]] = (),
+    ) -> Iterator[dict[str, Any]]:
+        """Have the statements run that functions need; yield what is told until it is done.
+
+        Args:
+            cells: numbers and sources of code cells.
+            functions: names of what is judged.
+            skip: places of statements that are left out.
+
+        Raises:
+            Gone: the process ended, or said what makes no sense.
+            TimeUp: one statement took too long.
+        """
+        self.send({"cells": cells, "functions": functions, "skip": skip})
+        while "done" not in (told := self.receive(self.limits.statement)):
+            yield told
+
     def send(self, message: Any) -> None:
         """Send one message.
 
@@ -146,8 +167,8 @@ class Process:
     def _read(self, count: int, until: float) -> bytes:
         number = self._process.stdout.fileno()
         while len(self._buffer) < count:
-            ready = select.select([number], [], [], max(0.0, until - time.monotonic()))[0]
-            if not ready:
+            left = until - time.monotonic()  # below 0 for one that never stops talking
+            if left < 0 or not select.select([number], [], [], left)[0]:
                 raise TimeUp
             more = os.read(number, 1 << 16)
             if not more:
