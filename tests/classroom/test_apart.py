@@ -4,6 +4,7 @@ import inspect
 import math
 import subprocess
 import sys
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from lablib.classroom.apart import cells, codec, sandbox
 from lablib.classroom.apart.remote import Function, Limits, Process, not_kept_out, references
 from lablib.classroom.checking import judge
 from lablib.classroom.exercises import exercises, lessons
+from lablib.classroom.running import TimeUp
 
 import mlx.core as mx
 import numpy as np
@@ -247,3 +249,25 @@ def test_the_profile_for_macos_names_every_wall():
     profile = sandbox._profile({"folder": "/tmp/f", "hide": ["/a b"]})
     for wall in ("(deny network*)", '(subpath "/tmp/f")', '(deny file-read* (subpath "/a b")'):
         assert wall in profile
+
+
+CHAT = """
+import os
+def chat():
+    more, at, number = b'\\0\\0\\0\\x0c{"at":[0,0]}' * 9999, 0, 4
+    while True:
+        try:
+            at = (at + os.write(number, more[at:])) % len(more)
+        except OSError:
+            number = number % 20 + 1
+said = chat()
+"""
+
+
+def test_who_never_stops_talking_is_late_all_the_same():
+    with Process(Limits(seconds=2)) as process:
+        told = process.run([(0, CHAT)], ["said"])
+        with pytest.raises(TimeUp):
+            for _ in told:
+                pass
+        assert time.monotonic() < process.deadline + 1
