@@ -133,8 +133,15 @@ def _add_grade(commands: Any) -> None:
     grade.add_argument("--csv", type=Path, help="write the table here")
     grade.add_argument("--json", type=Path, help="write the table and its counts here")
     grade.add_argument("--html", type=Path, help="write a page with all that is found here")
-    grade.add_argument("--feedback", type=Path, metavar="FOLDER", help="a page for each student")
-    grade.add_argument("--roster", type=Path, metavar="CSV", help="who is in the class")
+    grade.add_argument(
+        "--feedback", type=Path, metavar="FOLDER", help="a page for each student, .md"
+    )
+    grade.add_argument(
+        "--roster",
+        type=Path,
+        metavar="CSV",
+        help="who is in the class: a column student or name, or the first",
+    )
     grade.add_argument("--resume", action="store_true", help="keep what is judged already")
     grade.add_argument(
         "--seconds", type=float, default=120.0, help="limit a notebook (default: 120)"
@@ -161,7 +168,12 @@ def _add_bench(commands: Any) -> None:
 
 
 def _add_editions(commands: Any) -> None:
-    release = commands.add_parser("release", help="write the student's, solved, teacher's editions")
+    release = commands.add_parser(
+        "release",
+        help="write the student's, solved, teacher's editions",
+        usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] OUT [LESSON.ipynb ...]",
+        epilog="Options stand before OUT.",
+    )
     release.add_argument("out", type=Path, help="folder of the editions")
     release.add_argument(
         "sources", nargs="*", type=Path, help="notebooks, or folders (default: all lessons)"

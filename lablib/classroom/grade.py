@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from lablib.classroom.apart.remote import Limits, begin, end_all, references
@@ -208,10 +208,15 @@ class _Job:
                 row = ExerciseRow(student, each.path, exercise, *asdict(found).values())
                 ranked.append((RANK[found.outcome], row))
         asked = sorted({row.exercise for _, row in ranked} - {"-"})
+        unread = {row.student: row for _, row in ranked if row.exercise == "-"}
         for student in self.students:
+            missing = ExerciseRow(student, "", "-", "∅", "", "nothing handed in")
+            if student in unread:  # who knows what is in it: that is not an absence
+                file = unread[student].notebook
+                told = f"not found, but {file} can't be read"
+                missing = replace(unread[student], message=told)
             for exercise in asked or ["-"]:
-                row = ExerciseRow(student, "", exercise, "∅", "", "nothing handed in")
-                ranked.append((-1, row))
+                ranked.append((-1, replace(missing, exercise=exercise)))
         return best_of(ranked)
 
     def _grade(self, path: Path) -> Graded:

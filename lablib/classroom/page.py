@@ -11,7 +11,7 @@ STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color:#222;
 background:#fff}table{border-collapse:collapse;margin:1em 0}caption{text-align:left;font-weight:600;
 padding:.4em 0}th,td{border:1px solid #ccc;padding:.25em .6em;text-align:center}
-th[scope=row],td.text{text-align:left;font-weight:400}td.wide{max-width:40em}
+th[scope=row],td.text{text-align:left;font-weight:400}td.wide{min-width:12em;max-width:40em}
 .scroll{overflow-x:auto}summary{cursor:pointer}
 """
 
@@ -42,13 +42,13 @@ def feedback(report: GradeReport, student: str) -> str:
     known = {exercise.id: exercise for exercise in report.exercises()}
     lines = ["# Your exercises", ""]
     rows = [row for row in report.rows if row.student == student]
-    solved = sum(row.outcome == "✓" for row in rows)
-    lines += [f"{solved} of {len(rows)} solved.", ""]
+    asked = [row for row in rows if row.exercise != "-"]
+    lines += [f"{sum(row.outcome == '✓' for row in asked)} of {len(asked)} solved.", ""]
     for row in rows:
         exercise = known.get(row.exercise)
         title = exercise.title if exercise else row.notebook
         lines.append(f"- {row.outcome} **{row.exercise} {title}**: {OUTCOMES[row.outcome]}")
-        if row.message and row.outcome != "✓":
+        if row.message and row.outcome not in "✓∅":  # these two say all by themselves
             lines += [f"  {_plain(part)}" for part in row.message.split(" · ")]
         elif exercise and row.outcome == "✓" and exercise.next:
             lines.append(f"  Next: {exercise.next}")

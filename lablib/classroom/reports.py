@@ -69,8 +69,8 @@ class GradeReport:
         table = [names, *([getattr(row, name) for name in names] for row in self.rows)]
         widths = [max(len(line[i]) for line in table) for i in range(4)]
         lines = ["  ".join([*map(str.ljust, line, widths), line[4][:80]]) for line in table]
-        solved = sum(row.outcome == "✓" for row in self.rows)
-        lines.append(f"{solved} of {len(self.rows)} ✓")
+        asked = [row for row in self.rows if row.exercise != "-"]
+        lines.append(f"{sum(row.outcome == '✓' for row in asked)} of {len(asked)} ✓")
         lines += [f"Discuss {line}" for line in map(topic_line, self.topics()[:TOPICS])]
         return "\n".join(line.rstrip() for line in lines)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from lablib.validation import BadValue
 
 KINDS = (".ipynb", ".py")
+HEADINGS = ("student", "name")  # of the column that names the students, the first there is
 # What a browser, a course's platform or Jupyter puts around a name.
 _DECORATION = re.compile(
     r"[ _-]*(\(\d+\)|copy\d*|\d\d_[a-z_]*[a-z]|late|final|solved)$", re.IGNORECASE
@@ -46,7 +47,7 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
 
 
 def read_roster(path: Path) -> list[str]:
-    """Return the students in a CSV file: its column ``student``, or else its first one.
+    """Return the students in a CSV file: its column ``student`` or ``name``, else its first one.
 
     Raises:
         BadValue: there is no such list in it.
@@ -58,8 +59,9 @@ def read_roster(path: Path) -> list[str]:
     rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
     rows = [row for row in rows if any(row)]
     names = [cell.lower() for cell in rows[0]] if rows else []
-    if "student" in names:
-        at = names.index("student")
+    heading = next((heading for heading in HEADINGS if heading in names), None)
+    if heading is not None:
+        at = names.index(heading)
         rows = [row[at : at + 1] for row in rows[1:]]
     found = [*dict.fromkeys(row[0] for row in rows if row and row[0])]
     if not found:

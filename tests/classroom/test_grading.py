@@ -240,7 +240,8 @@ def test_a_roster_tells_whose_a_notebook_is(path, student):
 
 def test_a_roster_is_a_list_or_a_table(tmp_path):
     path = tmp_path / "r.csv"
-    for text in ("name,student\nA,ada\nB,bob\n", "\ufeffada,A\nbob,B\n\n", "ada\nbob\nada"):
+    named = ("name,student\nA,ada\nB,bob\n", "No,Name\n1,ada\n2,bob\n")
+    for text in (*named, "\ufeffada,A\nbob,B\n\n", "ada\nbob\nada"):
         path.write_text(text, encoding="utf-8")
         assert read_roster(path) == ["ada", "bob"]
     path.write_text("\n")
@@ -248,6 +249,26 @@ def test_a_roster_is_a_list_or_a_table(tmp_path):
         read_roster(path)
     with pytest.raises(ValueError, match="roster must be a CSV file"):
         read_roster(tmp_path / "none")
+
+
+def test_whose_file_is_broken_was_not_absent(tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "gus.ipynb").write_text('{"cells": [')
+    solved = Path("notebooks/00_start_here.ipynb").read_text(encoding="utf-8")
+    (work / "ben.ipynb").write_text(solved, encoding="utf-8")
+    (tmp_path / "class.csv").write_text("name\nben\ngus\nivo\n")
+    report = grade(work, roster=tmp_path / "class.csv")
+    marks = dict.fromkeys(report.students(), "")
+    for row in report.rows:
+        marks[row.student] += row.outcome
+    assert marks["ivo"] == "∅∅∅"
+    assert marks["gus"] == "!!!!"  # the file, and each exercise that may be in it
+    assert "gus.ipynb can't be read" in report.rows[-4].message
+    assert "of 9 ✓" in repr(report)  # three students, three exercises: a file is no answer
+    told = feedback(report, "ivo")
+    assert told.count("nothing handed in") == 3
+    assert "0 of 3 solved" in feedback(report, "gus")
 
 
 def test_what_lies_in_hidden_folders_was_not_handed_in(tmp_path):
