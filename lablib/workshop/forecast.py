@@ -135,12 +135,7 @@ def forecast(
         )
         for i, (text, each) in enumerate(zip(texts, asked, strict=True))
     ]
-    drawn = {key: options[key] for key in _DRAWING & options.keys()}
-    middle = int(np.median([len(text) for text in texts])) + max_tokens // 2
-    costs = measure_costs(
-        target, drafter, most=most, repeats=repeats, rule=rule,
-        context=int(max(1, min(middle, room_for(target, drafter, most, repeats)))), **drawn,
-    )  # fmt: skip
+    costs = _prices(target, drafter, texts, most, repeats, rule, options)
     texts_seen, stopped = [], []
     for i, (iterator, each) in enumerate(zip(iterators, asked, strict=True)):
         for _ in iterator:
@@ -154,6 +149,19 @@ def forecast(
         measured = _measure(target, texts, settings, options, seed)
         found = replace(found, measured=measured)
     return found
+
+
+def _prices(
+    target: Any, drafter: Drafter, texts: list[list[int]], most: int, repeats: int, rule: str,
+    options: dict[str, Any],
+) -> Costs:  # fmt: skip
+    """Measure the costs in the middle of the texts, or where the models leave room to."""
+    drawn = {key: options[key] for key in _DRAWING & options.keys()}
+    middle = int(np.median([len(text) for text in texts])) + options["max_tokens"] // 2
+    context = int(max(1, min(middle, room_for(target, drafter, most, repeats))))
+    return measure_costs(
+        target, drafter, most=most, repeats=repeats, rule=rule, context=context, **drawn
+    )
 
 
 class _Asked:

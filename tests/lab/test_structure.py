@@ -71,8 +71,8 @@ def test_an_import_that_climbs_is_found(tmp_path: Path) -> None:
     assert climbing(write(tmp_path, **files)) == [("lablib.theory.a", "lablib.inference.b")]
 
 
-def test_no_function_of_the_core_is_longer_than_a_screen(package: structure.Package) -> None:
-    long = [f for f in package.functions(structure.CORE) if f.lines > structure.SCREEN]
+def test_no_function_is_longer_than_a_screen(package: structure.Package) -> None:
+    long = [f for f in package.functions() if f.lines > structure.SCREEN]
     assert not long, long
 
 
