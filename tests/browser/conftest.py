@@ -11,7 +11,7 @@ from oracles import browser
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Copies of all lessons: JupyterLab saves what it opens."""
     folder = tmp_path_factory.mktemp("notebooks")
@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lab(folder):
     """JupyterLab open in a browser, one for all tests."""
     if browser.chromium() is None:

@@ -138,7 +138,8 @@ class Board:
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows
         )
-        return f"<table><caption>Attempts</caption><tr>{head}</tr>{cells}</table>"
+        rows = f"<caption>Attempts</caption><tr>{head}</tr>{cells}"
+        return f'<table style="overflow-wrap:anywhere">{rows}</table>'
 
 
 HEAD = ("capstone", "place", "score", "95 %", "function", "seed", "made of")
