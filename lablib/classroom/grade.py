@@ -21,6 +21,7 @@ from lablib.classroom.page import file_name, page
 from lablib.classroom.reports import ExerciseRow, GradeReport, best_of
 from lablib.classroom.roster import read_roster, student_of, submissions
 from lablib.classroom.submission import RANK, Finding, judge_submission, read_submission
+from lablib.folders import replacing
 from lablib.validation import BadValue, integer, number
 
 
@@ -52,11 +53,14 @@ class Outputs:
                 raise BadValue(f"feedback must be a folder that can be made: {error}") from None
 
     def write(self, report: GradeReport) -> None:
-        """Write all of them, each as a whole or not at all."""
+        """Write the files, each as a whole or not at all."""
         texts = ((self.csv, report.csv), (self.json, report.json))
         for path, text in (*texts, (self.html, lambda: page(report))):
             if path is not None:
                 _replace(path, text())
+
+    def write_feedback(self, report: GradeReport) -> None:
+        """Write a page for each student: once, as there are many of them."""
         if self.feedback is not None:
             for student in report.students():
                 path = self.feedback / f"{file_name(student)}.md"
@@ -128,6 +132,7 @@ def grade(
         done.append(graded)
         journal.add(graded)
         report = written(done)
+    outputs.write_feedback(report)
     return report
 
 
@@ -246,7 +251,6 @@ def _line(graded: Graded) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file so that whoever looks finds the old one or the new one, and never half."""
-    new = path.with_name(f".{path.name}.new")
-    new.write_bytes(text.encode("utf-8", "replace"))  # a file's name may hold anything
-    new.replace(path)
+    """Write a file as a whole, whatever letters its names hold."""
+    with replacing(path) as file:
+        file.write_bytes(text.encode("utf-8", "replace"))
