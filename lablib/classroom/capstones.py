@@ -15,6 +15,7 @@ from typing import Any
 
 from lablib.classroom.apart.remote import Function, Limits, Process
 from lablib.classroom.handed_in import clean, code_of, hidden, read_cells
+from lablib.classroom.reports import no_formula
 from lablib.classroom.roster import student_of, submissions
 from lablib.classroom.running import Accident, Gone, TimeUp
 from lablib.lessons.lesson_16.board import CAPSTONES
@@ -81,7 +82,9 @@ class Table:
         with open(path, "w", newline="", encoding="utf-8-sig") as file:
             writer = tables.writer(file)
             writer.writerow(HEAD)
-            writer.writerows(self.rows)
+            for *front, student, score, low, high, made_of, note in self.rows:
+                texts = no_formula(student), no_formula(note)  # scores may begin with a minus
+                writer.writerow([*front, texts[0], score, low, high, made_of, texts[1]])
 
 
 def score_folder(

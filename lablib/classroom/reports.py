@@ -112,7 +112,7 @@ class GradeReport:
         for row in self.rows:
             cells = asdict(row)
             for name in ("student", "notebook", "message"):
-                cells[name] = _no_formula(cells[name])
+                cells[name] = no_formula(cells[name])
             writer.writerow(cells)
         return "\ufeff" + file.getvalue()
 
@@ -148,6 +148,6 @@ def best_of(rows: Iterable[tuple[int, ExerciseRow]]) -> list[ExerciseRow]:
     return [best[key][1] for key in sorted(best)]
 
 
-def _no_formula(text: str) -> str:
+def no_formula(text: str) -> str:
     """Return a text that a spreadsheet takes for a text: a student's may begin with ``=``."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -295,3 +295,10 @@ def test_the_command_says_what_its_walls_keep_out(capsys) -> None:
     said = " ".join(capsys.readouterr().out.split())
     for words in ("the same walls as grade's", "neither seeds nor answers", "leave --seed out"):
         assert words in said
+
+
+def test_a_spreadsheet_takes_no_students_name_for_a_formula(tmp_path):
+    table = capstones.Table([capstones.Result("stories", "=1+1", None, "-x")], "secret")
+    table.write_csv(tmp_path / "table.csv")
+    text = (tmp_path / "table.csv").read_text(encoding="utf-8-sig")
+    assert text.splitlines()[1:] == ["stories,,'=1+1,,,,,'-x"]

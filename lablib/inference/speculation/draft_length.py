@@ -1,4 +1,4 @@
-"""How many tokens to draft: the number that pays best on this machine.
+"""Choose how many tokens to draft: the number that pays best on this machine.
 
 More drafts are more chances and more cost (``costs.py``). ``AdaptiveLength`` learns both from the
 rounds that it runs: for each place of a round the chance that a draft is kept, and what a round of
