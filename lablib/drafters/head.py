@@ -107,7 +107,6 @@ class Head(Drafter):
             self.calls += 1
             if parents is None:
                 states = self._step(states, tokens)
-                states = states if tokens.shape[1] == 1 else states[:, -1:]
                 return self.head.logits(states.flatten(0, 1))[:, None]
             new = tokens.shape[1]
             before = states[:, mx.array(parents[-new:]) - unread.shape[1] + 1]

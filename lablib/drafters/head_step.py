@@ -2,13 +2,13 @@
 
 On few tokens the time goes into writing down and starting operations. ``models/few.py`` spares the
 writing in a block that may stand anywhere; of a head we know more: it has one block, which a text
-begins with and keeps. So matrices that read the same are put together into one product.
+begins with and keeps. So matrices that read the same are put together into one product, and of
+several tokens only the last goes on once the cache has their keys and values.
 
 ``DraftHead.__call__`` is the definition, and runs whatever does not fit here.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from lablib.models import few
@@ -23,11 +23,15 @@ Step = Callable[[mx.array, mx.array], mx.array]
 
 
 def steps(head: DraftHead, cache: list[Any]) -> Step:
-    """Return ``(states (1, T, hidden), tokens (1, T)) -> head(states, tokens, cache)``.
+    """Return ``(states (1, T, hidden), tokens (1, T)) -> head(states, tokens, cache)[:, -1:]``.
 
     Meant for one text: the weights are read here. ``cache`` is of ``head.make_cache()``.
     """
-    plain, weights = partial(head, cache=cache), _weights(head)
+
+    def plain(states: mx.array, tokens: mx.array) -> mx.array:
+        return head(states, tokens, cache)[:, -1:]
+
+    weights = _weights(head)
     if weights is None or mx.default_device() == mx.gpu:
         return plain
     block, (layer,) = head.blocks.layers[0], cache
@@ -39,10 +43,9 @@ def steps(head: DraftHead, cache: list[Any]) -> Step:
         n = tokens.size
         if n > few.MOST or states.dtype != mx.float32:
             return plain(states, tokens)
-        mask = layer.make_mask(n, return_array=True, window_size=None) if n > 1 else None
         angles = Rotation(layer.offset, n, *turn).table
         x, q, k, v = _before(states, tokens, weights[:4], first, heads, angles)
-        return _after(x, read(q, k, v, mask, layer), weights[4:], *rest)
+        return _after(x, read(q, k, v, None, layer), weights[4:], *rest)
 
     return step
 
@@ -69,21 +72,24 @@ def _before(
     states: mx.array, tokens: mx.array, weights: list[mx.array], eps: float,
     heads: tuple[int, int], angles: tuple[mx.array, mx.array],
 ) -> tuple[mx.array, ...]:  # fmt: skip
-    """Return what goes into the block, and what its attention takes: q, k, v ``(1, H, T, D)``."""
+    """Return what goes into the block, and what its attention takes: q, k, v ``(1, H, T, D)``.
+
+    Of the input and of q only the last token's.
+    """
     table, join, norm, qkv = weights
     x = product(mx.concatenate([states, table[tokens]], axis=-1), join)
     y = product(rms_norm(x.flatten(0, 1), norm, eps), qkv)
     turns = sum(heads)
     y = split_heads(y, *tokens.shape, turns + heads[1])
     qk = turned(y[:, :turns], *angles)
-    return x, qk[:, : heads[0]], qk[:, heads[0] :], y[:, turns:]
+    return x[:, -1:], qk[:, : heads[0], -1:], qk[:, heads[0] :], y[:, turns:]
 
 
 @mx.compile
 def _after(
     x: mx.array, read: mx.array, weights: list[mx.array], eps: float, last: float
 ) -> mx.array:
-    """Return the states, from what attention ``read (1, H, T, D)``."""
+    """Return the state ``(1, 1, hidden)``, from what attention ``read (1, H, 1, D)``."""
     o, norm, gate_up, down, final = weights
     flat = x.flatten(0, 1) + product(join_heads(read).flatten(0, 1), o)
     gate, up = mx.split(product(rms_norm(flat, norm, eps), gate_up), 2, axis=-1)

@@ -187,7 +187,7 @@ class _Alone:
         if self._step is None:  # the text; then chains, a token at a time
             self._step = steps(self.head, cache)
         given = mx.broadcast_to(self._states, (*tokens.shape, self._states.shape[-1]))
-        self._states = self._step(given, tokens)[:, -1:]
+        self._states = self._step(given, tokens)
         return self.head.logits(self._states.flatten(0, 1))[:, None]
 
 

