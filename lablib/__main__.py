@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lablib.validation import NotInstalled
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; bad input prints one line and returns 2."""
@@ -15,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
     try:
         return options.run(options) or 0
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, NotInstalled) as error:
         print(f"lablib: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -323,7 +325,9 @@ def _grade(options: argparse.Namespace) -> None:
 def _behind_walls() -> None:
     """Prepare to run students' code: it ends with this command; say what its walls let through."""
     from lablib.classroom.apart.remote import not_kept_out
+    from lablib.extras import need
 
+    need("submitted notebooks", "IPython")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
     for what in not_kept_out():
         print(f"lablib: here students' code is not kept from {what}; see --help", file=sys.stderr)

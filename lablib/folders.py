@@ -1,6 +1,7 @@
-"""Folders that only this user can write to, and files that are written whole or not at all.
+"""Where things lie: the course's notebooks, and folders that only this user can write to.
 
-What is made once, for all environments, goes into such a folder.
+What is made once, for all environments, goes into such a folder. Files are written whole or not at
+all.
 """
 
 import os
@@ -8,6 +9,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+FIRST_LESSON = "00_start_here.ipynb"
+
+
+def course() -> Path | None:
+    """Return the folder of lessons: the package's if it is installed, else the checkout's."""
+    here = Path(__file__).resolve().parent
+    folders = here / "notebooks", here.parent / "notebooks"
+    return next((folder for folder in folders if (folder / FIRST_LESSON).exists()), None)
 
 
 def own() -> Iterator[Path]:

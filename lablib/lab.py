@@ -11,27 +11,24 @@ import webbrowser
 from pathlib import Path
 
 from lablib.classroom.working_copy import working_copy
+from lablib.extras import need
+from lablib.folders import FIRST_LESSON, course
 from lablib.machine import doctor
 from lablib.validation import BadValue
 
-FIRST_LESSON = "00_start_here.ipynb"
 _START_SECONDS = 90
 
 
 def notebooks_folder() -> Path:
-    """Return the folder of lessons: the checkout's, or the one below the current folder.
+    """Return the folder of lessons, which is only read.
 
     Raises:
-        ValueError: neither is there. A plain install carries the library and its checkpoints; the
-            lessons come with a clone.
+        ValueError: it is gone.
     """
-    for folder in (Path(__file__).parent.parent / "notebooks", Path.cwd() / "notebooks"):
-        if (folder / FIRST_LESSON).exists():
-            return folder.resolve()
-    raise BadValue(
-        f"no notebooks/{FIRST_LESSON} beside the package or in {Path.cwd()}: "
-        "the lessons come with a clone of the repository; run this from its folder"
-    )
+    folder = course()
+    if folder is None:
+        raise BadValue(f"no {FIRST_LESSON} in the package or beside it: install lablib anew")
+    return folder
 
 
 def lab(
@@ -55,7 +52,9 @@ def lab(
 
     Raises:
         ValueError: the copy can't be written; the line says what to do.
+        ImportError: JupyterLab is not installed; likewise.
     """
+    need("the lessons", "jupyterlab", "ipywidgets", "matplotlib")
     copy = working_copy(notebooks_folder(), folder, update)
     print(doctor(), copy, sep="\n\n", flush=True)
     port = port or _free_port()

@@ -58,9 +58,7 @@ def doctor() -> Report:
         import mlx.core as mx
     except ImportError as error:
         facts["mlx"] = f"does not import: {error}"
-        return Report(
-            facts, None, (*platform_advice, "reinstall: pip install -e . in a new environment")
-        )
+        return Report(facts, None, (*platform_advice, "install lablib anew, in a new environment"))
     gflops = measure_gflops()
     blas = backend.blas()
     facts["device"] = f"{mx.default_device()}"

@@ -34,6 +34,10 @@ class BadType(_OneLine, TypeError):
     """A ``TypeError`` about an argument; shown in one line in a notebook."""
 
 
+class NotInstalled(_OneLine, ImportError):
+    """An ``ImportError`` that says what to install; shown in one line in a notebook."""
+
+
 def integer(name: str, value: Any, minimum: int | None = None, maximum: int | None = None) -> int:
     """Return ``value`` as an ``int`` if it is a whole number in ``[minimum, maximum]``.
 

@@ -8,7 +8,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from lablib import __main__, backend, lab
+from lablib import __main__, backend, folders, lab
 from lablib.demo import demo
 from lablib.workshop import training
 
@@ -83,13 +83,25 @@ def test_lab_serves_the_first_lesson_and_stops_with_ctrl_c(tmp_path: Path) -> No
         assert server.wait(30) is not None
 
 
-def test_lab_without_lessons_says_where_they_are(
+def test_lab_without_lessons_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(lab, "__file__", str(tmp_path / "lablib" / "lab.py"))
-    with pytest.raises(ValueError, match="come with a clone"):
+    monkeypatch.setattr(folders, "__file__", str(tmp_path / "lablib" / "folders.py"))
+    with pytest.raises(ValueError, match="install lablib anew"):
         lab.notebooks_folder()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_lessons_are_in_the_package_or_beside_it(
+    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel has them inside; a checkout, which an editable install leads to, beside."""
+    package = tmp_path / "lablib"
+    lessons = (package if inside else tmp_path) / "notebooks"
+    lessons.mkdir(parents=True)
+    (lessons / folders.FIRST_LESSON).touch()
+    monkeypatch.setattr(folders, "__file__", str(package / "folders.py"))
+    assert lab.notebooks_folder() == lessons.resolve()
 
 
 def test_a_full_range_of_ports_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

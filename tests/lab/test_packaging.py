@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 README = (ROOT / "README.md").read_text()
 
 
@@ -15,12 +16,12 @@ def conda_pip_lines() -> list[str]:
 
 def test_environment_yml_equals_pyproject() -> None:
     lines = conda_pip_lines()
-    assert lines[-1] == "-e ."
-    assert lines[:-1] == PROJECT["dependencies"]
+    assert lines[-1] == "-e .[lab]"
+    assert lines[:-1] == PROJECT["dependencies"] + EXTRAS["lab"]
 
 
 def test_mlx_and_mlx_lm_are_pinned_exactly_and_the_rest_by_range() -> None:
-    for line in PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"]:
+    for line in PROJECT["dependencies"] + EXTRAS["lab"] + EXTRAS["test"]:
         pinned = "==" in line.split(";")[0]
         assert pinned == line.startswith(("mlx[", "mlx-lm")), line
 

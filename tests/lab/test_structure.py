@@ -20,9 +20,9 @@ def found(package: structure.Package) -> dict:
 
 # From the ground up: a room uses what stands below it, nothing beside it and nothing above.
 HOUSE = (
-    "validation lazy folders pages", "openblas", "backend", "machine", "theory tasks", "models",
-    "cache", "inference", "drafters", "text verifiers replay", "plots", "lessons", "classroom",
-    "workshop", "demo lab", "__main__",
+    "validation lazy folders pages", "extras openblas", "backend", "machine", "theory tasks",
+    "models", "cache", "inference", "drafters", "text verifiers replay", "plots", "lessons",
+    "classroom", "workshop", "demo lab", "__main__",
 )  # fmt: skip
 # A lesson's exercises are made of the classroom's parts, and the classroom looks them up by name.
 BOTH_WAYS = {("lessons", "classroom")}

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lablib.folders import write_whole
+from lablib.folders import course, write_whole
 from lablib.lessons.lesson_16 import edits, stories, sums
 from lablib.lessons.lesson_16.scores import Score
 from lablib.validation import BadType, BadValue, integer, one_of
@@ -147,8 +147,8 @@ HEAD = ("capstone", "place", "score", "95 %", "function", "seed", "made of")
 
 def _is_the_course(folder: Path) -> bool:
     """Return whether a folder is the notebooks' own, or below it."""
-    course = Path(__file__).parents[3] / "notebooks"
-    return course.exists() and folder.resolve().is_relative_to(course.resolve())
+    notebooks = course()
+    return notebooks is not None and folder.resolve().is_relative_to(notebooks)
 
 
 def _keep(path: Path, attempts: list[dict[str, Any]]) -> None:
