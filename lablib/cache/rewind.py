@@ -89,7 +89,7 @@ class Rewinder:
         self._parted = 0  # how often rows have lost different numbers of tokens
         # Tokens of each row that were read and not taken back; of one text since this was made.
         self.positions = [0] if lengths is None else list(lengths)
-        self.calls = self.replays = 0  # all forwards, and those that read tokens again
+        self.calls = 0  # forwards, those that read tokens again included
         self.tokens_read = 0  # tokens given to all forwards, rows times length
 
     def forward(
@@ -216,7 +216,6 @@ class Rewinder:
         padded = self._layers if longest > min(stay) else []
         for layer in padded:
             layer.prepare(lengths=stay, right_padding=[longest - length for length in stay])
-        self.replays += 1
         self.forward(tokens[:, :longest], before=before)
         for layer in padded:
             layer.finalize()

@@ -21,7 +21,7 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
         speculation/tokens.py         SpeculativeTokenIterator._advance
         speculation/many.py           speculative_batches
     08  speculation/rules.py          match, coupled, rejection, block
-        speculation/judge.py          Judge._apply_rule
+        speculation/judge.py          draw_outcome
     09  drafters/ngram.py             NGram.lookup
         speculation/drafters.py       draw_in_turn
         speculation/draft_length.py   AdaptiveLength.choose

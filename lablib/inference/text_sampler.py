@@ -75,10 +75,10 @@ class TextSampler:
         if self.greedy:
             return self._sampler.draw(self.rows, logits, drafts)[0], None
         left, _ = self._sampler.cut(self.rows, logits, drafts)
-        q = mx.softmax(left, axis=-1)
         if self.coupled:
+            q = mx.softmax(left, axis=-1)
             return self.race(q[:, None], len(before))[:, 0], q
-        return self.pick(q, DRAFT + len(before)), q
+        return _drawn(left, self.numbers(DRAFT + len(before)))
 
     def after(self, raw: mx.array, paths: Sequence[Sequence[int]]) -> mx.array:
         """Return what is sampled from after each of R paths of drafts, of ``raw (1, R, V)``.
@@ -152,15 +152,12 @@ class TextSampler:
         left, finite = self._sampler.cut(self.rows, scores, drafts)
         return mx.softmax(left, axis=-1), finite
 
-    def pick(self, weights: mx.array, use: int) -> mx.array:
-        """Draw from weights ``(B, N)`` with the round's random number for this use.
-
-        Each round has a lane of random numbers to itself.
-        """
-        if self._numbers is None or use >= self._numbers.shape[1]:
-            n = DRAFT + 16 if self._numbers is None else 2 * self._numbers.shape[1]
-            self._numbers = self._sampler.uniforms(self.rows, n, 1 + self._round)
-        return transforms.draw(weights, mx.array(self._numbers[:, use, None]))[:, 0]
+    def numbers(self, first: int, n: int = 1) -> mx.array:
+        """Return ``n`` random numbers for uses of the round ``(B, n)``; each round has its lane."""
+        if self._numbers is None or first + n > self._numbers.shape[1]:
+            most = DRAFT + 16 if self._numbers is None else 2 * self._numbers.shape[1]
+            self._numbers = self._sampler.uniforms(self.rows, most, 1 + self._round)
+        return mx.array(self._numbers[:, first : first + n])
 
     def race(self, weights: mx.array, ahead: int) -> mx.array:
         """Draw tokens ``(B, R)`` from weights ``(B, R, V)``, after ``ahead`` tokens of the round.
@@ -205,6 +202,13 @@ class TextSampler:
     def select(self, places: Sequence[int]) -> None:
         """Go on with the texts at these places of the batch only."""
         self.rows = tuple(self.rows[place] for place in places)
+
+
+@mx.compile
+def _drawn(scores: mx.array, u: mx.array) -> tuple[mx.array, mx.array]:
+    """Return tokens ``(B,)``, and the probabilities that they were drawn from."""
+    q = mx.softmax(scores, axis=-1)
+    return transforms.draw(q, u)[:, 0], q
 
 
 def check_finite(whose: str, finite: Sequence[bool]) -> None:

@@ -209,12 +209,11 @@ def settle_chunk(cache: list[Any], *, wait: bool) -> None:
 
 def read_up_to_last(model: Any, prompt: Sequence[int], cache: list[Any], step_size: int) -> int:
     """Read a prompt, all but its last token, and wait for it; returns the forwards it took."""
-    calls = 0
-    for chunk in chunks(prompt, step_size):
-        model(chunk, cache=cache)
+    parts = list(chunks(prompt, step_size))
+    for part in parts:
+        model(part, cache=cache)
         settle_chunk(cache, wait=True)
-        calls += 1
-    return calls
+    return len(parts)
 
 
 @contextmanager

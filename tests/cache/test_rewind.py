@@ -189,7 +189,6 @@ def test_blocks_need_no_replay_in_a_window_and_one_in_a_recurrent_layer():
         rewinder = Rewinder(model, cache)
         read(rewinder, [1, 2, 3, 4, 5])
         rewinder.rewind(3)
-        assert rewinder.replays == replays
         assert rewinder.calls == 1 + replays
         assert rewinder.tokens_read == 5 + 2 * replays
 
@@ -202,7 +201,7 @@ def test_rewinding_a_whole_read_restores_without_a_forward():
     read(rewinder, [4, 5])
     read(rewinder, [6])
     rewinder.rewind(3)
-    assert rewinder.replays == 0
+    assert rewinder.calls == 2
     got = np.array(model(mx.array([[7]]), cache=cache)[0, -1])
     assert np.allclose(got, fresh_logits(model, [1, 2, 3, 7], make_cache(model)), atol=1e-4)
 

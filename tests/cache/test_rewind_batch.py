@@ -79,7 +79,7 @@ def test_blocks_need_a_replay_only_for_recurrent_layers():
         )
         rewinder.forward(mx.array([[1, 2, 3], [4, 5, 6]]))
         rewinder.rewind([2, 0])
-        assert rewinder.replays == replays
+        assert rewinder.calls == 1 + replays
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16])
@@ -156,7 +156,7 @@ def test_rows_that_lose_all_that_was_read_are_put_back_without_a_forward(kind, c
         rewinder.forward(mx.array([[5]] * rows))
         rewinder.forward(mx.array([[6, 7]] * rows))
         rewinder.rewind([3] * rows)
-    assert (rewinder.calls, rewinder.replays) == (4, 0)
+    assert rewinder.calls == 4
     got = np.array(rewinder.forward(mx.array([[9]] * rows))[:, -1])
     for row, text in enumerate(texts):
         wanted = fresh_logits(model, [*text, 9], cache_for(model, cache_kind, 4))

@@ -70,14 +70,14 @@ def test_sampled_pairs_pass_a_chi_square_test(rule):
 def test_no_random_number_serves_twice(rule, monkeypatch):
     """Across rounds, uses and lanes: a reused number would tie a draft to an earlier verdict."""
     seen = []
-    right = TextSampler.pick
+    right = TextSampler.numbers
 
-    def spy(sampler, weights, use):
-        drawn = right(sampler, weights, use)
-        seen.append(sampler._numbers[0, use].item())
-        return drawn
+    def spy(sampler, first, n=1):
+        numbers = right(sampler, first, n)
+        seen.extend(numbers[0].tolist())
+        return numbers
 
-    monkeypatch.setattr(TextSampler, "pick", spy)
+    monkeypatch.setattr(TextSampler, "numbers", spy)
     model = target(peak=2)
     speculative_decode(model, near(model, 0.5), [1], 60, 4, 1.0, rule=rule, seed=0)
     assert len(seen) > 100

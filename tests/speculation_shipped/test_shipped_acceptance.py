@@ -113,7 +113,7 @@ def measure(pair, n, seed=SEED, problems=11):
         if proposal is None:
             return verdicts
         other = copy.copy(judge)
-        other._outcome = None  # match
+        other._draw = None  # match
         counts.count([*verdicts, *right(other, logits, proposal, counts_)], stops)
         return verdicts
 

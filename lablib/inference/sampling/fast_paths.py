@@ -95,7 +95,8 @@ def draw(plan: Plan, scores: mx.array, peak: mx.array, u: np.ndarray) -> mx.arra
         token = ids
         if weights is not None:
             if not ascending and scores.shape[-1] > _SPARSE * ids.shape[-1]:
-                weights, ids = _by_id(weights, ids)
+                order = mx.argsort(ids, axis=-1)
+                weights, ids = (mx.take_along_axis(x, order, axis=-1) for x in (weights, ids))
             elif not ascending:
                 weights, ids = transforms.keep(scores[: len(at)], weights, ids, 0.0), None
             place = transforms.draw(weights, mx.array(u if len(at) == len(u) else u[at]))
@@ -209,11 +210,6 @@ def _cut_in_order(
     if kept is not None:
         scores, weights = mx.where(kept, scores, -mx.inf), mx.where(kept, weights, 0.0)
     return scores, weights, inside
-
-
-def _by_id(values: mx.array, ids: mx.array) -> tuple[mx.array, mx.array]:
-    order = mx.argsort(ids, axis=-1)
-    return mx.take_along_axis(values, order, axis=-1), mx.take_along_axis(ids, order, axis=-1)
 
 
 def _indices(rows: np.ndarray) -> mx.array:

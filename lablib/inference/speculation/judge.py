@@ -7,8 +7,10 @@ host looks once, in ``Judge.read``.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
+from lablib.inference.sampling import transforms
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.tree_rules import TREE_RULE, path_to
@@ -98,7 +100,8 @@ class Judge:
         # At temperature 0 the rules agree, and comparing two best tokens is the cheapest of them.
         sampler.coupled = rule == "coupled" and not sampler.greedy
         self._rule = rule
-        self._outcome = None if sampler.greedy or rule in rules.PLAYED_OUT else rules.RULE[rule]
+        played_out, law = sampler.greedy or rule in rules.PLAYED_OUT, rules.RULE[rule]
+        self._draw = None if played_out else _COMPILED.get(law, partial(draw_outcome, law))
 
     def decide(
         self, logits: mx.array, proposal: Proposal | None = None,
@@ -128,15 +131,15 @@ class Judge:
         texts = [[drafts[node] for node in path] for path in paths]
         q = self._drafted_from(proposal, size, None)
         p = None if q is None else sampler.after(raw, texts)
-        if self._outcome is None:
+        if self._draw is None:
             end, token = self._follow(raw, texts)
         else:
             law = [np.array(rows[0], np.float64) for rows in (p, q)]
             check_finite("target", np.isfinite(law[0]).all(axis=1))
             outcome = TREE_RULE[self._rule](*law, drafts, parents)
             kept, following = (mx.array(x, mx.float32) for x in (outcome.kept, outcome.following))
-            end = sampler.pick(kept[None], ACCEPT).item()
-            token = sampler.pick(following[end][None], FOLLOW).item()
+            end = transforms.draw(kept[None], sampler.numbers(ACCEPT)).item()
+            token = transforms.draw(following[end][None], sampler.numbers(FOLLOW)).item()
         rows = mx.array([0, *(node + 1 for node in paths[end])])
         fit = mx.isfinite(mx.max(raw[:, rows], axis=-1))
         report = sampler.report(raw[:, rows], mx.array([[*texts[end], token]]), fit)
@@ -169,11 +172,11 @@ class Judge:
         sampler, raw, drafts = self.sampler, logits.astype(mx.float32), proposal.tokens
         scores = sampler.process(raw, drafts)
         q = self._drafted_from(proposal, raw.shape[-1], counts)
-        kept = None
-        if self._outcome is None:
-            tokens, fit = sampler.draw(scores, drafts)
+        if self._draw is None:
+            kept, (tokens, fit) = None, sampler.draw(scores, drafts)
         else:
-            kept, tokens, fit = self._apply_rule(scores, drafts, q)
+            p, fit = sampler.probabilities(scores, drafts)
+            kept, tokens = self._draw(p, q, drafts, sampler.numbers(ACCEPT, 2))
             if counts is not None and not min(counts):  # a row without drafts draws as if alone
                 plain, _ = sampler.draw(scores[:, :1], None)
                 tokens = mx.where(mx.array(counts)[:, None] == 0, plain, tokens)
@@ -211,24 +214,11 @@ class Judge:
             check_finite("draft", queued.health.tolist())
         return verdicts
 
-    def _apply_rule(
-        self, scores: mx.array, drafts: mx.array, q: mx.array
-    ) -> tuple[mx.array, mx.array, mx.array]:
-        """Draw from the rule's outcome: how many drafts stay ``(B,)``, and the tokens."""
-        sampler = self.sampler
-        p, finite = sampler.probabilities(scores, drafts)
-        outcome = self._outcome(p, q, drafts)
-        kept = sampler.pick(outcome.kept, ACCEPT)
-        following = outcome.following[mx.arange(len(sampler.rows)), kept]
-        token = sampler.pick(following, FOLLOW)[:, None]
-        padded = mx.concatenate([drafts, token], axis=1)
-        return kept, mx.where(mx.arange(padded.shape[1]) < kept[:, None], padded, token), finite
-
     def _drafted_from(
         self, proposal: Proposal, size: int, counts: Sequence[int] | None
     ) -> mx.array | None:
         """Return q ``(B, γ, V)``, 0 where no draft is meant; None if nobody needs it."""
-        if self._outcome is None and not self.trace:
+        if self._draw is None and not self.trace:
             return None
         q = rules.one_hot(proposal.tokens, size) if proposal.q is None else proposal.q
         if counts is None:
@@ -240,7 +230,7 @@ class Judge:
         """Return whether each draft could be drawn, flattened; None without a draft model."""
         if proposal.logits is None:
             return None
-        finite = mx.isfinite(mx.max(proposal.logits.astype(mx.float32), axis=-1))
+        finite = mx.abs(mx.max(proposal.logits.astype(mx.float32), axis=-1)) < mx.inf
         if self.sampler.processors and proposal.q is not None:  # what they made of finite logits
             finite = finite & mx.isfinite(mx.sum(proposal.q, axis=-1))
         return finite.flatten()
@@ -258,3 +248,22 @@ class Judge:
                 q = mx.softmax(proposal.logits.astype(mx.float32), axis=-1)
         chosen = [mx.take_along_axis(x, drafts[..., None], axis=-1)[..., 0] for x in (p, q)]
         return mx.stack([*chosen, *overlaps], axis=1)
+
+
+def draw_outcome(
+    rule: rules.Rule, p: mx.array, q: mx.array, drafts: mx.array, u: mx.array
+) -> tuple[mx.array, mx.array]:
+    """Draw from the rule's outcome: how many drafts stay ``(B,)``, and the tokens ``(B, γ+1)``.
+
+    Of the random numbers ``u (B, 2)`` the first says how many, the second what follows them.
+    """
+    outcome = rule(p, q, drafts)
+    kept = transforms.draw(outcome.kept, u[:, :1])
+    following = mx.take_along_axis(outcome.following, kept[..., None], axis=1)[:, 0]
+    token = transforms.draw(following, u[:, 1:])
+    tokens = mx.concatenate([drafts, token], axis=1)
+    return kept[:, 0], mx.where(mx.arange(tokens.shape[1]) < kept, tokens, token)
+
+
+# A rule of your own is not compiled, so that you can look into it.
+_COMPILED = {law: mx.compile(partial(draw_outcome, law)) for law in (rules.rejection, rules.block)}

@@ -114,12 +114,10 @@ def block(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
     return Outcome(keep * lost_later, _normalised(rest, p))
 
 
-RULE: dict[str, Callable[[mx.array, mx.array, mx.array], Outcome]] = {
-    "match": match,
-    "coupled": coupled,
-    "rejection": rejection,
-    "block": block,
-}
+Rule = Callable[[mx.array, mx.array, mx.array], Outcome]
+RULE: dict[str, Rule] = {
+    "match": match, "coupled": coupled, "rejection": rejection, "block": block,
+}  # fmt: skip
 PLAYED_OUT = {"match", "coupled"}  # by the engine, which draws the target's own tokens
 OF_TREES = [*PLAYED_OUT, "rejection", "block"]  # have one for trees too: see ``tree_rules.py``
 
