@@ -29,7 +29,7 @@ OPTIONS = [{}, {"temperature": 0.7, "top_p": 0.8}, {**PENALTIES, "min_p": 0.1}]
 
 
 @pytest.fixture
-def explored(monkeypatch):
+def explored(monkeypatch, uncompiled):
     """All that speculation can write, with probabilities: ``(V,) * N``."""
     exploration, raced = Exploration(), {}
 
@@ -37,16 +37,20 @@ def explored(monkeypatch):
         """Sequence 0 is explored; the others of a batch take what is likeliest."""
         return exploration.choose(weights) if number == 0 else int(np.argmax(weights))
 
-    def pick(sampler, weights, use):
-        drawn = [choose(*each) for each in zip(sampler.rows, weights, strict=True)]
-        return mx.array(drawn, mx.int32)
+    def numbers(sampler, first, n=1):
+        """Instead of a random number the sequence's own, so that ``draw`` knows whose it draws."""
+        return mx.array([[row] * n for row in sampler.rows])
+
+    def draw(weights, number):
+        drawn = zip(number[:, 0].tolist(), np.array(weights), strict=True)
+        return mx.array([[choose(*each)] for each in drawn], mx.int32)
 
     def race(sampler, weights, ahead):
         """Draw a draft under shared noise, and note from what: the target's token depends on it."""
         if not ahead:
             raced.clear()
         raced[ahead] = dict(zip(sampler.rows, np.array(weights[:, 0]), strict=True))
-        return pick(sampler, raced[ahead].values(), None)[:, None]
+        return draw(weights[:, 0], numbers(sampler, 0))
 
     def after(draft, q, p):
         """The target's token when the draft is known: what the noise is known to be."""
@@ -69,7 +73,8 @@ def explored(monkeypatch):
             written.append(tokens)
         return mx.array(written, mx.int32), mx.ones((len(p), p.shape[1]), mx.bool_)
 
-    monkeypatch.setattr(TextSampler, "pick", pick)
+    monkeypatch.setattr(transforms, "draw", draw)
+    monkeypatch.setattr(TextSampler, "numbers", numbers)
     monkeypatch.setattr(TextSampler, "draw", target_tokens)
     monkeypatch.setattr(TextSampler, "race", race)
 

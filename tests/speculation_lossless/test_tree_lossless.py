@@ -42,12 +42,12 @@ def model(kind="llama", size=SIZE, peak=0.6):
 
 
 @pytest.fixture
-def explored(monkeypatch):
+def explored(monkeypatch, uncompiled):
     """All that one round can write, and the target alone after it: ``(V,) * N``."""
     exploration = Exploration()
 
-    def pick(sampler, weights, use):
-        return mx.array([exploration.choose(np.array(weights[0]))], mx.int32)
+    def pick(weights, number):
+        return mx.array([[exploration.choose(np.array(weights[0]))]], mx.int32)
 
     def draw(sampler, scores, drafts):
         path = [] if drafts is None else drafts.tolist()[0]
@@ -66,7 +66,7 @@ def explored(monkeypatch):
             rows.append(order)
         return mx.array(np.array([rows], np.float32))
 
-    monkeypatch.setattr(TextSampler, "pick", pick)
+    monkeypatch.setattr(transforms, "draw", pick)
     monkeypatch.setattr(TextSampler, "draw", draw)
     monkeypatch.setattr(TextSampler, "shuffled", shuffled)
     # With two or three nodes, siblings come rarely where the draft is trusted: distrust it.
