@@ -17,7 +17,7 @@ from lablib.classroom.running import TimeUp
 import mlx.core as mx
 import numpy as np
 import pytest
-from trial import BY_CHANCE, source_of_exercises
+from submitted import BY_CHANCE, source_of_exercises
 
 
 def crossed(value):
