@@ -21,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"lablib: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        print("lablib: stopped", file=sys.stderr)
         return 130
 
 
@@ -128,7 +129,9 @@ def _add_grade(commands: Any) -> None:
             "can't write, and sees neither the references' files nor what others handed in; on\n"
             "macOS sandbox-exec does the same. Elsewhere only time, memory and file size are\n"
             "limited: grade strangers' work in a container then. A mark says that a function\n"
-            "answers right, not who wrote it: a solution copied from a friend is a ✓."
+            "answers right, not who wrote it: a solution copied from a friend is a ✓.\n\n"
+            "Of the capstones (lesson 16) it marks the first steps, 16.1 to 16.3, like exercises;\n"
+            "how well a capstone plays is what score tells."
         ),
     )
     grade.add_argument("folder", type=Path)
@@ -143,6 +146,13 @@ def _add_grade(commands: Any) -> None:
         type=Path,
         metavar="CSV",
         help="who is in the class: a column student or name, or the first",
+    )
+    grade.add_argument(
+        "--lessons",
+        nargs="+",
+        default=[],
+        metavar="NN",
+        help="only these, 03 05, asked of everybody on the roster (default: what was handed in)",
     )
     grade.add_argument("--resume", action="store_true", help="keep what is judged already")
     grade.add_argument(
@@ -328,9 +338,17 @@ def _behind_walls() -> None:
     from lablib.extras import need
 
     need("submitted notebooks", "IPython")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     for what in not_kept_out():
         print(f"lablib: here students' code is not kept from {what}; see --help", file=sys.stderr)
+
+
+def _stop(*_: object) -> None:
+    """Stop at the first signal, so that no process is left behind; a second one doesn't hinder."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _release(options: argparse.Namespace) -> None:

@@ -1,13 +1,15 @@
 """The teacher's report: who solved what, from a folder of submitted notebooks.
 
 Each notebook's functions run in a process of their own, behind walls (``apart``), and are judged
-here. What is finished is written at once, to a journal and to the reports, each as a whole file.
+here. What is finished is written at once to a journal, and now and then to the reports, each as a
+whole file: whoever kills it finds reports that are at most some seconds old.
 """
 
 import hashlib
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,6 +17,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from lablib.classroom.apart.remote import Limits, begin, end_all, references
+from lablib.classroom.exercises import exercises
+from lablib.classroom.exercises import lessons as known_lessons
 from lablib.classroom.handed_in import hidden
 from lablib.classroom.page import feedback as feedback_of
 from lablib.classroom.page import file_name, page
@@ -22,7 +26,9 @@ from lablib.classroom.reports import ExerciseRow, GradeReport, best_of
 from lablib.classroom.roster import read_roster, student_of, submissions
 from lablib.classroom.submission import RANK, Finding, judge_submission, read_submission
 from lablib.folders import replacing
-from lablib.validation import BadValue, integer, number
+from lablib.validation import BadValue, integer, number, one_of
+
+PAUSE = 2.0  # seconds between two writings of all reports: each takes longer than the one before
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,7 @@ def grade(
     html: str | Path | None = None,
     feedback: str | Path | None = None,
     roster: str | Path | None = None,
+    lessons: Sequence[str] = (),
     resume: bool = False,
     seconds: float = 120.0,
     workers: int | None = None,
@@ -99,7 +106,10 @@ def grade(
         json: see ``csv``.
         html: see ``csv``.
         feedback: a folder for a page of feedback for each student.
-        roster: a CSV file of who is in the class; who handed in nothing is in the report, too.
+        roster: a CSV file of who is in the class; who handed in nothing is in the report, too, and
+            is asked for every exercise that anybody was.
+        lessons: numbers, as ``["03", "05"]``: only their exercises are graded and reported, and
+            whoever is on the roster is asked for all of them; every lesson when empty.
         resume: take what an earlier run of this report has found in files that are the same.
         seconds: time limit for one notebook.
         workers: notebooks graded at the same time; one per processor when ``None``.
@@ -109,6 +119,7 @@ def grade(
     folder = Path(folder)
     if not folder.is_dir():
         raise BadValue(f"folder must be a folder of notebooks, got {str(folder)!r}")
+    lessons = [one_of("lessons", str(lesson).zfill(2), known_lessons()) for lesson in lessons]
     seconds = number("seconds", seconds, 0.1)
     memory = integer("memory", memory, 256)
     workers = integer("workers", workers or os.cpu_count() or 1, 1)
@@ -118,20 +129,32 @@ def grade(
         raise BadValue("resume needs the file of a report (csv, json or html), got none")
     students = read_roster(Path(roster)) if roster is not None else []
     limits = Limits(seconds, memory=memory * 2**20, hide=hidden(folder, outputs.files()))
-    journal = Journal(outputs.files(), resume)
-    job = _Job(folder, limits, students)
+    job = _Job(folder, limits, students, sorted({*lessons}))
+    return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
 
-    def written(graded: Sequence[Graded]) -> GradeReport:
-        report = GradeReport(job.rows(graded))
+
+def _held(
+    job: "_Job", outputs: Outputs, journal: "Journal", workers: int, progress: bool
+) -> GradeReport:
+    """Grade what the journal doesn't know; write reports now and then, and however it ends."""
+
+    def written() -> GradeReport:
+        report = GradeReport(job.rows(done))
         outputs.write(report)
         return report
 
     done = job.known(journal)
-    report = written(done)
-    for graded in job.work(done, workers, progress):
-        done.append(graded)
-        journal.add(graded)
-        report = written(done)
+    written()
+    last = time.monotonic()
+    try:
+        for graded in job.work(done, workers, progress):
+            done.append(graded)
+            journal.add(graded)
+            if time.monotonic() - last > PAUSE:
+                written()
+                last = time.monotonic()
+    finally:
+        report = written()
     outputs.write_feedback(report)
     return report
 
@@ -168,11 +191,12 @@ class Journal:
 
 @dataclass(frozen=True)
 class _Job:
-    """A folder to grade, within limits, with or without a list of students."""
+    """A folder to grade, within limits, with or without a list of students and of lessons."""
 
     folder: Path
     limits: Limits
     students: Sequence[str]
+    lessons: Sequence[str]
 
     def known(self, journal: Journal) -> list[Graded]:
         """Return what an earlier run has found in files that are the same."""
@@ -212,7 +236,8 @@ class _Job:
             for exercise, found in each.findings.items():
                 row = ExerciseRow(student, each.path, exercise, *asdict(found).values())
                 ranked.append((RANK[found.outcome], row))
-        asked = sorted({row.exercise for _, row in ranked} - {"-"})
+        chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
+        asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
         unread = {row.student: row for _, row in ranked if row.exercise == "-"}
         for student in self.students:
             missing = ExerciseRow(student, "", "-", "∅", "", "nothing handed in")
@@ -228,6 +253,8 @@ class _Job:
         inside, key = self._inside(path), self._key(path)
         try:
             work = read_submission(path)
+            if self.lessons:
+                work = work.only(self.lessons)
             return Graded(inside, key, judge_submission(work, self.limits))
         except Exception as error:  # whatever is in the file, it gets a row
             reason = f"can't be read: {type(error).__name__}: {error}".splitlines()[0]
@@ -237,12 +264,12 @@ class _Job:
         return path.relative_to(self.folder).as_posix()
 
     def _key(self, path: Path) -> str:
-        """Return what the verdict depends on: the file, the exercises, the limits."""
+        """Return what the verdict depends on: the file, the exercises, the limits, the lessons."""
         found = hashlib.sha256()
         for file in (path, *map(Path, references())):
             if file.is_file() and os.access(file, os.R_OK):
                 found.update(file.read_bytes())
-        found.update(f"{self.limits.seconds} {self.limits.memory}".encode())
+        found.update(f"{self.limits.seconds} {self.limits.memory} {self.lessons}".encode())
         return found.hexdigest()[:32]
 
 

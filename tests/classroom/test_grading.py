@@ -10,18 +10,19 @@ import time
 from pathlib import Path
 
 from lablib.__main__ import main
+from lablib.classroom import grade as grading
 from lablib.classroom import reports
 from lablib.classroom.apart.remote import Limits
+from lablib.classroom.editions import part_of
 from lablib.classroom.grade import grade
 from lablib.classroom.page import feedback, file_name, page
 from lablib.classroom.reports import ExerciseRow, GradeReport, best_of
-from lablib.classroom.roster import read_roster, student_of, submissions
-from lablib.classroom.submission import judge_submission, read_submission
+from lablib.classroom.submission import Finding, judge_submission, read_submission
 
 import pytest
-import trial
+import submitted
 
-CLASS = {case.name: case for case in trial.odd()}
+CLASS = {case.name: case for case in submitted.odd()}
 # A handful; the slow suite has all of them.
 HANDFUL = [
     "fair_timed", "fair_await", "fair_late_helper", "fair_computed", "fair_exit_after",
@@ -46,7 +47,7 @@ def test_an_odd_notebook_gets_its_due(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", trial.submissions(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", submitted.submissions(), ids=lambda case: case.name)
 def test_everybody_gets_their_due(case, tmp_path):
     found = outcomes(case, tmp_path)
     assert found.keys() == case.due.keys()
@@ -77,7 +78,7 @@ def test_a_time_limit_costs_what_it_touches(tmp_path):
 def school(tmp_path):
     """Four students: solved, wrong twice, untouched and solved, a broken file."""
     folder = tmp_path / "school"
-    named = {case.name: case for case in trial.honest("00")}
+    named = {case.name: case for case in submitted.honest("00")}
     for student, case in {"ada": "solved00", "bob": "wrong00", "cleo": "starter00"}.items():
         named[case].write(folder).parent.rename(folder / student)
     path = named["other00"].write(folder)
@@ -171,6 +172,77 @@ def test_whoever_stops_it_finds_no_process_and_a_whole_report(how, tmp_path):
     assert (out / "r.csv").read_text("utf-8-sig").startswith("student,notebook,")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_stopped_twice_it_says_one_line(tmp_path):
+    CLASS["hog_endless"].write(tmp_path / "school")
+    process = start(["grade", str(tmp_path / "school")])
+    until = time.monotonic() + 60
+    while not left_over(tmp_path, 0) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    for _ in range(20):  # whatever it is at by then
+        time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert [line for line in said.splitlines() if "here students' code" not in line] == [
+        "lablib: stopped"
+    ]
+    assert left_over(tmp_path) == []
+
+
+def instantly(work, limits):
+    return {exercise: Finding("✓") for exercise in work.exercises}
+
+
+def test_reports_are_written_now_and_then_and_the_journal_each_time(tmp_path, monkeypatch):
+    for number in range(30):
+        (tmp_path / f"s{number}.py").write_text('check("00.1", best_token)')
+    monkeypatch.setattr(grading, "judge_submission", instantly)
+    writings, write = [], grading.Outputs.write
+    monkeypatch.setattr(
+        grading.Outputs, "write", lambda *each: (writings.append(each), write(*each))
+    )
+    grade(tmp_path, tmp_path / "r.csv")
+    assert len(writings) == 2  # the first, and the last: it took less than a pause
+    assert len((tmp_path / "r.csv.journal").read_text().splitlines()) == 30
+    monkeypatch.setattr(grading, "PAUSE", -1.0)
+    grade(tmp_path, tmp_path / "r.csv")
+    assert len(writings) == 2 + 32
+
+
+def test_whoever_interrupts_finds_in_the_report_what_the_journal_has(tmp_path, monkeypatch):
+    def slowly(work, limits):
+        if next(turns) == 5:
+            raise KeyboardInterrupt
+        time.sleep(0.02)
+        return instantly(work, limits)
+
+    turns = iter(range(30))
+    for number in range(10):
+        (tmp_path / f"s{number}.py").write_text('check("00.1", best_token)')
+    monkeypatch.setattr(grading, "judge_submission", slowly)
+    with pytest.raises(KeyboardInterrupt):
+        grade(tmp_path, tmp_path / "r.csv", workers=1)
+    journal = (tmp_path / "r.csv.journal").read_text().splitlines()
+    rows = [*csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text("utf-8-sig")))]
+    assert journal
+    assert {row["notebook"] for row in rows} == {json.loads(line)["path"] for line in journal}
+
+
+def test_of_capstones_grade_marks_the_first_steps(tmp_path):
+    notebook = submitted.answered("16", {"16.1": ""})
+    checks = [n for n, cell in enumerate(notebook["cells"]) if part_of(cell) == ("16.3", "check")]
+    further = "def propose(prompt, written, limit):\n    return []\nscore('edits', propose)"
+    cell = {"cell_type": "code", "metadata": {}, "source": further, "outputs": []}
+    notebook["cells"].insert(checks[0] + 1, cell)  # somebody went on, and it plays worse
+    submitted.Case("ada", notebook, {}).write(tmp_path)
+    rows = grade(tmp_path).rows
+    assert [(row.exercise, row.outcome) for row in rows] == [
+        ("16.1", "!"), ("16.2", "✓"), ("16.3", "✓"),
+    ]  # fmt: skip
+
+
 def test_a_report_tells_who_solved_what_and_what_to_discuss(school, tmp_path):
     roster = school / "roster.csv"
     report = grade(school, roster=roster, html=tmp_path / "r.html", json=tmp_path / "r.json")
@@ -216,70 +288,6 @@ def test_of_several_notebooks_the_best_counts_and_of_equals_the_first():
 
 
 @pytest.mark.parametrize(
-    ("path", "student"),
-    [
-        ("ada/03_sampling.ipynb", "ada"), ("ada/x/y.ipynb", "ada"), ("ada.ipynb", "ada"),
-        ("ada_03_sampling.ipynb", "ada"), ("ada-03_sampling (2).ipynb", "ada"),
-        ("03_sampling_ada-Copy1.ipynb", "03_sampling_ada"), ("03_sampling.ipynb", "03_sampling"),
-    ],
-)  # fmt: skip
-def test_a_notebook_is_its_folders_or_its_names(path, student):
-    assert student_of(Path(path)) == student
-
-
-@pytest.mark.parametrize(
-    ("path", "student"),
-    [
-        ("ada/x.ipynb", "Ada"), ("03_sampling_ada-Copy1.ipynb", "Ada"), ("hw/ADA/x.py", "Ada"),
-        ("adam/x.ipynb", "adam"), ("Ada Ng 12345_late.ipynb", "Ada Ng"), ("x-ada.py", "Ada"),
-    ],
-)  # fmt: skip
-def test_a_roster_tells_whose_a_notebook_is(path, student):
-    assert student_of(Path(path), ["Ada", "Ada Ng"]) == student
-
-
-def test_a_roster_is_a_list_or_a_table(tmp_path):
-    path = tmp_path / "r.csv"
-    named = ("name,student\nA,ada\nB,bob\n", "No,Name\n1,ada\n2,bob\n")
-    for text in (*named, "\ufeffada,A\nbob,B\n\n", "ada\nbob\nada"):
-        path.write_text(text, encoding="utf-8")
-        assert read_roster(path) == ["ada", "bob"]
-    path.write_text("\n")
-    with pytest.raises(ValueError, match="at least one student"):
-        read_roster(path)
-    with pytest.raises(ValueError, match="roster must be a CSV file"):
-        read_roster(tmp_path / "none")
-
-
-def test_whose_file_is_broken_was_not_absent(tmp_path):
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / "gus.ipynb").write_text('{"cells": [')
-    solved = Path("notebooks/00_start_here.ipynb").read_text(encoding="utf-8")
-    (work / "ben.ipynb").write_text(solved, encoding="utf-8")
-    (tmp_path / "class.csv").write_text("name\nben\ngus\nivo\n")
-    report = grade(work, roster=tmp_path / "class.csv")
-    marks = dict.fromkeys(report.students(), "")
-    for row in report.rows:
-        marks[row.student] += row.outcome
-    assert marks["ivo"] == "∅∅∅"
-    assert marks["gus"] == "!!!!"  # the file, and each exercise that may be in it
-    assert "gus.ipynb can't be read" in report.rows[-4].message
-    assert "of 9 ✓" in repr(report)  # three students, three exercises: a file is no answer
-    told = feedback(report, "ivo")
-    assert told.count("nothing handed in") == 3
-    assert "0 of 3 solved" in feedback(report, "gus")
-
-
-def test_what_lies_in_hidden_folders_was_not_handed_in(tmp_path):
-    for name in ("a/x.ipynb", "a/.ipynb_checkpoints/x.ipynb", ".git/y.py", "b.py", "c.txt"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("")
-    assert [path.name for path in submissions(tmp_path)] == ["x.ipynb", "b.py"]
-
-
-@pytest.mark.parametrize(
     ("wanted", "message"),
     [
         ({"csv": "none/r.csv"}, "a folder that can be written"),
@@ -290,6 +298,7 @@ def test_what_lies_in_hidden_folders_was_not_handed_in(tmp_path):
         ({"seconds": 0}, "seconds must be"),
         ({"workers": -1}, "workers must be"),
         ({"memory": 1}, "memory must be"),
+        ({"lessons": ["03", "x"]}, "lessons must be one of"),
     ],
 )
 def test_what_is_wrong_is_said_before_the_work(wanted, message, tmp_path, monkeypatch):
@@ -304,5 +313,6 @@ def test_the_command_says_what_its_walls_keep_out(capsys):
     with pytest.raises(SystemExit):
         main(["grade", "--help"])
     said = capsys.readouterr().out
-    for word in ("--resume", "neither references nor verdicts", "sandbox-exec", "copied"):
+    told = ("--resume", "neither references nor verdicts", "sandbox-exec", "copied", "score")
+    for word in told:
         assert word in said
