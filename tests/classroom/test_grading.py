@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from lablib.classroom import grade as grading
 from lablib.classroom import reports
 from lablib.classroom.apart.remote import Limits
 from lablib.classroom.editions import part_of
+from lablib.classroom.exercises import find, lessons
 from lablib.classroom.grade import grade
 from lablib.classroom.page import feedback, file_name, page
 from lablib.classroom.reports import ExerciseRow, GradeReport, best_of
@@ -228,6 +230,20 @@ def test_whoever_interrupts_finds_in_the_report_what_the_journal_has(tmp_path, m
     rows = [*csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text("utf-8-sig")))]
     assert journal
     assert {row["notebook"] for row in rows} == {json.loads(line)["path"] for line in journal}
+
+
+def test_an_answer_may_use_the_class_that_its_lesson_shows(tmp_path):
+    right = find("10.3").solution.replace("def try_drafts", "def right")
+    own = "\n\ndef try_drafts(layer, drafts, accepted):\n    Recurrent()\n"
+    own += "    return right(layer, drafts, accepted)"
+    case = submitted.Case("ada", submitted.answered("10", {"10.3": right + own}), {})
+    assert outcomes(case, tmp_path)["10.3"].outcome == "✓"
+
+
+@pytest.mark.parametrize("lesson", lessons())
+def test_no_lesson_imports_what_is_not_there_while_it_is_graded(lesson):
+    code = [cell["source"] for cell in submitted.blank(lesson)["cells"]]
+    assert not re.search(r"lesson_\d\d(\.| import )exercises", "\n".join(code))
 
 
 def test_of_capstones_grade_marks_the_first_steps(tmp_path):

@@ -7,24 +7,9 @@ from typing import Any
 from lablib.classroom.exercises import Exercise, Wrong
 from lablib.classroom.values import as_text
 from lablib.lessons.edges import edges
+from lablib.lessons.lesson_10.recurrent import Recurrent
 
 import numpy as np
-
-
-class Recurrent:
-    """A layer whose memory is one number: each token halves it and is added to it, in place."""
-
-    def __init__(self):
-        self.state = np.zeros(1)
-        self.log = []  # every token it has read, replays included
-
-    def read(self, tokens):
-        """Read tokens (a list of numbers)."""
-        for token in tokens:
-            self.state *= 0.5
-            self.state += token
-            self.log.append(token)
-
 
 # ------------------------------------------------------------------ 10.1 trim after a round
 
