@@ -135,6 +135,7 @@ def test_a_token_that_the_model_would_not_write_spoils_a_story(openings, monkeyp
     [
         ([[1.0]], "the shape of its logits"),
         ("abc", "must return numbers"),
+        ([10**400], "must return numbers"),
         (np.full((12, 512), 0.5), "sum to 1, got a sum of 256"),
         (np.full((12, 512), np.nan), "sum to 1"),
         (np.eye(512)[[0] * 12] * 2 - np.eye(512)[[1] * 12], "sum to 1"),
@@ -267,6 +268,7 @@ def test_texts_learnt_by_heart_gain_nothing_on_hidden_seeds(lists) -> None:
         ([1.5], "whole numbers"),
         ([-1], "whole numbers"),
         (["x"], "a list of ids"),
+        ([float("inf")], r"whole numbers from 0, got \[inf\]"),
         ([(3, 0.9)], "a list of ids"),  # a claim about its chance
     ],
 )

@@ -21,6 +21,7 @@ from lablib.inference.text_sampler import TextSampler
 from lablib.lessons.lesson_16.scores import Foul, Score
 from lablib.lessons.lesson_16.texts import number, write
 from lablib.tasks import edits
+from lablib.validation import shown
 
 NAME, FUNCTION = "edits", "propose"
 PROBLEMS, LIMIT, LONGEST = 24, 8, 40
@@ -88,6 +89,8 @@ def _ids(found: Any, limit: int) -> list[int]:
         whole = all(token == given for token, given in zip(ids, found, strict=True))
     except (TypeError, ValueError):
         raise Foul(f"propose must return a list of ids, got {type(found).__name__}") from None
+    except OverflowError:  # an infinite one
+        raise Foul(f"propose must return ids, whole numbers from 0, got {shown(found)}") from None
     if not whole or min(ids, default=0) < 0:
         raise Foul(f"propose must return ids, whole numbers from 0, got {ids[:8]}")
     if len(ids) > limit:

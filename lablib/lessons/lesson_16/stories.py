@@ -97,7 +97,7 @@ def as_chances(found: Any, logits: np.ndarray) -> np.ndarray:
     """Return what a student's function gave as chances, or say what is wrong with it."""
     try:
         probs = np.asarray(found, dtype=float)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise Foul(f"odds must return numbers, got {type(found).__name__}") from None
     if probs.shape != logits.shape:
         raise Foul(f"odds must return the shape of its logits, {logits.shape}, got {probs.shape}")
