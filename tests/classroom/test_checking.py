@@ -69,6 +69,19 @@ def chatty(scores, temperature):
     return softmax(scores, temperature)
 
 
+def empty(scores, temperature):
+    """Return what softmax returns."""
+    ...
+
+
+def passes(scores, temperature):
+    pass
+
+
+def none_of_a_case(scores, temperature):
+    return softmax(scores, temperature) if temperature > 1 else None
+
+
 def gives_a_generator(scores, temperature):
     yield from softmax(scores, temperature)
 
@@ -85,6 +98,8 @@ exec(compile("def unfinished(x):\n    raise NotImplementedError", "<library>", "
     ("function", "mark", "said"),
     [
         (STARTER["softmax"], "○", "Write softmax above"),
+        (empty, "○", "Write softmax above"),
+        (passes, "○", "Write softmax above"),
         (softmax, "✓", "Next: Try temperature 0.01."),
         (by_logarithms, "✓", ""),
         (lambda s, t: np.array(softmax(s, t)), "✓", ""),
@@ -95,6 +110,7 @@ exec(compile("def unfinished(x):\n    raise NotImplementedError", "<library>", "
         (overflow, "✗", "What it looks like: large scores overflow"),
         (forgot_return, "✗", "returned None: did you forget `return`?"),
         (forgot_a_branch, "✗", "got      None\n  it returned None\n"),
+        (none_of_a_case, "✗", "got      None\n  it returned None\n"),
         (none_of_a_table, "✗", "expected [0.1192, 0.8808]\n  got      None\n  it returned None\n"),
         (lambda s, t: None, "✗", "did you forget `return`?"),
         (one_argument, "✗", "called as softmax(scores, temperature), but yours is one_argument("),

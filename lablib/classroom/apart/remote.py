@@ -195,12 +195,14 @@ class Function:
 
     Attributes:
         returns: whether it has a ``return`` with something behind it.
+        empty: whether it has no body yet.
     """
 
     def __init__(self, process: Process, told: dict[str, Any], seconds: float) -> None:
         self._process, self._until = process, time.monotonic() + seconds
         self.__name__ = str(told.get("name"))[:100]
         self.returns = bool(told.get("returns", True))
+        self.empty = told.get("empty") is True
         with contextlib.suppress(ValueError, TypeError):
             self.__signature__ = _signature(told.get("parameters"))
         self.gone: Gone | None = None

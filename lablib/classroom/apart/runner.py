@@ -19,7 +19,7 @@ from typing import Any
 
 import lablib.classroom
 from lablib.classroom.apart import cells, codec
-from lablib.classroom.running import TimeUp, accident_of, returns_a_value, time_limit
+from lablib.classroom.running import TimeUp, accident_of, does_nothing, returns_a_value, time_limit
 
 import numpy as np
 
@@ -155,6 +155,7 @@ class Servant:
             "callable": callable(function),
             "parameters": parameters,
             "returns": returns_a_value(function),
+            "empty": does_nothing(function),
         }
 
     def serve(self, function: Callable[..., Any]) -> None:
