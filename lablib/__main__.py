@@ -36,6 +36,12 @@ def _parser() -> argparse.ArgumentParser:
         "--folder", type=Path, help="your own copy of the lessons (default: ~/lablib-lessons)"
     )
     lab.add_argument(
+        "--course",
+        type=Path,
+        metavar="FOLDER",
+        help="the lessons to copy, as release writes them, and no other (default: the clone's)",
+    )
+    lab.add_argument(
         "--update", action="store_true", help="bring new lessons into it; what you edited stays"
     )
     lab.add_argument("--no-browser", action="store_true", help="only print the address")
@@ -225,7 +231,7 @@ def _add_score(commands: Any) -> None:
 def _lab(options: argparse.Namespace) -> int:
     from lablib.lab import lab
 
-    wanted = {name: getattr(options, name) for name in ("folder", "update", "port")}
+    wanted = {name: getattr(options, name) for name in ("folder", "course", "update", "port")}
     return lab(open_browser=not options.no_browser, **wanted)
 
 

@@ -9,8 +9,9 @@ import time
 import urllib.request
 import webbrowser
 from pathlib import Path
+from urllib.parse import quote
 
-from lablib.classroom.working_copy import working_copy
+from lablib.classroom.working_copy import course_of, working_copy
 from lablib.extras import need
 from lablib.folders import FIRST_LESSON, course
 from lablib.machine import doctor
@@ -34,6 +35,7 @@ def notebooks_folder() -> Path:
 def lab(
     *,
     folder: str | Path | None = None,
+    course: str | Path | None = None,
     update: bool = False,
     open_browser: bool = True,
     port: int | None = None,
@@ -43,6 +45,8 @@ def lab(
     Args:
         folder: where the student's copy of the lessons is, or will be made; ``lablib-lessons`` in
             the home folder when ``None``. The course's own notebooks stay as they are.
+        course: the folder of lessons that it is a copy of, ``student`` of an assessment say: no
+            other lesson lies beside them. When ``None`` the one that this copy was made from.
         update: bring new lessons, and newer versions of those that are there, into the copy.
         open_browser: False only prints the address, as on a machine without a display.
         port: where to listen; by default the first free one from 8888.
@@ -51,18 +55,18 @@ def lab(
         The server's exit status, once it is stopped with Ctrl-C.
 
     Raises:
-        ValueError: the copy can't be written; the line says what to do.
+        ValueError: the copy can't be written, or has no course; the line says what to do.
         ImportError: JupyterLab is not installed; likewise.
     """
     need("the lessons", "jupyterlab", "ipywidgets", "matplotlib")
-    copy = working_copy(notebooks_folder(), folder, update)
+    own = _course(course, folder)
+    copy = working_copy(own or notebooks_folder(), folder, update, named=own is not None)
     print(doctor(), copy, sep="\n\n", flush=True)
     port = port or _free_port()
     token = secrets.token_hex(16)
     command = _command(copy.folder, port)
     server = subprocess.Popen(command, env=_environment(token, copy.folder))
-    there = f"/tree/{FIRST_LESSON}" if (copy.folder / FIRST_LESSON).exists() else ""
-    url = f"http://127.0.0.1:{port}/lab{there}?token={token}"
+    url = f"http://127.0.0.1:{port}/lab{_first(copy.folder)}?token={token}"
     try:
         if _wait(server, f"http://127.0.0.1:{port}/api/status?token={token}"):
             opened = open_browser and _has_display() and webbrowser.open(url)
@@ -71,6 +75,25 @@ def lab(
     except KeyboardInterrupt:
         server.terminate()
         return server.wait()
+
+
+def _course(course: str | Path | None, folder: str | Path | None) -> Path | None:
+    """Return the course of one's own that is named, or that the copy was made from, if any."""
+    if course is None:
+        return course_of(folder)
+    if folder is None:
+        raise BadValue("folder must be named where course is (--folder FOLDER), got none")
+    found = Path(os.path.expanduser(course))
+    if not any(found.glob("*.ipynb")):
+        raise BadValue(f"course must be a folder of lessons, got {str(course)!r}")
+    return found
+
+
+def _first(folder: Path) -> str:
+    """Return the address of the lesson to open: lesson 00, or else the first there is."""
+    lessons = sorted(path.name for path in folder.glob("*.ipynb"))
+    name = FIRST_LESSON if FIRST_LESSON in lessons else next(iter(lessons), None)
+    return "" if name is None else f"/tree/{quote(name)}"
 
 
 def _command(folder: Path, port: int) -> list[str]:

@@ -16,8 +16,10 @@ from lablib.classroom import marks
 from lablib.folders import replacing, write_whole
 from lablib.validation import BadValue
 
+DEFAULT = "~/lablib-lessons"
 FOR_TEACHERS = ("TEACHING.md",)  # it answers what lessons ask
 BROUGHT = ".lablib.json"  # file name -> fingerprint of what was last brought under this name
+COURSE = ""  # and under no name: the folder that it came from, where that is not the clone's
 
 
 @dataclass
@@ -58,25 +60,44 @@ class WorkingCopy:
         return "\n".join(lines)
 
 
-def working_copy(course: Path, folder: str | Path | None, update: bool = False) -> WorkingCopy:
+def course_of(folder: str | Path | None) -> Path | None:
+    """Return the course that a copy was made from with its name; None if it is the usual one.
+
+    Raises:
+        ValueError: it is not there any more, and another one's lessons don't belong there.
+    """
+    folder = Path(os.path.expanduser(folder or DEFAULT))
+    try:
+        named = _brought(folder / BROUGHT).get(COURSE)
+    except OSError:  # whoever writes there says what is wrong with it
+        return None
+    if named is not None and not Path(named).is_dir():
+        raise BadValue(f"course must be a folder of lessons, and {named}, {folder}'s, is gone")
+    return Path(named) if named is not None else None
+
+
+def working_copy(
+    course: Path, folder: str | Path | None, update: bool = False, named: bool = False
+) -> WorkingCopy:
     """Make a student's copy of the course's files, or find it as it is, or update it.
 
     Args:
         course: the folder of lessons, which is only read.
         folder: where the copy is or will be; ``lablib-lessons`` in the user's home when ``None``.
         update: bring what is new or newer. Nothing that a student typed is ever overwritten.
+        named: the copy is of this course for good: it remembers it (see :func:`course_of`).
 
     Raises:
-        ValueError: the folder is the course's own, or can't be written.
+        ValueError: the folder is the course's own, or a copy of another, or can't be written.
     """
-    folder = Path(os.path.expanduser(folder or "~/lablib-lessons")).absolute()
+    folder = Path(os.path.expanduser(folder or DEFAULT)).absolute()
     if folder.resolve().is_relative_to(course.resolve()):
         raise BadValue(f"folder must be outside the course's own, got {str(folder)!r}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError(13, os.strerror(13))
-        return _bring(course, folder, update)
+        return _bring(course, folder, update, named)
     except OSError as error:
         raise BadValue(
             f"your lessons can't be written to {_short(folder)} ({error.strerror}): "
@@ -84,9 +105,13 @@ def working_copy(course: Path, folder: str | Path | None, update: bool = False) 
         ) from None
 
 
-def _bring(course: Path, folder: Path, update: bool) -> WorkingCopy:
+def _bring(course: Path, folder: Path, update: bool, named: bool) -> WorkingCopy:
     brought = _brought(folder / BROUGHT)
     copy = WorkingCopy(folder, made=not brought)
+    if named:
+        if brought and COURSE not in brought:
+            raise BadValue(f"folder must be a new one, {folder} has lessons of the usual course")
+        brought[COURSE] = str(course.absolute())
     for source in _files(course):
         name, latest = source.relative_to(course).as_posix(), fingerprint(source)
         target, was = folder / name, brought.get(name)

@@ -210,3 +210,50 @@ def test_the_real_course_is_copied_whole(mine):
     assert sorted(path.name for path in mine.glob("*.ipynb")) == lessons
     assert lab.FIRST_LESSON in made.new
     assert {*lessons} <= json.loads((mine / working_copy.BROUGHT).read_text()).keys()
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Open the lab but for its server; return what lies in the folder that it would serve."""
+
+    def served(**wanted):
+        with pytest.raises(KeyboardInterrupt):
+            lab.lab(open_browser=False, **wanted)
+        return shown(Path(wanted["folder"]))
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lab.subprocess, "Popen", stop)
+    monkeypatch.setattr(lab, "doctor", lambda: "fine")
+    return served
+
+
+def test_an_assessment_is_opened_without_the_lessons_that_show_solutions(serve, course, mine):
+    for name in ("00_start_here", "01_a"):
+        (course / f"{name}.ipynb").unlink()
+    exam = ["02_b.ipynb", marks.FILE, "words.md"]
+    assert serve(folder=mine, course=course) == exam
+    assert lab._first(mine) == "/tree/02_b.ipynb"
+    assert serve(folder=mine) == exam  # it remembers
+    assert serve(folder=mine, update=True) == exam
+    (course / "02_b.ipynb").write_text(notebook("newer"))
+    serve(folder=mine, update=True)
+    assert (mine / "02_b.ipynb").read_text() == notebook("newer")
+    course.rename(course.with_name("elsewhere"))
+    with pytest.raises(ValueError, match=r"course must be a folder of lessons, and .* is gone"):
+        serve(folder=mine)
+    assert serve(folder=mine, course=course.with_name("elsewhere")) == exam
+
+
+def test_a_course_of_ones_own_wants_lessons_and_a_folder_of_its_own(serve, course, mine, tmp_path):
+    with pytest.raises(ValueError, match="folder must be named where course is"):
+        lab.lab(course=course)
+    with pytest.raises(ValueError, match="course must be a folder of lessons, got"):
+        lab.lab(course=tmp_path, folder=mine)
+    assert not mine.exists()
+    bring(ROOT / "notebooks", mine)
+    with pytest.raises(ValueError, match="has lessons of the usual course"):
+        lab.lab(course=course, folder=mine)
+    assert not (mine / "01_a.ipynb").exists()
+    assert lab._first(mine) == f"/tree/{lab.FIRST_LESSON}"
