@@ -4,8 +4,18 @@ Import it before ``mlx``: it puts the fast BLAS in place, and that cannot be cha
 names below load what they need when they are first used, so that importing the package is quick.
 """
 
-from lablib import backend
-from lablib.lazy import exports
+import sys
+
+from lablib.installed import complaint
+
+try:
+    from lablib import backend
+    from lablib.lazy import exports
+except Exception as error:
+    if sys.argv[:1] == ["-m"] and (why := complaint(error)):  # the command, before the install
+        print(f"lablib: {why}", file=sys.stderr)
+        sys.exit(2)
+    raise
 
 backend.configure()
 

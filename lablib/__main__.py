@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lablib.installed import complaint
 from lablib.validation import NotInstalled
 
 
@@ -19,6 +20,11 @@ def main(arguments: list[str] | None = None) -> int:
         return options.run(options) or 0
     except (ValueError, TypeError, OSError, NotInstalled) as error:
         print(f"lablib: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if not (why := complaint(error)):
+            raise
+        print(f"lablib: {why}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("lablib: stopped", file=sys.stderr)

@@ -8,7 +8,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from lablib import __main__, backend, folders, lab
+from lablib import __main__, backend, folders, installed, lab
 from lablib.demo import demo
 from lablib.workshop import training
 
@@ -42,6 +42,29 @@ def test_a_mistake_is_one_line_and_status_2(arguments: tuple[str, ...], expected
     assert result.returncode == 2
     assert expected in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+
+
+def test_before_the_install_the_command_says_how_to_install() -> None:
+    done = subprocess.run(  # -S: as if nothing were installed
+        [sys.executable, "-S", "-m", "lablib"], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("numpy; in the clone, once: " + installed.HOW)
+
+
+def test_what_is_missing_later_or_too_old_is_said_likewise(monkeypatch, capsys) -> None:
+    def forget(_):
+        raise ModuleNotFoundError("No module named 'mlx'", name="mlx")
+
+    monkeypatch.setattr(__main__, "_doctor", forget)
+    assert __main__.main(["doctor"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert " has no mlx; in the clone, once: " in line
+    ours = ModuleNotFoundError("No module named 'lablib.x'", name="lablib.x")
+    assert installed.complaint(ours) == installed.complaint(ValueError("x")) == ""
+    monkeypatch.setattr(sys, "version_info", (3, 10, 1))
+    assert "older than 3.11" in installed.complaint(TypeError("not subscriptable"))
 
 
 def test_demo_streams_two_stories_and_a_vote(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,8 @@ def found(package: structure.Package) -> dict:
 
 # From the ground up: a room uses what stands below it, nothing beside it and nothing above.
 HOUSE = (
-    "validation lazy folders pages", "extras openblas", "backend", "machine", "theory tasks",
+    "installed", "validation lazy folders pages", "extras openblas", "backend", "machine",
+    "theory tasks",
     "models", "cache", "inference", "drafters", "text verifiers replay", "plots", "lessons",
     "classroom", "workshop", "demo lab", "__main__",
 )  # fmt: skip

@@ -1,0 +1,17 @@
+"""Why lablib can't be loaded here, in one line; it needs nothing, and runs on older Pythons too."""
+
+import platform
+import sys
+
+OLDEST = (3, 11)
+HOW = "python3 -m venv .venv && .venv/bin/python -m pip install --editable '.[lab]'"
+
+
+def complaint(error: Exception) -> str:
+    """Return what is missing and how to install it; empty when that is not the reason."""
+    if sys.version_info < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        return f"{sys.executable} is Python {platform.python_version()}, older than {wanted}"
+    if isinstance(error, ModuleNotFoundError) and not error.name.startswith("lablib"):
+        return f"{sys.executable} has no {error.name}; in the clone, once: {HOW}"
+    return ""
