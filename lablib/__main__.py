@@ -15,7 +15,12 @@ from lablib.validation import NotInstalled
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; bad input prints one line and returns 2."""
     arguments = arguments or sys.argv[1:] or ["lab"]
-    options = _parser().parse_args(arguments, argparse.Namespace(arguments=arguments))
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments, argparse.Namespace(arguments=arguments))
+    if rest and (any(word.startswith("-") for word in rest) or "sources" not in options):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:  # argparse takes no second lot of sources, after an option
+        options.sources += map(Path, rest)
     try:
         return options.run(options) or 0
     except (ValueError, TypeError, OSError, NotInstalled) as error:
@@ -196,7 +201,6 @@ def _add_editions(commands: Any) -> None:
         "release",
         help="write the student's, solved, teacher's editions",
         usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] OUT [LESSON.ipynb ...]",
-        epilog="Options stand before OUT.",
     )
     release.add_argument("out", type=Path, help="folder of the editions")
     release.add_argument(
@@ -208,7 +212,9 @@ def _add_editions(commands: Any) -> None:
     release.add_argument(
         "--nbgrader", action="store_true", help="write OUT/source for nbgrader instead"
     )
-    release.add_argument("--otter", action="store_true", help="write OUT/otter for Otter instead")
+    release.add_argument(
+        "--otter", action="store_true", help="write OUT/otter for Otter instead, or as well"
+    )
     release.set_defaults(run=_release)
 
     solve = commands.add_parser("solve", help="write a notebook's solved edition alone")

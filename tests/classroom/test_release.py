@@ -140,6 +140,37 @@ def test_a_folder_is_released_at_once_with_what_its_lessons_link_to(tmp_path, ca
     assert "assessment()" in (out / "student" / names[0]).read_text()
 
 
+def test_options_may_stand_before_between_and_behind(tmp_path, capsys):
+    first, second = map(str, NOTEBOOKS[:2])
+    for number, words in enumerate(
+        (["OUT", first, second, "--nbgrader"], ["OUT", "--nbgrader", first, second],
+         ["--nbgrader", "OUT", first, second], ["OUT", first, "--nbgrader", second])
+    ):  # fmt: skip
+        out = tmp_path / str(number)
+        assert __main__.main(["release", *(str(out) if w == "OUT" else w for w in words)]) == 0
+        names = [path.name for path in (out / "source").iterdir()]
+        assert sorted(names) == [path.stem for path in NOTEBOOKS[:2]]
+    capsys.readouterr()
+    for words in (["release", "out", "--asessment", first], ["doctor", "twice"]):
+        with pytest.raises(SystemExit):
+            __main__.main(words)
+        last = f"lablib: error: unrecognized arguments: {' '.join(words[-2:])}"
+        assert capsys.readouterr().err.splitlines()[-1] == last.replace("doctor ", "")
+
+
+def test_both_assignments_lie_side_by_side_and_are_as_alone(tmp_path):
+    kinds = ({"nbgrader": True}, {"otter": True}, {"nbgrader": True, "otter": True})
+    for number, kind in enumerate(kinds):
+        release.release(tmp_path / str(number), NOTEBOOKS[1:2], **kind)
+    found = [
+        {path.relative_to(tmp_path / str(n)): path.read_bytes()
+         for path in (tmp_path / str(n)).rglob("*") if path.is_file()}
+        for n in range(3)
+    ]  # fmt: skip
+    assert found[2] == found[0] | found[1]
+    assert len(found[2]) == len(found[0]) + len(found[1])
+
+
 def test_what_cannot_be_released_is_one_line_before_anything_is_written(tmp_path):
     good = tmp_path / "student" / NOTEBOOKS[0].name
     release.write_notebook(read_notebook(NOTEBOOKS[0]), good)
