@@ -147,7 +147,8 @@ def test_the_default_command_is_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "lab", lambda **options: started.append(options) or 0)
     monkeypatch.setattr(sys, "argv", ["lablib"])
     assert __main__.main() == 0
-    assert started == [{"open_browser": True, "port": None, "folder": None, "update": False}]
+    asked = dict.fromkeys(("port", "folder", "course"))
+    assert started == [{"open_browser": True, "update": False, **asked}]
 
 
 @pytest.mark.parametrize(
