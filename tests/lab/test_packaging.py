@@ -1,8 +1,14 @@
 """The doors lead to the same place: pyproject.toml, environment.yml, the README's commands."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
+
+import lablib
+
+import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -50,6 +56,43 @@ def test_readme_fits_on_two_screens_and_its_links_resolve() -> None:
     assert len(README.splitlines()) <= 110
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_readmes_hours_are_the_lessons() -> None:
+    """In all, without what may be skipped and with it."""
+    least = most = 0
+    for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
+        first = "".join(json.loads(path.read_text())["cells"][0]["source"])
+        (said,) = re.findall(r"\*\*Time\*\* (.*?) ·", first)
+        minutes = [int(n) for n in re.findall(r"(\d+)(?= minutes| without)", said)]
+        least, most = least + minutes[-1], most + minutes[0]
+    assert f"take {least / 60:.0f} to {most / 60:.0f} hours" in README
+
+
+def test_the_version_is_said_once_and_repeated_truly() -> None:
+    assert "version" in PROJECT["dynamic"]
+    assert f"## {lablib.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == lablib.__version__
+
+
+def test_the_workflow_and_the_classifiers_name_each_python_that_pip_accepts() -> None:
+    low, high = map(int, re.findall(r"3\.(\d+)", PROJECT["requires-python"]))
+    versions = [f"3.{minor}" for minor in range(low, high)]
+    (job,) = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"].values()
+    assert job["strategy"]["matrix"]["python"] == versions
+    python = "Programming Language :: Python :: "
+    named = [c.removeprefix(python) for c in PROJECT["classifiers"] if c.startswith(python)]
+    assert named == versions
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
+def test_what_a_page_names_is_there(page: str) -> None:
+    text = (ROOT / page).read_text()
+    files = re.findall(r"\]\(([^)#:]+)\)", text)
+    files += re.findall(r"(?<![\w/])((?:tests|lablib|notebooks)/[\w/]+\.\w+)", text)
+    for target in files:
+        if not re.search("NN", target):
+            assert (ROOT / target).exists(), target
 
 
 def test_every_lesson_is_on_the_readme_map() -> None:
