@@ -217,6 +217,15 @@ def _add_editions(commands: Any) -> None:
     )
     release.set_defaults(run=_release)
 
+    site = commands.add_parser("site", help="write the lab as web pages whose sliders move")
+    site.add_argument("out", type=Path, help="folder of the site")
+    site.add_argument("lessons", nargs="*", type=Path, help="notebooks (default: all lessons)")
+    site.add_argument(
+        "--repository", default="", metavar="URL", help="adds links to Binder and Colab"
+    )
+    site.add_argument("--branch", default="main", help="of the repository (default: main)")
+    site.set_defaults(run=_site)
+
     solve = commands.add_parser("solve", help="write a notebook's solved edition alone")
     solve.add_argument("notebook", type=Path)
     solve.add_argument("-o", "--out", type=Path, required=True)
@@ -375,6 +384,16 @@ def _release(options: argparse.Namespace) -> None:
 
     kinds = {name: getattr(options, name) for name in ("assessment", "nbgrader", "otter")}
     print(*release(options.out, options.sources or [notebooks_folder()], **kinds), sep="\n")
+
+
+def _site(options: argparse.Namespace) -> int:
+    from lablib.workshop.site.build import build
+
+    links = {"repository": options.repository, "branch": options.branch}
+    warnings = build(options.out, options.lessons, say=partial(print, flush=True), **links)
+    for line in warnings:
+        print(line, file=sys.stderr)
+    return 1 if warnings else 0
 
 
 def _solve(options: argparse.Namespace) -> None:

@@ -1,0 +1,159 @@
+"""What stands around the lessons: the first page, the reference, and pages that exist already."""
+
+import html
+import importlib
+import inspect
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import lablib
+from lablib.lab import notebooks_folder
+from lablib.validation import BadValue
+
+_TITLE = re.compile(r"^# (.+)$", re.M)
+_TIME = re.compile(r"\*\*Time\*\* (.+?) ·")
+_SHOWN = "00_start_here"  # the lesson whose first explorer is on the first page
+_INDEX = """# lablib
+
+A lab for seeing how language models choose their words: sampling, voting and speculative decoding,
+in lessons where every claim is a cell that ran and every picture has a slider.
+
+{film}
+
+The sliders on these pages move without anything installed. In Jupyter the same lessons run: change
+the code, ask the models, and have what you write in the exercises checked. Each page has its
+notebook to download.
+
+## The lessons
+
+| Lesson | Time |
+|:--|:--|
+{rows}
+
+```{{toctree}}
+:caption: Lessons
+:hidden:
+
+{lessons}
+```
+
+```{{toctree}}
+:caption: Beside them
+:hidden:
+
+{others}
+```
+"""
+
+
+class Links:
+    """Links that open a lesson elsewhere.
+
+    Args:
+        repository: address of a public git repository, or nothing: then a lesson can be downloaded.
+        branch: a branch of it.
+    """
+
+    def __init__(self, repository: str = "", branch: str = "main") -> None:
+        if repository and not re.fullmatch(r"https://[\w.-]+(/[\w.~-]+)+/?", repository):
+            raise BadValue(f"repository must be an https address, got {repository!r}")
+        self.repository, self.branch = repository.rstrip("/").removesuffix(".git"), branch
+
+    def launch(self, path: Path) -> str:
+        """Return a line of links for a lesson, as HTML."""
+        place = f"{quote(self.branch)}/notebooks/{quote(path.name)}"
+        links, more = {f"_static/notebooks/{path.name}": "Download the notebook"}, ""
+        if self.repository:
+            where = f"git/{quote(self.repository, safe='')}"
+            if (github := self.repository.removeprefix("https://github.com/")) != self.repository:
+                colab = f"https://colab.research.google.com/github/{github}/blob/{place}"
+                where, links[colab] = f"gh/{github}", "Colab"
+                first = html.escape(f"%pip install -q git+{self.repository}@{self.branch}")
+                more = f" (there run this first: <code>{first}</code>)"
+            tree = f"urlpath=lab/tree/notebooks/{quote(path.name)}"
+            links[f"https://mybinder.org/v2/{where}/{quote(self.branch, safe='')}?{tree}"] = (
+                "Binder"
+            )
+        line = " · ".join(f'<a href="{html.escape(to)}">{text}</a>' for to, text in links.items())
+        return f'<p class="lablib-launch">{line}{more}</p>'
+
+
+def write(source: Path, lessons: Sequence[Path]) -> None:
+    """Write all pages but the lessons into Sphinx's source folder, where these are already."""
+    others = ["GLOSSARY", "TEACHING", "reference", "inference"]
+    notebooks = notebooks_folder()
+    glossary = (notebooks / "GLOSSARY.md").read_text("utf-8")
+    (source / "GLOSSARY.md").write_text(re.sub(r"^### ", "## ", glossary, flags=re.M), "utf-8")
+    shutil.copy(notebooks / "TEACHING.md", source)
+    tables = {
+        "evaluation": Path(lablib.__file__).parent / "models/checkpoints/evaluation.md",
+        "architectures": notebooks.parent / "tests/architectures.md",
+    }
+    for name, path in tables.items():
+        if path.exists():  # tests come with a clone only
+            shutil.copy(path, source / f"{name}.md")
+            others.append(name)
+    _reference(source)
+    rows, film = [], ""
+    for path in lessons:
+        notebook = json.loads((source / path.name).read_text("utf-8"))
+        text = notebook["cells"][0]["source"]
+        title, minutes = _TITLE.search(text), _TIME.search(text)
+        rows.append(f"| [{title[1]}]({path.name}) | {minutes[1] if minutes else ''} |")
+        if path.stem == _SHOWN:
+            film = _first_film(notebook)
+    listed = {"lessons": "\n".join(path.stem for path in lessons), "others": "\n".join(others)}
+    text = _INDEX.format(rows="\n".join(rows), film=film, **listed)
+    (source / "index.md").write_text(text, "utf-8")
+    _unlink(source, {path.name for path in lessons})
+
+
+def _unlink(source: Path, lessons: set[str]) -> None:
+    """Leave only the words of links to lessons that this site has not."""
+
+    def words(link: re.Match) -> str:
+        return link[0] if link[2] in lessons else link[1]
+
+    for file in source.iterdir():
+        text = re.sub(r"\[([^\[\]\n]*)\]\((\d\d_\w+\.ipynb)\)", words, file.read_text("utf-8"))
+        file.write_text(text, "utf-8")
+
+
+def _first_film(notebook: dict) -> str:
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            shown = output.get("data", {}).get("text/html", "")
+            if 'class="lablib-film"' in shown:
+                return shown
+    return ""
+
+
+def _reference(source: Path) -> None:
+    """Write a page for the names of ``lablib``, and one for what ``lablib.inference`` adds."""
+    inference = importlib.import_module("lablib.inference")
+    more = [name for name in inference.__all__ if name not in lablib.__all__]
+    both = [name for name in inference.__all__ if name in lablib.__all__]
+    (source / "reference.rst").write_text(
+        f"Reference: lablib\n=================\n\n{_names('lablib', lablib.__all__)}", "utf-8"
+    )
+    also = ", ".join(f":py:obj:`lablib.{name}`" for name in both)
+    (source / "inference.rst").write_text(
+        "Reference: lablib.inference\n===========================\n\n"
+        f"Beside these it has, as ``lablib`` does, {also}.\n\n{_names('lablib.inference', more)}",
+        "utf-8",
+    )
+
+
+def _names(package: str, names: Sequence[str]) -> str:
+    module = importlib.import_module(package)
+    parts = []
+    for name in sorted(names, key=str.lower):
+        if inspect.isclass(getattr(module, name)):
+            parts.append(f".. autoclass:: {package}.{name}\n   :members:\n")
+        else:
+            parts.append(f".. autofunction:: {package}.{name}\n")
+    return "\n".join(parts)

@@ -1,0 +1,65 @@
+"""A small site, built once: one lesson of a few cells, with what else a site has."""
+
+from pathlib import Path
+
+from lablib.classroom.editions import exercise_cells, write_notebook
+from lablib.workshop.site.build import build
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+pytest.importorskip("sphinx", reason="no Sphinx: pip install 'lablib[site]'; the site is untested")
+
+EXPLORER = """
+from lablib.plots.charts import bars
+from lablib.plots.explorer import Explorer, Player, choice, slider
+
+class Twice(Explorer):
+    def compute(self, number, of, step):
+        return number * (2 if of == "twice" else 1) + step
+
+    def draw(self, data):
+        return bars("a", {"x": [data]}, "x", ymax=20)
+
+    def caption(self, data):
+        return f"The bar is {data} high."
+
+twice = Twice(number=slider(3, 1, 4), of=choice("twice", ["once", "twice"]), step=Player(2, 50))
+twice
+"""
+PNG = (  # a red point
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+)
+
+
+def lesson():
+    """Return a lesson: a question, an explorer, a picture, an exercise and links."""
+    title = "# 00 · Small\n\n**Time** 3 minutes · **Builds on** [01](01_from_logits_to_text.ipynb)"
+    asks = "## Look\n\n**Question.** How high? See [temperature](GLOSSARY.md#temperature)."
+    told = "Six, of course.\n\n**Then** it goes on: $a_1 + \\dots$"
+    picture = {"image/png": PNG, "text/plain": "A point."}
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}}
+    shown = new_output("display_data", {**picture, **view}, metadata={"image/png": {"alt": "Red."}})
+    counted = new_output("stream", name="stdout", text="recorded 7\n")
+    cells = [
+        new_markdown_cell(title, id="title"),
+        new_markdown_cell(asks, id="question"),
+        new_code_cell(EXPLORER.strip(), id="explorer"),
+        new_markdown_cell(told, id="answer"),
+        new_code_cell("print('run', 7)\nassert not 'quick'", id="busy", outputs=[counted]),
+        new_code_cell("None", id="picture", outputs=[shown]),
+        *exercise_cells("00.1"),
+    ]
+    return nbformat.from_dict(new_notebook(cells=cells))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Build it: the site's folder, the notebook, the folder for films, and what was said."""
+    folder: Path = tmp_path_factory.mktemp("site")
+    path = write_notebook(lesson(), folder / "00_start_here.ipynb")
+    said: list[str] = []
+    warnings = build(folder / "out", [path], kept=folder / "kept", say=said.append)
+    assert warnings == []
+    return folder / "out", path, folder / "kept", said

@@ -1,0 +1,120 @@
+"""Films: each picture is the one that the explorer draws for those values, and stands in order."""
+
+import html
+import io
+from itertools import product
+
+from lablib.plots.charts import bars
+from lablib.plots.explorer import Explorer, Player, choice, slider, toggle
+from lablib.workshop.site import film as films
+from lablib.workshop.site.pages import film_html
+
+import ipywidgets as widgets
+import numpy as np
+import pytest
+from PIL import Image
+
+
+class Said(Explorer):
+    """It shows its controls' values, as HTML."""
+
+    def compute(self, **values):
+        return values
+
+    def draw(self, data):
+        return f"<b>{html.escape(str(data))}</b>"
+
+    def caption(self, data):
+        return f"{data} </script>"
+
+
+class Drawn(Said):
+    """It draws them."""
+
+    def draw(self, data):
+        return bars("ab"[: len(data)], {"x": [*data.values()]}, "x", ymax=10)
+
+
+def small():
+    return Said(
+        height=slider(0.5, 0.0, 1.0, 0.5),
+        word=choice("bb", [("a", "a"), ("two", "bb")]),
+        on=toggle(True),
+        time=Player(3, 250, "moment"),
+    )
+
+
+def large():
+    typed = widgets.Text("fixed", description="said")
+    return Said(a=slider(3, 0, 99), b=slider(1, 0, 4), said=typed)
+
+
+def test_a_small_film_has_every_setting_in_order(tmp_path):
+    explorer = small()
+    film = films.film(explorer, explorer.values, tmp_path)
+    assert film["each"]
+    controls = film["controls"]
+    assert [c["kind"] for c in controls] == ["slider", "list", "box", "film"]
+    stops = [["0", "0.5", "1"], ["a", "two"], ["off", "on"], ["0", "1", "2"]]
+    assert [c["stops"] for c in controls] == stops
+    assert [c["start"] for c in controls] == [1, 1, 1, 0]
+    assert (controls[3]["label"], controls[3]["pause"]) == ("moment", 250)
+    settings = product([0.0, 0.5, 1.0], ["a", "bb"], [False, True], [0, 1, 2])
+    wanted = [dict(zip(explorer.controls, values, strict=True)) for values in settings]
+    assert [frame[0] for frame in film["frames"]] == [explorer.draw(each) for each in wanted]
+    assert [frame[1] for frame in film["frames"]] == [explorer.caption(each) for each in wanted]
+
+
+def test_a_large_film_moves_one_control_at_a_time_from_where_it_stood(tmp_path):
+    explorer = large()
+    explorer.set(a=5)  # later than it was shown
+    film = films.film(explorer, {"a": 3, "b": 1, "said": "fixed"}, tmp_path)
+    assert not film["each"]
+    assert film["fixed"] == ["said"]
+    a, b = film["controls"]
+    assert [a["thinned"], b["thinned"]] == [True, False]
+    assert a["stops"] == [str(n) for n in range(1, 100, 2)]
+    assert a["stops"][a["start"]] == "3"
+    wanted = [{"a": n, "b": 1, "said": "fixed"} for n in range(1, 100, 2)]
+    wanted += [{"a": 3, "b": n, "said": "fixed"} for n in range(5)]
+    assert [caption for _, caption, *_ in film["frames"]] == [explorer.caption(w) for w in wanted]
+
+
+def test_pictures_keep_every_pixel_and_are_stored_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(films, "GRID", 3)
+    explorer = Drawn(a=slider(3, 2, 3), b=slider(5, 4, 5))
+    film = films.film(explorer, explorer.values, tmp_path)
+    assert not film["each"]
+    names = [name for name, *_ in film["frames"]]
+    assert names[1] == names[3]  # both rows go through where it starts
+    assert {file.name for file in tmp_path.iterdir()} == {*names}
+    assert len({*names}) == 3
+    for (name, _, *size), values in zip(film["frames"], [(2, 5), (3, 5), (3, 4)], strict=False):
+        wanted = io.BytesIO(explorer.static(a=values[0], b=values[1]).content)
+        wanted, stored = (Image.open(f).convert("RGB") for f in (wanted, tmp_path / name))
+        assert np.array_equal(np.asarray(wanted), np.asarray(stored))
+        assert stored.size == tuple(size)
+
+
+@pytest.mark.parametrize("make", [small, large])
+def test_a_film_begins_with_the_picture_of_its_start(tmp_path, make):
+    explorer = make()
+    film = films.film(explorer, explorer.values, tmp_path)
+    page, caption = film_html(film), html.escape(explorer.picture.caption)
+    assert f'<div class="lablib-picture" role="img" aria-label="{caption}">' in page
+    assert f'<figcaption aria-live="polite">{caption}<' in page
+    assert explorer.picture.content in page.split("<script")[0]
+    assert page.count("</script>") == 1  # a caption can't end it
+    assert ("one control moves at a time" in page) == (not film["each"])
+    assert ("“said” can be set in Jupyter" in page) == (make == large)
+
+
+@pytest.mark.parametrize(("value", "low", "high", "step"), [(0.3, 0.0, 1.0, 0.1), (7, 1, 199, 3)])
+def test_a_slider_stops_where_it_can_and_at_its_start(tmp_path, value, low, high, step):
+    explorer = Said(a=slider(value, low, high, step))
+    film = films.film(explorer, explorer.values, tmp_path)
+    (control,) = film["controls"]
+    assert control["stops"][control["start"]] == f"{value:g}"
+    assert 10 < len(control["stops"]) <= films.STOPS
+    for stop in control["stops"]:
+        explorer.set(a=type(value)(stop))  # refuses what the slider can't take

@@ -1,0 +1,204 @@
+"""A small site from end to end: built, read as files, and moved in Chromium."""
+
+import json
+import os
+import re
+import warnings
+from pathlib import Path
+from unittest.mock import Mock
+
+from lablib.classroom.editions import read_notebook
+from lablib.classroom.exercises import find
+from lablib.workshop.site import run as running
+from lablib.workshop.site.build import build
+from lablib.workshop.site.contents import Links
+from lablib.workshop.site.pages import folded
+from lablib.workshop.site.run import run
+
+import pytest
+from oracles import browser
+from oracles import site as oracle
+
+
+@pytest.fixture(scope="module")
+def reader(site):
+    if browser.chromium() is None:
+        message = "no Chromium: set LABLIB_CHROMIUM or install it; the site's sliders go untested"
+        if os.environ.get("CI", "").lower() in ("true", "1"):
+            pytest.fail(message)
+        warnings.warn(message, stacklevel=1)
+        pytest.skip(message)
+    with oracle.reading(site[0], browser.NARROW) as reader:
+        yield reader
+
+
+@pytest.fixture(scope="module")
+def page(site):
+    return (site[0] / "00_start_here.html").read_text("utf-8")
+
+
+def test_all_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site):
+    assert oracle.broken(site[0]) == []
+
+
+def test_a_broken_link_and_a_foreign_script_are_found(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html">b</a><a id="x" href="#x">x</a><a href="#y">y</a>'
+        '<script src="https://elsewhere.example/a.js"></script><a href="https://elsewhere.example">'
+    )
+    found = oracle.broken(tmp_path)
+    assert found == [
+        "a.html: b.html",
+        "a.html: #y",
+        "a.html loads https://elsewhere.example/a.js",
+    ]
+
+
+def test_the_site_has_what_stands_beside_lessons(site):
+    out = site[0]
+    index = (out / "index.html").read_text("utf-8")
+    assert "3 minutes" in index
+    assert 'class="lablib-film"' in index
+    for name in ("GLOSSARY", "TEACHING", "evaluation", "architectures", "search", "genindex"):
+        assert (out / f"{name}.html").exists()
+    for name, of in (("reference", "lablib.Sampler"), ("inference", "lablib.inference.NGram")):
+        assert f'id="{of}"' in (out / f"{name}.html").read_text("utf-8")
+    assert "kernel" in (out / "searchindex.js").read_text("utf-8")
+
+
+def test_a_question_stands_open_and_its_answer_is_folded(page):
+    before, film = page.split('class="lablib-film"')
+    assert "How high?" in before
+    assert "<details" in before.split("How high?")[1]  # around the film
+    answer = re.search(r"<details[^>]*><summary>What you should[^§]*?</details>", page)[0]
+    assert "Six, of course." in answer
+    assert "goes on" not in answer
+    assert "<msub>" in film  # the formula
+
+
+def test_the_cells_without_an_explorer_show_what_was_recorded(page):
+    assert "recorded 7" in page
+    assert "run 7" not in page
+    assert "AssertionError" not in page
+    assert re.search(r'<img class="lablib-picture" loading="lazy" [^>]*alt="Red\." width="1"', page)
+
+
+def test_an_exercise_has_its_starter_and_its_hints_but_no_solution(site, page):
+    exercise = find("00.1")
+    assert "NotImplementedError" in page
+    assert page.count("<summary>Hint") == len(exercise.hints) - 1  # the last one is the solution
+    body = exercise.solution.strip().splitlines()[-1].strip()
+    for file in site[0].rglob("*"):
+        if file.suffix in (".html", ".js", ".txt", ".md", ".ipynb"):
+            assert body not in re.sub(r"<[^>]*>", "", file.read_text("utf-8")), file
+
+
+def test_the_notebook_to_download_is_a_students(site):
+    out, path, *_ = site
+    given = read_notebook(out / "_static" / "notebooks" / path.name)
+    assert not any("solution(" in cell["source"] for cell in given["cells"])
+    assert f'href="_static/notebooks/{path.name}"' in (out / "00_start_here.html").read_text()
+
+
+def test_a_lesson_runs_again_only_if_it_changed(site, monkeypatch):
+    _, path, kept, said = site
+    assert said[0].startswith("00_start_here: 1 explorers, 16 frames, ran in ")
+    notebook = read_notebook(path)
+    assert not run(notebook, path, kept).new
+    told = json.loads((kept / "00_start_here.json").read_text())
+    assert {"plots/explorer.py", "workshop/site/film.py"} <= {*told["files"]}
+    monkeypatch.setattr(running, "_execute", Mock(side_effect=RuntimeError("it runs")))
+    picture = next(kept.glob("frames/*.webp"))
+    picture.rename(kept / "lost")
+    with pytest.raises(RuntimeError):
+        run(notebook, path, kept)
+    (kept / "lost").rename(picture)
+    assert not run(notebook, path, kept).new
+    notebook["cells"][2]["source"] += "  # another"
+    with pytest.raises(RuntimeError):
+        run(notebook, path, kept)
+
+
+def test_a_lesson_that_fails_is_one_line(tmp_path, site):
+    notebook = read_notebook(site[1])
+    notebook["cells"][2]["source"] += "\n1 / 0"
+    with pytest.raises(ValueError, match=r"^a\.ipynb can't be on the site: cell explorer: ZeroDiv"):
+        run(notebook, tmp_path / "a.ipynb", tmp_path / "kept")
+
+
+def test_every_control_moves_the_picture_without_a_kernel(reader):
+    for name in ("00_start_here", "index"):
+        took = reader.open(name)
+        assert 50_000 < took < 1_000_000
+        assert reader.films() == 1
+        assert reader.move_all(0) == []
+    assert reader.complaints == []
+
+
+def test_the_keyboard_moves_a_slider_a_list_and_a_player_and_resets_them(reader):
+    reader.open("00_start_here")
+    page = reader.page
+    said = page.locator(".lablib-film figcaption")
+    assert said.get_attribute("aria-live") == "polite"
+
+    def then(name, key, caption, role="slider"):
+        page.get_by_role(role, name=name, exact=True).press(key)
+        said.filter(has_text=caption).wait_for()
+
+    then("number", "ArrowRight", "The bar is 8 high.")
+    then("of", "ArrowUp", "The bar is 4 high.", "combobox")
+    then("Play", "Enter", "The bar is 5 high.", "button")
+    page.get_by_role("button", name="Play").wait_for()  # it has come to the end
+    then("Reset", "Enter", "The bar is 6 high.", "button")
+    assert page.get_by_role("slider", name="number").get_attribute("aria-valuetext") == "3"
+
+
+def test_axe_finds_nothing_and_nothing_is_wider_than_a_phone(reader):
+    reader.open("00_start_here")
+    assert reader.axe() == []
+    assert reader.page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+@pytest.mark.parametrize(
+    ("text", "open_", "closed"),
+    [
+        ("A.\n\nB.", "", "A.\n\nB."),
+        ("A.\n\nB.\n\n## C\n\nD.", "## C\n\nD.", "A.\n\nB."),
+        ("A.\n\n**B.** C.", "**B.** C.", "A."),
+        ("A.\n\nB.\n\n**Question.** C?", "B.\n\n**Question.** C?", "A."),
+        ("A.\n\nNow B. **Question.** C?", "Now B. **Question.** C?", "A."),
+    ],
+)
+def test_an_answer_ends_where_something_new_begins(text, open_, closed):
+    start, *rest = folded(text).split("</details>")
+    assert start.endswith(f"</summary>\n\n{closed}\n\n")
+    assert rest == [f"\n\n{open_}" if open_ else ""]
+
+
+@pytest.mark.parametrize("text", ["**A.** B.", "## A\n\nB.", "**Question.** A?"])
+def test_a_text_that_begins_anew_is_not_folded(text):
+    assert folded(text) == text
+
+
+def test_links_to_binder_and_colab_need_a_repository():
+    path = Path("03_a b.ipynb")
+    assert Links().launch(path).count("<a ") == 1
+    github = Links("https://github.com/OWNER/REPO.git", "next").launch(path)
+    place = "notebooks/03_a%20b.ipynb"
+    assert f"https://colab.research.google.com/github/OWNER/REPO/blob/next/{place}" in github
+    assert f"https://mybinder.org/v2/gh/OWNER/REPO/next?urlpath=lab/tree/{place}" in github
+    assert "%pip install -q git+https://github.com/OWNER/REPO@next" in github
+    other = Links("https://git.example/a/b/").launch(path)
+    assert "https://mybinder.org/v2/git/https%3A%2F%2Fgit.example%2Fa%2Fb/main?" in other
+    assert "colab" not in other
+
+
+def test_bad_input_is_refused_before_any_work(tmp_path):
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(ValueError, match="OUT must be a new folder or one with a site, got"):
+        build(tmp_path)
+    assert (tmp_path / "mine.txt").exists()
+    for address in ("github.com/a/b", "https://x", 'https://x.y/"><script>'):
+        with pytest.raises(ValueError, match="repository must be an https address, got"):
+            build(tmp_path / "new", repository=address)
+    assert not (tmp_path / "new").exists()
