@@ -17,7 +17,7 @@ from lablib.workshop.site.run import run
 
 import pytest
 from oracles import browser
-from oracles import site as oracle
+from oracles import reader as oracle
 
 
 @pytest.fixture(scope="module")

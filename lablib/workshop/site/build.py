@@ -12,9 +12,8 @@ from pathlib import Path
 import lablib
 from lablib.classroom.editions import read_notebook, write_notebook
 from lablib.classroom.release import student_edition
-from lablib.folders import own
-from lablib.lab import notebooks_folder
-from lablib.validation import BadValue
+from lablib.folders import course, own
+from lablib.validation import BadValue, NotInstalled
 from lablib.workshop.site import contents
 from lablib.workshop.site.pages import FRAMES, page
 from lablib.workshop.site.run import run
@@ -43,19 +42,22 @@ def build(
         Sphinx's warnings.
 
     Raises:
-        ValueError: Sphinx and its parts are not installed, a lesson does not run, ``repository`` is
-            no address, or ``out`` holds something else.
+        ImportError: Sphinx and its parts are not installed.
+        ValueError: a lesson does not run, ``repository`` is no address, or ``out`` holds something
+            else.
     """
     began = time.monotonic()
     missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]
     if missing:
-        raise BadValue(f"a site needs {', '.join(missing)}: pip install 'lablib[site]'")
+        raise NotInstalled(f"a site needs {', '.join(missing)}: pip install 'lablib[site]'")
     links = contents.Links(repository, branch)
+    if (folder := course()) is None:
+        raise BadValue("no lessons in the package or beside it: install lablib anew")
     _room(out)
-    paths = [Path(path).resolve() for path in lessons] or sorted(notebooks_folder().glob("*.ipynb"))
+    paths = [Path(path).resolve() for path in lessons] or sorted(folder.glob("*.ipynb"))
     kept = kept or next(own()) / "site"
-    with tempfile.TemporaryDirectory() as folder:
-        source, static = Path(folder, "source"), Path(folder, "static")
+    with tempfile.TemporaryDirectory() as parts:
+        source, static = Path(parts, "source"), Path(parts, "static")
         for path in paths:
             start = time.monotonic()
             notebook = read_notebook(path)
@@ -67,8 +69,8 @@ def build(
             count = sum(len(film["frames"]) for film in ran.films)
             took = f"ran in {time.monotonic() - start:.0f} s" if ran.new else "as it was"
             say(f"{path.stem}: {len(ran.films)} explorers, {count} frames, {took}")
-        contents.write(source, paths)
-        warnings = _sphinx(source, out, static, Path(folder, "doctrees"))
+        contents.write(source, paths, folder)
+        warnings = _sphinx(source, out, static, Path(parts, "doctrees"))
     used = _take_frames(out, kept / "frames")
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     say(f"{out}: {used} pictures, {size / 1e6:.0f} MB, in {time.monotonic() - began:.0f} s")

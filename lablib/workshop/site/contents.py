@@ -11,7 +11,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 import lablib
-from lablib.lab import notebooks_folder
 from lablib.validation import BadValue
 
 _TITLE = re.compile(r"^# (.+)$", re.M)
@@ -82,10 +81,15 @@ class Links:
         return f'<p class="lablib-launch">{line}{more}</p>'
 
 
-def write(source: Path, lessons: Sequence[Path]) -> None:
-    """Write all pages but the lessons into Sphinx's source folder, where these are already."""
+def write(source: Path, lessons: Sequence[Path], notebooks: Path) -> None:
+    """Write all pages but the lessons into Sphinx's source folder, where these are already.
+
+    Args:
+        source: that folder.
+        lessons: the notebooks of the site, in order.
+        notebooks: the folder of the course, with its glossary and the teacher's guide.
+    """
     others = ["GLOSSARY", "TEACHING", "reference", "inference"]
-    notebooks = notebooks_folder()
     glossary = (notebooks / "GLOSSARY.md").read_text("utf-8")
     (source / "GLOSSARY.md").write_text(re.sub(r"^### ", "## ", glossary, flags=re.M), "utf-8")
     shutil.copy(notebooks / "TEACHING.md", source)

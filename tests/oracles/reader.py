@@ -1,6 +1,6 @@
 """A site in a plain folder: its links followed, its pages opened in Chromium, its sliders moved.
 
-From a shell, ``python tests/oracles/site.py SITE shots/ 03_sampling index`` writes screenshots of
+From a shell, in ``tests``, ``python -m oracles.reader SITE shots/ 03_sampling index`` takes pictures of
 pages of a site, top to bottom, their folds open. ``--dark`` and ``--narrow`` as in ``browser``.
 """
 

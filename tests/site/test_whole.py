@@ -1,0 +1,93 @@
+"""The whole site: built, served from a plain folder, every lesson read and every slider moved.
+
+The lessons run for it, some twenty minutes on two cores, unless their films are kept already;
+``LABLIB_SITE`` names the folder of a site that ``python -m lablib site`` has built.
+"""
+
+import ast
+import os
+import re
+from pathlib import Path
+
+from lablib.classroom.editions import part_of, read_notebook
+from lablib.classroom.exercises import find
+from lablib.folders import course
+from lablib.workshop.site.build import build
+
+import pytest
+from oracles import browser, reader
+
+pytestmark = pytest.mark.slow
+LESSONS = sorted(path.stem for path in course().glob("*.ipynb"))
+FIRST_PAGE, LESSON = 1_000_000, 3_000_000  # bytes at most, before a slider moves
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    if os.environ.get("LABLIB_SITE"):
+        return Path(os.environ["LABLIB_SITE"])
+    out = tmp_path_factory.mktemp("whole") / "site"
+    assert build(out) == []
+    return out
+
+
+@pytest.fixture(scope="module")
+def wide(site):
+    with reader.reading(site) as one:
+        yield one
+
+
+def test_all_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site):
+    assert reader.broken(site) == []
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_slider_of_a_lesson_moves(wide, name):
+    took = wide.open(name)
+    assert took < LESSON
+    assert wide.films() > 0
+    wrong = [line for number in range(wide.films()) for line in wide.move_all(number)]
+    assert wrong == []
+    assert wide.axe() == []
+    assert wide.complaints == []
+    print(f"{name}: {took} bytes, {wide.films()} films")
+
+
+@pytest.mark.parametrize("name", ["index", "GLOSSARY", "TEACHING", "reference", "inference"])
+def test_what_stands_beside_the_lessons(wide, name):
+    assert wide.open(name) < FIRST_PAGE
+    assert wide.axe() == []
+    assert wide.complaints == []
+
+
+def test_the_search_finds_a_word(wide):
+    wide.page.goto(f"{wide.address}search.html?q=temperature")
+    wide.page.locator("#search-results li a").first.wait_for()
+    assert wide.complaints == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_no_page_is_wider_than_a_phone(site, dark):
+    with reader.reading(site, browser.NARROW, dark) as phone:
+        for name in ("index", *LESSONS):
+            phone.open(name)
+            assert phone.page.evaluate("document.documentElement.scrollWidth") <= 420, name
+        assert phone.complaints == []
+
+
+def test_no_solution_is_on_the_site(site):
+    cells = [
+        cell for name in LESSONS for cell in read_notebook(course() / f"{name}.ipynb")["cells"]
+    ]
+    exercises = {part_of(cell)[0] for cell in cells} - {None}
+    texts = {
+        file: re.sub(r"<[^>]*>", "", file.read_text("utf-8"))
+        for file in site.rglob("*")
+        if file.suffix in (".html", ".js", ".ipynb", ".md")
+    }
+    assert len(exercises) > 50
+    for exercise in map(find, sorted(exercises)):
+        function = ast.parse(exercise.solution).body[-1]
+        body = function.body[1:] if ast.get_docstring(function) else function.body
+        whole = "\n".join(map(ast.unparse, body))
+        assert not [file for file, text in texts.items() if whole in text], exercise.id
