@@ -1,7 +1,7 @@
 """A site in a plain folder: its links followed, its pages opened in Chromium, its sliders moved.
 
-From a shell, in ``tests``, ``python -m oracles.reader SITE shots/ 03_sampling index`` takes pictures of
-pages of a site, top to bottom, their folds open. ``--dark`` and ``--narrow`` as in ``browser``.
+From a shell, in ``tests``, ``python -m oracles.reader SITE SHOTS 03_sampling index`` takes pictures
+of pages, top to bottom, their folds open. ``--dark`` and ``--narrow`` as in ``browser``.
 """
 
 import argparse
