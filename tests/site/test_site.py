@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from unittest.mock import Mock
 
+from lablib.__main__ import main
 from lablib.classroom.editions import read_notebook
 from lablib.classroom.exercises import find
 from lablib.workshop.site import run as running
@@ -193,10 +194,11 @@ def test_links_to_binder_and_colab_need_a_repository():
     assert "colab" not in other
 
 
-def test_bad_input_is_refused_before_any_work(tmp_path):
+def test_bad_input_is_refused_before_any_work(tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("keep")
-    with pytest.raises(ValueError, match="OUT must be a new folder or one with a site, got"):
-        build(tmp_path)
+    assert main(["site", str(tmp_path)]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"lablib: OUT must be a new folder or one with a site, got '{tmp_path}'"]
     assert (tmp_path / "mine.txt").exists()
     for address in ("github.com/a/b", "https://x", 'https://x.y/"><script>'):
         with pytest.raises(ValueError, match="repository must be an https address, got"):

@@ -14,7 +14,7 @@ import lablib
 from lablib.validation import BadValue
 
 _TITLE = re.compile(r"^# (.+)$", re.M)
-_TIME = re.compile(r"\*\*Time\*\* (.+?) ·")
+_TIME = re.compile(r"\*\*Time\*\* (\d+ minutes)")
 _SHOWN = "00_start_here"  # the lesson whose first explorer is on the first page
 _INDEX = """# lablib
 

@@ -11,6 +11,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
 
 
 def _outputs(cell: Cell, run: Run, frames: Path) -> Iterator[dict[str, Any]]:
-    for output in run.outputs.get(cell["id"], cell["outputs"]):
+    for output in _joined(run.outputs.get(cell["id"], cell["outputs"])):
         data = output.get("data", {})
         if output["output_type"] == "stream":
             yield output
@@ -126,6 +127,16 @@ def _outputs(cell: Cell, run: Run, frames: Path) -> Iterator[dict[str, Any]]:
             yield _html("".join(data["text/html"]))
         elif data:
             yield output
+
+
+def _joined(outputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield outputs, what was printed in several goes as one."""
+    for name, some in groupby(outputs, key=lambda output: output.get("name")):
+        if name is None:
+            yield from some
+        else:
+            text = "".join("".join(output["text"]) for output in some)
+            yield {"output_type": "stream", "name": name, "text": text}
 
 
 def _exercise(exercise_id: str) -> str:

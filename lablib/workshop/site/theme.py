@@ -37,7 +37,6 @@ def configuration(static: Path, version: str) -> dict[str, Any]:
         "myst_enable_extensions": ["dollarmath"],
         "myst_heading_anchors": 3,
         "nb_execution_mode": "off",
-        "nb_merge_streams": True,
         "nb_ipywidgets_js": {},
         "nb_code_prompt_show": "What came out",
         "nb_code_prompt_hide": "What came out",
