@@ -53,7 +53,8 @@ class CheckResult:
         return (
             f'<div role="status" style="border-left:5px solid {MARKS[self.mark][1]};'
             f'padding:.3em .8em"><b>{head}</b>'
-            f'<pre style="margin:0;white-space:pre-wrap">{lines}</pre></div>'
+            '<pre style="margin:0;white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere">'
+            f"{lines}</pre></div>"
         )
 
 
@@ -180,13 +181,14 @@ class Progress:
             word, colour = MARKS[mark]
             rows += (
                 f'<tr><td style="border-left:5px solid {colour}">{mark} {word}</td><td>{e.id}</td>'
-                f'<td style="text-align:left">{html.escape(e.title)}</td>'
-                f"<td>{e.difficulty}</td><td>{e.minutes} min</td></tr>"
+                f'<td style="text-align:left;overflow-wrap:anywhere">{html.escape(e.title)}</td>'
+                f'<td style="white-space:nowrap">{e.difficulty}</td>'
+                f'<td style="white-space:nowrap">{e.minutes} min</td></tr>'
             )
         names = '<th>outcome</th><th colspan="2">exercise</th><th>level</th><th>time</th>'
         note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
         rows = f"<caption>{self.summary}</caption><tr>{names}</tr>{rows}"
-        return f'<table style="overflow-wrap:anywhere">{rows}</table>{note}'
+        return f"<table>{rows}</table>{note}"
 
 
 def judge(
