@@ -139,7 +139,7 @@ class StoryTeller(Explorer):
 def _word(token: str) -> str:
     """Return the token as a word, with an ellipsis when it is only the beginning of one."""
     word = token.strip()
-    return word if word in grammar.WORD_CLASS else f"{word}…"
+    return word if word in grammar.WORD_CLASS else f"{word or '␣'}…"
 
 
 def _tell(

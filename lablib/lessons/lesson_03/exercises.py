@@ -316,6 +316,13 @@ def once_per_occurrence(scores, recent, penalty):
     return scores
 
 
+def divides_each_time(scores, recent, penalty):
+    scores = scores.copy()
+    for token in recent:
+        scores[token] /= penalty
+    return scores
+
+
 def everyone(scores, recent, penalty):
     return np.where(scores > 0, scores / penalty, scores * penalty)
 
@@ -390,6 +397,10 @@ PENALTY = Exercise(
         once_per_occurrence: (
             "a token that occurs twice is punished twice; this penalty counts distinct tokens. "
             "(The frequency penalty counts occurrences.)"
+        ),
+        divides_each_time: (
+            "you divide, whatever the sign, and once for each occurrence: multiply negative "
+            "scores, and meet each distinct token once."
         ),
         everyone: "you punish every token; only those in recent have been said.",
         multiplies_everything: (

@@ -179,7 +179,7 @@ class BatchGain(Explorer):
         parts = []
         for batch, best in data["best"].items():
             gain = data["gain"][batch][best - 1] if best else 1.0
-            parts.append(f"batch {batch}: ×{gain:.2f} with {best} drafts")
+            parts.append(f"batch {batch}: ×{gain:.2f} with {best} draft{'s' * (best != 1)}")
         return f"α = {data['alpha']:.2f}, free drafts. At best, " + "; ".join(parts) + "."
 
 

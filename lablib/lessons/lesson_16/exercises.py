@@ -113,8 +113,8 @@ SAMPLERS = {
 def vote(votes, left, problems):
     """Return the answer, a text, or "more" to see one more sample of this problem.
 
-    votes: the samples so far, a list of (answer, logprobs): a digit as a text, or None where the
-        model gave none; and the log-probability of each of its tokens.
+    votes: the samples so far, a list of (answer, logprobs), empty at first: a digit as a text, or
+        None where the model gave none; and the log-probability of each of its tokens.
     left: tokens left for this problem and all later ones; 0 when no sample can be had.
     problems: how many problems those are, this one included.
     """
