@@ -21,7 +21,10 @@ for lesson in ("00", "06", "11"):
 """
 
 
-@pytest.mark.parametrize("seed", ["0", "1", pytest.param("42", marks=pytest.mark.slow)])
+# One order that stays; ``test_answers`` judges them all in an order that is new in each run.
+@pytest.mark.parametrize(
+    "seed", ["0", *(pytest.param(seed, marks=pytest.mark.slow) for seed in ("1", "42"))]
+)
 def test_the_order_of_sets_makes_no_difference(seed: str) -> None:
     path = os.pathsep.join(map(str, (ROOM, ROOM.parent, ROOM.parents[1])))
     run = subprocess.run(
