@@ -134,6 +134,7 @@ def _add_grade(commands: Any) -> None:
     grade = commands.add_parser(
         "grade",
         help="who solved what, over a folder of notebooks",
+        usage="lablib grade FOLDER [OPTION ...]",  # --lessons takes all that follow it
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=(
             "Tell who solved what: FOLDER/student/lesson.ipynb, FOLDER/student.ipynb, or .py.\n\n"

@@ -75,9 +75,12 @@ def hand_in(handed_out, folder):
 
 
 def points_of_grade(folder):
+    """Return each student's points; what was handed out is not attempted, whoever made it."""
     points = dict.fromkeys(ANSWERS, 0)
     for row in grade.grade(folder, seconds=600).rows:
-        points[row.student.split("/")[0]] += find(row.exercise).stars * (row.outcome == "✓")
+        points[row.student] += find(row.exercise).stars * (row.outcome == "✓")
+        if row.student == "untouched":
+            assert row.outcome == "○", row
     return points
 
 
