@@ -211,6 +211,9 @@ def does_nothing(function: Callable[..., Any]) -> bool:
 
 
 def _differ(before: Any, after: Any) -> bool:
+    with contextlib.suppress(ValueError):  # arrays among them are neither equal nor not
+        if type(before) in (list, tuple) and type(before) is type(after) and before == after:
+            return False  # at once: a judge asks this of some hundred numbers at each call
     return before is not after and difference(before, after) is not None
 
 
