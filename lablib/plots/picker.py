@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Sequence
-from itertools import count
+from uuid import uuid4
 
 from lablib.plots.strips import HATCHED, Look
 
@@ -17,7 +17,6 @@ _SHAPE = (
     "{0} button:focus-visible{{outline:3px dashed var(--jp-brand-color1,#0072B2)}}"
     ".lablib-legend span{{color:#111;padding:3px 4px 0;margin-right:.3em;white-space:nowrap}}"
 )
-_numbers = count()
 
 
 class TokenPicker(widgets.IntSlider):
@@ -32,7 +31,8 @@ class TokenPicker(widgets.IntSlider):
     def __init__(self, value: int, most: int, label: str = "") -> None:
         super().__init__(value, 1, most, description=label)
         self._above, self.buttons = widgets.HTML(), widgets.ToggleButtons(options=[])
-        self._class, self._busy = f"lablib-tokens-{next(_numbers)}", False
+        # One page may show two lessons, each with a kernel that would count from 0.
+        self._class, self._busy = f"lablib-tokens-{uuid4().hex}", False
         self.buttons.add_class(self._class)
         self.buttons.observe(self._picked, "index")
         self.row = widgets.VBox([self, self._above, self.buttons])

@@ -1,5 +1,8 @@
 """A text as a control: clicks and arrow keys pick the same token."""
 
+import runpy
+
+from lablib.plots import picker as module
 from lablib.plots.picker import TokenPicker
 from lablib.plots.strips import SURENESS
 
@@ -45,3 +48,8 @@ def test_colours_stripes_and_gaps_belong_to_their_tokens():
 
 def test_two_pickers_do_not_colour_each_other():
     assert shown()._class != shown()._class
+
+
+def test_two_kernels_on_one_page_colour_only_their_own_tokens():
+    fresh = [runpy.run_path(module.__file__)["TokenPicker"](1, 2) for _ in range(2)]
+    assert fresh[0]._class != fresh[1]._class
