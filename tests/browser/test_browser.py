@@ -28,8 +28,12 @@ def has_widget(path: Path) -> bool:
 
 
 LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if has_widget(path)]
-# A real model takes minutes beside another kernel; nbval runs its cells in any case.
-SLOW = {"12_a_real_model": pytest.mark.slow}
+# A real model takes minutes beside another kernel. Three more are dear, and have no kind of control
+# that others lack. nbval runs the cells of all four in any case, and tests/lessons moves their
+# widgets without a browser.
+SLOW = dict.fromkeys(
+    ("05_best_of_n", "06_majority_vote", "09_better_drafts", "12_a_real_model"), pytest.mark.slow
+)
 
 
 @pytest.fixture(scope="module")
