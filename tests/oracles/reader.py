@@ -111,7 +111,12 @@ class Reader:
         self.bytes = 0
         self.page.goto(f"{self.address}{name}.html", wait_until="networkidle")
         took = self.bytes
-        self.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        self.page.evaluate(
+            """async () => {
+              document.querySelectorAll('details').forEach(d => { d.open = true; });
+              await Promise.all(document.getAnimations().map(a => a.finished));  // they fade in
+            }"""
+        )
         return took
 
     def films(self) -> int:

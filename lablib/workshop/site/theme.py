@@ -42,7 +42,6 @@ def configuration(static: Path, version: str) -> dict[str, Any]:
         "nb_code_prompt_hide": "What came out",
         "autodoc_member_order": "bysource",
         "autodoc_typehints_format": "short",
-        "python_maximum_signature_line_length": 88,
     }
 
 

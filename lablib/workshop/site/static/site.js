@@ -93,9 +93,10 @@
 
   document.querySelectorAll('.lablib-film').forEach(begin);
 
-  // What is wider than the page can be reached, and moved, with the keyboard.
+  // What is larger than its place can be reached, and moved, with the keyboard.
   const wide = new ResizeObserver(changes => changes.forEach(({target}) => {
-    target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1;
+    const {scrollWidth, clientWidth, scrollHeight, clientHeight} = target;
+    target.tabIndex = scrollWidth > clientWidth || scrollHeight > clientHeight ? 0 : -1;
   }));
-  document.querySelectorAll('pre, .table-wrapper').forEach(box => wide.observe(box));
+  document.querySelectorAll('pre, .table-wrapper, .math-wrapper').forEach(box => wide.observe(box));
 })();
