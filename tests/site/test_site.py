@@ -188,7 +188,7 @@ def test_links_to_binder_and_colab_need_a_repository():
     place = "notebooks/03_a%20b.ipynb"
     assert f"https://colab.research.google.com/github/OWNER/REPO/blob/next/{place}" in github
     assert f"https://mybinder.org/v2/gh/OWNER/REPO/next?urlpath=lab/tree/{place}" in github
-    assert "%pip install -q git+https://github.com/OWNER/REPO@next" in github
+    assert '"lablib[lab] @ git+https://github.com/OWNER/REPO@next"' in github
     other = Links("https://git.example/a/b/").launch(path)
     assert "https://mybinder.org/v2/git/https%3A%2F%2Fgit.example%2Fa%2Fb/main?" in other
     assert "colab" not in other

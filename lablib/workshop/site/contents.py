@@ -71,7 +71,8 @@ class Links:
             if (github := self.repository.removeprefix("https://github.com/")) != self.repository:
                 colab = f"https://colab.research.google.com/github/{github}/blob/{place}"
                 where, links[colab] = f"gh/{github}", "Colab"
-                first = html.escape(f"%pip install -q git+{self.repository}@{self.branch}")
+                source = f"git+{self.repository}@{self.branch}"
+                first = html.escape(f'%pip install -q "lablib[lab] @ {source}"', quote=False)
                 more = f" (there run this first: <code>{first}</code>)"
             tree = f"urlpath=lab/tree/notebooks/{quote(path.name)}"
             links[f"https://mybinder.org/v2/{where}/{quote(self.branch, safe='')}?{tree}"] = (
