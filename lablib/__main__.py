@@ -4,6 +4,8 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"lablib: {why}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("lablib: stopped", file=sys.stderr)
         return 130
 
 
@@ -344,9 +345,9 @@ def _score(options: argparse.Namespace) -> None:
 
     from lablib.classroom.capstones import score_folder
 
-    _behind_walls()
     secret = secrets.token_hex(8) if options.seed is None else options.seed
-    print(score_folder(options.folder, secret, seconds=options.seconds, csv=options.csv))
+    with _behind_walls():
+        print(score_folder(options.folder, secret, seconds=options.seconds, csv=options.csv))
 
 
 def _grade(options: argparse.Namespace) -> None:
@@ -356,20 +357,30 @@ def _grade(options: argparse.Namespace) -> None:
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
     wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
-    _behind_walls()
-    print(grade(options.folder, progress=sys.stderr.isatty(), **wanted))
+    with _behind_walls():
+        print(grade(options.folder, progress=sys.stderr.isatty(), **wanted))
 
 
-def _behind_walls() -> None:
-    """Prepare to run students' code: it ends with this command; say what its walls let through."""
+@contextmanager
+def _behind_walls() -> Iterator[None]:
+    """Run students' code inside: it ends with this command; say what its walls let through."""
     from lablib.classroom.apart.remote import not_kept_out
     from lablib.extras import need
 
     need("submitted notebooks", "IPython")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _stop)
     for what in not_kept_out():
         print(f"lablib: here students' code is not kept from {what}; see --help", file=sys.stderr)
+    signals = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(number, _stop) for number in signals]
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("lablib: stopped", file=sys.stderr)
+        raise
+    finally:
+        if signal.getsignal(signal.SIGINT) is _stop:  # once stopped, they are ignored to the end
+            for number, handler in zip(signals, before, strict=True):
+                signal.signal(number, handler)
 
 
 def _stop(*_: object) -> None:

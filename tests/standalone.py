@@ -102,9 +102,13 @@ def serves(python: Path, folder: Path) -> None:
         opened = any(line.startswith("  Open ") for line in iter(server.stdout.readline, ""))
     finally:
         late.cancel()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGINT)
-        server.wait(30)
+        try:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGINT)
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            raise
     if not opened or not (folder / "mine" / "00_start_here.ipynb").exists():
         raise RuntimeError("the lab did not open")
 
@@ -144,6 +148,8 @@ def tried(python: Path, wheel: Path, folder: Path) -> str:
 
 def main() -> int:
     """Print a line for each Python; return 1 if one failed."""
+    # A shell that runs this in the background has it ignore Ctrl-C, which is what closes the lab.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found, failed = [*pythons(project["requires-python"])], 0
     if not found:

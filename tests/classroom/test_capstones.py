@@ -187,7 +187,7 @@ ROGUES = {
     ),
     "g_huge": (
         "def propose(*_):\n    return [float('inf')]",
-        "could not be scored: OverflowError: cannot convert float infinity to integer",
+        "propose must return ids, whole numbers from 0, got [inf]",
     ),
     "h_claims": (
         "class Empty(list):\n    __len__ = lambda self: 0\n"

@@ -332,3 +332,10 @@ def test_the_command_says_what_its_walls_keep_out(capsys):
     told = ("--resume", "neither references nor verdicts", "sandbox-exec", "copied", "score")
     for word in told:
         assert word in said
+
+
+def test_a_command_leaves_signals_as_they_were(tmp_path, capsys):
+    (tmp_path / "ada.ipynb").write_text("{}")
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert main(["score", str(tmp_path)]) == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
