@@ -1,4 +1,4 @@
-"""What a plain install leaves out, and the line that says how to get it.
+"""Names what a plain install leaves out, and how to get it.
 
 ``lablib`` brings the engine; ``lablib[lab]`` also JupyterLab, widgets and plots for the lessons.
 """

@@ -89,8 +89,7 @@ class Rewinder:
         self._parted = 0  # how often rows have lost different numbers of tokens
         # Tokens of each row that were read and not taken back; of one text since this was made.
         self.positions = [0] if lengths is None else list(lengths)
-        self.calls = 0  # forwards, those that read tokens again included
-        self.tokens_read = 0  # tokens given to all forwards, rows times length
+        self.calls = self.tokens_read = 0  # all forwards, and what they were given: rows × length
 
     def forward(
         self, tokens: mx.array, lasting: bool = False, before: Snapshot | None = None,
@@ -128,8 +127,7 @@ class Rewinder:
                 tokens = mx.concatenate([earlier[:, : start - first], tokens], axis=1)
                 start = first
             self._reads.append((start, tokens, before))
-        for row in range(len(self.positions)):
-            self.positions[row] += length
+        self.positions = [at + length for at in self.positions]
         return logits
 
     def follow(self, n: int, path: Sequence[int]) -> None:

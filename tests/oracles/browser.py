@@ -18,10 +18,12 @@ import sys
 import tempfile
 import time
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -58,6 +60,16 @@ def chromium() -> str | None:
         path for path in MAC if Path(path).exists()
     ]
     return next(filter(None, found), None)
+
+
+def need(untested: str) -> None:
+    """Skip the test without a browser, and say what goes ``untested``; in CI that is a failure."""
+    if chromium() is None:
+        message = f"no Chromium: set LABLIB_CHROMIUM or install it; {untested} go untested"
+        if os.environ.get("CI", "").lower() in ("true", "1"):
+            pytest.fail(message)
+        warnings.warn(message, stacklevel=2)  # pytest prints warnings, but not why it skipped
+        pytest.skip(message)
 
 
 @contextlib.contextmanager

@@ -1,9 +1,7 @@
 """A small site from end to end: built, read as files, and moved in Chromium."""
 
 import json
-import os
 import re
-import warnings
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -23,12 +21,7 @@ from oracles import reader as oracle
 
 @pytest.fixture(scope="module")
 def reader(site):
-    if browser.chromium() is None:
-        message = "no Chromium: set LABLIB_CHROMIUM or install it; the site's sliders go untested"
-        if os.environ.get("CI", "").lower() in ("true", "1"):
-            pytest.fail(message)
-        warnings.warn(message, stacklevel=1)
-        pytest.skip(message)
+    browser.need("the site's sliders")
     with oracle.reading(site[0], browser.NARROW) as reader:
         yield reader
 

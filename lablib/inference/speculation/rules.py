@@ -29,7 +29,7 @@ sampling; under ``coupled`` another one, as its noise is one number a token. A d
 up took no noise: then ``coupled`` too keeps it with probability p. At temperature 0 no rule is
 asked: two best tokens are compared.
 
-To add a rule, write its function and its line in ``RULE``: ``rule="its name"`` works then (with a
+To add a rule, write its function and put it into ``RULE``: ``rule="its name"`` works then (with a
 drafter of trees only these four do: ``tree_rules.py``). The helpers at the end: ``_ratio`` is p/q
 of each draft, ``_padded`` appends the q of zeros, ``_one_by_one`` turns the chance of each draft
 into that of each length, ``_normalised`` scales rows to sum to 1. The engine doesn't ask whether a
@@ -115,9 +115,7 @@ def block(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
 
 
 Rule = Callable[[mx.array, mx.array, mx.array], Outcome]
-RULE: dict[str, Rule] = {
-    "match": match, "coupled": coupled, "rejection": rejection, "block": block,
-}  # fmt: skip
+RULE: dict[str, Rule] = {rule.__name__: rule for rule in (match, coupled, rejection, block)}
 PLAYED_OUT = {"match", "coupled"}  # by the engine, which draws the target's own tokens
 OF_TREES = [*PLAYED_OUT, "rejection", "block"]  # have one for trees too: see ``tree_rules.py``
 
@@ -184,8 +182,7 @@ def _race(p: mx.array, q: mx.array) -> list[mx.array]:
 
 def _padded(q: mx.array) -> mx.array:
     """Append a row of zeros to ``q``: after the last draft, nothing was drafted."""
-    row = (*q.shape[:-2], 1, q.shape[-1])
-    return mx.concatenate([q, mx.zeros(row, q.dtype)], axis=-2)
+    return mx.pad(q, [*[(0, 0)] * (q.ndim - 2), (0, 1), (0, 0)])
 
 
 def _one_by_one(accept: mx.array) -> mx.array:

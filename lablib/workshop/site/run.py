@@ -36,7 +36,7 @@ _SECONDS = 900  # for a cell, the drawing of all films at the end included
 
 @dataclass(frozen=True)
 class Run:
-    """What a lesson's explorers showed.
+    """The films of a lesson's explorers, and the outputs that hold them.
 
     Attributes:
         films: of each explorer; see ``film.film``.

@@ -1,4 +1,4 @@
-"""What Sphinx is told: the theme, the extensions, and formulas as MathML.
+"""Tells Sphinx the theme, the extensions, and formulas as MathML.
 
 Everything that a page needs lies beside it. So formulas are MathML, which browsers draw themselves,
 and the scripts that MyST-NB would fetch for widgets are left out.
