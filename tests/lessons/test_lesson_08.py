@@ -21,6 +21,7 @@ SHARES = {
     "coupled": acceptance_coupled,
     "rejection": acceptance_rejection,
 }
+LOSING = (extras.TYPICAL, lossless.RESIDUAL_BUG, lossless.ACCEPT_BUG)
 WORDS = ["sun", "rain", "snow", "fog"]
 P, Q = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.2, 0.1, 0.3, 0.4])
 TARGET = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]])
@@ -83,6 +84,64 @@ def test_a_round_is_everything_that_can_happen(name, drafted) -> None:
     assert right == (not name.startswith(("bug", "lossy")))
     if drafted == 1 and name in SHARES:
         assert tokens == pytest.approx(1 + SHARES[name](TARGET[1], DRAFT[1]), abs=1e-12)
+
+
+def half(p, q, drafts):
+    """A rule of one's own: half of what rejection keeps, and the rest that belongs to it."""
+    accept = mx.minimum(rules._ratio(p, q, drafts), 1) / 2
+    rest = p - mx.minimum(p, rules._padded(q)) / 2
+    return rules.Outcome(rules._one_by_one(accept), rules._normalised(rest, p))
+
+
+def rest_of_another(p, q, drafts):
+    return rules.Outcome(half(p, q, drafts).kept, rules.rejection(p, q, drafts).following)
+
+
+def no_zeros_behind(p, q, drafts):
+    longer = mx.concatenate([q, q[..., -1:, :]], axis=-2)
+    rest = rules._normalised(mx.maximum(p - longer, 0), p)
+    return rules.Outcome(rules.rejection(p, q, drafts).kept, rest)
+
+
+@pytest.mark.parametrize("rule", [*rules.RULE.values(), half])
+def test_a_lossless_rule_has_no_bias(rule) -> None:
+    assert lossless.bias(rule) < 1e-9
+    assert lossless.bias(rule, drafted=1, languages=50, seed=1) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [rest_of_another, no_zeros_behind, *(lossless.every_rule()[name] for name in LOSING)],
+)
+def test_any_other_has(rule) -> None:
+    assert lossless.bias(rule) > 0.01
+
+
+WRONG = {
+    "a sum": (lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept / 2, p), "rule's kept must"),
+    "below 0": (
+        lambda p, q, x: rules.Outcome(rules._one_by_one(2 + rules._of(q, x)), p),
+        "rule's kept must",
+    ),
+    "NaN": (
+        lambda p, q, x: rules.Outcome(
+            rules._one_by_one(mx.minimum(rules._of(p[:, :-1] / q, x), 1)), p
+        ),
+        r"kept must be probabilities with sum 1, got \[.*nan.*where nothing was drafted",
+    ),
+    "not scaled": (
+        lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept, p / 2),
+        "rule's following must be probabilities with sum 1",
+    ),
+    "a tuple": (lambda p, q, x: (p, q), "must return an Outcome, got tuple"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_rule_is_refused(name) -> None:
+    rule, message = WRONG[name]
+    with pytest.raises((TypeError, ValueError), match=message):
+        lossless.bias(rule)
 
 
 def test_plain_is_the_chain_rule() -> None:

@@ -29,13 +29,13 @@ sampling; under ``coupled`` another one, as its noise is one number a token. A d
 up took no noise: then ``coupled`` too keeps it with probability p. At temperature 0 no rule is
 asked: two best tokens are compared.
 
-To add a rule, write its function and put it into ``RULE``: ``rule="its name"`` works then (with a
-drafter of trees only these four do: ``tree_rules.py``). The helpers at the end: ``_ratio`` is p/q
-of each draft, ``_padded`` appends the q of zeros, ``_one_by_one`` turns the chance of each draft
-into that of each length, ``_normalised`` scales rows to sum to 1. The engine doesn't ask whether a
-rule is lossless; ``one_round(its function, target, draft, start=0, drafted=2)`` of
-``lablib.lessons.lesson_08.widgets`` does, by enumeration. Draft two tokens or more for it: with one
-a forgotten ``_padded`` passes.
+To add a rule, write its function and put it into ``RULE``, here or in a cell of a notebook:
+``RULE["mine"] = mine``. Then ``rule="mine"`` works (with a drafter of trees only these four do:
+``tree_rules.py``). The helpers at the end: ``_ratio`` is p/q of each draft, ``_padded`` appends the
+q of zeros, ``_one_by_one`` turns the chance of each draft into that of each length,
+``_normalised`` scales rows to sum to 1. The engine doesn't ask whether a rule is lossless, nor
+whether its chances sum to 1; ``bias(mine)`` of ``lablib.lessons.lesson_08.widgets`` does, by
+enumeration, and is 0 (up to rounding) if nothing is lost.
 """
 
 from collections.abc import Callable, Sequence

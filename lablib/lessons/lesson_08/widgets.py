@@ -14,7 +14,7 @@ from lablib.plots.charts import COLOURS, DASHES, MARKERS, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import add_axes, canvas
 from lablib.theory.closed_forms import acceptance_rejection
-from lablib.validation import BadValue, integer
+from lablib.validation import BadType, BadValue, integer
 
 import mlx.core as mx
 import numpy as np
@@ -55,11 +55,29 @@ def exactly(rule: Rule, p: Any, q: Any, drafts: Any) -> tuple[np.ndarray, np.nda
 
     Returns:
         ``kept (..., γ+1)`` and ``following (..., γ+1, V)``.
+
+    Raises:
+        ValueError, TypeError: it returned no ``Outcome``, or what are no distributions.
     """
     with mx.stream(mx.cpu):
         exact = [mx.array(np.array(x, np.float64), dtype=mx.float64) for x in (p, q)]
         outcome = rule(*exact, mx.array(np.array(drafts, np.int32)))
-        return np.array(outcome.kept), np.array(outcome.following)
+        if not hasattr(outcome, "following"):
+            raise BadType(f"the rule must return an Outcome, got {type(outcome).__name__}")
+        kept, following = np.array(outcome.kept), np.array(outcome.following)
+    distributions("kept", kept)
+    distributions("following", following[kept > 0])  # no other row is ever drawn from
+    return kept, following
+
+
+def distributions(name: str, rows: np.ndarray) -> None:
+    """Refuse rows ``(..., n)`` of a rule's outcome that are no probabilities with sum 1."""
+    with np.errstate(invalid="ignore"):  # of a NaN both are false
+        right = (rows.min(axis=-1, initial=0) > -1e-9) & (np.abs(rows.sum(axis=-1) - 1) < 1e-6)
+    if not right.all():
+        wrong = rows[~right][0].round(3).tolist()
+        hint = "; is it 0/0 where nothing was drafted, q = 0?" if np.isnan(wrong).any() else ""
+        raise BadValue(f"the rule's {name} must be probabilities with sum 1, got {wrong}{hint}")
 
 
 def by_draft(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -129,6 +147,22 @@ def one_round(
         np.add.at(ends, prefix, (chance * kept[:, n])[:, None] * following[:, n])
         joint += extended(ends.reshape((size,) * (n + 1)), target, drafted - n)
     return joint, float(1 + chance @ kept @ np.arange(drafted + 1))
+
+
+def bias(rule: Rule, drafted: int = 2, languages: int = 20, seed: int = 0) -> float:
+    """Return how far a rule's texts are from the target's own, in total variation: 0 if lossless.
+
+    It is the worst of some random ``languages`` of three letters, in which some chances are 0; of
+    each, one round is enumerated. With one draft a rule passes that forgets the zeros behind q.
+    """
+    rng, worst = np.random.default_rng(integer("seed", seed, 0)), 0.0
+    for _ in range(integer("languages", languages, 1)):
+        tables = rng.dirichlet([0.5] * 3, size=(2, 3))
+        tables = np.where(tables < 0.05, 0, tables)
+        target, draft = tables / tables.sum(axis=-1, keepdims=True)
+        joint, _ = one_round(rule, target, draft, 0, integer("drafted", drafted, 1))
+        worst = max(worst, np.abs(joint - plain(target, 0, drafted + 1)).sum() / 2)
+    return float(worst)
 
 
 def extended(joint: np.ndarray, target: np.ndarray, more: int) -> np.ndarray:
