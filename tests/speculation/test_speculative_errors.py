@@ -15,6 +15,7 @@ from lablib.theory.costs import Costs
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
+import numpy as np
 import pytest
 from mlx_lm.models.cache import KVCache
 from oracles.speculation import (
@@ -418,5 +419,15 @@ def test_a_drafter_without_propose_is_told_so():
 
 def test_no_texts_have_no_proposal():
     assert Proposal.of([]) is None
-    with pytest.raises(BadType, match=r"guesses\[0\] must be a sequence of ids, got int"):
+    with pytest.raises(BadType, match=r"guesses\[0\] must be a sequence of token ids, got int"):
         Proposal.of([1, 2, 3])
+
+
+def test_a_proposal_takes_ids_of_any_kind_and_refuses_what_is_none():
+    guesses = [[np.int64(3)], np.array([1, 2]), mx.array([4]), [], (5,)]
+    proposal = Proposal.of(guesses)
+    assert proposal.tokens.tolist() == [[3, 0], [1, 2], [4, 0], [0, 0], [5, 0]]
+    assert proposal.counts == [1, 2, 1, 0, 1]
+    for wrong in (["a"], [1.5], [True]):
+        with pytest.raises(BadType, match=r"guesses\[1\]\[0\] must be an int token id"):
+            Proposal.of([[1], wrong])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lablib.validation import sequence
+from lablib.validation import token_ids
 
 import mlx.core as mx
 
@@ -28,8 +28,8 @@ class Proposal:
     @classmethod
     def of(cls, guesses: Sequence[Sequence[int]]) -> "Proposal | None":
         """Make one from a list of ids for each text, any number of them; None if all are empty."""
-        counts = [len(sequence(f"guesses[{i}]", each, "ids")) for i, each in enumerate(guesses)]
-        if not (longest := max(counts, default=0)):
+        ids = [token_ids(f"guesses[{i}]", x, allow_empty=True) for i, x in enumerate(guesses)]
+        if not (longest := max(map(len, ids), default=0)):
             return None
-        padded = [[*guess] + [0] * (longest - len(guess)) for guess in guesses]
-        return cls(mx.array(padded, mx.int32), counts=counts)
+        padded = [each + [0] * (longest - len(each)) for each in ids]
+        return cls(mx.array(padded, mx.int32), counts=[*map(len, ids)])
