@@ -262,6 +262,9 @@ def _generate_several(
         readers[row].read(tokens[: len(tokens) - (tokens[-1] in ends)], last)
         return readers[row].end is not None
 
+    alone = "cache", "draft_cache", "logits_processors", "stream"
+    if given := [name for name in alone if name in options]:
+        raise BadType(f"unknown option {given[0]!r} of several prompts: it is for one prompt alone")
     if draft_model is None:
         _check_plain(options)
     plain = {"rule": "match", "draft_tokens": 1} if draft_model is None else {}

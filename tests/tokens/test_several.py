@@ -139,7 +139,11 @@ def test_what_has_no_meaning_for_several_is_refused_by_name(shipped, draft):
         (["On", [9999]], {}, r"prompts\[1\]\[0\] must be between 0"),
         (["On"], {"cache": []}, "unknown option 'cache'"),
         (["On"], {"draft_cache": []}, "unknown option 'draft_cache'"),
-        (["On"], {"logits_processors": []}, "unknown option 'logits_processors'"),
+        (
+            ["On"],
+            {"logits_processors": []},
+            "'logits_processors' of several prompts: it is for one",
+        ),
         (["On"], {"stream": 1}, "unknown option 'stream'"),
         (["On"], {"ended": print}, "ended"),
         (["On"], {"top_logprobs": 1}, "top_logprobs must be 0"),
