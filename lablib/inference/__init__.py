@@ -34,8 +34,8 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
     13  speculation/tree_rules.py     rejection
         drafters/tree.py              grow
 
-To change one thing: a transform in sampling/transforms.py, a rule in speculation/rules.py, or a
-drafter in speculation/drafters.py; each says at its top how. The names below load when first used.
+To add one thing, read the top of its file: a rule (speculation/rules.py) and a drafter
+(speculation/drafters.py) need only a notebook's cell, a transform (sampling/transforms.py) edits.
 """
 
 from lablib.lazy import exports

@@ -14,19 +14,19 @@ result depends on how a sort left its ties.
 To add a transform, say epsilon sampling (Hewitt et al. 2022, 2210.15191), write its function,
 
     def epsilon(scores: mx.array, e: Parameter) -> mx.array:
-        # Drop what is less likely than e; the best stays.
         likely = log_softmax(scores) >= mx.log(mx.array(e))
         best = scores == mx.max(scores, axis=-1, keepdims=True)
         return mx.where(likely | best, scores, -mx.inf)
 
 give ``ORDER`` its line, here after "temperature" (before "top_k" the scores are the penalised
-logits, after "peak" relative to the best), and ``SamplerOptions`` a field at the end,
-``epsilon: float = 0.0``, with a line in its ``__post_init__`` that says which values are allowed:
-``number("epsilon", self.epsilon, 0.0, 1.0)``. The default means off: rows with another value get
-the transform, no others, with every keyword argument, in batches and under speculation, where both
-models are cut by the same sampler. No other code is to be edited. (Lesson 03 prints ``ORDER`` and
-``SamplerOptions``: run it again and save it, or its test reports another output.) Two traps: scores
-that were cut are -inf, and make a mean NaN; and each row is on its own, ``axis=-1, keepdims=True``.
+logits, after "peak" relative to the best), ``SamplerOptions`` in ``options.py`` a field at the end,
+``epsilon: float = 0.0``, and its ``__post_init__`` a line that says which values are allowed:
+``number("epsilon", self.epsilon, 0.0, 1.0)``. Restart the kernel. The default means off: rows with
+another value get the transform, no others, with every keyword argument, in batches and under
+speculation, where both models are cut alike. No other code is to be edited. (Lesson 03 prints both:
+run it again and save it, or its test reports another output.) Three traps: scores that were cut are
+-inf, and make a mean NaN; each row is on its own, ``axis=-1, keepdims=True``; and where rows differ
+``e`` is an array: ``mx.log``. To try one on a single text, ``logits_processors=`` needs no edit.
 """
 
 from collections.abc import Sequence

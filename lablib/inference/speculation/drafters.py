@@ -2,8 +2,7 @@
 
 A drafter guesses the next few tokens. It may be as wrong as it likes: the target judges every guess
 and the text never depends on them. What counts is how often it is right and how little it costs.
-``DraftModel`` has a model with a cache of its own (Leviathan et al. 2023, 2211.17192); the others
-of the library stand in ``lablib/drafters``, and the engine knows none of them.
+``DraftModel`` runs a small model (Leviathan et al. 2023, 2211.17192), ``lablib/drafters`` has more.
 
 To add one, subclass ``Drafter`` and write ``propose``. This one guesses that the last token comes
 again, and again:
@@ -14,8 +13,10 @@ again, and again:
 
 Give it where a draft model would stand: ``SpeculativeTokenIterator(target, Parrot(), prompt)``.
 It remembers nothing, and so it is complete. What a drafter remembers of its texts is made in
-``begin_batch``, one thing for each text, and thinned out in ``select``: see ``NGram``. One for the
-library gets a file in ``lablib/drafters``, and its name in every list of exports with ``NGram``.
+``begin_batch`` (not in ``__init__``: texts would share it), one thing for each text, and thinned
+out in ``select``: see ``NGram``. A mistake there raises nothing, but at temperature 0 the totals in
+a batch's ``stats`` are then not those of its texts alone. One for the library gets a file in
+``lablib/drafters``, and its name in every list of exports with ``NGram``.
 """
 
 from collections.abc import Callable, Sequence
