@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -24,6 +25,28 @@ def test_environment_yml_equals_pyproject() -> None:
     lines = conda_pip_lines()
     assert lines[-1] == "-e .[lab]"
     assert lines[:-1] == PROJECT["dependencies"] + EXTRAS["lab"]
+
+
+def test_who_grades_with_nbgrader_can_run_a_lesson() -> None:
+    assert "lablib[lab]" in EXTRAS["teach"]
+
+
+@pytest.mark.parametrize("command", ["editable_wheel", "bdist_wheel"])
+def test_a_clone_is_installed_as_a_path_and_a_wheel_has_the_lessons(command, monkeypatch) -> None:
+    """A path is found even above the clone, where its folder would hide what a finder finds."""
+    setuptools = pytest.importorskip("setuptools")
+    told: dict = {}
+    monkeypatch.setattr(setuptools, "setup", lambda **wanted: told.update(wanted))
+    monkeypatch.setattr("sys.argv", ["setup.py", command])
+    monkeypatch.chdir(ROOT)
+    runpy.run_path("setup.py")
+    if command == "editable_wheel":  # what setuptools wants of a project that a path will do for
+        assert told["package_dir"] == {"": "."}
+        assert all(Path(*name.split(".")).is_dir() for name in told["packages"])
+    else:
+        assert told["package_dir"] == {"lablib.notebooks": "notebooks"}
+        assert "lablib.notebooks" in told["packages"]
+    assert {"lablib", "lablib.classroom.apart"} <= {*told["packages"]}
 
 
 def test_mlx_and_mlx_lm_are_pinned_exactly_and_the_rest_by_range() -> None:
