@@ -164,7 +164,8 @@ def _add_grade(commands: Any) -> None:
         "--roster",
         type=Path,
         metavar="CSV",
-        help="who is in the class: a column student or name, or the first",
+        help="who is in the class, as the folders are called: a column student or name, or the "
+        "first",
     )
     grade.add_argument(
         "--lessons",
@@ -202,11 +203,16 @@ def _add_editions(commands: Any) -> None:
     release = commands.add_parser(
         "release",
         help="write the student's, solved, teacher's editions",
-        usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] OUT [LESSON.ipynb ...]",
+        usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] OUT [LESSON ...]",
     )
-    release.add_argument("out", type=Path, help="folder of the editions")
     release.add_argument(
-        "sources", nargs="*", type=Path, help="notebooks, or folders (default: all lessons)"
+        "out", metavar="OUT", type=Path, help="gets student (hand out), solved, teacher (keep)"
+    )
+    release.add_argument(
+        "sources",
+        metavar="LESSON",
+        nargs="*",
+        help="numbers, 01 04, or notebooks, or folders of them (default: all lessons)",
     )
     release.add_argument(
         "--assessment", action="store_true", help="students see no solutions (but lablib has them)"
@@ -357,17 +363,25 @@ def _grade(options: argparse.Namespace) -> None:
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
     wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
-    with _behind_walls():
+    written = options.csv or options.json or options.html
+    further = "; what is judged is kept, and with --resume it goes on" if written else ""
+    with _behind_walls(further):
         print(grade(options.folder, progress=sys.stderr.isatty(), **wanted))
 
 
 @contextmanager
-def _behind_walls() -> Iterator[None]:
-    """Run students' code inside: it ends with this command; say what its walls let through."""
+def _behind_walls(further: str = "") -> Iterator[None]:
+    """Run students' code inside: it ends with this command; say what its walls let through.
+
+    Args:
+        further: what whoever stops it is told as well.
+    """
+    from lablib.classroom.apart import leftovers
     from lablib.classroom.apart.remote import not_kept_out
     from lablib.extras import need
 
     need("submitted notebooks", "IPython")
+    leftovers.sweep()
     for what in not_kept_out():
         print(f"lablib: here students' code is not kept from {what}; see --help", file=sys.stderr)
     signals = signal.SIGINT, signal.SIGTERM
@@ -375,7 +389,7 @@ def _behind_walls() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print("lablib: stopped", file=sys.stderr)
+        print(f"lablib: stopped{further}", file=sys.stderr)
         raise
     finally:
         if signal.getsignal(signal.SIGINT) is _stop:  # once stopped, they are ignored to the end

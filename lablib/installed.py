@@ -1,5 +1,6 @@
 """Why lablib can't be loaded here, in one line; it needs nothing, and runs on older Pythons too."""
 
+import os
 import platform
 import sys
 
@@ -13,5 +14,8 @@ def complaint(error: Exception) -> str:
         wanted = ".".join(map(str, OLDEST))
         return f"{sys.executable} is Python {platform.python_version()}, older than {wanted}"
     if isinstance(error, ModuleNotFoundError) and not error.name.startswith("lablib"):
+        here = os.path.join(os.path.dirname(os.path.dirname(__file__)), ".venv", "bin", "python")
+        if os.path.exists(here) and not sys.executable.startswith(os.path.dirname(here)):
+            return f"{sys.executable} has no {error.name}: write {here} in place of python"
         return f"{sys.executable} has no {error.name}; in the clone, once: {HOW}"
     return ""

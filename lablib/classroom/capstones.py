@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.classroom.apart.remote import Function, Limits, Process
-from lablib.classroom.handed_in import clean, code_of, hidden, read_cells
+from lablib.classroom.handed_in import clean, code_of, hidden, read_cells, unreadable
 from lablib.classroom.reports import no_formula
 from lablib.classroom.roster import student_of, submissions
 from lablib.classroom.running import Accident, Gone, TimeUp
@@ -158,8 +158,7 @@ def _code(path: Path) -> list[tuple[int, str]]:
     try:
         return code_of(read_cells(path))
     except Exception as error:  # whatever is in the file, it gets a row
-        said = str(error).replace(str(path), path.name)
-        raise Missing(f"can't be read: {type(error).__name__}: {said}") from None
+        raise Missing(unreadable(error, path, path.name)) from None
 
 
 def _function(process: Process, cells: list[tuple[int, str]], name: str) -> Function:

@@ -19,11 +19,11 @@ from pathlib import Path
 from lablib.classroom.apart.remote import Limits, begin, end_all, references
 from lablib.classroom.exercises import exercises
 from lablib.classroom.exercises import lessons as known_lessons
-from lablib.classroom.handed_in import hidden
+from lablib.classroom.handed_in import hidden, unreadable
 from lablib.classroom.page import feedback as feedback_of
 from lablib.classroom.page import file_name, page
 from lablib.classroom.reports import ExerciseRow, GradeReport, best_of
-from lablib.classroom.roster import read_roster, student_of, submissions
+from lablib.classroom.roster import not_read, read_roster, student_of, submissions
 from lablib.classroom.submission import RANK, Finding, judge_submission, read_submission
 from lablib.folders import replacing
 from lablib.validation import BadValue, integer, number, one_of
@@ -127,9 +127,10 @@ def grade(
     outputs.check()
     if resume and not outputs.files():
         raise BadValue("resume needs the file of a report (csv, json or html), got none")
-    students = read_roster(Path(roster)) if roster is not None else []
+    roster = Path(roster) if roster is not None else None
+    students = read_roster(roster) if roster is not None else []
     limits = Limits(seconds, memory=memory * 2**20, hide=hidden(folder, outputs.files()))
-    job = _Job(folder, limits, students, sorted({*lessons}))
+    job = _Job(folder, limits, students, sorted({*lessons}), roster)
     return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
 
 
@@ -139,10 +140,12 @@ def _held(
     """Grade what the journal doesn't know; write reports now and then, and however it ends."""
 
     def written() -> GradeReport:
-        report = GradeReport(job.rows(done))
+        report = GradeReport(job.rows(done), job.strangers(done), skipped)
         outputs.write(report)
         return report
 
+    ours = [*outputs.files(), *([journal.path] if journal.path else [])]
+    skipped = not_read(job.folder, [*ours, *(p for p in (outputs.feedback, job.roster) if p)])
     done = job.known(journal)
     written()
     last = time.monotonic()
@@ -197,6 +200,7 @@ class _Job:
     limits: Limits
     students: Sequence[str]
     lessons: Sequence[str]
+    roster: Path | None = None
 
     def known(self, journal: Journal) -> list[Graded]:
         """Return what an earlier run has found in files that are the same."""
@@ -224,6 +228,11 @@ class _Job:
             end_all()
             pool.shutdown()
             begin()
+
+    def strangers(self, graded: Sequence[Graded]) -> list[str]:
+        """Return who handed something in and is not on the roster, if there is one."""
+        found = {student_of(Path(each.path), self.students) for each in graded}
+        return sorted(found - {*self.students}) if self.roster else []
 
     def rows(self, graded: Sequence[Graded]) -> list[ExerciseRow]:
         """Return one row for each student and exercise, in order."""
@@ -257,8 +266,7 @@ class _Job:
                 work = work.only(self.lessons)
             return Graded(inside, key, judge_submission(work, self.limits))
         except Exception as error:  # whatever is in the file, it gets a row
-            reason = f"can't be read: {type(error).__name__}: {error}".splitlines()[0]
-            return Graded(inside, key, unreadable=reason.replace(str(path), inside))
+            return Graded(inside, key, unreadable=unreadable(error, path, inside))
 
     def _inside(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()

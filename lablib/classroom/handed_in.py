@@ -10,6 +10,7 @@ from typing import Any
 
 import lablib.lessons as course
 from lablib.classroom.roster import submissions
+from lablib.validation import BadValue
 
 LARGEST = 100 * 2**20  # bytes of a notebook
 
@@ -22,13 +23,27 @@ def read_cells(path: Path) -> list[dict[str, Any]]:
     """
     if path.stat().st_size > LARGEST:
         raise ValueError(f"it has more than {LARGEST >> 20} MB")
-    text = path.read_text(encoding="utf-8-sig")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("it is no text in UTF-8") from None
     if path.suffix == ".py":
         return _percent_cells(text)
-    notebook = json.loads(text)
+    try:
+        notebook = json.loads(text)
+    except ValueError:
+        wrong = "it is empty" if not text.strip() else "it is no notebook, or not a whole one"
+        raise ValueError(wrong) from None
     if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
         raise ValueError("it is no notebook of format 4")
     return notebook.get("cells", [])
+
+
+def unreadable(error: Exception, path: Path, name: str) -> str:
+    """Return on one line why a file can't be read; ``name`` is what the file is called there."""
+    kind = "" if type(error) in (ValueError, BadValue) else f"{type(error).__name__}: "
+    lines = f"can't be read: {kind}{error}".replace(str(path), name).splitlines()
+    return lines[0]
 
 
 def code_of(cells: Sequence[dict[str, Any]]) -> list[tuple[int, str]]:
@@ -50,7 +65,7 @@ def hidden(folder: Path, files: Sequence[Path]) -> tuple[str, ...]:
 
 def clean(text: str) -> str:
     """Return a text without what differs from run to run, or can't be written to a file."""
-    text = re.sub(r"\S*/lablib-\w{8}", "…", re.sub(r" at 0x[0-9a-fA-F]+", "", text))
+    text = re.sub(r"\S*/lablib-(\d+-)?\w{8}", "…", re.sub(r" at 0x[0-9a-fA-F]+", "", text))
     text = "".join(letter if letter.isprintable() else " " for letter in text)
     return text.encode("utf-8", "replace").decode("utf-8")
 

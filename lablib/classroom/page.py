@@ -13,7 +13,17 @@ background:#fff}table{border-collapse:collapse;margin:1em 0}caption{text-align:l
 padding:.4em 0}th,td{border:1px solid #ccc;padding:.25em .6em;text-align:center}
 th[scope=row],td.text{text-align:left;font-weight:400}td.wide{min-width:12em;max-width:40em}
 .scroll{overflow-x:auto}summary{cursor:pointer}
+@media(max-width:40em){table.topics thead{display:none}table.topics,.topics tbody,.topics tr,
+.topics th,.topics td{display:block;border:0;text-align:left;max-width:none;padding:.1em 0}
+.topics tr{border-top:1px solid #ccc;padding:.5em 0}.topics th[scope=row]{font-weight:600}
+.topics td[data-head]::before{content:attr(data-head) ": ";color:#555}}
 """
+
+FURTHER = (
+    "<p>Each of them as code, with a question for the class, stands below its exercise in the "
+    "teacher's edition, which <code>release</code> writes; questions on a whole lesson, with "
+    "answers, stand in TEACHING.md.</p>"
+)
 
 
 def page(report: GradeReport) -> str:
@@ -40,18 +50,19 @@ def page(report: GradeReport) -> str:
 def feedback(report: GradeReport, student: str) -> str:
     """Return what to tell one student, in Markdown."""
     known = {exercise.id: exercise for exercise in report.exercises()}
-    lines = ["# Your exercises", ""]
+    lines = [f"# {_plain(student)}: your exercises", ""]
     rows = [row for row in report.rows if row.student == student]
     asked = [row for row in rows if row.exercise != "-"]
     lines += [f"{sum(row.outcome == '✓' for row in asked)} of {len(asked)} solved.", ""]
     for row in rows:
         exercise = known.get(row.exercise)
-        title = exercise.title if exercise else row.notebook
-        lines.append(f"- {row.outcome} **{row.exercise} {title}**: {OUTCOMES[row.outcome]}")
+        title = f"{row.exercise} {exercise.title}" if exercise else _plain(row.notebook)
+        told = [f"- {row.outcome} **{title}**: {OUTCOMES[row.outcome]}"]
         if row.message and row.outcome not in "✓∅":  # these two say all by themselves
-            lines += [f"  {_plain(part)}" for part in row.message.split(" · ")]
+            told += [f"  {_plain(part)}" for part in row.message.split(" · ")]
         elif exercise and row.outcome == "✓" and exercise.next:
-            lines.append(f"  Next: {exercise.next}")
+            told.append(f"  Next: {exercise.next}")
+        lines.append("  \n".join(told))  # two spaces keep a line's end in Markdown
     return "\n".join(lines) + "\n"
 
 
@@ -69,7 +80,8 @@ def _summary(report: GradeReport) -> str:
         if marks[mark]
     )
     count = f"{len(report.students())} students, {len(rows)} answers asked for."
-    return f"<p>{count}</p><ul>{listed}</ul>"
+    notes = "".join(f"<p><strong>{html.escape(note)}</strong></p>" for note in report.notes())
+    return f"<p>{count}</p><ul>{listed}</ul>{notes}"
 
 
 def _topics(report: GradeReport) -> str:
@@ -77,16 +89,17 @@ def _topics(report: GradeReport) -> str:
     rows = [
         [
             f'<th scope="row">{topic.exercise} {html.escape(topic.title)}</th>',
-            _cell(topic.misconception.replace("_", " "), "text"),
-            _cell(topic.students),
-            _cell(topic.attempts),
-            _cell(topic.text, "text wide"),
+            f'<td class="text" data-head="{head[1]}"><code>{topic.misconception}</code></td>',
+            f'<td data-head="{head[2]}">{topic.students}</td>',
+            f'<td data-head="{head[3]}">{topic.attempts}</td>',
+            f'<td class="text wide">{_marked(topic.text)}</td>',
         ]
         for topic in report.topics()
     ]
-    if not rows:
-        return "<p>No known misconception was found.</p>"
-    return _table("Misconceptions, the most frequent first", head, rows)
+    ways = ", ".join(f"{id_} ({count})" for id_, count in report.unnamed().items())
+    other = f"<p>Wrong in ways that have no name: {ways}. See what was told, below.</p>"
+    found = _table("Misconceptions, the most frequent first", head, rows, "topics") + FURTHER
+    return (found if rows else "<p>No known misconception was found.</p>") + other * bool(ways)
 
 
 def _grid(report: GradeReport) -> str:
@@ -94,12 +107,14 @@ def _grid(report: GradeReport) -> str:
     found = {(row.student, row.exercise): row for row in report.rows}
     rows = []
     for student in report.students():
-        cells = [f'<th scope="row">{html.escape(student)}</th>']
+        strange = " <small>not on the roster</small>" * (student in report.strangers)
+        cells = [f'<th scope="row">{html.escape(student)}{strange}</th>']
         own = [found.get((student, exercise.id)) for exercise in listed]
         cells += [_cell("") if row is None else f"<td>{_mark(row.outcome)}</td>" for row in own]
         cells.append(_cell(sum(row is not None and row.outcome == "✓" for row in own)))
+        cells.append(_cell("{} of {}".format(*report.points(student))))
         rows.append(cells)
-    return _table("Marks", ("student", *(each.id for each in listed), "✓"), rows)
+    return _table("Marks", ("student", *(each.id for each in listed), "✓", "points"), rows)
 
 
 def _counts(report: GradeReport) -> str:
@@ -135,13 +150,19 @@ def _cell(value: object, kind: str = "") -> str:
     return f"<td{given}>{html.escape(str(value))}</td>"
 
 
-def _table(caption: str, head: tuple[str, ...], rows: list[list[str]]) -> str:
+def _table(caption: str, head: tuple[str, ...], rows: list[list[str]], kind: str = "") -> str:
     names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     return (
-        f'<div class="scroll"><table><caption>{caption}</caption><thead><tr>{names}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<div class="scroll"><table class="{kind}"><caption>{caption}</caption>'
+        f"<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _marked(text: str) -> str:
+    """Return the emphasis and the code of one of our own sentences as HTML."""
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    return re.sub(r"(?<![\w*])\*(\w[^*<]*)\*(?!\w)", r"<em>\1</em>", text)
 
 
 def _plain(text: str) -> str:

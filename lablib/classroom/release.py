@@ -22,6 +22,7 @@ from lablib.classroom.editions import (
     write_notebook,
 )
 from lablib.classroom.notes import exercise_notes, lesson_notes
+from lablib.folders import course
 from lablib.validation import BadValue
 
 _IMPORT = re.compile(r"^(from lablib\.classroom import )(\([\w\s,]*\)|.*)$", re.MULTILINE)
@@ -93,7 +94,7 @@ def release(
     Args:
         out: gets the folders ``student``, ``solved`` and ``teacher``; or ``source``, or ``otter``.
             What an earlier release left there under the same names is replaced.
-        sources: notebooks, or folders of notebooks.
+        sources: numbers of lessons, notebooks, or folders of notebooks.
         assessment: the student edition shows no solutions.
         nbgrader: write what ``nbgrader generate_assignment`` reads instead, an assignment for each
             lesson; there are no solutions to look at in it either.
@@ -137,9 +138,12 @@ def _editions(
 def _notebooks(sources: Sequence[str | Path]) -> Iterator[Path]:
     """Yield the notebooks that are named, and those in folders that are."""
     seen: dict[str, Path] = {}
-    for source in map(Path, sources):
+    for source in map(_numbered, map(Path, sources)):
         if not source.exists():
-            raise BadValue(f"source must be a notebook or a folder of them, got {str(source)!r}")
+            raise BadValue(
+                f"source must be a lesson's number, a notebook or a folder of them, got "
+                f"{str(source)!r}"
+            )
         found = sorted(source.glob("*.ipynb")) if source.is_dir() else [source]
         if not found:
             raise BadValue(f"source must hold notebooks, got the folder {str(source)!r}")
@@ -147,6 +151,14 @@ def _notebooks(sources: Sequence[str | Path]) -> Iterator[Path]:
             if (other := seen.setdefault(path.name, path)) is not path:
                 raise BadValue(f"sources must have names of their own, got {other} and {path}")
             yield path
+
+
+def _numbered(source: Path) -> Path:
+    """Return the course's lesson of this number; what is no such number stays as it is."""
+    folder = course()
+    if source.exists() or folder is None or not re.fullmatch(r"\d{1,2}", str(source)):
+        return source
+    return next(folder.glob(f"{int(str(source)):02d}_*.ipynb"), source)
 
 
 def _read(path: Path) -> Notebook:

@@ -7,7 +7,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -60,19 +60,46 @@ class Topic:
 
 @dataclass(frozen=True)
 class GradeReport:
-    """All rows; prints as a table."""
+    """All rows; prints as a table.
+
+    Attributes:
+        rows: one for each student and exercise.
+        strangers: who handed something in and is not on the roster.
+        unread: what lay at the top of the folder and could not be graded.
+    """
 
     rows: list[ExerciseRow]
+    strangers: Sequence[str] = ()
+    unread: Sequence[str] = ()
 
     def __repr__(self) -> str:
         names = ["student", "exercise", "outcome", "misconception", "message"]
         table = [names, *([getattr(row, name) for name in names] for row in self.rows)]
         widths = [max(len(line[i]) for line in table) for i in range(4)]
-        lines = ["  ".join([*map(str.ljust, line, widths), line[4][:80]]) for line in table]
+        lines = ["  ".join([*map(str.ljust, line, widths), _cut(line[4])]) for line in table]
         asked = [row for row in self.rows if row.exercise != "-"]
         lines.append(f"{sum(row.outcome == '✓' for row in asked)} of {len(asked)} ✓")
         lines += [f"Discuss {line}" for line in map(topic_line, self.topics()[:TOPICS])]
+        lines += self.notes()
         return "\n".join(line.rstrip() for line in lines)
+
+    def notes(self) -> list[str]:
+        """Return what else a teacher should know, a sentence each."""
+        told = []
+        if self.strangers:
+            who = ", ".join(self.strangers)
+            told.append(f"Not on the roster, so only what they handed in is here: {who}.")
+        if self.unread:
+            what = ", ".join(self.unread)
+            told.append(f"Not graded, as there is no .ipynb and no .py in it: {what}.")
+        return told
+
+    def points(self, student: str) -> tuple[int, int]:
+        """Return how many points a student has, and of how many: an exercise's stars are points."""
+        stars = {exercise.id: exercise.stars for exercise in self.exercises()}
+        rows = [row for row in self.rows if row.student == student and row.exercise in stars]
+        got = sum(stars[row.exercise] for row in rows if row.outcome == "✓")
+        return got, sum(stars[row.exercise] for row in rows)
 
     def students(self) -> list[str]:
         """Return who is in the report, in order."""
@@ -104,13 +131,19 @@ class GradeReport:
             topics.append(Topic(id_, exercise.title, name, students, attempts, text))
         return topics
 
+    def unnamed(self) -> dict[str, int]:
+        """Return how many are wrong in a way that has no name, by exercise, the most first."""
+        found = Counter(r.exercise for r in self.rows if r.outcome == "✗" and not r.misconception)
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
     def csv(self) -> str:
         """Return every row as CSV with a header; Excel wants a mark at its beginning."""
         file = io.StringIO(newline="")
-        writer = csv.DictWriter(file, [field.name for field in fields(ExerciseRow)])
+        stars = {exercise.id: exercise.stars for exercise in self.exercises()}
+        writer = csv.DictWriter(file, [*(each.name for each in fields(ExerciseRow)), "points"])
         writer.writeheader()
         for row in self.rows:
-            cells = asdict(row)
+            cells = asdict(row) | {"points": stars.get(row.exercise, 0) * (row.outcome == "✓")}
             for name in ("student", "notebook", "message"):
                 cells[name] = no_formula(cells[name])
             writer.writerow(cells)
@@ -121,11 +154,20 @@ class GradeReport:
         content: dict[str, Any] = {
             "outcomes": OUTCOMES,
             "rows": [asdict(row) for row in self.rows],
+            "notes": self.notes(),
+            "points": {
+                each: dict(zip(("got", "of"), self.points(each), strict=True))
+                for each in self.students()
+            },
             "counts": self.counts(),
             "misconceptions": [asdict(topic) for topic in self.topics()],
             "discuss": [*map(topic_line, self.topics()[:TOPICS])],
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def _cut(text: str, longest: int = 80) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def topic_line(topic: Topic) -> str:

@@ -22,6 +22,22 @@ def submissions(folder: Path) -> list[Path]:
     return [path for path, parts in inside if not any(part.startswith(".") for part in parts)]
 
 
+def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
+    """Return what lies at the top of a folder and has nothing to grade in it, in order.
+
+    Args:
+        folder: the graded folder. Its hidden files are left out.
+        ours: files and folders that were not handed in, either: a report, the roster.
+    """
+    graded = {path.relative_to(folder).parts[0] for path in submissions(folder)}
+    known = {path.resolve() for path in ours}
+    return [
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in sorted(folder.iterdir())
+        if path.name not in graded and path.name[0] != "." and path.resolve() not in known
+    ]
+
+
 def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
     """Return whose a file is.
 
@@ -54,9 +70,14 @@ def read_roster(path: Path) -> list[str]:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise BadValue(f"roster must be a CSV file in UTF-8, got {str(path)!r}") from None
+    except OSError as error:
         raise BadValue(f"roster must be a CSV file, got {str(path)!r}: {error}") from None
-    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
+    first = text.lstrip().partition("\n")[0]
+    comma = max(",;\t", key=first.count)  # Excel writes what the country is used to
+    table = csv.reader(text.splitlines(), delimiter=comma)
+    rows = [[cell.strip() for cell in row] for row in table]
     rows = [row for row in rows if any(row)]
     names = [cell.lower() for cell in rows[0]] if rows else []
     heading = next((heading for heading in HEADINGS if heading in names), None)

@@ -168,13 +168,43 @@ def test_grade_gives_every_notebook_its_rows(submissions, tmp_path):
         "dan": "!",
     }
     messages = {row.student: row.message for row in report.rows}
-    assert "can't be read" in messages["carl"]
+    assert messages["carl"] == "can't be read: it is no notebook, or not a whole one"
     assert "no exercise of this course" in messages["dan"]
     assert f"{count} of {2 * count} ✓" in repr(report)  # a file that can't be read is no answer
     with open(tmp_path / "report.csv", encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     assert rows[0]["student"] == "ada"
     assert [row["outcome"] for row in rows] == [row.outcome for row in report.rows]
+
+
+@pytest.mark.parametrize(
+    ("source", "lessons"),
+    [
+        ("def draw_from(weights, u): ...\n\ndef serve(waiting, slots, step): ...", "01 04"),
+        ("def odds(logits, text): ...", "16"),  # a capstone alone, with no check
+        ("def survivors(x): ...\ndef tree_mask(parents): ...", "13"),  # survivors are in 11, too
+        ('check("05.1", f)\ndef draw_from(weights, u): ...', "05"),  # what is checked comes first
+    ],
+)
+def test_a_program_without_checks_is_known_by_its_functions(source, lessons):
+    cells = [{"cell_type": "code", "source": source}]
+    work = understood(cells, "homework.py")
+    assert [*dict.fromkeys(id_[:2] for id_ in work.exercises)] == lessons.split()
+
+
+def test_a_name_of_two_lessons_tells_of_neither():
+    with pytest.raises(ValueError, match="neither a check nor a function of one"):
+        understood([{"cell_type": "code", "source": "def survivors(x): ..."}], "homework.py")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "it is empty"), (b"\xff\xfe", "it is no text in UTF-8"), (b"[1,", "it is no notebook")],
+)
+def test_a_teacher_reads_why_a_file_cannot_be_read(content, said, tmp_path):
+    (tmp_path / "ada.ipynb").write_bytes(content)
+    (row,) = grade.grade(tmp_path).rows
+    assert row.message.startswith(f"can't be read: {said}")
 
 
 def test_grade_wants_a_folder(tmp_path):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from lablib.__main__ import main
@@ -170,6 +171,8 @@ def test_whoever_stops_it_finds_no_process_and_a_whole_report(how, tmp_path):
     process.send_signal(how)
     process.wait(timeout=30)
     assert process.returncode in (130, -9)
+    if how != signal.SIGKILL:
+        assert "stopped; what is judged is kept, and with --resume" in process.stderr.read()
     assert left_over(tmp_path) == []
     assert (out / "r.csv").read_text("utf-8-sig").startswith("student,notebook,")
 
@@ -294,6 +297,34 @@ def test_nothing_a_student_writes_is_run_by_a_reader_of_the_report():
     assert "\\<script\\>" in feedback(report, "a<b")
     assert file_name("../a b") == "_a_b"
     assert file_name("..") == "_"
+
+
+def test_a_report_counts_points_and_what_has_no_name():
+    rows = [
+        ExerciseRow("ada", "x", "03.1", "✓", "", ""), ExerciseRow("ada", "x", "03.2", "✗", "", ""),
+        ExerciseRow("bob", "x", "03.2", "✗", "", ""), ExerciseRow("bob", "x", "-", "!", "", ""),
+        ExerciseRow("bob", "x", "03.1", "≠", "", "a" * 100),
+    ]  # fmt: skip
+    report = GradeReport(rows)
+    assert (report.points("ada"), report.points("bob")) == ((3, 4), (0, 4))
+    assert "<td>3 of 4</td>" in page(report)
+    assert "Wrong in ways that have no name: 03.2 (2)." in page(report)
+    table = csv.DictReader(io.StringIO(report.csv().lstrip("\ufeff")))
+    assert [row["points"] for row in table] == ["3", "0", "0", "0", "0"]
+    assert json.loads(report.json())["points"]["bob"] == {"got": 0, "of": 4}
+    assert "a" * 79 + "…" in repr(report)
+
+
+def test_a_page_says_our_sentences_as_they_are_meant():
+    row = ExerciseRow("ada_l", "a_b.ipynb", "08.1", "✗", "same_favourite", "one · two")
+    text = page(GradeReport([row]))
+    assert "<code>same_favourite</code>" in text  # as the guide and the teacher's edition call it
+    assert "it compares two <em>samples</em>" in text
+    broken = replace(row, exercise="-", outcome="!")
+    lines = feedback(GradeReport([broken, row]), "ada_l").splitlines()
+    assert lines[0] == "# ada\\_l: your exercises"
+    assert lines[4].startswith("- ! **a\\_b.ipynb**")
+    assert lines[-2:] == ["  one  ", "  two"]  # each on a line of its own
 
 
 def test_of_several_notebooks_the_best_counts_and_of_equals_the_first():

@@ -181,7 +181,7 @@ def test_what_cannot_be_released_is_one_line_before_anything_is_written(tmp_path
     (tmp_path / "list.ipynb").write_text("[]")
     (tmp_path / "old.ipynb").write_text('{"nbformat": 3}')
     for sources, complaint in (
-        ([tmp_path / "nowhere"], "source must be a notebook or a folder of them, got"),
+        ([tmp_path / "nowhere"], "source must be a lesson's number, a notebook or a folder"),
         ([tmp_path / "empty"], "source must hold notebooks, got the folder"),
         ([good, tmp_path / "text.ipynb"], "source must be a notebook, got"),
         ([good, tmp_path / "list.ipynb"], "source must be a notebook, got"),
@@ -193,6 +193,16 @@ def test_what_cannot_be_released_is_one_line_before_anything_is_written(tmp_path
         with pytest.raises(ValueError, match=complaint):
             release.release(tmp_path, sources)
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_lessons_may_be_named_by_their_numbers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    release.release("out", ["01", "4"], assessment=True)
+    names = {path.name for path in Path("out/student").glob("*.ipynb")}
+    assert names == {"01_from_logits_to_text.ipynb", "04_many_sequences.ipynb"}
+    for unknown in ("14", "99", "001", "one"):
+        with pytest.raises(ValueError, match="source must be a lesson's number, a notebook or"):
+            release.release("out", [unknown])
 
 
 def test_the_source_stays_as_it_was(tmp_path):

@@ -80,9 +80,13 @@ def test_a_roster_tells_whose_a_notebook_is(path, student):
 def test_a_roster_is_a_list_or_a_table(tmp_path):
     path = tmp_path / "r.csv"
     named = ("name,student\nA,ada\nB,bob\n", "No,Name\n1,ada\n2,bob\n")
+    named += ("No;Name;Mail\n1;ada;a,b\n2;bob;c\n", "No\tstudent\n1\tada\n2\tbob\n")
     for text in (*named, "\ufeffada,A\nbob,B\n\n", "ada\nbob\nada"):
         path.write_text(text, encoding="utf-8")
         assert read_roster(path) == ["ada", "bob"]
+    path.write_bytes("name\nJos\xe9\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="roster must be a CSV file in UTF-8, got"):
+        read_roster(path)
     path.write_text("\n")
     with pytest.raises(ValueError, match="at least one student"):
         read_roster(path)
@@ -108,6 +112,31 @@ def test_whose_file_is_broken_was_not_absent(tmp_path):
     told = feedback(report, "ivo")
     assert told.count("nothing handed in") == 3
     assert "0 of 3 solved" in feedback(report, "gus")
+
+
+def test_who_is_on_no_roster_and_what_is_no_work_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(grading, "judge_submission", instantly)
+    school = tmp_path / "school"
+    for name in ("ada/x.py", "gus.py", "hans/essay.pdf", "ina.zip", "ada/notes.md", ".git/x"):
+        path = school / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('check("00.1", f)')
+    (school / "class.csv").write_text("name\nada\nbob\n")
+    report = grade(
+        school, school / "r.csv", html=school / "r.html", json=tmp_path / "r.json",
+        feedback=school / "told", roster=school / "class.csv",
+    )  # fmt: skip
+    notes = [
+        "Not on the roster, so only what they handed in is here: gus.",
+        "Not graded, as there is no .ipynb and no .py in it: hans/, ina.zip.",
+    ]
+    assert report.notes() == notes
+    assert repr(report).splitlines()[-2:] == notes
+    text = (school / "r.html").read_text(encoding="utf-8")
+    assert text.count("<small>not on the roster</small>") == 1
+    assert all(note in text and note in (tmp_path / "r.json").read_text() for note in notes)
+    (school / "ada" / "notes.md").unlink()
+    assert grade(school / "ada").notes() == []  # and nobody is a stranger without a roster
 
 
 def test_what_lies_in_hidden_folders_was_not_handed_in(tmp_path):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import lablib.lessons as course
-from lablib.classroom.apart import codec, sandbox
+from lablib.classroom.apart import codec, leftovers, sandbox
 from lablib.classroom.exercises import Wrong
 from lablib.classroom.running import Accident, Gone, TimeUp
 
@@ -52,7 +52,7 @@ class Process:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.deadline = time.monotonic() + limits.seconds
-        self._folder = os.path.realpath(tempfile.mkdtemp(prefix="lablib-"))
+        self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._buffer = bytearray()
         order = {"folder": self._folder, "hide": [*references(), *limits.hide]}
         order |= {"memory": limits.memory, "seconds": limits.seconds}
