@@ -98,6 +98,16 @@ def function(name: str, value: Any) -> Any:
     return value
 
 
+def returned(name: str, value: Any, like: Any) -> Any:
+    """Return what ``name`` returned, if it is an ``mx.array`` of the shape of ``like``."""
+    wanted = f"{name} must return an mx.array of shape {like.shape}"
+    if not isinstance(value, type(like)):
+        raise BadType(f"{wanted}, got {type(value).__name__}")
+    if value.shape != like.shape:
+        raise BadValue(f"{wanted}, got {value.shape}")
+    return value
+
+
 def flag(name: str, value: Any) -> bool:
     """Return ``value`` if it is True or False."""
     if not isinstance(value, bool):

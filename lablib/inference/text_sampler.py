@@ -13,7 +13,7 @@ from lablib.inference.arguments import LogitsProcessor
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
-from lablib.validation import BadValue
+from lablib.validation import BadValue, returned
 
 import mlx.core as mx
 
@@ -187,7 +187,7 @@ class TextSampler:
                 so_far = mx.concatenate([so_far, drafts[0, : ahead + i]])
             row = raw[:, i]
             for processor in self.processors:
-                row = processor(so_far, row)
+                row = returned("a logits processor", processor(so_far, row), row)
             rows.append(row)
         return mx.stack(rows, axis=1)
 

@@ -380,6 +380,10 @@ def test_a_processor_that_bans_everything_or_fails_is_reported():
     with pytest.raises(ValueError, match="token 0: the model's logits must be finite"):
         next(TokenIterator(model, [1], logits_processors=[ban_all]))
 
+    for wrong, got in ((lambda ids, x: None, "NoneType"), (lambda ids, x: x[0], r"\(")):
+        with pytest.raises((TypeError, ValueError), match=rf"must return an mx.array .* got {got}"):
+            next(TokenIterator(model, [1], logits_processors=[wrong]))
+
     def fail_late(tokens, logits):
         if len(tokens) == 4:
             raise LookupError("no rule for this")
