@@ -298,8 +298,9 @@ def _reason(
     if best:
         low, high = interval
         price = costs.of_round(best) / plain
+        drafts = "1 draft a round gives" if best == 1 else f"{best} drafts a round give"
         return (
-            f"It pays: {best} drafts a round give {per_round[best]:.2f} tokens for the price of "
+            f"It pays: {drafts} {per_round[best]:.2f} tokens for the price of "
             f"{price:.2f}, ×{speedups[best]:.2f} (95 %: {low:.2f} to {high:.2f})."
         )
     perfect = max((g + 1) * plain / costs.of_round(g) for g in lengths)

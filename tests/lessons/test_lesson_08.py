@@ -142,6 +142,8 @@ def test_what_is_no_rule_is_refused(name) -> None:
     rule, message = WRONG[name]
     with pytest.raises((TypeError, ValueError), match=message):
         lossless.bias(rule)
+    with pytest.raises(TypeError, match="rule must be callable, got 'match'"):
+        lossless.bias("match")
 
 
 def test_plain_is_the_chain_rule() -> None:

@@ -61,6 +61,7 @@ def test_rounds_without_drafts_cost_a_plain_token() -> None:
         (0.99, Costs((1.0, 1.1, 1.2, 1.3), 1.5), "too dear"),
         (0.05, Costs((1.0, 1.1, 1.2, 1.3), 0.1), "too few drafts are kept"),
         (0.9, Costs((1.0, 1.1, 1.2, 1.3), 0.1), "It pays: 3 drafts"),
+        (0.9, Costs((1.0, 1.1, 9.0, 9.0), 0.1), "It pays: 1 draft a round gives"),
     ],
 )
 def test_the_reason_is_the_one_that_holds(alpha: float, costs: Costs, words: str) -> None:

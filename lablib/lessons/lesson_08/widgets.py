@@ -14,7 +14,7 @@ from lablib.plots.charts import COLOURS, DASHES, MARKERS, style
 from lablib.plots.explorer import Explorer, choice, slider
 from lablib.plots.strips import add_axes, canvas
 from lablib.theory.closed_forms import acceptance_rejection
-from lablib.validation import BadType, BadValue, integer
+from lablib.validation import BadType, BadValue, function, integer
 
 import mlx.core as mx
 import numpy as np
@@ -155,6 +155,7 @@ def bias(rule: Rule, drafted: int = 2, languages: int = 20, seed: int = 0) -> fl
     It is the worst of some random ``languages`` of three letters, in which some chances are 0; of
     each, one round is enumerated. With one draft a rule passes that forgets the zeros behind q.
     """
+    function("rule", rule)
     rng, worst = np.random.default_rng(integer("seed", seed, 0)), 0.0
     for _ in range(integer("languages", languages, 1)):
         tables = rng.dirichlet([0.5] * 3, size=(2, 3))
