@@ -67,7 +67,7 @@ def check_prompt(
     if not callable(model):
         hint = ": unpack it, model, tokenizer = load(...)" if isinstance(model, tuple) else ""
         raise BadType(f"{name} must be callable, got {type(model).__name__}{hint}")
-    return token_ids(argument, prompt, vocab_size_of(model))
+    return token_ids(argument, prompt, vocab_size_of(model, name))
 
 
 def check_prompts(model: Any, prompts: Any, name: str = "model") -> list[list[int]]:

@@ -15,14 +15,14 @@ _POSITIONS = ("embed_positions", "wpe")  # ours; GPT-2's and GPT-BigCode's in ml
 _FOUND: dict[tuple[int, Hashable], bool] = {}  # by the id of a living model
 
 
-def vocab_size_of(model: Any) -> int:
+def vocab_size_of(model: Any, name: str = "model") -> int:
     """Return the number of token ids of any model: the last axis of its logits.
 
     Looks at ``vocab_size`` in the model, its ``config``, its ``args`` (or their ``text_config``),
     then at the rows of the output layer or the embedding table, as many when they are quantised.
 
     Raises:
-        BadValue: none of these says it.
+        BadValue: none of these says it; the caller calls the model by its ``name``.
     """
     for place in (model, getattr(model, "config", None), getattr(model, "args", None)):
         for source in (place, _get(place, "text_config")):
@@ -36,7 +36,7 @@ def vocab_size_of(model: Any) -> int:
     if found := [rows[name] for name in _OUTPUTS if name in rows]:
         return found[0]
     cure = f"give the {type(model).__name__} a vocab_size"
-    raise BadValue(f"model must say how many token ids it has: {cure}")
+    raise BadValue(f"{name} must say how many token ids it has: {cure}")
 
 
 def position_table_of(model: Any) -> int | None:

@@ -417,6 +417,13 @@ def test_a_drafter_without_propose_is_told_so():
         speculative_decode(target(), Silent(), [1, 2], 4)
 
 
+def test_a_function_is_no_drafter_and_is_called_by_its_name():
+    with pytest.raises(BadValue, match="draft must say how many token ids it has: give the func"):
+        speculative_decode(target(), lambda text: [1], [1, 2], 4)
+    with pytest.raises(BadValue, match="target must say how many token ids it has"):
+        speculative_decode(lambda text: [1], target(), [1, 2], 4)
+
+
 def test_no_texts_have_no_proposal():
     assert Proposal.of([]) is None
     with pytest.raises(BadType, match=r"guesses\[0\] must be a sequence of token ids, got int"):

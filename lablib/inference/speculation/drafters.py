@@ -106,7 +106,7 @@ class DraftModel(Drafter):
 
     def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
         """Return a drafter for one text; see :class:`Drafter`."""
-        size, wanted = vocab_size_of(self.model), vocab_size_of(target)
+        size, wanted = vocab_size_of(self.model, self._name), vocab_size_of(target)
         if size != wanted:
             shared = f"the target's vocabulary of {wanted}"
             raise BadValue(f"{self._name} must share {shared}, got {size} ids")
