@@ -395,6 +395,10 @@ def always_kept(p, draft):
     return 1.0, looked_up(p, draft)[1]
 
 
+def never_refused(p, draft):
+    return 1.0, p
+
+
 def never_wrong_about_p(p, draft):
     return p[draft], p
 
@@ -456,6 +460,10 @@ LOOKED_UP = Exercise(
     alternatives=[looked_up_by_the_rule],
     wrong={
         always_kept: "you keep every guess; a guess is only as good as p says: keep it with p(x).",
+        never_refused: (
+            "you keep every guess, so nothing ever follows a refusal. A guess is only as good as p "
+            "says: keep it with p(x), and after a refusal draw without it."
+        ),
         never_wrong_about_p: (
             "after a refusal you draw from p with the draft still in it: its share was already "
             "written when the draft was kept. The draft must go."

@@ -289,6 +289,11 @@ def chance_of_refusal(p, draft):
     return 1 - p[draft], over_what_is_left(p, draft)[1]
 
 
+@wrong("08.3", like="never_refused")
+def takes_it_for_granted(p, draft):
+    return 1, p
+
+
 @wrong("08.3")
 def nearly_certain_is_certain(p, draft):
     if p[draft] > 0.99:
