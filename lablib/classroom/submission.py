@@ -161,7 +161,6 @@ class _Sitting:
                     str(told.get("text")),
                 )
                 missing = owner and f"NameError: name '{find(owner).name}' is not defined"
-                text = re.sub(r"\(<unknown>, (line \d+)\)$", r"(\1)", text)
                 if text != missing:  # which the check below it says; better said in words
                     self.accidents.setdefault(owner, f"its cell raised {text}")
             elif "check" in told:

@@ -93,7 +93,7 @@ def test_scores_are_those_of_the_game_and_a_fault_is_a_row(table) -> None:
         "dan": "it raised ZeroDivisionError: division by zero",
         "eve": "it ended its process (exit code 3)",
         "fay": "it ran longer than 8 s",
-        "gus": "its cell raised SyntaxError: '(' was never closed (<unknown>, line 1)",
+        "gus": "its cell raised SyntaxError: '(' was never closed (line 1)",
         "hal": "not attempted",
         "kim": "no function propose",
         "leo": "no function propose",

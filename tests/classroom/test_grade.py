@@ -102,7 +102,7 @@ def test_what_follows_a_question_is_folded_and_tells_nothing():
         (lesson(SOFTMAX.starter), "○", ""),
         (lesson(SOFTMAX.starter.replace("raise NotImplementedError", "...")), "○", ""),
         (lesson(SOFTMAX.solution.replace("/ temperature", "")), "✗", "no_temperature"),
-        (lesson("def softmax(:"), "!", "its cell raised SyntaxError"),
+        (lesson("x = 1\ndef softmax(:"), "!", "SyntaxError: invalid syntax (line 2)"),
         (lesson("softmax = 1 / 0"), "!", "its cell raised ZeroDivisionError"),
         (lesson("softmax = exit()"), "!", "its cell raised SystemExit"),
         (lesson("x = 1 / 0"), "!", "no function softmax in the notebook"),

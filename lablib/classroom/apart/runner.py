@@ -279,9 +279,10 @@ class _NoReferences(importlib.abc.MetaPathFinder):
 
 def _text(error: BaseException) -> str:
     try:
-        return (str(error).splitlines() or [""])[0]
+        text = (str(error).splitlines() or [""])[0]
     except Exception:
         return ""
+    return text.replace("(<unknown>, line ", "(line ")  # a SyntaxError's, of a cell
 
 
 def serve(missing: Sequence[str]) -> None:
