@@ -149,6 +149,9 @@ def _add_grade(commands: Any) -> None:
             "macOS sandbox-exec does the same. Elsewhere only time, memory and file size are\n"
             "limited: grade strangers' work in a container then. A mark says that a function\n"
             "answers right, not who wrote it: a solution copied from a friend is a ✓.\n\n"
+            "An exercise that needs more processor time than --cpu is not judged (!), so that an\n"
+            "endless loop keeps nobody waiting. In Jupyter it has ten seconds by the clock, and\n"
+            "--cpu 10 gives it these.\n\n"
             "Of the capstones (lesson 16) it marks the first steps, 16.1 to 16.3, like exercises;\n"
             "how well a capstone plays is what score tells."
         ),
@@ -180,6 +183,12 @@ def _add_grade(commands: Any) -> None:
     )
     grade.add_argument("--workers", type=int, help="notebooks at a time (default: one a processor)")
     grade.add_argument("--memory", type=int, default=2048, help="MB a notebook (default: 2048)")
+    grade.add_argument(
+        "--cpu",
+        type=float,
+        default=1.5,
+        help="seconds of processor time an exercise (default: 1.5)",
+    )
     grade.set_defaults(run=_grade)
 
 

@@ -96,6 +96,7 @@ def grade(
     seconds: float = 120.0,
     workers: int | None = None,
     memory: int = 2048,
+    cpu: float = 1.5,
     progress: bool = False,
 ) -> GradeReport:
     """Grade every notebook below a folder.
@@ -114,6 +115,8 @@ def grade(
         seconds: time limit for one notebook.
         workers: notebooks graded at the same time; one per processor when ``None``.
         memory: limit for one notebook, in MB.
+        cpu: seconds of processor time for one exercise; what needs more is not judged (``!``). In
+            Jupyter it has ten seconds by the clock.
         progress: show a bar.
     """
     folder = Path(folder)
@@ -122,6 +125,7 @@ def grade(
     lessons = [one_of("lessons", str(lesson).zfill(2), known_lessons()) for lesson in lessons]
     seconds = number("seconds", seconds, 0.1)
     memory = integer("memory", memory, 256)
+    cpu = number("cpu", cpu, 0.1)
     workers = integer("workers", workers or os.cpu_count() or 1, 1)
     outputs = Outputs(*(Path(p) if p is not None else None for p in (csv, json, html, feedback)))
     outputs.check()
@@ -129,7 +133,8 @@ def grade(
         raise BadValue("resume needs the file of a report (csv, json or html), got none")
     roster = Path(roster) if roster is not None else None
     students = read_roster(roster) if roster is not None else []
-    limits = Limits(seconds, memory=memory * 2**20, hide=hidden(folder, outputs.files()))
+    hide = hidden(folder, outputs.files())
+    limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide)
     job = _Job(folder, limits, students, sorted({*lessons}), roster)
     return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
 
@@ -277,7 +282,8 @@ class _Job:
         for file in (path, *map(Path, references())):
             if file.is_file() and os.access(file, os.R_OK):
                 found.update(file.read_bytes())
-        found.update(f"{self.limits.seconds} {self.limits.memory} {self.lessons}".encode())
+        limits = replace(self.limits, hide=())
+        found.update(f"{limits} {self.lessons}".encode())
         return found.hexdigest()[:32]
 
 

@@ -33,7 +33,6 @@ class Case:
     notebook: dict | str
     due: dict[str, str]
     like: dict[str, str] = field(default_factory=dict)
-    hog: bool = False  # costs its time or its memory, all of it, by its nature
 
     def write(self, folder: Path) -> Path:
         suffix = "py" if isinstance(self.notebook, str) else "ipynb"
@@ -240,9 +239,8 @@ def odd() -> list[Case]:
         ("killer", KILLERS, "✗!"), ("hog", HOGS, "✗!"),
     ):  # fmt: skip
         for name, text in texts.items():
-            hog = kind == "hog" or name in ("loop_after", "hoards_slowly")
             notebook = answered("00", {"00.1": text})
-            found.append(Case(f"{kind}_{name}", notebook, {"00.1": due, **rest}, hog=hog))
+            found.append(Case(f"{kind}_{name}", notebook, {"00.1": due, **rest}))
     return found + _shapes(rest)
 
 

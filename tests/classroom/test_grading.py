@@ -14,13 +14,14 @@ from pathlib import Path
 from lablib.__main__ import main
 from lablib.classroom import grade as grading
 from lablib.classroom import reports
-from lablib.classroom.apart.remote import Limits
+from lablib.classroom.apart.remote import Function, Limits, Process
 from lablib.classroom.editions import part_of
 from lablib.classroom.exercises import find, lessons
 from lablib.classroom.grade import grade
 from lablib.classroom.page import feedback, file_name, page
 from lablib.classroom.reports import ExerciseRow, GradeReport, best_of
-from lablib.classroom.submission import Finding, judge_submission, read_submission
+from lablib.classroom.running import Gone
+from lablib.classroom.submission import Finding, Submission, judge_submission, read_submission
 
 import pytest
 import submitted
@@ -36,6 +37,7 @@ HANDFUL = [
     "killer_writes", "killer_deep", "killer_odd_error", "killer_surrogate",
 ]  # fmt: skip
 LONG = Limits(seconds=300, statement=60)  # the machine may be busy
+PATIENT = ("--cpu", "60")
 
 
 def outcomes(case, tmp_path):
@@ -72,6 +74,41 @@ def test_a_time_limit_costs_what_it_touches(tmp_path):
     found = judge_submission(read_submission(path), Limits(seconds=200, statement=2))
     assert "".join(each.outcome for each in found.values()) == "!✓✓"
     assert found["00.1"].message == "its cell: it ran longer than 2 s"
+
+
+def test_processor_time_is_limited_and_waiting_costs_none(tmp_path):
+    """Who works for a second is not judged, or differs; the clock alone ends nobody."""
+    works = "import time\ndef best_token(p):\n    while time.process_time() < 60:\n        pass"
+    waits = "import time\ntime.sleep(1)\n" + submitted.RIGHT.replace(
+        "    return", "    time.sleep(0.3)\n    return"
+    )
+    marks = {}
+    for name, answer in (("works", works), ("waits", waits)):
+        work = Submission([(0, "import numpy as np"), (1, answer)], ["00.1"])
+        for recorded in ("", "✓"):
+            told = replace(work, recorded={"00.1": recorded})
+            marks[name + recorded] = judge_submission(told, Limits(cpu=0.5))["00.1"]
+    assert "".join(each.outcome for each in marks.values()) == "!≠✓✓"
+    late = "calling it: it used more than 0.5 s of processor time: does every loop end?"
+    assert marks["works"].message == late
+    assert marks["works✓"].message.endswith(f"here it is not judged: {late}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
+def test_processor_time_counts_every_process_and_all_calls(tmp_path):
+    with Process(Limits(cpu=0.5)) as process:
+        told = process.run([(0, "def f(p):\n    sum(range(3_000_000))\n    return 0")], ["f"])
+        assert [*told] == [{"at": [0, 0]}]
+        process.send({"offer": "f"})
+        function = Function(process, process.receive(30), 60.0)
+        with pytest.raises(Gone, match="processor time"):
+            [function(0) for _ in range(1000)]
+
+
+@pytest.mark.parametrize("limit", [0, float("nan"), True, "1"])
+def test_a_limit_is_a_number_above_nothing(limit, tmp_path):
+    with pytest.raises((ValueError, TypeError), match="cpu must be"):
+        grade(tmp_path, cpu=limit)
 
 
 # --- a class -----------------------------------------------------------------------------------
@@ -164,7 +201,7 @@ def test_whoever_stops_it_finds_no_process_and_a_whole_report(how, tmp_path):
     CLASS["hog_endless"].write(tmp_path / "school")
     out = tmp_path / "out"
     out.mkdir()
-    process = start(["grade", str(tmp_path / "school"), "--csv", str(out / "r.csv")])
+    process = start(["grade", str(tmp_path / "school"), "--csv", str(out / "r.csv"), *PATIENT])
     until = time.monotonic() + 60
     while not left_over(tmp_path, 0) and time.monotonic() < until:
         time.sleep(0.05)
@@ -180,7 +217,7 @@ def test_whoever_stops_it_finds_no_process_and_a_whole_report(how, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_stopped_twice_it_says_one_line(tmp_path):
     CLASS["hog_endless"].write(tmp_path / "school")
-    process = start(["grade", str(tmp_path / "school")])
+    process = start(["grade", str(tmp_path / "school"), *PATIENT])
     until = time.monotonic() + 60
     while not left_over(tmp_path, 0) and time.monotonic() < until:
         time.sleep(0.05)

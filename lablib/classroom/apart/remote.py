@@ -7,6 +7,7 @@ and whoever is late, garbled or silent is ended.
 import builtins
 import contextlib
 import inspect
+import math
 import os
 import select
 import shutil
@@ -25,6 +26,7 @@ from lablib.classroom.exercises import Wrong
 from lablib.classroom.running import Accident, Gone, TimeUp
 
 GRACE = 1.0  # seconds that a process may be late before it is ended
+LOOK = 0.1  # seconds between two looks at what it has used
 
 _living: set["Process"] = set()
 _lock = threading.Lock()
@@ -33,10 +35,19 @@ _over = threading.Event()  # no process is started any more
 
 @dataclass(frozen=True)
 class Limits:
-    """What one notebook may use: seconds in all and for one statement, bytes, what it can't see."""
+    """What one notebook may use, and which files and folders it can't see.
+
+    Attributes:
+        seconds: by the clock, for all of it.
+        statement: seconds by the clock, for one statement.
+        cpu: seconds of processor time for one statement, and for one exercise.
+        memory: bytes.
+        hide: paths.
+    """
 
     seconds: float = 120.0
     statement: float = 20.0
+    cpu: float = math.inf
     memory: int = 2 * 2**30
     hide: tuple[str, ...] = ()
 
@@ -54,6 +65,7 @@ class Process:
         self.deadline = time.monotonic() + limits.seconds
         self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._buffer = bytearray()
+        self.ration()
         order = {"folder": self._folder, "hide": [*references(), *limits.hide]}
         order |= {"memory": limits.memory, "seconds": limits.seconds}
         quiet = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LABLIB_THREADS": "1"}
@@ -123,7 +135,12 @@ class Process:
         """
         self.send({"cells": cells, "functions": functions, "skip": skip})
         while "done" not in (told := self.receive(self.limits.statement)):
+            self.ration()
             yield told
+
+    def ration(self) -> None:
+        """Count what it uses of the processor from now on."""
+        self._before, self._next_look = None, time.monotonic() + LOOK
 
     def send(self, message: Any) -> None:
         """Send one message.
@@ -150,7 +167,8 @@ class Process:
         """Wait for one message.
 
         Raises:
-            Gone: none came in time, or none that makes sense.
+            Gone: it has ended, used up its processor time, or said what makes no sense.
+            TimeUp: nothing came in time.
         """
         until = min(time.monotonic() + seconds, self.deadline)
         size = int.from_bytes(self._read(4, until), "big")
@@ -168,14 +186,33 @@ class Process:
         number = self._process.stdout.fileno()
         while len(self._buffer) < count:
             left = until - time.monotonic()  # below 0 for one that never stops talking
-            if left < 0 or not select.select([number], [], [], left)[0]:
+            if left < 0:
                 raise TimeUp
+            self._look()
+            if not select.select([number], [], [], min(left, LOOK))[0]:
+                continue
             more = os.read(number, 1 << 16)
             if not more:
                 raise Gone(self._last_words())
             self._buffer += more
         data, self._buffer = bytes(self._buffer[:count]), self._buffer[count:]
         return data
+
+    def _look(self) -> None:
+        """Raise ``Gone`` once it has used up its ration; by the clock it may only be waiting."""
+        if self.limits.cpu == math.inf or time.monotonic() < self._next_look:
+            return
+        import psutil  # JupyterLab has it; who only infers needs none
+
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            outer = psutil.Process(self._process.pid)
+            everyone = [outer, *outer.children(recursive=True)]
+            used = sum(sum(each.cpu_times()[:4]) for each in everyone)
+            self._before = used if self._before is None else self._before
+            if used - self._before > self.limits.cpu:
+                most = f"{self.limits.cpu:g} s of processor time"
+                raise Gone(f"it used more than {most}: does every loop end?")
+        self._next_look = time.monotonic() + LOOK
 
     def _last_words(self) -> str:
         try:
@@ -206,6 +243,7 @@ class Function:
         with contextlib.suppress(ValueError, TypeError):
             self.__signature__ = _signature(told.get("parameters"))
         self.gone: Gone | None = None
+        process.ration()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it.
