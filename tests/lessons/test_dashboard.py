@@ -79,6 +79,21 @@ def test_rules_stand_in_the_order_that_theory_says(board, parts):
         assert sum(data["coins"]) == pytest.approx(1)
 
 
+def test_shared_noise_keeps_what_it_promises_in_every_cell(board, parts):
+    """At each token, of every task, drafter and temperature: its bound, and what match keeps."""
+    recording, places = parts[0], 0
+    for cell in itertools.product(recording.tasks, DRAFTERS, recording.temperatures.tolist()):
+        p, q = board._both(*cell)
+        guessed = q.sum(axis=-1) > 0  # a look-up may know nothing
+        pairs = (mx.array(each[guessed].astype(np.float32)) for each in (p, q))
+        most, match, coupled = map(np.array, rules.overlap(*pairs))
+        assert (coupled >= most / (2 - most) - 1e-5).all(), cell  # (1 - TV) / (1 + TV)
+        assert (coupled >= match - 1e-5).all(), cell
+        assert (coupled <= most + 1e-5).all(), cell
+        places += len(most)
+    assert places > 1000
+
+
 def test_a_lookup_is_certain_or_silent(board):
     data = board.compute("stories", LOOKUP, "rejection", 4, 1.0, 1)
     q = [q for *_, q in data["best"]]
