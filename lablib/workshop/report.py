@@ -49,7 +49,7 @@ def _columns(columns: dict[str, str], rows: list[Found]) -> str:
 
 
 def _requirements(checks: list[Found]) -> str:
-    header = ["", "what", "measured", "", "wanted"]
+    header = ["passed", "what", "measured", "is", "wanted"]
     keys = ("what", "measured", "relation", "wanted")
     marks = ["ok" if row["passed"] else "**FAILS**" for row in checks]
     rows = [[mark, *(row[key] for key in keys)] for mark, row in zip(marks, checks, strict=True)]
@@ -128,7 +128,7 @@ def _speed(part: Found) -> list[str]:
         "a round of verification of k tokens, judging included. Every k is measured, and T(k) "
         "counts as no less than T(k - 1).",
         _table(
-            ["", *(f"k = {k}" for k in range(1, len(times) + 1))],
+            ["model", *(f"k = {k}" for k in range(1, len(times) + 1))],
             [["target", *times], ["draft", 1000 * part["draft_seconds"]]],
         ),
     ]

@@ -473,7 +473,10 @@ def tables(wanted: dict[str, list[str]]) -> str:
                     sentence = outcome.removeprefix(f"{REFUSED}: ").replace(f"{name}.", "")
                     why.setdefault(sentence, []).append(f"{name} ({feature})")
             print(kind, *rows[-1], flush=True)
-        parts += [f"## {kind}\n", tabulate(rows, ["", *TRIALS], tablefmt="github") + "\n"]
+        parts += [
+            f"## {kind}\n",
+            tabulate(rows, ["architecture", *TRIALS], tablefmt="github") + "\n",
+        ]
         for sentence, where in why.items():
             some = ", ".join(where) if len(where) < 9 else f"{len(where)} cells"
             parts.append(f"- {sentence}: {some}")

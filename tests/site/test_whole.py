@@ -54,7 +54,10 @@ def test_every_slider_of_a_lesson_moves(wide, name):
     print(f"{name}: {took} bytes, {wide.films()} films")
 
 
-@pytest.mark.parametrize("name", ["index", "GLOSSARY", "TEACHING", "reference", "inference"])
+@pytest.mark.parametrize(
+    "name",
+    ["index", "GLOSSARY", "TEACHING", "reference", "inference", "evaluation", "architectures"],
+)
 def test_what_stands_beside_the_lessons(wide, name):
     assert wide.open(name) < FIRST_PAGE
     assert wide.axe() == []
