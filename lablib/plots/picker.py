@@ -13,7 +13,9 @@ _SHAPE = (
     "{0} button.widget-toggle-button{{width:auto;height:auto;min-width:1.2em;margin:0;"
     "padding:4px 2px 2px;line-height:1.5;font-family:monospace;font-size:13px;color:#111;"
     "border:1px solid #fff}}"
-    "{0} button.mod-active{{outline:3px solid var(--jp-ui-font-color1,#777);z-index:1}}"
+    # Tokens are pale in both themes: a dark ring is seen on them, the outer one on a dark page.
+    "{0} button.mod-active{{outline:2px solid #111;outline-offset:-1px;z-index:1;"
+    "box-shadow:0 0 0 3px var(--jp-ui-font-color1,#777)}}"
     "{0} button:focus-visible{{outline:3px dashed var(--jp-brand-color1,#0072B2)}}"
     ".lablib-legend span{{color:#111;padding:3px 4px 0;margin-right:.3em;white-space:nowrap}}"
 )
