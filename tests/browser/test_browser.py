@@ -28,12 +28,13 @@ def has_widget(path: Path) -> bool:
 
 
 LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if has_widget(path)]
-# A real model takes minutes beside another kernel. Three more are dear, and have no kind of control
-# that others lack. nbval runs the cells of all four in any case, and tests/lessons moves their
+# A real model takes minutes beside another kernel. Five more are dear, and have no kind of control
+# that others lack. nbval runs the cells of all six in any case, and tests/lessons moves their
 # widgets without a browser.
-SLOW = dict.fromkeys(
-    ("05_best_of_n", "06_majority_vote", "09_better_drafts", "12_a_real_model"), pytest.mark.slow
-)
+DEAR = (
+    "05_best_of_n", "06_majority_vote", "09_better_drafts", "11_prefix_trie_and_async",
+    "12_a_real_model", "16_capstones",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def course(lab, request):
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=SLOW.get(path.stem, ())) for path in LESSONS],
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem in DEAR)) for path in LESSONS],
     ids=lambda path: path.stem,
 )
 def test_a_lesson_runs_and_its_widgets_answer(path, course, tmp_path):

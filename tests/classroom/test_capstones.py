@@ -67,7 +67,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(folder):
-    return capstones.score_folder(folder, "secret", seconds=8)
+    return capstones.score_folder(folder, "secret", seconds=5)
 
 
 def by_student(table, capstone: str) -> dict[str, capstones.Result]:
@@ -92,7 +92,7 @@ def test_scores_are_those_of_the_game_and_a_fault_is_a_row(table) -> None:
         "cyd": "propose must return at most 8 ids, got 99",
         "dan": "it raised ZeroDivisionError: division by zero",
         "eve": "it ended its process (exit code 3)",
-        "fay": "it ran longer than 8 s",
+        "fay": "it ran longer than 5 s",
         "gus": "its cell raised SyntaxError: '(' was never closed (line 1)",
         "hal": "not attempted",
         "kim": "no function propose",
@@ -160,7 +160,7 @@ ROGUES = {
     ),
     "c_loops": (
         "def propose(*_):\n    while True:\n        pass",
-        "it ran longer than 6 s",
+        "it ran longer than 4 s",
     ),
     "d_chatters": (
         "import os\n"
@@ -171,7 +171,7 @@ ROGUES = {
         "            except OSError: pass\n"
         "said = chat()\n"
         "def propose(*_):\n    return said",
-        "it ran longer than 6 s",
+        "it ran longer than 4 s",
     ),
     "e_garbles": (
         "import os\n"
@@ -233,7 +233,7 @@ sys.exit(main(sys.argv[1:]))
 def start(folder, *options):
     return subprocess.Popen(
         [sys.executable, "-c", COMMAND, "score", str(folder), "--seed", "TOPSECRET",
-         "--seconds", "6", *options],
+         "--seconds", "4", *options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
