@@ -14,9 +14,9 @@ again, and again:
 Give it where a draft model would stand: ``SpeculativeTokenIterator(target, Parrot(), prompt)``.
 It remembers nothing, and so it is complete. What a drafter remembers of its texts is made in
 ``begin_batch`` (not in ``__init__``: texts would share it), one thing for each text, and thinned
-out in ``select``: see ``NGram``. A mistake there raises nothing, but at temperature 0 the totals in
-a batch's ``stats`` are then not those of its texts alone. One for the library gets a file in
-``lablib/drafters``, and its name in every list of exports with ``NGram``.
+out in ``select``: see ``NGram``. A mistake there raises nothing, but at temperature 0 the ``stats``
+of a batch are then not the sum of its texts' own. One for the library gets a file in
+``lablib/drafters``, its name a place beside each ``NGram`` in the lists of exports.
 """
 
 from collections.abc import Callable, Sequence
