@@ -79,10 +79,7 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
         if cell.get("cell_type") == "code":
             recorded |= dict(_recorded(cell))
     told = {*marks.values(), *re.findall(r"""\bcheck\(\s*["'](\d\d\.\d)["']""", _joined(code))}
-    numbers = {each[:2] for each in told} & {*lessons()}
-    if not numbers and (found := re.search(r"(?<!\d)\d\d(?!\d)", name)):
-        numbers = {found[0]} & {*lessons()}
-    numbers = numbers or _defined(_joined(code))
+    numbers = {each[:2] for each in told} & {*lessons()} or _untold(_joined(code), name)
     listed = [e for number in sorted(numbers) for e in exercises(number)]
     if not listed:
         raise ValueError("it has no exercise of this course: neither a check nor a function of one")
@@ -230,12 +227,21 @@ def _recorded(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield exercise, mark
 
 
-def _defined(source: str) -> set[str]:
-    """Return the lessons whose functions are defined; a name of two lessons tells of neither."""
+def _untold(source: str, name: str) -> set[str]:
+    """Return the lessons of work that has no check in it.
+
+    A program may have functions of several lessons. A notebook is one lesson, whose own cells may
+    define what another lesson asks for: so its file's name tells, or what most functions are of. A
+    function's name that two lessons have tells of neither.
+    """
     written = {*re.findall(r"^def (\w+)", source, re.MULTILINE)}
     asked = [each for each in exercises() if each.name in written]
     names = Counter(each.name for each in asked)
-    return {each.id[:2] for each in asked if names[each.name] == 1}
+    found = Counter(each.id[:2] for each in asked if names[each.name] == 1)
+    named = {*re.findall(r"(?<!\d)\d\d(?!\d)", name)[:1]} & {*lessons()}
+    if name.endswith(".py"):
+        return {*found} or named
+    return named or {lesson for lesson, _ in found.most_common(1)}
 
 
 def _joined(cells: list[tuple[int, str]]) -> str:
