@@ -236,7 +236,8 @@ class _Job:
 
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
         """Return who handed something in and is not on the roster, if there is one."""
-        found = {student_of(Path(each.path), self.students) for each in graded}
+        asked = [each for each in graded if each.findings or each.unreadable]
+        found = {student_of(Path(each.path), self.students) for each in asked}
         return sorted(found - {*self.students}) if self.roster else []
 
     def rows(self, graded: Sequence[Graded]) -> list[ExerciseRow]:

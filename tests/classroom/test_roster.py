@@ -132,6 +132,8 @@ def test_who_is_on_no_roster_and_what_is_no_work_is_named(tmp_path, monkeypatch)
     ]
     assert report.notes() == notes
     assert repr(report).splitlines()[-2:] == notes
+    other = grade(school, roster=school / "class.csv", lessons=["05"])
+    assert not other.strangers  # whose work is of another lesson is not in the table
     text = (school / "r.html").read_text(encoding="utf-8")
     assert text.count("<small>not on the roster</small>") == 1
     assert all(note in text and note in (tmp_path / "r.json").read_text() for note in notes)
