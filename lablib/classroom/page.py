@@ -16,6 +16,7 @@ th[scope=row],td.text{text-align:left;font-weight:400}td.wide{min-width:12em;max
 @media(max-width:40em){table.topics thead{display:none}table.topics,.topics tbody,.topics tr,
 .topics th,.topics td{display:block;border:0;text-align:left;max-width:none;padding:.1em 0}
 .topics tr{border-top:1px solid #ccc;padding:.5em 0}.topics th[scope=row]{font-weight:600}
+.topics caption{display:block}
 .topics td[data-head]::before{content:attr(data-head) ": ";color:#555}}
 """
 

@@ -357,6 +357,9 @@ def test_a_page_says_our_sentences_as_they_are_meant():
     text = page(GradeReport([row]))
     assert "<code>same_favourite</code>" in text  # as the guide and the teacher's edition call it
     assert "it compares two <em>samples</em>" in text
+    assert 'class="topics"' in text  # on a phone a card for each, which says what its numbers are
+    assert '<td data-head="students">1</td><td data-head="of those who tried">1</td>' in text
+    assert ".topics td[data-head]::before{content:attr(data-head)" in text
     broken = replace(row, exercise="-", outcome="!")
     lines = feedback(GradeReport([broken, row]), "ada_l").splitlines()
     assert lines[0] == "# ada\\_l: your exercises"
