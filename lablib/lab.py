@@ -11,25 +11,13 @@ import webbrowser
 from pathlib import Path
 from urllib.parse import quote
 
-from lablib.classroom.working_copy import course_of, working_copy
+from lablib.classroom.working_copy import course_of, notebooks_folder, working_copy
 from lablib.extras import need
-from lablib.folders import FIRST_LESSON, course
+from lablib.folders import FIRST_LESSON
 from lablib.machine import doctor
 from lablib.validation import BadValue
 
 _START_SECONDS = 90
-
-
-def notebooks_folder() -> Path:
-    """Return the folder of lessons, which is only read.
-
-    Raises:
-        ValueError: it is gone.
-    """
-    folder = course()
-    if folder is None:
-        raise BadValue(f"no {FIRST_LESSON} in the package or beside it: install lablib anew")
-    return folder
 
 
 def lab(

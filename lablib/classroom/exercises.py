@@ -6,6 +6,7 @@ lesson 03 are the module-level ``Exercise`` objects of ``lablib/lessons/lesson_0
 """
 
 import ast
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -125,10 +126,11 @@ def starter_of(reference: Callable[..., Any]) -> str:
     return "\n".join([*head, "    raise NotImplementedError"])
 
 
-def lessons() -> list[str]:
-    """Return the numbers of the lessons that have exercises, for example ``["00", "01"]``."""
+@functools.cache  # a report of a class asks thousands of times, and each time it is on the disk
+def lessons() -> tuple[str, ...]:
+    """Return the numbers of the lessons that have exercises, for example ``("00", "01")``."""
     names = (module.name for module in pkgutil.iter_modules(course.__path__))
-    return sorted(name[-2:] for name in names if re.fullmatch(r"lesson_\d\d", name))
+    return (*sorted(name[-2:] for name in names if re.fullmatch(r"lesson_\d\d", name)),)
 
 
 def exercises(lesson: str | None = None) -> list[Exercise]:

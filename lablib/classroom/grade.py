@@ -96,7 +96,7 @@ def grade(
     seconds: float = 120.0,
     workers: int | None = None,
     memory: int = 2048,
-    cpu: float = 1.5,
+    cpu: float = 1.2,
     progress: bool = False,
 ) -> GradeReport:
     """Grade every notebook below a folder.

@@ -13,13 +13,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lablib.classroom import marks
-from lablib.folders import replacing, write_whole
+from lablib.folders import FIRST_LESSON, course, replacing, write_whole
 from lablib.validation import BadValue
 
 DEFAULT = "~/lablib-lessons"
 FOR_TEACHERS = ("TEACHING.md",)  # it answers what lessons ask
 BROUGHT = ".lablib.json"  # file name -> fingerprint of what was last brought under this name
 COURSE = ""  # and under no name: the folder that it came from, where that is not the clone's
+
+
+def notebooks_folder() -> Path:
+    """Return the folder of lessons, which is only read.
+
+    Raises:
+        ValueError: it is gone.
+    """
+    folder = course()
+    if folder is None:
+        raise BadValue(f"no {FIRST_LESSON} in the package or beside it: install lablib anew")
+    return folder
 
 
 @dataclass

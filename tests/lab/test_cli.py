@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 from lablib import __main__, backend, folders, installed, lab
+from lablib.classroom import working_copy
 from lablib.demo import demo
 from lablib.workshop import training
 
@@ -102,14 +103,14 @@ def test_lab_serves_the_first_lesson_and_stops_with_ctrl_c(tmp_path: Path) -> No
             line = server.stdout.readline()
             assert line, f"the server ended: {printed}"
             printed += line
-        assert lab.FIRST_LESSON in url[1]
+        assert folders.FIRST_LESSON in url[1]
         assert f"Your lessons: {tmp_path}" in printed
         with urllib.request.urlopen(url[1], timeout=30) as page:
             html = page.read().decode()
         assert "JupyterLab" in html
         assert "apputils-extension:announcements" in html  # among the disabled extensions
         base, token = url[1].split("/lab/")[0], url[1].split("token=")[1]
-        lesson = f"{base}/api/contents/{lab.FIRST_LESSON}?content=0&token={token}"
+        lesson = f"{base}/api/contents/{folders.FIRST_LESSON}?content=0&token={token}"
         with urllib.request.urlopen(lesson, timeout=30) as answer:
             assert answer.status == 200
     finally:
@@ -122,7 +123,7 @@ def test_lab_without_lessons_says_what_to_do(
 ) -> None:
     monkeypatch.setattr(folders, "__file__", str(tmp_path / "lablib" / "folders.py"))
     with pytest.raises(ValueError, match="install lablib anew"):
-        lab.notebooks_folder()
+        working_copy.notebooks_folder()
 
 
 @pytest.mark.parametrize("inside", [True, False])
@@ -135,7 +136,7 @@ def test_the_lessons_are_in_the_package_or_beside_it(
     lessons.mkdir(parents=True)
     (lessons / folders.FIRST_LESSON).touch()
     monkeypatch.setattr(folders, "__file__", str(package / "folders.py"))
-    assert lab.notebooks_folder() == lessons.resolve()
+    assert working_copy.notebooks_folder() == lessons.resolve()
 
 
 def test_a_full_range_of_ports_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

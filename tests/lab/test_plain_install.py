@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lablib.classroom.working_copy import notebooks_folder
 from lablib.folders import FIRST_LESSON
-from lablib.lab import notebooks_folder
 
 import pytest
 
