@@ -271,3 +271,18 @@ def test_who_never_stops_talking_is_late_all_the_same():
             for _ in told:
                 pass
         assert time.monotonic() < process.deadline + 1
+
+
+def test_a_signal_to_its_group_reaches_nobody_else():
+    """Else who waits above ends, and with it, some time later, whatever is judged then."""
+    if sys.platform != "linux" or not_kept_out():
+        pytest.skip("no namespaces here: the group is its own anyway")
+    code = "import os\nfrom contextlib import suppress\ndef f(x):\n"
+    code += "    with suppress(OSError):\n        os.kill(0, 9)\n    return x"
+    with Process(Limits()) as process:
+        assert [*process.run([(0, code)], ["f"])]
+        process.send({"offer": "f"})
+        function = Function(process, process.receive(30), 60.0)
+        for number in range(3):
+            assert function(number) == number
+            time.sleep(0.2)

@@ -144,6 +144,8 @@ def _namespaces(order: dict[str, Any]) -> None:
     if child:
         _, status = os.waitpid(child, 0)
         os._exit(os.waitstatus_to_exitcode(status) & 255)
+    # A group of its own: os.kill(0, 9) would else end who waits above, and later this process, too.
+    os.setsid()
     _prctl(DIE_WITH_PARENT, 9)
     Path("/proc/self/setgroups").write_text("deny")
     # Any user but root, who would be given all rights again by starting a program.
