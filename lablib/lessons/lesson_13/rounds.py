@@ -45,7 +45,7 @@ class Round:
 
     @property
     def depths(self) -> np.ndarray:
-        """How many drafts each of the N+1 paths has."""
+        """Return how many drafts each of the N+1 paths has."""
         return np.array([len(path_to(node, self.parents)) for node in range(-1, len(self.drafts))])
 
     @property
