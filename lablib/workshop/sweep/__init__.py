@@ -1,0 +1,19 @@
+"""Sweeps over problems and settings, by one process or by many: ``python -m lablib sweep``.
+
+``rounds`` deals units to ranks (how long one is: ``theory.scaling``) · ``ranks`` is MLX's
+distributed engine and how its processes start · ``watch`` names a rank that is lost · ``file`` is
+the JSON Lines that a killed sweep goes on from. ``kinds`` says what is swept, ``drawing`` draws it,
+``command`` is the command line.
+"""
+
+from lablib.lazy import exports
+
+__getattr__, __dir__, __all__ = exports(
+    __name__,
+    {
+        "lablib.theory.scaling": "simulate",
+        "lablib.workshop.sweep.file": "read",
+        "lablib.workshop.sweep.ranks": "SweepError start",
+        "lablib.workshop.sweep.rounds": "grouped run seed_of",
+    },
+)

@@ -1,0 +1,43 @@
+"""A tiny sweep in processes of its own: what the tests of sweeps start.
+
+``python swept.py OUT PATIENCE [FAULT:RANK]``: 40 units in groups of 3; at its 3rd group the rank
+with the fault kills itself, stops, or raises.
+"""
+
+import os
+import signal
+import sys
+import time
+
+from lablib.workshop.sweep import SweepError, grouped, run, seed_of
+
+UNITS = [{"problem": i, "temperature": t} for t in (0.5, 1.0) for i in range(20)]
+done = 0
+
+
+def work(group):
+    global done
+    done += 1
+    name, _, rank = sys.argv[3].partition(":") if len(sys.argv) > 3 else ("", "", "")
+    if done == 3 and rank == os.environ.get("MLX_RANK", "0"):
+        if name == "raise":
+            raise ValueError("no such luck")
+        os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[name])
+    time.sleep(0.01 * len(group))
+    return [{"drawn": seed_of(7, unit) % 1000 / 8, "with": len(group)} for unit in group]
+
+
+def main() -> int:
+    groups = grouped(UNITS, 3, like=lambda unit: unit["temperature"])
+    how = {"settings": {"seed": 7}, "patience": float(sys.argv[2]), "progress": False}
+    try:
+        found = run(groups, work, out=sys.argv[1], **how)
+    except SweepError as error:
+        print(error)
+        return 1
+    assert found is None or [each["problem"] for each in found] == 2 * [*range(20)]
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
