@@ -1,25 +1,24 @@
 """A tiny sweep in processes of its own: what the tests of sweeps start.
 
-``python swept.py OUT PATIENCE [FAULT:RANK]``: 40 units in groups of 3; at its 3rd group the rank
-with the fault kills itself, stops, or raises.
+``python swept.py OUT PATIENCE [FAULT:RANK]``: 40 units in groups of 3; as soon as the file holds a
+record, the rank with the fault kills itself, stops, or raises.
 """
 
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 from lablib.workshop.sweep import SweepError, grouped, run, seed_of
 
 UNITS = [{"problem": i, "temperature": t} for t in (0.5, 1.0) for i in range(20)]
-done = 0
 
 
 def work(group):
-    global done
-    done += 1
     name, _, rank = sys.argv[3].partition(":") if len(sys.argv) > 3 else ("", "", "")
-    if done == 3 and rank == os.environ.get("MLX_RANK", "0"):
+    guilty = rank == os.environ.get("MLX_RANK", "0")
+    if guilty and Path(sys.argv[1]).read_text().count("\n") > 1:
         if name == "raise":
             raise ValueError("no such luck")
         os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[name])
