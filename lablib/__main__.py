@@ -9,7 +9,7 @@ from typing import Any
 
 from lablib.classroom import commands as classroom
 from lablib.installed import complaint
-from lablib.validation import NotInstalled
+from lablib.validation import BadValue, NotInstalled
 from lablib.workshop.sweep import command as sweep
 
 
@@ -134,6 +134,7 @@ def _add_evaluate(commands: Any) -> None:
     evaluate.add_argument(
         "--models", type=Path, help="folder of the checkpoints (default: the shipped ones)"
     )
+    sweep.add_ranks(evaluate)
     evaluate.set_defaults(run=_evaluate)
 
 
@@ -208,6 +209,8 @@ def _evaluate(options: argparse.Namespace) -> int:
     from lablib.workshop.acceptance import measure_acceptance
     from lablib.workshop.evaluation import evaluate, render
 
+    if options.ranks != 1 and (options.acceptance or options.render):
+        raise BadValue("ranks is for the whole evaluation, not for --acceptance or --render")
     if options.acceptance:
         measure_acceptance(options.out, models=options.models, say=partial(print, flush=True))
         return 0
@@ -215,8 +218,13 @@ def _evaluate(options: argparse.Namespace) -> int:
         render(options.out, models=options.models)
         return 0
     say = partial(print, flush=True)
-    found = evaluate(options.out, models=options.models, quick=options.quick, say=say)
-    return 0 if options.quick or all(row["passed"] for row in found["checks"]) else 1
+
+    def work() -> int:
+        found = evaluate(options.out, models=options.models, quick=options.quick, say=say)
+        passed = found is None or all(row["passed"] for row in found["checks"])
+        return 0 if options.quick or passed else 1
+
+    return sweep.as_ranks(options, work)
 
 
 def _forecast(options: argparse.Namespace) -> None:

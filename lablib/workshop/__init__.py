@@ -1,7 +1,8 @@
 """How the shipped models are made and measured.
 
 ``recipes`` → ``training``, ``verifier_training`` make them; ``evaluation`` measures them:
-``completions``, ``votes``, ``speculation`` and ``past_the_end`` are what it measures,
+``completions`` (``parts`` draws them, as units of a ``sweep``, which many processes or machines can
+share), ``votes``, ``speculation`` and ``past_the_end`` are what it measures,
 ``requirements`` what must come out; ``results`` stores it, ``report`` and ``cards`` show it.
 ``forecast`` asks of any two models whether speculation would pay, ``bench`` how fast lablib is
 beside its peers. ``saving`` writes any model, and ``fetch`` one that others made (``gguf``).

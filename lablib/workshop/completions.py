@@ -1,6 +1,6 @@
 """The completions that most measurements share: how many, and how right and varied they are."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,6 @@ from lablib.inference.samples import Samples
 from lablib.tasks import Problem
 from lablib.theory.estimators import wilson_interval
 from lablib.validation import BadValue
-from lablib.workshop.complete import complete
 
 import numpy as np
 
@@ -117,36 +116,6 @@ class Drawn:
 def seeds(plan: Plan, n: int) -> list[int]:
     """Return the seed of each problem's samples; ``sample_n(..., seed=...)`` draws the same."""
     return [plan.seed * 1000 + number for number in range(n)]
-
-
-def draw(
-    model: Any, task: str, plan: Plan, temperatures: Sequence[float], draws: int | None = None
-) -> Drawn:
-    """Complete the task's unseen problems at each temperature.
-
-    Args:
-        model: the language model.
-        task: a name of ``tasks.TASKS``.
-        plan: how many problems, from which seed.
-        temperatures: of sampling.
-        draws: completions of each problem; by default what the plan says.
-    """
-    tokenizer = tasks.load_tokenizer()
-    problems = tasks.TASKS[task].problems(plan.seed, plan.problems)
-    prompts = [tokenizer.encode(problem.prompt).ids for problem in problems]
-    samples = {
-        temperature: complete(
-            model,
-            prompts,
-            draws or plan.draws(task, temperature),
-            seeds=seeds(plan, plan.problems),
-            temperature=temperature,
-            max_tokens=MAX_TOKENS[task],
-            stop_tokens=[tokenizer.token_to_id("</s>")],
-        )
-        for temperature in temperatures
-    }
-    return Drawn(task, problems, prompts, samples)
 
 
 def quality(drawn: Drawn, repeats: int) -> list[dict[str, float]]:

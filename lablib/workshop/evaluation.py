@@ -13,13 +13,14 @@ from lablib.machine import doctor
 from lablib.models import zoo
 from lablib.replay.measure import measure_costs
 from lablib.validation import BadValue
-from lablib.verifiers import load_verifier
 from lablib.workshop import cards, report, results, speculation, votes
-from lablib.workshop.completions import QUICK, Drawn, Plan, draw, examples, quality
+from lablib.workshop.completions import QUICK, Drawn, Plan, examples, quality
+from lablib.workshop.parts import MODELS, PAST_THE_END, Completions, judged
 from lablib.workshop.past_the_end import past_the_end
 from lablib.workshop.requirements import checks
+from lablib.workshop.sweep.rounds import run
 
-MODELS = ("target", "draft", "hybrid")
+COMPLETIONS = "evaluation.part.jsonl"  # while an evaluation is under way
 GAMMAS = range(1, 9)
 Records = list[dict[str, Any]]
 
@@ -31,8 +32,11 @@ def evaluate(
     plan: Plan | None = None,
     quick: bool = False,
     say: Callable[[str], Any] = print,
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     """Measure the shipped models and write the results, all of them at the end.
+
+    The completions are a sweep's units, so that ranks share them (``workshop.sweep``), and a run
+    that was killed goes on with what ``COMPLETIONS`` holds.
 
     Args:
         out: where ``evaluation.json``, ``evaluation_sums.json`` and ``evaluation.md`` go; by
@@ -44,7 +48,7 @@ def evaluate(
         say: gets a line when a part is done, and the report at the end.
 
     Returns:
-        What ``evaluation.json`` holds; see ``results.stored``.
+        What ``evaluation.json`` holds; see ``results.stored``. None at a rank but the first.
 
     Raises:
         BadValue: a checkpoint is missing, or both ``plan`` and ``quick`` are given.
@@ -60,7 +64,11 @@ def evaluate(
             raise BadValue(f"models must hold {name}/config.json, and {models} does not: train it")
     out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    measured, records = _measure(models, plan, _Clock(say))
+    at_work, kept = Completions(models, plan), out / COMPLETIONS
+    drawn = run(at_work.groups(), at_work, out=kept, what="evaluation", settings=at_work.settings)
+    if drawn is None:  # the rest is for the first rank: it takes a twentieth of the time
+        return None
+    measured, records = _measure(at_work, drawn, plan, _Clock(say))
     seconds = round(time.perf_counter() - start)
     # Rounded before it is judged and shown: the report fits the numbers that are stored.
     found = results.rounded({"about": about(plan) | {"seconds": seconds}} | measured)
@@ -71,6 +79,7 @@ def evaluate(
         out / results.SUMS: results.text({"problems_seed": plan.seed, "records": records}),
     }
     results.replace(stored | pages)
+    kept.unlink()
     say(pages[out / results.REPORT])
     return found
 
@@ -121,39 +130,40 @@ def about(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _measure(models: Path, plan: Plan, done: _Clock) -> tuple[dict[str, Any], Records]:
+def _measure(
+    at_work: Completions, drawn: Records, plan: Plan, done: _Clock
+) -> tuple[dict[str, Any], Records]:
     """Return every measurement, and the records behind the voting curves."""
-    target, draft, hybrid = (zoo.load(models / name)[0] for name in MODELS)
-    drawn = {}
-    for task in tasks.TASKS:
-        drawn[task] = draw(target, task, plan, plan.temperatures)
-        done(f"target's completions of {task}")
-    good = {"target": {task: quality(each, plan.repeats) for task, each in drawn.items()}}
-    for name, model in {"draft": draft, "hybrid": hybrid}.items():
-        good[name] = {
-            task: quality(draw(model, task, plan, (0.0, 1.0), draws=1), repeats=1)
-            for task in tasks.TASKS
+    by_model = {
+        model: {task: at_work.drawn(model, task, drawn) for task in tasks.TASKS} for model in MODELS
+    }
+    good = {
+        model: {
+            task: quality(each, plan.repeats if model == "target" else 1)
+            for task, each in texts.items()
         }
-        done(f"{name}'s completions")
-    sums, records = _sums(models, target, drawn["sums"], plan, done)
+        for model, texts in by_model.items()
+    }
+    done("quality")
+    target, draft = at_work.models["target"], at_work.models["draft"]
+    texts, long = by_model["target"], at_work.drawn("target", PAST_THE_END, drawn)
+    records = judged(drawn)
     found = {
         "context": target.max_positions,
         "quality": good,
-        "examples": examples(drawn["stories"]),
-        "sums": sums,
-        "speculation": _speculation(target, draft, list(drawn.values()), plan, done),
-        "past_the_end": [past_the_end(target, plan, t) for t in plan.long_temperatures],
+        "examples": examples(texts["stories"]),
+        "sums": _sums(records, texts["sums"], plan, done),
+        "speculation": _speculation(target, draft, list(texts.values()), plan, done),
+        "past_the_end": [
+            past_the_end([each.tokens[0] for each in long.samples[t]], plan, t)
+            for t in plan.long_temperatures
+        ],
     }
-    done("target's texts past the end")
+    done("texts past the end")
     return found, records
 
 
-def _sums(
-    models: Path, target: Any, drawn: Drawn, plan: Plan, done: _Clock
-) -> tuple[dict[str, Any], Records]:
-    verifier = load_verifier(models / "verifier", model=target)
-    records = votes.judge(verifier, drawn, 1.0)
-    done("verifier's scores")
+def _sums(records: Records, drawn: Drawn, plan: Plan, done: _Clock) -> dict[str, Any]:
     curves, n = votes.curves(records, plan), min(32, plan.counts[-1])
     found = {
         "n": n,
@@ -165,7 +175,7 @@ def _sums(
         "by_temperature": votes.by_temperature(drawn, plan),
     }
     done("votes")
-    return found, records
+    return found
 
 
 def _speculation(

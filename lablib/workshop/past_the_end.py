@@ -1,14 +1,13 @@
 """What comes after the end of a document, when the model is let to write on."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lablib import tasks
 from lablib.tasks import Problem, grammar
-from lablib.workshop.complete import complete
-from lablib.workshop.completions import Plan, seeds
+from lablib.workshop.completions import Plan
 
 
 class Document(NamedTuple):
@@ -27,13 +26,25 @@ class Document(NamedTuple):
     late: bool
 
 
-def past_the_end(model: Any, plan: Plan, temperature: float) -> dict[str, float]:
-    """Let the model write on after ``</s>``, and judge the documents that follow.
+def problems(plan: Plan) -> list[Problem]:
+    """Return what the texts begin with: ``plan.long_rows`` problems, as many of each task."""
+    each = -(-plan.long_rows // len(tasks.TASKS))
+    found = [p for task in tasks.TASKS.values() for p in task.problems(plan.seed, each)]
+    return found[: plan.long_rows]
 
-    ``plan.long_rows`` texts begin with the prompts of unseen problems, as many of each task, and
-    run to ``plan.long_tokens`` tokens. A document is what stands between one ``</s>`` and the next:
-    the one that answers the prompt is not counted, nor is a last one that is unfinished when the
-    tokens run out, neither as good nor as bad.
+
+def past_the_end(rows: Sequence[list[int]], plan: Plan, temperature: float) -> dict[str, float]:
+    """Judge the documents that follow when a model writes on after ``</s>``.
+
+    The texts begin with the prompts of :func:`problems` and run to ``plan.long_tokens`` tokens. A
+    document is what stands between one ``</s>`` and the next: the one that answers the prompt is
+    not counted, nor is a last one that is unfinished when the tokens run out, neither as good nor
+    as bad.
+
+    Args:
+        rows: the ids of each text after its prompt.
+        plan: how long they are.
+        temperature: at which they were drawn.
 
     Returns:
         ``temperature``; ``samples``, the texts; ``tokens``, the length of each; ``ended``, the
@@ -49,18 +60,6 @@ def past_the_end(model: Any, plan: Plan, temperature: float) -> dict[str, float]
           of this task.
     """
     tokenizer = tasks.load_tokenizer()
-    each = -(-plan.long_rows // len(tasks.TASKS))
-    problems = [p for task in tasks.TASKS.values() for p in task.problems(plan.seed, each)]
-    problems = problems[: plan.long_rows]
-    drawn = complete(
-        model,
-        [tokenizer.encode(problem.prompt).ids for problem in problems],
-        seeds=seeds(plan, len(problems)),
-        temperature=temperature,
-        max_tokens=plan.long_tokens,
-        max_rows=64,
-    )
-    rows = [samples.tokens[0] for samples in drawn]
     found = [document for row in rows for document in documents(row, 2 * plan.long_tokens / 3)]
     return {
         "temperature": temperature,

@@ -13,7 +13,7 @@ from lablib.machine import doctor
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
 from lablib.theory.costs import Costs, speedup
 from lablib.verifiers import Verifier, load_verifier
-from lablib.workshop import cards, report, results, speculation, votes
+from lablib.workshop import cards, parts, report, results, speculation, votes
 from lablib.workshop import evaluation as run
 from lablib.workshop.complete import complete
 from lablib.workshop.completions import (
@@ -21,13 +21,13 @@ from lablib.workshop.completions import (
     Drawn,
     Plan,
     distinct_ngrams,
-    draw,
     examples,
     quality,
 )
 from lablib.workshop.requirements import checks
 from lablib.workshop.results import at
 from lablib.workshop.saving import save
+from lablib.workshop.sweep import read, rounds
 from lablib.workshop.verifier_training import save_verifier
 
 import mlx.core as mx
@@ -189,8 +189,18 @@ def test_greedy_replay_counts_what_the_engine_counts(
     assert found["tokens_per_round"]["4"] == length / rounds
 
 
+def target_rows(target: LanguageModel, temperature: float):
+    """Problems, prompts and completions of four edits."""
+    tokenizer = tasks.load_tokenizer()
+    problems = tasks.edits.problems(TINY.seed, 4)
+    prompts = [tokenizer.encode(problem.prompt).ids for problem in problems]
+    how = {"temperature": temperature, "max_tokens": 24, "stop_tokens": [END]}
+    return problems, prompts, complete(target, prompts, seeds=range(4), **how)
+
+
 def test_a_draft_that_is_the_target_is_always_right(target: LanguageModel) -> None:
-    drawn = draw(target, "edits", TINY, [0.0, 1.0])
+    rows = [target_rows(target, t) for t in (0.0, 1.0)]
+    drawn = Drawn("edits", *rows[0][:2], {0.0: rows[0][2], 1.0: rows[1][2]})
     found = speculation.greedy(drawn, target, [1, 4])
     assert found["alpha"] == found["agreement"] == 1.0
     assert found["tokens_per_round"]["1"] == pytest.approx(2.0, abs=0.1)
@@ -275,8 +285,30 @@ def test_the_stored_samples_are_those_that_sample_n_draws(folder: Path) -> None:
         assert np.allclose(record["scores"], scores, atol=0.02)
 
 
-def test_the_same_seed_measures_the_same(folder: Path, tmp_path: Path) -> None:
-    again = workshop.evaluate(tmp_path, models=folder, plan=TINY, say=lambda _: None)
+def evaluated(out: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
+    """Evaluate in two goes: the first is killed when half of the batches are drawn."""
+    draw, drawn = parts.Completions.__call__, []
+
+    def killed(self: parts.Completions, group: list) -> list:
+        drawn.append(str(group))
+        return stop() if len(drawn) == 40 else draw(self, group)
+
+    monkeypatch.setattr(parts.Completions, "__call__", killed)
+    monkeypatch.setattr(rounds, "round_seconds", lambda *_: 0.05)
+    with pytest.raises(KeyboardInterrupt):
+        workshop.evaluate(out, models=models, plan=TINY, say=lambda _: None)
+    begun = len(read(out / run.COMPLETIONS)[1])
+    found = workshop.evaluate(out, models=models, plan=TINY, say=lambda _: None)
+    assert 0 < begun < 40
+    assert len(drawn) == 40 + len({*drawn}) - begun
+    assert not (out / run.COMPLETIONS).exists()
+    return found
+
+
+def test_the_same_seed_measures_the_same(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = evaluated(tmp_path, folder, monkeypatch)
     assert again == workshop.stored(tmp_path)
     before = workshop.stored(folder)
     for part in ("quality", "examples", "past_the_end"):
@@ -424,6 +456,9 @@ def test_an_interrupt_leaves_the_old_files(folder: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(run.report, "report", stop)
     with pytest.raises(KeyboardInterrupt):
         workshop.evaluate(folder, models=folder, plan=TINY, say=lambda _: None)
+    kept = folder / run.COMPLETIONS  # the next run goes on from it
+    assert read(kept)[0]["settings"]["plan"]["seed"] == TINY.seed
+    kept.unlink()
     assert before == files()
     write, written = Path.write_text, []
 

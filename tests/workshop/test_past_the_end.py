@@ -1,7 +1,6 @@
 """What follows the end of a document: read back, judged and counted."""
 
 from lablib import tasks
-from lablib.inference.samples import Samples
 from lablib.workshop import past_the_end
 from lablib.workshop.completions import Plan
 from lablib.workshop.past_the_end import Document, documents, has_a_prompt, read_document
@@ -51,7 +50,7 @@ def test_a_list_that_holds_a_word_twice_has_the_form_of_a_prompt_and_is_none() -
     assert not has_a_prompt("")
 
 
-def test_past_the_end_counts_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_past_the_end_counts_documents() -> None:
     tokenizer = tasks.load_tokenizer()
 
     def encode(text: str) -> list[int]:
@@ -65,9 +64,7 @@ def test_past_the_end_counts_documents(monkeypatch: pytest.MonkeyPatch) -> None:
         [7, END, *encode("edit:" + " bat" * 16 + " | bat -> owl:" + " owl" * 16)],
         [7] * 20,  # never ends
     ]
-    fake = [Samples([row], [[0.0] * len(row)], [False]) for row in rows]
-    monkeypatch.setattr(past_the_end, "complete", lambda *_, **__: fake)
-    found = past_the_end.past_the_end(None, Plan(long_rows=4, long_tokens=120), 0.5)
+    found = past_the_end.past_the_end(rows, Plan(long_rows=4, long_tokens=120), 0.5)
     assert (found["samples"], found["documents"]) == (4, 7)
     assert found["ended"] == 3 / 4
     assert found["begun"] == 5 / 7
@@ -88,20 +85,11 @@ def test_an_unfinished_document_counts_neither_way() -> None:
     assert list(documents([7] * 9, late=0)) == []
 
 
-def test_texts_past_the_end_begin_with_unseen_problems_of_every_task(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked = []
-
-    def nothing(_: object, prompts: list[list[int]], **options: object) -> list[Samples]:
-        asked.extend(prompts)
-        assert len(options["seeds"]) == len(prompts)
-        return [Samples([[END]], [[0.0]], [False]) for _ in prompts]
-
-    monkeypatch.setattr(past_the_end, "complete", nothing)
-    found = past_the_end.past_the_end(None, Plan(), 1.0)
-    texts = tasks.load_tokenizer().decode_batch(asked)
-    read = [read_document(text)[0] for text in texts]
+def test_texts_past_the_end_begin_with_unseen_problems_of_every_task() -> None:
+    tokenizer = tasks.load_tokenizer()
+    asked = [tokenizer.encode(problem.prompt).ids for problem in past_the_end.problems(Plan())]
+    read = [read_document(text)[0] for text in tokenizer.decode_batch(asked)]
     counts = [sum(problem.task == task for problem in read) for task in tasks.TASKS]
     assert (sum(counts), max(counts) - min(counts)) == (200, 1)
+    found = past_the_end.past_the_end([[END]] * 200, Plan(), 1.0)
     assert found["documents"] == found["stories_valid"] == found["begun"] == 0

@@ -3,9 +3,11 @@
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+_RANK = "MLX_RANK"  # set by whoever started this process as one of many, but for MPI
 _WHAT = {
     "votes": "answers to vote on, over problems and temperatures",
     "acceptance": "what is kept of drafts, over problems, temperatures, γ and rules",
@@ -31,7 +33,7 @@ def add_to(commands: Any) -> None:
             kind.add_argument("--draft", help="a model, or ngram")
         kind.add_argument("--seed", type=int, default=2026)
         kind.add_argument("--patience", type=float, default=20.0, help="s until a rank is lost")
-        kind.add_argument("--ranks", type=int, default=1, help="processes here (default: 1)")
+        add_ranks(kind)
         kind.set_defaults(run=_sweep, what=what)
     plot = kinds.add_parser("plot", help="draw a sweep's file")
     plot.add_argument("file", type=Path)
@@ -39,31 +41,25 @@ def add_to(commands: Any) -> None:
     plot.set_defaults(run=_plot)
 
 
-def started(options: argparse.Namespace) -> int | None:
-    """Run this very command as ``--ranks`` processes; None where this is one of them, or alone."""
-    from lablib.workshop.sweep.ranks import start
-
-    if options.ranks == 1 or "MLX_RANK" in os.environ:
-        return None
-    return start(options.ranks, [sys.executable, "-m", "lablib", *options.arguments])
+def add_ranks(command: Any) -> None:
+    """Add the options of what many ranks can do."""
+    command.add_argument(
+        "--ranks", type=int, default=1, help="processes on this machine (default: 1)"
+    )
 
 
-def _sweep(options: argparse.Namespace) -> int:
-    from lablib.workshop.sweep.kinds import Asked
-    from lablib.workshop.sweep.ranks import SweepError
+def as_ranks(options: argparse.Namespace, work: Callable[[], int | None]) -> int:
+    """Do the work in this process, or start ``--ranks`` of them that do.
 
-    first = os.environ.get("MLX_RANK", "0") == "0"
-    named = {
-        "n": "n", "temperature": "temperatures", "gamma": "gammas", "rule": "rules",
-    }  # fmt: skip
-    many = {new: tuple(getattr(options, old, ())) for old, new in named.items()}
-    one = {name: getattr(options, name, None) for name in ("draft", "task", "problems", "seed")}
+    What went wrong at all ranks is said by the first alone.
+    """
+    from lablib.workshop.sweep.ranks import SweepError, start
+
+    if options.ranks != 1 and _RANK not in os.environ:
+        return start(options.ranks, [sys.executable, "-m", "lablib", *options.arguments])
+    first = os.environ.get(_RANK, "0") == "0"
     try:
-        asked = Asked(options.what, options.model, **one, **many)
-        if (status := started(options)) is not None:
-            return status
-        if asked.sweep(options.out, patience=options.patience) is not None:
-            print(f"{options.out}: python -m lablib sweep plot {options.out} draws it")
+        return work() or 0
     except SweepError as error:
         if first:
             print(f"lablib: {error}", file=sys.stderr)
@@ -72,7 +68,21 @@ def _sweep(options: argparse.Namespace) -> int:
         if first:
             raise
         return 2
-    return 0
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from lablib.workshop.sweep.kinds import Asked
+
+    named = {"n": "n", "temperature": "temperatures", "gamma": "gammas", "rule": "rules"}
+    many = {new: tuple(getattr(options, old, ())) for old, new in named.items()}
+    one = {name: getattr(options, name, None) for name in ("draft", "task", "problems", "seed")}
+    asked = Asked(options.what, options.model, **one, **many)
+
+    def work() -> None:
+        if asked.sweep(options.out, patience=options.patience) is not None:
+            print(f"{options.out}: python -m lablib sweep plot {options.out} draws it")
+
+    return as_ranks(options, work)
 
 
 def _plot(options: argparse.Namespace) -> None:
