@@ -29,8 +29,8 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.drafters": "Head",
         "lablib.inference": (
             "AsyncMlxLM Drafter Proposal Sampler SamplerOptions SpeculativeTokenIterator "
-            "TokenIterator best_of_n majority_vote pass_at_k sample_n speculative_batch "
-            "speculative_decode speculative_sample_n vote_until"
+            "TokenIterator best_of_n majority_vote pass_at_k sample_many sample_n "
+            "speculative_batch speculative_decode speculative_sample_n vote_until"
         ),
         "lablib.machine": "doctor",
         "lablib.models": (

@@ -9,7 +9,7 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
     03  sampling/transforms.py        min_p, top_p, top_k, cut
         sampling/sampler.py           Sampler.sample
     04  voting/batch.py               GrowingBatch.step
-        voting/continuous.py          serve
+        voting/continuous.py          sample_many
         models/kernels.py             shared_attention
     05  voting/vote.py                best_of_n
         voting/scoring.py             score
@@ -44,17 +44,28 @@ __getattr__, __dir__, __all__ = exports(
     __name__,
     {
         "lablib.drafters": "EarlyExit Head NGram Tree",
-        "lablib.inference.async_lm": "AsyncMlxLM Query",
+        "lablib.inference.async_lm.lm": "AsyncMlxLM",
+        "lablib.inference.async_lm.queue": "Query",
         "lablib.inference.samples": "Samples",
-        "lablib.inference.sampling": "SampleResult Sampler SamplerOptions",
-        "lablib.inference.speculation": (
-            "AdaptiveLength DraftModel Drafter Proposal SpeculativeTokenIterator speculative_batch "
-            "speculative_batches speculative_decode speculative_sample_n"
+        "lablib.inference.sampling.options": "SamplerOptions",
+        "lablib.inference.sampling.sampler": "SampleResult Sampler",
+        "lablib.inference.speculation.draft_length": "AdaptiveLength",
+        "lablib.inference.speculation.drafters": "DraftModel Drafter",
+        "lablib.inference.speculation.many": (
+            "speculative_batch speculative_batches speculative_sample_n"
         ),
-        "lablib.text": "Completion generate stream",
+        "lablib.inference.speculation.proposal": "Proposal",
+        "lablib.inference.speculation.tokens": (
+            "FixedLength SpeculativeTokenIterator speculative_decode"
+        ),
         "lablib.inference.token_loop": "Token",
         "lablib.inference.tokens": "TokenIterator",
-        "lablib.inference.voting": "best_of_n majority_vote sample_batches sample_n vote_until",
+        "lablib.inference.voting.continuous": "sample_many",
+        "lablib.inference.voting.many": "sample_batches sample_n",
+        "lablib.inference.voting.vote": (
+            "AdaptiveVotes Candidate Votes best_of_n majority_vote on_text tally vote_until"
+        ),
+        "lablib.text": "Completion generate stream",
         "lablib.theory.costs": "Costs",
         "lablib.theory.estimators": "pass_at_k",
     },

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import eq
 from typing import Any
 
 from lablib.cache import kv
@@ -214,6 +216,25 @@ def read_up_to_last(model: Any, prompt: Sequence[int], cache: list[Any], step_si
         model(part, cache=cache)
         settle_chunk(cache, wait=True)
     return len(parts)
+
+
+class PromptReader:
+    """Reads prompts, all but the last tokens; what the one before begins with is not read again."""
+
+    def __init__(self, model: Any, step_size: int) -> None:
+        self.model, self._step_size, self.calls = model, step_size, 0  # forwards
+        self._cache, self._held = kv.make(model), []
+
+    def read(self, prompt: Sequence[int]) -> kv.Cache:
+        """Return a cache of one row that ends before the last token; the next call changes it."""
+        same = sum(takewhile(bool, map(eq, self._held, prompt[:-1])))
+        if (back := len(self._held) - same) and kv.trimmable(self._cache) < back:
+            self._cache, same = kv.make(self.model), 0
+        elif back:
+            kv.trim(self._cache, back)
+        self._held = prompt[:-1]
+        self.calls += read_up_to_last(self.model, prompt[same:], self._cache, self._step_size)
+        return self._cache
 
 
 @contextmanager

@@ -13,7 +13,9 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.drafters import Head, NGram
+from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.many import speculative_batch
+from lablib.inference.voting.continuous import sample_many
 from lablib.inference.voting.scoring import pad
 from lablib.models import zoo
 from lablib.models.head import DraftHead, load_head
@@ -31,7 +33,6 @@ from lablib.replay.recording import (
 from lablib.replay.rounds import LONGEST
 from lablib.replay.sampled import RULES
 from lablib.tasks import TASKS
-from lablib.workshop.complete import complete
 
 import mlx.core as mx
 import numpy as np
@@ -70,11 +71,13 @@ def measure_acceptance(
     for task, temperature in product(TASKS, plan.temperatures):
         problems = TASKS[task].problems(plan.seed, plan.problems)
         prompts = [tokenizer.encode(problem.prompt) for problem in problems]
-        how = {"temperature": temperature, "max_tokens": MAX_TOKENS, "stop_tokens": stop}
-        drawn = complete(target, prompts, seeds=range(plan.problems), **how)
+        how = {"max_tokens": MAX_TOKENS, "stop_tokens": stop}
+        seeded = [SamplerOptions(temperature, seed=seed) for seed in range(plan.problems)]
+        drawn = sample_many(target, prompts, seeded, **how)
         texts = [(prompt, each.tokens[0]) for prompt, each in zip(prompts, drawn, strict=True)]
         p, by_draft, by_head = read(target, draft, head, texts, temperature)
-        counts = _count(target, draft, head, prompts * plan.repeats, {**how, "seed": plan.seed})
+        how |= {"temperature": temperature, "seed": plan.seed}
+        counts = _count(target, draft, head, prompts * plan.repeats, how)
         found["texts"] += texts
         for name, values in (("p", p), ("draft", by_draft), ("head", by_head), ("engine", counts)):
             found[name].append(values)

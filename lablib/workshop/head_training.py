@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from lablib import backend, tasks
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.voting.continuous import sample_many
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.files import fingerprint
 from lablib.models.head import KIND, DraftHead
 from lablib.validation import one_of
 from lablib.workshop import chat_prompts
-from lablib.workshop.complete import complete
 from lablib.workshop.descent import RESUME, Descent, ResumePoint, descend, same
 from lablib.workshop.training import checkpoint
 
@@ -30,10 +31,8 @@ import numpy as np
 from mlx.utils import tree_flatten
 from tqdm.auto import tqdm
 
-_SHARD = (
-    12_288  # texts in a file: what an interrupt can cost; prompts of equal length share a batch
-)
-_ROWS = 512  # texts written at a time
+_SHARD = 12_288  # texts in a file: what an interrupt can cost
+_ROWS = 64  # texts written at a time
 _KNOWN = 32  # a row of a batch has at least so many tokens
 
 
@@ -208,10 +207,10 @@ def _write(
     turns = len(recipe.temperatures)
     for turn, temperature in enumerate(recipe.temperatures):
         places = range(turn, len(prompts), turns)
-        written = complete(
-            target, prompts[turn::turns], seeds=[first + place for place in places],
-            temperature=temperature, max_tokens=recipe.max_tokens,
-            stop_tokens=tokenizer.eos_token_ids, max_rows=_ROWS,
+        written = sample_many(
+            target, prompts[turn::turns],
+            [SamplerOptions(temperature, seed=first + place) for place in places],
+            max_tokens=recipe.max_tokens, stop_tokens=tokenizer.eos_token_ids, max_batch=_ROWS,
         )  # fmt: skip
         for place, samples in zip(places, written, strict=True):
             rows[place] = np.array([*prompts[place], *samples.tokens[0]], np.int32)

@@ -12,10 +12,11 @@ from typing import Any
 
 from lablib import tasks
 from lablib.inference.samples import Samples
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.voting.continuous import sample_many
 from lablib.models import zoo
 from lablib.verifiers import load_verifier
 from lablib.workshop import past_the_end, votes
-from lablib.workshop.complete import complete
 from lablib.workshop.completions import MAX_TOKENS, Drawn, Plan, seeds
 from lablib.workshop.sweep.kinds import fingerprint
 from lablib.workshop.sweep.rounds import Group
@@ -112,9 +113,10 @@ class Completions:
         places = part.batches(whole.prompts)[unit["batch"]]
         own = seeds(self._plan, len(whole.prompts))
         prompts = [whole.prompts[place] for place in places]
-        drawn = complete(
-            self.models[part.model], prompts, part.draws, seeds=[own[place] for place in places],
-            temperature=part.temperature, max_rows=part.rows,
+        drawn = sample_many(
+            self.models[part.model], prompts,
+            [SamplerOptions(part.temperature, seed=own[place]) for place in places],
+            part.draws, max_batch=part.rows,
             max_tokens=self._plan.long_tokens if long else MAX_TOKENS[part.of],
             stop_tokens=() if long else [self._tokenizer.token_to_id("</s>")],
         )  # fmt: skip

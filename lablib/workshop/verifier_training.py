@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lablib import backend, tasks
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.voting.continuous import sample_many
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.files import fingerprint
 from lablib.verifiers.learned import KIND, Verifier
-from lablib.workshop.complete import complete
 from lablib.workshop.training import checkpoint
 
 import mlx.core as mx
@@ -102,7 +103,8 @@ def _solutions(recipe: VerifierRecipe, target: LanguageModel) -> tuple[np.ndarra
     rows = [[*encoding.ids, end] for encoding in tokenizer.encode_batch_fast(texts)]
     prompts = [text.partition(":")[0] + ":" for text in texts]
     asked = [encoding.ids for encoding in tokenizer.encode_batch_fast(prompts[recipe.documents :])]
-    drawn = complete(target, asked, seeds=range(len(asked)), max_tokens=40, stop_tokens=[end])
+    seeded = [SamplerOptions(seed=place) for place in range(len(asked))]
+    drawn = sample_many(target, asked, seeded, max_tokens=40, stop_tokens=[end])
     for place, (prompt, samples) in enumerate(zip(asked, drawn, strict=True), recipe.documents):
         rows[place] = prompt + samples.tokens[0]
     padded = np.zeros((len(rows), max(map(len, rows)) + 1), dtype=np.int32)

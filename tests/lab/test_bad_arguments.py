@@ -28,12 +28,11 @@ from lablib.inference import (
 )
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import FixedLength
-from lablib.inference.voting.continuous import serve
+from lablib.inference.voting.continuous import sample_many
 from lablib.models import LanguageModel, llama_config
 from lablib.replay.measure import measure_costs
 from lablib.theory.costs import best_draft_tokens, expected_tokens, speedup
 from lablib.validation import BadType, BadValue
-from lablib.workshop.complete import complete
 
 import mlx.core as mx
 import numpy as np
@@ -114,18 +113,11 @@ ENTRIES = {
         speculative_batch,
         {**target, "prompts": [PROMPT, PROMPT], "ended": lambda row, tokens: False},
     ),
-    "complete": (
-        complete,
+    "sample_many": (
+        sample_many,
         {
-            "model": MODEL, "prompts": [PROMPT, PROMPT], "n": 1, "seeds": [1, 2],
-            "temperature": 1.0, "max_tokens": 2, "stop_tokens": (), "max_rows": 4,
-        },
-    ),
-    "serve": (
-        serve,
-        {
-            "model": MODEL, "prompts": [PROMPT, PROMPT], "options": [SamplerOptions()] * 2,
-            "slots": 2, "max_tokens": 2, "stop_tokens": (), "prefill_step_size": 5,
+            "model": MODEL, "prompts": [PROMPT, PROMPT], "options": [SamplerOptions()] * 2, "n": 1,
+            "max_batch": 2, "max_tokens": 2, "stop_tokens": (), "prefill_step_size": 5,
         },
     ),
     "best_of_n": (

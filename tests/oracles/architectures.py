@@ -13,17 +13,18 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from lablib.inference.async_lm import AsyncMlxLM
-from lablib.inference.speculation import (
+from lablib.inference import (
     AdaptiveLength,
+    AsyncMlxLM,
     EarlyExit,
     Head,
     NGram,
     SpeculativeTokenIterator,
+    TokenIterator,
+    majority_vote,
+    sample_n,
+    speculative_batch,
 )
-from lablib.inference.speculation.many import speculative_batch
-from lablib.inference.tokens import TokenIterator
-from lablib.inference.voting import majority_vote, sample_n
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config
 from lablib.models.head import DraftHead
 from lablib.validation import BadType, BadValue

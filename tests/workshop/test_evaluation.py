@@ -7,7 +7,9 @@ from pathlib import Path
 from lablib import __main__, tasks, workshop
 from lablib.drafters import NGram
 from lablib.inference.samples import Samples
+from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.voting.continuous import sample_many
 from lablib.inference.voting.many import sample_n
 from lablib.machine import doctor
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
@@ -15,7 +17,6 @@ from lablib.theory.costs import Costs, speedup
 from lablib.verifiers import Verifier, load_verifier
 from lablib.workshop import cards, parts, report, results, speculation, votes
 from lablib.workshop import evaluation as run
-from lablib.workshop.complete import complete
 from lablib.workshop.completions import (
     QUICK,
     Drawn,
@@ -64,11 +65,12 @@ def draft(target: LanguageModel) -> LanguageModel:
 def test_many_prompts_at_once_get_what_sample_n_draws(kind: str, temperature: float) -> None:
     model = LanguageModel(CONFIGS[kind], seed=2)
     prompts = [[1, 9, 30], [1, 7], [1, 40, 41], [1, 8, 9, 10], [1, 3]]
-    options = {"temperature": temperature, "max_tokens": 9, "stop_tokens": [*range(2, 90)]}
-    for max_rows in (2, 7, 100):
-        found = complete(model, prompts, 3, seeds=range(5), max_rows=max_rows, **options)
+    options = {"max_tokens": 9, "stop_tokens": [*range(2, 90)]}
+    seeded = [SamplerOptions(temperature, seed=seed) for seed in range(5)]
+    for max_batch in (2, 7, 100):
+        found = sample_many(model, prompts, seeded, 3, max_batch=max_batch, **options)
         for seed, (prompt, samples) in enumerate(zip(prompts, found, strict=True)):
-            alone = sample_n(model, prompt, 3, seed=seed, **options)
+            alone = sample_n(model, prompt, 3, seed=seed, temperature=temperature, **options)
             assert samples.tokens == alone.tokens
             assert samples.finished == alone.finished
             for mine, its in zip(samples.logprobs, alone.logprobs, strict=True):
@@ -164,9 +166,8 @@ def test_greedy_replay_counts_what_the_engine_counts(
     tokenizer = tasks.load_tokenizer()
     problems = tasks.sums.problems(3, 6)
     prompts = [tokenizer.encode(problem.prompt).ids for problem in problems]
-    samples = complete(
-        target, prompts, seeds=range(6), temperature=0.0, max_tokens=60, stop_tokens=stops
-    )
+    greedy = [SamplerOptions(temperature=0.0)] * 6
+    samples = sample_many(target, prompts, greedy, max_tokens=60, stop_tokens=stops)
     assert all(s.finished[0] for s in samples)
     accepted = reached = rounds = length = 0
     for prompt, s in zip(prompts, samples, strict=True):
@@ -194,8 +195,9 @@ def target_rows(target: LanguageModel, temperature: float):
     tokenizer = tasks.load_tokenizer()
     problems = tasks.edits.problems(TINY.seed, 4)
     prompts = [tokenizer.encode(problem.prompt).ids for problem in problems]
-    how = {"temperature": temperature, "max_tokens": 24, "stop_tokens": [END]}
-    return problems, prompts, complete(target, prompts, seeds=range(4), **how)
+    seeded = [SamplerOptions(temperature, seed=seed) for seed in range(4)]
+    drawn = sample_many(target, prompts, seeded, max_tokens=24, stop_tokens=[END])
+    return problems, prompts, drawn
 
 
 def test_a_draft_that_is_the_target_is_always_right(target: LanguageModel) -> None:

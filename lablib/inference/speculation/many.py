@@ -20,7 +20,7 @@ from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.rules import named
 from lablib.inference.speculation.tokens import COUNTS, SpeculativeTokenIterator, ratios
 from lablib.inference.text_sampler import TextSampler
-from lablib.inference.token_loop import read_up_to_last
+from lablib.inference.token_loop import PromptReader
 from lablib.models.interface import position_table_of
 from lablib.validation import BadValue, flag, function, integer
 
@@ -59,10 +59,11 @@ def speculative_batches(
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 
     Keywords mean what they mean in ``sample_n`` and ``SpeculativeTokenIterator`` (``draft_tokens``
-    is a number); row i draws from stream i of the seed, and equal prompts are read once. What
-    cannot share a batch (a quantised cache, Mamba 1, a drafter that works in the target's cache, a
-    text that may fill a table of positions) is run row by row, with the same result. A row leaves
-    after a stop token, or after the round in which ``ended(i, its tokens)`` has become true.
+    is a number); row i draws from stream i of the seed, and what its prompt has in common with that
+    of the row before is not read again. What cannot share a batch (a quantised cache, Mamba 1, a
+    drafter that works in the target's cache, a text that may fill a table of positions) is run row
+    by row, with the same result. A row leaves after a stop token, or after the round in which
+    ``ended(i, its tokens)`` has become true.
 
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
@@ -102,21 +103,17 @@ class _Together:
     ) -> None:  # fmt: skip
         self._models, self._drafter, self._asked = models, drafter, asked
         self._rule, self._draft_tokens = rule, draft_tokens
-        self._prompts = [_PromptReader(model, asked.step_size) for model in models]
+        self._prompts = [PromptReader(model, asked.step_size) for model in models]
 
     def parts(self, rows: Sequence[Row], max_batch: int, progress: bool) -> Iterator[Samples]:
         """Yield the completions, ``max_batch`` rows at a time."""
         from tqdm.auto import tqdm
 
-        prompts = [row.prompt for row in rows]
-        batched = len(rows) > 1 and self._can_hold(prompts)
+        batched = len(rows) > 1 and self._can_hold([row.prompt for row in rows])
         with tqdm(total=len(rows), unit="row", leave=False, disable=not progress) as bar:
             for first in range(0, len(rows), max_batch):
                 part = rows[first : first + max_batch]
-                if batched:
-                    counts = [self._run(part, later=prompts[first + max_batch :])]
-                else:
-                    counts = [self._run_alone(row) for row in part]
+                counts = [self._run(part)] if batched else [self._run_alone(row) for row in part]
                 bar.update(len(part))
                 yield Samples.of(part, stats=_summed(counts))
 
@@ -146,10 +143,10 @@ class _Together:
             row.take([token.id], [token.logprob])
         return iterator.stats
 
-    def _run(self, rows: Sequence[Row], later: Sequence[list[int]]) -> dict[str, int]:
-        """Complete the rows; returns their counts. ``later`` prompts are read in other batches."""
+    def _run(self, rows: Sequence[Row]) -> dict[str, int]:
+        """Complete the rows; returns their counts."""
         asked, counts = self._asked, dict.fromkeys(COUNTS, 0)
-        readers = [prompts.batch([row.prompt for row in rows], later) for prompts in self._prompts]
+        readers = [_read(prompts, [row.prompt for row in rows]) for prompts in self._prompts]
         texts, live = [list(row.prompt) for row in rows], list(rows)
         streams = [row.stream for row in rows]
         sampler = TextSampler(asked.options, texts, asked.max_tokens, streams)
@@ -171,26 +168,13 @@ class _Together:
         return counts
 
 
-class _PromptReader:
-    """Reads prompts, all but their last tokens; equal ones once."""
-
-    def __init__(self, model: Any, step_size: int) -> None:
-        self._model, self._step_size = model, step_size
-        self._known: dict[tuple[int, ...], list[Any]] = {}
-
-    def batch(self, prompts: Sequence[Sequence[int]], later: Sequence[Sequence[int]]) -> Rewinder:
-        """Return the model with the cache of a batch of these prompts, and the calls it took."""
-        calls, keys = 0, [tuple(prompt) for prompt in prompts]
-        for key in dict.fromkeys(keys):
-            if key not in self._known:
-                self._known[key] = cache = kv.make(self._model)
-                calls += read_up_to_last(self._model, key, cache, self._step_size)
-        cache = kv.merge([self._known[key] for key in keys])
-        needed = set(map(tuple, later))
-        self._known = {key: each for key, each in self._known.items() if key in needed}
-        reader = Rewinder(self._model, cache, lengths=[len(key) - 1 for key in keys])
-        reader.calls = calls
-        return reader
+def _read(reader: PromptReader, prompts: Sequence[Sequence[int]]) -> Rewinder:
+    """Return the model with the cache of a batch of prompts, and the calls that reading took."""
+    before = reader.calls
+    cache = kv.merge([kv.copy(reader.read(prompt)) for prompt in prompts])
+    batch = Rewinder(reader.model, cache, lengths=[len(prompt) - 1 for prompt in prompts])
+    batch.calls = reader.calls - before
+    return batch
 
 
 def _summed(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from typing import Any
 
 from lablib import models
 from lablib.drafters import NGram
+from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.many import speculative_sample_n
+from lablib.inference.voting.continuous import sample_many
 from lablib.inference.voting.many import sample_n
 from lablib.replay.sampled import RULES
 from lablib.tasks import TASKS
 from lablib.validation import BadValue, integer, number, one_of
-from lablib.workshop.complete import complete
 from lablib.workshop.completions import MAX_TOKENS
 from lablib.workshop.sweep.rounds import Group, grouped, run, seed_of
 
@@ -160,10 +161,10 @@ class _Votes(_Kind):
     def __call__(self, group: Group) -> Sequence[Mapping[str, Any]]:
         t = group[0]["temperature"]
         places = [unit["problem"] for unit in group]
-        drawn = complete(
-            self.model, [self.prompts[j] for j in places], max(self.asked.n) if t else 1,
-            seeds=[seed_of(self.asked.seed, unit) for unit in group], temperature=t,
-            max_rows=ROWS, **self.how,
+        drawn = sample_many(
+            self.model, [self.prompts[j] for j in places],
+            [SamplerOptions(t, seed=seed_of(self.asked.seed, unit)) for unit in group],
+            max(self.asked.n) if t else 1, max_batch=ROWS, **self.how,
         )  # fmt: skip
         return [self._record(j, samples) for j, samples in zip(places, drawn, strict=True)]
 
