@@ -1,7 +1,7 @@
 """A tiny sweep in processes of its own: what the tests of sweeps start.
 
 ``python swept.py OUT PATIENCE [FAULT:RANK]``: 40 units in groups of 3; as soon as the file holds a
-record, the rank with the fault kills itself, stops, or raises.
+record, the rank with the fault kills itself, stops, sleeps for a minute, or raises.
 """
 
 import os
@@ -21,6 +21,8 @@ def work(group):
     if guilty and Path(sys.argv[1]).read_text().count("\n") > 1:
         if name == "raise":
             raise ValueError("no such luck")
+        if name == "sleep":
+            time.sleep(60)
         os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[name])
     time.sleep(0.01 * len(group))
     return [{"drawn": seed_of(7, unit) % 1000 / 8, "with": len(group)} for unit in group]
@@ -28,7 +30,7 @@ def work(group):
 
 def main() -> int:
     groups = grouped(UNITS, 3, like=lambda unit: unit["temperature"])
-    how = {"settings": {"seed": 7}, "patience": float(sys.argv[2]), "progress": False}
+    how = {"settings": {"seed": 7}, "patience": float(sys.argv[2]), "limit": 3, "progress": False}
     try:
         found = run(groups, work, out=sys.argv[1], **how)
     except SweepError as error:

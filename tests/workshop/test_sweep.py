@@ -2,18 +2,22 @@
 
 import json
 import re
+import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from lablib import __main__
+from lablib.replay.sampled import RULES
 from lablib.tasks import TASKS
 from lablib.validation import BadType, BadValue
 from lablib.workshop.sweep import SweepError, drawing, grouped, read, run, seed_of, start
 from lablib.workshop.sweep.file import Records, header
 from lablib.workshop.sweep.kinds import Asked
 
+import psutil
 import pytest
 
 SWEPT = Path(__file__).with_name("swept.py")
@@ -53,6 +57,7 @@ def test_ranks_change_nothing(ranks: int, alone: list[str], tmp_path: Path) -> N
         ("kill:1", r"rank 1 \(.+, process \d+\) has died; .* the same command goes on"),
         ("stop:1", r"rank 1 \(.+, process \d+\) has not answered for \d+ s;"),
         ("kill:0", r"rank 0 \(.+, process \d+\) has died;"),
+        ("sleep:1", r"rank 1 \(.+, process \d+\) has been at .*problem.* for more than 3 s;"),
         ("raise:1", r"rank 1 \(.+, process \d+\) failed at .*ValueError: no such luck"),
     ],
 )
@@ -187,6 +192,10 @@ def test_it_refuses_in_one_line(wrong: dict, said: str) -> None:
         Asked(**{"what": "votes", "model": "draft"} | wrong)
 
 
+def test_the_default_rules_are_all_that_there_are() -> None:
+    assert Asked("acceptance", "draft").rules == RULES
+
+
 def test_a_ratio_and_its_interval() -> None:
     pairs = [(1.0, 2.0), (3.0, 4.0), (2.0, 2.0)]
     whole, low, high = drawing.ratio(pairs)
@@ -202,3 +211,33 @@ def test_records_reach_the_disk_as_they_are_added(tmp_path: Path) -> None:
     records.add(['{"problem":1}'])
     assert len(content(tmp_path / "x.jsonl")) == 2
     records.close()
+
+
+@pytest.mark.slow
+def test_a_real_sweep_with_the_patience_that_it_has(tmp_path: Path) -> None:
+    """Votes of the shipped target: 1, 2, 3 ranks; a kill by hand, a stop; each ends in 30 s."""
+    options = ["--problems", "24", "--n", "16", "--temperature", "0", "0.5", "1"]
+    command = [sys.executable, "-m", "lablib", "sweep", "votes", "target", *options, "--out"]
+    found = []
+    for ranks in (1, 2, 3):
+        assert start(ranks, [*command, str(tmp_path / f"{ranks}.jsonl")]) == 0
+        found.append(content(tmp_path / f"{ranks}.jsonl"))
+    assert found[0] == found[1] == found[2]
+    for name in ("SIGKILL", "SIGSTOP"):
+        out, log = tmp_path / f"{name}.jsonl", tmp_path / f"{name}.log"
+        with log.open("w") as file:
+            process = subprocess.Popen([*command, str(out), "--ranks", "2"], stderr=file)
+            begun = time.monotonic()
+            while not out.exists() or len(content(out)) < 2:
+                assert process.poll() is None
+                assert time.monotonic() < begun + 60
+                time.sleep(0.05)
+            last = psutil.Process(process.pid).children()[-1]
+            last.send_signal(getattr(signal, name))
+            begun = time.monotonic()
+            assert process.wait() != 0
+            assert time.monotonic() < begun + 30
+        assert f"rank 1 ({socket.gethostname()}, process {last.pid})" in log.read_text()
+        assert len(content(out)) < len(found[0])
+        assert start(3, [*command, str(out)]) == 0
+        assert content(out) == found[0]

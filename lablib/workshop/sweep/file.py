@@ -17,14 +17,18 @@ Unit = Mapping[str, Any]
 _FORMAT = 1
 
 
+_LINE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_IDENTITY = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
 def line(value: Any) -> str:
     """Return plain values as one line of JSON, the same for the same values."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _LINE.encode(value)
 
 
 def identity(unit: Unit) -> str:
     """Return what a unit is, as text: by it, it is found again."""
-    return json.dumps(unit, sort_keys=True, separators=(",", ":"))
+    return _IDENTITY.encode(dict(unit))
 
 
 def header(what: str, keys: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,10 @@ A kind lists its units and says what is measured for one; that is all that :func
 """
 
 import hashlib
+import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -22,6 +23,7 @@ from lablib.replay.sampled import RULES
 from lablib.tasks import TASKS
 from lablib.validation import BadValue, integer, number, one_of
 from lablib.workshop.completions import MAX_TOKENS
+from lablib.workshop.sweep.defaults import DEFAULTS
 from lablib.workshop.sweep.rounds import Group, grouped, run, seed_of
 
 import mlx.core as mx
@@ -31,12 +33,6 @@ from mlx.utils import tree_flatten
 ROWS = 64  # completions of a batch
 LOOKUP = "ngram"  # the drafter that is no model
 _ENDS = ("sums", "edits")  # tasks whose completions hold one answer to vote on
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "votes": {"problems": 50, "n": (16,), "temperatures": (0.5, 1.0)},
-    "acceptance": {"problems": 20, "n": (4,), "temperatures": (0.0, 0.5, 1.0), "gammas": (4,),
-                   "rules": RULES},
-    "speed": {"problems": 5, "n": (1, 8), "temperatures": (1.0,), "gammas": (0, 4)},
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,25 +64,21 @@ class Asked:
     gammas: tuple[int, ...] = ()
     rules: tuple[str, ...] = ()
     seed: int = 2026
-    _known: tuple[str, ...] = field(default=("problems", "n", "temperatures", "gammas", "rules"),
-                                    repr=False)  # fmt: skip
 
     def __post_init__(self) -> None:
         one_of("what", self.what, DEFAULTS)
         one_of("task", self.task, _ENDS if self.what == "votes" else TASKS)
-        for name in self._known:
+        for name in ("problems", "n", "temperatures", "gammas", "rules"):
             given, default = getattr(self, name), DEFAULTS[self.what].get(name, ())
-            if given and default == () and not (self.what == "speed" and name == "rules"):
+            if given and not default:
                 raise BadValue(f"{self.what} has no {name}, got {given}")
-            object.__setattr__(self, name, given or default)
+            object.__setattr__(self, name, default if given in (None, ()) else given)
         speculates = any(self.gammas)
         if self.draft is not None and not speculates:
             raise BadValue(f"draft is of no use to {self.what} without speculation")
         if speculates and self.draft is None:
             draft = "draft" if self.model == "target" else LOOKUP
             object.__setattr__(self, "draft", draft)
-        if self.what == "speed" and speculates:
-            object.__setattr__(self, "rules", self.rules or ("rejection",))
         self._check()
 
     def _check(self) -> None:
@@ -210,7 +202,10 @@ class _Acceptance(_Kind):
 
 
 class _Speed(_Kind):
-    """Seconds that a batch takes: of this machine, with whatever else it does meanwhile."""
+    """Seconds that a batch takes on the machine of its rank, with whatever else runs there.
+
+    So one rank a machine; and what was measured is never measured the same again.
+    """
 
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
@@ -232,7 +227,8 @@ class _Speed(_Kind):
         start = time.perf_counter()
         samples = self._draw(unit)
         seconds = time.perf_counter() - start
-        return [{"seconds": round(seconds, 6), "tokens": sum(samples.lengths)}]
+        tokens = sum(samples.lengths)
+        return [{"seconds": round(seconds, 6), "tokens": tokens, "host": socket.gethostname()}]
 
     def _draw(self, unit: Mapping[str, Any]) -> Any:
         prompt, n = self.prompts[unit["problem"]], unit["n"]

@@ -47,7 +47,8 @@ def grouped(
 
 def run(
     groups: Sequence[Group], work: Work, *, out: str | Path | None = None, what: str = "sweep",
-    settings: Mapping[str, Any] | None = None, patience: float = PATIENCE, progress: bool = True,
+    settings: Mapping[str, Any] | None = None, patience: float = PATIENCE,
+    limit: float | None = None, progress: bool = True,
 ) -> list[dict[str, Any]] | None:  # fmt: skip
     """Do the work of all units with all ranks, and keep what comes out.
 
@@ -61,6 +62,7 @@ def run(
         what: a name of what is swept.
         settings: all that the records depend on and the units do not say; the file keeps them.
         patience: seconds after which a rank that says nothing counts as lost.
+        limit: seconds that a group may take before its rank counts as stuck; None for any time.
         progress: whether there is a bar.
 
     Returns:
@@ -70,7 +72,7 @@ def run(
     Raises:
         BadValue: the file holds another sweep, or two units are equal.
         SweepError: the work failed for a unit, or the ranks were asked for different things. A rank
-            that dies or hangs ends all processes with one line that names it.
+            that dies, hangs or is stuck ends all processes, with one line that names it.
     """
     keys = _checked(groups)
     function("work", work)
@@ -78,7 +80,7 @@ def run(
     first = header(what, keys, settings or {})
     advice = f"; {out} holds what was finished: the same command goes on" if out else ""
     with ExitStack() as stack:
-        watch = stack.enter_context(Watch(ranks, patience, advice))
+        watch = stack.enter_context(Watch(ranks, patience, limit, advice))
         _agree(ranks, watch, [first, len(groups), *map(identity, groups[0])])
         records = _Kept(ranks, out, first, groups)
         stack.enter_context(closing(records))
@@ -114,7 +116,8 @@ def _bar(groups: Sequence[Group], finished: set[int], what: str, ranks: Ranks, s
     from tqdm import tqdm
 
     sizes = [len(group) for group in groups]
-    there, label = sum(sizes[i] for i in finished), f"{what}, {ranks.size} rank(s)"
+    there = sum(sizes[i] for i in finished)
+    label = f"{what}, {ranks.size} rank{'s' * (ranks.size > 1)}"
     off = not shown or ranks.rank > 0
     return tqdm(total=sum(sizes), initial=there, desc=label, unit="unit", disable=off)
 
@@ -175,7 +178,8 @@ def _rounds(
         limit = round_seconds(len(left), mean, ranks.size)
         mine = _Round(partial(goes_on, mean=mean, limit=limit), partial(watch.time_is_up, number))
         for i in mine.places(left[ranks.rank :: ranks.size]):
-            mine.do(groups[i], work)
+            with watch.at(groups[i][0]):
+                mine.do(groups[i], work)
             if ranks.rank == 0:
                 count(len(groups[i]))
         found = ranks.gather(mine.report())

@@ -3,6 +3,7 @@
 A collective waits for ever for a rank that hangs, and where one died it may fail at any neighbour:
 it cannot say who. So a thread of each rank sends a beat now and then over a connection of its own.
 An end without a farewell is a death, silence is a hang, and both end the run with that rank's name.
+So does a group that takes longer than its limit: a rank whose work is stuck still sends beats.
 """
 
 import json
@@ -15,7 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from lablib.validation import number
@@ -32,19 +34,24 @@ class Watch:
     Args:
         ranks: all of them.
         patience: seconds of silence after which a rank counts as hanging.
+        limit: seconds that a group may take; None lets it take its time.
         advice: what the line about a lost rank ends with.
     """
 
-    def __init__(self, ranks: Ranks, patience: float = PATIENCE, advice: str = "") -> None:
+    def __init__(
+        self, ranks: Ranks, patience: float = PATIENCE, limit: float | None = None,
+        advice: str = "",
+    ) -> None:  # fmt: skip
         self._ranks, self._patience = ranks, number("patience", patience, 0.5)
+        self._limit = None if limit is None else number("limit", limit, 0.1)
         self._advice, self._leaving = advice, threading.Event()
+        self._at: tuple[float, Mapping[str, Any]] | None = None  # since when, and at what
         self._peers: dict[int, _Peer] = {}
         self._up = [0] * ranks.size  # the last round whose time is up, as each rank says
         self._over = 0  # the last round whose time is up for all
         self.cards = ranks.gather({"host": socket.gethostname(), "pid": os.getpid()})
-        if ranks.size == 1:
-            return
-        self._connect()
+        if ranks.size > 1:
+            self._connect()
         ranks.lost = lambda: time.sleep(self._patience + 2)  # the thread ends the process
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
@@ -53,6 +60,15 @@ class Watch:
         """Return what people call a rank: its number, its machine and its process."""
         card = self.cards[rank]
         return f"rank {rank} ({card['host']}, process {card['pid']})"
+
+    @contextmanager
+    def at(self, unit: Mapping[str, Any]) -> Iterator[None]:
+        """Say which unit this rank is at, for as long as the block lasts."""
+        self._at = time.monotonic(), unit
+        try:
+            yield
+        finally:
+            self._at = None
 
     def time_is_up(self, number: int) -> bool:
         """Tell the others that this rank's time in a round is up; return whether that of all is.
@@ -80,8 +96,6 @@ class Watch:
         return self
 
     def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
-        if self._ranks.size == 1:
-            return
         self._leaving.set()
         self._thread.join()
         last = _FAREWELL
@@ -99,7 +113,7 @@ class Watch:
         together = len({card["host"] for card in self.cards}) == 1
         token = secrets.token_hex(16)
         if first:
-            door = socket.create_server(("127.0.0.1" if together else "", 0), backlog=128)
+            door = socket.create_server(("127.0.0.1" if together else "", 0), backlog=1024)
             where = {"port": door.getsockname()[1], "token": token}
             where["addresses"] = ["127.0.0.1"] if together else _addresses()
         where = self._ranks.gather(where if first else None)[0]
@@ -158,9 +172,16 @@ class Watch:
                     sent = now
                     for peer in self._peers.values():
                         peer.send(_BEAT)
+                self._look_at_itself(now)
                 for rank in list(self._peers):
                     if not self._hear(rank, rank in ready, passed):
                         selector.unregister(self._peers.pop(rank).socket)
+
+    def _look_at_itself(self, now: float) -> None:
+        """End the run when this rank is stuck."""
+        if self._limit is not None and (at := self._at) and now - at[0] > self._limit:
+            who, what = self.name(self._ranks.rank), dict(at[1])
+            self._end(f"{who} has been at {what} for more than {self._limit:g} s", seen=False)
 
     def _hear(self, rank: int, ready: bool, passed: float) -> bool:
         """Take in what a rank says, or that it is silent; return False when it has left."""
