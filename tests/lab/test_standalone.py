@@ -1,10 +1,11 @@
-"""The wheel, alone, in an empty environment of each Python that this machine has."""
+"""The wheel, alone, and the suite, in an environment of each Python that this machine has."""
 
 import sys
 from pathlib import Path
 
 import pytest
 import standalone
+import versions
 
 
 @pytest.mark.slow  # .ci/run does it, before the suite
@@ -26,3 +27,34 @@ def test_a_python_is_found_for_this_version_and_none_for_what_is_not_there() -> 
 def test_a_command_that_fails_says_what_it_said() -> None:
     with pytest.raises(RuntimeError, match=r"ended with 1\s[\s\S]*ZeroDivisionError"):
         standalone.run([sys.executable, "-c", "1 / 0"], Path())
+
+
+def test_the_other_pythons_are_of_other_versions() -> None:
+    here = sys.version_info[:2]
+    found = versions.others(f">=3.11,<3.{here[1] + 1}")
+    assert [tuple(map(int, version.split(".")[:2])) for version in found] == sorted(
+        {tuple(map(int, version.split(".")[:2])) for version in found} - {here}
+    )
+    assert versions.others(f">=3.{here[1]},<3.{here[1] + 1}") == {}
+
+
+def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def suite(python: Path, folder: Path, *more: str) -> tuple[int, str]:
+        assert folder.is_dir()
+        assert more == ("tests/cache",)
+        if python == Path("broken"):
+            raise RuntimeError("pip ended with 1\nno such package")
+        return (1, "E  a reason\n1 failed") if python == Path("wrong") else (0, "...\n7 passed")
+
+    monkeypatch.setattr(versions, "suite", suite)
+    asked = {"3.90.1": Path("right"), "3.91.0": Path("wrong"), "3.92.0": Path("broken")}
+    for failing in ({}, {"3.91.0"}, {"3.92.0"}):
+        some = {v: p for v, p in asked.items() if v == "3.90.1" or v in failing}
+        monkeypatch.setattr(versions, "others", lambda accepted, some=some: some)
+        assert versions.main("tests/cache") == bool(failing)
+        said = capsys.readouterr().out
+        assert said.startswith("Python 3.90.1: 7 passed\n")
+        assert ("E  a reason\n1 failed" in said) == ("3.91.0" in failing)
+        assert ("no such package" in said) == ("3.92.0" in failing)

@@ -1,0 +1,63 @@
+"""Runs the suite, but for what opens a browser, on each other Python that this machine has.
+
+``python3 tests/versions.py`` makes an environment of its own for each, prints the last line of each
+run, or its end if it fails, and fails if one fails. The README's command tests this Python whole.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from standalone import ROOT, environment, pythons, run
+
+SUITE = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+WITHOUT_BROWSER = ["-m", "not slow and not benchmark and not browser"]
+
+
+def others(accepted: str) -> dict[str, Path]:
+    """Return the Pythons of this machine by version, but for the version that runs this."""
+    ask = "import platform; print(platform.python_version())"
+    found = {run([each, "-c", ask], ROOT).strip(): each for each in pythons(accepted)}
+    here = ".".join(map(str, sys.version_info[:2])) + "."
+    return {version: each for version, each in found.items() if not version.startswith(here)}
+
+
+def suite(python: Path, folder: Path, *more: str) -> tuple[int, str]:
+    """Install the checkout with its tests in ``folder``, run them, return the exit code and text.
+
+    Args:
+        python: what the environment is made of.
+        folder: where it is made; it must exist.
+        *more: which tests; all of them by default.
+    """
+    inside = environment(python, folder / "environment")
+    run([inside, "-m", "pip", "install", "-q", "--editable", f"{ROOT}[test]"], folder)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    done = subprocess.run(
+        [inside, *SUITE, *WITHOUT_BROWSER, *more], cwd=ROOT, env=clean, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def main(*more: str) -> int:
+    """Print a line for each Python; return 1 if one failed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    failed = 0
+    for version, python in others(project["requires-python"]).items():
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                wrong, said = suite(python, Path(folder), *more)
+            except Exception as error:  # whatever it is, the others are tried
+                wrong, said = 1, str(error)
+        failed |= bool(wrong)
+        lines = said.rstrip().splitlines()[-200 if wrong else -1 :]
+        print(f"Python {version}:", *lines, sep="\n" if wrong else " ", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
