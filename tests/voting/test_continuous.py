@@ -1,6 +1,7 @@
 """sample_many: each row as if alone, in the slots that ``schedule`` says."""
 
 import math
+from types import SimpleNamespace
 
 from lablib.cache import kv
 from lablib.cache.rewind import can_batch
@@ -8,14 +9,18 @@ from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.tokens import TokenIterator
 from lablib.inference.voting.continuous import sample_many
 from lablib.inference.voting.many import sample_n
-from lablib.models import LanguageModel, hybrid_config, llama_config
+from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
+from lablib.tasks import stories
 from lablib.theory.slots import schedule
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.generate import batch_generate
+from mlx_lm.sample_utils import make_sampler
 from oracles.scripted import Recorder, random_table
+from scipy.stats import chi2_contingency
 
 PROMPTS = [[4, 0, 7], [1], [9, 9, 2, 3, 5, 8, 1], [6, 2, 0], [3, 3, 3, 3], [5], [8, 8, 2]]
 OPTIONS = [
@@ -120,6 +125,36 @@ def test_what_cannot_share_a_batch_is_served_prompt_by_prompt():
     found = sample_many(model, PROMPTS, OPTIONS, 3, max_batch=8, max_tokens=9, stop_tokens=[1, 3])
     assert_each_is_as_if_alone(model, found, [1, 3], 3)
     assert {rows for rows, _ in model.shapes} == {1, 2, 3}
+
+
+def two_samples(a: list[str], b: list[str]) -> float:
+    """Return the p-value of a chi-square test that both were drawn alike; rare ones are pooled."""
+    counts = np.array([[side.count(kind) for kind in {*a, *b}] for side in (a, b)])
+    often = counts.sum(axis=0) >= 20
+    rare = counts[:, ~often].sum(axis=1, keepdims=True)
+    return chi2_contingency(np.hstack([counts[:, often], rare + 0.5])).pvalue
+
+
+def test_rows_have_the_distribution_of_mlx_lms():
+    """False alarms: 1e-6, for these seeds never again. Temperature 1.25 is found out."""
+    model, tokenizer = zoo.load("draft")
+    prompts = [tokenizer.encode(problem.prompt) for problem in stories.problems(3, 3)]
+    n, new = 700, 2
+
+    def ours(temperature):
+        options = [SamplerOptions(temperature, seed=j) for j in range(3)]
+        found = sample_many(model, prompts, options, n, max_batch=900, max_tokens=new)
+        return [f"{j} {row}" for j, samples in enumerate(found) for row in samples.tokens]
+
+    mx.random.seed(0)
+    rows = [prompt for prompt in prompts for _ in range(n)]
+    found = batch_generate(
+        model, SimpleNamespace(eos_token_ids=[], decode=lambda tokens: ""), rows, max_tokens=new,
+        sampler=make_sampler(temp=1.0), completion_batch_size=900, return_token_ids=True,
+    )  # fmt: skip
+    theirs = [f"{k // n} {row}" for k, row in enumerate(found.token_ids)]
+    assert two_samples(ours(1.0), theirs) > 1e-6
+    assert two_samples(ours(1.25), theirs) < 1e-6
 
 
 class Broken(Recorder):
