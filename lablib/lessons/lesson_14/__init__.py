@@ -1,0 +1,1 @@
+"""Lesson 14: what it shows and asks."""

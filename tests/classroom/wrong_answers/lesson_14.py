@@ -1,0 +1,228 @@
+"""Answers to the exercises of lesson 14, as students write them: right ones and wrong ones."""
+
+import hashlib
+import json
+from itertools import cycle
+
+import numpy as np
+from oracles.answers import Answers
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+# ------------------------------------------------------------------ 14.1 who waits
+
+
+@right("14.1")
+def waits_in_turns(unit_seconds, ranks):
+    shares = [[] for _ in range(ranks)]
+    for share, seconds in zip(cycle(shares), unit_seconds, strict=False):
+        share.append(seconds)
+    last = max(sum(share) for share in shares)
+    return tuple(last - sum(share) for share in shares)
+
+
+@right("14.1")
+def waits_by_padding(unit_seconds, ranks):
+    missing = -len(unit_seconds) % ranks
+    table = np.array([*unit_seconds, *[0.0] * missing]).reshape(-1, ranks)
+    busy = table.sum(axis=0)
+    return max(busy) - busy
+
+
+@wrong("14.1", like="dealt_in_blocks")
+def cut_into_pieces(unit_seconds, ranks):
+    size = (len(unit_seconds) + ranks - 1) // ranks
+    busy = [sum(unit_seconds[r * size : r * size + size]) for r in range(ranks)]
+    return [max(busy) - b for b in busy]
+
+
+@wrong("14.1", like="seconds_of_work")
+def busy_seconds(unit_seconds, ranks):
+    busy = [0] * ranks
+    for i, seconds in enumerate(unit_seconds):
+        busy[i % ranks] += seconds
+    return busy
+
+
+@wrong("14.1", like="only_who_has_work")
+def dict_of_those_with_units(unit_seconds, ranks):
+    busy = {}
+    for i, seconds in enumerate(unit_seconds):
+        busy[i % ranks] = busy.get(i % ranks, 0) + seconds
+    return [max(busy.values()) - b for b in busy.values()]
+
+
+@wrong("14.1")
+def the_longest_wait(unit_seconds, ranks):
+    busy = [sum(unit_seconds[r::ranks]) for r in range(ranks)]
+    return max(busy) - min(busy)
+
+
+@wrong("14.1")
+def next_rank_too_early(unit_seconds, ranks):
+    busy = [sum(unit_seconds[r + 1 :: ranks]) for r in range(ranks)]
+    return [max(busy) - b for b in busy]
+
+
+@wrong("14.1")
+def longest_first(unit_seconds, ranks):
+    return waits_in_turns(sorted(unit_seconds, reverse=True), ranks)
+
+
+@wrong("14.1")
+def fails_without_units(unit_seconds, ranks):
+    max(unit_seconds)
+    return waits_in_turns(unit_seconds, ranks)
+
+
+@wrong("14.1")
+def eats_the_units(unit_seconds, ranks):
+    busy, rank = [0.0] * ranks, 0
+    while unit_seconds:
+        busy[rank] += unit_seconds.pop(0)
+        rank = (rank + 1) % ranks
+    return [max(busy) - b for b in busy]
+
+
+# ------------------------------------------------------------------ 14.2 a seed of its own
+
+
+@right("14.2")
+def seed_by_shifts(seed, unit):
+    digest = hashlib.sha256(json.dumps([seed, unit], sort_keys=True).encode("utf-8"))
+    value = 0
+    for byte in digest.digest()[:6]:
+        value = (value << 8) + byte
+    return value
+
+
+@right("14.2")
+def seed_by_division(seed, unit):
+    text = json.dumps((seed, {key: unit[key] for key in sorted(unit)}))
+    return int(hashlib.sha256(text.encode()).hexdigest(), 16) // 256**26
+
+
+@wrong("14.2", like="pythons_hash")
+def hash_of_the_items(seed, unit):
+    return hash((seed, *sorted(unit.items())))
+
+
+@wrong("14.2", like="pythons_hash")
+def hash_made_positive(seed, unit):
+    return abs(hash(f"{seed} {json.dumps(unit, sort_keys=True)}"))
+
+
+@wrong("14.2", like="keys_as_they_come")
+def unsorted_text(seed, unit):
+    return int(hashlib.sha256(json.dumps([seed, unit]).encode()).hexdigest()[:12], 16)
+
+
+@wrong("14.2", like="whole_digest")
+def all_hex_digits(seed, unit):
+    text = json.dumps([seed, unit], sort_keys=True)
+    return int(hashlib.sha256(text.encode()).hexdigest(), 16)
+
+
+@wrong("14.2")
+def pythons_text(seed, unit):
+    return int(hashlib.sha256(str([seed, unit]).encode()).hexdigest()[:12], 16)
+
+
+@wrong("14.2")
+def last_bytes(seed, unit):
+    digest = hashlib.sha256(json.dumps([seed, unit], sort_keys=True).encode()).digest()
+    return int.from_bytes(digest[-6:], "big")
+
+
+@wrong("14.2")
+def digits_as_text(seed, unit):
+    return hashlib.sha256(json.dumps([seed, unit], sort_keys=True).encode()).hexdigest()[:12]
+
+
+@wrong("14.2")
+def first_value(seed, unit):
+    return 1000 * seed + next(iter(unit.values()))
+
+
+@wrong("14.2")
+def puts_the_seed_into_the_unit(seed, unit):
+    value = seed_by_shifts(seed, unit)
+    unit["seed"] = seed
+    return value
+
+
+# ------------------------------------------------------------------ 14.3 going on after a kill
+
+
+@right("14.3")
+def by_identity(content, units):
+    *lines, _ = content.split("\n")
+    if not lines:
+        return units
+    keys = json.loads(lines.pop(0))["unit"]
+
+    def name(record):
+        return json.dumps([record[key] for key in keys])
+
+    finished = {name(json.loads(line)) for line in lines}
+    return [unit for unit in units if name(unit) not in finished]
+
+
+@right("14.3")
+def by_removing(content, units):
+    left = [dict(unit) for unit in units]
+    whole = content[: content.rfind("\n") + 1]
+    for line in whole.splitlines()[1:]:
+        record = json.loads(line)
+        left = [unit for unit in left if any(record[key] != unit[key] for key in unit)]
+    return left
+
+
+@wrong("14.3", like="reads_the_torn_line")
+def every_line(content, units):
+    lines = content.splitlines()
+    keys = json.loads(lines[0])["unit"]
+    done = [[json.loads(line)[key] for key in keys] for line in lines[1:]]
+    return [unit for unit in units if [unit[key] for key in keys] not in done]
+
+
+@wrong("14.3", like="drops_the_last_line")
+def without_the_last(content, units):
+    lines = content.strip().split("\n")[:-1]
+    records = [json.loads(line) for line in lines[1:]]
+    return [u for u in units if not any(all(r[k] == u[k] for k in u) for r in records)]
+
+
+@wrong("14.3", like="counts_lines")
+def behind_the_last(content, units):
+    return units[max(0, content.count("\n") - 1) :]
+
+
+@wrong("14.3", like="what_is_finished")
+def those_in_the_file(content, units):
+    left = by_identity(content, units)
+    return [unit for unit in units if unit not in left]
+
+
+@wrong("14.3")
+def in_another_order(content, units):
+    return by_identity(content, units)[::-1]
+
+
+@wrong("14.3")
+def fails_on_a_new_file(content, units):
+    json.loads(content.split("\n")[0])
+    return by_identity(content, units)
+
+
+@wrong("14.3")
+def their_places(content, units):
+    return [units.index(unit) for unit in by_identity(content, units)]
+
+
+@wrong("14.3")
+def empties_the_list(content, units):
+    left = by_identity(content, list(units))
+    units[:] = left
+    return left
