@@ -31,13 +31,16 @@ def clock() -> Callable[[], float]:
 
 
 def load_blas() -> None:
-    """Let the BLAS that lablib has chosen answer for MLX, in a process without lablib.
+    """Give MLX what ``import lablib`` gives it, in a process without lablib.
 
-    Before ``mlx.core`` is imported; ``LABLIB_BLAS`` is its path, or "off".
+    That is the BLAS that lablib has chosen, and Linux's scheduling (``lablib/backend.py``), so that
+    engines are compared. Before ``mlx.core`` is imported; ``LABLIB_BLAS`` is a path, or "off".
     """
     path = os.environ.get("LABLIB_BLAS", "off")
     if path != "off":
         ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    if hasattr(os, "SCHED_BATCH"):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def serve(make: Callable[[Any], Mapping[str, Run]]) -> None:
