@@ -1,6 +1,7 @@
 """Sweeps in real processes: the same bytes for any number of ranks, and after any accident."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -74,6 +75,20 @@ def test_a_lost_rank_is_named_and_the_run_goes_on(
     assert set(before) < set(alone)
     assert swept(1, out)[0] == 0
     assert content(out) == alone
+
+
+def test_nobody_waits_for_ever_for_a_rank_that_does_not_come(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.json"
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    hosts.write_text(json.dumps([[f"127.0.0.1:{port}"], ["127.0.0.1:9"]]))
+    code = "from lablib.workshop.sweep import ranks; ranks._START = 1; ranks.Ranks()"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
+        env=os.environ | {"MLX_RANK": "0", "MLX_HOSTFILE": str(hosts)},
+    )  # fmt: skip
+    assert found.returncode == -signal.SIGKILL
+    assert re.search(r"lablib: rank 0 \(.+\) has waited 1 s for the other ranks", found.stderr)
 
 
 def work(group):

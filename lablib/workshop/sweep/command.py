@@ -73,13 +73,14 @@ def as_ranks(options: argparse.Namespace, work: Callable[[], int | None]) -> int
 
     What went wrong at all ranks is said by the first alone.
     """
-    from lablib.workshop.sweep.ranks import SweepError, start
+    from lablib.workshop.sweep.ranks import Ranks, SweepError, start
 
-    rank = [os.environ[name] for name in _RANK if name in os.environ]
-    if options.ranks != 1 and not rank:
+    if options.ranks != 1 and not any(name in os.environ for name in _RANK):
         return start(options.ranks, [sys.executable, "-m", "lablib", *options.arguments])
-    first = rank in ([], ["0"])
+    first = True
     try:
+        # Now, not when the models are loaded: a ring gives up on a rank that comes 30 s later.
+        first = Ranks().rank == 0
         return work() or 0
     except SweepError as error:
         if first:

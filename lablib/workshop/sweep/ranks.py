@@ -7,14 +7,13 @@ a ring reaches neighbours alone. A process that nobody started with others is ra
 
 import json
 import os
+import signal
 import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from lablib.validation import integer
@@ -41,15 +40,11 @@ class Ranks:
     """
 
     def __init__(self) -> None:
-        late = threading.Timer(_START, self._nobody_came)
-        late.daemon = True
-        late.start()
         try:
-            self._group = mx.distributed.init()
+            with _in_time() if _RING[0] in os.environ else nullcontext():
+                self._group = mx.distributed.init()
         except RuntimeError as error:
             raise SweepError(f"the ranks did not find each other: {error}") from None
-        finally:
-            late.cancel()
         self.rank, self.size = self._group.rank(), self._group.size()
         self.lost = lambda: None
 
@@ -77,11 +72,26 @@ class Ranks:
         mx.eval(gathered)
         return gathered
 
-    @staticmethod
-    def _nobody_came() -> None:
-        where = f"rank {os.environ.get('MLX_RANK', '?')} ({socket.gethostname()})"
-        print(f"lablib: {where} has waited {_START} s for the other ranks", file=sys.stderr)
-        os._exit(3)
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """End this process with a line when a rank has not come after a minute.
+
+    MLX waits for it without an end, and lets no thread of Python run meanwhile; a shell does.
+    """
+    here = f"rank {os.environ[_RING[0]]} ({socket.gethostname()}, process {os.getpid()})"
+    words = f"lablib: {here} has waited {_START} s for the other ranks"
+    ours = f'[ "$(ps -o ppid= -p $$ | tr -d " ")" = {os.getpid()} ]'
+    script = f'sleep {_START}; {ours} && echo "$0" >&2 && kill -9 {os.getpid()}'
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", script, words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        os.killpg(guard.pid, signal.SIGKILL)
+        guard.wait()
 
 
 def start(ranks: int, command: Sequence[str], **options: Any) -> int:

@@ -52,7 +52,9 @@ def run(
 ) -> list[dict[str, Any]] | None:  # fmt: skip
     """Do the work of all units with all ranks, and keep what comes out.
 
-    Every rank calls it with the same arguments. Rank 0 shows the bar and writes the file.
+    Every rank calls it with the same arguments. Rank 0 shows the bar and writes the file. Where
+    loading may take half a minute longer at one rank, make ``ranks.Ranks()`` before: a ring gives
+    up on a rank that comes so late.
 
     Args:
         groups: units of plain values, all with the same keys; those of a group are worked on
