@@ -147,7 +147,7 @@ def test_groups_are_of_a_kind() -> None:
     groups = grouped(UNITS, 3, like=lambda unit: unit["temperature"])
     assert [len(group) for group in groups] == [3, 1, 3, 1]
     assert [unit for group in groups for unit in group] == UNITS
-    for bad in ([], [[]], [UNITS, UNITS[:1]], [[{"a": 1}], [{"b": 1}]]):
+    for bad in ([], [[]], [UNITS, []], [UNITS, UNITS[:1]], [[{"a": 1}], [{"b": 1}]]):
         with pytest.raises(BadValue):
             run(bad, work, progress=False)
     with pytest.raises(BadType):

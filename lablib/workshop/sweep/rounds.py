@@ -87,15 +87,15 @@ def run(
         records = _Kept(ranks, out, first, groups)
         stack.enter_context(closing(records))
         bar = stack.enter_context(_bar(groups, records.finished, what, ranks, progress))
-        _rounds(ranks, watch, groups, work, records, bar.update)
+        _rounds(ranks, watch, groups, watch.over(work), records, bar.update)
     return records.all() if ranks.rank == 0 else None
 
 
 def _checked(groups: Sequence[Group]) -> list[str]:
     """Return the units' keys; refuse units that are equal, or of another kind."""
     units = [unit for group in groups for unit in group]
-    if not units:
-        raise BadValue("groups must hold at least one unit, got none")
+    if not units or not all(groups):
+        raise BadValue("groups must hold at least one unit each")
     keys = list(units[0])
     if odd := [unit for unit in units if unit.keys() != units[0].keys()]:
         raise BadValue(f"all units must have the keys {', '.join(keys)}, got {shown(odd[0])}")
@@ -180,8 +180,7 @@ def _rounds(
         limit = round_seconds(len(left), mean, ranks.size)
         mine = _Round(partial(goes_on, mean=mean, limit=limit), partial(watch.time_is_up, number))
         for i in mine.places(left[ranks.rank :: ranks.size]):
-            with watch.at(groups[i][0]):
-                mine.do(groups[i], work)
+            mine.do(groups[i], work)
             if ranks.rank == 0:
                 count(len(groups[i]))
         found = ranks.gather(mine.report())

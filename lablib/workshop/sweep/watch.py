@@ -16,8 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from lablib.validation import number
@@ -61,14 +61,17 @@ class Watch:
         card = self.cards[rank]
         return f"rank {rank} ({card['host']}, process {card['pid']})"
 
-    @contextmanager
-    def at(self, unit: Mapping[str, Any]) -> Iterator[None]:
-        """Say which unit this rank is at, for as long as the block lasts."""
-        self._at = time.monotonic(), unit
-        try:
-            yield
-        finally:
-            self._at = None
+    def over(self, work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return work on groups of units that says what this rank is at."""
+
+        def watched(group: Any) -> Any:
+            self._at = time.monotonic(), group[0]
+            try:
+                return work(group)
+            finally:
+                self._at = None
+
+        return watched
 
     def time_is_up(self, number: int) -> bool:
         """Tell the others that this rank's time in a round is up; return whether that of all is.
