@@ -238,31 +238,26 @@ def test_a_public_name_is_never_hidden_by_a_module_of_that_name() -> None:
         assert not modules & set(package.__all__)
 
 
-TOKENS = """
-import os, resource
+POLICIES = """
+import os
 os.sched_setscheduler(0, POLICY, os.sched_param(0))
-os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # no threads of the BLAS's own
 from lablib.inference import TokenIterator
 from lablib.models import LanguageModel, llama_config
-tokens = TokenIterator(LanguageModel(llama_config(64, 32, 8, 2), seed=0), [1], max_tokens=40)
-next(tokens)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
-assert len(list(tokens)) == 39
-switches = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
-print({os.sched_getscheduler(int(thread)) for thread in os.listdir("/proc/self/task")}, switches)
+model = LanguageModel(llama_config(8, 8, 1, 1), seed=0)
+assert len(list(TokenIterator(model, [1], max_tokens=2))) == 2
+print({os.sched_getscheduler(int(thread)) for thread in os.listdir("/proc/self/task")})
 """
 
 
 @linux
 def test_work_gathers_for_mlxs_own_thread() -> None:
-    """Its naps count: it takes one for each operation, if it may push the other thread aside."""
-    code = TOKENS.replace("POLICY", str(os.SCHED_OTHER))
-    policies, naps = run(code).stdout.rsplit(maxsplit=1)
-    assert policies == str({os.SCHED_BATCH})
-    assert int(naps) < 39 * 40
+    """All threads of the process, MLX's too, wait for their turn."""
+    code = POLICIES.replace("POLICY", str(os.SCHED_OTHER))
+    assert run(code).stdout.strip() == str({os.SCHED_BATCH})
 
 
 @linux
 def test_a_policy_that_was_chosen_stays() -> None:
-    code = TOKENS.replace("POLICY", str(os.SCHED_IDLE))
-    assert run(code).stdout.startswith(str({os.SCHED_IDLE}))
+    code = POLICIES.replace("POLICY", str(os.SCHED_IDLE))
+    assert run(code).stdout.strip() == str({os.SCHED_IDLE})

@@ -13,7 +13,6 @@ from lablib.inference.samples import Row
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.text_sampler import NOT_FINITE
-from lablib.inference.token_loop import read_up_to_last
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -98,12 +97,6 @@ class GrowingBatch:
                 row.take([token], [logprob])
                 self._report(left - row.left)
             self._sampler.commit([row.number for row in rows], columns[0])
-
-
-def read_prompt(model: Any, prompt: Sequence[int], cache: list[Any], step_size: int) -> mx.array:
-    """Read a prompt in chunks and return the logits ``(1, V)`` after it."""
-    read_up_to_last(model, prompt, cache, step_size)
-    return last_logits(model, mx.array([prompt[-1:]]), cache)
 
 
 def last_logits(model: Any, tokens: mx.array, cache: list[Any]) -> mx.array:

@@ -11,7 +11,8 @@ from lablib.cache import kv
 from lablib.cache.shared import fan_out
 from lablib.inference import arguments
 from lablib.inference.samples import Row, Samples
-from lablib.inference.voting.batch import GrowingBatch, read_prompt
+from lablib.inference.token_loop import read_up_to_last
+from lablib.inference.voting.batch import GrowingBatch, last_logits
 from lablib.validation import flag, integer
 
 import mlx.core as mx
@@ -65,7 +66,8 @@ def sample_batches(
 
         with tqdm(total=n * max_tokens, unit="token", leave=False, disable=not progress) as bar:
             cache = kv.make(model)
-            logits = read_prompt(model, asked.prompt, cache, asked.step_size)
+            read_up_to_last(model, asked.prompt, cache, asked.step_size)
+            logits = last_logits(model, mx.array([asked.prompt[-1:]]), cache)
             more = asked.max_tokens, asked.stops
             for first in range(0, n, max_batch):
                 numbers = range(first, min(first + max_batch, n))
