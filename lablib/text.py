@@ -3,7 +3,7 @@
 The engine speaks token ids; text is made here, at the edge.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any, Self
@@ -311,6 +311,16 @@ def _encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
     begin = tokenizer.bos_token
     needs_begin = begin is None or not prompt.startswith(begin)
     return tokenizer.encode(prompt, add_special_tokens=needs_begin)
+
+
+def on_text(
+    tokenizer: Any, function: Callable[[str], Hashable | None]
+) -> Callable[[list[int]], Hashable | None]:
+    """Make a vote's ``extract`` from a function of text: ``on_text(tokenizer, sums.extract)``.
+
+    Special tokens, such as the one that ends a completion, are not part of the text.
+    """
+    return lambda tokens: function(tokenizer.decode(tokens, skip_special_tokens=True))
 
 
 def _encode_messages(tokenizer: Any, messages: Any) -> list[int]:

@@ -63,9 +63,9 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.voting.continuous": "sample_many",
         "lablib.inference.voting.many": "sample_batches sample_n",
         "lablib.inference.voting.vote": (
-            "AdaptiveVotes Candidate Votes best_of_n majority_vote on_text tally vote_until"
+            "AdaptiveVotes Candidate Votes best_of_n majority_vote tally vote_until"
         ),
-        "lablib.text": "Completion generate stream",
+        "lablib.text": "Completion generate on_text stream",
         "lablib.theory.costs": "Costs",
         "lablib.theory.estimators": "pass_at_k",
     },

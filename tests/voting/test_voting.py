@@ -14,7 +14,6 @@ from lablib.inference.voting.vote import (
     AdaptiveVotes,
     best_of_n,
     majority_vote,
-    on_text,
     tally,
     vote_until,
 )
@@ -22,6 +21,7 @@ from lablib.models.base import LanguageModel
 from lablib.models.llama import llama_config
 from lablib.replay.curves import Sampled
 from lablib.tasks import load_tokenizer, sums
+from lablib.text import on_text
 from lablib.theory.estimators import majority_accuracy
 from lablib.validation import BadType, BadValue
 

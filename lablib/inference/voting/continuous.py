@@ -58,11 +58,7 @@ def sample_many(
     stops, max_tokens = check_stops(model, stop_tokens), integer("max_tokens", max_tokens, 1)
     n, max_batch = integer("n", n, 1), integer("max_batch", max_batch, 1)
     reader = PromptReader(model, integer("prefill_step_size", prefill_step_size, 1))
-    if len(options) != (count := len(prompts)):
-        raise BadValue(f"options must be one for each of {count} prompts, got {len(options)}")
-    for number, each in enumerate(options):
-        if not isinstance(each, SamplerOptions):
-            raise BadType(f"options[{number}] must be SamplerOptions, got {shown(each)}")
+    _check(options, len(prompts))
     for prompt in prompts:
         check_length(model, prompt, max_tokens)
     rows = [
@@ -84,6 +80,16 @@ def sample_many(
             batch.join(joining, cache, last_logits(model, last, cache))
         batch.step()
     return [Samples.of(each) for each in rows]
+
+
+def _check(options: Sequence[Any], count: int) -> None:
+    if len(options) != count:
+        raise BadValue(f"options must be one for each of {count} prompts, got {len(options)}")
+    for number, each in enumerate(options):
+        if not isinstance(each, SamplerOptions):
+            raise BadType(f"options[{number}] must be SamplerOptions, got {shown(each)}")
+        if each.top_logprobs:
+            raise BadValue(f"options[{number}].top_logprobs must be 0, got {each.top_logprobs}")
 
 
 def _read(reader: PromptReader, rows: Sequence[Row], ragged: bool) -> kv.Cache:

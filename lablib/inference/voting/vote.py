@@ -253,14 +253,6 @@ def _shares(voters: dict[Hashable, list[int]], log_weights: Sequence[float], n: 
     return {answer: each / total for answer, each in sums.items()}
 
 
-def on_text(tokenizer: Any, function: Callable[[str], Hashable | None]) -> Extract:
-    """Make an ``extract`` of token ids from one of text: ``on_text(tokenizer, sums.extract)``.
-
-    Special tokens, such as the one that ends a completion, are not part of the text.
-    """
-    return lambda tokens: function(tokenizer.decode(tokens, skip_special_tokens=True))
-
-
 def _answers(
     completions: Sequence[list[int]], extract: Extract | None, first: int = 0
 ) -> list[Hashable | None]:
