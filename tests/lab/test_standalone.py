@@ -58,3 +58,6 @@ def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(
         assert said.startswith("Python 3.90.1: 7 passed\n")
         assert ("E  a reason\n1 failed" in said) == ("3.91.0" in failing)
         assert ("no such package" in said) == ("3.92.0" in failing)
+    monkeypatch.setattr(versions, "BEGINS", -1)
+    assert versions.main("tests/cache") == 0
+    assert capsys.readouterr().out.count("not begun, as 0 minutes are over") == 2
