@@ -226,14 +226,16 @@ class PromptReader:
         self._cache, self._held = kv.make(model), []
 
     def read(self, prompt: Sequence[int]) -> kv.Cache:
-        """Return a cache of one row that ends before the last token; the next call changes it."""
-        same = sum(takewhile(bool, map(eq, self._held, prompt[:-1])))
-        if (back := len(self._held) - same) and kv.trimmable(self._cache) < back:
-            self._cache, same = kv.make(self.model), 0
-        elif back:
-            kv.trim(self._cache, back)
-        self._held = prompt[:-1]
-        self.calls += read_up_to_last(self.model, prompt[same:], self._cache, self._step_size)
+        """Return a cache of one row that ends before the last token, and that stays as it is."""
+        if (text := list(prompt[:-1])) != self._held:
+            same = sum(takewhile(bool, map(eq, self._held, text)))
+            if (back := len(self._held) - same) and kv.trimmable(self._cache) < back:
+                self._cache, same = kv.make(self.model), 0
+            else:
+                self._cache = kv.copy(self._cache)
+                kv.trim(self._cache, back)
+            self._held = text
+            self.calls += read_up_to_last(self.model, prompt[same:], self._cache, self._step_size)
         return self._cache
 
 

@@ -52,12 +52,12 @@ class Scaling:
 
     @property
     def speedup(self) -> float:
-        """How many times as fast as one rank that does nothing but the units."""
+        """Return how many times as fast it is as one rank that does nothing but the units."""
         return sum(self.busy) / self.seconds if self.seconds else 1.0
 
     @property
     def efficiency(self) -> float:
-        """The share of the ranks' time that was work."""
+        """Return the share of the ranks' time that was work."""
         return self.speedup / len(self.busy)
 
 

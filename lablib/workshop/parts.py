@@ -93,7 +93,7 @@ class Completions:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """What the completions depend on."""
+        """Return what the completions depend on."""
         weights = {name: fingerprint(model) for name, model in self.models.items()}
         return {"plan": asdict(self._plan), "weights": weights}
 

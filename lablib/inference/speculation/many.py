@@ -171,7 +171,7 @@ class _Together:
 def _read(reader: PromptReader, prompts: Sequence[Sequence[int]]) -> Rewinder:
     """Return the model with the cache of a batch of prompts, and the calls that reading took."""
     before = reader.calls
-    cache = kv.merge([kv.copy(reader.read(prompt)) for prompt in prompts])
+    cache = kv.merge([reader.read(prompt) for prompt in prompts])
     batch = Rewinder(reader.model, cache, lengths=[len(prompt) - 1 for prompt in prompts])
     batch.calls = reader.calls - before
     return batch

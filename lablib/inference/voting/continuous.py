@@ -96,7 +96,7 @@ def _read(reader: PromptReader, rows: Sequence[Row], ragged: bool) -> kv.Cache:
     """Return a cache of the rows' prompts, all but the last tokens; all equal if not ``ragged``."""
     if not ragged:
         return fan_out(reader.model, reader.read(rows[0].prompt), len(rows))
-    cache = kv.merge([kv.copy(reader.read(row.prompt)) for row in rows])
+    cache = kv.merge([reader.read(row.prompt) for row in rows])
     for layer in cache:
         layer.step = _STEP
     return cache

@@ -84,7 +84,7 @@ def _in_time() -> Iterator[None]:
     ours = f'[ "$(ps -o ppid= -p $$ | tr -d " ")" = {os.getpid()} ]'
     script = f'sleep {_START}; {ours} && echo "$0" >&2 && kill -9 {os.getpid()}'
     guard = subprocess.Popen(
-        ["/bin/sh", "-c", script, words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        ["sh", "-c", script, words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
     try:
