@@ -12,7 +12,7 @@ from lablib import __main__
 from lablib.models.base import LanguageModel
 from lablib.workshop.bench import plan as plans
 from lablib.workshop.bench import report, run
-from lablib.workshop.bench.plan import LABLIB, MLX_LM, QUICK, Case, Plan
+from lablib.workshop.bench.plan import HEAD, LABLIB, MLX_LM, QUICK, Case, Plan
 from lablib.workshop.bench.turns import Side, SideError, take_turns
 
 import numpy as np
@@ -170,6 +170,7 @@ def test_a_quick_bench_of_everything_against_mlx_lm(
         sides = {each["side"]: each for each in case["sides"]}
         assert sides[LABLIB]["times"] > 0
         assert all(each["wrong"] is None for each in case["sides"])
+        assert (HEAD in sides) == (case["what"] == "speculation")
     printed = capsys.readouterr()
     assert "| decode: target" in printed.out
     assert "forecast ×" in printed.out

@@ -14,6 +14,7 @@ LABLIB, MLX_LM, QUICKENED, GENLM, LMXLAB = (
     "lablib", "mlx-lm", "mlx-lm, quickened", "genlm-backend", "lmxlab",
 )  # fmt: skip
 FOREIGN = "lablib, mlx-lm's model"
+HEAD = "lablib, with its head"
 PEERS = {"async": GENLM, "best_of_n": LMXLAB}  # whose environment has to be named
 _VOCABULARY = 8192
 
@@ -111,6 +112,7 @@ def cases(plan: Plan) -> list[Case]:
             runs = {"forecast": (LABLIB, f"forecast, {name}")}
             for side in (LABLIB, MLX_LM):
                 runs |= {side: (side, name), f"{side}, plain": (side, f"plain, {name}")}
+            runs[HEAD] = LABLIB, f"head, {name}"
             exact = None if temperature else f"{task}, exactly"
             found.append(Case("speculation", name, runs, exact=exact))
     for model in plan.voters:

@@ -68,11 +68,24 @@ def _bytes(model: Any, context: float) -> float:
     return weights + 2 * len(model.layers) * width * context
 
 
+def _with_rounds(answer: Answer, iterators: list[Any], length: int) -> Answer:
+    """Return an answer of ``length`` drafts a round with what became of them."""
+    rounds, accepted, drafted = (
+        sum(each.stats[what] for each in iterators)
+        for what in ("rounds", "total_accepted", "total_drafted")
+    )
+    per_round = (accepted + rounds) / rounds
+    return answer | {"kept": accepted / drafted, "per_round": per_round, "drafts": length}
+
+
 class _Lablib:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings, self.plan = settings, settings["plan"]
         self.load = cache(lambda name: lablib.load(settings["models"][name]))
         self.foreign = cache(self._load_foreign)
+        self.head = cache(
+            lambda: lablib.Head(lablib.load_head("target-head", self.load("target")[0]))
+        )
         self.lengths: dict[str, int] = {}  # drafts a round, by case
 
     # --- one token at a time ------------------------------------------------------------------
@@ -129,6 +142,7 @@ class _Lablib:
                 found[f"forecast, {name}"] = partial(self._forecast, *arguments)
                 found[f"plain, {name}"] = partial(self._plain, *arguments)
                 found[name] = partial(self._speculate, *arguments)
+                found[f"head, {name}"] = partial(self._with_head, f"head, {name}", *arguments[1:])
         return found
 
     def _texts_exactly(self, task: str, _: int) -> Answer:
@@ -137,19 +151,18 @@ class _Lablib:
         return exactly(target, texts, max_tokens=self.plan["most"], stop_tokens=stop)
 
     def _forecast(self, name: str, task: str, temperature: float, turn: int) -> Answer:
-        target, draft = (self.load(each)[0] for each in ("target", "draft"))
+        drafter = self.head() if name.startswith("head") else self.load("draft")[0]
         found = forecast(
-            target, draft, prompts=self.settings["texts"][task], max_tokens=self.plan["most"],
-            temperature=temperature, stop_tokens=[self.settings["stop"]], seed=1000 * turn,
+            self.load("target")[0], drafter, prompts=self.settings["texts"][task],
+            max_tokens=self.plan["most"], temperature=temperature,
+            stop_tokens=[self.settings["stop"]], seed=1000 * turn,
         )  # fmt: skip
-        if name not in self.lengths:
-            self.lengths[name] = max(1, found.draft_tokens)
-        length = self.lengths[name]
+        length = self.lengths.setdefault(name, max(1, found.draft_tokens))
         return {"speedup": found.speedups[length], "drafts": length}
 
     def _plain(self, name: str, task: str, temperature: float, turn: int) -> Answer:
         def start(prompt: list[int], caches: list[Any], options: dict[str, Any]) -> Any:
-            return TokenIterator(self.load("target")[0], prompt, cache=caches[0], **options)
+            return TokenIterator(self.load("target")[0], prompt[-1:], cache=caches[0], **options)
 
         return self._complete(start, task, temperature, turn)[0]
 
@@ -159,25 +172,32 @@ class _Lablib:
 
         def start(prompt: list[int], caches: list[Any], options: dict[str, Any]) -> Any:
             return SpeculativeTokenIterator(
-                target, draft, prompt, cache=caches[0], draft_cache=caches[1],
+                target, draft, prompt[-1:], cache=caches[0], draft_cache=caches[1],
                 draft_tokens=length, **options,
             )  # fmt: skip
 
-        answer, iterators = self._complete(start, task, temperature, turn)
-        rounds, accepted, drafted = (
-            sum(each.stats[what] for each in iterators)
-            for what in ("rounds", "total_accepted", "total_drafted")
-        )
-        per_round = (accepted + rounds) / rounds
+        answer = _with_rounds(*self._complete(start, task, temperature, turn), length)
         context = self.plan["most"] / 2
         read = _bytes(target, context) + length * _bytes(draft, context)
-        kept = {"kept": accepted / drafted, "per_round": per_round, "drafts": length}
-        return answer | kept | {"bytes": read / per_round}
+        return answer | {"bytes": read / answer["per_round"]}
+
+    def _with_head(self, name: str, task: str, temperature: float, turn: int) -> Answer:
+        if name not in self.lengths:
+            self._forecast(name, task, temperature, turn)
+        length = self.lengths[name]
+
+        def start(prompt: list[int], _: list[Any], options: dict[str, Any]) -> Any:
+            return SpeculativeTokenIterator(
+                self.load("target")[0], None, prompt, drafter=self.head(), draft_tokens=length,
+                **options,
+            )  # fmt: skip
+
+        return _with_rounds(*self._complete(start, task, temperature, turn), length)
 
     def _complete(
         self, begin: Any, task: str, temperature: float, turn: int
     ) -> tuple[Answer, list[Any]]:
-        """Complete every text of a task; the clock runs from the prompts' last tokens on."""
+        """Complete every text of a task; reading the prompts but for their last tokens is free."""
         models = [self.load(each)[0] for each in ("target", "draft")]
         iterators, seconds, now = [], 0.0, clock()
         for i, prompt in enumerate(self.settings["texts"][task]):
@@ -187,7 +207,11 @@ class _Lablib:
                 "temperature": temperature, "seed": 1000 * turn + i,
             }  # fmt: skip
             start = now()
-            iterator = begin(prompt[-1:], caches, options)
+            iterator = begin(prompt, caches, options)
+            seconds += now() - start
+            iterator._read_prompt()  # what no cache holds: a head wants the states of all of it
+            mx.eval([layer.state for layer in iterator.cache])
+            start = now()
             for _ in iterator:
                 pass
             seconds += now() - start
