@@ -18,6 +18,8 @@ SECTIONS = (
 )
 VIEW = "application/vnd.jupyter.widget-view+json"
 PICTURES = {"image/png", "image/svg+xml", "text/html"}
+# What other programs move, or what a GPU's work isn't in; `lablib.replay.measure.clock` knows.
+CLOCK = re.compile(r"\btime\.(perf_counter|process_time)\(\)(?!.*# the wall's)")
 ABSOLUTE = re.compile(r"(?<![\w/.:])/(home|Users|tmp|root|work|opt|var|mnt)/\w|\b[A-Z]:\\\\?\w")
 
 
@@ -85,6 +87,8 @@ def _cells(notebook) -> Iterator[str]:
             yield f"{cell.id}: longer than {limit} lines"
         if "nbval-ignore-output" in cell.metadata.get("tags", []) and "assert" not in cell.source:
             yield f"{cell.id}: its output is ignored and it asserts nothing"
+        if found := CLOCK.search(cell.source):
+            yield f"{cell.id}: {found[0]} is not measure.clock, and no comment says why"
 
 
 def _texts(notebook) -> Iterator[str]:
