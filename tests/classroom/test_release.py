@@ -151,11 +151,12 @@ def test_options_may_stand_before_between_and_behind(tmp_path, capsys):
         names = [path.name for path in (out / "source").iterdir()]
         assert sorted(names) == [path.stem for path in NOTEBOOKS[:2]]
     capsys.readouterr()
-    for words in (["release", "out", "--asessment", first], ["doctor", "twice"]):
+    wrong = {"--asessment": ["release", "out", "--asessment", first], "twice": ["doctor", "twice"]}
+    for unknown, words in wrong.items():
         with pytest.raises(SystemExit):
             __main__.main(words)
-        last = f"lablib: error: unrecognized arguments: {' '.join(words[-2:])}"
-        assert capsys.readouterr().err.splitlines()[-1] == last.replace("doctor ", "")
+        last = capsys.readouterr().err.splitlines()[-1]  # Python 3.14 names the first one only
+        assert last.startswith(f"lablib: error: unrecognized arguments: {unknown}")
 
 
 def test_both_assignments_lie_side_by_side_and_are_as_alone(tmp_path):

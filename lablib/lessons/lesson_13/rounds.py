@@ -5,7 +5,6 @@ what stays. The engine then draws. Here the law that it draws from is kept, so t
 number of tokens needs no average over many texts.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from lablib.cache.rewind import Rewinder
 from lablib.inference import Drafter, SamplerOptions, Tree
 from lablib.inference.speculation.tree_rules import TREE_RULE, path_to
 from lablib.inference.text_sampler import TextSampler
-from lablib.replay.measure import measure_costs
+from lablib.replay.measure import clock, measure_costs
 from lablib.theory.costs import Costs
 from lablib.validation import one_of
 
@@ -143,9 +142,10 @@ def measure_prices(
     text, cache, each = list(text), kv.make(target), []
     session = Tree(draft).begin(target, cache, None)
     sampler = TextSampler(SamplerOptions(temperature=1.0, seed=0), [text], most + 1, [0])
+    now = clock()
     for _ in range(repeats):
         session.keep([len(text) - 1])
-        start, calls = time.perf_counter(), session.calls
+        start, calls = now(), session.calls
         mx.eval(session.propose([text], [most], sampler).tokens)
-        each.append((time.perf_counter() - start) / (session.calls - calls))
+        each.append((now() - start) / (session.calls - calls))
     return Prices(costs, min(each))  # noise only ever adds

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -77,20 +78,20 @@ class Ranks:
 def _in_time() -> Iterator[None]:
     """End this process with a line when a rank has not come after a minute.
 
-    MLX waits for it without an end, and lets no thread of Python run meanwhile; a shell does.
+    MLX waits for it without an end, and lets no thread of Python run meanwhile; a process does.
     """
     here = f"rank {os.environ[_RING[0]]} ({socket.gethostname()}, process {os.getpid()})"
-    words = f"lablib: {here} has waited {_START} s for the other ranks"
-    ours = f'[ "$(ps -o ppid= -p $$ | tr -d " ")" = {os.getpid()} ]'
-    script = f'sleep {_START}; {ours} && echo "$0" >&2 && kill -9 {os.getpid()}'
+    words = f"lablib: {here} has waited {_START} s for the other ranks\n"
+    script = f"import os, time; time.sleep({_START})\nif os.getppid() == {os.getpid()}:\n"
+    script += f" os.write(2, {words.encode()!r}); os.kill({os.getpid()}, {signal.SIGKILL:d})"
     guard = subprocess.Popen(
-        ["sh", "-c", script, words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        [sys.executable, "-ISc", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
     try:
         yield
     finally:
-        os.killpg(guard.pid, signal.SIGKILL)
+        guard.kill()
         guard.wait()
 
 

@@ -12,7 +12,6 @@ import secrets
 import selectors
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -49,7 +48,8 @@ class Watch:
         self._peers: dict[int, _Peer] = {}
         self._up = [0] * ranks.size  # the last round whose time is up, as each rank says
         self._over = 0  # the last round whose time is up for all
-        self.cards = ranks.gather({"host": socket.gethostname(), "pid": os.getpid()})
+        card = {"host": socket.gethostname(), "pid": os.getpid(), "parent": os.getppid()}
+        self.cards = ranks.gather(card)
         if ranks.size > 1:
             self._connect()
         ranks.lost = lambda: time.sleep(self._patience + 2)  # the thread ends the process
@@ -261,10 +261,6 @@ def _kill(card: dict[str, Any]) -> None:
 
     A launcher on this machine would wait for it. On another one the number may be somebody else's.
     """
-    if card["host"] != socket.gethostname():
-        return
-    with suppress(OSError, subprocess.SubprocessError, ValueError):
-        asked = ["ps", "-o", "ppid=", "-p", str(card["pid"])]
-        parent = subprocess.run(asked, capture_output=True, text=True, timeout=5).stdout
-        if int(parent) == os.getppid():
+    if (card["host"], card["parent"]) == (socket.gethostname(), os.getppid()):
+        with suppress(OSError):
             os.kill(card["pid"], signal.SIGKILL)
