@@ -78,7 +78,8 @@ MISTAKES = {
     "asserts nothing": lambda nb: code(nb).update(
         source="1", metadata={"tags": ["nbval-ignore-output"]}
     ),
-    "is not measure.clock": lambda nb: code(nb).update(source="start = time.perf_counter()"),
+    "counter is not measure.clock": lambda nb: code(nb).update(source="s = time.perf_counter()"),
+    "thread_time is not measure.clock": lambda nb: code(nb).update(source="now = time.thread_time"),
     "absolute path '/tmp/x": lambda nb: code(nb).update(source="open('/tmp/x')"),
     "absolute path '/home/a' in": lambda nb: code(nb).outputs.append(
         nbformat.v4.new_output("stream", name="stdout", text="in /home/ada/x")

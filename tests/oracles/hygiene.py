@@ -19,7 +19,7 @@ SECTIONS = (
 VIEW = "application/vnd.jupyter.widget-view+json"
 PICTURES = {"image/png", "image/svg+xml", "text/html"}
 # What other programs move, or what a GPU's work isn't in; `lablib.replay.measure.clock` knows.
-CLOCK = re.compile(r"\btime\.(perf_counter|process_time)\(\)(?!.*# the wall's)")
+CLOCK = re.compile(r"\btime\.(perf_counter|process_time|thread_time|monotonic)\b(?!.*# the wall's)")
 ABSOLUTE = re.compile(r"(?<![\w/.:])/(home|Users|tmp|root|work|opt|var|mnt)/\w|\b[A-Z]:\\\\?\w")
 
 

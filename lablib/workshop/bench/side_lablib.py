@@ -68,25 +68,13 @@ def _bytes(model: Any, context: float) -> float:
     return weights + 2 * len(model.layers) * width * context
 
 
-def _with_rounds(answer: Answer, iterators: list[Any], length: int) -> Answer:
-    """Return an answer of ``length`` drafts a round with what became of them."""
-    rounds, accepted, drafted = (
-        sum(each.stats[what] for each in iterators)
-        for what in ("rounds", "total_accepted", "total_drafted")
-    )
-    per_round = (accepted + rounds) / rounds
-    return answer | {"kept": accepted / drafted, "per_round": per_round, "drafts": length}
-
-
 class _Lablib:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings, self.plan = settings, settings["plan"]
         self.load = cache(lambda name: lablib.load(settings["models"][name]))
         self.foreign = cache(self._load_foreign)
-        self.head = cache(
-            lambda: lablib.Head(lablib.load_head("target-head", self.load("target")[0]))
-        )
-        self.lengths: dict[str, int] = {}  # drafts a round, by case
+        self.drafter = cache(self._load_drafter)
+        self.lengths: dict[tuple[str, str], int] = {}  # drafts a round, by drafter and case
 
     # --- one token at a time ------------------------------------------------------------------
 
@@ -139,10 +127,10 @@ class _Lablib:
             for temperature in (0, 1):
                 name = f"{task}, temperature {temperature}"
                 arguments = name, task, float(temperature)
-                found[f"forecast, {name}"] = partial(self._forecast, *arguments)
-                found[f"plain, {name}"] = partial(self._plain, *arguments)
-                found[name] = partial(self._speculate, *arguments)
-                found[f"head, {name}"] = partial(self._with_head, f"head, {name}", *arguments[1:])
+                found[f"forecast, {name}"] = partial(self._forecast, "draft", *arguments)
+                found[f"plain, {name}"] = partial(self._plain, *arguments[1:])
+                found[name] = partial(self._speculate, "draft", *arguments)
+                found[f"head, {name}"] = partial(self._speculate, "head", *arguments)
         return found
 
     def _texts_exactly(self, task: str, _: int) -> Answer:
@@ -150,55 +138,56 @@ class _Lablib:
         stop = [self.settings["stop"]]
         return exactly(target, texts, max_tokens=self.plan["most"], stop_tokens=stop)
 
-    def _forecast(self, name: str, task: str, temperature: float, turn: int) -> Answer:
-        drafter = self.head() if name.startswith("head") else self.load("draft")[0]
+    def _load_drafter(self, kind: str) -> Any:
+        if kind == "draft":
+            return self.load("draft")[0]
+        return lablib.Head(lablib.load_head("target-head", self.load("target")[0]))
+
+    def _forecast(self, kind: str, name: str, task: str, temperature: float, turn: int) -> Answer:
         found = forecast(
-            self.load("target")[0], drafter, prompts=self.settings["texts"][task],
+            self.load("target")[0], self.drafter(kind), prompts=self.settings["texts"][task],
             max_tokens=self.plan["most"], temperature=temperature,
             stop_tokens=[self.settings["stop"]], seed=1000 * turn,
         )  # fmt: skip
-        length = self.lengths.setdefault(name, max(1, found.draft_tokens))
+        length = self.lengths.setdefault((kind, name), max(1, found.draft_tokens))
         return {"speedup": found.speedups[length], "drafts": length}
 
-    def _plain(self, name: str, task: str, temperature: float, turn: int) -> Answer:
-        def start(prompt: list[int], caches: list[Any], options: dict[str, Any]) -> Any:
-            return TokenIterator(self.load("target")[0], prompt[-1:], cache=caches[0], **options)
-
-        return self._complete(start, task, temperature, turn)[0]
-
-    def _speculate(self, name: str, task: str, temperature: float, turn: int) -> Answer:
-        target, draft = (self.load(each)[0] for each in ("target", "draft"))
-        length = self.lengths[name]
+    def _plain(self, task: str, temperature: float, turn: int) -> Answer:
+        target = self.load("target")[0]
 
         def start(prompt: list[int], caches: list[Any], options: dict[str, Any]) -> Any:
-            return SpeculativeTokenIterator(
-                target, draft, prompt[-1:], cache=caches[0], draft_cache=caches[1],
-                draft_tokens=length, **options,
-            )  # fmt: skip
+            return TokenIterator(target, prompt[-1:], cache=caches[0], **options)
 
-        answer = _with_rounds(*self._complete(start, task, temperature, turn), length)
-        context = self.plan["most"] / 2
-        read = _bytes(target, context) + length * _bytes(draft, context)
-        return answer | {"bytes": read / answer["per_round"]}
+        return self._complete([target], start, task, temperature, turn)[0]
 
-    def _with_head(self, name: str, task: str, temperature: float, turn: int) -> Answer:
-        if name not in self.lengths:
-            self._forecast(name, task, temperature, turn)
-        length = self.lengths[name]
+    def _speculate(self, kind: str, name: str, task: str, temperature: float, turn: int) -> Answer:
+        if (kind, name) not in self.lengths:
+            self._forecast(kind, name, task, temperature, turn)
+        length = self.lengths[kind, name]
+        target, drafter = self.load("target")[0], self.drafter(kind)
+        read_before = [target, drafter] if kind == "draft" else []  # a head needs states
 
-        def start(prompt: list[int], _: list[Any], options: dict[str, Any]) -> Any:
-            return SpeculativeTokenIterator(
-                self.load("target")[0], None, prompt, drafter=self.head(), draft_tokens=length,
-                **options,
-            )  # fmt: skip
+        def start(prompt: list[int], caches: list[Any], options: dict[str, Any]) -> Any:
+            held = dict(zip(("cache", "draft_cache"), caches, strict=False))
+            text, how = prompt[-1:] if held else prompt, {"draft_tokens": length} | held | options
+            return SpeculativeTokenIterator(target, drafter, text, **how)
 
-        return _with_rounds(*self._complete(start, task, temperature, turn), length)
+        answer, iterators = self._complete(read_before, start, task, temperature, turn)
+        rounds, accepted, drafted = (
+            sum(each.stats[what] for each in iterators)
+            for what in ("rounds", "total_accepted", "total_drafted")
+        )
+        per_round, context = (accepted + rounds) / rounds, self.plan["most"] / 2
+        answer |= {"kept": accepted / drafted, "per_round": per_round, "drafts": length}
+        if kind == "draft":
+            read = _bytes(target, context) + length * _bytes(drafter, context)
+            answer["bytes"] = read / per_round
+        return answer
 
     def _complete(
-        self, begin: Any, task: str, temperature: float, turn: int
+        self, models: list[Any], begin: Any, task: str, temperature: float, turn: int
     ) -> tuple[Answer, list[Any]]:
         """Complete every text of a task; reading the prompts but for their last tokens is free."""
-        models = [self.load(each)[0] for each in ("target", "draft")]
         iterators, seconds, now = [], 0.0, clock()
         for i, prompt in enumerate(self.settings["texts"][task]):
             caches = prompt_read(models, prompt)
