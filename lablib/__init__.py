@@ -9,8 +9,8 @@ import sys
 from lablib.installed import complaint
 
 try:
-    from lablib import backend
     from lablib.lazy import exports
+    from lablib.machine import backend
 except Exception as error:
     if sys.argv[:1] == ["-m"] and (why := complaint(error)):  # the command, before the install
         print(f"lablib: {why}", file=sys.stderr)
@@ -24,21 +24,22 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
-        "lablib.backend": "set_threads",
-        "lablib.classroom": "check hint progress solution",
-        "lablib.drafters": "Head",
+        "lablib.definitions": "by_definition",
+        "lablib.machine.backend": "set_threads",
+        "lablib.course": "check hint progress solution",
+        "lablib.inference.speculation": "Head",
         "lablib.inference": (
             "AsyncMlxLM Drafter Proposal Sampler SamplerOptions SpeculativeTokenIterator "
             "TokenIterator best_of_n majority_vote pass_at_k sample_many sample_n "
             "speculative_batch speculative_decode speculative_sample_n vote_until"
         ),
-        "lablib.machine": "doctor",
+        "lablib.machine.doctor": "doctor",
         "lablib.models": (
             "LanguageModel gpt_config hybrid_config llama_config load load_head quicken"
         ),
-        "lablib.plots.chat": "chat",
+        "lablib.course.plots.chat": "chat",
         "lablib.text": "generate stream",
-        "lablib.workshop.forecast": "forecast",
-        "lablib.workshop.saving": "save",
+        "lablib.tools.forecast": "forecast",
+        "lablib.tools.saving": "save",
     },
 )

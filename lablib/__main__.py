@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lablib.classroom import commands as classroom
 from lablib.installed import complaint
+from lablib.teach import commands as classroom
+from lablib.tools.sweep import command as sweep
 from lablib.validation import BadValue, NotInstalled
-from lablib.workshop.sweep import command as sweep
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -155,14 +155,14 @@ def _add_bench(commands: Any) -> None:
 
 
 def _lab(options: argparse.Namespace) -> int:
-    from lablib.lab import lab
+    from lablib.course.lab import lab
 
     wanted = {name: getattr(options, name) for name in ("folder", "course", "update", "port")}
     return lab(open_browser=not options.no_browser, **wanted)
 
 
 def _doctor(_: argparse.Namespace) -> int:
-    from lablib.machine import doctor
+    from lablib.machine.doctor import doctor
 
     report = doctor()
     print(report)
@@ -170,18 +170,18 @@ def _doctor(_: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from lablib.demo import demo
+    from lablib.tools.demo import demo
 
     demo(seed=options.seed)
 
 
 def _train(options: argparse.Namespace) -> None:
-    from lablib import backend
+    from lablib.machine import backend
+    from lablib.tools.head_training import HEADS, train_head
+    from lablib.tools.recipes import RECIPES, THREADS
+    from lablib.tools.training import train
+    from lablib.tools.verifier_training import train_verifier
     from lablib.validation import integer, one_of
-    from lablib.workshop.head_training import HEADS, train_head
-    from lablib.workshop.recipes import RECIPES, THREADS
-    from lablib.workshop.training import train
-    from lablib.workshop.verifier_training import train_verifier
 
     shipped = [*RECIPES, "verifier", "target-head"]
     names = [one_of("name", n, [*shipped, *HEADS]) for n in options.names or shipped]
@@ -200,14 +200,14 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _fetch(options: argparse.Namespace) -> None:
-    from lablib.workshop.fetch import fetch
+    from lablib.tools.fetch import fetch
 
     print(f"{fetch(options.name, options.wheel)}: lablib.load({options.name!r}) opens it")
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    from lablib.workshop.acceptance import measure_acceptance
-    from lablib.workshop.evaluation import evaluate, render
+    from lablib.tools.acceptance import measure_acceptance
+    from lablib.tools.evaluation import evaluate, render
 
     if options.ranks != 1 and (options.acceptance or options.render):
         raise BadValue("ranks is for the whole evaluation, not for --acceptance or --render")
@@ -229,7 +229,7 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 def _forecast(options: argparse.Namespace) -> None:
     from lablib.models import load
-    from lablib.workshop.forecast import forecast
+    from lablib.tools.forecast import forecast
 
     target, tokenizer = load(options.target)
     draft = None if options.draft is None else load(options.draft)[0]
@@ -238,7 +238,7 @@ def _forecast(options: argparse.Namespace) -> None:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from lablib.workshop.bench import QUICK, Plan, SideError, bench, report
+    from lablib.tools.bench import QUICK, Plan, SideError, bench, report
 
     report.check_picture(options.out)
     wanted = {name: getattr(options, name) for name in ("turns", "only", "genlm", "lmxlab")}
@@ -251,7 +251,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _site(options: argparse.Namespace) -> int:
-    from lablib.workshop.site.build import build
+    from lablib.tools.site.build import build
 
     links = {"repository": options.repository, "branch": options.branch}
     warnings = build(options.out, options.lessons, say=partial(print, flush=True), **links)

@@ -1,40 +1,100 @@
-"""Measures the shape of a checkout: sizes, imports, and what runs for twelve tokens.
+"""Measures the shape of a checkout: sizes, density, imports, and what runs for twelve tokens.
 
     python tests/structure.py [--root PATH] [--json]
 
-It reads any checkout of lablib, older ones too, so that two can be compared.
+It reads any checkout of lablib, older ones too, so that two can be compared. The *engine* is all of
+``lablib/`` but what teaches, grades and makes it (``OUTSIDE``), and but stored checkpoints.
+
+A **token** is a name, an operator, a number or a string; an f-string is one. Docstrings and other
+strings in three quotes that begin their line are none. A **line of code** is one where a token
+begins. A **function's lines** are those from its ``def`` to its end without its docstring.
+
+A **decoding loop** is a ``while`` or ``for`` of ``inference/`` (but of ``async_lm``, which writes
+no text) that itself, and no loop or function inside it, calls what brings texts one token or one
+round further: something named as in ``STEPS``; or both something that forwards, as in ``FORWARDS``,
+and something that chooses tokens, as in ``CHOICES``. Underscores at the front don't matter.
+
+A **reader of prompts** is a function there that cuts a prompt or hands one to a model: it calls
+something named as in ``READERS`` with an argument in which a name with "prompt" in it occurs; or it
+knows a ``step_size`` and forwards.
+
+A **walk** is what runs for twelve tokens: the calls of Python functions in ``lablib/``, in their
+order, of a whole call of the library, argument checks and construction included, in the thread that
+calls. It is the second such call: what a first one imports and compiles is not in it. Files in
+``models/`` are not counted, nor what has no name (lambdas, comprehensions, generator expressions);
+a generator is called again for each value. A **change of file** is a pair of calls, one right after
+the other, in different files; returns are not looked at. The seed is 1, so both walks with a draft
+hold for the machine's arithmetic: other tokens make other rounds.
 """
 
 import argparse
 import ast
+import io
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
 ROOT = Path(__file__).parents[1]
-CORE = ("models", "cache", "inference")
+OLDER = {"lessons", "plots", "replay", "theory", "tasks", "classroom", "workshop"}
+OUTSIDE = {"course", "teach", "tools"} | OLDER  # folders right inside lablib/
 SCREEN = 60  # lines of a function that one can see at once
 PROMPT = "On a sunny day, Mia finds"
+
+STEPS = {"advance", "decode", "round", "run_round", "step"}
+FORWARDS = {"forward", "model", "read", "target"}
+CHOICES = {"choose", "decide", "draw", "judge", "plain", "sample"}
+READERS = FORWARDS | {"chunks", "pieces", "prefill", "read_prompt", "read_up_to_last"}
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LOOPS = (ast.While, ast.For, ast.AsyncFor)
 
 Graph = dict[str, set[str]]  # module or folder -> what it imports
 
 
 @dataclass(frozen=True)
 class Function:
-    """One function or method of the package, and the lines it takes."""
+    """One function or method of the package, and the lines it takes without its docstring."""
 
     file: str
     name: str
     line: int
     lines: int
+
+
+@dataclass(frozen=True)
+class Density:
+    """How much stands in some files, and how close."""
+
+    lines: int = 0
+    code_lines: int = 0
+    tokens: int = 0
+    walruses: int = 0
+    unformatted: int = 0  # comments that keep the formatter away
+
+    def __add__(self, other: "Density") -> "Density":
+        """Return the density of both together."""
+        pairs = zip(asdict(self).values(), asdict(other).values(), strict=True)
+        return Density(*map(sum, pairs))
+
+    def report(self) -> dict[str, float]:
+        """Return all numbers, and their ratios."""
+        code_lines = max(1, self.code_lines)
+        ratios = {
+            "tokens a line": self.tokens / code_lines,
+            "walruses a thousand lines": 1000 * self.walruses / code_lines,
+        }
+        return asdict(self) | ratios
 
 
 class Package:
@@ -46,33 +106,99 @@ class Package:
         self.sources = {path.relative_to(self.path).as_posix(): path.read_text() for path in files}
         self.trees = {file: ast.parse(text) for file, text in self.sources.items()}
         self.modules = {module_name(file): file for file in self.sources}
+        self.engine = [file for file in self.sources if room_of(file) not in OUTSIDE]
 
     # --- sizes --------------------------------------------------------------------------------
 
     def lines(self) -> dict[str, int]:
-        """Return the lines of each room, of the core, and of everything."""
+        """Return the lines of each room, of the engine, and of everything."""
         rooms: dict[str, int] = {}
         for file, text in self.sources.items():
-            room = file.split("/")[0] if "/" in file else "(top)"
+            room = room_of(file)
             rooms[room] = rooms.get(room, 0) + len(text.splitlines())
-        core, total = sum(rooms.get(room, 0) for room in CORE), sum(rooms.values())
-        return dict(sorted(rooms.items())) | {"core": core, "all": total}
+        engine = {room_of(file) for file in self.engine}
+        sums = {
+            "engine": sum(lines for room, lines in rooms.items() if room in engine),
+            "all": sum(rooms.values()),
+        }
+        return dict(sorted(rooms.items())) | sums
 
     def files_over(self, lines: int) -> dict[str, int]:
         """Return the files that are longer than ``lines``."""
         sizes = {file: len(text.splitlines()) for file, text in self.sources.items()}
         return {file: size for file, size in sizes.items() if size > lines}
 
-    def functions(self, rooms: Iterable[str] = ("",)) -> list[Function]:
-        """Return the functions in the folders ``rooms``, the longest first."""
+    def functions(self, files: Iterable[str] | None = None) -> list[Function]:
+        """Return the functions of ``files``, of all if None; the longest first."""
         found = [
-            Function(file, name, node.lineno, node.end_lineno - node.lineno + 1)
-            for file, tree in self.trees.items()
-            if file.startswith(tuple(rooms))
-            for name, node in definitions(tree)
-            if not isinstance(node, ast.ClassDef)
+            Function(file, name, node.lineno, lines_of(node))
+            for file in (self.sources if files is None else files)
+            for name, node in definitions(self.trees[file])
+            if isinstance(node, FUNCTIONS)
         ]
         return sorted(found, key=lambda f: (-f.lines, f.file, f.line))
+
+    # --- how it reads -------------------------------------------------------------------------
+
+    def density(self) -> dict[str, Density]:
+        """Return the density of each room of the engine, and of the engine."""
+        rooms: dict[str, Density] = {}
+        for file in self.engine:
+            room = room_of(file)
+            here = density_of(self.sources[file], self.trees[file])
+            rooms[room] = rooms.get(room, Density()) + here
+        whole = sum(rooms.values(), start=Density())
+        return dict(sorted(rooms.items())) | {"engine": whole}
+
+    def modules_of_one_name(self) -> dict[str, list[str]]:
+        """Return the names that several modules of the engine have, with their files."""
+        names = [(Path(file).stem, file) for file in self.engine]
+        return several(pair for pair in names if pair[0] not in ("__init__", "__main__"))
+
+    def names_defined_twice(self) -> dict[str, list[str]]:
+        """Return the functions and classes that several files of ``inference`` define."""
+        return several(
+            (node.name, file)
+            for file in self.inference()
+            for node in self.trees[file].body
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef))
+        )
+
+    def questions(self) -> list[str]:
+        """Return where a docstring of the engine begins with What, How or Whether."""
+        found = []
+        for file in self.engine:
+            tree = self.trees[file]
+            for name, node in [("", tree), *definitions(tree)]:
+                text = ast.get_docstring(node) or ""
+                if re.match(r"(What|How|Whether)\b", text):
+                    found.append(f"{kind_of(node)} {file} {name}".rstrip())
+        return found
+
+    def inference(self) -> list[str]:
+        """Return the files of ``inference``."""
+        return [file for file in self.engine if room_of(file) == "inference"]
+
+    def writers(self) -> Iterator[tuple[str, Any]]:
+        """Yield the functions of ``inference`` without ``async_lm``, each with where it is."""
+        for file in self.inference():
+            if not file.startswith("inference/async_lm/"):
+                for name, node in definitions(self.trees[file]):
+                    if isinstance(node, FUNCTIONS):
+                        yield f"{file} {name}", node
+
+    def decoding_loops(self) -> list[str]:
+        """Return where the decoding loops are; what one is says the top of this file."""
+        return [
+            f"{where} (line {node.lineno})"
+            for where, function in self.writers()
+            for node in inside(function, (*FUNCTIONS, ast.Lambda))
+            if isinstance(node, LOOPS) and decodes(node)
+        ]
+
+    def prompt_readers(self) -> list[str]:
+        """Return the functions that read prompts; what one is says the top of this file."""
+        return [where for where, function in self.writers() if reads_prompts(function)]
 
     # --- imports ------------------------------------------------------------------------------
 
@@ -89,6 +215,13 @@ class Package:
                 graph[module] |= self._targets(node)
             graph[module].discard(module)
         return graph
+
+    def exported(self) -> Graph:
+        """Return which modules each package names in its table of ``exports(…)``."""
+        return {
+            module: set(self._exports(module).values()) & set(self.modules) - {module}
+            for module in self.modules
+        }
 
     def _targets(self, node: ast.Import | ast.ImportFrom) -> set[str]:
         if isinstance(node, ast.Import):
@@ -131,14 +264,20 @@ class Package:
             lesson = number or lesson  # a line without a number goes on with the lesson above
             places = (f"inference/{path}", path, path.removeprefix("lablib/"))
             file = next((place for place in places if place in self.trees), None)
-            sizes = {
-                name: node.end_lineno - node.lineno + 1
-                for name, node in (definitions(self.trees[file]) if file else ())
-            }
+            inner = definitions(self.trees[file]) if file else ()
+            sizes = {name: lines_of(node) for name, node in inner}
             for name in re.split(", *", names):
                 row = {"lesson": lesson, "path": path, "name": name}
                 found.append(row | {"file": file, "lines": sizes.get(name)})
         return found
+
+
+# --- files and functions ----------------------------------------------------------------------
+
+
+def room_of(file: str) -> str:
+    """Return the folder right inside ``lablib/`` that a file lies in, or ``(top)``."""
+    return file.split("/")[0] if "/" in file else "(top)"
 
 
 def module_name(file: str) -> str:
@@ -147,14 +286,133 @@ def module_name(file: str) -> str:
     return name.removesuffix(".__init__")
 
 
+def kind_of(node: ast.AST) -> str:
+    """Return "module", "class" or "function"."""
+    if isinstance(node, ast.Module):
+        return "module"
+    return "class" if isinstance(node, ast.ClassDef) else "function"
+
+
+def several(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the names that come with several places, and these."""
+    places: dict[str, list[str]] = {}
+    for name, place in pairs:
+        places.setdefault(name, []).append(place)
+    return {name: places[name] for name in sorted(places) if len(places[name]) > 1}
+
+
+def lines_of(node: Any) -> int:
+    """Return the lines of a function or class without its docstring."""
+    lines = node.end_lineno - node.lineno + 1
+    if ast.get_docstring(node) is None:
+        return lines
+    docstring = node.body[0]
+    return lines - (docstring.end_lineno - docstring.lineno + 1)
+
+
+def density_of(text: str, tree: ast.AST) -> Density:
+    """Return the density of one file."""
+    tokens = list(tokens_of(text))
+    readline = io.StringIO(text).readline
+    comments = [
+        token.string
+        for token in tokenize.generate_tokens(readline)
+        if token.type == tokenize.COMMENT
+    ]
+    return Density(
+        lines=len(text.splitlines()),
+        code_lines=len({token.start[0] for token in tokens}),
+        tokens=len(tokens),
+        walruses=sum(isinstance(node, ast.NamedExpr) for node in ast.walk(tree)),
+        unformatted=sum(bool(re.search(r"fmt: *(skip|off)", text)) for text in comments),
+    )
+
+
+def tokens_of(text: str) -> Iterator[tokenize.TokenInfo]:
+    """Yield the names, operators, numbers and strings of a file, but no docstring.
+
+    Python 3.12 takes f-strings apart; what is inside one is not counted, as before.
+    """
+    counted = {tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING}
+    starts = {getattr(tokenize, name, None) for name in ("FSTRING_START", "TSTRING_START")}
+    ends = {getattr(tokenize, name, None) for name in ("FSTRING_END", "TSTRING_END")}
+    lines = text.split("\n")
+    depth = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in ends:
+            depth -= 1
+        elif token.type in starts:
+            if depth == 0:
+                yield token
+            depth += 1
+        elif depth == 0 and token.type in counted:
+            line = lines[token.start[0] - 1].lstrip()
+            if token.type != tokenize.STRING or not line.startswith(('"""', 'r"""')):
+                yield token
+
+
 def definitions(tree: ast.AST, outer: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each function and class with its dotted name, from the top of the file down."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             yield outer + node.name, node
             yield from definitions(node, f"{outer}{node.name}.")
         else:
             yield from definitions(node, outer)
+
+
+def inside(node: ast.AST, stop: tuple[type, ...]) -> Iterator[ast.AST]:
+    """Yield what is below ``node``, but nothing below nodes of the kinds ``stop``."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, stop):
+            yield from inside(child, stop)
+
+
+def called(call: ast.Call) -> str:
+    """Return the name of what is called, a method's without its object, "" if it has none."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    name = getattr(call.func, "id", "")
+    return "" if name == "round" else name  # Python's own
+
+
+def calls_in(node: ast.AST, stop: tuple[type, ...]) -> list[ast.Call]:
+    """Return the calls below ``node``, but not those below nodes of the kinds ``stop``."""
+    return [child for child in inside(node, stop) if isinstance(child, ast.Call)]
+
+
+def decodes(loop: ast.AST) -> bool:
+    """Return whether this is a decoding loop."""
+    calls = calls_in(loop, (*LOOPS, *FUNCTIONS, ast.Lambda))
+    names = {called(call).lstrip("_") for call in calls}
+    return bool(names & STEPS or (names & FORWARDS and names & CHOICES))
+
+
+def reads_prompts(function: ast.AST) -> bool:
+    """Return whether this function, without those inside it, reads prompts."""
+    calls = calls_in(function, FUNCTIONS)
+    if any(called(call) in READERS and mentions(call, "prompt") for call in calls):
+        return True
+    names = (named(node) for node in inside(function, FUNCTIONS))
+    knows = any("step_size" in name for name in names)
+    return knows and any(called(call) in FORWARDS for call in calls)
+
+
+def mentions(call: ast.Call, word: str) -> bool:
+    """Return whether an argument of a call has ``word`` in one of its names."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    nodes = (node for argument in arguments for node in ast.walk(argument))
+    return any(word in named(node) for node in nodes)
+
+
+def named(node: ast.AST) -> str:
+    """Return the name that a variable, an attribute or a parameter has, or ""."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.arg if isinstance(node, ast.arg) else ""
 
 
 def import_nodes(tree: ast.AST, deferred: bool) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -163,7 +421,7 @@ def import_nodes(tree: ast.AST, deferred: bool) -> Iterator[ast.Import | ast.Imp
         if isinstance(node, ast.Import | ast.ImportFrom):
             if not deferred:
                 yield node
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        elif isinstance(node, (*FUNCTIONS, ast.Lambda)):
             if deferred:
                 yield from import_nodes(node, deferred=False)
         else:
@@ -191,13 +449,13 @@ def within(graph: Graph, folder: str) -> Graph:
 def by_folder(graph: Graph, folder: str) -> Graph:
     """Return the same graph between the folders and single files right inside ``folder``."""
     depth = folder.count("/") + 3
-    inside = within(graph, folder)
+    part = within(graph, folder)
 
     def place(module: str) -> str:
         return ".".join(module.split(".")[:depth])
 
-    result: Graph = {place(module): set() for module in inside}
-    for module, edges in inside.items():
+    result: Graph = {place(module): set() for module in part}
+    for module, edges in part.items():
         result[place(module)] |= {place(edge) for edge in edges} - {place(module)}
     return result
 
@@ -211,15 +469,21 @@ def cycles(graph: Graph) -> list[list[str]]:
     return [list(group) for group in sorted(groups) if group]
 
 
-def reachable(graph: Graph, start: str) -> set[str]:
-    """Return every node at the end of a path of at least one edge from ``start``."""
+def reachable(
+    graph: Graph, start: str, through: Callable[[str], bool] = lambda node: True
+) -> set[str]:
+    """Return every node at the end of a path of at least one edge from ``start``.
+
+    A path goes on only ``through`` nodes of which this is true.
+    """
     seen: set[str] = set()
     waiting = [start]
     while waiting:
         for edge in graph.get(waiting.pop(), ()):
             if edge in graph and edge not in seen:
                 seen.add(edge)
-                waiting.append(edge)
+                if through(edge):
+                    waiting.append(edge)
     return seen
 
 
@@ -239,83 +503,78 @@ def floors(graph: Graph) -> list[str]:
 # --- what runs --------------------------------------------------------------------------------
 
 
-INLINED = {"<listcomp>", "<setcomp>", "<dictcomp>"}  # calls up to Python 3.11, no longer after it
+def walk(action: Callable[[], object], home: Path) -> list[str]:
+    """Return the files under ``home`` whose named functions an action calls, call by call."""
+    files: list[str] = []
+    prefix = str(home) + os.sep
 
+    def note(frame: Any, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(prefix) and code.co_name[0] != "<":
+            files.append(code.co_filename.removeprefix(prefix).replace(os.sep, "/"))
 
-def watched(action: Any) -> dict[str, int]:
-    """Return the calls of Python functions, generators' steps included, and files of an action."""
-    import lablib
-
-    home, calls = str(Path(lablib.__file__).parent) + os.sep, []
-
-    def count(frame: Any, event: str, _: Any) -> None:
-        if frame.f_code.co_name in INLINED:
-            return
-        if event == "call" and frame.f_code.co_filename.startswith(home):
-            calls.append(frame.f_code.co_filename.removeprefix(home))
-
-    sys.setprofile(count)
+    sys.setprofile(note)
     try:
         action()
     finally:
         sys.setprofile(None)
-    outside = [file for file in calls if not file.startswith("models" + os.sep)]
+    return files
+
+
+def watched(action: Callable[[], object], home: Path) -> dict[str, Any]:
+    """Return the files, the calls and the changes of file of an action, without the models."""
+    files = [file for file in walk(action, home) if not file.startswith("models/")]
     return {
-        "files": len(set(calls)), "calls": len(calls),
-        "files outside the models": len(set(outside)), "calls outside the models": len(outside),
-        "names": sorted(set(calls)),
-    }  # fmt: skip
+        "files": len(set(files)),
+        "calls": len(files),
+        "changes of file": sum(one != other for one, other in pairwise(files)),
+        "names": sorted(set(files)),
+    }
 
 
 def run() -> dict[str, Any]:
-    """Return what runs for twelve speculative tokens and in a vote, with the lablib on the path."""
+    """Return the walks of twelve tokens, with the lablib that is on the path."""
     import lablib
 
+    home = Path(lablib.__file__).parent
     target, tokenizer = lablib.load("target")
     draft, _ = lablib.load("draft")
     prompt = tokenizer.encode(PROMPT)
-    found: dict[str, Any] = {"package": str(Path(lablib.__file__).parent)}
-    for name, options in {
-        "temperature 0": {"temperature": 0.0},
-        "temperature 0.8": {"temperature": 0.8},
-        "temperature 0.8, match": {"temperature": 0.8, "rule": "match"},
-    }.items():
-
-        def whole(options: dict[str, Any] = options) -> None:
-            lablib.speculative_decode(target, draft, prompt, 12, seed=1, **options)
-
-        def iterator(options: dict[str, Any] = options) -> Iterator[Any]:
-            return lablib.SpeculativeTokenIterator(
-                target, draft, prompt, max_tokens=12, seed=1, **options
-            )
-
-        whole()  # what a first call imports and compiles is not counted
-        found[name] = {"whole": watched(whole)}
-        with iterator() as tokens:
-            found[name]["after construction"] = watched(lambda tokens=tokens: list(tokens))
-
-    def vote() -> None:
-        lablib.majority_vote(target, prompt, n=8, max_tokens=12, seed=0)
-
-    vote()
-    found["vote"] = {"whole": watched(vote)}
-    return found
+    asked = {"max_tokens": 12, "seed": 1, "temperature": 0.8}
+    actions = {
+        "generate with a draft": lambda: lablib.generate(
+            target, tokenizer, PROMPT, draft_model=draft, **asked
+        ),
+        "vote of eight": lambda: lablib.majority_vote(target, prompt, n=8, **asked),
+        "vote of eight with a draft": lambda: lablib.majority_vote(
+            target, prompt, n=8, draft_model=draft, **asked
+        ),
+    }
+    walks = {}
+    for name, action in actions.items():
+        action()  # what a first call imports and compiles is not counted
+        walks[name] = watched(action, home)
+    return {"package": str(home), "walks": walks}
 
 
 def run_in(root: Path) -> dict[str, Any]:
-    """Return :func:`run` of the checkout in ``root``, from a process of its own."""
+    """Return the walks of :func:`run` in the checkout ``root``, from a process of its own."""
     code = "import json, structure; print(json.dumps(structure.run()))"
     path = os.pathsep.join([str(root), str(Path(__file__).parent)])
     done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, cwd=root,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": path},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise RuntimeError(done.stderr)
     found = json.loads(done.stdout.splitlines()[-1])
     if Path(found["package"]).resolve() != (root / "lablib").resolve():
         raise RuntimeError(f"measured {found['package']} instead of {root}")
-    return found
+    return found["walks"]
 
 
 # --- the report -------------------------------------------------------------------------------
@@ -325,14 +584,21 @@ def structure(package: Package) -> dict[str, Any]:
     """Return what can be told without running anything."""
     loading = package.imports(deferred=False)
     everything = joined(loading, package.imports(deferred=True))
-    folders = ["inference", *(f"inference/{name}" for name in subfolders(package, "inference"))]
+    rooms = sorted({room_of(file) for file in package.engine} - {"(top)", "inference"})
+    inner = [f"inference/{name}" for name in subfolders(package, "inference")]
     return {
         "lines": package.lines(),
+        "density": {room: density.report() for room, density in package.density().items()},
+        "decoding loops": package.decoding_loops(),
+        "readers of prompts": package.prompt_readers(),
+        "modules of one name": package.modules_of_one_name(),
+        "names defined twice in inference": package.names_defined_twice(),
+        "docstrings with What, How, Whether": package.questions(),
         "files over 400 lines": package.files_over(400),
-        "longest in the core": [vars(f) for f in package.functions(CORE)[:8]],
-        "longest": [vars(f) for f in package.functions()[:8]],
+        "longest in the engine": [asdict(f) for f in package.functions(package.engine)[:8]],
+        "longest": [asdict(f) for f in package.functions()[:8]],
         "over a screen": {
-            "core": sum(f.lines > SCREEN for f in package.functions(CORE)),
+            "engine": sum(f.lines > SCREEN for f in package.functions(package.engine)),
             "all": sum(f.lines > SCREEN for f in package.functions()),
         },
         "cycles": cycles(loading),
@@ -345,7 +611,7 @@ def structure(package: Package) -> dict[str, Any]:
         }
         | {
             folder: height(within(loading, folder), within(everything, folder))
-            for folder in (*folders, "models", "cache")
+            for folder in ("inference", *inner, *rooms)
         },
         "lessons": package.lessons(),
     }
@@ -363,8 +629,9 @@ def height(loading: Graph, everything: Graph) -> dict[str, Any]:
 
 def subfolders(package: Package, folder: str) -> list[str]:
     """Return the folders with Python files right inside a folder of the package."""
-    inside = (file.removeprefix(folder + "/") for file in package.sources if folder + "/" in file)
-    return sorted({rest.split("/")[0] for rest in inside if "/" in rest})
+    prefix = folder + "/"
+    files = [file.removeprefix(prefix) for file in package.sources if file.startswith(prefix)]
+    return sorted({rest.split("/")[0] for rest in files if "/" in rest})
 
 
 def tables(found: dict[str, Any]) -> str:
@@ -372,22 +639,31 @@ def tables(found: dict[str, Any]) -> str:
     parts = []
 
     def table(title: str, rows: list[Any], headers: Any = ()) -> None:
-        parts.append(f"## {title}\n\n" + (tabulate(rows, headers, "github") if rows else "none"))
+        lines = tabulate(rows, headers, "github", floatfmt=".1f") if rows else "none"
+        parts.append(f"## {title}\n\n{lines}")
+
+    def listing(title: str, lines: Iterable[str]) -> None:
+        lines = list(lines)
+        parts.append("\n".join([f"## {title}: {len(lines)}", "", *lines]).rstrip())
 
     table("Lines of Python by room", list(found["lines"].items()), ["room", "lines"])
-    rows = [
-        [name, part, *list(numbers.values())[:4]]
-        for name, parts_of in found["running"].items()
-        if name != "package"
-        for part, numbers in parts_of.items()
-    ]
-    headers = ["", "part", "files", "calls", "files outside models", "calls outside models"]
-    table("What runs: twelve speculative tokens, and a vote of eight", rows, headers)
-    files = found["running"]["temperature 0.8"]["whole"]["names"]
-    parts.append(f"Files at temperature 0.8: {', '.join(files)}")
-    parts.append(f"Files of a vote: {', '.join(found['running']['vote']['whole']['names'])}")
+    rows = [{"room": room} | numbers for room, numbers in found["density"].items()]
+    table("How close the engine is written", rows, "keys")
+    walks = found.get("walks", {})
+    rows = [[name, *list(numbers.values())[:3]] for name, numbers in walks.items()]
+    table("Walks of twelve tokens", rows, ["", "files", "calls", "changes of file"])
+    for name, numbers in walks.items():
+        parts.append(f"Files of {name}: {', '.join(numbers['names'])}")
+    listing("Decoding loops", found["decoding loops"])
+    listing("Readers of prompts", found["readers of prompts"])
+    for kind in ("modules of one name", "names defined twice in inference"):
+        listing(kind.capitalize(), [f"{name}: {', '.join(f)}" for name, f in found[kind].items()])
+    questions = found["docstrings with What, How, Whether"]
+    counts = Counter(where.split()[0] for where in questions)
+    listing("Docstrings that begin with What, How or Whether", questions)
+    parts.append(f"Of functions: {counts['function']}")
     table("Functions over a screen", list(found["over a screen"].items()), ["where", "functions"])
-    table("The longest functions of the core", found["longest in the core"], "keys")
+    table("The longest functions of the engine", found["longest in the engine"], "keys")
     table("The longest functions", found["longest"], "keys")
     long_files = list(found["files over 400 lines"].items())
     table("Files over 400 lines", long_files, ["file", "lines"])
@@ -402,13 +678,17 @@ def tables(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Print the structure of a checkout."""
+    """Print the structure of a checkout, without walks (on stderr: why) where it does not run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout (default: this one)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     arguments = parser.parse_args()
     root = arguments.root.resolve()
-    found = structure(Package(root)) | {"running": run_in(root)}
+    found = structure(Package(root))
+    try:
+        found["walks"] = run_in(root)
+    except RuntimeError as error:
+        print(f"no walks: {error}", file=sys.stderr)
     print(json.dumps(found, indent=2) if arguments.json else tables(found))
 
 

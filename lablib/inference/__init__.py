@@ -16,23 +16,23 @@ Of the sampler's cuts it is the definition; ``sampling/fast_paths.py`` finds the
         voting/many.py                sample_batches
     06  voting/vote.py                tally, majority_vote
         voting/stopping.py            StopRule.reason
-        theory/leads.py               cannot_lose
+        voting/leads.py               cannot_lose
     07  speculation/round.py          Rounds.round
         speculation/tokens.py         SpeculativeTokenIterator._advance
         speculation/many.py           speculative_batches
     08  speculation/rules.py          match, coupled, rejection, block
         speculation/judge.py          draw_outcome
-    09  drafters/ngram.py             NGram.lookup
+    09  speculation/ngram.py          NGram.lookup
         speculation/drafters.py       draw_in_turn
         speculation/draft_length.py   AdaptiveLength.choose
-        theory/costs.py               best_draft_tokens
+        speculation/costs.py          best_draft_tokens
     10  cache/rewind.py               Rewinder.rewind
     11  cache/trie.py                 TokenTrie.match, TokenTrie.insert, TokenTrie._split
         async_lm/plan.py              plan_runs
-    12  drafters/head.py              Head.propose, Watched
-        replay/measure.py             measure_costs
+    12  speculation/trained_head.py   Head.propose, Watched
+        course/replay/measure.py      measure_costs
     13  speculation/tree_rules.py     rejection
-        drafters/tree.py              grow
+        speculation/draft_tree.py     grow
 
 To add one thing, read the top of its file: a rule (speculation/rules.py) and a drafter
 (speculation/drafters.py) need only a notebook's cell, a transform (sampling/transforms.py) edits.
@@ -43,7 +43,7 @@ from lablib.lazy import exports
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
-        "lablib.drafters": "EarlyExit Head NGram Tree",
+        "lablib.inference.speculation": "EarlyExit Head NGram Tree",
         "lablib.inference.async_lm.lm": "AsyncMlxLM",
         "lablib.inference.async_lm.queue": "Query",
         "lablib.inference.samples": "Samples",
@@ -66,7 +66,7 @@ __getattr__, __dir__, __all__ = exports(
             "AdaptiveVotes Candidate Votes best_of_n majority_vote tally vote_until"
         ),
         "lablib.text": "Completion generate on_text stream",
-        "lablib.theory.costs": "Costs",
-        "lablib.theory.estimators": "pass_at_k",
+        "lablib.inference.speculation.costs": "Costs",
+        "lablib.inference.voting.estimate": "pass_at_k",
     },
 )

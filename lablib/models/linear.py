@@ -9,7 +9,7 @@ which are views, whose products are small. (``tests/benchmarks/bench_products.py
 from contextlib import ExitStack
 from functools import lru_cache
 
-from lablib import backend
+from lablib.machine import backend
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx

@@ -9,7 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from lablib import folders, pages
+from lablib import folders
+from lablib.machine import pages
 from lablib.models import files
 from lablib.validation import BadType, BadValue
 
@@ -18,7 +19,7 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
-FETCHED = ("smollm2",)  # what ``python -m lablib fetch`` knows, see ``lablib.workshop.fetch``
+FETCHED = ("smollm2",)  # what ``python -m lablib fetch`` knows, see ``lablib.tools.fetch``
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import lablib
-from lablib.lessons.lesson_08.dashboard import Dashboard
-from lablib.lessons.lesson_13.rounds import measure_prices
-from lablib.lessons.lesson_13.widgets import Trees
-from lablib.replay.recording import stored_acceptance
-from lablib.tasks import TASKS
+from lablib.course.lessons.lesson_08.dashboard import Dashboard
+from lablib.course.lessons.lesson_13.rounds import measure_prices
+from lablib.course.lessons.lesson_13.widgets import Trees
+from lablib.course.replay.recording import stored_acceptance
+from lablib.course.tasks import TASKS
 
 import mlx.core as mx
 

@@ -12,7 +12,7 @@ other side: what else the machine does hits both. Speeds are tokens per second o
 import statistics
 import time
 
-from lablib import tasks
+from lablib.course import tasks
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.voting.continuous import sample_many
 from lablib.models import zoo

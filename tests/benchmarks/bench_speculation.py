@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from lablib.drafters import EarlyExit, NGram
+from lablib.course.replay.measure import measure_costs
+from lablib.course.tasks import TASKS
+from lablib.inference.speculation import EarlyExit, NGram
+from lablib.inference.speculation.costs import expected_tokens
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
-from lablib.machine import doctor
+from lablib.machine.doctor import doctor
 from lablib.models import zoo
-from lablib.replay.measure import measure_costs
-from lablib.tasks import TASKS
 from lablib.text import TextStream
-from lablib.theory.costs import expected_tokens
 
 import mlx.core as mx
 import mlx_lm

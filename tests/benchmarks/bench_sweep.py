@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from lablib.workshop.sweep import grouped, run, start
+from lablib.tools.sweep import grouped, run, start
 
 import numpy as np
 import pytest

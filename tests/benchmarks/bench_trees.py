@@ -14,11 +14,11 @@ import sys
 import time
 from typing import Any
 
-from lablib.drafters import Head, Tree
+from lablib.course.tasks import sums
+from lablib.inference.speculation import Head, Tree
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
 from lablib.models import load_head, zoo
-from lablib.tasks import sums
 
 import mlx.core as mx
 import pytest

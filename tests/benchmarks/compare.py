@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "lablib/workshop/bench"))  # the old side has no such folder
+sys.path.insert(0, str(ROOT / "lablib/tools/bench"))  # the old side has no such folder
 import turns  # noqa: E402
 
 sys.path.pop(0)
@@ -95,8 +95,8 @@ def generation() -> Iterator[tuple[str, Callable[[], object]]]:
 def speculation() -> Iterator[tuple[str, Callable[[], object]]]:
     """Drafts of a model and of the text itself, every rule, a batch."""
     import lablib
+    from lablib.course.tasks import TASKS
     from lablib.inference import AdaptiveLength, NGram, speculative_sample_n
-    from lablib.tasks import TASKS
 
     target, tokenizer = lablib.load("target")
     draft, _ = lablib.load("draft")

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from lablib.classroom import editions
+from lablib.teach import editions
 
 import nbformat
 import pytest
@@ -114,8 +114,8 @@ def test_an_answer_is_folded_and_told_by_nothing_until_its_cell_is_run(lab, fold
 
 DASHBOARD = """
 import lablib
-from lablib.lessons.lesson_08.dashboard import Dashboard
-from lablib.replay.recording import stored_acceptance
+from lablib.course.lessons.lesson_08.dashboard import Dashboard
+from lablib.course.replay.recording import stored_acceptance
 
 target, tokenizer = lablib.load("target")
 draft, _ = lablib.load("draft")
@@ -157,7 +157,7 @@ def test_a_token_is_picked_by_a_click_or_by_keys(lab, folder, tmp_path):
 
 LIVE = """
 import lablib
-from lablib.lessons.lesson_07.rounds import RoundByRound
+from lablib.course.lessons.lesson_07.rounds import RoundByRound
 
 target, tokenizer = lablib.load("target")
 draft, _ = lablib.load("draft")

@@ -2,7 +2,7 @@
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
-from lablib.drafters import EarlyExit
+from lablib.inference.speculation import EarlyExit
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator
 from lablib.validation import BadValue

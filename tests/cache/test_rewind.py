@@ -6,7 +6,7 @@ import inspect
 from lablib.cache import kv
 from lablib.cache.kv import leaves
 from lablib.cache.rewind import Rewinder, restore, snapshot
-from lablib.drafters import NGram
+from lablib.inference.speculation import NGram
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.validation import BadValue
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import lablib
 import lablib.inference
-from lablib import backend
-from lablib.machine import doctor, measure_gflops
+from lablib.machine import backend
+from lablib.machine.doctor import doctor, measure_gflops
 
 import pytest
 
@@ -29,7 +29,7 @@ PRODUCT = """
 import lablib, mlx.core as mx
 a = mx.arange(12, dtype=mx.float32).reshape(3, 4)
 assert (a @ a.T).tolist() == [[14, 38, 62], [38, 126, 214], [62, 214, 366]]
-print(lablib.backend.blas().source, lablib.backend.threads())
+print(lablib.machine.backend.blas().source, lablib.machine.backend.threads())
 """
 
 
@@ -42,7 +42,7 @@ def test_pip_path_is_fast() -> None:
 
 @linux
 def test_the_kernels_have_a_name() -> None:
-    code = "import lablib; print(lablib.backend.core()); print(lablib.doctor())"
+    code = "import lablib; print(lablib.machine.backend.core()); print(lablib.doctor())"
     result = run(code, OPENBLAS_CORETYPE="Haswell")
     if backend.blas().source == "wheel" and backend.core() in ("SkylakeX", "Cooperlake", "Zen"):
         assert result.stdout.splitlines()[0] == "Haswell"
@@ -76,7 +76,7 @@ def test_a_bad_setting_is_named(variable: str, value: str) -> None:
     assert value in last
 
 
-WHICH = "import lablib; b = lablib.backend.blas(); print(b.source, b.path, b.note, sep='|')"
+WHICH = "import lablib; b = lablib.machine.backend.blas(); print(b.source, b.path, b.note, sep='|')"
 
 
 @linux

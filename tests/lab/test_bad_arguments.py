@@ -5,6 +5,7 @@ import inspect
 import signal
 from contextlib import contextmanager
 
+from lablib.course.replay.measure import measure_costs
 from lablib.inference import (
     AdaptiveLength,
     AsyncMlxLM,
@@ -26,12 +27,11 @@ from lablib.inference import (
     speculative_sample_n,
     vote_until,
 )
+from lablib.inference.speculation.costs import best_draft_tokens, expected_tokens, speedup
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import FixedLength
 from lablib.inference.voting.continuous import sample_many
 from lablib.models import LanguageModel, llama_config
-from lablib.replay.measure import measure_costs
-from lablib.theory.costs import best_draft_tokens, expected_tokens, speedup
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx

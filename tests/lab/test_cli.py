@@ -8,10 +8,11 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from lablib import __main__, backend, folders, installed, lab
-from lablib.classroom import working_copy
-from lablib.demo import demo
-from lablib.workshop import training
+from lablib import __main__, folders, installed
+from lablib.course import lab, working_copy
+from lablib.machine import backend
+from lablib.tools import training
+from lablib.tools.demo import demo
 
 import pytest
 

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from lablib import __main__ as command_line
-from lablib.classroom.editions import part_of
-from lablib.classroom.exercises import exercises
+from lablib.course.checks.exercises import exercises
+from lablib.teach.editions import part_of
 
 import nbformat
 import pytest

@@ -3,7 +3,7 @@
 import copy
 from pathlib import Path
 
-from lablib.classroom.editions import fold
+from lablib.teach.editions import fold
 
 import nbformat
 import pytest
@@ -27,7 +27,7 @@ def test_the_answers_to_a_lessons_questions_are_folded(path):
     notebook = read(path)
     assert any("jupyter" in cell.metadata for cell in notebook.cells)
     in_order = fold(notebook) == notebook
-    assert in_order, f"run python -m lablib.classroom.editions notebooks/{path.name}"
+    assert in_order, f"run python -m lablib.teach.editions notebooks/{path.name}"
 
 
 def test_lessons_are_numbered_without_gaps():

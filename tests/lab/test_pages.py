@@ -4,7 +4,7 @@ import sys
 import types
 
 import lablib
-from lablib import pages
+from lablib.machine import pages
 from lablib.models import zoo
 
 import mlx.core as mx

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lablib.classroom.working_copy import notebooks_folder
+from lablib.course.working_copy import notebooks_folder
 from lablib.folders import FIRST_LESSON
 
 import pytest

@@ -6,14 +6,14 @@ import itertools
 import re
 
 from lablib import models
+from lablib.course.lessons.lesson_08.dashboard import OVERLAPS, Dashboard, overlap_look
+from lablib.course.lessons.lesson_08.panels import HIGH
+from lablib.course.plots.charts import png, visible
+from lablib.course.replay.recording import DRAFT, DRAFTERS, GAMMA, HEAD, LOOKUP, stored_acceptance
+from lablib.course.replay.rounds import guesses_of_model, replay
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.tokens import FixedLength
-from lablib.lessons.lesson_08.dashboard import OVERLAPS, Dashboard, overlap_look
-from lablib.lessons.lesson_08.panels import HIGH
 from lablib.models.head import load_head
-from lablib.plots.charts import png, visible
-from lablib.replay.recording import DRAFT, DRAFTERS, GAMMA, HEAD, LOOKUP, stored_acceptance
-from lablib.replay.rounds import guesses_of_model, replay
 
 import mlx.core as mx
 import numpy as np

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import lablib
-from lablib.lessons.lesson_00.widgets import (
+from lablib.course.lessons.lesson_00.widgets import (
     GUESSED,
     MISSED,
     GuessStrip,
@@ -12,7 +12,7 @@ from lablib.lessons.lesson_00.widgets import (
     Told,
     VoteShares,
 )
-from lablib.tasks import stories, sums
+from lablib.course.tasks import stories, sums
 
 import numpy as np
 import pytest

@@ -1,7 +1,13 @@
 """Lesson 01: the pictures from logits to text show what they say."""
 
-from lablib.lessons.lesson_01.widgets import Draw, NextToken, frequencies, perplexities, softmax
-from lablib.plots.strips import SURENESS
+from lablib.course.lessons.lesson_01.widgets import (
+    Draw,
+    NextToken,
+    frequencies,
+    perplexities,
+    softmax,
+)
+from lablib.course.plots.strips import SURENESS
 
 import mlx.core as mx
 import numpy as np

@@ -1,7 +1,7 @@
 """The widgets of lesson 02 compute what they say."""
 
 import lablib
-from lablib.lessons.lesson_02.widgets import CacheCost, CacheMemory, Shape, forward_cost
+from lablib.course.lessons.lesson_02.widgets import CacheCost, CacheMemory, Shape, forward_cost
 
 import pytest
 from matplotlib.figure import Figure

@@ -1,7 +1,7 @@
 """The widgets of lesson 03 compute what they say."""
 
-from lablib.lessons.lesson_03.widgets import BeforeAfter, Frontier, Penalties, StoryCounts
-from lablib.theory.estimators import wilson_interval
+from lablib.course.lessons.lesson_03.widgets import BeforeAfter, Frontier, Penalties, StoryCounts
+from lablib.course.theory.estimators import wilson_interval
 
 import numpy as np
 import pytest

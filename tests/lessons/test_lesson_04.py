@@ -1,7 +1,7 @@
 """The picture of slots over time is a right schedule."""
 
-from lablib.lessons.lesson_04.widgets import SlotTimeline
-from lablib.theory.slots import CONTINUOUS, WHOLE, schedule
+from lablib.course.lessons.lesson_04.widgets import SlotTimeline
+from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
 
 import pytest
 from hypothesis import given

@@ -2,8 +2,14 @@
 
 from itertools import combinations
 
-from lablib.lessons.lesson_05.widgets import GAUSSIAN, HEAVY, OverOptimisation, best_of_weights
-from lablib.theory.estimators import best_of_k, pass_at_k
+from lablib.course.lessons.lesson_05.widgets import (
+    GAUSSIAN,
+    HEAVY,
+    OverOptimisation,
+    best_of_weights,
+)
+from lablib.course.theory.estimators import best_of_k
+from lablib.inference import pass_at_k
 
 import numpy as np
 import pytest

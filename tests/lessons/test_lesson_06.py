@@ -1,17 +1,17 @@
 """The widgets of lesson 06 compute what they say."""
 
-from lablib.inference.voting.stopping import StopRule
-from lablib.inference.voting.vote import tally
-from lablib.lessons.lesson_06.exact import one_die_accuracy, process_accuracy
-from lablib.lessons.lesson_06.widgets import (
+from lablib.course.lessons.lesson_06.exact import one_die_accuracy, process_accuracy
+from lablib.course.lessons.lesson_06.widgets import (
     Stopping,
     VoteBars,
     before_after_vote,
     heat_map,
 )
-from lablib.replay.curves import Sampled
-from lablib.tasks import sums
-from lablib.theory.estimators import majority_accuracy
+from lablib.course.replay.curves import Sampled
+from lablib.course.tasks import sums
+from lablib.course.theory.estimators import majority_accuracy
+from lablib.inference.voting.stopping import StopRule
+from lablib.inference.voting.vote import tally
 
 import numpy as np
 import pytest

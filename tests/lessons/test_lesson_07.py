@@ -3,23 +3,23 @@
 import itertools
 
 import lablib
-from lablib.inference.speculation.judge import Verdict
-from lablib.lessons.lesson_07.rounds import YOURS, RoundByRound
-from lablib.lessons.lesson_07.speed import (
+from lablib.course.lessons.lesson_07.rounds import YOURS, RoundByRound
+from lablib.course.lessons.lesson_07.speed import (
     HERE,
     TEXTBOOK,
     LengthCurves,
     SpeedupMap,
     predicted_and_measured,
 )
-from lablib.lessons.lesson_07.widgets import (
+from lablib.course.lessons.lesson_07.widgets import (
     Acceptance,
     GreedyText,
     count_rounds,
     whole_rounds,
 )
-from lablib.replay.rounds import agreement
-from lablib.theory.costs import Costs, expected_tokens, speedup
+from lablib.course.replay.rounds import agreement
+from lablib.inference.speculation.costs import Costs, expected_tokens, speedup
+from lablib.inference.speculation.judge import Verdict
 
 import numpy as np
 import pytest

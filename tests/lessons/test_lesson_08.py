@@ -3,12 +3,16 @@
 import functools
 import itertools
 
+from lablib.course.lessons.lesson_08 import extras
+from lablib.course.lessons.lesson_08 import widgets as lossless
+from lablib.course.lessons.lesson_08.coin import Overlap
+from lablib.course.theory.closed_forms import (
+    acceptance_coupled,
+    acceptance_match,
+    acceptance_rejection,
+)
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.tokens import speculative_decode
-from lablib.lessons.lesson_08 import extras
-from lablib.lessons.lesson_08 import widgets as lossless
-from lablib.lessons.lesson_08.coin import Overlap
-from lablib.theory.closed_forms import acceptance_coupled, acceptance_match, acceptance_rejection
 
 import mlx.core as mx
 import numpy as np

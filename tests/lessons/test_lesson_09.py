@@ -1,11 +1,11 @@
 """The widgets of lesson 09 compute what they say."""
 
+from lablib.course.lessons.lesson_09 import widgets as lab
+from lablib.course.lessons.lesson_09.exercises import estimate
+from lablib.course.replay.rounds import Guesses, replay
+from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.tokens import FixedLength
-from lablib.lessons.lesson_09 import widgets as lab
-from lablib.lessons.lesson_09.exercises import estimate
-from lablib.replay.rounds import Guesses, replay
-from lablib.theory.costs import Costs, best_draft_tokens, expected_tokens
 
 import numpy as np
 import pytest

@@ -3,9 +3,17 @@
 import itertools
 
 from lablib.cache import kv
-from lablib.lessons.lesson_10 import widgets as rewinding
-from lablib.lessons.lesson_10.exercises import read_again
-from lablib.lessons.lesson_10.widgets import ALL, EACH, REPLAY, WAYS, Marks, Memories, ReplayCost
+from lablib.course.lessons.lesson_10 import widgets as rewinding
+from lablib.course.lessons.lesson_10.exercises import read_again
+from lablib.course.lessons.lesson_10.widgets import (
+    ALL,
+    EACH,
+    REPLAY,
+    WAYS,
+    Marks,
+    Memories,
+    ReplayCost,
+)
 
 import mlx.core as mx
 import numpy as np

@@ -3,10 +3,9 @@
 import asyncio
 import random
 
-from lablib.inference.async_lm.lm import AsyncMlxLM
-from lablib.lessons.lesson_11 import timeline as batches
-from lablib.lessons.lesson_11.timeline import FORWARD_MS, TOKEN_MS, BatchTimeline, follow
-from lablib.lessons.lesson_11.widgets import (
+from lablib.course.lessons.lesson_11 import timeline as batches
+from lablib.course.lessons.lesson_11.timeline import FORWARD_MS, TOKEN_MS, BatchTimeline, follow
+from lablib.course.lessons.lesson_11.widgets import (
     EVICTED,
     HELD,
     NEW,
@@ -16,6 +15,7 @@ from lablib.lessons.lesson_11.widgets import (
     edges,
     scenes,
 )
+from lablib.inference.async_lm.lm import AsyncMlxLM
 from lablib.models.base import LanguageModel
 from lablib.models.llama import llama_config
 

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import lablib
 from lablib.cache import kv
+from lablib.course.lessons.lesson_12 import exercises, real
+from lablib.course.lessons.lesson_12 import widgets as lab
 from lablib.inference import SamplerOptions
 from lablib.inference.sampling import transforms
-from lablib.lessons.lesson_12 import exercises, real
-from lablib.lessons.lesson_12 import widgets as lab
+from lablib.inference.speculation.costs import Costs, speedup
 from lablib.models import zoo
-from lablib.theory.costs import Costs, speedup
 
 import mlx.core as mx
 import numpy as np
@@ -38,7 +38,7 @@ def test_without_the_model_a_notebook_shows_one_sentence(monkeypatch, capsys) ->
     with pytest.raises(real.NotFetched, match=r"python -m lablib fetch"):
         real.load_real()
     shell = InteractiveShell()
-    shell.run_cell("from lablib.lessons.lesson_12 import real\nreal.load_real()")
+    shell.run_cell("from lablib.course.lessons.lesson_12 import real\nreal.load_real()")
     shown = capsys.readouterr()
     assert (shown.out + shown.err).strip() == str(real.NotFetched())
 

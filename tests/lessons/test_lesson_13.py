@@ -2,11 +2,11 @@
 
 import io
 
+from lablib.course.lessons.lesson_13 import rounds
+from lablib.course.lessons.lesson_13 import widgets as lab
 from lablib.inference import DraftModel, Head, SpeculativeTokenIterator, Tree
-from lablib.lessons.lesson_13 import rounds
-from lablib.lessons.lesson_13 import widgets as lab
+from lablib.inference.speculation.costs import Costs
 from lablib.models import DraftHead
-from lablib.theory.costs import Costs
 
 import mlx.core as mx
 import numpy as np

@@ -6,8 +6,8 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-from lablib.lessons.lesson_14 import widgets as lab
-from lablib.theory.scaling import simulate
+from lablib.course.lessons.lesson_14 import widgets as lab
+from lablib.course.theory.scaling import simulate
 
 import nbformat
 import pytest

@@ -1,12 +1,12 @@
 """The hunts of lesson 15: the code as found fails as the lesson says; the widgets compute it."""
 
-from lablib.classroom.checking import check
-from lablib.classroom.exercises import exercises
+from lablib.course.checks.checking import check
+from lablib.course.checks.exercises import exercises
+from lablib.course.lessons.lesson_15 import widgets as lab
+from lablib.course.lessons.lesson_15.exercises import JUDGE
+from lablib.course.lessons.lesson_15.exercises_judge import judge
+from lablib.course.lessons.lesson_15.exercises_memory import attend, take_back
 from lablib.inference.speculation import rules
-from lablib.lessons.lesson_15 import widgets as lab
-from lablib.lessons.lesson_15.exercises import JUDGE
-from lablib.lessons.lesson_15.exercises_judge import judge
-from lablib.lessons.lesson_15.exercises_memory import attend, take_back
 
 import mlx.core as mx
 import numpy as np

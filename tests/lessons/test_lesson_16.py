@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import lablib
+from lablib.course.lessons.lesson_16 import board, edits, stories, sums
+from lablib.course.lessons.lesson_16.exercises import ODDS, PROPOSE, VOTE
+from lablib.course.lessons.lesson_16.scores import Foul, Score
+from lablib.course.lessons.lesson_16.texts import by_chance, uniforms, write
+from lablib.course.lessons.lesson_16.widgets import Voting
 from lablib.inference import SpeculativeTokenIterator
-from lablib.lessons.lesson_16 import board, edits, stories, sums
-from lablib.lessons.lesson_16.exercises import ODDS, PROPOSE, VOTE
-from lablib.lessons.lesson_16.scores import Foul, Score
-from lablib.lessons.lesson_16.texts import by_chance, uniforms, write
-from lablib.lessons.lesson_16.widgets import Voting
 
 import mlx.core as mx
 import numpy as np

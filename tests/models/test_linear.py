@@ -1,7 +1,7 @@
 """Products by blocks equal whole ones, on both sides of every threshold; quicken undoes itself."""
 
 import lablib
-from lablib import backend
+from lablib.machine import backend
 from lablib.models import linear, llama_config
 
 import mlx.core as mx

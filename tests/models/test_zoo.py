@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lablib import models
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config, zoo
-from lablib.workshop.saving import save
+from lablib.tools.saving import save
 
 import mlx.core as mx
 import mlx.nn as nn

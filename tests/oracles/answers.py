@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from lablib.classroom.checking import check
+from lablib.course.checks.checking import check
 
 Right = tuple[str, Callable]  # exercise, answer
 Wrong = tuple[str, str | None, Callable]  # exercise, the misconception it looks like, answer

@@ -1,7 +1,7 @@
 """Whether an exercise can be trusted: everything that its checker must accept and refuse."""
 
-from lablib.classroom.checking import CheckResult, check
-from lablib.classroom.exercises import Exercise
+from lablib.course.checks.checking import CheckResult, check
+from lablib.course.checks.exercises import Exercise
 
 
 def no_answer(*args):

@@ -5,8 +5,8 @@ from pathlib import Path
 import nbformat
 
 DEMO = """
-from lablib.plots.charts import bars
-from lablib.plots.explorer import Explorer, slider
+from lablib.course.plots.charts import bars
+from lablib.course.plots.explorer import Explorer, slider
 
 class Powers(Explorer):
     def __init__(self, low):
@@ -19,7 +19,7 @@ class Powers(Explorer):
         return f"The last bar is {data[-1]}."
 """
 SHOWN = """
-from lablib.plots.charts import show, token_strip
+from lablib.course.plots.charts import show, token_strip
 
 show(bars("ab", {"x": [1, 2], "y": [2, 1]}, "heights", title="Two"), "As <high> & as low.")
 """

@@ -2,7 +2,7 @@
 
 import math
 
-from lablib.classroom.exercises import Exercise
+from lablib.course.checks.exercises import Exercise
 
 
 def softmax(scores, temperature):

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lablib.classroom.editions import exercise_cells, part_of
-from lablib.classroom.exercises import exercises, lessons
+from lablib.course.checks.exercises import exercises, lessons
+from lablib.teach.editions import exercise_cells, part_of
 
 SECTIONS = (
     "You will be able to",
@@ -18,7 +18,7 @@ SECTIONS = (
 )
 VIEW = "application/vnd.jupyter.widget-view+json"
 PICTURES = {"image/png", "image/svg+xml", "text/html"}
-# What other programs move, or what a GPU's work isn't in; `lablib.replay.measure.clock` knows.
+# What other programs move, or a GPU's work isn't in; `lablib.course.replay.measure.clock` knows.
 CLOCK = re.compile(r"\btime\.(perf_counter|process_time|thread_time|monotonic)\b(?!.*# the wall's)")
 ABSOLUTE = re.compile(r"(?<![\w/.:])/(home|Users|tmp|root|work|opt|var|mnt)/\w|\b[A-Z]:\\\\?\w")
 

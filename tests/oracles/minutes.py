@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from lablib.classroom.editions import part_of
-from lablib.classroom.exercises import exercises
+from lablib.course.checks.exercises import exercises
+from lablib.teach.editions import part_of
 
 WORDS_A_MINUTE = 200
 SKIPPABLE = "(may be skipped)"

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from lablib.course.tasks import TASKS
 from lablib.inference.speculation.judge import Verdict
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.tasks import TASKS
 
 import numpy as np
 

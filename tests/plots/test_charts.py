@@ -4,8 +4,8 @@ import html
 import subprocess
 import sys
 
-from lablib.plots import charts
-from lablib.plots.charts import bars, figure, gantt, lines, png, show, token_strip
+from lablib.course.plots import charts
+from lablib.course.plots.charts import bars, figure, gantt, lines, png, show, token_strip
 
 import numpy as np
 import pytest
@@ -110,6 +110,6 @@ def test_png_is_reproducible_and_of_the_stated_size():
 
 
 def test_pyplot_is_never_loaded():
-    code = "import sys, lablib.plots.explorer; print('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, lablib.course.plots.explorer; print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -5,14 +5,14 @@ import re
 import threading
 
 from lablib.cache import kv
-from lablib.drafters import EarlyExit
+from lablib.course.plots import chat as chats
+from lablib.course.plots.chat import Chat, chat
+from lablib.course.plots.conversation import Conversation
+from lablib.course.plots.strips import SURENESS, surprise_html
+from lablib.course.tasks import save_pretrained
 from lablib.inference import NGram
+from lablib.inference.speculation import EarlyExit
 from lablib.models import LanguageModel, hybrid_config, llama_config
-from lablib.plots import chat as chats
-from lablib.plots.chat import Chat, chat
-from lablib.plots.conversation import Conversation
-from lablib.plots.strips import SURENESS, surprise_html
-from lablib.tasks import save_pretrained
 from lablib.text import generate, stream
 
 import pytest

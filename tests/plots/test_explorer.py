@@ -3,8 +3,8 @@
 import base64
 import time
 
-from lablib.plots.charts import bars, token_strip
-from lablib.plots.explorer import Explorer, Player, choice, slider, toggle
+from lablib.course.plots.charts import bars, token_strip
+from lablib.course.plots.explorer import Explorer, Player, choice, slider, toggle
 
 import numpy as np
 import pytest

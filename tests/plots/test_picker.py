@@ -2,9 +2,9 @@
 
 import runpy
 
-from lablib.plots import picker as module
-from lablib.plots.picker import TokenPicker
-from lablib.plots.strips import SURENESS
+from lablib.course.plots import picker as module
+from lablib.course.plots.picker import TokenPicker
+from lablib.course.plots.strips import SURENESS
 
 TOKENS = [" the", " cat", "s", " the", ""]
 LOOKS = [SURENESS[0], SURENESS[3], SURENESS[0], SURENESS[1], SURENESS[0]]

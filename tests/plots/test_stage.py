@@ -2,10 +2,10 @@
 
 import io
 
-from lablib.plots.charts import png, style
-from lablib.plots.explorer import Explorer, slider
-from lablib.plots.stage import Stage
-from lablib.plots.strips import canvas, scales
+from lablib.course.plots.charts import png, style
+from lablib.course.plots.explorer import Explorer, slider
+from lablib.course.plots.stage import Stage
+from lablib.course.plots.strips import canvas, scales
 
 import numpy as np
 import pytest

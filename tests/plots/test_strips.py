@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from lablib.plots import strips
-from lablib.plots.strips import (
+from lablib.course.plots import strips
+from lablib.course.plots.strips import (
     PLAIN,
     SURENESS,
     add_axes,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import lablib
 from lablib.models import LanguageModel, zoo
-from lablib.workshop.fetch import SOURCES
+from lablib.tools.fetch import SOURCES
 
 import jinja2
 import mlx.core as mx

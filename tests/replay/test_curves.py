@@ -3,10 +3,10 @@
 import dataclasses
 import itertools
 
+from lablib.course.replay.curves import Sampled, vote_accuracy, vote_curves
+from lablib.course.theory.estimators import majority_accuracy, wilson_interval
 from lablib.inference.voting.stopping import StopRule
 from lablib.inference.voting.vote import tally
-from lablib.replay.curves import Sampled, vote_accuracy, vote_curves
-from lablib.theory.estimators import majority_accuracy, wilson_interval
 from lablib.validation import BadValue
 
 import numpy as np

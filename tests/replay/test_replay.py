@@ -3,11 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
-from lablib.drafters import EarlyExit, NGram, first_layers
-from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.drafters import DraftModel
-from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
-from lablib.replay.rounds import (
+from lablib.course.replay.rounds import (
     Guesses,
     guesses_of_flags,
     guesses_of_model,
@@ -15,7 +11,11 @@ from lablib.replay.rounds import (
     replay,
     tokens_per_call,
 )
-from lablib.theory.costs import Costs
+from lablib.inference.speculation import EarlyExit, NGram, first_layers
+from lablib.inference.speculation.costs import Costs
+from lablib.inference.speculation.draft_length import AdaptiveLength
+from lablib.inference.speculation.drafters import DraftModel
+from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
 
 import pytest
 from oracles.speculation import greedy, near, target

@@ -2,12 +2,12 @@
 
 from itertools import product
 
+from lablib.course.lessons.lesson_08.widgets import exactly
+from lablib.course.replay.rounds import LONGEST, Guesses, guesses_of_flags, replay
+from lablib.course.replay.sampled import RULES, Texts, expect, looked_up, room, spread
+from lablib.course.theory.closed_forms import acceptance_coupled
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.tokens import FixedLength
-from lablib.lessons.lesson_08.widgets import exactly
-from lablib.replay.rounds import LONGEST, Guesses, guesses_of_flags, replay
-from lablib.replay.sampled import RULES, Texts, expect, looked_up, room, spread
-from lablib.theory.closed_forms import acceptance_coupled
 
 import numpy as np
 import pytest

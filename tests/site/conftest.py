@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from lablib.classroom.editions import exercise_cells, write_notebook
-from lablib.workshop.site.build import build
+from lablib.teach.editions import exercise_cells, write_notebook
+from lablib.tools.site.build import build
 
 import nbformat
 import pytest
@@ -12,8 +12,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 pytest.importorskip("sphinx", reason="no Sphinx: pip install 'lablib[site]'; the site is untested")
 
 EXPLORER = """
-from lablib.plots.charts import bars
-from lablib.plots.explorer import Explorer, Player, choice, slider
+from lablib.course.plots.charts import bars
+from lablib.course.plots.explorer import Explorer, Player, choice, slider
 
 class Twice(Explorer):
     def compute(self, number, of, step):

@@ -4,10 +4,10 @@ import html
 import io
 from itertools import product
 
-from lablib.plots.charts import bars
-from lablib.plots.explorer import Explorer, Player, choice, slider, toggle
-from lablib.workshop.site import film as films
-from lablib.workshop.site.pages import film_html
+from lablib.course.plots.charts import bars
+from lablib.course.plots.explorer import Explorer, Player, choice, slider, toggle
+from lablib.tools.site import film as films
+from lablib.tools.site.pages import film_html
 
 import ipywidgets as widgets
 import numpy as np

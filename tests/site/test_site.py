@@ -6,13 +6,13 @@ from pathlib import Path
 from unittest.mock import Mock
 
 from lablib.__main__ import main
-from lablib.classroom.editions import read_notebook
-from lablib.classroom.exercises import find
-from lablib.workshop.site import run as running
-from lablib.workshop.site.build import build
-from lablib.workshop.site.contents import Links
-from lablib.workshop.site.pages import folded
-from lablib.workshop.site.run import run
+from lablib.course.checks.exercises import find
+from lablib.teach.editions import read_notebook
+from lablib.tools.site import run as running
+from lablib.tools.site.build import build
+from lablib.tools.site.contents import Links
+from lablib.tools.site.pages import folded
+from lablib.tools.site.run import run
 
 import pytest
 from oracles import browser
@@ -100,7 +100,7 @@ def test_a_lesson_runs_again_only_if_it_changed(site, monkeypatch):
     notebook = read_notebook(path)
     assert not run(notebook, path, kept).new
     told = json.loads((kept / "00_start_here.json").read_text())
-    assert {"plots/explorer.py", "workshop/site/film.py"} <= {*told["files"]}
+    assert {"course/plots/explorer.py", "tools/site/film.py"} <= {*told["files"]}
     monkeypatch.setattr(running, "_execute", Mock(side_effect=RuntimeError("it runs")))
     picture = next(kept.glob("frames/*.webp"))
     picture.rename(kept / "lost")

@@ -10,10 +10,10 @@ import os
 import re
 from pathlib import Path
 
-from lablib.classroom.editions import part_of, read_notebook
-from lablib.classroom.exercises import find
+from lablib.course.checks.exercises import find
 from lablib.folders import course
-from lablib.workshop.site.build import build
+from lablib.teach.editions import part_of, read_notebook
+from lablib.tools.site.build import build
 
 import pytest
 from oracles import browser, reader

@@ -3,7 +3,9 @@
 import itertools
 
 from lablib.cache import kv
-from lablib.drafters import EarlyExit, NGram, first_layers
+from lablib.course.replay.measure import measure_costs
+from lablib.inference.speculation import EarlyExit, NGram, first_layers
+from lablib.inference.speculation.costs import Costs, best_draft_tokens
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafters import DraftModel, as_drafter
 from lablib.inference.speculation.rules import RULE
@@ -15,8 +17,6 @@ from lablib.inference.speculation.tokens import (
 )
 from lablib.inference.tokens import TokenIterator
 from lablib.models import LanguageModel, gpt_config, llama_config
-from lablib.replay.measure import measure_costs
-from lablib.theory.costs import Costs, best_draft_tokens
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -359,7 +359,7 @@ def replay(length, alpha, rounds, seed=0):
 def test_the_adaptive_length_finds_the_best_one(alpha):
     costs = Costs((1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8), 0.15)
     chosen = replay(AdaptiveLength(8, costs, memory=400), alpha, 600)[300:]
-    from lablib.theory.costs import speedup
+    from lablib.inference.speculation.costs import speedup
 
     best_speed = speedup(alpha, best_draft_tokens(alpha, costs, 8), costs)
     assert np.mean([speedup(alpha, n, costs) for n in chosen]) > 0.97 * best_speed

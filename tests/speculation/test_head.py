@@ -1,15 +1,15 @@
 """A draft head: what it reads is what the target computed, and the text never depends on it."""
 
 from lablib.cache import kv
-from lablib.drafters import Head
-from lablib.drafters.head import Watched
-from lablib.drafters.head_step import steps
+from lablib.course.replay.measure import measure_costs
+from lablib.inference.speculation import Head
 from lablib.inference.speculation.draft_length import AdaptiveLength
+from lablib.inference.speculation.head_step import steps
 from lablib.inference.speculation.many import speculative_sample_n
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
+from lablib.inference.speculation.trained_head import Watched
 from lablib.inference.tokens import TokenIterator
 from lablib.models import DraftHead, LanguageModel, gpt_config, hybrid_config, llama_config
-from lablib.replay.measure import measure_costs
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -80,7 +80,7 @@ def test_it_reads_the_states_that_a_fresh_forward_gives(model, monkeypatch):
         return spy_too
 
     monkeypatch.setattr(Watched, "take", spy)
-    monkeypatch.setattr("lablib.drafters.head.steps", spied)
+    monkeypatch.setattr("lablib.inference.speculation.trained_head.steps", spied)
     iterator = SpeculativeTokenIterator(
         model, head_of(model), PROMPT, max_tokens=20, draft_tokens=3, seed=2, temperature=1.5
     )

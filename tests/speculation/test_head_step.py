@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lablib.drafters import Head, head_step
+from lablib.inference.speculation import Head, head_step
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.models import DraftHead, LanguageModel, gpt_config, llama_config
 from lablib.models.linear import Linear

@@ -2,10 +2,9 @@
 
 from itertools import pairwise
 
+from lablib.course.theory import closed_forms as theory
 from lablib.inference.sampling import transforms
-from lablib.inference.speculation import rules
-from lablib.theory import closed_forms as theory
-from lablib.theory import costs
+from lablib.inference.speculation import costs, rules
 
 import mlx.core as mx
 import numpy as np

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 from lablib.cache import kv
 from lablib.cache.rewind import can_batch
-from lablib.drafters import EarlyExit, NGram
 from lablib.inference.samples import Samples
+from lablib.inference.speculation import EarlyExit, NGram
 from lablib.inference.speculation.drafters import Drafter, DraftModel
 from lablib.inference.speculation.many import speculative_batch, speculative_sample_n
 from lablib.inference.speculation.proposal import Proposal

@@ -5,13 +5,13 @@ import itertools
 import math
 
 from lablib.cache import kv
-from lablib.drafters import EarlyExit, NGram, first_layers
+from lablib.inference.speculation import EarlyExit, NGram, first_layers
+from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafters import Drafter, Proposal
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
 from lablib.inference.tokens import TokenIterator
-from lablib.theory.costs import Costs
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx

@@ -2,7 +2,8 @@
 
 from lablib.cache import kv, tree
 from lablib.cache.rewind import Rewinder
-from lablib.drafters import EarlyExit, Head, NGram, Tree
+from lablib.inference.speculation import EarlyExit, Head, NGram, Tree
+from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafters import Drafter
 from lablib.inference.speculation.many import speculative_sample_n
@@ -11,7 +12,6 @@ from lablib.inference.speculation.tokens import SpeculativeTokenIterator, specul
 from lablib.inference.tokens import TokenIterator
 from lablib.models import DraftHead
 from lablib.models.kernels import Rotation
-from lablib.theory.costs import Costs
 
 import mlx.core as mx
 import numpy as np

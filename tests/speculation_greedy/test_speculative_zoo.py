@@ -7,7 +7,7 @@ from importlib import import_module
 
 from lablib.cache import kv
 from lablib.cache.rewind import can_batch
-from lablib.drafters import NGram
+from lablib.inference.speculation import NGram
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.tokens import TokenIterator

@@ -1,9 +1,10 @@
 """The rule "coupled": one text for a seed, whoever drafts; its draws follow the closed form."""
 
-from lablib.drafters import EarlyExit, Head, NGram
+from lablib.course.lessons.lesson_08.widgets import exactly
+from lablib.course.theory import closed_forms as theory
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
-from lablib.inference.speculation import rules
+from lablib.inference.speculation import EarlyExit, Head, NGram, rules
 from lablib.inference.speculation.draft_length import AdaptiveLength, Costs
 from lablib.inference.speculation.drafters import Drafter
 from lablib.inference.speculation.judge import Judge
@@ -11,10 +12,8 @@ from lablib.inference.speculation.many import speculative_sample_n
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
 from lablib.inference.text_sampler import TextSampler
 from lablib.inference.tokens import TokenIterator
-from lablib.lessons.lesson_08.widgets import exactly
 from lablib.models import DraftHead, LanguageModel, llama_config
 from lablib.text import generate
-from lablib.theory import closed_forms as theory
 
 import mlx.core as mx
 import numpy as np

@@ -7,14 +7,13 @@ rule, rewinding and iterator are the library's, in float32.
 import itertools
 
 from lablib.cache.rewind import can_batch
-from lablib.drafters import EarlyExit, Head, NGram
+from lablib.course.lessons.lesson_08.widgets import exactly
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.speculation import rules
+from lablib.inference.speculation import EarlyExit, Head, NGram, rules
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.text_sampler import TextSampler
-from lablib.lessons.lesson_08.widgets import exactly
 from lablib.models import DraftHead, LanguageModel, llama_config
 
 import mlx.core as mx

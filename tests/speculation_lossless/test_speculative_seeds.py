@@ -1,7 +1,6 @@
 """Losslessness by seeds: match is plain sampling, token for token; every rule is, in its counts."""
 
-from lablib.drafters import NGram
-from lablib.inference.speculation import rules
+from lablib.inference.speculation import NGram, rules
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
 from lablib.inference.text_sampler import TextSampler
 from lablib.inference.tokens import TokenIterator

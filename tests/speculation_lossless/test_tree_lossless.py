@@ -3,11 +3,10 @@
 import itertools
 
 from lablib.cache import tree as cache_tree
-from lablib.drafters import EarlyExit, Head, NGram, Tree
-from lablib.drafters import tree as growth
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.speculation import rules, tree_rules
+from lablib.inference.speculation import EarlyExit, Head, NGram, Tree, rules, tree_rules
+from lablib.inference.speculation import draft_tree as growth
 from lablib.inference.speculation.many import speculative_batch
 from lablib.inference.speculation.tokens import SpeculativeTokenIterator
 from lablib.inference.text_sampler import TextSampler

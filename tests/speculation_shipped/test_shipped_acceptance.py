@@ -16,10 +16,10 @@ import operator
 from dataclasses import dataclass
 from itertools import product
 
+from lablib.course.tasks import TASKS
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.text_sampler import TextSampler
-from lablib.tasks import TASKS
 
 import mlx.core as mx
 import numpy as np

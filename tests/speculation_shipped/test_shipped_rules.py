@@ -3,9 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from lablib.drafters import NGram
-from lablib.inference.speculation import rules
-from lablib.tasks import TASKS
+from lablib.course.tasks import TASKS
+from lablib.inference.speculation import NGram, rules
 
 import mlx.core as mx
 import numpy as np

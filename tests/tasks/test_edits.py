@@ -1,7 +1,7 @@
 """Edits: a copy with one replacement, its checker and its classes."""
 
-from lablib.tasks import edits, sums
-from lablib.tasks.problem import held_out
+from lablib.course.tasks import edits, sums
+from lablib.course.tasks.problem import held_out
 
 import pytest
 from hypothesis import given, settings

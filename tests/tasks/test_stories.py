@@ -3,8 +3,8 @@
 import random
 import re
 
-from lablib.tasks import grammar, stories, sums
-from lablib.tasks.problem import Problem
+from lablib.course.tasks import grammar, stories, sums
+from lablib.course.tasks.problem import Problem
 
 import pytest
 from hypothesis import given, settings

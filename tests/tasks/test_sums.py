@@ -2,8 +2,8 @@
 
 import math
 
-from lablib.tasks import edits, sums
-from lablib.tasks.problem import Problem
+from lablib.course.tasks import edits, sums
+from lablib.course.tasks.problem import Problem
 
 import numpy as np
 import pytest

@@ -3,9 +3,9 @@
 import json
 from importlib.resources import files
 
-from lablib.tasks import TASKS, load_tokenizer, prompt_of, save_pretrained
-from lablib.tasks.edits import LENGTH, WORDS
-from lablib.tasks.tokenizer import BOS, EOS, UNK, train_tokenizer
+from lablib.course.tasks import TASKS, load_tokenizer, prompt_of, save_pretrained
+from lablib.course.tasks.edits import LENGTH, WORDS
+from lablib.course.tasks.tokenizer import BOS, EOS, UNK, train_tokenizer
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +23,7 @@ def directory(tmp_path_factory):
 
 
 def test_training_again_gives_the_packaged_file_byte_for_byte():
-    packaged = files("lablib.tasks").joinpath("tokenizer.json").read_bytes()
+    packaged = files("lablib.course.tasks").joinpath("tokenizer.json").read_bytes()
     assert (train_tokenizer().to_str(pretty=True) + "\n").encode() == packaged
 
 

@@ -1,7 +1,7 @@
 """Closed forms, against simulation by hand and against each other."""
 
-from lablib.theory import closed_forms as theory
-from lablib.theory.costs import (
+from lablib.course.theory import closed_forms as theory
+from lablib.inference.speculation.costs import (
     Costs,
     best_draft_tokens,
     expected_tokens,

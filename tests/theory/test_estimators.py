@@ -3,7 +3,7 @@
 import itertools
 import math
 
-from lablib.theory.estimators import (
+from lablib.course.theory.estimators import (
     any_right,
     best_of_k,
     best_of_n_distribution,
@@ -11,9 +11,9 @@ from lablib.theory.estimators import (
     bootstrap_interval,
     kl_divergence,
     majority_accuracy,
-    pass_at_k,
     wilson_interval,
 )
+from lablib.inference import pass_at_k
 from lablib.validation import BadType, BadValue
 
 import numpy as np

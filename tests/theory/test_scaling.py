@@ -1,6 +1,6 @@
 """Work dealt in rounds: nothing lost, nothing done twice, and no faster than it can be."""
 
-from lablib.theory.scaling import goes_on, round_seconds, simulate, take
+from lablib.course.theory.scaling import goes_on, round_seconds, simulate, take
 from lablib.validation import BadValue
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Tokenizers of the tests of generate and stream."""
 
-from lablib.tasks import save_pretrained
+from lablib.course.tasks import save_pretrained
 
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer

@@ -2,10 +2,10 @@
 
 import math
 
+from lablib.course.tasks import load_tokenizer, sums
+from lablib.course.verifiers import Exact, log_weight
 from lablib.inference.voting.scoring import pad, score
-from lablib.tasks import load_tokenizer, sums
 from lablib.validation import BadType, BadValue
-from lablib.verifiers import Exact, log_weight
 
 import mlx.core as mx
 import numpy as np

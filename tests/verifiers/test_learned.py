@@ -3,14 +3,14 @@
 import json
 from pathlib import Path
 
-from lablib import tasks
+from lablib.course import tasks
+from lablib.course.verifiers import Verifier, load_verifier, log_weight
 from lablib.inference.voting.many import sample_n
 from lablib.inference.voting.scoring import score
 from lablib.inference.voting.vote import best_of_n
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
-from lablib.verifiers import Verifier, load_verifier, log_weight
-from lablib.workshop.saving import save
-from lablib.workshop.verifier_training import VerifierRecipe, save_verifier, train_verifier
+from lablib.tools.saving import save
+from lablib.tools.verifier_training import VerifierRecipe, save_verifier, train_verifier
 
 import mlx.core as mx
 import numpy as np

@@ -2,11 +2,11 @@
 
 import math
 
+from lablib.course.replay.curves import Sampled, vote_curves
+from lablib.course.tasks import sums
+from lablib.course.verifiers.noisy import Noisy, hash_pair, student_t
 from lablib.inference.voting.scoring import pad
-from lablib.replay.curves import Sampled, vote_curves
-from lablib.tasks import sums
 from lablib.validation import BadType, BadValue
-from lablib.verifiers.noisy import Noisy, hash_pair, student_t
 
 import mlx.core as mx
 import numpy as np

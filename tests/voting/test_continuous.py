@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 from lablib.cache import kv
 from lablib.cache.rewind import can_batch
+from lablib.course.tasks import stories
+from lablib.course.theory.slots import schedule
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.tokens import TokenIterator
 from lablib.inference.voting.continuous import sample_many
 from lablib.inference.voting.many import sample_n
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
-from lablib.tasks import stories
-from lablib.theory.slots import schedule
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx

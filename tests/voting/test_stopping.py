@@ -2,14 +2,14 @@
 
 import itertools
 
-from lablib.inference.voting.stopping import STOP_RULES, StopRule
-from lablib.theory import leads
-from lablib.theory.leads import (
+from lablib.inference.voting import leads
+from lablib.inference.voting.leads import (
     beta_confidence,
     cannot_lose,
     dirichlet_confidence,
     overtake_risk,
 )
+from lablib.inference.voting.stopping import STOP_RULES, StopRule
 from lablib.validation import BadType, BadValue
 
 import numpy as np

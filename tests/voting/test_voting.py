@@ -7,6 +7,9 @@ wander through 4 first. Token 5 ends a completion.
 import inspect
 import math
 
+from lablib.course.replay.curves import Sampled
+from lablib.course.tasks import load_tokenizer, sums
+from lablib.course.theory.estimators import majority_accuracy
 from lablib.inference.voting.many import sample_n
 from lablib.inference.voting.scoring import score
 from lablib.inference.voting.stopping import StopRule
@@ -19,10 +22,7 @@ from lablib.inference.voting.vote import (
 )
 from lablib.models.base import LanguageModel
 from lablib.models.llama import llama_config
-from lablib.replay.curves import Sampled
-from lablib.tasks import load_tokenizer, sums
 from lablib.text import on_text
-from lablib.theory.estimators import majority_accuracy
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx

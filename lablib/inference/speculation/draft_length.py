@@ -8,9 +8,9 @@ again now and then.
 
 from typing import Any
 
+from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 from lablib.inference.speculation.drafters import Drafter
 from lablib.inference.speculation.tokens import DraftLength
-from lablib.theory.costs import Costs, best_draft_tokens, speedup
 from lablib.validation import BadType, BadValue, integer, number
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 A drafter guesses the next few tokens. It may be as wrong as it likes: the target judges every guess
 and the text never depends on them. What counts is how often it is right and how little it costs.
-``DraftModel`` runs a small model (Leviathan et al. 2023, 2211.17192), ``lablib/drafters`` has more.
+``DraftModel`` runs a small model (Leviathan et al. 2023, 2211.17192); more stand beside it.
 
 To add one, subclass ``Drafter`` and write ``propose``. This one guesses that the last token comes
 again, and again:
@@ -16,7 +16,7 @@ It remembers nothing, and so it is complete. What a drafter remembers of its tex
 ``begin_batch`` (not in ``__init__``: texts would share it), one thing for each text, and thinned
 out in ``select``: see ``NGram``. A mistake there raises nothing, but at temperature 0 the ``stats``
 of a batch are then not the sum of its texts' own. One for the library gets a file in
-``lablib/drafters``, its name a place beside each ``NGram`` in the lists of exports.
+``lablib/inference/speculation``, its name a place beside each ``NGram`` in the lists of exports.
 """
 
 from collections.abc import Callable, Sequence

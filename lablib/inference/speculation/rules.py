@@ -34,7 +34,8 @@ To add a rule, write its function and put it into ``RULE``, here or in a cell of
 ``tree_rules.py``). The helpers at the end: ``_ratio`` is p/q of each draft, ``_padded`` appends the
 q of zeros, ``_one_by_one`` turns the chance of each draft into that of each length,
 ``_normalised`` scales rows to sum to 1. The engine doesn't ask whether a rule is lossless:
-``bias(mine)`` of ``lablib.lessons.lesson_08.widgets`` enumerates, and is 0, up to rounding, if so.
+``bias(mine)`` of ``lablib.course.lessons.lesson_08.widgets`` enumerates it, and is 0, up to
+rounding, if so.
 """
 
 from collections.abc import Callable, Sequence

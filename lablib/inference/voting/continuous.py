@@ -34,8 +34,8 @@ def sample_many(
     The rows of a prompt join together, once there are free places for all, first come first served.
     What a prompt has in common with the one before is not read again, so those that begin alike
     belong side by side. Of a model whose rows of different length cannot share a batch, only the
-    rows of one prompt do. ``lablib.theory.slots.schedule(lengths, max_batch)`` tells for n = 1 who
-    sat where, and when.
+    rows of one prompt do. ``schedule(lengths, max_batch)`` of ``lablib.course.theory.slots`` tells
+    for n = 1 who sat where, and when.
 
     Args:
         model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.

@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lablib.theory.leads import beta_confidence, cannot_lose, dirichlet_confidence, overtake_risk
+from lablib.inference.voting.leads import (
+    beta_confidence,
+    cannot_lose,
+    dirichlet_confidence,
+    overtake_risk,
+)
 from lablib.validation import BadValue, integer, number, one_of
 
 STOP_RULES = ("overtake", "beta", "dirichlet")

@@ -1,0 +1,1 @@
+"""Judges exercises: what a student wrote, beside what the task asks for."""

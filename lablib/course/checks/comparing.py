@@ -1,0 +1,85 @@
+"""Compare a student's function with the reference, and recognise misconceptions.
+
+Nobody writes the diagnosis: a function that answers every case as a named wrong answer does has,
+as far as anybody can tell, made the same mistake.
+"""
+
+from typing import Any
+
+from lablib.course.checks.exercises import Exercise, Wrong
+from lablib.course.checks.running import Watched
+from lablib.course.checks.values import call_text, copied, difference, pair_text
+
+import numpy as np
+
+SEED = 20240  # every student gets the same cases
+
+
+def compare(exercise: Exercise, watched: Watched) -> None:
+    """Compare a function with the reference on every case.
+
+    Raises:
+        Wrong: about the smallest case that fails, and which wrong answer it looks like, if any.
+    """
+    answers = _answers(exercise, watched)
+    right = _answers(exercise, Watched(exercise.reference, exercise))
+    failing = [
+        (case, expected, got)
+        for case, expected, got in zip(_cases(exercise), right, answers, strict=True)
+        if not _same(expected, got, exercise.tolerance)
+    ]
+    again = _answers(exercise, watched, count=1)
+    if not _same(answers[0], again[0], exercise.tolerance):
+        raise Wrong("it gives a different answer when called again with the same arguments")
+    if not failing:
+        return
+    case, expected, got = min(failing, key=lambda item: len(call_text("", item[0])))
+    lines = [f"{call_text(exercise.name, case)}"]
+    if isinstance(got, Wrong):
+        lines.append(got.message)
+    else:
+        pair = pair_text(expected, got)
+        lines += [f"expected {pair[0]}", f"got      {pair[1]}"]
+        problem = watched.none if got is None else difference(expected, got, exercise.tolerance)
+        lines += [problem] if problem else []
+    raise Wrong("\n".join(lines), like=_diagnose(exercise, answers))
+
+
+def _cases(exercise: Exercise) -> list[tuple[Any, ...]]:
+    """Return the cases, made anew for every function: what one changes no other one sees."""
+    cases = exercise.cases(np.random.default_rng(SEED))
+    return [copied(case, generators=True) for case in cases]
+
+
+def _answers(exercise: Exercise, watched: Watched, count: int | None = None) -> list[Any]:
+    """Return the answer to each of the first cases; a ``Wrong`` where there was an accident.
+
+    The answer of a function that works in place is what it returns, and its lists and arrays.
+    """
+    answers = []
+    for case in _cases(exercise)[:count]:
+        try:
+            answer = watched(*case)
+        except Wrong as wrong:
+            answer = None if wrong.error is type(None) else wrong
+        else:
+            if exercise.in_place:
+                answer = [answer, *(value for value in case if copied(value) is not value)]
+        answers.append(answer)
+    return answers
+
+
+def _same(expected: Any, got: Any, tolerance: float) -> bool:
+    if isinstance(expected, Wrong) or isinstance(got, Wrong):
+        accidents = isinstance(expected, Wrong) and isinstance(got, Wrong)
+        return accidents and expected.error == got.error
+    return difference(expected, got, tolerance) is None
+
+
+def _diagnose(exercise: Exercise, answers: list[Any]) -> str | None:
+    """Return the name of the wrong answer that answers every case as the student did."""
+    for function in exercise.wrong:
+        theirs = _answers(exercise, Watched(function, exercise))
+        if all(_same(a, b, exercise.tolerance) for a, b in zip(theirs, answers, strict=True)):
+            return function.__name__
+    return None

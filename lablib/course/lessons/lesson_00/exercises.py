@@ -1,0 +1,326 @@
+"""Exercises of lesson 00: three small functions, one for each act of the course."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import groupby
+
+from lablib.course.checks.comparing import compare
+from lablib.course.checks.exercises import Exercise
+
+import numpy as np
+
+# ------------------------------------------------------------------ 00.1 the best token
+
+
+def best_token(probabilities):
+    """Return the position of the largest probability; the first one if several are largest.
+
+    probabilities: a list of numbers, at least one.
+    """
+    return int(np.argmax(probabilities))
+
+
+def best_token_with_a_loop(probabilities):
+    best = 0
+    for i in range(len(probabilities)):
+        if probabilities[i] > probabilities[best]:
+            best = i
+    return best
+
+
+def largest_value(probabilities):
+    return max(probabilities)
+
+
+def last_of_equals(probabilities):
+    return max(range(len(probabilities)), key=lambda i: (probabilities[i], i))
+
+
+def counts_from_one(probabilities):
+    return int(np.argmax(probabilities)) + 1
+
+
+def least_likely(probabilities):
+    return int(np.argmin(probabilities))
+
+
+def first_peak(probabilities):
+    falls = (i for i in range(len(probabilities) - 1) if probabilities[i] > probabilities[i + 1])
+    return next(falls, len(probabilities) - 1)
+
+
+def _probabilities(rng: np.random.Generator) -> Iterator[tuple[list[float]]]:
+    yield ([0.2, 0.5, 0.3],)
+    yield ([0.1, 0.4, 0.4, 0.1],)
+    yield ([0.3, 0.1, 0.4, 0.2],)
+    yield ([1e-05, 0.1, 0.7, 0.2],)
+    yield ([1.0],)
+    yield ([0.125] * 8,)
+    yield ([0.0125] * 57 + [0.2875],)
+    for n in (4, 6, 9, 50):
+        yield (rng.dirichlet(np.ones(n)).round(4).tolist(),)
+
+
+BEST_TOKEN = Exercise(
+    id="00.1",
+    title="The best token",
+    task=(
+        "A model gives every token a probability. Return the position of the most probable one. "
+        "Positions count from 0, as always in Python."
+    ),
+    stars=1,
+    minutes=2,
+    reference=best_token,
+    alternatives=[best_token_with_a_loop],
+    wrong={
+        largest_value: (
+            "you return the probability itself. Wanted is its position, which says which token it "
+            "is."
+        ),
+        last_of_equals: "of several largest ones you take the last; wanted is the first.",
+        counts_from_one: "you count from 1: the first token has position 0.",
+        least_likely: "that is the position of the smallest probability.",
+        first_peak: (
+            "you stop where the probabilities first fall. A larger one may come later: look at all."
+        ),
+    },
+    cases=_probabilities,
+    hints=[
+        "NumPy has a function for exactly this. Its name begins with arg.",
+        "return int(np.argmax(probabilities))",
+    ],
+    next="Always taking the best token is called greedy. You will meet it in every lesson.",
+)
+
+# ------------------------------------------------------------------ 00.2 a vote
+
+
+def winner(answers):
+    """Return the answer that occurs most often; None is no answer and has no vote.
+
+    answers: a list of strings and Nones, with at least one string.
+    If several occur equally often, return the one that came first.
+    """
+    votes = Counter(answer for answer in answers if answer is not None)
+    return votes.most_common(1)[0][0]
+
+
+def winner_by_counting(answers):
+    given = [answer for answer in answers if answer is not None]
+    return max(given, key=given.count)
+
+
+def counts_the_silent(answers):
+    return Counter(answers).most_common(1)[0][0]
+
+
+def last_of_the_leaders(answers):
+    given = [answer for answer in answers if answer is not None]
+    return max(reversed(given), key=given.count)
+
+
+def answer_and_votes(answers):
+    return Counter(answer for answer in answers if answer is not None).most_common(1)[0]
+
+
+def largest_answer(answers):
+    return max(answer for answer in answers if answer is not None)
+
+
+def first_answer(answers):
+    return next(answer for answer in answers if answer is not None)
+
+
+def order_of_a_set(answers):
+    return max(set(answers) - {None}, key=answers.count)
+
+
+def first_in_the_alphabet(answers):
+    return max(sorted(set(answers) - {None}), key=answers.count)
+
+
+def longest_run(answers):
+    runs = groupby(answer for answer in answers if answer is not None)
+    return max(runs, key=lambda run: len(list(run[1])))[0]
+
+
+def counts_digits(answers):
+    text = "".join(answer for answer in answers if answer is not None)
+    return max((answer for answer in answers if answer is not None), key=text.count)
+
+
+def _answers(rng: np.random.Generator) -> Iterator[tuple[list[str | None]]]:
+    yield (["7", "8", "7"],)
+    yield (["8", "7", "7", "9"],)
+    yield (["3", "1", "3", "1"],)
+    yield ([None, "4", None, None, "2", "2"],)
+    yield ([None, "4"],)
+    yield (["7", "7", "3", "1", "3", "2", "3"],)
+    yield (["1", "11", "12", "11", "1", "2", "11"],)
+    yield (["11", "2", "2", "1", "10"],)
+    for n in (9, 15, 300):
+        options = [None, "0", "5", "6", "7"]
+        yield ([options[i] for i in rng.integers(0, 5, size=n)] + ["5"],)
+    for decade in range(9):  # a set puts the first of ten first, nine times, with chance 1e-9
+        yield ([str(10 * decade + digit) for digit in rng.permutation(10)],)
+
+
+WINNER = Exercise(
+    id="00.2",
+    title="A vote",
+    task=(
+        "Many samples, many answers. Return the one that occurs most often. Some samples have no "
+        "answer; there the list holds `None`, and `None` must never win."
+    ),
+    stars=1,
+    minutes=4,
+    reference=winner,
+    alternatives=[winner_by_counting],
+    wrong={
+        counts_the_silent: "None won: a sample without an answer has no vote.",
+        last_of_the_leaders: "of several leaders you take the last; wanted is the first to appear.",
+        answer_and_votes: "you return the answer together with its votes; wanted is the answer.",
+        largest_answer: "that is the largest answer; wanted is the most frequent one.",
+        first_answer: "that is the first answer; nobody has counted.",
+        order_of_a_set: (
+            "a set has no order, so among several leaders chance decides, anew each time Python "
+            "starts. Go through the list itself: `max` keeps the first of the best."
+        ),
+        first_in_the_alphabet: (
+            "of several leaders you take the smallest; wanted is the one that came first."
+        ),
+        longest_run: "you count neighbours only: the same answer may come again later.",
+        counts_digits: (
+            "you count letters in one long text, where '11' holds '1' twice: compare whole answers."
+        ),
+    },
+    cases=_answers,
+    hints=[
+        "Leave the Nones out first. Then count.",
+        "collections.Counter counts, and Counter(...).most_common(1) is a list of one pair.",
+    ],
+    next="A model also says how sure it was of each sample. How would you let that count?",
+)
+
+# ------------------------------------------------------------------ 00.3 how many guesses count
+
+
+def kept(guesses, choices):
+    """Return how many of the draft's guesses can be kept: those before the first wrong one.
+
+    guesses: a list of the tokens that the draft wrote; it may be empty.
+    choices: a list of what the target would have written at each of these places; as many.
+    """
+    for i in range(len(guesses)):
+        if guesses[i] != choices[i]:
+            return i
+    return len(guesses)
+
+
+def kept_by_slices(guesses, choices):
+    return max(n for n in range(len(guesses) + 1) if guesses[:n] == choices[:n])
+
+
+def all_matches(guesses, choices):
+    return sum(guess == choice for guess, choice in zip(guesses, choices, strict=True))
+
+
+def counts_the_correction(guesses, choices):
+    return min(kept(guesses, choices) + 1, len(guesses))
+
+
+def all_or_nothing(guesses, choices):
+    return len(guesses) if guesses == choices else 0
+
+
+def returns_the_tokens(guesses, choices):
+    return guesses[: kept(guesses, choices)]
+
+
+def no_end(guesses, choices):
+    same = kept(guesses, choices)
+    return same if same < len(guesses) else None
+
+
+def zero_at_the_end(guesses, choices):
+    return kept(guesses, choices) % max(len(guesses), 1)
+
+
+def place_of_the_word(guesses, choices):
+    wrong = [g for g, c in zip(guesses, choices, strict=True) if g != c]
+    return guesses.index(wrong[0]) if wrong else len(guesses)
+
+
+def longest_match(guesses, choices):
+    same = (g == c for g, c in zip(guesses, choices, strict=True))
+    return max((len(list(run)) for match, run in groupby(same) if match), default=0)
+
+
+def _guesses(rng: np.random.Generator) -> Iterator[tuple[list[str], list[str]]]:
+    yield ["He", "is", "happy"], ["He", "is", "glad"]
+    yield ["She", "is"], ["He", "is"]
+    yield ["in", "the", "sun"], ["in", "the", "sun"]
+    yield ["a", "b", "c", "d"], ["a", "x", "c", "d"]
+    yield ["the", "he"], ["he", "the"]
+    yield ["so", "he", "so", "it"], ["so", "he", "it", "it"]
+    yield ["yes"], ["yes"]
+    yield ["yes"], ["no"]
+    yield ["so"] * 30 + ["it"], ["so"] * 31
+    for n in (5, 7, 60):
+        choices = [str(word) for word in rng.choice(["so", "he", "it"], size=n)]
+        guesses = [w if rng.random() < 0.7 else "now" for w in choices]
+        yield guesses, choices
+
+
+def _no_guesses(function: Callable[..., object]) -> None:
+    compare(replace(KEPT, cases=lambda _: [([], [])]), function)
+
+
+KEPT = Exercise(
+    id="00.3",
+    title="How many guesses can be kept?",
+    task=(
+        "The draft has written a few tokens, and the target has said what it would have written "
+        "at each of these places. A guess after a wrong one is worthless: it continues a text that "
+        "the target does not want. Count the guesses that can be kept. There may be none to count: "
+        "then it is 0."
+    ),
+    stars=1,
+    minutes=4,
+    reference=kept,
+    alternatives=[kept_by_slices],
+    wrong={
+        all_matches: (
+            "you count every match. What comes after the first wrong guess continues another text: "
+            "stop there."
+        ),
+        counts_the_correction: (
+            "you count one too many: the first wrong guess is replaced, not kept."
+        ),
+        all_or_nothing: "one wrong guess does not spoil those before it: they can be kept.",
+        returns_the_tokens: "you return the tokens that are kept; wanted is how many they are.",
+        no_end: (
+            "when every guess is right your loop ends and nothing is returned: what is left to say "
+            "after the loop?"
+        ),
+        zero_at_the_end: (
+            "when every guess is right you return 0: argmax and argmin of equal values are 0. All "
+            "of them can be kept."
+        ),
+        place_of_the_word: (
+            "`index` finds the first place of the word, and the same word may have been right "
+            "earlier: count positions, not words."
+        ),
+        longest_match: (
+            "that is the longest row of matches anywhere. Only those from the very beginning count."
+        ),
+    },
+    cases=_guesses,
+    checker=_no_guesses,
+    hints=[
+        "Go from left to right and stop at the first difference.",
+        "A loop over the positions: if guesses[i] != choices[i], return i. After the loop?",
+    ],
+    next="If each guess is right with probability 0.8, how many of 4 are kept on average?",
+)

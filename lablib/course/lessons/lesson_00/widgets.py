@@ -1,0 +1,270 @@
+"""Widgets of the first lesson: a story at a temperature, a vote, a guess and its check."""
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.course.lessons.lesson_01.widgets import softmax
+from lablib.course.plots import strips
+from lablib.course.plots.charts import COLOURS, bars, style
+from lablib.course.plots.explorer import Explorer, slider
+from lablib.course.plots.strips import (
+    PLAIN,
+    Look,
+    add_axes,
+    canvas,
+    draw_strip,
+    draw_surprise,
+    name_bars,
+)
+from lablib.course.tasks import Problem, grammar, stories
+from lablib.inference import sample_n
+
+import mlx.core as mx
+import numpy as np
+from matplotlib.figure import Figure
+
+
+class Preflight:
+    """A calm table of what ``lablib.doctor()`` found.
+
+    Args:
+        report: what it returned.
+    """
+
+    def __init__(self, report: Any) -> None:
+        facts = report.facts
+        device = re.sub(r"Device\((\w+).*", r"\1", facts.get("device", "nothing yet")).upper()
+        speed = "not measured" if report.gflops is None else f"{report.gflops:.0f} GFLOP/s"
+        self.rows = {
+            "machine": facts["machine"],
+            "Python": facts["python"].split(" at ")[0],
+            "computes on": device,
+            "speed": f"{speed} (a matrix product, in billions of operations a second)",
+            "advice": "; ".join(report.advice) or "none, all is well",
+        }
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:>12}  {value}" for name, value in self.rows.items())
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align:right">{name}</th>'
+            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
+            for name, value in self.rows.items()
+        )
+        return f"<table><tbody>{rows}</tbody></table>"
+
+
+@dataclass(frozen=True)
+class Told:
+    """One sampled story: its tokens, the model's probability of each, and the checker's verdict."""
+
+    tokens: list[str]
+    probabilities: np.ndarray
+    verdict: str | None
+
+
+class StoryTeller(Explorer):
+    """One story at each temperature, beside the chances of the word where it first could differ.
+
+    Args:
+        model: a language model.
+        tokenizer: its tokenizer.
+        problem: a problem of ``stories``.
+        fork: the beginning of the answer, up to the word whose chances are shown.
+        tries: stories for each temperature; all are told in advance, so that the slider is quick.
+    """
+
+    TEMPERATURES = tuple(t / 4 for t in range(9))
+    SHOWN = 8
+
+    def __init__(
+        self, model: Any, tokenizer: Any, problem: Problem, fork: str, tries: int = 6
+    ) -> None:
+        self.opening = [tokenizer.decode([i]) for i in tokenizer.encode(problem.prompt)][1:]
+        self.stories = {t: _tell(model, tokenizer, problem, t, tries) for t in self.TEMPERATURES}
+        logits = model(mx.array([tokenizer.encode(problem.prompt + fork)]))[0, -1]
+        self.logits = np.array(logits.astype(mx.float32), dtype=np.float64)
+        self.best = np.argsort(-self.logits, kind="stable")[: self.SHOWN]
+        self.words = [_word(tokenizer.decode([int(i)])) for i in self.best]
+        self.fork = (problem.prompt.split()[-1] + fork).strip()
+        texts = [self.opening + one.tokens for told in self.stories.values() for one in told]
+        self.height = 3.0 + max(strips.height(text, note=True) for text in texts)
+        super().__init__(
+            temperature=slider(0.5, 0.0, 2.0, 0.25),
+            story=slider(1, 1, tries, label="another story"),
+        )
+
+    def compute(self, temperature: float, story: int) -> dict[str, Any]:
+        """Return the chances of the best words, and the story."""
+        if temperature == 0:
+            chances = np.eye(self.SHOWN)[0]
+        else:
+            weights = np.exp((self.logits - self.logits.max()) / temperature)
+            chances = weights[self.best] / weights.sum()
+        told = self.stories[temperature][story - 1]
+        return {"temperature": temperature, "chances": chances, "told": told}
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw the chances above the story."""
+        told: Told = data["told"]
+        tokens = self.opening + told.tokens
+        chances = [None] * len(self.opening) + [*told.probabilities]
+        text = f"✗ {told.verdict}" if told.verdict else "✓ a right story"
+        note = (text, "#B34A00" if told.verdict else "#006B4E")
+        strip = strips.height(tokens, note=True)
+        fig = canvas(self.height)
+        with style():
+            axes = add_axes(fig, 0.9, 0.45, 6.9, 2.05)
+            axes.bar(range(self.SHOWN), data["chances"], 0.7, color=COLOURS[0])
+            axes.set(ylim=(0, 1), ylabel="probability", yticks=(0, 0.5, 1))
+            axes.set_title(f"the word after “… {self.fork}”", size=12)
+            name_bars(axes, self.words)
+            draw_surprise(add_axes(fig, 0, 3.0, 8, strip), tokens, chances, note=note)
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Name the likeliest word's chance, and what the checker says of the story."""
+        told: Told = data["told"]
+        return (
+            f"At temperature {data['temperature']:g} the likeliest word after '{self.fork}' is "
+            f"'{self.words[0]}', with probability {data['chances'][0]:.2f}. The story:"
+            f"{''.join(told.tokens)} The checker says: {told.verdict or 'a right story'}."
+        )
+
+
+def _word(token: str) -> str:
+    """Return the token as a word, with an ellipsis when it is only the beginning of one."""
+    word = token.strip()
+    return word if word in grammar.WORD_CLASS else f"{word or '␣'}…"
+
+
+def _tell(
+    model: Any, tokenizer: Any, problem: Problem, temperature: float, tries: int
+) -> list[Told]:
+    stop = tokenizer.eos_token_id
+    prompt = tokenizer.encode(problem.prompt)
+    options = {"max_tokens": 56, "stop_tokens": [stop], "seed": 0, "temperature": temperature}
+    samples = sample_n(model, prompt, tries, **options)
+    told = []
+    for ids, logprobs in zip(samples.tokens, samples.logprobs, strict=True):
+        ids = ids[:-1] if ids[-1] == stop else ids
+        tokens = [tokenizer.decode([i]) for i in ids]
+        verdict = stories.explain(problem, "".join(tokens))
+        told.append(Told(tokens, np.exp(logprobs[: len(ids)]), verdict))
+    return told
+
+
+class VoteShares(Explorer):
+    """The first n answers of many, counted, beside the shares that theory gives them.
+
+    Args:
+        answers: in the order of the samples; None where there was no answer.
+        theory: the probability of each digit.
+        right: the right digit.
+    """
+
+    def __init__(self, answers: Sequence[str | None], theory: np.ndarray, right: str) -> None:
+        self.answers, self.theory, self.right = list(answers), theory, right
+        first = min(8, len(self.answers))
+        super().__init__(samples=slider(first, 1, len(self.answers)))
+
+    def compute(self, samples: int) -> np.ndarray:
+        """Return the votes for each digit ``(10,)`` among the first samples."""
+        return np.array([self.answers[:samples].count(str(digit)) for digit in range(10)])
+
+    def draw(self, data: np.ndarray) -> Figure:
+        """Draw the shares, measured and exact."""
+        labels = [f"{digit}✓" if str(digit) == self.right else str(digit) for digit in range(10)]
+        shares = {"votes": data / max(data.sum(), 1), "exact chances": self.theory}
+        return bars(labels, shares, "share of the answers", xlabel="answer", ymax=1)
+
+    def caption(self, data: np.ndarray) -> str:
+        """Name the leader and the share of the right answer."""
+        share = data[int(self.right)] / max(data.sum(), 1)
+        return (
+            f"{data.sum()} answers; {data.argmax()} leads with {data.max()}. The right answer, "
+            f"{self.right}, has {share:.0%} of them; in theory it has "
+            f"{self.theory[int(self.right)]:.0%}."
+        )
+
+
+GUESSED = Look("the draft guessed it", "#A9D3F0")
+MISSED = Look("the target wrote something else", "#F3BE6B", "///")
+
+
+class GuessStrip(Explorer):
+    """Where along a text a small model's best guess is what the large model wrote.
+
+    Args:
+        text: token ids.
+        start: position of the first token that the target wrote.
+        target: the target's logits ``(T, V)``; row i is about token i + 1.
+        draft: the draft's, likewise.
+        words: the token of every id.
+    """
+
+    SHOWN = 5
+
+    def __init__(
+        self,
+        text: Sequence[int],
+        start: int,
+        target: np.ndarray,
+        draft: np.ndarray,
+        words: Sequence[str],
+    ) -> None:
+        self.start, self.words = start, words
+        self.tokens = [words[i] for i in text]
+        self.written = np.array(text[start:])
+        self.p, self.q = (softmax(logits[start - 1 : -1]) for logits in (target, draft))
+        self.agree = self.q.argmax(axis=-1) == self.written
+        first_miss = int(self.agree.argmin()) + 1
+        super().__init__(token=slider(first_miss, 1, len(self.agree)))
+
+    @property
+    def share(self) -> float:
+        """Return how often the guess is right."""
+        return float(self.agree.mean())
+
+    def compute(self, token: int) -> dict[str, Any]:
+        """Return both models' best tokens at a position with their chances, and what came."""
+        best = {
+            name: [(self.words[i], float(row[i])) for i in np.argsort(-row)[: self.SHOWN]]
+            for name, row in (("draft", self.q[token - 1]), ("target", self.p[token - 1]))
+        }
+        place = self.start + token - 1
+        return {"place": place, "written": self.tokens[place], **best}
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw the text above both distributions."""
+        looks = [PLAIN] * self.start + [GUESSED if same else MISSED for same in self.agree]
+        strip = strips.height(self.tokens[1:])
+        fig = canvas(strip + 2.7)
+        more = {"legend": (GUESSED, MISSED), "mark": data["place"] - 1}
+        with style():
+            draw_strip(add_axes(fig, 0, 0, 8, strip), self.tokens[1:], looks[1:], **more)
+            for i, name in enumerate(("draft", "target")):
+                axes = add_axes(fig, 1.3 + 4 * i, strip + 0.45, 2.4, 1.65)
+                words, chances = zip(*data[name], strict=True)
+                colours = [COLOURS[0 if word == data["written"] else 4] for word in words]
+                axes.barh(range(len(words)), chances, 0.7, color=colours)
+                axes.set(xlim=(0, 1), ylim=(len(words) - 0.5, -0.5), xticks=(0, 0.5, 1))
+                axes.set_xlabel("probability")
+                seen = zip(words, chances, strict=True)
+                names = [(word.strip() or "␣") if p >= 0.005 else "" for word, p in seen]
+                name_bars(axes, names, across=True)
+                axes.set_title(f"the {name} expects", size=12)
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Name guess and truth here, and the share over the whole text."""
+        guess, written = data["draft"][0][0].strip(), data["written"].strip()
+        here = "right" if data["draft"][0][0] == data["written"] else f"'{written}' came"
+        return (
+            f"Here the draft guesses '{guess}': {here}. Over the whole text it guessed "
+            f"{self.agree.sum()} of {len(self.agree)} tokens."
+        )

@@ -1,0 +1,612 @@
+"""Exercises of lesson 01: from logits to a token, from tokens to a text."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from lablib.course.checks.comparing import compare
+from lablib.course.checks.exercises import Exercise
+
+import numpy as np
+
+# ------------------------------------------------------------------ 01.1 a softmax that survives
+
+
+def safe_softmax(scores):
+    """Return the probabilities e^score / sum of all e^score, for scores of any size.
+
+    scores: an array of shape (tokens,), at least one token.
+    """
+    weights = np.exp(np.asarray(scores) - np.max(scores))
+    return weights / weights.sum()
+
+
+def softmax_through_logs(scores):
+    scores = np.asarray(scores, dtype=float)
+    return np.exp(scores - np.logaddexp.reduce(scores))
+
+
+def overflows(scores):
+    weights = np.exp(scores)
+    return weights / np.sum(weights)
+
+
+def minus_the_mean(scores):
+    weights = np.exp(np.asarray(scores) - np.mean(scores))
+    return weights / weights.sum()
+
+
+def minus_the_smallest(scores):
+    weights = np.exp(np.asarray(scores) - np.min(scores))
+    return weights / weights.sum()
+
+
+def minus_the_first(scores):
+    weights = np.exp(np.asarray(scores) - scores[0])
+    return weights / weights.sum()
+
+
+def minus_the_median(scores):
+    weights = np.exp(np.asarray(scores) - np.median(scores))
+    return weights / weights.sum()
+
+
+def minus_a_constant(scores):
+    weights = np.exp(np.asarray(scores) - 1000.0)
+    return weights / weights.sum()
+
+
+def minus_the_largest_size(scores):
+    weights = np.exp(np.asarray(scores) - np.max(np.abs(scores)))
+    return weights / weights.sum()
+
+
+def divides_the_scores(scores):
+    weights = np.exp(np.asarray(scores) / np.max(np.abs(scores)))
+    return weights / weights.sum()
+
+
+def clips_the_scores(scores):
+    weights = np.exp(np.clip(scores, -700, 700))
+    return weights / weights.sum()
+
+
+def divides_by_the_largest(scores):
+    weights = np.exp(np.asarray(scores) - np.max(scores))
+    return weights / weights.max()
+
+
+def shares_of_the_scores(scores):
+    scores = np.asarray(scores, dtype=float)
+    return scores / scores.sum()
+
+
+def smallest_first(scores):
+    weights = np.exp(np.min(scores) - np.asarray(scores))
+    return weights / weights.sum()
+
+
+def _scores(rng: np.random.Generator) -> Iterator[tuple[np.ndarray]]:
+    yield (np.array([0.0, 1.0]),)
+    yield (np.array([1000.0, 1001.0]),)
+    yield (np.array([-1000.0, -1001.0]),)
+    yield (np.array([0.0, 0.0, 0.0, 1200.0, 1201.0]),)
+    yield (np.array([800.0, 0.0]),)
+    yield (np.array([1200.0, 0.0, 0.0, 0.0]),)
+    yield (np.array([50_000.0, 49_999.0, -50_000.0]),)
+    yield (np.array([7.0]),)
+    yield (np.full(5, -3.0),)
+    for n in (3, 6, 600):
+        yield (rng.normal(size=n) * 3,)
+
+
+SOFTMAX = Exercise(
+    id="01.1",
+    title="A softmax that survives",
+    task=(
+        "The formula is short, but `e**1000` is more than a computer can hold. Adding the same "
+        "number to every score changes no probability: use that, so that scores of any size work."
+    ),
+    stars=1,
+    minutes=5,
+    reference=safe_softmax,
+    alternatives=[softmax_through_logs],
+    wrong={
+        overflows: (
+            "right for small scores, but e to a large score overflows, and e to a very negative "
+            "one leaves nothing to divide by. Subtract the largest score first."
+        ),
+        minus_the_mean: (
+            "the mean does not bound the largest score, which can still overflow: subtract the "
+            "maximum."
+        ),
+        minus_the_smallest: (
+            "you subtract the smallest score, so the largest is still far above 0 and overflows: "
+            "subtract the maximum."
+        ),
+        minus_the_first: (
+            "you subtract the first score; another one may be a thousand above it and overflow: "
+            "subtract the maximum."
+        ),
+        minus_the_median: (
+            "the median does not bound the largest score, which can still overflow: subtract the "
+            "maximum."
+        ),
+        minus_a_constant: (
+            "no constant fits all scores: at 50,000 it overflows, at -50,000 nothing is left. "
+            "Subtract the maximum of these scores."
+        ),
+        minus_the_largest_size: (
+            "the largest absolute value is not the largest score: when all scores are very "
+            "negative, nothing is left to divide by. Subtract the maximum itself."
+        ),
+        divides_the_scores: (
+            "dividing the scores changes the probabilities (it is a temperature). Subtracting "
+            "the same number from all of them does not."
+        ),
+        clips_the_scores: (
+            "clipping makes different scores equal. Subtract the maximum instead: that changes no "
+            "probability."
+        ),
+        divides_by_the_largest: (
+            "you divide by the largest weight: the answer does not sum to 1. Divide by the sum."
+        ),
+        shares_of_the_scores: "where is the exponential? Scores may be negative, shares may not.",
+        smallest_first: "the sign is turned: the largest score must get the largest probability.",
+    },
+    cases=_scores,
+    hints=[
+        "With scores 1000 and 1001 only their difference matters. Make the largest one 0.",
+        "weights = np.exp(scores - np.max(scores)), then divide by their sum.",
+    ],
+    next="A score of -inf: what probability does it get? And if all scores are -inf?",
+)
+
+# ------------------------------------------------------------------ 01.2 one draw
+
+
+def draw_from(weights, u):
+    """Return the token where the running sum of the weights first exceeds u times their total.
+
+    weights: a list of numbers, at least 0, not all 0; they need not sum to 1.   u: in [0, 1).
+    """
+    sums = np.cumsum(weights)
+    return int(np.searchsorted(sums, u * sums[-1], side="right"))
+
+
+def draw_from_a_list(weights, u):
+    left = u * sum(weights)
+    for token, weight in enumerate(weights):
+        if left < weight:
+            return token
+        left -= weight
+    return token
+
+
+def not_normalised(weights, u):
+    return min(int(np.searchsorted(np.cumsum(weights), u, side="right")), len(weights) - 1)
+
+
+def takes_the_impossible(weights, u):
+    sums = np.cumsum(weights)
+    return int(np.searchsorted(sums, u * sums[-1], side="left"))
+
+
+def one_too_far(weights, u):
+    return min(draw_from(weights, u) + 1, len(weights) - 1)
+
+
+def one_too_early(weights, u):
+    return max(draw_from(weights, u) - 1, 0)
+
+
+def sorted_first(weights, u):
+    order = np.argsort(-np.asarray(weights), kind="stable")
+    return int(order[draw_from(np.asarray(weights)[order], u)])
+
+
+def place_in_the_list(weights, u):
+    return int(u * len(weights))
+
+
+def nearest_weight(weights, u):
+    weights = np.asarray(weights, dtype=float)
+    return int(np.argmin(np.abs(weights / weights.sum() - u)))
+
+
+def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
+    yield [0.5, 0.5], 0.3
+    yield [0.5, 0.25, 0.25], 0.5
+    yield [0.0, 1.0, 1.0], 0.0
+    yield [2.0, 1.0, 1.0], 0.75
+    yield [1.0, 0.0, 3.0], 0.25
+    yield [8.0, 16.0, 4.0, 4.0], 0.9
+    yield [1.0, 2.0, 1.0, 0.0, 0.0], 0.999
+    yield [1.0, 0.0, 0.0, 3.0], 0.25
+    yield [3.0], 0.9
+    for i in range(4):
+        yield [2.0, 2.0, 2.0, 2.0], i / 4
+    yield [0.5] * 300, 0.75
+    for n in (3, 5, 9, 300):
+        yield rng.uniform(0, 4, size=n).round(2).tolist(), round(float(rng.uniform()), 3)
+
+
+def _small_totals(function: Callable[..., object]) -> None:
+    cases = [([0.125, 0.125], 0.25), ([0.125, 0.0, 0.125], 0.5), ([0.25, 0.125], 0.875)]
+    compare(replace(DRAW, cases=lambda _: cases), function)
+
+
+DRAW = Exercise(
+    id="01.2",
+    title="A draw from weights",
+    task=(
+        "Put the weights side by side on a line, from 0 to their total, and throw a dart at "
+        "`u * total`. Return the token that is hit. A token of weight 0 must never be drawn, not "
+        "even when the dart falls exactly on an edge."
+    ),
+    stars=2,
+    minutes=6,
+    reference=draw_from,
+    alternatives=[draw_from_a_list],
+    wrong={
+        not_normalised: (
+            "u goes from 0 to 1, but the weights need not sum to 1: compare with u times the total."
+        ),
+        takes_the_impossible: (
+            "on an edge you take the token that ends there, even one of weight 0. The sum must "
+            "exceed the dart: >, not >=."
+        ),
+        one_too_far: "always one token too far: the first sum that exceeds the dart is the one.",
+        one_too_early: (
+            "always one token too early. `cumsum` counts each token's own weight already."
+        ),
+        sorted_first: (
+            "you sort the weights first. The line has them in their own order; another order hits "
+            "other tokens."
+        ),
+        place_in_the_list: (
+            "that draws every token equally often: a piece of the line is as long as its weight."
+        ),
+        nearest_weight: (
+            "you look for a weight that is close to u. Look for the place on the line: running "
+            "sums."
+        ),
+    },
+    cases=_draws,
+    checker=_small_totals,
+    hints=[
+        "np.cumsum gives the running sums; the last one is the total.",
+        "np.searchsorted(sums, x, side=...) finds the place of x; of its two sides one is right.",
+    ],
+    next="Draw 10,000 times with np.random.default_rng(0).random(): are the shares right?",
+)
+
+# ------------------------------------------------------------------ 01.3 a text's log-probability
+
+
+def log_probability(logits, tokens):
+    """Return ln P(all tokens after the first, given the first).
+
+    logits: shape (T, V), of any size; row i was computed from tokens[0] ... tokens[i].
+    tokens: a list of T ids, at least one. (One token alone: the answer is 0.)
+    """
+    top = logits.max(axis=1, keepdims=True)
+    log_p = logits - top - np.log(np.exp(logits - top).sum(axis=1, keepdims=True))
+    return float(sum(log_p[i, tokens[i + 1]] for i in range(len(tokens) - 1)))
+
+
+def log_probability_product(logits, tokens):
+    total = 0.0
+    for row, token in zip(logits[:-1], tokens[1:], strict=True):
+        total += row[token] - np.logaddexp.reduce(row)
+    return total
+
+
+def looks_at_itself(logits, tokens):
+    return log_probability(np.vstack([logits[1:], logits[:1]]), tokens)
+
+
+def each_row_its_own_token(logits, tokens):
+    rows = zip(logits, tokens, strict=True)
+    return float(sum(row[token] - np.logaddexp.reduce(row) for row, token in rows))
+
+
+def counts_the_first(logits, tokens):
+    first = logits[-1] - np.logaddexp.reduce(logits[-1])
+    return log_probability(logits, tokens) + float(first[tokens[0]])
+
+
+def multiplies_logs(logits, tokens):
+    rows = zip(logits[:-1], tokens[1:], strict=True)
+    return float(np.prod([row[token] - np.logaddexp.reduce(row) for row, token in rows]))
+
+
+def sums_the_logits(logits, tokens):
+    return float(sum(logits[i, tokens[i + 1]] for i in range(len(tokens) - 1)))
+
+
+def in_bits(logits, tokens):
+    return log_probability(logits, tokens) / float(np.log(2))
+
+
+def the_surprise(logits, tokens):
+    return -log_probability(logits, tokens)
+
+
+def log_of_the_product(logits, tokens):
+    return float(np.log(np.prod(_probabilities(logits, tokens))))
+
+
+def log_of_the_softmax(logits, tokens):
+    return float(np.sum(np.log(_probabilities(logits, tokens))))
+
+
+def with_a_little_more(logits, tokens):
+    return float(np.sum(np.log(_probabilities(logits, tokens) + 1e-12)))
+
+
+def overflows_on_the_way(logits, tokens):
+    rows = zip(logits[:-1], tokens[1:], strict=True)
+    return float(sum(row[token] - np.log(np.exp(row).sum()) for row, token in rows))
+
+
+def one_shift_for_all(logits, tokens):
+    return overflows_on_the_way(logits - logits.max(), tokens)
+
+
+def _probabilities(logits: np.ndarray, tokens: list[int]) -> np.ndarray:
+    """Return the softmax's probability of each token but the first, ``(T - 1,)``."""
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    chosen = weights[np.arange(len(tokens) - 1), tokens[1:]]
+    return chosen / weights[:-1].sum(axis=1)
+
+
+def without_the_log(logits, tokens):
+    return float(np.exp(log_probability(logits, tokens)))
+
+
+def the_mean(logits, tokens):
+    return log_probability(logits, tokens) / (len(tokens) - 1)
+
+
+def _sequences(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]]]:
+    yield np.log([[1.0, 3.0], [1.0, 1.0]]), [0, 1]
+    for length, size in ((3, 3), (4, 6), (6, 5), (5, 40)):
+        yield rng.normal(size=(length, size)) * 2, rng.integers(0, size, size=length).tolist()
+
+
+def _hard_texts(function: Callable[..., object]) -> None:
+    """Try what overflows or underflows, one text at a time: each has mistakes of its own."""
+    rng = np.random.default_rng(1)
+    long = rng.normal(size=(400, 12)) * 2, rng.integers(0, 12, size=400).tolist()
+    large = np.array([[900.0, 901.0, 899.0], [-900.0, -899.0, -899.0], [0.0, 0.0, 0.0]]), [0, 1, 2]
+    rare = np.array([[60.0, 0.0], [0.0, 40.0], [0.0, 0.0]]), [0, 1, 0]
+    rarest = np.array([[0.0, 2000.0], [0.0, 0.0]]), [1, 0]
+    one_token = np.array([[1.0, 2.0, 0.0]]), [2]
+    for case in (long, large, rare, rarest, one_token):
+        compare(replace(LOG_PROBABILITY, cases=lambda _, case=case: [case]), function)
+
+
+LOG_PROBABILITY = Exercise(
+    id="01.3",
+    title="How probable is this text?",
+    task=(
+        "A model has read `tokens` and returned `logits`, one row for each token it read. The "
+        "chain rule multiplies conditional probabilities, so their logarithms add up. Which row "
+        "tells the probability of which token? Texts have hundreds of tokens and logits can be "
+        "large, so a probability may be too small for a computer where its logarithm is not."
+    ),
+    stars=2,
+    minutes=8,
+    reference=log_probability,
+    alternatives=[log_probability_product],
+    wrong={
+        looks_at_itself: (
+            "you ask row i about tokens[i], which it has already read. Row i is about the token "
+            "after it: tokens[i + 1]."
+        ),
+        each_row_its_own_token: (
+            "you pair each row with the token it has just read, T pairs in all. A row looks ahead: "
+            "row i goes with tokens[i + 1], and there are T - 1 pairs."
+        ),
+        counts_the_first: (
+            "you count one token too many: no row tells the probability of the first, and the "
+            "last row is about a token that is not there."
+        ),
+        multiplies_logs: "probabilities are multiplied; their logarithms are added.",
+        sums_the_logits: (
+            "logits are not log-probabilities yet: subtract the log of the sum of exponentials "
+            "of each row."
+        ),
+        without_the_log: "that is the probability; wanted is its logarithm.",
+        the_mean: "that is the mean for each token; wanted is the sum.",
+        in_bits: "that is in bits, a logarithm to base 2; wanted is the natural one.",
+        the_surprise: "that is the surprise. Its negative is wanted, a number below 0.",
+        log_of_the_softmax: (
+            "a probability like e**-2000 is 0 in a computer, and its logarithm -inf. Stay with "
+            "logarithms: row[token] less the log of the sum of the row's exponentials."
+        ),
+        log_of_the_product: (
+            "a product of hundreds of probabilities is too small for a computer: it becomes 0, and "
+            "its logarithm -inf. Add logarithms instead."
+        ),
+        with_a_little_more: (
+            "a small number inside the logarithm hides -inf, and falsifies rare tokens. Stay with "
+            "logarithms: row[token] less the log of the sum of the row's exponentials."
+        ),
+        overflows_on_the_way: (
+            "right for small logits, but e to a large one overflows, and with very negative ones "
+            "the sum is 0. Subtract each row's maximum first (exercise 01.1)."
+        ),
+        one_shift_for_all: (
+            "you subtract one maximum from all rows; a row far below it has nothing left. Each "
+            "row has its own maximum."
+        ),
+    },
+    cases=_sequences,
+    checker=_hard_texts,
+    hints=[
+        "T tokens, T - 1 steps: pair each row but the last with each token but the first.",
+        "For one row, with top = row.max(): row[token] - top - np.log(np.exp(row - top).sum()).",
+    ],
+    next="Turn it into a perplexity: exp(-log_probability / (T - 1)).",
+)
+
+# ------------------------------------------------------------------ 01.4 a greedy loop
+
+
+def write_greedily(next_scores, prompt, max_tokens, stop):
+    """Return the new tokens: the best next token again and again, the stop token included.
+
+    next_scores(tokens): the model's scores of the next token, given a list of all tokens so far.
+    prompt: a list of ids, at least one; it may hold the stop token, which ends nothing there.
+    max_tokens: how many new ones at most; it may be 0.   stop: the id that ends.
+    Of several best tokens take the one with the smallest id.
+    """
+    written = []
+    while len(written) < max_tokens:
+        token = int(np.argmax(next_scores(prompt + written)))
+        written.append(token)
+        if token == stop:
+            break
+    return written
+
+
+def write_greedily_for(next_scores, prompt, max_tokens, stop):
+    text = list(prompt)
+    for _ in range(max_tokens):
+        scores = list(next_scores(text))
+        text.append(scores.index(max(scores)))
+        if text[-1] == stop:
+            return text[len(prompt) :]
+    return text[len(prompt) :]
+
+
+def leaves_out_the_stop(next_scores, prompt, max_tokens, stop):
+    written = write_greedily(next_scores, prompt, max_tokens, stop)
+    return written[:-1] if stop in written else written
+
+
+def never_stops(next_scores, prompt, max_tokens, stop):
+    return write_greedily(next_scores, prompt, max_tokens, None)
+
+
+def forgets_to_read(next_scores, prompt, max_tokens, stop):
+    token = int(np.argmax(next_scores(prompt)))
+    return [token] * (min(1, max_tokens) if token == stop else max_tokens)
+
+
+def reads_one_token_only(next_scores, prompt, max_tokens, stop):
+    def last_only(tokens):
+        return next_scores(tokens[-1:])
+
+    return write_greedily(last_only, prompt, max_tokens, stop)
+
+
+def prompt_and_all(next_scores, prompt, max_tokens, stop):
+    return prompt + write_greedily(next_scores, prompt, max_tokens, stop)
+
+
+def one_too_many(next_scores, prompt, max_tokens, stop):
+    return write_greedily(next_scores, prompt, max_tokens + 1, stop)
+
+
+def counts_the_prompt(next_scores, prompt, max_tokens, stop):
+    return write_greedily(next_scores, prompt, max_tokens - len(prompt), stop)
+
+
+def stops_at_a_stop_in_the_prompt(next_scores, prompt, max_tokens, stop):
+    written = write_greedily(next_scores, prompt, max_tokens, stop)
+    return written[:1] if stop in prompt else written
+
+
+def reads_only_what_is_new(next_scores, prompt, max_tokens, stop):
+    def without_the_prompt(tokens):
+        return next_scores(tokens[len(prompt) :] or tokens)
+
+    return write_greedily(without_the_prompt, prompt, max_tokens, stop)
+
+
+def last_of_the_best(next_scores, prompt, max_tokens, stop):
+    def nudged(tokens):
+        scores = np.asarray(next_scores(tokens))
+        return np.where(np.arange(len(scores)) == np.flatnonzero(scores == scores.max())[-1], 1, 0)
+
+    return write_greedily(nudged, prompt, max_tokens, stop)
+
+
+class _Scores:
+    """A small model: the scores after a text are a row that depends on all of its tokens."""
+
+    def __init__(self, table: np.ndarray):
+        self.table, self.__name__ = table, "model"
+
+    def __call__(self, tokens: list[int]) -> np.ndarray:
+        code = sum((i + 1) * (int(t) + 1) for i, t in enumerate(tokens))
+        return self.table[code % len(self.table)].copy()
+
+
+def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int, int]]:
+    always = np.tile([0.0, 0.0, 5.0], (7, 1))
+    yield _Scores(always), [1], 1, 2
+    yield _Scores(always), [0], 3, 1
+    for length in (2, 3, 4, 5):
+        table = rng.normal(size=(17, 6))
+        yield _Scores(table), rng.integers(0, 6, size=length).tolist(), 8, int(rng.integers(0, 6))
+    table = rng.normal(size=(101, 30))
+    table[:, 29] = -9.0  # the stop token never comes
+    yield _Scores(table), [12, 29, 7], 60, 29
+    table = rng.normal(size=(37, 12)).round()  # ties
+    table[:, 11] += 1.0
+    yield _Scores(table), [11, 10], 20, 11
+
+
+def _no_tokens(function: Callable[..., object]) -> None:
+    scores = _Scores(np.tile([0.0, 0.0, 5.0], (7, 1)))
+    compare(replace(WRITE_GREEDILY, cases=lambda _: [(scores, [1], 0, 2)]), function)
+
+
+WRITE_GREEDILY = Exercise(
+    id="01.4",
+    title="The loop",
+    task=(
+        "Write text: ask the model for scores, append the best token, ask again. Stop after the "
+        "stop token, which belongs to the answer, or after `max_tokens` new ones."
+    ),
+    stars=2,
+    minutes=6,
+    reference=write_greedily,
+    alternatives=[write_greedily_for],
+    wrong={
+        leaves_out_the_stop: (
+            "the stop token is missing: it was written, so it belongs to the answer. Append first, "
+            "then look whether to stop."
+        ),
+        never_stops: "you go on after the stop token.",
+        forgets_to_read: (
+            "each step asks about the same text. Append the new token to what the model reads next."
+        ),
+        reads_one_token_only: (
+            "you show the model only the last token. It needs the prompt and all that was written."
+        ),
+        prompt_and_all: "the prompt is in your answer; wanted are the new tokens only.",
+        one_too_many: "one token more than max_tokens: compare before you write another.",
+        counts_the_prompt: "max_tokens counts new tokens; you count the prompt's too.",
+        stops_at_a_stop_in_the_prompt: (
+            "a stop token in the prompt ends nothing: ask whether the token just written is one."
+        ),
+        reads_only_what_is_new: (
+            "you show the model only what was written. It needs the prompt before it, every time."
+        ),
+        last_of_the_best: (
+            "of several best tokens you take the last; wanted is the one with the smallest id, as "
+            "np.argmax has it."
+        ),
+    },
+    cases=_texts,
+    checker=_no_tokens,
+    hints=[
+        "Keep two things apart: what the model reads (prompt and new tokens), and what you return.",
+        "while len(written) < max_tokens: take the argmax, append it, break if it is the stop.",
+    ],
+    next="Replace the argmax by your draw from 01.2, and you have a sampler.",
+)

@@ -1,0 +1,168 @@
+"""Widgets of the lesson on sampling: what is kept, what is punished, and what it costs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.course.plots.charts import bars, figure, style
+from lablib.course.plots.explorer import Explorer, choice, slider
+from lablib.course.theory.estimators import wilson_interval
+from lablib.inference import SamplerOptions
+from lablib.inference.sampling import transforms
+
+import mlx.core as mx
+import numpy as np
+from matplotlib.figure import Figure
+
+
+class BeforeAfter(Explorer):
+    """The distribution over a few words, before and after the transforms.
+
+    Args:
+        words: one for each logit.
+        logits: the model's scores ``(V,)``.
+    """
+
+    def __init__(self, words: Sequence[str], logits: Sequence[float]) -> None:
+        self.words, self.logits = list(words), mx.array(logits, dtype=mx.float32)
+        super().__init__(
+            temperature=slider(1.0, 0.0, 3.0, 0.1),
+            top_k=slider(0, 0, len(self.words), label="top-k (0 is off)"),
+            top_p=slider(1.0, 0.05, 1.0, 0.05, label="top-p (1 is off)"),
+            min_p=slider(0.0, 0.0, 1.0, 0.05, label="min-p (0 is off)"),
+        )
+
+    def compute(self, **options: float) -> dict[str, np.ndarray]:
+        """Return the probabilities ``(V,)`` before and after."""
+        scores = transforms.apply(self.logits, SamplerOptions(**options))
+        before, after = mx.softmax(self.logits), mx.softmax(scores)
+        return {"before": np.array(before), "after": np.array(after)}
+
+    def draw(self, data: dict[str, np.ndarray]) -> Figure:
+        """Draw both distributions side by side."""
+        return bars(self.words, data, "probability", xlabel="next word", ymax=1)
+
+    def caption(self, data: dict[str, np.ndarray]) -> str:
+        """Say how many words are left, and which share of the model's own mass they had."""
+        kept = data["after"] > 0
+        best = int(np.argmax(data["after"]))
+        return (
+            f"{kept.sum()} of {len(kept)} words stay; the model gave them "
+            f"{data['before'][kept].sum():.0%} of its mass. "
+            f"'{self.words[best]}' now has {data['after'][best]:.0%}."
+        )
+
+
+class Penalties(Explorer):
+    """The distribution before and after the penalties for words that were just said.
+
+    Args:
+        words: one for each logit.
+        logits: the model's scores ``(V,)``.
+        said: the words said so far, the latest last.
+    """
+
+    def __init__(self, words: Sequence[str], logits: Sequence[float], said: Sequence[str]) -> None:
+        self.words, self.logits = list(words), mx.array(logits, dtype=mx.float32)
+        self.said = [self.words.index(word) for word in said]
+        super().__init__(
+            repeat_penalty=slider(1.5, 1.0, 3.0, 0.1),
+            presence_penalty=slider(0.0, 0.0, 3.0, 0.1),
+            frequency_penalty=slider(0.0, 0.0, 3.0, 0.1),
+            repeat_last_n=slider(len(said), 0, len(said), label="window (words)"),
+        )
+
+    def compute(self, **options: float) -> dict[str, np.ndarray]:
+        """Return the probabilities ``(V,)`` before and after."""
+        scores = transforms.apply(self.logits, SamplerOptions(**options), self.said)
+        return {
+            "before": np.array(mx.softmax(self.logits)),
+            "after": np.array(mx.softmax(scores)),
+        }
+
+    def draw(self, data: dict[str, np.ndarray]) -> Figure:
+        """Draw both distributions side by side."""
+        return bars(self.words, data, "probability", xlabel="next word", ymax=1)
+
+    def caption(self, data: dict[str, np.ndarray]) -> str:
+        """Say what the words that were said had, and have now."""
+        said = list(dict.fromkeys(self.said))
+        before, after = data["before"], data["after"]
+        each = (f"'{self.words[i]}' {before[i]:.0%}, now {after[i]:.0%}" for i in said)
+        return (
+            f"The words already said had {before[said].sum():.0%} of the mass and now have "
+            f"{after[said].sum():.0%}: {'; '.join(each)}."
+        )
+
+
+@dataclass(frozen=True)
+class StoryCounts:
+    """What a set of completions was worth: how many there were, were right, were different."""
+
+    drawn: int
+    valid: int
+    distinct: int
+
+
+class Frontier(Explorer):
+    """Validity against diversity, for each temperature and way of cutting.
+
+    Args:
+        outcomes: (way of cutting, temperature) -> outcome; temperatures evenly spaced.
+    """
+
+    def __init__(self, outcomes: Mapping[tuple[str, float], StoryCounts]) -> None:
+        self.outcomes = dict(outcomes)
+        self.cuts = list(dict.fromkeys(cut for cut, _ in outcomes))
+        self.temperatures = sorted({temperature for _, temperature in outcomes})
+        low, second, *_, high = self.temperatures
+        super().__init__(
+            temperature=slider(second, low, high, round(second - low, 6)),
+            cut=choice(self.cuts[0], self.cuts, label="cut"),
+        )
+
+    def compute(self, temperature: float, cut: str) -> dict[str, Any]:
+        """Return each way's shares (valid, distinct), and the chosen point with its interval."""
+        nearest = min(self.temperatures, key=lambda t: abs(t - temperature))
+        chosen = self.outcomes[cut, nearest]
+        paths = {
+            name: [
+                (o.valid / o.drawn, o.distinct / o.drawn)
+                for o in (self.outcomes[name, t] for t in self.temperatures)
+            ]
+            for name in self.cuts
+        }
+        interval = wilson_interval(chosen.valid, chosen.drawn)
+        return {"paths": paths, "temperature": nearest, "cut": cut} | {
+            "valid": chosen.valid / chosen.drawn,
+            "distinct": chosen.distinct / chosen.drawn,
+            "interval": interval,
+        }
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw one path for each way of cutting, and the chosen point with its interval."""
+        fig = figure(7.0, 3.8)
+        with style():
+            axes = fig.subplots()
+            for (name, path), marker in zip(data["paths"].items(), "osD^v", strict=False):
+                valid, distinct = zip(*path, strict=True)
+                axes.plot(valid, distinct, marker=marker, ms=6, label=name)
+            low, high = data["interval"]
+            axes.plot([low, high], [data["distinct"]] * 2, color="black", lw=2)
+            axes.plot(data["valid"], data["distinct"], "o", ms=13, mfc="none", mec="black", mew=2)
+            axes.set(
+                xlabel="valid stories (share)",
+                ylabel="different stories (share)",
+                xlim=(-0.03, 1.03),
+                ylim=(-0.03, 1.03),
+            )
+            axes.legend(loc="lower left")
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Name the chosen point and its interval."""
+        low, high = data["interval"]
+        return (
+            f"Temperature {data['temperature']:.1f}, {data['cut']}: {data['valid']:.0%} valid "
+            f"(95 % interval {low:.0%} to {high:.0%}), {data['distinct']:.0%} different."
+        )

@@ -1,0 +1,106 @@
+"""Widgets of the lesson on best-of-N: what more samples buy, and what a noisy verifier spoils."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, figure, style
+from lablib.course.plots.explorer import Explorer, choice, slider
+from lablib.validation import BadValue, integer
+
+import numpy as np
+from matplotlib.figure import Figure
+
+GAUSSIAN, HEAVY = "Gaussian", "heavy-tailed"
+
+
+def best_of_weights(counts: Sequence[int], samples: int) -> np.ndarray:
+    """Return how often each rank is the best of a random subset.
+
+    Of all subsets of N out of M samples, ``C(r, N − 1) / C(M, N)`` have the sample of rank r (from
+    0, the worst) as their best. So one sort gives the exact mean over all subsets, for every N.
+
+    Args:
+        counts: the N, each at most ``samples``.
+        samples: M.
+
+    Returns:
+        Weights ``(len(counts), M)``, each row summing to 1.
+    """
+    return np.array(
+        [
+            [math.comb(rank, n - 1) / math.comb(samples, n) for rank in range(samples)]
+            for n in (integer("counts", n, 1, samples) for n in counts)
+        ]
+    )
+
+
+class OverOptimisation(Explorer):
+    """Best-of-N by a noisy verifier: the score it reports, and the truth.
+
+    The samples are drawn already; the widget only judges them again, by 16 verifiers of equal
+    quality, whose errors differ.
+
+    Args:
+        right: whether each sample is right, ``(problems, samples)``.
+        seed: of the verifiers' errors.
+    """
+
+    verifiers = 16
+
+    def __init__(self, right: Sequence[Sequence[bool]], seed: int = 0) -> None:
+        self.right = np.asarray(right, dtype=float)
+        if self.right.ndim != 2:
+            raise BadValue(f"right must have shape (problems, samples), got {self.right.shape}")
+        samples = self.right.shape[1]
+        self.counts = [2**k for k in range(samples.bit_length()) if 2**k <= samples]
+        self._weights = best_of_weights(self.counts, samples)
+        rng = np.random.default_rng(integer("seed", seed, 0))
+        shape = (self.verifiers, *self.right.shape)
+        self._errors = {GAUSSIAN: rng.normal(size=shape), HEAVY: rng.standard_t(1, size=shape)}
+        super().__init__(
+            noise=slider(0.2, 0.0, 1.0, 0.05, label="noise (in rewards)"),
+            errors=choice(HEAVY, [GAUSSIAN, HEAVY], label="errors are"),
+        )
+
+    def compute(self, noise: float, errors: str) -> dict[str, Any]:
+        """Return score and truth of the best of N, each ``(len(counts),)``."""
+        scores = self.right + noise * self._errors[errors]
+        order = np.argsort(scores, axis=-1)
+        right = np.broadcast_to(self.right, scores.shape)
+        score, truth = (
+            self._weights @ np.take_along_axis(each, order, axis=-1).mean(axis=(0, 1))
+            for each in (scores, right)
+        )
+        return {"n": self.counts, "score": score, "truth": truth, "noise": noise, "errors": errors}
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw the score at the left and the truth at the right."""
+        fig = figure(7.6, 3.4)
+        with style():
+            for i, (axes, name) in enumerate(zip(fig.subplots(1, 2), ("score", "truth"), strict=1)):
+                axes.plot(data["n"], data[name], MARKERS[i], ls=DASHES[i], color=COLOURS[i])
+                axes.set_xscale("log", base=2)
+                axes.set_xticks(data["n"], data["n"])
+                axes.set(xlabel="samples N", title=f"{name} of the chosen one")
+                if name == "truth":
+                    axes.set(ylim=(0, 1.03), ylabel="share right")
+                else:
+                    # beyond a few rewards a heavy tail would flatten everything else
+                    axes.set_yscale("symlog", linthresh=2)
+                    top = 1.1 * float(np.max(data[name]))
+                    ticks = [tick for tick in (0, 0.5, 1, 2, 5, 10, 20, 50, 100) if tick <= top]
+                    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+                    axes.set(ylim=(0, top), ylabel="verifier's score (rewards)")
+                axes.minorticks_off()  # nobody reads them, and they take time to place
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say where the score ends, where the truth peaks and where it ends."""
+        best = int(np.argmax(data["truth"]))
+        return (
+            f"{data['errors']} errors of size {data['noise']:.2f}: from 1 to {data['n'][-1]} "
+            f"samples the score goes from {data['score'][0]:.1f} to {data['score'][-1]:.1f}. The "
+            f"truth is best at {data['n'][best]} ({data['truth'][best]:.0%}) and ends at "
+            f"{data['truth'][-1]:.0%}."
+        )

@@ -1,0 +1,373 @@
+"""Widgets of the lesson on lossless speculation: what a rule writes, computed exactly and drawn.
+
+Nothing here is sampled except in ``Detection``: a rule is a pure function, so everything that can
+happen is listed with its probability, in float64.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+from lablib.course.lessons.lesson_08.extras import TYPICAL, typical
+from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, style
+from lablib.course.plots.explorer import Explorer, choice, slider
+from lablib.course.plots.strips import add_axes, canvas
+from lablib.course.theory.closed_forms import acceptance_rejection
+from lablib.inference.speculation import rules
+from lablib.validation import BadType, BadValue, function, integer
+
+import mlx.core as mx
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import chi2, chisquare
+
+Rule = Callable[[mx.array, mx.array, mx.array], rules.Outcome]
+FALSE_ALARM = 1e-6
+RESIDUAL_BUG, ACCEPT_BUG = "bug: residual from p", "bug: keep every draft"
+
+
+def residual_from_p(p: mx.array, q: mx.array, drafts: mx.array) -> rules.Outcome:
+    """Draw from p after a rejection, as if nothing had been drafted: a planted bug."""
+    return rules.Outcome(rules.rejection(p, q, drafts).kept, p)
+
+
+def keep_every_draft(p: mx.array, q: mx.array, drafts: mx.array) -> rules.Outcome:
+    """Refuse no draft: a planted bug."""
+    right = rules.rejection(p, q, drafts)
+    last = mx.arange(p.shape[-2]) == p.shape[-2] - 1
+    return rules.Outcome(mx.broadcast_to(last, right.kept.shape).astype(p.dtype), right.following)
+
+
+def every_rule() -> dict[str, Rule]:
+    """Return the engine's rules by name, added ones too, the lossy one and the bugs."""
+    bugs = {RESIDUAL_BUG: residual_from_p, ACCEPT_BUG: keep_every_draft}
+    return {**rules.RULE, TYPICAL: typical, **bugs}
+
+
+def exactly(rule: Rule, p: Any, q: Any, drafts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Apply a rule in float64, which only a CPU has.
+
+    Args:
+        rule: see ``lablib.inference.speculation.rules``.
+        p: ``(..., γ+1, V)``.
+        q: ``(..., γ, V)``.
+        drafts: ``(..., γ)``.
+
+    Returns:
+        ``kept (..., γ+1)`` and ``following (..., γ+1, V)``.
+
+    Raises:
+        ValueError, TypeError: it returned no ``Outcome``, or what are no distributions.
+    """
+    with mx.stream(mx.cpu):
+        exact = [mx.array(np.array(x, np.float64), dtype=mx.float64) for x in (p, q)]
+        outcome = rule(*exact, mx.array(np.array(drafts, np.int32)))
+        if not hasattr(outcome, "following"):
+            raise BadType(f"the rule must return an Outcome, got {type(outcome).__name__}")
+        kept, following = np.array(outcome.kept), np.array(outcome.following)
+    distributions("kept", kept)
+    distributions("following", following[kept > 0])  # no other row is ever drawn from
+    return kept, following
+
+
+def distributions(name: str, rows: np.ndarray) -> None:
+    """Refuse rows ``(..., n)`` of a rule's outcome that are no probabilities with sum 1."""
+    with np.errstate(invalid="ignore"):  # of a NaN both are false
+        right = (rows.min(axis=-1, initial=0) > -1e-9) & (np.abs(rows.sum(axis=-1) - 1) < 1e-6)
+    if not right.all():
+        wrong = rows[~right][0].round(3).tolist()
+        hint = "; is it 0/0 where nothing was drafted, q = 0?" if np.isnan(wrong).any() else ""
+        raise BadValue(f"the rule's {name} must be probabilities with sum 1, got {wrong}{hint}")
+
+
+def by_draft(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what each word leads to if it is drafted, everything that can happen listed.
+
+    It does not look at the bonus after a kept draft; ``one_round`` does.
+
+    Args:
+        rule: see ``lablib.inference.speculation.rules``.
+        p: the target's distribution ``(V,)``.
+        q: the draft's distribution ``(V,)``.
+
+    Returns:
+        The chance that a drafted word is kept ``(V,)``; and in row x the probability that x is
+        drafted and refused, and each word written instead ``(V, V)``.
+    """
+    p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
+    size = len(p)
+    drafts = np.arange(size)[:, None]
+    kept, following = exactly(
+        rule, np.tile(p, (size, 2, 1)), np.tile(q, (size, 1, 1)), drafts
+    )  # row x: token x was drafted
+    return kept[:, 1], (q * kept[:, 0])[:, None] * following[:, 0]
+
+
+def one_token(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what one draft leads to; arguments as for :func:`by_draft`.
+
+    Returns:
+        Two arrays ``(V,)``: the probability that a token is written because its draft was kept, and
+        the probability that it is written after another draft was refused. They sum to 1 together.
+    """
+    keep, instead = by_draft(rule, p, q)
+    return np.asarray(q, np.float64) * keep, instead.sum(axis=0)
+
+
+def one_round(
+    rule: Rule, target: np.ndarray, draft: np.ndarray, start: int, drafted: int
+) -> tuple[np.ndarray, float]:
+    """Enumerate one round of speculation on languages in which only the last token matters.
+
+    The round writes between 1 and γ+1 tokens; the target writes what is missing to γ+1. If the rule
+    is lossless the result is the target's own distribution, and a text of many rounds is one such
+    round after another.
+
+    Args:
+        rule: see ``lablib.inference.speculation.rules``.
+        target: ``(V, V)``; row i is the distribution of the token after token i.
+        draft: the same for the draft model.
+        start: the token before the round.
+        drafted: γ.
+
+    Returns:
+        The joint distribution of the next γ+1 tokens ``(V,) * (γ+1)``, and how many tokens the
+        round itself writes on average.
+    """
+    size = len(target)
+    blocks = np.array(list(product(range(size), repeat=drafted)))
+    before = np.concatenate([np.full((len(blocks), 1), start), blocks], axis=1)
+    p, q = target[before], draft[before[:, :-1]]
+    chance = np.take_along_axis(q, blocks[..., None], axis=-1)[..., 0].prod(axis=-1)
+    kept, following = exactly(rule, p, q, blocks)
+    joint = np.zeros((size,) * (drafted + 1))
+    for n in range(drafted + 1):
+        ends = np.zeros((size**n, size))
+        prefix = np.arange(len(blocks)) // size ** (drafted - n)  # blocks are in order
+        np.add.at(ends, prefix, (chance * kept[:, n])[:, None] * following[:, n])
+        joint += extended(ends.reshape((size,) * (n + 1)), target, drafted - n)
+    return joint, float(1 + chance @ kept @ np.arange(drafted + 1))
+
+
+def bias(rule: Rule, drafted: int = 2, languages: int = 20, seed: int = 0) -> float:
+    """Return how far a rule's texts are from the target's own, in total variation: 0 if lossless.
+
+    It is the worst of some random ``languages`` of three letters, in which some chances are 0; of
+    each, one round is enumerated. With one draft a rule passes that forgets the zeros behind q.
+    """
+    function("rule", rule)
+    rng, worst = np.random.default_rng(integer("seed", seed, 0)), 0.0
+    for _ in range(integer("languages", languages, 1)):
+        tables = rng.dirichlet([0.5] * 3, size=(2, 3))
+        tables = np.where(tables < 0.05, 0, tables)
+        target, draft = tables / tables.sum(axis=-1, keepdims=True)
+        joint, _ = one_round(rule, target, draft, 0, integer("drafted", drafted, 1))
+        worst = max(worst, np.abs(joint - plain(target, 0, drafted + 1)).sum() / 2)
+    return float(worst)
+
+
+def extended(joint: np.ndarray, target: np.ndarray, more: int) -> np.ndarray:
+    """Let the target write ``more`` tokens after each text of ``joint``."""
+    for _ in range(more):
+        joint = joint[..., None] * target
+    return joint
+
+
+def plain(target: np.ndarray, start: int, n: int) -> np.ndarray:
+    """Return the target's own joint distribution of the next ``n`` tokens, ``(V,) * n``."""
+    return extended(target[start], target, n - 1)
+
+
+def chi_square(counts: Sequence[int], p: Sequence[float]) -> float:
+    """Return Pearson's ``Σ (observed − expected)² / expected`` of counts against a distribution p.
+
+    Raises:
+        ValueError: p is not positive everywhere, or not as long as ``counts``.
+    """
+    counts, p = np.ravel(counts), np.asarray(p, np.float64).ravel()
+    if counts.shape != p.shape or (p <= 0).any():
+        raise BadValue(f"p must be positive and as long as counts ({counts.size}), got {p.size}")
+    return float(chisquare(counts, counts.sum() * p / p.sum()).statistic)
+
+
+def between(p: Any, other: Any, distance: float) -> np.ndarray:
+    """Return a draft at a ``distance`` from p: 0 is p itself, 1 is ``other``; rows sum to 1."""
+    mixed = np.asarray(p, float) ** (1 - distance) * np.asarray(other, float) ** distance
+    return mixed / mixed.sum(axis=-1, keepdims=True)
+
+
+def positive(p: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return two distributions as arrays, or refuse them: everywhere positive."""
+    acceptance_rejection(p, other)  # refuses what is not two distributions
+    p, other = np.array(p, float), np.array(other, float)
+    if min(p.min(), other.min()) <= 0:
+        raise BadValue("p and other must be positive everywhere: a distance has no zeros")
+    return p, other
+
+
+def legend_above(axes: Any) -> None:
+    """Name what is drawn, in a line above it."""
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(-0.02, 1),
+        ncols=3,
+        fontsize=10,
+        borderaxespad=0,
+        columnspacing=1.0,
+        handlelength=1.4,
+    )
+
+
+class RoundTexts(Explorer):
+    """A round of drafts on a small language: every text it can lead to, with its probability.
+
+    Args:
+        letters: the vocabulary, a letter for each token.
+        target: ``(V, V)``; row i is the distribution after token i, all positive.
+        other: the draft's when it is as far away as the slider goes.
+        start: the token before the round.
+        drafted: γ.
+    """
+
+    def __init__(
+        self, letters: str, target: Any, other: Any, start: int = 0, drafted: int = 2
+    ) -> None:
+        rows = [positive(*row) for row in zip(target, other, strict=True)]
+        self.target, self.other = (np.array(table) for table in zip(*rows, strict=True))
+        self.start, self.drafted = integer("start", start, 0), integer("drafted", drafted, 1)
+        self.texts = ["".join(text) for text in product(letters, repeat=drafted + 1)]
+        self.truth = plain(self.target, start, drafted + 1)
+        super().__init__(
+            distance=slider(1.0, 0.0, 1.0, 0.05, label="draft's distance"),
+            rule=choice("rejection", list(every_rule()), label="rule"),
+        )
+
+    def compute(self, distance: float, rule: str) -> dict[str, Any]:
+        """Return the joint distribution ``(V**(γ+1),)``, and each rule's tokens per round."""
+        draft = between(self.target, self.other, distance)
+        all_rules = {
+            name: one_round(each, self.target, draft, self.start, self.drafted)
+            for name, each in every_rule().items()
+            if name in (rule, *rules.RULE)
+        }
+        return {
+            "written": all_rules[rule][0].ravel(),
+            "truth": self.truth.ravel(),
+            "tokens": {name: tokens for name, (_, tokens) in all_rules.items()},
+            "rule": rule,
+        }
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw each text's probability beside the target's own, and how long a round is."""
+        fig = canvas(3.4)
+        x, names = np.arange(len(self.texts)), list(data["tokens"])
+        with style():
+            left, right = add_axes(fig, 0.75, 0.4, 5.4, 2.5), add_axes(fig, 6.75, 0.4, 1.15, 2.5)
+            left.bar(x, data["written"], 0.8, color=COLOURS[4], label="written")
+            left.hlines(
+                data["truth"], x - 0.45, x + 0.45, color="black", lw=2.5, label="target alone"
+            )
+            left.set_xticks([])
+            look = {"rotation": 90, "ha": "center", "family": "monospace", "fontsize": 10}
+            for i, text in enumerate(self.texts):
+                left.text(i, -0.03, text, transform=left.get_xaxis_transform(), va="top", **look)
+            left.set(ylabel="probability", ylim=(0, 1.2 * data["truth"].max()))
+            legend_above(left)
+            chosen = [COLOURS[4] if name == data["rule"] else "#DDDDDD" for name in names]
+            right.bar(range(len(names)), data["tokens"].values(), 0.8, color=chosen)
+            right.set_xticks([])
+            for i, name in enumerate(names):
+                right.text(i, 0.06, name.split(":")[0], va="bottom", **look)
+            right.set(ylim=(0, self.drafted + 1), ylabel="tokens a round")
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say how far the joint distribution is from the target's, and how long a round is."""
+        wrong = np.abs(data["written"] - data["truth"]).max()
+        verdict = "the target's own" if wrong < 1e-9 else f"wrong by up to {wrong:.3f}"
+        return (
+            f"{data['rule']}: the joint distribution of {self.drafted + 1} tokens is {verdict}. "
+            f"A round writes {data['tokens'][data['rule']]:.2f} tokens."
+        )
+
+
+class Detection(Explorer):
+    """How many samples it takes until a chi-square test finds a broken rule.
+
+    Args:
+        p: the target's distribution ``(V,)``, all positive.
+        other: the draft's distribution ``(V,)`` when it is as far away as the slider goes.
+        seed: of the samples.
+    """
+
+    counts = tuple(2**k for k in range(6, 17))
+
+    def __init__(self, p: Sequence[float], other: Sequence[float], seed: int = 0) -> None:
+        self.p, self.other = positive(p, other)
+        self.limit = float(chi2.isf(FALSE_ALARM, len(self.p) - 1))
+        rng = np.random.default_rng(integer("seed", seed, 0))
+        self._numbers = rng.random((3, self.counts[-1]))
+        super().__init__(
+            distance=slider(0.5, 0.05, 1.0, 0.05, label="draft's distance"),
+            bug=choice(RESIDUAL_BUG, [RESIDUAL_BUG, ACCEPT_BUG], label="compared with"),
+        )
+
+    def sample(self, rule: Rule, q: np.ndarray) -> np.ndarray:
+        """Run the rule: draft from q, judge, and draw the token that follows a refusal."""
+        size = len(q)
+        kept, following = exactly(
+            rule,
+            np.tile(self.p, (size, 2, 1)),
+            np.tile(q, (size, 1, 1)),
+            np.arange(size)[:, None],
+        )
+        draft, judge, follow = self._numbers
+        x = np.minimum(np.searchsorted(np.cumsum(q), draft, side="right"), size - 1)
+        sums = np.cumsum(following[:, 0], axis=1)[:, :-1]
+        other = (sums[x] <= follow[:, None]).sum(axis=1)
+        return np.where(judge < kept[x, 1], x, other)
+
+    def compute(self, distance: float, bug: str) -> dict[str, Any]:
+        """Return the statistic after each number of samples, for the right rule and the bug."""
+        q = between(self.p, self.other, distance)
+        statistics = {
+            name: [
+                chi_square(np.bincount(tokens[:n], minlength=len(q)), self.p) for n in self.counts
+            ]
+            for name in ("rejection", bug)
+            for tokens in [self.sample(every_rule()[name], q)]
+        }
+        found = [n for n, x in zip(self.counts, statistics[bug], strict=True) if x > self.limit]
+        return {
+            "statistics": statistics,
+            "alpha": acceptance_rejection(self.p, q),
+            "found": min(found, default=None),
+            "bug": bug,
+        }
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw both statistics as the samples grow, and the limit."""
+        fig = canvas(3.3)
+        with style():
+            axes = add_axes(fig, 0.8, 0.35, 6.9, 2.3)
+            for i, (name, values) in enumerate(data["statistics"].items()):
+                look = {"ls": DASHES[i], "marker": MARKERS[i], "color": COLOURS[(0, 5)[i]]}
+                axes.plot(self.counts, values, label=name, **look)
+            axes.axhline(self.limit, color="black", lw=1.5, ls=":", label="limit")
+            axes.set(xscale="log", yscale="log", ylim=(0.05, 5e4))
+            axes.set_xticks(self.counts[::2], [f"{n:,}" for n in self.counts[::2]])
+            axes.minorticks_off()
+            axes.set(xlabel="samples", ylabel="chi-square")
+            legend_above(axes)
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say when the bug is found, if it is, and that the right rule is not accused."""
+        found = data["found"]
+        when = f"found after {found:,} samples" if found else f"not found in {self.counts[-1]:,}"
+        worst = max(data["statistics"]["rejection"])
+        return (
+            f"α = {data['alpha']:.2f}. The {data['bug'].split(': ')[1]!r} bug is {when}; the right "
+            f"rule stays at {worst:.0f} or less. Chance exceeds the limit of {self.limit:.1f} once "
+            "in a million tests."
+        )

@@ -1,0 +1,747 @@
+"""Exercises of lesson 09: looking drafts up, choosing how many, and judging them together."""
+
+from collections.abc import Iterator
+
+from lablib.course.checks.exercises import Exercise
+from lablib.course.lessons.edges import edges
+
+import numpy as np
+
+# ------------------------------------------------------------------ 09.1 prompt lookup
+
+
+def lookup(text, n, longest):
+    """Propose at most n tokens: what followed the last tokens of the text when they last occurred.
+
+    text: a list of ids, perhaps empty.   n: at least 1.
+    longest: how many last tokens to look for at most, at least 1; try the longest run first, then
+        shorter ones, down to a single token. Return [] if even that one is new.
+    """
+    for size in range(min(longest, len(text) - 1), 0, -1):
+        run = text[-size:]
+        for start in reversed(range(len(text) - size)):
+            if text[start : start + size] == run:
+                return text[start + size : start + size + n]
+    return []
+
+
+def lookup_by_table(text, n, longest):
+    follows = {}
+    for end in range(1, len(text)):
+        for size in range(1, min(longest, end) + 1):
+            follows[tuple(text[end - size : end])] = end
+    for size in range(longest, 0, -1):
+        place = follows.get(tuple(text[-size:])) if size <= len(text) else None
+        if place is not None:
+            return list(text[place : place + n])
+    return []
+
+
+def _search(text, n, longest, places=None, copy=None, sizes=None):
+    """Follow lookup with other places to look at, another copy, or another order of sizes."""
+    places = places or (lambda end, size: reversed(range(end - size)))
+    copy = copy or (lambda start, size: text[start + size : start + size + n])
+    whole = range(min(longest, len(text) - 1), 0, -1)
+    for size in whole if sizes is None else sizes(whole):
+        for start in places(len(text), size):
+            if text[start : start + size] == text[-size:]:
+                return copy(start, size)
+    return []
+
+
+def finds_itself(text, n, longest):
+    return _search(text, n, longest, places=lambda end, size: reversed(range(end - size + 1)))
+
+
+def first_place(text, n, longest):
+    return _search(text, n, longest, places=lambda end, size: range(end - size))
+
+
+def shortest_first(text, n, longest):
+    return _search(text, n, longest, sizes=reversed)
+
+
+def longest_or_nothing(text, n, longest):
+    return _search(text, n, longest, sizes=lambda _: [longest] if longest < len(text) else [])
+
+
+def copies_the_run(text, n, longest):
+    return _search(text, n, longest, copy=lambda start, size: text[start : start + n])
+
+
+def one_too_far(text, n, longest):
+    def copy(start, size):
+        return text[start + size + 1 : start + size + 1 + n]
+
+    return _search(text, n, longest, copy=copy)
+
+
+def copies_beyond_the_end(text, n, longest):
+    def copy(start, size):
+        source = text[start + size :]
+        return [source[i % len(source)] for i in range(n)]
+
+    return _search(text, n, longest, copy=copy)
+
+
+def always_all(text, n, longest):
+    return _search(text, n, longest, copy=lambda start, size: text[start + size :])
+
+
+def in_the_joined_text(text, n, longest):
+    for size in range(min(longest, len(text) - 1), 0, -1):
+        run = "".join(str(token) for token in text[-size:])
+        for start in reversed(range(1, len(text))):
+            if "".join(str(token) for token in text[:start]).endswith(run):
+                return text[start : start + n]
+    return []
+
+
+def runs_that_overlap_do_not_count(text, n, longest):
+    return _search(text, n, longest, places=lambda end, size: reversed(range(end - 2 * size + 1)))
+
+
+def longer_than_longest(text, n, longest):
+    return lookup(text, n, len(text))
+
+
+def only_full_guesses(text, n, longest):
+    return _search(text, n, longest, places=lambda end, size: reversed(range(end - size - n + 1)))
+
+
+def most_frequent(text, n, longest):
+    for size in range(min(longest, len(text) - 1), 0, -1):
+        starts = [i for i in range(len(text) - size) if text[i : i + size] == text[-size:]]
+        if starts:
+            after = [text[i + size] for i in starts]
+            start = starts[after.index(max(after, key=after.count))]
+            return text[start + size : start + size + n]
+    return []
+
+
+def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
+    yield [1, 2, 3, 1, 2], 2, 2
+    yield [1, 2, 3], 2, 2  # nothing comes twice
+    yield [1, 2, 3, 9, 1, 2, 4, 9, 1, 2], 3, 2  # two places
+    yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 3  # a long run, and a later short one
+    yield [5, 6, 7, 5], 4, 1  # the text ends before the guess does
+    yield [3, 3, 3, 3], 3, 3  # a run that overlaps itself
+    yield [1, 12, 5, 11, 2, 6, 1, 12], 1, 2  # ids of more than one digit
+    yield [2, 7, 12, 8, 5, 2], 1, 1  # a 2 is no 12
+    yield [3, 8, 5, 3, 7, 3, 7, 9, 3, 6, 3], 1, 1
+    yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 1
+    for _ in range(4):
+        yield rng.choice([1, 2, 11, 12, 21, 112, 211], size=60).tolist(), 2, 2
+    for size in (10, 20, 30):
+        n, longest = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+        yield rng.integers(0, 4, size=size).tolist(), n, longest
+
+
+def _short_texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
+    yield [], 2, 2
+    yield [4], 2, 3
+    yield [4, 4], 2, 3
+    yield [10, 20, 30], 1, 12
+    yield rng.integers(0, 30, size=400).tolist(), 8, 6
+
+
+LOOKUP = Exercise(
+    id="09.1",
+    title="Prompt lookup",
+    task=(
+        "Write the drafter that needs no model. Take the last `longest` tokens, find the *last* "
+        "place before the end where the same run stands, and propose up to `n` tokens that "
+        "followed it there. If the run is new, try a shorter one."
+    ),
+    stars=1,
+    minutes=8,
+    reference=lookup,
+    alternatives=[lookup_by_table],
+    wrong={
+        finds_itself: (
+            "the run matches *itself* at the very end of the text, where nothing follows it: that "
+            "place does not count."
+        ),
+        first_place: "the *last* earlier place counts, not the first: near text guides better.",
+        shortest_first: (
+            "you begin with a single token. A longer run fits in fewer places, and better: try "
+            "the longest first."
+        ),
+        longest_or_nothing: "if the longest run is new, try shorter ones, down to one token.",
+        copies_the_run: (
+            "you propose the run itself, which the text has just said. Propose what came *after* "
+            "it."
+        ),
+        one_too_far: "you start one token too late: the first token after the run is the guess.",
+        copies_beyond_the_end: (
+            "what followed ends where the text ends: propose fewer than n tokens then, and don't "
+            "start again from the front."
+        ),
+        always_all: "at most n tokens: every further one has to be read and judged.",
+        in_the_joined_text: (
+            "you search in a text of joined digits, where 1, 12 and 11, 2 look the same: compare "
+            "whole ids, text[i : i + size] == run."
+        ),
+        runs_that_overlap_do_not_count: (
+            "the earlier place may overlap the run itself: in 3 3 3 the run 3 3 stood before, one "
+            "token to the left."
+        ),
+        longer_than_longest: "you look for runs longer than `longest`.",
+        only_full_guesses: (
+            "you skip places that are followed by fewer than n tokens. A short guess from the last "
+            "place counts: up to n."
+        ),
+        most_frequent: (
+            "you propose what followed the run most often. Here the *last* place counts, however "
+            "rare it was."
+        ),
+    },
+    cases=_texts,
+    checker=edges(_short_texts),
+    hints=[
+        "Two loops: over the size of the run, downwards, and over its start, from the right.",
+        "reversed(range(len(text) - size)) are the starts that have a token after the run.",
+    ],
+    next="How much work is your search for a text of 10,000 tokens? How does NGram avoid it?",
+)
+
+# ------------------------------------------------------------------ 09.2 the best length
+
+
+def best_length(alpha, target, draft, most):
+    """Return the number of drafts, 0 to most, with the most expected tokens for their cost.
+
+    alpha: the chance, 0 to 1, that a draft which is reached is kept.
+    target: target[k - 1] is the cost of one forward over k tokens, a list of at least most + 1.
+    draft: the cost of a drafted token, perhaps 0.
+    Plain decoding is 0 drafts: one token for target[0]. Among equals the smallest number wins.
+    """
+    best, best_rate = 0, 1 / target[0]
+    for gamma in range(1, most + 1):
+        tokens = sum(alpha**i for i in range(gamma + 1))
+        rate = tokens / (gamma * draft + target[gamma])
+        if rate > best_rate * (1 + 1e-9):  # more than a rounding error
+            best, best_rate = gamma, rate
+    return best
+
+
+def best_length_by_arrays(alpha, target, draft, most):
+    gammas = np.arange(most + 1)
+    tokens = np.cumsum(float(alpha) ** gammas)
+    rates = tokens / (gammas * draft + np.array(target[: most + 1]))
+    return int(np.flatnonzero(rates >= rates.max() * (1 - 1e-9))[0])
+
+
+def _rated(most, rate, first=0):
+    """Return the first gamma with the largest rate."""
+    rates = {gamma: rate(gamma) for gamma in range(first, most + 1)}
+    top = max(rates.values())
+    return min(gamma for gamma, value in rates.items() if value >= top * (1 - 1e-9))
+
+
+def _tokens(alpha, gamma):
+    return sum(alpha**i for i in range(gamma + 1))
+
+
+def _rate(alpha, gamma, target, draft):
+    return _tokens(alpha, gamma) / (gamma * draft + target[gamma])
+
+
+def most_tokens(alpha, target, draft, most):
+    return _rated(most, lambda g: _tokens(alpha, g))
+
+
+def never_zero(alpha, target, draft, most):
+    return _rated(most, lambda g: _rate(alpha, g, target, draft), first=1)
+
+
+def drafts_are_free(alpha, target, draft, most):
+    return _rated(most, lambda g: _tokens(alpha, g) / target[g])
+
+
+def reading_is_free(alpha, target, draft, most):
+    return _rated(most, lambda g: _tokens(alpha, g) / (g * draft + target[0]))
+
+
+def one_draft_too_few(alpha, target, draft, most):
+    return _rated(most, lambda g: _tokens(alpha, g) / (g * draft + target[max(0, g - 1)]))
+
+
+def forgets_its_own_token(alpha, target, draft, most):
+    return _rated(most, lambda g: (_tokens(alpha, g) - (g > 0)) / (g * draft + target[g]))
+
+
+def all_or_nothing(alpha, target, draft, most):
+    return _rated(most, lambda g: (1 + g * alpha) / (g * draft + target[g]))
+
+
+def stops_at_the_first_dip(alpha, target, draft, most):
+    rates = [_rate(alpha, gamma, target, draft) for gamma in range(most + 1)]
+    return next((gamma for gamma in range(most) if rates[gamma + 1] <= rates[gamma]), most)
+
+
+def the_last_of_equals(alpha, target, draft, most):
+    return max(range(most + 1), key=lambda g: (_rate(alpha, g, target, draft), g))
+
+
+def cheapest(alpha, target, draft, most):
+    return 0
+
+
+def never_most(alpha, target, draft, most):
+    return _rated(max(0, most - 1), lambda g: _rate(alpha, g, target, draft))
+
+
+def drafts_one_more(alpha, target, draft, most):
+    return _rated(most, lambda g: _tokens(alpha, g) / ((g + 1) * draft + target[g]))
+
+
+def only_the_whole_block(alpha, target, draft, most):
+    return _rated(most, lambda g: (1 + g * alpha**g) / (g * draft + target[g]))
+
+
+def _prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], float, int]]:
+    flat = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8]
+    yield 0.8, flat, 0.1, 8
+    yield 0.3, flat, 0.4, 8  # cannot pay
+    yield 0.3, [2.0, 2.4, 2.8, 3.2], 0.8, 3  # nor here, where plain decoding costs 2
+    yield 0.8, [1.0, 2.0, 3.0, 4.0, 5.0], 0.1, 4  # reading is as dear as writing
+    yield 0.9, flat, 0.0, 8
+    yield 0.95, flat, 0.05, 8
+    yield 0.6, flat, 0.1, 8
+    yield 0.9, flat, 0.02, 3
+    yield 0.5, [1.0, 1.6, 1.7, 1.8, 1.9], 0.05, 4  # the second token is the dear one
+    yield 0.6, [1.0, 1.6, 1.7, 1.8, 1.9], 0.05, 4  # and it pays for those behind it
+    yield 0.5, [1.0, 1.5, 1.75], 0.0, 2  # all are equal, exactly
+    yield 0.5, [2.0, 2.5, 3.5, 4.5], 0.25, 3  # a tie that is no dip
+    for alpha in (0.5, 0.7, 0.85, 0.95):
+        slope = float(rng.uniform(0.02, 0.3))
+        yield alpha, [2.0 * (1 + slope * k) for k in range(13)], float(rng.uniform(0, 0.5)), 12
+    # prices in microseconds, or in hours: only their ratios matter
+    yield 0.9, [2e-7 * (1 + 0.03 * k) for k in range(41)], 2e-8, 40
+    yield 0.9, [2e7 * (1 + 0.03 * k) for k in range(41)], 2e6, 40
+
+
+def _extreme_prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], float, int]]:
+    flat = [1.0, 1.1, 1.2, 1.3, 1.4]
+    yield 1.0, flat, 0.05, 4
+    yield 1.0, [1.0, 2.0, 3.0, 4.0, 5.0], 0.0, 4  # all are equal
+    yield 0.0, flat, 0.0, 4
+    yield 0.9, [1.0], 0.1, 0  # drafting is not allowed
+    yield 0.9, [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], 0.1, 2  # prices beyond `most` are known too
+
+
+BEST_LENGTH = Exercise(
+    id="09.2",
+    title="How many to draft",
+    task=(
+        "Expected tokens grow with every further draft, and so does the cost. Find the number of "
+        "drafts with the most tokens *for their cost*. It may be 0."
+    ),
+    stars=2,
+    minutes=10,
+    reference=best_length,
+    alternatives=[best_length_by_arrays],
+    wrong={
+        most_tokens: (
+            "you maximise tokens per round. That always grows with γ, so you would always draft "
+            "as many as allowed: divide by what the round costs."
+        ),
+        never_zero: (
+            "you never return 0. Where drafting cannot pay, plain decoding is the best choice."
+        ),
+        drafts_are_free: "drafted tokens have a price too: γ times `draft`.",
+        reading_is_free: (
+            "the target reads γ + 1 tokens in its forward, and that costs target[γ], not target[0]."
+        ),
+        one_draft_too_few: (
+            "the target reads the last token *and* the γ drafts: γ + 1 tokens, so target[γ]."
+        ),
+        forgets_its_own_token: (
+            "a round yields one token of the target's own as well: 1 + α + ... + α^γ."
+        ),
+        all_or_nothing: (
+            "you count α tokens for every draft. The third draft counts only if the first two "
+            "were kept: it is worth α³."
+        ),
+        stops_at_the_first_dip: (
+            "you stop where one more draft does not help. Two more might: try every number."
+        ),
+        the_last_of_equals: "among equals the smallest number wins: nothing is drafted in vain.",
+        cheapest: "you always return 0, whatever α is.",
+        never_most: "`most` itself is allowed: range(most + 1).",
+        drafts_one_more: (
+            "γ drafts cost γ times `draft`: the token of the target's own is no draft."
+        ),
+        only_the_whole_block: (
+            "a round keeps what comes before the first refusal too: the n-th draft counts with α^n."
+        ),
+    },
+    cases=_prices,
+    checker=edges(_extreme_prices),
+    hints=[
+        "A round of γ drafts yields 1 + α + ... + α^γ tokens. What does it cost?",
+        "γ * draft + target[γ]; for γ = 0 that is target[0], plain decoding.",
+    ],
+    next="Let drafts be free and target = [1, 1.1, 1.2, ...]: from which α on does drafting pay?",
+)
+
+# ------------------------------------------------------------------ 09.3 an estimate that forgets
+
+
+def estimate(rounds, start, memory):
+    """Return the estimate of alpha after these rounds, as a text goes on and changes.
+
+    rounds: (drafted, accepted) of each, in order, perhaps none; up to accepted + 1 drafts were
+        judged in it. A round of (0, 0) was plain decoding: it teaches nothing and changes nothing.
+    start: the estimate before the first round; it has the weight of 4 judged drafts.
+    memory: every other round multiplies the weight of all before it by 1 - 1 / memory. What it
+        brings itself has weight 1 for each judged draft.
+    """
+    kept, judged = 4 * start, 4.0
+    for drafted, accepted in rounds:
+        if drafted > 0:
+            kept = (1 - 1 / memory) * kept + accepted
+            judged = (1 - 1 / memory) * judged + min(accepted + 1, drafted)
+    return kept / judged
+
+
+def estimate_backwards(rounds, start, memory):
+    kept, judged, weight = 0.0, 0.0, 1.0
+    for drafted, accepted in reversed(rounds):
+        if drafted == 0:
+            continue
+        kept += weight * accepted
+        judged += weight * (accepted if accepted == drafted else accepted + 1)
+        weight *= 1 - 1 / memory
+    return (kept + weight * 4 * start) / (judged + weight * 4)
+
+
+def _reached(drafted, accepted):
+    return min(accepted + 1, drafted)
+
+
+def _estimated(rounds, start, memory, fades=lambda d, a: 1, judges=_reached, weight=4.0):
+    """Follow estimate, fading so many times a round and counting other drafts as judged."""
+    kept, judged = weight * start, weight
+    for drafted, accepted in rounds:
+        if drafted == 0:
+            continue
+        fade = (1 - 1 / memory) ** fades(drafted, accepted)
+        kept, judged = fade * kept + accepted, fade * judged + judges(drafted, accepted)
+    return kept / judged if judged else start
+
+
+def divides_by_drafted(rounds, start, memory):
+    return _estimated(rounds, start, memory, judges=lambda d, a: d)
+
+
+def never_forgets(rounds, start, memory):
+    return _estimated(rounds, start, memory, fades=lambda d, a: 0)
+
+
+def fades_by_judged(rounds, start, memory):
+    return _estimated(rounds, start, memory, fades=_reached)
+
+
+def fades_by_accepted(rounds, start, memory):
+    return _estimated(rounds, start, memory, fades=lambda d, a: a)
+
+
+def fades_by_drafted(rounds, start, memory):
+    return _estimated(rounds, start, memory, fades=lambda d, a: d)
+
+
+def last_round_only(rounds, start, memory):
+    return _estimated(rounds[-1:], start, memory, weight=0.0)
+
+
+def ignores_the_start(rounds, start, memory):
+    return _estimated(rounds, start, memory, weight=0.0)
+
+
+def start_weighs_one(rounds, start, memory):
+    return _estimated(rounds, start, memory, weight=1.0)
+
+
+def counts_one_too_many(rounds, start, memory):
+    return _estimated(rounds, start, memory, judges=lambda d, a: a + 1)
+
+
+def fades_the_new_ones_too(rounds, start, memory):
+    kept, judged, fade = 4 * start, 4.0, 1 - 1 / memory
+    for drafted, accepted in rounds:
+        if drafted > 0:
+            kept, judged = fade * (kept + accepted), fade * judged + _reached(drafted, accepted)
+    return kept / judged
+
+
+def mean_of_the_rounds(rounds, start, memory):
+    rates = [accepted / _reached(drafted, accepted) for drafted, accepted in rounds if drafted]
+    return sum([start, *rates]) / (1 + len(rates))
+
+
+def plain_rounds_fade(rounds, start, memory):
+    kept, judged, fade = 4 * start, 4.0, 1 - 1 / memory
+    for drafted, accepted in rounds:
+        kept, judged = fade * kept + accepted, fade * judged + _reached(drafted, accepted)
+    return kept / judged
+
+
+def _histories(rng: np.random.Generator) -> Iterator[tuple[list[tuple[int, int]], float, int]]:
+    yield [(4, 4)], 0.5, 8
+    yield [(4, 0)], 0.5, 8
+    yield [(4, 1), (4, 4), (2, 0)], 0.8, 4
+    for memory in (4, 16, 64):
+        drafted = rng.integers(1, 9, size=12)
+        rounds = [(int(d), int(rng.integers(0, d + 1))) for d in drafted]
+        yield rounds, float(rng.uniform(0.2, 0.9)), memory
+
+
+def _histories_at_the_edge(
+    rng: np.random.Generator,
+) -> Iterator[tuple[list[tuple[int, int]], float, int]]:
+    yield [], 0.8, 8
+    yield [(1, 0)], 1.0, 8
+    yield [(1, 1)], 0.0, 8
+    yield [(4, 2), (0, 0), (0, 0), (3, 3)], 0.6, 8  # two rounds of plain decoding
+    yield [(5, 3), (2, 2), (0, 0)], 0.5, 1  # it remembers one round only
+    drafted = rng.integers(0, 12, size=400)
+    yield [(int(d), int(rng.integers(0, d + 1))) for d in drafted], 0.5, 1000
+
+
+ESTIMATE = Exercise(
+    id="09.3",
+    title="An estimate that forgets",
+    task=(
+        "To choose a length one needs α, and α changes with the text. Keep two sums, of accepted "
+        "and of judged drafts, and let the old evidence fade with every round."
+    ),
+    stars=2,
+    minutes=10,
+    reference=estimate,
+    alternatives=[estimate_backwards],
+    wrong={
+        divides_by_drafted: (
+            "you divide by all drafts. Those after a refusal were never judged and say nothing "
+            "about α."
+        ),
+        never_forgets: (
+            "old rounds keep their full weight: after a long easy text you would need as long "
+            "again to notice a hard one."
+        ),
+        fades_by_judged: "the old evidence fades once in each round, not once for each draft.",
+        fades_by_accepted: (
+            "the old evidence fades once in each round, however many drafts were accepted in it."
+        ),
+        fades_by_drafted: (
+            "the old evidence fades once in each round, however many drafts were made in it."
+        ),
+        last_round_only: "only the last round counts with you: earlier ones fade, but they stay.",
+        ignores_the_start: "before the first round `start` counts, with the weight of 4 drafts.",
+        start_weighs_one: "`start` has the weight of 4 judged drafts, not of one.",
+        counts_one_too_many: (
+            "if all drafts were accepted, no further one was judged: min(accepted + 1, drafted)."
+        ),
+        fades_the_new_ones_too: (
+            "what this round brings has full weight: fade the old sums first, then add."
+        ),
+        mean_of_the_rounds: (
+            "you average the rates of the rounds. A round of one draft would weigh as much as one "
+            "of eight: keep two sums."
+        ),
+        plain_rounds_fade: (
+            "a round without drafts has taught nothing, so nothing fades: leave both sums."
+        ),
+    },
+    cases=_histories,
+    checker=edges(_histories_at_the_edge),
+    hints=[
+        "Begin with 4 * start accepted drafts of 4 judged ones.",
+        "Each round with drafts: multiply both sums by 1 - 1 / memory, then add to both.",
+    ],
+    next="AdaptiveLength.observe does this for each place of a round. Why is one α not enough?",
+)
+
+# ------------------------------------------------------------------ 09.4 block verification
+
+
+def block(p, q, drafts):
+    """Return the probability that exactly n drafts are kept, for n = 0 ... γ, as a list.
+
+    p: the target's distributions, an array (γ + 1, V), γ at least 1.   q: the draft's, (γ, V).
+    drafts: the γ drafted tokens; q of each is positive.
+    w[0] = 1 and w[n] = min(1, w[n - 1] * p(x) / q(x)), x the n-th draft: how well n are covered.
+    s[n] = Σ max(w[n] * p[n] - q[n], 0) over the vocabulary; after the last draft s = w.
+    Prefix n passes with probability s / (s + 1 - w), or 0 where s is 0 (then w may be 1, for
+    example if p = q). The empty one always passes. The LONGEST prefix that passes is kept.
+    """
+    chances, longer_failed, w = [], 1.0, [1.0]
+    for i, x in enumerate(drafts):
+        w.append(min(1.0, w[-1] * p[i, x] / q[i, x]))
+    for n in reversed(range(len(drafts) + 1)):
+        s = np.maximum(w[n] * p[n] - q[n], 0).sum() if n < len(drafts) else w[n]
+        passes = s / (s + 1 - w[n]) if s > 0 else 0.0  # 1 for the empty prefix, whose w is 1
+        chances.append(longer_failed * passes)
+        longer_failed *= 1 - passes
+    return chances[::-1]
+
+
+def block_by_arrays(p, q, drafts):
+    ids = np.arange(len(drafts))
+    covered = [1.0]
+    for ratio in p[ids, drafts] / q[ids, drafts]:
+        covered.append(min(1.0, covered[-1] * ratio))
+    w = np.array(covered)
+    rest = np.maximum(w[:, None] * p - np.vstack([q, np.zeros((1, p.shape[1]))]), 0).sum(axis=1)
+    passes = np.divide(rest, rest + 1 - w, out=np.zeros_like(rest), where=rest + 1 - w > 0)
+    passes[0] = 1
+    later = np.append(np.cumprod((1 - passes)[::-1])[-2::-1], 1.0)
+    return (passes * later).tolist()
+
+
+def _passes(p, q, drafts, cap=True, whole=True, scaled=True):
+    """Return w and the chance that each prefix passes, with parts of the rule left out."""
+    w = [1.0]
+    for i, x in enumerate(drafts):
+        ratio = w[-1] * p[i][x] / q[i][x]
+        w.append(min(1.0, ratio) if cap else ratio)
+    chances = []
+    for n in range(len(drafts) + 1):
+        taken = q[n] if n < len(drafts) else 0.0
+        s = float(np.maximum((w[n] if scaled else 1.0) * p[n] - taken, 0).sum())
+        room = s + (1 - w[n] if whole else 1.0)
+        chances.append(min(1.0, max(0.0, s / room)) if room > 0 else 0.0)
+    return w, [1.0, *chances[1:]]
+
+
+def _longest(passes):
+    chances, failed = [], 1.0
+    for each in reversed(passes):
+        chances.append(failed * each)
+        failed *= 1 - each
+    return chances[::-1]
+
+
+def one_by_one(p, q, drafts):
+    accept = [min(1.0, p[i][x] / q[i][x]) for i, x in enumerate(drafts)]
+    reach = np.cumprod([1.0, *accept])
+    return [*(reach[:-1] * (1 - np.array(accept))).tolist(), float(reach[-1])]
+
+
+def first_failure_ends(p, q, drafts):
+    _, passes = _passes(p, q, drafts)
+    reach = np.cumprod(passes)
+    return [*(reach[:-1] * (1 - np.array(passes[1:]))).tolist(), float(reach[-1])]
+
+
+def not_capped(p, q, drafts):
+    return _longest(_passes(p, q, drafts, cap=False)[1])
+
+
+def not_scaled(p, q, drafts):
+    return _longest(_passes(p, q, drafts, scaled=False)[1])
+
+
+def coverage_is_the_chance(p, q, drafts):
+    w, _ = _passes(p, q, drafts)
+    return _longest(w)
+
+
+def at_least(p, q, drafts):
+    return np.cumsum(_longest(_passes(p, q, drafts)[1])[::-1])[::-1].tolist()
+
+
+def room_forgotten(p, q, drafts):
+    return _longest(_passes(p, q, drafts, whole=False)[1])
+
+
+def ratios_capped_one_by_one(p, q, drafts):
+    w = np.cumprod([1.0, *(min(1.0, p[i, x] / q[i, x]) for i, x in enumerate(drafts))])
+    rest = [np.maximum(w[n] * p[n] - q[n], 0).sum() for n in range(len(drafts))]
+    s = np.array([*rest, w[-1]])
+    room = s + 1 - w
+    passes = np.divide(s, room, out=np.zeros_like(s), where=room > 0)
+    return _longest([1.0, *passes[1:]])
+
+
+def shortest_first(p, q, drafts):
+    chances, failed = [], 1.0
+    for each in _passes(p, q, drafts)[1][1:]:
+        chances.append(failed * each)
+        failed *= 1 - each
+    return [failed, *chances]
+
+
+def zero_over_zero(p, q, drafts):
+    w = np.array(_passes(p, q, drafts)[0])
+    s = np.array([*np.maximum(w[:-1, None] * p[:-1] - q, 0).sum(axis=1), w[-1]])
+    return _longest([1.0, *(s / (s + 1 - w))[1:]])
+
+
+def _blocks(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, list[int]]]:
+    third, other = [1 / 3, 2 / 3], [2 / 3, 1 / 3]
+    for drafts in ([0, 1], [1, 0], [0, 0], [1, 1]):
+        yield np.array([third] * 3), np.array([other] * 2), drafts
+    for gamma, size in ((1, 3), (2, 3), (3, 4), (4, 5), (12, 40)):
+        p, q = (rng.dirichlet(np.ones(size), size=rows) for rows in (gamma + 1, gamma))
+        yield p, q, [int(rng.choice(size, p=row)) for row in q]
+
+
+def _equal_blocks(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, list[int]]]:
+    p, q = (rng.dirichlet(np.ones(4), size=rows) for rows in (4, 3))
+    yield p[[0, 0, 1, 2]], np.array([p[0], p[0], q[2]]), [3, 0, 2]  # p = q, and then not
+    yield np.array([[0.25, 0.75], [0.5, 0.5]]), np.array([[0.25, 0.75]]), [1]  # p = q
+    yield np.vstack([p[:1], p[:1], p[:1]]), np.vstack([q[:1], p[:1]]), [int(p[0].argmax()), 1]
+    yield np.array([[1.0, 0.0]] * 3), np.array([[0.5, 0.5]] * 2), [1, 0]  # never the target's
+    yield np.ones((3, 1)), np.ones((2, 1)), [0, 0]  # a vocabulary of one
+
+
+BLOCK = Exercise(
+    id="09.4",
+    title="Judge the block",
+    task=(
+        "Block verification asks about prefixes and not about tokens. Compute with what "
+        "probability exactly n of the drafts are kept."
+    ),
+    stars=3,
+    minutes=20,
+    reference=block,
+    alternatives=[block_by_arrays],
+    wrong={
+        one_by_one: (
+            "that is token-wise rejection: a refused draft ends it, and nothing that follows can "
+            "make up for it."
+        ),
+        first_failure_ends: (
+            "a prefix that does not pass ends nothing: a longer one may pass. Ask the longest "
+            "prefix first."
+        ),
+        not_capped: (
+            "w is at most 1: what a draft has too much of is not saved up for later drafts."
+        ),
+        not_scaled: "in s the target's row is multiplied by w: only that share of it is left.",
+        coverage_is_the_chance: (
+            "w says how well a prefix is covered; it passes with s / (s + 1 - w), which is w only "
+            "for the last one."
+        ),
+        at_least: "that is the chance that *at least* n are kept: the chances must sum to 1.",
+        room_forgotten: "the chance to pass is s / (s + 1 - w), not s / (s + 1).",
+        ratios_capped_one_by_one: (
+            "you cap each p/q at 1 before you multiply, so a surplus can't make up for the deficit "
+            "before it. Multiply first, then cap: min(1, w[n - 1] * p(x) / q(x))."
+        ),
+        shortest_first: "you ask the shortest prefix first; the *longest* that passes is kept.",
+        zero_over_zero: (
+            "0 / 0: where s is 0 nothing could follow that prefix, and it does not pass. It "
+            "happens when p = q."
+        ),
+    },
+    cases=_blocks,
+    checker=edges(_equal_blocks),
+    hints=[
+        "First all w, from the front. Then the prefixes, from the longest to the empty one.",
+        "Prefix n is kept if it passes and every longer one failed; the empty one always passes.",
+    ],
+    next="For p = [1/3, 2/3], q = [2/3, 1/3], drafts 0 then 1: why is so much more kept?",
+)

@@ -1,0 +1,216 @@
+"""A widget of the lesson on the async model: who waits for whom, and who shares which forward."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lablib.cache.trie import TokenTrie
+from lablib.course.lessons.lesson_11.widgets import ROW, Words, tokens
+from lablib.course.plots.charts import HATCHES, style
+from lablib.course.plots.explorer import Explorer, slider
+from lablib.course.plots.strips import LETTER, WIDTH, add_axes, box, canvas, name_bars
+from lablib.inference.async_lm.plan import choose_forward, plan_runs
+from lablib.validation import BadValue
+
+import numpy as np
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+# A toy device: what one forward takes, in milliseconds.
+FORWARD_MS = 4.0
+TOKEN_MS = 0.5
+STEP = 2048  # tokens of one forward
+FILLS = ("#A9D3F0", "#F3BE6B", "#8FD3BF", "#E5BBD2", "#F0E442", "#DD9A7A")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Tokens ``start`` to ``stop`` of ``prompt``, computed once for all who begin with them."""
+
+    prompt: Words
+    start: int
+    stop: int
+
+    def serves(self, prompt: Words) -> int:
+        """Return how many of these tokens are tokens of ``prompt`` too."""
+        return max(min(_common(self.prompt, prompt), self.stop) - self.start, 0)
+
+
+@dataclass(frozen=True)
+class TimedForward:
+    """One call of the model: pieces side by side, from ``began`` to ``ended`` in milliseconds."""
+
+    batch: int
+    began: float
+    ended: float
+    pieces: tuple[Stretch, ...]
+
+
+@dataclass
+class Call:
+    """One query: asked and answered, in milliseconds, by which batch; None if it was known."""
+
+    prompt: Words
+    asked: float
+    answered: float = 0.0
+    batch: int | None = None
+
+
+@dataclass
+class Timeline:
+    """What became of some queries."""
+
+    calls: list[Call] = field(default_factory=list)
+    forwards: list[TimedForward] = field(default_factory=list)
+
+    @property
+    def run(self) -> int:
+        """Return how many tokens were forwarded."""
+        return sum(p.stop - p.start for forward in self.forwards for p in forward.pieces)
+
+    @property
+    def alone(self) -> int:
+        """Return how many tokens the queries would take one by one, without a cache."""
+        return sum(len(call.prompt) for call in self.calls)
+
+    @property
+    def waits(self) -> list[float]:
+        """Return the time from question to answer, for each query."""
+        return [call.answered - call.asked for call in self.calls]
+
+
+def follow(queries: Sequence[tuple[float, Words]], batch_size: int, timeout: float) -> Timeline:
+    """Follow queries through the queue of ``AsyncMlxLM`` on a device of known speed.
+
+    The rules are those of ``inference/async_lm/queue.py``, and the plan of each batch is the
+    library's own. Only the clock is made up.
+
+    Args:
+        queries: when each is asked, in milliseconds, and for what; in order of time.
+        batch_size: how many waiting queries make a batch, and the most prompts in one.
+        timeout: milliseconds after the last arrival until a smaller batch runs.
+    """
+    arriving = deque(Call(tuple(prompt), float(when)) for when, prompt in queries)
+    line = Timeline(list(arriving))
+    known, answered = TokenTrie(1 << 20), set()
+    asked: dict[Words, list[Call]] = {}
+    gathering: list[Words] = []
+    due: deque[Words] = deque()
+    running: list[Words] = []
+    done = timer = float("inf")
+    arrived = batch = 0
+    while arriving or asked:
+        now = min(done, arriving[0].asked if arriving else float("inf"), timer)
+        if now == done:
+            for prompt in running:
+                known.insert(prompt)
+                answered.add(prompt)
+                for call in asked.pop(prompt):
+                    call.answered, call.batch = now, batch
+            running, done = [], float("inf")
+        elif arriving and now == arriving[0].asked:
+            call = arriving.popleft()
+            if call.prompt in answered:
+                call.answered = now
+                continue
+            if call.prompt not in asked:
+                gathering.append(call.prompt)
+            asked.setdefault(call.prompt, []).append(call)
+            arrived, timer = arrived + 1, now + timeout
+        if arrived >= batch_size or now == timer:
+            due.extend(gathering)
+            gathering, arrived, timer = [], 0, float("inf")
+        more = arriving and arriving[0].asked == now  # the event loop hears them all first
+        if due and not running and not more:
+            running = [due.popleft() for _ in range(min(batch_size, len(due)))]
+            batch += 1
+            line.forwards += _forwards(batch, running, known, now)
+            done = line.forwards[-1].ended
+    return line
+
+
+def _forwards(
+    batch: int, prompts: list[Words], known: TokenTrie, now: float
+) -> Iterator[TimedForward]:
+    held = {prompt: known.match(prompt).matched for prompt in prompts}
+    runs = plan_runs((prompt, held[prompt], prompt[: held[prompt]]) for prompt in prompts)
+    while chosen := choose_forward(runs, STEP, vocab_size=1):
+        longest = max(stop - row.done for row, stop in chosen)
+        pieces = tuple(Stretch(row.prompt, row.done, stop) for row, stop in chosen)
+        ended = now + FORWARD_MS + TOKEN_MS * longest * len(chosen)
+        yield TimedForward(batch, now, ended, pieces)
+        now = ended
+        for row, stop in chosen:
+            row.done = stop
+
+
+class BatchTimeline(Explorer):
+    """Queries as lines, forwards as boxes: who waits, and who shares what.
+
+    Args:
+        queries: when each is asked, in milliseconds, and for what; in order of time.
+        batch_size: how many waiting queries make a batch at first.
+    """
+
+    def __init__(self, queries: Sequence[tuple[float, Sequence[str]]], batch_size: int = 4) -> None:
+        self.queries = [(float(when), tuple(prompt)) for when, prompt in queries]
+        times = [when for when, _ in self.queries]
+        if not times or times != sorted(times) or not all(prompt for _, prompt in self.queries):
+            raise BadValue(f"queries must be (when, prompt) in order of time, got {queries!r}")
+        most = max(len(times), 2)
+        lines = [follow(self.queries, size, wait) for size in (1, most) for wait in (0.0, 10.0)]
+        self._end = max(call.answered for line in lines for call in line.calls)
+        super().__init__(
+            batch_size=slider(batch_size, 1, most, label="batch size"),
+            timeout=slider(1.0, 0.0, 10.0, 0.5, label="timeout in ms"),
+        )
+
+    def compute(self, batch_size: int, timeout: float) -> Timeline:
+        """Return what became of every query."""
+        return follow(self.queries, batch_size, timeout)
+
+    def draw(self, data: Timeline) -> Figure:
+        """Draw a line for each query; a box's colour is the piece that is computed in it."""
+        rows, end = len(data.calls), max(self._end, *(call.answered for call in data.calls))
+        names = [" ".join(call.prompt) for call in data.calls]
+        left = 0.3 + LETTER * max(map(len, names))
+        fig = canvas(ROW * rows + 0.7)
+        with style():
+            axes = add_axes(fig, left, 0.1, WIDTH - left - 0.2, ROW * rows)
+            waits = [box(y, call.asked, call.answered, 0.06) for y, call in enumerate(data.calls)]
+            axes.add_collection(PolyCollection(waits, facecolors="#999999"))
+            pieces = [(forward, piece) for forward in data.forwards for piece in forward.pieces]
+            boxes: dict[int, list[list[tuple[float, float]]]] = {}
+            for number, (forward, piece) in enumerate(pieces):
+                for y, call in enumerate(data.calls):
+                    served = piece.serves(call.prompt) if call.batch == forward.batch else 0
+                    if not served or call.asked >= forward.ended:
+                        continue
+                    began = max(call.asked, forward.began)
+                    boxes.setdefault(number % len(FILLS), []).append(box(y, began, forward.ended))
+                    middle = (began + forward.ended) / 2
+                    axes.text(middle, y, str(served), ha="center", va="center_baseline", size=11)
+            for look, own in boxes.items():
+                fill = {"facecolors": FILLS[look], "hatch": HATCHES[look]}
+                edges = {"edgecolors": "#555555", "hatchcolors": "#FFFFFF88"}
+                axes.add_collection(PolyCollection(own, **fill, **edges))
+            asked = [call.asked for call in data.calls]
+            axes.plot(asked, range(rows), "o", color="black", markersize=5)
+            name_bars(axes, names, across=True)
+            axes.set(xlim=(-0.5, end + 0.5), ylim=(rows - 0.5, -0.5))
+            axes.set_xticks(range(0, int(end) + 1, 10))
+            axes.set_xlabel("milliseconds; ● asked, a box is a forward and its tokens", size=11)
+        return fig
+
+    def caption(self, data: Timeline) -> str:
+        """Say how many forwards ran, what they cost and how long the queries waited."""
+        return (
+            f"{len(data.calls)} queries, {len(data.forwards)} forwards, {tokens(data.run)} run "
+            f"({data.alone} one by one). From question to answer: {np.mean(data.waits):.1f} ms on "
+            f"average, {max(data.waits):.1f} ms at most."
+        )
+
+
+def _common(a: Words, b: Words) -> int:
+    pairs = zip(a, b, strict=False)
+    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))

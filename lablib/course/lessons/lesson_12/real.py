@@ -1,0 +1,76 @@
+"""The real model of lesson 12: opened if it was fetched, and timed."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import lablib
+from lablib.cache import kv
+from lablib.course.replay import measure
+from lablib.inference.speculation.costs import Costs
+from lablib.models import zoo
+
+import mlx.core as mx
+import numpy as np
+
+NAME = "smollm2"
+
+
+class NotFetched(Exception):
+    """The model is not on this machine; a notebook shows one sentence and no traceback."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This lesson needs a real model, SmolLM2-135M: run `python -m lablib fetch` once in a "
+            "terminal, then restart this notebook; every other lesson works without it."
+        )
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+def load_real() -> tuple[Any, Any]:
+    """Return SmolLM2-135M-Instruct in float32, and its tokenizer.
+
+    Raises:
+        NotFetched: ``python -m lablib fetch`` has not brought it yet.
+    """
+    if zoo.fetched(NAME) is None:
+        raise NotFetched
+    return lablib.load(NAME, dtype=mx.float32)
+
+
+def clock() -> float:
+    """Return what ``measure.clock`` tells: seconds that other programs add little to."""
+    return measure.clock()()
+
+
+def bandwidth(megabytes: int = 256, repeats: int = 20) -> float:
+    """Return the bytes a second that NumPy's matrix-vector product reads, the best of several."""
+    matrix, vector = np.ones((megabytes * 256, 1024), np.float32), np.ones(1024, np.float32)
+    best = np.inf
+    for _ in range(repeats):
+        start = clock()
+        np.vecdot(matrix, vector)  # in one thread, as the model
+        best = min(best, clock() - start)
+    return matrix.nbytes / best
+
+
+def batch_costs(
+    model: Any, batch: int, widths: Iterable[int] = (1, 2, 3, 5, 9), repeats: int = 3
+) -> Costs:
+    """Time forwards over k new tokens of ``batch`` texts at once, in seconds; drafts are free.
+
+    Of ``repeats`` measurements the shortest counts. Between the ``widths`` T(k) is a straight line.
+    """
+    cache, widths = kv.make(model), sorted(widths)
+    mx.eval(model(mx.full((batch, 32), 7), cache=cache))
+    best = np.full(len(widths), np.inf)
+    for turn in range(repeats + 1):
+        for i, k in enumerate(widths):
+            start = clock()
+            mx.eval(model(mx.full((batch, k), 7), cache=cache))
+            if turn:  # the first one warms up
+                best[i] = min(best[i], clock() - start)
+            kv.trim(cache, k)
+    times = np.interp(np.arange(1, widths[-1] + 1), widths, np.maximum.accumulate(best))
+    return Costs(tuple(times.tolist()), draft=0.0)

@@ -1,0 +1,237 @@
+"""Widgets of the lesson on a real model: what comes next, what a cut keeps, who votes right."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.course.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, figure, style, visible
+from lablib.course.plots.explorer import Explorer, slider
+from lablib.course.theory.estimators import wilson_interval
+from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
+
+import ipywidgets as widgets
+import mlx.core as mx
+import numpy as np
+from matplotlib.figure import Figure
+
+_READ = 64  # tokens of a student's text that are read: the last ones
+
+
+def log_probabilities(model: Any, ids: Sequence[int], cache: Any = None) -> np.ndarray:
+    """Return the log-probabilities ``(T, V)`` of what comes after each token, float32."""
+    logits = model(mx.array([list(ids)]), cache=cache)[0].astype(mx.float32)
+    return np.array(logits - mx.logsumexp(logits, axis=-1, keepdims=True))
+
+
+class NextTokens(Explorer):
+    """The ten likeliest next tokens of a text that the student types.
+
+    Args:
+        model: a language model.
+        tokenizer: its tokenizer.
+        text: what stands there first.
+    """
+
+    SHOWN = 10
+
+    def __init__(self, model: Any, tokenizer: Any, text: str) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self._last: tuple[str | None, Any] = None, None  # a slider asks about one text many times
+        typed = widgets.Text(value=text, continuous_update=False, description="text (then Enter)")
+        super().__init__(text=typed, temperature=slider(1.0, 0.1, 2.0, 0.1))
+
+    def compute(self, text: str, temperature: float) -> dict[str, Any]:
+        """Return the likeliest tokens, their probabilities, and the entropy in bits."""
+        scores = self._scores(text) / temperature
+        p = np.exp(scores - scores.max())
+        p = p / p.sum()
+        best = np.argsort(-p, kind="stable")[: self.SHOWN]
+        return {
+            "text": text,
+            "temperature": temperature,
+            "tokens": [self.tokenizer.decode([int(i)]) for i in best],
+            "p": p[best],
+            "bits": float(-(p * np.log2(np.maximum(p, 1e-30))).sum()),
+        }
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw one bar for each token, the likeliest on top."""
+        fig = figure(7.0, 3.8)
+        with style():
+            axes = fig.subplots()
+            axes.barh(range(len(data["p"])), data["p"], color=COLOURS[0])
+            axes.set_yticks(range(len(data["p"])), [visible(token) for token in data["tokens"]])
+            for label in axes.get_yticklabels():
+                label.set_parse_math(False)  # a token may be a dollar sign
+            axes.invert_yaxis()
+            axes.set(xlabel="probability", ylabel="next token", xlim=(0, 1))
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Name the first three tokens, the mass of all that are shown, and the entropy."""
+        first = zip(data["tokens"][:3], data["p"][:3], strict=True)
+        named = ", ".join(f"“{visible(token)}” {p:.0%}" for token, p in first)
+        text = data["text"] if len(data["text"]) <= 60 else "…" + data["text"][-60:]
+        return (
+            f"After “{text}” at temperature {data['temperature']:.1f}: {named}. The "
+            f"{len(data['p'])} likeliest tokens have {data['p'].sum():.0%} of the mass; entropy "
+            f"{data['bits']:.1f} bits."
+        )
+
+    def _scores(self, text: str) -> np.ndarray:
+        if self._last[0] != text:
+            ids = self.tokenizer.encode(text)[-_READ:]
+            ids = ids or [self.tokenizer.convert_tokens_to_ids("<|endoftext|>")]
+            self._last = text, log_probabilities(self.model, ids)[-1].astype(float)
+        return self._last[1]
+
+
+class Cuts(Explorer):
+    """How many tokens top-p and min-p keep, place by place of a text.
+
+    Args:
+        pieces: the text of the token that did come, for each place.
+        log_p: the log-probabilities ``(T, V)`` of what could come there.
+    """
+
+    def __init__(self, pieces: Sequence[str], log_p: np.ndarray) -> None:
+        self.pieces = list(pieces)
+        self.sorted = -np.sort(-np.exp(log_p), axis=-1)
+        self.before = np.cumsum(self.sorted, axis=-1, dtype=float) - self.sorted
+        super().__init__(
+            top_p=slider(0.9, 0.05, 1.0, 0.05, label="top-p"),
+            min_p=slider(0.1, 0.01, 0.5, 0.01, label="min-p"),
+        )
+
+    def compute(self, top_p: float, min_p: float) -> dict[str, np.ndarray]:
+        """Return how many tokens each cut keeps at each place, ``(T,)``."""
+        return {
+            f"top-p {top_p:.2f}": (self.before < top_p).sum(axis=-1),
+            f"min-p {min_p:.2f}": (self.sorted >= min_p * self.sorted[:, :1]).sum(axis=-1),
+        }
+
+    def draw(self, data: dict[str, np.ndarray]) -> Figure:
+        """Draw both counts along the text, on a logarithmic axis."""
+        fig = figure(8.0, 3.4)
+        with style():
+            axes = fig.subplots()
+            for (name, kept), dash, mark in zip(data.items(), DASHES, MARKERS, strict=False):
+                axes.plot(kept, linestyle=dash, marker=mark, ms=4, lw=1.4, label=name)
+            axes.set(xlabel="place in the text (tokens)", ylabel="tokens kept", yscale="log")
+            axes.set_ylim(0.8, self.sorted.shape[1] * 1.3)
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
+        return fig
+
+    def caption(self, data: dict[str, np.ndarray]) -> str:
+        """Say of each cut how few, how many and where the most it keeps."""
+        parts = [
+            f"{name} keeps {kept.min()} to {kept.max():,} of {self.sorted.shape[1]:,} tokens, "
+            f"half the time at most {int(np.median(kept))}, most before "
+            f"“{visible(self.pieces[int(kept.argmax())])}”"
+            for name, kept in data.items()
+        ]
+        return "; ".join(parts) + "."
+
+
+class BatchGain(Explorer):
+    """What a batch leaves of the gain: the speed-up that measured times promise.
+
+    Args:
+        costs: texts decoded at once -> what its forwards cost.
+    """
+
+    MOST = 8
+
+    def __init__(self, costs: Mapping[int, Costs]) -> None:
+        self.costs = dict(costs)
+        super().__init__(alpha=slider(0.8, 0.0, 1.0, 0.05, label="α: chance that a draft is kept"))
+
+    def compute(self, alpha: float) -> dict[str, Any]:
+        """Return the speed-up for 1 ... 8 drafts by batch, and the best number of drafts."""
+        return {
+            "alpha": alpha,
+            "gain": {
+                batch: np.array([speedup(alpha, g, cost) for g in range(1, self.MOST + 1)])
+                for batch, cost in self.costs.items()
+            },
+            "best": {
+                batch: best_draft_tokens(alpha, cost, self.MOST)
+                for batch, cost in self.costs.items()
+            },
+        }
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw a line for each batch, and plain decoding at 1."""
+        fig = figure(7.0, 3.4)
+        with style():
+            axes = fig.subplots()
+            lengths = range(1, self.MOST + 1)
+            for i, (batch, gain) in enumerate(data["gain"].items()):
+                name = "1 text" if batch == 1 else f"{batch} texts"
+                axes.plot(lengths, gain, ls=DASHES[i % 4], marker=MARKERS[i % 8], label=name)
+            axes.axhline(1, color="black", lw=1)
+            axes.set(xlabel="drafts in a round, γ", ylabel="speed-up", ylim=(0, None))
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2)
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Name for each batch the best number of drafts and its speed-up."""
+        parts = []
+        for batch, best in data["best"].items():
+            gain = data["gain"][batch][best - 1] if best else 1.0
+            parts.append(f"batch {batch}: ×{gain:.2f} with {best} draft{'s' * (best != 1)}")
+        return f"α = {data['alpha']:.2f}, free drafts. At best, " + "; ".join(parts) + "."
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question that was asked several times.
+
+    Attributes:
+        kind: "sum" or "fact", say.
+        name: the question, short.
+        truth: its answer.
+        answers: what was said, one text for each time.
+    """
+
+    kind: str
+    name: str
+    truth: str
+    answers: tuple[str, ...]
+
+    @property
+    def single(self) -> float:
+        """Return the share of right answers: the chance that one answer is right."""
+        return self.answers.count(self.truth) / len(self.answers)
+
+    @property
+    def elected(self) -> str:
+        """Return the most frequent answer, the first to appear among equals."""
+        return max(self.answers, key=self.answers.count)
+
+
+def single_and_vote(asked: Sequence[Asked]) -> dict[str, tuple[float, ...]]:
+    """Return the share of right answers and its 95 % interval, of one answer and of the vote."""
+    single = sum(each.single for each in asked)
+    won = sum(each.elected == each.truth for each in asked)
+    n = len(asked)
+    return {name: (x / n, *wilson_interval(x, n)) for name, x in (("one", single), ("vote", won))}
+
+
+def vote_bars(asked: Sequence[Asked]) -> Figure:
+    """Draw the share of right answers to each question; the look says whether the vote was won."""
+    fig = figure(8.0, 1.0 + 0.27 * len(asked))
+    with style():
+        axes = fig.subplots()
+        for won in (True, False):
+            rows = [i for i, each in enumerate(asked) if (each.elected == each.truth) == won]
+            shares = [max(asked[i].single, 0.01) for i in rows]
+            look = {"color": COLOURS[2 if won else 5], "hatch": HATCHES[0 if won else 1]}
+            name = "the vote is right" if won else "the vote is wrong"
+            axes.barh(rows, shares, 0.7, label=name, edgecolor="white", **look)
+        names = [f"{each.name}   {each.truth}" for each in asked]
+        axes.set_yticks(range(len(asked)), names)
+        axes.invert_yaxis()
+        axes.set(xlabel="share of right answers", xlim=(0, 1))
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
+    return fig

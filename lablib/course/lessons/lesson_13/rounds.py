@@ -1,0 +1,151 @@
+"""One round of speculation, all of it in view: what was drafted, what may stay, what it costs.
+
+The drafter proposes as in the engine, the target reads the tree as in the engine, and the rule says
+what stays. The engine then draws. Here the law that it draws from is kept, so that the expected
+number of tokens needs no average over many texts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.cache import kv
+from lablib.cache.rewind import Rewinder
+from lablib.course.replay.measure import clock, measure_costs
+from lablib.inference import Drafter, SamplerOptions, Tree
+from lablib.inference.speculation.costs import Costs
+from lablib.inference.speculation.tree_rules import TREE_RULE, path_to
+from lablib.inference.text_sampler import TextSampler
+from lablib.validation import one_of
+
+import mlx.core as mx
+import numpy as np
+from scipy.special import softmax
+
+RULES = ("match", *TREE_RULE)
+
+
+@dataclass(frozen=True)
+class Round:
+    """N drafts after a text, and what a rule makes of them; a chain is a tree, too.
+
+    Attributes:
+        drafts: the N token ids.
+        parents: the place of each one's parent; -1 is the text.
+        p: the target's probabilities ``(N+1, V)``: after the text, and after each node.
+        kept: ``(N+1,)``, the chance that a path stays and nothing below it: first that of no draft,
+            then those of the paths to each node.
+    """
+
+    drafts: list[int]
+    parents: list[int]
+    p: np.ndarray
+    kept: np.ndarray
+
+    @property
+    def depths(self) -> np.ndarray:
+        """Return how many drafts each of the N+1 paths has."""
+        return np.array([len(path_to(node, self.parents)) for node in range(-1, len(self.drafts))])
+
+    @property
+    def reach(self) -> np.ndarray:
+        """The chance ``(N,)`` that each node stays, whatever comes below it."""
+        stays = self.kept[1:].copy()
+        for node in reversed(range(len(stays))):
+            if self.parents[node] >= 0:
+                stays[self.parents[node]] += stays[node]
+        return stays
+
+    @property
+    def expected(self) -> float:
+        """The expected tokens of the round, the target's own one included."""
+        return float(self.kept @ (1 + self.depths))
+
+    def toss(self, seed: int) -> list[int]:
+        """Draw which path stays; returns its nodes."""
+        chances = self.kept / self.kept.sum()
+        end = int(np.random.default_rng(seed).choice(len(chances), p=chances)) - 1
+        return path_to(end, self.parents)
+
+
+def law(
+    rule: str, p: np.ndarray, q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]
+) -> np.ndarray:
+    """Return the chance that each path stays ``(N+1,)``; arguments as in ``tree_rules``.
+
+    The engine plays ``match`` out: it draws the target's own token, and goes to the child that has
+    it. Rejection does the same with drafts that are certain, q one-hot.
+    """
+    if one_of("rule", rule, RULES) == "match":
+        q, rule = np.eye(p.shape[1])[list(drafts)], "rejection"
+    return TREE_RULE[rule](p, q, drafts, parents).kept
+
+
+def one_round(
+    target: Any, drafter: Drafter, text: Sequence[int], nodes: int, *,
+    rule: str = "match", temperature: float = 1.0, drafted_at: float | None = None, seed: int = 0,
+    read: kv.Cache | None = None,
+) -> Round:  # fmt: skip
+    """Let ``drafter`` propose ``nodes`` tokens after ``text``, and the target read them.
+
+    ``drafted_at`` is the draft's temperature, if it is another one. ``read`` is a cache of the
+    target that holds all of the text but its last token, for a drafter that works in none of it; it
+    stays as it is.
+    """
+    text, cache = list(text), kv.make(target)
+    session = drafter.begin(target, cache, None)
+    reader = Rewinder(session.watch(target), cache if read is None else kv.copy(read))
+    if read is None:
+        reader.forward(mx.array([text[:-1]]))
+    options = SamplerOptions(
+        temperature=temperature if drafted_at is None else drafted_at, seed=seed
+    )
+    proposal = session.propose([text], [nodes], TextSampler(options, [text], nodes + 1, [0]))
+    drafts = proposal.tokens.tolist()[0]
+    parents = range(-1, len(drafts) - 1) if proposal.parents is None else proposal.parents
+    tokens = mx.concatenate([mx.array([text[-1:]]), proposal.tokens], axis=1)
+    logits = reader.forward(tokens, parents=[-1, *(1 + parent for parent in parents)])
+    rows = np.array(logits[0].astype(mx.float32), np.float64)
+    size = rows.shape[-1]
+    p = softmax(rows / temperature, -1) if temperature else np.eye(size)[rows.argmax(-1)]
+    certain = proposal.q is None
+    q = np.eye(size)[drafts] if certain else np.array(proposal.q[0], np.float64)
+    return Round(drafts, list(parents), p, law(rule, p, q, drafts, parents))
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What the parts of a round take here, in seconds.
+
+    Attributes:
+        costs: T(1), T(2), ... of the target, and a draft of a chain, which nobody waits for.
+        level: a level of a tree: a forward of the draft model whose answer the host waits for.
+    """
+
+    costs: Costs
+    level: float
+
+    def chain(self, nodes: int) -> float:
+        """Return what a round with a chain costs, in plain tokens."""
+        return self.costs.of_round(nodes) / self.costs.forward(1)
+
+    def tree(self, nodes: int, levels: int) -> float:
+        """Return the same of a tree with so many ``nodes`` and ``levels``."""
+        return (levels * self.level + self.costs.forward(nodes + 1)) / self.costs.forward(1)
+
+
+def measure_prices(
+    target: Any, draft: Any, text: Sequence[int], most: int = 16, repeats: int = 20
+) -> Prices:
+    """Time a round's parts after ``text``, trees of ``most`` nodes included."""
+    costs = measure_costs(target, draft, most=most)
+    text, cache, each = list(text), kv.make(target), []
+    session = Tree(draft).begin(target, cache, None)
+    sampler = TextSampler(SamplerOptions(temperature=1.0, seed=0), [text], most + 1, [0])
+    now = clock()
+    for _ in range(repeats):
+        session.keep([len(text) - 1])
+        start, calls = now(), session.calls
+        mx.eval(session.propose([text], [most], sampler).tokens)
+        each.append((now() - start) / (session.calls - calls))
+    return Prices(costs, min(each))  # noise only ever adds

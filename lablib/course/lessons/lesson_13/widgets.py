@@ -1,0 +1,314 @@
+"""Pictures of the lesson on trees: a tree with its mask, and what a round makes of a tree."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from lablib.cache import kv, tree
+from lablib.course.lessons.lesson_13.rounds import RULES, Prices, Round, one_round
+from lablib.course.plots.charts import COLOURS, DASHES, HATCHES, style, visible
+from lablib.course.plots.explorer import Explorer, choice, slider
+from lablib.course.plots.stage import Stage
+from lablib.course.plots.strips import WIDTH, add_axes, box, canvas, name_bars
+from lablib.inference import DraftModel, Tree
+from lablib.validation import BadValue
+
+import mlx.core as mx
+import numpy as np
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+MOST = 16  # nodes
+ALL = "no bound"  # as a depth
+_KEPT, _OTHER = COLOURS[2], "#888888"
+
+
+def layout(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return where to draw each node: its depth, from 1 on, and its row, from 0 on.
+
+    A first child stands in its parent's row, so that a path of first children is straight.
+    """
+    seen = tree.ancestry(parents)
+    rows, free = np.zeros(len(parents), int), 0
+
+    def visit(parent: int, row: int) -> None:
+        nonlocal free
+        for i, node in enumerate(n for n, up in enumerate(parents) if up == parent):
+            if i:
+                free += 1
+            rows[node] = free if i else row
+            visit(node, rows[node])
+
+    visit(-1, 0)
+    return seen.sum(axis=1), rows
+
+
+def draw_tree(
+    axes: Any,
+    parents: Sequence[int],
+    names: Sequence[str],
+    *,
+    below: Sequence[str] = (),
+    path: Sequence[int] = (),
+    root: str = "text",
+) -> None:
+    """Draw a tree from left to right; ``axes`` lose their frame.
+
+    Args:
+        axes: matplotlib axes.
+        parents: of each node.
+        names: what stands in each node.
+        below: a small text below each.
+        path: the nodes that stay: green, with a bold frame and a bold line to them.
+        root: what the tree grows from.
+    """
+    depth, row = layout(parents)
+    x, y = np.concatenate([[0], depth]), np.concatenate([[0], row])
+    wide, high = max(4, x.max()) + 1, max(3, y.max()) + 1.4
+    axes.set(xlim=(-0.5, wide - 0.5), ylim=(high - 0.6, -0.6))
+    axes.set_axis_off()
+    size = 11 if len(parents) <= 9 else 9
+    inches = axes.get_position().width * WIDTH / wide  # of a level
+    half = [(0.004 * size * len(name) + 0.06) / inches for name in [root, *names]]
+    stays = [True, *(node in path for node in range(len(parents)))]
+    for own, colour, fill, bold in ((False, _OTHER, "white", 1.2), (True, _KEPT, "#E2F3EC", 2.8)):
+        lines = [
+            [(x[up + 1], y[up + 1]), (x[up + 1] + 0.45, y[n]), (x[n], y[n])]
+            for n, up in enumerate(parents, 1)
+            if stays[n] == own
+        ]
+        axes.add_collection(LineCollection(lines, colors=colour, linewidths=bold, zorder=1))
+        boxes = [
+            box(y[n], x[n] - half[n], x[n] + half[n], 0.3 if y.max() > 3 else 0.2)
+            for n in range(len(x))
+            if stays[n] == own
+        ]
+        look = {"facecolors": fill, "edgecolors": colour, "linewidths": 0.7 * bold, "zorder": 2}
+        axes.add_collection(PolyCollection(boxes, **look))
+    look = {"ha": "center", "va": "center_baseline", "size": size, "family": "monospace"}
+    for i, name in enumerate([root, *names]):
+        axes.text(x[i], y[i], name, weight="bold" if stays[i] else "normal", **look)
+    # Many rows leave no room below a node, many columns none before it.
+    aside, under = (-0.3, -0.06) if y.max() > 8 else (0, 0.36)
+    look = {"ha": "center", "va": "bottom" if y.max() > 8 else "top", "size": size - 2.5}
+    for i, text in enumerate(below, 1):
+        axes.text(x[i] + aside, y[i] + under, text, **look)
+
+
+def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -> Figure:
+    """Draw a tree, and which entries each of its tokens sees.
+
+    Args:
+        parents: of each node.
+        names: one for each node.
+        before: how many entries of the text are drawn; every token sees them.
+    """
+    seen, n = tree.ancestry(parents), len(parents)
+    mask = np.concatenate([np.ones((n, before), bool), seen], axis=1)
+    fig = canvas(3.3)
+    with style():
+        left, right = add_axes(fig, 0.1, 0.35, 4.1, 2.8), add_axes(fig, 5.0, 0.65, 2.6, 2.4)
+        draw_tree(left, parents, names, below=[f"{d:+d}" for d in seen.sum(axis=1)])
+        for row, column in np.argwhere(mask):
+            own = column - before == row
+            colour = COLOURS[4] if column < before else COLOURS[0] if own else COLOURS[2]
+            right.add_patch(_square(column, row, colour))
+        right.set(xlim=(-0.5, n + before - 0.5), ylim=(n - 0.5, -0.5), aspect="equal")
+        right.set_yticks(range(n), names, family="monospace")
+        columns = [*(f"{k - before + 1}" for k in range(before)), *names]
+        right.set_xticks(range(n + before), columns, family="monospace")
+        right.tick_params(length=0, labeltop=True, labelbottom=False)
+        right.axvline(before - 0.5, color="black", lw=1)
+        right.set_ylabel("who looks")
+        right.text(0, 1.16, "what it sees", transform=right.transAxes, weight="bold")
+    return fig
+
+
+def _square(x: float, y: float, colour: str) -> Any:
+    return Rectangle((x - 0.44, y - 0.44), 0.88, 0.88, fc=colour, ec="white")
+
+
+_COMPARED = {"yields": "tokens a call", "costs": "price (plain tokens)", "speedups": "speed-up"}
+_LEFTS = 0.7, 3.3, 5.9  # inches, where the bars of each begin
+
+
+def _names(above: Any, below: Any) -> None:
+    """Write what stays of the widget's picture: the names of its bars."""
+    for left, title in zip(_LEFTS, _COMPARED.values(), strict=True):
+        below.text(left, -0.75, title, weight="bold", va="center")
+        for y, name in enumerate(("tree", "chain")):
+            below.text(left - 0.06, y, name, ha="right", va="center")
+    below.set(xlim=(0, 8), ylim=(1.6, -1.1))
+    for axes in (above, below):
+        axes.set_axis_off()
+
+
+class Trees(Explorer):
+    """A tree of drafts after a real text: what may stay, what it yields and what it costs.
+
+    Both models are at work at every tick; the last answers are remembered.
+
+    Args:
+        target: a model that reads trees.
+        draft: a smaller one, of the same vocabulary.
+        texts: name -> token ids of a text that goes on.
+        pieces: the text of each token id.
+        prices: of this machine.
+    """
+
+    def __init__(
+        self, target: Any, draft: Any, texts: Mapping[str, Sequence[int]],
+        pieces: Sequence[str], prices: Prices,
+    ) -> None:  # fmt: skip
+        if not texts:
+            raise BadValue("texts must hold one text at least, got none")
+        self.target, self.draft, self.prices = target, draft, prices
+        self.texts, self.pieces = dict(texts), list(pieces)
+        self._round = lru_cache(256)(self._uncached)
+        self._read = {}
+        for name, ids in self.texts.items():
+            self._read[name] = kv.make(target)
+            mx.eval(target(mx.array([ids[:-1]]), cache=self._read[name]))
+        names = list(self.texts)
+        places = (0.0, 0.35, 8.0, 3.25), (0.0, 3.75, 8.0, 1.2)
+        self._stage = Stage(WIDTH, 5.1, places, _names, self._paint)
+        super().__init__(
+            text=choice(names[0], names, label="text"),
+            rule=choice("match", list(RULES), label="rule"),
+            nodes=slider(8, 1, MOST, label="nodes"),
+            depth=choice(ALL, [1, 2, 3, 4, 6, ALL], label="longest path"),
+            temperature=slider(1.0, 0.0, 2.0, 0.25, label="temperature"),
+            toss=slider(0, 0, 9, label="toss"),
+        )
+
+    def _uncached(
+        self, text: str, rule: str, nodes: int, depth: int | None, temperature: float
+    ) -> Round:
+        """Return the round of a tree; of a chain where ``depth`` is 0."""
+        drawn = rule != "match"
+        drafter = DraftModel(self.draft) if depth == 0 else Tree(self.draft, depth, drawn)
+        options = {"rule": rule, "temperature": temperature, "read": self._read[text]}
+        return one_round(self.target, drafter, self.texts[text], nodes, **options)
+
+    def compute(
+        self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int
+    ) -> dict[str, Any]:
+        """Return both rounds, the path that stays, the yields and the prices in plain tokens."""
+        bound = None if depth == ALL else depth
+        grown = self._round(text, rule, nodes, bound, temperature)
+        chain = self._round(text, rule, nodes, 0, temperature)
+        costs = self.prices.tree(nodes, int(grown.depths.max())), self.prices.chain(nodes)
+        yields = grown.expected, chain.expected
+        return {
+            "text": text,
+            "rule": rule,
+            "temperature": temperature,
+            "round": grown,
+            "path": grown.toss(toss),
+            "names": [visible(self.pieces[token]) for token in grown.drafts],
+            "yields": yields,
+            "costs": costs,
+            "speedups": tuple(y / c for y, c in zip(yields, costs, strict=True)),
+        }
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw the tree above; below, tree against chain: tokens, price, and their ratio."""
+        fig = canvas(self._stage.height)
+        self._stage.draw(fig, 0, 0, data)
+        return fig
+
+    def live(self, data: dict[str, Any]) -> bytes:
+        """Draw the same, sooner."""
+        return self._stage.png(data)
+
+    def _paint(self, data: dict[str, Any], above: Any, below: Any) -> None:
+        grown, shares = data["round"], [f"{share:.0%}" for share in data["round"].reach]
+        ends = "".join(self.pieces[token] for token in self.texts[data["text"]])[-44:]
+        above.text(0, 1.02, f"… {visible(ends)}", transform=above.transAxes, family="monospace")
+        draw_tree(above, grown.parents, data["names"], below=shares, path=data["path"], root="…")
+        whole = [[value / max(data[name]) for value in data[name]] for name in _COMPARED]
+        for y in range(2):  # one object for all bars of a kind: many take long
+            look = {"facecolors": COLOURS[(2, 4)[y]], "hatch": HATCHES[y], "edgecolors": "white"}
+            ends = [(left, left + 1.2 * each[y]) for left, each in zip(_LEFTS, whole, strict=True)]
+            below.add_collection(PolyCollection([box(y, *x, 0.375) for x in ends], **look))
+            for name, (_, right) in zip(_COMPARED, ends, strict=True):
+                below.text(right + 0.06, y, f"{data[name][y]:.2f}", va="center")
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say how the tree looks, what stays, and how it compares with a chain."""
+        grown, stays = data["round"], "".join(data["names"][node] for node in data["path"])
+        tree_, chain = data["yields"]
+        fast, faster = data["speedups"]
+        nodes = f"{len(grown.drafts)} node{'s' * (len(grown.drafts) > 1)}"
+        said = f"the path {stays!r} stays" if stays else "no draft stays"
+        return (
+            f"{data['text']}, {data['rule']}, temperature {data['temperature']:.2f}: a tree of "
+            f"{nodes}, its longest path {grown.depths.max()}; {said}. Expected "
+            f"tokens a call: tree {tree_:.2f}, chain of as many {chain:.2f}. Promised speed-up: "
+            f"tree ×{fast:.2f}, chain ×{faster:.2f}."
+        )
+
+
+def yields_figure(
+    ways: Sequence[str],
+    theory: Sequence[float],
+    engine: Sequence[Sequence[float]],
+    milliseconds: Sequence[float],
+) -> Figure:
+    """Draw tokens a call, computed and measured, beside the time of a token.
+
+    Args:
+        ways: of drafting.
+        theory: expected tokens a call, one for each.
+        engine: what the engine yields: the middle and the ends of its interval, for each.
+        milliseconds: of a token.
+    """
+    fig = canvas(1.2 + 0.42 * len(ways))
+    with style():
+        high, y = 0.42 * len(ways), np.arange(len(ways))
+        left, right = add_axes(fig, 1.75, 0.4, 3.1, high), add_axes(fig, 5.2, 0.4, 2.3, high)
+        left.barh(y, theory, 0.7, color=COLOURS[4], hatch=HATCHES[1], ec="white", label="expected")
+        middle, low, end = np.array(engine).T
+        look = {"color": "black", "capsize": 4, "ms": 5, "fmt": "o", "label": "engine"}
+        left.errorbar(middle, y, xerr=(middle - low, end - middle), **look)
+        right.barh(y, milliseconds, 0.7, color=COLOURS[1], ec="white")
+        for at, value in enumerate(milliseconds):
+            right.text(value, at, f" {value:.1f}", va="center")
+        right.axis("off")
+        right.set_xlim(0, 1.25 * max(milliseconds))
+        name_bars(left, ways, across=True)
+        left.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.22), ncols=2, fontsize=10)
+        for axes, title in ((left, "tokens a call"), (right, "milliseconds a token")):
+            axes.set_ylim(len(ways) - 0.5, -0.6)
+            axes.text(0, 1.06, title, transform=axes.transAxes, weight="bold")
+    return fig
+
+
+def worth_figure(
+    reading: Sequence[float], speedups: Mapping[str, Mapping[str, Sequence[float]]], here: float
+) -> Figure:
+    """Draw speed-ups against the price of reading one token more, a panel for each rule.
+
+    Args:
+        reading: prices, in plain tokens.
+        speedups: rule -> way of drafting -> one for each price.
+        here: the price on this machine.
+    """
+    fig = canvas(3.3)
+    top = 1.1 * max(max(line) for each in speedups.values() for line in each.values())
+    with style():
+        for i, (rule, ways) in enumerate(speedups.items()):
+            axes = add_axes(fig, 0.8 + 3.75 * i, 0.65, 3.2, 2.0)
+            axes.axhline(1, color="black", lw=1, ls=":")
+            axes.axvline(here, color=COLOURS[5], lw=1.5, ls="--")
+            for k, (way, line) in enumerate(ways.items()):
+                axes.plot(reading, line, ls=DASHES[k], color=COLOURS[(0, 4, 2)[k]], label=way)
+            axes.set(xlim=(0, max(reading)), ylim=(0, top))
+            axes.text(0, 1.17, rule, transform=axes.transAxes, weight="bold")
+            axes.legend(loc="lower left", bbox_to_anchor=(-0.04, 0.97), ncols=3, fontsize=9.5,
+                        columnspacing=0.9, handlelength=1.6)  # fmt: skip
+            axes.set_xlabel("price of reading one more")
+            if not i:
+                axes.set_ylabel("× plain decoding")
+    return fig

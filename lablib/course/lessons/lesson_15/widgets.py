@@ -1,0 +1,155 @@
+"""Widgets of lesson 15: what a zeroed key takes, and what two ways of judging drafts keep."""
+
+from typing import Any
+
+from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, style
+from lablib.course.plots.explorer import Explorer, choice, slider
+from lablib.course.plots.strips import add_axes, canvas
+from lablib.validation import BadValue, integer
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.special import softmax
+
+
+def stolen(scores: Any, zeroed: int) -> float:
+    """Return the share of a softmax that goes to zeroed keys: z / (z + Σ eˢ).
+
+    Args:
+        scores: those of the keys that stay ``(n,)``.
+        zeroed: how many keys were set to zero, and take part with the score 0.
+    """
+    zeroed = integer("zeroed", zeroed, 0)
+    scores = np.asarray(scores, dtype=float)
+    top = max(scores.max(), 0.0)
+    lost = zeroed * np.exp(-top)
+    return float(lost / (lost + np.exp(scores - top).sum()))
+
+
+class Phantoms(Explorer):
+    """The weights of a softmax with keys that were zeroed, beside those without them.
+
+    Args:
+        most: the most keys that stay, and the most that are zeroed.
+    """
+
+    def __init__(self, most: int = 8) -> None:
+        self.most = integer("most", most, 2)
+        self.pattern = np.random.default_rng(1).normal(size=most)
+        super().__init__(
+            stay=slider(5, 1, most, label="keys that stay"),
+            zeroed=slider(3, 0, most, label="keys zeroed"),
+            mean=slider(0.0, -6.0, 6.0, 0.5, label="mean score"),
+            spread=slider(1.0, 0.0, 4.0, 0.5, label="spread of scores"),
+        )
+
+    def compute(self, stay: int, zeroed: int, mean: float, spread: float) -> dict[str, Any]:
+        """Return the weights ``(stay,)`` as they should be, and as found ``(stay + zeroed,)``."""
+        scores = mean + spread * (self.pattern[:stay] - self.pattern[:stay].mean())
+        weights = [
+            np.exp(each - each.max()) for each in (scores, np.append(scores, np.zeros(zeroed)))
+        ]
+        right, found = (each / each.sum() for each in weights)
+        return {"right": right, "found": found, "stolen": stolen(scores, zeroed)}
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw both as bars, key by key."""
+        fig = canvas(3.2)
+        stay, total = len(data["right"]), len(data["found"])
+        series = (
+            (np.arange(stay) - 0.2, data["right"], COLOURS[0], "", "as it should be"),
+            (np.arange(stay) + 0.2, data["found"][:stay], COLOURS[1], "///", "as found"),
+            (np.arange(stay, total), data["found"][stay:], COLOURS[5], "xxx", "zeroed keys"),
+        )
+        with style():
+            axes = add_axes(fig, 0.8, 0.45, 7.0, 2.1)
+            for places, heights, colour, hatch, name in series:
+                axes.bar(places, heights, 0.4, color=colour, hatch=hatch, ec="white", label=name)
+            axes.set(
+                xlim=(-0.7, 2 * self.most - 0.3), ylim=(0, 1), xlabel="key", ylabel="weight",
+                xticks=range(2 * self.most),
+            )  # fmt: skip
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, fontsize=10)
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say how much the zeroed keys take."""
+        stay, zeroed = len(data["right"]), len(data["found"]) - len(data["right"])
+        return (
+            f"{stay} keys stay, {zeroed} are zeroed. The zeroed ones take "
+            f"{data['found'][stay:].sum():.1%} of the weight; "
+            f"theory, z / (z + Σ eˢ), says {data['stolen']:.1%}."
+        )
+
+
+def shares(p: Any, q: Any, temperature: float) -> tuple[float, float]:
+    """Return what equal draws keep, Σ p·q, and the most that any judge can, Σ min(p, q).
+
+    Args:
+        p: the target's logits ``(N, V)``.
+        q: the draft model's ``(N, V)``.
+        temperature: of both; at 0 the best token is certain.
+
+    Returns:
+        Both as averages over the N positions.
+    """
+    p, q = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
+    if temperature == 0:
+        same = float((p.argmax(axis=1) == q.argmax(axis=1)).mean())
+        return same, same
+    p, q = (softmax(each / temperature, axis=1) for each in (p, q))
+    return float((p * q).sum(axis=1).mean()), float(np.minimum(p, q).sum(axis=1).mean())
+
+
+class Judged(Explorer):
+    """What two ways of judging drafts keep, from temperature 0 on.
+
+    Args:
+        pairs: name -> the target's and the drafter's logits at N positions of a text, ``(N, V)``.
+    """
+
+    def __init__(self, pairs: dict[str, tuple[Any, Any]]) -> None:
+        if not pairs:
+            raise BadValue("pairs must hold the logits of at least one drafter, got none")
+        self.grid = np.round(np.arange(0, 1.6, 0.1), 1)
+        self.pairs = pairs
+        self.kept = {
+            name: np.array([shares(*pair, t) for t in self.grid]) for name, pair in pairs.items()
+        }
+        names = [*pairs]
+        super().__init__(
+            drafter=choice(names[0], names, label="drafter"),
+            temperature=slider(0.7, 0.0, 1.5, 0.1, label="temperature"),
+        )
+
+    def compute(self, drafter: str, temperature: float) -> dict[str, Any]:
+        """Return both curves ``(16, 2)``, and their values at the chosen temperature."""
+        here = shares(*self.pairs[drafter], temperature)
+        return {
+            "curves": self.kept[drafter], "here": here,
+            "drafter": drafter, "temperature": temperature,
+        }  # fmt: skip
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw both curves against the temperature, and mark the chosen one."""
+        fig = canvas(3.2)
+        with style():
+            axes = add_axes(fig, 0.9, 0.5, 6.9, 2.1)
+            names = ("the most that can be kept, Σ min(p, q)", "two draws that agree, Σ p·q")
+            for i, (name, column) in enumerate(zip(names, (1, 0), strict=True)):
+                axes.plot(
+                    self.grid, data["curves"][:, column], color=COLOURS[(0, 5)[i]], ls=DASHES[i],
+                    marker=MARKERS[i], ms=5, label=name,
+                )  # fmt: skip
+            axes.axvline(data["temperature"], color="#999999", lw=8, alpha=0.3)
+            axes.set(xlabel="temperature", ylabel="drafts kept", ylim=(0, 1.05))
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=10)
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Name both shares at the chosen temperature."""
+        agree, most = data["here"]
+        return (
+            f"{data['drafter']}, temperature {data['temperature']:.1f}: two draws that agree keep "
+            f"{agree:.0%} of the drafts; {most:.0%} can be kept."
+        )

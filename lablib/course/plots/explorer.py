@@ -1,0 +1,203 @@
+"""Controls that move a picture: the base class of every widget of the course.
+
+A widget is a class with three parts that need no browser: ``compute`` (controls -> data, pure),
+``draw`` (data -> figure or HTML) and ``caption`` (data -> text). The base class adds the controls,
+a view that follows them, a reset button, and a static picture for readers without a kernel.
+
+    class Temperature(Explorer):
+        def __init__(self, logits):
+            self.logits = logits
+            super().__init__(temperature=slider(1.0, 0.1, 2.0, 0.1))
+
+        def compute(self, temperature):
+            return softmax(self.logits / temperature)
+
+        def draw(self, data):
+            return bars("abcd", {"p": data}, "probability", ymax=1)
+
+        def caption(self, data):
+            return f"The largest probability is {data.max():.2f}."
+"""
+
+import html
+import numbers
+from dataclasses import replace
+from typing import Any
+
+from lablib.course.plots.access import aids
+from lablib.course.plots.charts import Picture, show, write_below
+from lablib.validation import BadValue, one_of
+
+import ipywidgets as widgets
+from matplotlib.figure import Figure
+
+_STILL = "(A still picture: run this cell, and it has controls.)"
+
+
+def slider(
+    value: float, low: float, high: float, step: float = 1, label: str = "", live: bool = True
+) -> widgets.Widget:
+    """Return a slider; of whole numbers when ``value`` and ``step`` are whole.
+
+    Args:
+        value: where it starts.
+        low: its left end.
+        high: its right end.
+        step: how far an arrow key moves it.
+        label: its description; the control's name when empty.
+        live: whether it answers while it is dragged; only on release when a tick is slow.
+    """
+    whole = isinstance(value, numbers.Integral) and isinstance(step, numbers.Integral)
+    kind = widgets.IntSlider if whole else widgets.FloatSlider
+    return kind(
+        value=value,
+        min=low,
+        max=high,
+        step=step,
+        description=label,
+        continuous_update=live,
+    )
+
+
+def choice(value: Any, options: list[Any], label: str = "") -> widgets.Widget:
+    """Return a drop-down list."""
+    return widgets.Dropdown(value=value, options=options, description=label)
+
+
+def toggle(value: bool, label: str = "") -> widgets.Widget:
+    """Return a tick box."""
+    return widgets.Checkbox(value=value, description=label, indent=False)
+
+
+class Player(widgets.IntSlider):
+    """A slider through time with a play button; the browser counts, the kernel only draws.
+
+    Args:
+        steps: it goes through 0 ... ``steps - 1``.
+        milliseconds: time for each step.
+        label: its description.
+    """
+
+    def __init__(self, steps: int, milliseconds: int = 500, label: str = ""):
+        super().__init__(0, 0, steps - 1, description=label)
+        self.play = widgets.Play(max=steps - 1, interval=milliseconds, show_repeat=False)
+        self.link = widgets.jslink((self.play, "value"), (self, "value"))
+        self.row = widgets.HBox([self.play, self], layout={"flex_flow": "row wrap"})
+
+
+class Explorer:
+    """Controls, and a picture that follows them.
+
+    Subclasses call ``super().__init__(name=control, ...)`` last and define ``compute``, ``draw``
+    and ``caption``; ``compute`` gets each control's value under the control's name.
+
+    Attributes:
+        controls: name -> control.
+        box: the widget: controls, reset button, view.
+        picture: what is shown now.
+    """
+
+    def __init__(self, **controls: widgets.Widget):
+        self.controls = controls
+        self._start = self.values
+        self._quiet = False
+        for name, control in controls.items():
+            control.description = control.description or name.replace("_", " ")
+            control.observe(self._tick, "value")
+        label = 0.55 * max((len(c.description) for c in controls.values()), default=0) + 1
+        for control in controls.values():  # labels are of one width, in em, and none is cut
+            control.style.description_width = f"{label:.1f}em"
+            control.layout = {"width": f"{label + 23:.1f}em", "max_width": "calc(100% - 4px)"}
+        reset = widgets.Button(description="Reset", tooltip="Put every control back")
+        reset.on_click(lambda _: self.set(**self._start))
+        self._view = widgets.HTML()
+        rows = [getattr(control, "row", control) for control in controls.values()]
+        self.box = widgets.VBox([aids(), *rows, reset, self._view])
+        self.box.add_class("lablib-explorer")
+        self._tick()
+
+    def compute(self, **values: Any) -> Any:
+        """Return what is drawn; depends on the controls' values (and on what never changes)."""
+        raise NotImplementedError
+
+    def draw(self, data: Any) -> Figure | str:
+        """Return a figure (from ``plots`` or ``plots.figure``), or HTML."""
+        raise NotImplementedError
+
+    def live(self, data: Any) -> Figure | bytes | str:
+        """Return what stands below controls that live: the drawing, without what they show.
+
+        A figure, a PNG (of a :class:`~lablib.course.plots.stage.Stage`, say) or HTML.
+        """
+        return self.draw(data)
+
+    def caption(self, data: Any) -> str:
+        """Say in a sentence or two, with numbers, what the picture shows: it is the alt text."""
+        raise NotImplementedError
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return the controls' values now."""
+        return {name: control.value for name, control in self.controls.items()}
+
+    def set(self, **values: Any) -> str:
+        """Move controls, as a student does with the mouse, and return the new caption.
+
+        Raises:
+            ValueError: an unknown control or a value that it can't take; nothing has moved then.
+        """
+        for name in values:
+            one_of("control", name, self.controls)
+        before, self._quiet = self.values, True
+        try:
+            for name, value in values.items():
+                self._move(name, value)
+        except BadValue:
+            for name, value in before.items():
+                self.controls[name].value = value
+            raise
+        finally:
+            self._quiet = False
+        self._tick()
+        return self.picture.caption
+
+    def static(self, **values: Any) -> Picture:
+        """Return the picture for these values (the others as they stand); nothing moves."""
+        for name in values:
+            one_of("control", name, self.controls)
+        data = self.compute(**{**self.values, **values})
+        return show(self.draw(data), self.caption(data))
+
+    @property
+    def still(self) -> Picture:
+        """Return the picture for readers without a kernel: it says itself that it is one."""
+        picture = self.static()
+        return replace(picture, content=write_below(picture.content, f"{picture.caption} {_STILL}"))
+
+    def _move(self, name: str, value: Any) -> None:
+        control = self.controls[name]
+        try:
+            control.value = value
+        except Exception as refused:  # each kind of control has its own exception
+            raise BadValue(f"{name} can't be {value!r}: {refused}") from None
+        if control.value != value:  # sliders clamp and round in silence
+            takes = f"in [{control.min}, {control.max}] in steps of {control.step}"
+            raise BadValue(f"{name} must be {takes}, got {value!r}")
+
+    def _tick(self, _: Any = None) -> None:
+        if self._quiet:
+            return
+        try:
+            data = self.compute(**self.values)
+            self.picture = show(self.live(data), self.caption(data))
+        except Exception as error:  # JupyterLab hides a callback's exception in its log: show it
+            text = html.escape(f"{type(error).__name__}: {error}")
+            self._view.value = f'<pre role="alert">{text}</pre>'
+            raise
+        text = html.escape(self.picture.caption)
+        self._view.value = f'{self.picture.to_html()}<p aria-live="polite">{text}</p>'
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        data, metadata = self.still.bundle()
+        view = self.box._repr_mimebundle_()
+        return {**view, **data}, metadata

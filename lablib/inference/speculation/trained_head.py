@@ -1,0 +1,121 @@
+"""A draft head at work: it drafts from the hidden states that the target leaves behind.
+
+The target computes a hidden state for every token it reads, and turns it into logits. The head
+needs the states too, so the engine runs the target through ``Watched``, which keeps them. The head
+then costs one block a draft, and never reads the prompt through a model of its own.
+"""
+
+from collections.abc import Sequence
+from copy import copy as shallow_copy
+from typing import Any, Self
+
+from lablib.cache import kv, tree
+from lablib.inference.speculation.drafters import Cache, Drafter, Limits, Texts, draw_in_turn
+from lablib.inference.speculation.head_step import steps
+from lablib.inference.speculation.proposal import Proposal
+from lablib.inference.text_sampler import TextSampler
+from lablib.models.base import LanguageModel
+from lablib.models.head import DraftHead
+from lablib.validation import BadType, BadValue
+
+import mlx.core as mx
+
+
+class Watched:
+    """A model that keeps the hidden states of what it reads, from place 0 of the text on.
+
+    A place that is read again, because something was taken back in between, has its new state.
+    What ``cache`` holds already came before the text.
+    """
+
+    def __init__(self, model: LanguageModel, cache: Cache) -> None:
+        self._model, self._base = model, kv.offset(cache) or 0
+        self._states: mx.array | None = None  # (1, n, hidden), of the places from _first on
+        self._first = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def __call__(self, tokens: mx.array, cache: Cache | None = None) -> mx.array:
+        """Return the model's logits."""
+        start = kv.offset(cache) - self._base
+        states = new = self._model.hidden(tokens, cache)
+        if self._states is not None and start > self._first:
+            states = mx.concatenate([self._states[:, : start - self._first], new], axis=1)
+        else:
+            self._first = start
+        self._states = states
+        return self._model.output(new)
+
+    def take(self, start: int, stop: int) -> mx.array:
+        """Return the states ``(1, stop - start, hidden)`` of these places, and forget them."""
+        taken = self._states[:, start - self._first : stop - self._first]
+        self._states, self._first = self._states[:, stop - self._first :], stop
+        return taken
+
+    def follow(self, n: int, path: Sequence[int]) -> None:
+        """Of the last ``n`` states put those of a path first, and forget the others."""
+        first = self._states.shape[1] - n
+        index = mx.array([*range(first), *(first + node for node in path)])
+        self._states = self._states[:, index]
+
+
+class Head(Drafter):
+    """A trained head of the target; ``drafter=Head(load_head("target-head", target))``.
+
+    A batch of texts is drafted for one by one.
+    """
+
+    in_target_cache = True  # the target reads the prompt first
+    batches = False
+    growth: Any = None  # as a DraftModel's
+
+    def __init__(self, head: DraftHead) -> None:
+        if not isinstance(head, DraftHead):
+            raise BadType(f"head must be a DraftHead, as load_head returns it, got {head!r}")
+        self.head = head
+
+    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
+        """Return a drafter for one text; see :class:`Drafter`."""
+        if cache is not None:
+            raise BadValue("draft_cache must be None with Head: it reads the target's states")
+        if target is not self.head.target:
+            raise BadValue("target must be the model that the head was loaded for")
+        if kv.offset(target_cache) is None:
+            raise BadValue("cache must count its tokens, and a recurrent one alone does not")
+        session = shallow_copy(self)
+        session.calls, session._cache, session._read = 0, self.head.make_cache(), 0
+        session._step = steps(self.head, session._cache)
+        session._watched = Watched(target, target_cache)
+        return session
+
+    def watch(self, target: Any) -> Any:
+        """Return the target, watched."""
+        return self._watched
+
+    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
+        """Draw tokens one after the other; nothing is waited for."""
+        text, known = texts[0], len(texts[0]) - 1
+        if known == self._read:
+            return None  # the target has read nothing yet
+        states = self._watched.take(self._read, known)
+        unread = mx.array([text[self._read + 1 :]])
+        self._read = known
+
+        def forward(tokens: mx.array, parents: Sequence[int] | None = None) -> mx.array:
+            nonlocal states  # guessed from the last ones, and from the tokens after them
+            self.calls += 1
+            if parents is None:
+                states = self._step(states, tokens)
+                return self.head.logits(states.flatten(0, 1))[:, None]
+            new = tokens.shape[1]
+            before = states[:, mx.array(parents[-new:]) - unread.shape[1] + 1]
+            layers = tree.branch(self._cache, parents, new)
+            guessed = self.head(before, tokens, layers)
+            states = mx.concatenate([states, guessed], axis=1)  # the text's last, then all nodes'
+            return self.head.logits(guessed[0])[None]
+
+        proposal = (self.growth or draw_in_turn)(forward, unread, limits, sampler)
+        # Guessed states: the target's own will follow.
+        kv.trim(self._cache, kv.offset(self._cache) - known)
+        return proposal

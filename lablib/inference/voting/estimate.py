@@ -1,0 +1,21 @@
+"""What samples that are already drawn say of fewer of them."""
+
+import math
+
+from lablib.validation import integer
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Estimate the probability that at least one of ``k`` samples is right, from ``c`` of ``n``.
+
+    ``1 − C(n − c, k) / C(n, k)``: the share of the k-subsets of the n samples that hold a right
+    one, hence unbiased (Chen et al. 2021, 2107.03374). The tempting ``1 − (1 − c/n)^k`` is biased.
+
+    Args:
+        n: samples drawn.
+        c: how many of them are right.
+        k: at most ``n``; nothing unbiased is known about more samples than were drawn.
+    """
+    n = integer("n", n, 1)
+    c, k = integer("c", c, 0, n), integer("k", k, 1, n)
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)

@@ -1,0 +1,211 @@
+"""Picks the fast BLAS before MLX loads, and tells what this machine is.
+
+MLX's Linux wheel bundles the reference BLAS: about 2 GFLOP/s whatever the shape, so that neither
+batching nor verifying a draft can pay. A library that is in the process first, with its symbols
+global, answers MLX's ``cblas_sgemm`` instead. ``configure`` loads an OpenBLAS that way: conda's,
+the one that ``openblas.py`` makes, or the system's. It must run before ``mlx.core`` is imported, so
+``import lablib`` runs it. macOS (Accelerate, Metal) and CUDA need no library.
+
+On Linux it also asks the scheduler to treat this process as a batch job: see ``_let_work_gather``.
+
+Environment:
+    LABLIB_BLAS: ``off`` keeps MLX's own library; a path names the library to load.
+    MLX_ENABLE_TF32: ``1`` lets a GPU round the factors of a float32 product to ten bits, and two
+        ways to the same logits agree to three digits only; so we set ``0`` unless it is set.
+    LABLIB_THREADS: how many threads the BLAS uses (default 1: best for one-token steps, and kernels
+        that run side by side do not fight; one per core is better for training).
+"""
+
+import ctypes
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from lablib.machine import openblas
+from lablib.validation import BadValue, integer
+
+_SYMBOLS = (
+    "cblas_sgemm",
+    "openblas_get_parallel",
+    "openblas_get_num_threads",
+    "openblas_set_num_threads",
+)
+_PTHREADS = 1  # openblas_get_parallel: 0 one thread, 1 its own threads, 2 OpenMP
+
+
+@dataclass(frozen=True)
+class Blas:
+    """Which library answers MLX's CPU products, and how we came by it."""
+
+    source: str  # "conda", "system", "wheel", "LABLIB_BLAS", "native" (macOS, CUDA) or "reference"
+    path: str | None = None
+    note: str | None = None  # why the fast one is not in use, where it is not
+
+
+_blas: Blas | None = None
+_library: ctypes.CDLL | None = None
+
+
+def configure() -> Blas:
+    """Load the fast BLAS, once; later calls return what the first one found.
+
+    Returns:
+        What is in use. It never raises for a missing library: everything works on the reference
+        BLAS, only slower. A ``LABLIB_BLAS`` path that cannot be loaded is an error.
+    """
+    global _blas
+    if _blas is None:
+        _blas = _choose()
+        if _blas.source != "native":
+            _let_work_gather()
+    return _blas
+
+
+def blas() -> Blas:
+    """Return what ``configure`` found."""
+    return configure()
+
+
+def set_threads(n: int) -> None:
+    """Let the BLAS use ``n`` threads from now on.
+
+    Raises:
+        RuntimeError: this BLAS takes the number only while it loads. An OpenMP build (the wheel's)
+            keeps it per thread and MLX computes on a thread of its own, so it cannot be reached
+            afterwards; and macOS and CUDA are not ours to set.
+    """
+    n = integer("n", n, 1, 4 * (os.cpu_count() or 1))
+    if n == threads():
+        return
+    if _library is None or _library.openblas_get_parallel() != _PTHREADS:
+        raise RuntimeError(
+            f"the BLAS in use ({blas().source}) cannot change its threads while it runs: "
+            f"start Python with LABLIB_THREADS={n} in the environment"
+        )
+    _library.openblas_set_num_threads(ctypes.c_int(n))
+
+
+def threads() -> int:
+    """Return how many threads the BLAS uses (1 where it is not ours to know)."""
+    return int(_library.openblas_get_num_threads()) if _library is not None else 1
+
+
+def core() -> str | None:
+    """Name the processor whose kernels OpenBLAS has chosen, "SkylakeX" or "Haswell", say."""
+    name = getattr(_library, "openblas_get_corename", None)
+    if name is None:
+        return None
+    name.restype = ctypes.c_char_p
+    return name().decode()
+
+
+def _choose() -> Blas:
+    wanted = os.environ.get("LABLIB_BLAS", "")
+    if wanted.lower() == "off":
+        return Blas("reference" if sys.platform == "linux" else "native", note="LABLIB_BLAS=off")
+    if sys.platform != "linux" or _has_cuda_backend():
+        os.environ.setdefault("MLX_ENABLE_TF32", "0")
+        return Blas("native")
+    if "mlx.core" in sys.modules:
+        note = (
+            "mlx was imported before lablib, so the slow reference BLAS stays: import lablib first"
+        )
+        warnings.warn(note, RuntimeWarning, stacklevel=4)
+        return Blas("reference", note=note)
+    if wanted:
+        if (error := _load(Path(wanted))) is not None:
+            raise BadValue(
+                f"LABLIB_BLAS must be 'off' or the path of an OpenBLAS, got {wanted!r}: {error}"
+            )
+        return Blas("LABLIB_BLAS", wanted)
+    reasons = []
+    for source, find in _CANDIDATES:
+        try:
+            path = find()
+            error = _load(path)
+        except OSError as raised:
+            error = str(raised)
+        if error is None:
+            return Blas(source, str(path), "; ".join(reasons) or None)
+        reasons += [error] if source != "conda" else []  # most people have none
+    return Blas("reference", note="; ".join(["no OpenBLAS found", *reasons]))
+
+
+def _let_work_gather() -> None:
+    """Let MLX's own thread find many operations to do whenever it wakes, and not just one.
+
+    MLX hands its operations to that thread one by one. Usually Linux lets a thread that wakes up
+    take the processor from the one that woke it: here, for an operation of 2 µs, after which it
+    sleeps again. That is 250 switches for each token of a small model, and 800 for a round of
+    speculation. A thread under SCHED_BATCH waits for its turn: 12 and 40. Threads and children of
+    this process inherit that; a policy that somebody has chosen for it stays.
+    """
+    if os.sched_getscheduler(0) == os.SCHED_OTHER:
+        with suppress(OSError):  # a sandbox may forbid it
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+# Where an OpenBLAS with the standard names may be, best first.
+_CANDIDATES: tuple[tuple[str, Callable[[], Path]], ...] = (
+    ("conda", lambda: Path(sys.prefix, "lib", "libopenblas.so.0").resolve(strict=True)),
+    ("wheel", openblas.library),
+    ("system", lambda: Path("libopenblas.so.0")),  # left to the loader's search path
+)
+
+
+def _load(path: Path) -> str | None:
+    """Put the library at ``path`` in front of MLX's own; return why not, or None."""
+    global _library
+    n = _threads_wanted()
+    try:
+        # A library reads its settings once, when it loads. They are ours only for so long: what the
+        # user has set for other libraries and child processes stays as it was. PASSIVE lets waiting
+        # threads of OpenMP sleep: spinning ones starve a second kernel on the same machine.
+        with _environment(
+            OPENBLAS_NUM_THREADS=str(n), OMP_NUM_THREADS=str(n), OMP_WAIT_POLICY="PASSIVE"
+        ):
+            library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        return str(error)
+    if missing := [name for name in _SYMBOLS if not hasattr(library, name)]:
+        return f"it has no symbol {missing[0]}"
+    library.openblas_set_num_threads(ctypes.c_int(n))
+    _library = library
+    return None
+
+
+@contextmanager
+def _environment(**settings: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _threads_wanted() -> int:
+    text = os.environ.get("LABLIB_THREADS", "1")
+    if not text.isdecimal() or int(text) < 1:
+        raise BadValue(f"LABLIB_THREADS must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def _has_cuda_backend() -> bool:
+    return any(_version(name) for name in ("mlx-cuda-12", "mlx-cuda-13", "mlx-cuda"))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

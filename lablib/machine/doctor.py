@@ -1,0 +1,156 @@
+"""What this machine is, how fast it multiplies, and one line of advice where something is wrong."""
+
+import ctypes
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from lablib.machine import backend
+
+_PACKAGES = ("mlx", "mlx-lm", "jupyterlab", "ipywidgets", "matplotlib")
+_SLOW_GFLOPS = 20.0  # per core: the reference BLAS reaches 2 to 6, any OpenBLAS 40 and more
+_MINIMUM_GLIBC = (2, 35)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ``doctor`` found.
+
+    Attributes:
+        facts: what there is, by name, in reading order.
+        gflops: float32 products of 1024×256 by 256×1024, in 10⁹ operations a second; None when MLX
+            does not load.
+        advice: what to do, one line a problem; empty when all is well.
+    """
+
+    facts: dict[str, str]
+    gflops: float | None
+    advice: tuple[str, ...]
+
+    def __str__(self) -> str:
+        width = max(map(len, self.facts))
+        lines = [f"{name:>{width}}  {value}" for name, value in self.facts.items()]
+        lines += [f"{'advice':>{width}}  {line}" for line in self.advice or ("none: all is well",)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def doctor() -> Report:
+    """Look at this machine: device, BLAS with a measured speed, versions, memory, advice.
+
+    Takes under a second and changes nothing. It never raises: a machine on which MLX does not even
+    import is just the one that needs it.
+    """
+    facts = {
+        "machine": f"{platform.system()} {platform.machine()}, {_cores()} cores, {_memory()}",
+        "python": f"{platform.python_version()} at {sys.prefix}",
+        "packages": ", ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+    }
+    platform_advice = _platform_advice()
+    try:
+        import mlx.core as mx
+    except ImportError as error:
+        facts["mlx"] = f"does not import: {error}"
+        return Report(facts, None, (*platform_advice, "install lablib anew, in a new environment"))
+    gflops = measure_gflops()
+    blas = backend.blas()
+    facts["device"] = f"{mx.default_device()}"
+    threads, core = backend.threads(), backend.core()
+    parts = [f"{blas.source} ({Path(blas.path).name})" if blas.path else blas.source]
+    parts += [f"{core} kernels"] if core else []
+    parts += [f"{threads} thread{'s' if threads > 1 else ''}", f"{gflops:.0f} GFLOP/s"]
+    facts["blas"] = ", ".join(parts)
+    facts["compiler"] = shutil.which("g++") or "none: mx.compile runs uncompiled on the CPU"
+    return Report(facts, gflops, (*platform_advice, *_speed_advice(gflops), *_kernel_advice()))
+
+
+def measure_gflops(rows: int = 1024, inner: int = 256, columns: int = 1024) -> float:
+    """Best of a few float32 products (rows, inner) @ (inner, columns), in 10⁹ operations a second.
+
+    The best and not the mean: whatever else the machine does only ever slows a product down.
+    """
+    import mlx.core as mx
+
+    a = mx.random.normal((rows, inner), key=mx.random.key(0))
+    b = mx.random.normal((inner, columns), key=mx.random.key(1))
+    mx.eval(a, b)
+    seconds = min(_timed(lambda: mx.eval(a @ b)) for _ in range(12))
+    return 2 * rows * inner * columns / seconds / 1e9
+
+
+def _timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _platform_advice() -> list[str]:
+    advice = []
+    if sys.platform == "win32":
+        advice.append("Windows: MLX has no wheel for it; use WSL2 (Ubuntu 22.04 or later)")
+    if sys.platform == "darwin" and platform.machine() != "arm64":
+        advice.append("Intel Mac: MLX needs Apple silicon; use Colab or Binder (see the README)")
+    if sys.platform == "linux" and (glibc := _glibc()) is not None and glibc < _MINIMUM_GLIBC:
+        advice.append(
+            f"glibc {glibc[0]}.{glibc[1]} is older than 2.35, which MLX's wheel needs: "
+            "use Ubuntu 22.04 / Debian 12 or later, or Colab or Binder"
+        )
+    return advice
+
+
+def _speed_advice(gflops: float) -> list[str]:
+    blas = backend.blas()
+    if blas.note:
+        slow = blas.source == "reference"
+        return [f"slow products: {blas.note}" if slow else f"the {blas.source}'s BLAS: {blas.note}"]
+    if blas.source == "reference" or gflops < _SLOW_GFLOPS:
+        return [f"slow products ({gflops:.0f} GFLOP/s): is something else using the machine?"]
+    return []
+
+
+def _kernel_advice() -> list[str]:
+    """Advise a notebook whose kernel is not of the environment of its server."""
+    server = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
+    if (
+        "ipykernel" in sys.modules
+        and server
+        and Path(server).resolve() != Path(sys.prefix).resolve()
+    ):
+        return [f"the kernel runs in {sys.prefix}, not in {server}: choose its kernel in the menu"]
+    return []
+
+
+def _glibc() -> tuple[int, int] | None:
+    try:
+        version = ctypes.CDLL(None).gnu_get_libc_version
+    except (AttributeError, OSError):  # musl has none
+        return None
+    version.restype = ctypes.c_char_p
+    major, minor = version().decode().split(".")[:2]
+    return int(major), int(minor)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory() -> str:
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return "memory unknown"
+    return f"{total / 2**30:.0f} GiB memory"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "missing"

@@ -1,0 +1,178 @@
+"""Which statements of a notebook its exercises need: those that make the names they use.
+
+A lesson's experiments may take a minute, and an endless loop among them for ever, so they are not
+run. What is run: statements that call ``check``, and, in the notebook's order, every statement that
+binds or changes a name which those, or the functions to judge, use; and so on.
+"""
+
+import ast
+import dis
+import math
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+# Whoever uses these may bind any name.
+OPAQUE = {"exec", "eval", "globals", "locals", "vars", "setattr", "__import__"}
+QUIET = {"print", "display", "len", "repr", "type", "help"}  # these change nothing
+
+
+@dataclass
+class Statement:
+    """A top-level statement.
+
+    Attributes:
+        place: the number of its cell, and its own number there.
+        node: what it says.
+        code: it, compiled; top-level ``await`` is allowed.
+        binds: names that it binds or changes.
+        uses: names that it, or a function in it, looks up.
+    """
+
+    place: tuple[int, int]
+    node: ast.stmt
+    code: types.CodeType
+    binds: set[str] = field(default_factory=set)
+    uses: set[str] = field(default_factory=set)
+
+
+def statements(number: int, source: str, name: str) -> list[Statement]:
+    """Return the top-level statements of a cell.
+
+    Args:
+        number: of the cell.
+        source: with IPython's magics.
+        name: of the file that errors should name.
+
+    Raises:
+        SyntaxError: what is no Python.
+    """
+    found = []
+    for index, node in enumerate(_nodes(source)):
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        code = compile(ast.Module([node], []), name, "exec", flags, dont_inherit=True)
+        statement = Statement((number, index), node, code)
+        for used, bound in _names(code):
+            (statement.binds if bound else statement.uses).add(used)
+        found.append(statement)
+    return found
+
+
+def needed(everything: Sequence[Statement], functions: Sequence[str]) -> list[Statement]:
+    """Return the statements that make these functions and whatever they need, in order."""
+    imported = {
+        n for s in everything if isinstance(s.node, ast.Import | ast.ImportFrom) for n in s.binds
+    }
+    made = {n for s in everything if _is_definition(s.node) for n in s.binds}
+    for statement in everything:
+        statement.binds |= _changed(statement.node, imported, made)
+        match statement.node:
+            case ast.ImportFrom(module="lablib.course") as node:  # the runner has these already
+                statement.binds -= {alias.name for alias in node.names if alias.asname is None}
+    roots = [s for s in everything if "check" in s.uses or s.uses & OPAQUE or "*" in s.binds]
+    for name in functions:  # what a lesson called so before it asked for the function is not it
+        checked = [s.place for s in roots if name in s.uses]
+        first = min(checked, default=(math.inf, 0))
+        bound = [s.place for s in everything if s.place < first and _binds_anew(s, name)]
+        for statement in everything:
+            if bound and statement.place < bound[-1]:
+                statement.binds.discard(name)
+    wanted = {*functions}.union(*(s.uses for s in roots))
+    kept = {s.place for s in roots}
+    while True:
+        more = [s for s in everything if s.place not in kept and s.binds & wanted]
+        if not more:
+            return [s for s in everything if s.place in kept]
+        kept |= {s.place for s in more}
+        wanted |= set().union(*(s.uses for s in more))
+
+
+def _nodes(source: str) -> list[ast.stmt]:
+    """Return a cell's statements, with magics replaced by the Python that they run."""
+    try:
+        return ast.parse(source).body
+    except SyntaxError:
+        from IPython.core.inputtransformer2 import TransformerManager  # loads slowly
+
+        changed = TransformerManager().transform_cell(source)
+        return [inner for node in ast.parse(changed).body for inner in _without_magic(node)]
+
+
+def _without_magic(node: ast.stmt) -> Iterator[ast.stmt]:
+    match node:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Call(ast.Name("get_ipython")), how), args)):
+            texts = [arg.value for arg in args if isinstance(arg, ast.Constant)]
+            timed = texts[:1] in (["time"], ["timeit"], ["capture"], ["prun"])
+            if timed and how == "run_cell_magic":
+                yield from _nodes(texts[2])
+            elif timed and how == "run_line_magic":
+                yield from _nodes(texts[1])
+        case _:
+            yield node
+
+
+def _names(code: types.CodeType, outermost: bool = True) -> Iterator[tuple[str, bool]]:
+    """Yield each global name that code looks up, or binds (then with ``True``)."""
+    for step in dis.get_instructions(code):
+        word = step.opname
+        if word in ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"):
+            yield step.argval, False
+        elif word == "STORE_GLOBAL" or (outermost and word in ("STORE_NAME", "DELETE_NAME")):
+            yield step.argval, outermost
+        elif (
+            word in ("IMPORT_STAR", "CALL_INTRINSIC_1")
+            and "import_star" in str(step.argrepr).lower()
+        ):
+            yield "*", True
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _names(inner, outermost=False)
+
+
+def _is_definition(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+
+
+def _binds_anew(statement: Statement, name: str) -> bool:
+    """Return whether a statement gives a name a value that owes nothing to an earlier one."""
+    match statement.node:
+        case ast.Assign(targets=[ast.Name(target)]):
+            return target == name and name not in statement.uses
+    return _is_definition(statement.node) and name in statement.binds
+
+
+def _changed(node: ast.stmt, imported: set[str], made: set[str]) -> set[str]:
+    """Return the names whose value a statement changes without binding them.
+
+    ``x.y = 1``, ``x[0] = 1``, ``x.add(1)`` and ``fill(x)`` do; ``np.mean(x)``'s ``np`` stays.
+    """
+    found = set()
+    for inner in _outside_definitions(node):
+        match inner:
+            case (
+                ast.Attribute(ctx=ast.Store() | ast.Del())
+                | ast.Subscript(ctx=ast.Store() | ast.Del())
+            ):
+                found.add(_root(inner))
+            case ast.Expr(ast.Call(ast.Attribute() as function, args)):
+                root = _root(function)
+                settled = all(isinstance(arg, ast.Constant) for arg in args)
+                if root not in imported or settled:  # np.seterr("ignore"), random.seed(0)
+                    found.add(root)
+                found |= {arg.id for arg in args if isinstance(arg, ast.Name)} - imported - made
+            case ast.Expr(ast.Call(ast.Name(name), args)) if name not in QUIET | {"check"}:
+                found |= {arg.id for arg in args if isinstance(arg, ast.Name)} - imported - made
+    return found - {""}
+
+
+def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    if not _is_definition(node):
+        for child in ast.iter_child_nodes(node):
+            yield from _outside_definitions(child)
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

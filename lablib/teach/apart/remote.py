@@ -1,0 +1,392 @@
+"""The judge's end of the line to a student's process: start it, ask it, give up on it.
+
+Nothing that arrives is trusted: messages have a largest size, answers are data (see ``codec``),
+and whoever is late, garbled or silent is ended.
+"""
+
+import builtins
+import contextlib
+import inspect
+import math
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lablib.course.lessons as course
+from lablib.course.checks.exercises import Wrong
+from lablib.course.checks.running import Accident, Gone, TimeUp
+from lablib.teach.apart import codec, leftovers, sandbox
+
+GRACE = 1.0  # seconds that a process may be late before it is ended
+LOOK = 0.1  # seconds between two looks at what it has used
+
+_living: set["Process"] = set()
+_lock = threading.Lock()
+_over = threading.Event()  # no process is started any more
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one notebook may use, and which files and folders it can't see.
+
+    Attributes:
+        seconds: by the clock, for all of it.
+        statement: seconds by the clock, for one statement.
+        cpu: seconds of processor time for one statement, and for one exercise.
+        memory: bytes.
+        hide: paths.
+    """
+
+    seconds: float = 120.0
+    statement: float = 20.0
+    cpu: float = math.inf
+    memory: int = 2 * 2**30
+    hide: tuple[str, ...] = ()
+
+
+class Process:
+    """A student's process behind walls; a context manager that leaves nothing behind.
+
+    Attributes:
+        missing: what the walls do not keep out on this machine.
+        deadline: when it is ended, whatever it does (``time.monotonic``).
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.deadline = time.monotonic() + limits.seconds
+        self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
+        self._buffer = bytearray()
+        self.ration()
+        order = {"folder": self._folder, "hide": [*references(), *limits.hide]}
+        order |= {"memory": limits.memory, "seconds": limits.seconds}
+        quiet = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LABLIB_THREADS": "1"}
+        self._process = subprocess.Popen(
+            sandbox.command(order),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd=self._folder,
+            env={**os.environ, **quiet, "MPLBACKEND": "Agg", "PYTHONHASHSEED": "0",
+                 "TMPDIR": self._folder},
+        )  # fmt: skip
+        with _lock:
+            _living.add(self)
+        try:
+            if _over.is_set():
+                raise Gone("grading was stopped")
+            self.missing: list[str] = self.receive(30.0).get("missing", [])
+        except BaseException:
+            self.end()
+            raise
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.end(0.0 if kind else 0.2)
+
+    def end(self, patience: float = 0.2) -> None:
+        """End the process and all that it started, and remove its folder.
+
+        Args:
+            patience: seconds that it is given to end by itself.
+        """
+        with _lock:
+            if self not in _living:
+                return
+            _living.discard(self)
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()  # an honest one ends now
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, 9)  # and whatever it started
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def run(
+        self,
+        cells: Sequence[tuple[int, str]],
+        functions: Sequence[str],
+        skip: Sequence[tuple[int, int]] = (),
+    ) -> Iterator[dict[str, Any]]:
+        """Have the statements run that functions need; yield what is told until it is done.
+
+        Args:
+            cells: numbers and sources of code cells.
+            functions: names of what is judged.
+            skip: places of statements that are left out.
+
+        Raises:
+            Gone: the process ended, or said what makes no sense.
+            TimeUp: one statement took too long.
+        """
+        self.send({"cells": cells, "functions": functions, "skip": skip})
+        while "done" not in (told := self.receive(self.limits.statement)):
+            self.ration()
+            yield told
+
+    def ration(self) -> None:
+        """Count what it uses of the processor from now on."""
+        self._before, self._next_look = None, time.monotonic() + LOOK
+
+    def send(self, message: Any) -> None:
+        """Send one message.
+
+        Raises:
+            Gone: nobody reads it.
+        """
+        data = codec.dumps(message)
+        data = memoryview(len(data).to_bytes(4, "big") + data)
+        until = time.monotonic() + 10
+        number = self._process.stdin.fileno()
+        os.set_blocking(number, False)
+        while data:
+            if not select.select([], [number], [], max(0, until - time.monotonic()))[1]:
+                raise Gone("it does not listen")
+            try:
+                data = data[os.write(number, data) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise Gone(self._last_words()) from None
+
+    def receive(self, seconds: float) -> dict[str, Any]:
+        """Wait for one message.
+
+        Raises:
+            Gone: it has ended, used up its processor time, or said what makes no sense.
+            TimeUp: nothing came in time.
+        """
+        until = min(time.monotonic() + seconds, self.deadline)
+        size = int.from_bytes(self._read(4, until), "big")
+        if size > codec.LARGEST:
+            raise Gone("it wrote something else into its line")
+        try:
+            message = codec.loads(self._read(size, until))
+        except codec.Garbled:
+            message = None
+        if not isinstance(message, dict):
+            raise Gone("it wrote something else into its line")
+        return message
+
+    def _read(self, count: int, until: float) -> bytes:
+        number = self._process.stdout.fileno()
+        while len(self._buffer) < count:
+            left = until - time.monotonic()  # below 0 for one that never stops talking
+            if left < 0:
+                raise TimeUp
+            self._look()
+            if not select.select([number], [], [], min(left, LOOK))[0]:
+                continue
+            more = os.read(number, 1 << 16)
+            if not more:
+                raise Gone(self._last_words())
+            self._buffer += more
+        data, self._buffer = bytes(self._buffer[:count]), self._buffer[count:]
+        return data
+
+    def _look(self) -> None:
+        """Raise ``Gone`` once it has used up its ration; by the clock it may only be waiting."""
+        if self.limits.cpu == math.inf or time.monotonic() < self._next_look:
+            return
+        import psutil  # JupyterLab has it; who only infers needs none
+
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            outer = psutil.Process(self._process.pid)
+            everyone = [outer, *outer.children(recursive=True)]
+            used = sum(sum(each.cpu_times()[:4]) for each in everyone)
+            self._before = used if self._before is None else self._before
+            if used - self._before > self.limits.cpu:
+                most = f"{self.limits.cpu:g} s of processor time"
+                raise Gone(f"it used more than {most}: does every loop end?")
+        self._next_look = time.monotonic() + LOOK
+
+    def _last_words(self) -> str:
+        try:
+            code = self._process.wait(timeout=GRACE)
+        except subprocess.TimeoutExpired:
+            return "it hung up"
+        killed = code < 0 or code > 128
+        return (
+            f"its process was ended (signal {-code if code < 0 else code - 128})"
+            if killed
+            else (f"it ended its process (exit code {code})")
+        )
+
+
+class Function:
+    """A student's function in its process; called like the function itself.
+
+    Attributes:
+        returns: whether it has a ``return`` with something behind it.
+        empty: whether it has no body yet.
+    """
+
+    def __init__(self, process: Process, told: dict[str, Any], seconds: float) -> None:
+        self._process, self._until = process, time.monotonic() + seconds
+        self.__name__ = str(told.get("name"))[:100]
+        self.returns = bool(told.get("returns", True))
+        self.empty = told.get("empty") is True
+        with contextlib.suppress(ValueError, TypeError):
+            self.__signature__ = _signature(told.get("parameters"))
+        self.gone: Gone | None = None
+        process.ration()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it.
+
+        Raises:
+            Accident: it raised something.
+            TimeUp: all its calls together took too long.
+            Wrong: a function that was given to it raised this.
+            Gone: its process has ended.
+        """
+        if self.gone:  # a checker may have taken the first one for a wrong answer
+            raise self.gone
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeUp
+        lent: list[Any] = []
+        call = codec.pack([list(args), kwargs], lambda value: _lend(value, lent))
+        try:
+            self._process.send({"call": call, "seconds": left})
+            reply = self._serve(lent)
+            return self._result(reply, lent, args, kwargs)
+        except Gone as gone:
+            self.gone = gone
+            raise
+        except (codec.Garbled, LookupError, TypeError, ValueError):
+            self.gone = Gone("it wrote something else into its line")
+            raise self.gone from None
+
+    def _serve(self, lent: list[Any]) -> dict[str, Any]:
+        """Answer what the function asks of what was lent to it; return its reply."""
+        self._raised: list[BaseException] = []
+        while True:
+            try:
+                reply = self._process.receive(self._until - time.monotonic() + GRACE)
+            except TimeUp:
+                self.gone = Gone("it does not answer")
+                raise
+            if "ask" not in reply:
+                return reply
+            self._process.send(self._obey(reply, lent))
+
+    def _obey(self, request: dict[str, Any], lent: list[Any]) -> dict[str, Any]:
+        borrow = _borrower(lent)
+        try:
+            thing = lent[request["ask"]]
+            args, kwargs = codec.unpack(request["args"], borrow)
+            if "method" not in request:
+                return {"value": codec.pack(thing(*args, **kwargs))}
+            name = str(request["method"])
+            if name not in _methods(thing):
+                raise codec.Garbled(f"no method {name}")
+            codec.restore(vars(thing), codec.unpack(request["attributes"], borrow))
+            value = codec.pack(getattr(thing, name)(*args, **kwargs))
+            return {"value": value, "attributes": codec.pack(vars(thing))}
+        except codec.Garbled:
+            raise
+        except Wrong as wrong:
+            self._raised.append(wrong)
+            return {"raises": ["Wrong", wrong.message, len(self._raised) - 1]}
+        except Exception as error:
+            return {"raises": [type(error).__name__, str(error), None]}
+
+    def _result(self, reply: dict[str, Any], lent: list[Any], args: Any, kwargs: Any) -> Any:
+        if "after" in reply:
+            after = codec.unpack(reply["after"], _borrower(lent, restore=True))
+            for old, new in zip([*args, *kwargs.values()], [*after[0], *after[1].values()],
+                                strict=False):  # fmt: skip
+                codec.restore(old, new)
+        if "late" in reply:
+            raise TimeUp
+        if "refused" in reply:
+            raise self._raised[reply["refused"]]
+        if "accident" in reply:
+            name, text, line, unwritten = reply["accident"]
+            kind = getattr(builtins, str(name), Exception)
+            kind = kind if isinstance(kind, type) and issubclass(kind, BaseException) else Exception
+            raise Accident(kind, str(text), str(line), unwritten is True)
+        if "answer" not in reply:
+            raise codec.Garbled("no answer")
+        return codec.unpack(reply["answer"])
+
+
+def references() -> list[str]:
+    """Return the files that hold the references, and the folders of their compiled copies."""
+    folders = [Path(path) for path in course.__path__]
+    found = [file for folder in folders for file in folder.glob("lesson_*/exercises*.py")]
+    both = (str(path) for file in sorted(found) for path in (file, file.parent / "__pycache__"))
+    return [*dict.fromkeys(both)]
+
+
+def not_kept_out() -> list[str]:
+    """Return what the walls of this machine do not keep from students' code."""
+    with Process(Limits()) as process:
+        return process.missing
+
+
+def begin() -> None:
+    """Let processes be started (again)."""
+    _over.clear()
+
+
+def end_all() -> None:
+    """End every student's process, and start none any more."""
+    _over.set()
+    with _lock:
+        living = [*_living]
+    for process in living:
+        process.end(0.0)
+
+
+def _signature(parameters: Any) -> inspect.Signature:
+    made = []
+    for name, kind, optional in parameters:
+        default = None if optional else inspect.Parameter.empty
+        made.append(inspect.Parameter(str(name), inspect._ParameterKind(kind), default=default))
+    return inspect.Signature(made)
+
+
+def _lend(value: Any, lent: list[Any]) -> Any:
+    """Keep a function or an object here, and return what tells the other side of it."""
+    lent.append(value)
+    if hasattr(value, "__dict__") and not inspect.isroutine(value) and not callable(value):
+        attributes = codec.pack(vars(value))["dict"]
+        return {"object": [len(lent) - 1, {"dict": attributes}, _methods(value)]}
+    return {"function": len(lent) - 1}
+
+
+def _methods(thing: Any) -> list[str]:
+    named = inspect.getmembers(type(thing), inspect.isfunction)
+    return [name for name, _ in named if name == "__init__" or not name.startswith("_")]
+
+
+def _borrower(lent: list[Any], restore: bool = False) -> Callable[[str, Any], Any]:
+    """Return what finds the judge's own function or object that the other side speaks of."""
+
+    def borrow(tag: str, body: Any) -> Any:
+        if tag == "function":
+            return lent[body]
+        if tag == "object":
+            number, attributes = body
+            if restore:
+                codec.restore(vars(lent[number]), codec.unpack(attributes, borrow))
+            return lent[number]
+        raise codec.Garbled(f"unknown label {tag!r}")
+
+    return borrow

@@ -1,0 +1,310 @@
+"""What runs behind the walls: the notebook's statements, and its functions when they are asked.
+
+It knows no reference and gives no verdict. Its ``check`` tells the judge which function is offered
+and then answers the judge's calls until the judge has seen enough. The judge's end is ``remote``.
+"""
+
+import asyncio
+import builtins
+import importlib.abc
+import inspect
+import linecache
+import os
+import random
+import re
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import lablib.course
+from lablib.course.checks.running import (
+    TimeUp,
+    accident_of,
+    does_nothing,
+    returns_a_value,
+    time_limit,
+)
+from lablib.teach.apart import cells, codec
+
+import numpy as np
+
+NAMES = [*lablib.course.__all__]  # what a notebook imports from there
+LONGEST = 500  # characters of an error's text
+BUILTINS = dict(vars(builtins))
+
+
+class Refused(Exception):
+    """The judge's own function raised this; whoever called it may see it pass."""
+
+
+class Line:
+    """Messages to and from the judge, each with its length before it."""
+
+    def __init__(self) -> None:
+        # What a notebook prints must not get in between.
+        self._in, self._out = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(nothing, number)
+
+    def send(self, message: Any) -> None:
+        """Send one message."""
+        data = codec.dumps(message)
+        data = len(data).to_bytes(4, "big") + data
+        while data:
+            data = data[os.write(self._out, data) :]
+
+    def receive(self) -> Any:
+        """Wait for one message; end the process when there will be none."""
+        size = int.from_bytes(self._read(4), "big")
+        return codec.loads(self._read(size))
+
+    def _read(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            more = os.read(self._in, count - len(data))
+            if not more:
+                os._exit(0)
+            data += more
+        return data
+
+
+class Servant:
+    """Answers the judge: runs statements, describes functions and calls them."""
+
+    def __init__(self) -> None:
+        self.line = Line()
+        self.busy = False
+        module = types.ModuleType("__main__")
+        sys.modules["__main__"] = module
+        self.space = vars(module)
+        self.space.update(
+            dict.fromkeys(NAMES, _nothing), check=self.check, display=_nothing, get_ipython=_nothing
+        )
+
+    def run(self, order: dict[str, Any]) -> None:
+        """Run what the exercises need of a notebook, but what the judge said to skip.
+
+        Args:
+            order: ``cells``, pairs of number and source; ``functions``, names of what is judged;
+                ``skip``, places of statements.
+        """
+        everything = []
+        for number, source in order["cells"]:
+            name = f"<cell {number}>"
+            linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+            try:
+                everything += cells.statements(number, source, name)
+            except Exception as error:  # SyntaxError, or what its compiler finds too deep
+                self._problem((number, 0), error)
+        skip = {tuple(place) for place in order["skip"]}
+        waiting = [s for s in cells.needed(everything, order["functions"]) if s.place not in skip]
+        while waiting:  # a helper may stand below what uses it
+            unready = [(s, e) for s in waiting if isinstance(e := self._try(s), NameError)]
+            if len(unready) == len(waiting):
+                for statement, error in unready:
+                    self._problem(statement.place, error)
+                break
+            waiting = [statement for statement, _ in unready]
+        self.line.send({"done": True})
+
+    def _try(self, statement: cells.Statement) -> BaseException | None:
+        """Run a statement; return a NameError, and report any other accident."""
+        self.line.send({"at": list(statement.place)})
+        try:
+            if statement.code.co_flags & inspect.CO_COROUTINE:  # it awaits something
+                asyncio.run(eval(statement.code, self.space))
+            else:
+                exec(statement.code, self.space)
+        except NameError as error:
+            return error
+        except BaseException as error:  # SystemExit too: the other statements still count
+            self._problem(statement.place, error)
+        finally:
+            vars(builtins).update(BUILTINS)  # whatever became of them
+        return None
+
+    def _problem(self, place: tuple[int, int], error: BaseException) -> None:
+        text = f"{type(error).__name__}: {_text(error)}".rstrip(": ")
+        self.line.send({"problem": list(place), "text": text[:LONGEST]})
+
+    def check(self, exercise: Any, function: Any = None, **_: Any) -> "_Nothing":
+        """Offer a function to the judge, and answer its calls until it is content."""
+        if not self.busy and isinstance(exercise, str):
+            self.busy = True
+            try:
+                self.line.send({"check": exercise, **self.description(function)})
+                self.serve(function)
+            finally:
+                self.busy = False
+        return _Nothing()
+
+    def offer(self, name: str) -> None:
+        """Offer the function of this name, if there is one."""
+        function = self.space.get(name)
+        self.line.send(self.description(function) if function is not None else {"missing": name})
+        if function is not None:
+            self.serve(function)
+
+    def description(self, function: Any) -> dict[str, Any]:
+        """Return what the judge wants to know about a function before it is called."""
+        try:
+            parameters = [
+                [p.name, int(p.kind), p.default is not p.empty]
+                for p in inspect.signature(function).parameters.values()
+            ]
+        except (ValueError, TypeError):
+            parameters = None
+        return {
+            "name": str(getattr(function, "__name__", type(function).__name__))[:LONGEST],
+            "callable": callable(function),
+            "parameters": parameters,
+            "returns": returns_a_value(function),
+            "empty": does_nothing(function),
+        }
+
+    def serve(self, function: Callable[..., Any]) -> None:
+        """Call a function as often as the judge wants."""
+        while "call" in (request := self.line.receive()):
+            vars(builtins).update(BUILTINS)
+            given, named = codec.unpack(request["call"], self._borrow)
+            before = codec.dumps(codec.pack([given, named], _lend))
+            reply = self._answer(function, given, named, request["seconds"])
+            after = codec.pack([given, named], _lend)
+            try:
+                if codec.dumps(after) != before:
+                    reply["after"] = after
+                self.line.send(reply)
+            except ValueError as error:  # too large
+                self.line.send({"accident": ["ValueError", str(error), "", False]})
+
+    def _answer(self, function: Any, given: Any, named: Any, seconds: float) -> dict[str, Any]:
+        file = getattr(getattr(function, "__code__", None), "co_filename", None)
+        try:
+            with time_limit(seconds):
+                result = function(*given, **named)
+                if isinstance(result, types.GeneratorType):
+                    result = list(result)
+                return {"answer": codec.pack(result)}
+        except TimeUp:
+            return {"late": True}
+        except Refused as error:
+            return {"refused": error.args[1]}
+        except BaseException as error:
+            accident = accident_of(error, file)
+            texts = [accident.error.__name__, accident.text[:LONGEST], accident.line[:LONGEST]]
+            return {"accident": [*texts, accident.unwritten]}
+
+    def _borrow(self, tag: str, body: Any) -> Any:
+        """Return a stand-in for a function or an object of the judge's."""
+        if tag == "function":
+            return _Borrowed(self, body)
+        number, attributes, methods = body
+        inside = {name: _method(self, number, name) for name in methods}
+        kind = type("Borrowed", (_Object,), {**inside, "_number": number})
+        thing = kind.__new__(kind)
+        vars(thing).update(codec.unpack(attributes, self._borrow))
+        return thing
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        """Send the judge a request in the middle of a call and return its reply."""
+        self.line.send(request)
+        reply = self.line.receive()
+        if "raises" in reply:
+            name, text, number = reply["raises"]
+            kind = BUILTINS.get(name)
+            if number is None and isinstance(kind, type) and issubclass(kind, Exception):
+                raise kind(text)
+            raise Refused(text, number)
+        return reply
+
+
+class _Borrowed:
+    """A function of the judge's."""
+
+    def __init__(self, servant: Servant, number: int) -> None:
+        self._servant, self._number = servant, number
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        packed = codec.pack([args, kwargs], _lend)
+        return codec.unpack(self._servant.ask({"ask": self._number, "args": packed})["value"])
+
+
+class _Object:
+    """An object of the judge's: its attributes are here, its methods run there."""
+
+
+def _method(servant: Servant, number: int, name: str) -> Callable[..., Any]:
+    def method(self: _Object, *args: Any, **kwargs: Any) -> Any:
+        own = vars(self)
+        request = {
+            "ask": number,
+            "method": name,
+            "attributes": codec.pack(own, _lend),
+            "args": codec.pack([args, kwargs], _lend),
+        }
+        reply = servant.ask(request)
+        codec.restore(own, codec.unpack(reply["attributes"]))
+        return codec.unpack(reply["value"])
+
+    return method
+
+
+def _lend(value: Any) -> Any:
+    if isinstance(value, _Borrowed):
+        return {"function": value._number}
+    if isinstance(value, _Object):
+        return {"object": [value._number, codec.pack(vars(value), _lend)]}
+    return codec.strange(value)
+
+
+class _Nothing:
+    """Shows nothing, holds nothing, and says that all is well."""
+
+    correct, mark, message, misconception = True, "○", "", None
+    source = text = title = ""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _nothing
+
+
+def _nothing(*_: Any, **__: Any) -> _Nothing:
+    return _Nothing()
+
+
+class _NoReferences(importlib.abc.MetaPathFinder):
+    """Refuses the modules that hold the references."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if re.fullmatch(r"lablib\.course\.lessons\.lesson_\d\d\.exercises\w*", name):
+            raise ImportError(f"{name} is not here while notebooks are graded")
+
+
+def _text(error: BaseException) -> str:
+    try:
+        text = (str(error).splitlines() or [""])[0]
+    except Exception:
+        return ""
+    return text.replace("(<unknown>, line ", "(line ")  # a SyntaxError's, of a cell
+
+
+def serve(missing: Sequence[str]) -> None:
+    """Do what the judge says until it hangs up; ``missing`` are the walls that aren't there."""
+    sys.argv = [""]
+    random.seed(0)
+    np.random.seed(0)  # two runs say the same
+    servant = Servant()
+    stand_in = types.ModuleType("lablib.course.checks.checking")
+    vars(stand_in).update({name: servant.space[name] for name in NAMES})
+    sys.modules[stand_in.__name__] = stand_in
+    sys.meta_path.insert(0, _NoReferences())
+    servant.line.send({"missing": list(missing)})
+    while True:
+        order = servant.line.receive()
+        if "cells" in order:
+            servant.run(order)
+        elif "offer" in order:
+            servant.offer(order["offer"])

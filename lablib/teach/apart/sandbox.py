@@ -1,0 +1,223 @@
+"""The walls around a student's notebook; run as a script, by path, so that it loads nothing else.
+
+``python sandbox.py ORDER`` builds what walls the platform has, then runs the runner. ``ORDER`` is
+JSON with the keys ``folder`` (an empty one, the only place to write), ``hide`` (files and folders
+that should look empty), ``memory`` (bytes) and ``seconds`` (of processor time).
+
+On Linux, where user namespaces are allowed: no network, a read-only disk, other processes out of
+sight, and every process that the notebook started ends with it. On macOS ``sandbox-exec`` (see
+``command``) does the first two. The limits on memory, file size and processor time need neither.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import platform
+import shutil
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+PROCESSES = 64  # threads count too
+FILE_SIZE = 16 * 2**20
+FOLDER_SIZE = 64 * 2**20
+
+# From <sched.h>, <sys/mount.h> and <sys/prctl.h>.
+NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = (
+    1 << 17,
+    1 << 27,
+    1 << 28,
+    1 << 29,
+    1 << 30,
+)
+READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS, BIND, RECURSIVE, PRIVATE = (
+    1,
+    2,
+    4,
+    8,
+    4096,
+    1 << 14,
+    1 << 18,
+)
+DIE_WITH_PARENT, FILTER_CALLS, NO_NEW_PRIVILEGES = 1, 22, 38
+MOUNT_SETATTR, ALL_BELOW = 442, 0x8000
+
+# What starts a process or a program: on each machine its name for the filter, the call that can
+# also start a thread, and the others.
+STARTS = {
+    "x86_64": (0xC000003E, 56, (57, 58, 59, 322)),
+    "aarch64": (0xC00000B7, 220, (221, 281)),
+}
+START_ANYTHING, NOT_PERMITTED, UNKNOWN_CALL = 435, 1, 38  # clone3 hides its flags from a filter
+
+
+def command(order: dict[str, Any]) -> list[str]:
+    """Return the command line that runs a notebook behind walls."""
+    # -P: nothing is imported from the folder of this file; -B: the disk may be read-only.
+    python = [sys.executable, "-P", "-B", __file__, json.dumps(order)]
+    program = shutil.which("sandbox-exec") if sys.platform == "darwin" else None
+    return [program, "-p", _profile(order), *python] if program else python
+
+
+def build(order: dict[str, Any]) -> list[str]:
+    """Put up the walls around this process and return what could not be kept out."""
+    missing = []
+    if sys.platform == "linux":
+        _prctl(DIE_WITH_PARENT, 9)
+        try:
+            _namespaces(order)
+        except OSError as error:
+            missing = [f"the network and other files of yours (no user namespaces: {error})"]
+    else:
+        if not shutil.which("sandbox-exec"):
+            missing = [f"the network and other files of yours (no sandbox on {sys.platform})"]
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    os.chdir(order["folder"])
+    _limit(order)
+    return missing
+
+
+def no_new_processes() -> None:
+    """Refuse to start processes or programs, for good; threads may be started."""
+    starts = ("os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen")
+
+    def refuse(event: str, _: Any) -> None:
+        if event in starts:
+            raise PermissionError(f"{event}: no other processes while this is graded")
+
+    sys.addaudithook(refuse)  # from Python, with a readable reason
+    machine = platform.machine()
+    if sys.platform == "linux" and machine in STARTS:
+        with contextlib.suppress(OSError):
+            _prctl(NO_NEW_PRIVILEGES, 1)
+            _filter_calls(*STARTS[machine])
+
+
+def _filter_calls(machine: int, clone: int, starts: tuple[int, ...]) -> None:
+    """Have the kernel refuse these calls (seccomp), whoever makes them."""
+    load, equal, any_of, give = 0x20, 0x15, 0x45, 0x06
+    allow, refuse = 0x7FFF0000, 0x00050000
+    program = [(load, 0, 0, 4), (equal, 1, 0, machine), (give, 0, 0, allow), (load, 0, 0, 0)]
+    for number in starts:
+        program += [(equal, 0, 1, number), (give, 0, 0, refuse | NOT_PERMITTED)]
+    program += [(equal, 0, 1, START_ANYTHING), (give, 0, 0, refuse | UNKNOWN_CALL)]
+    program += [(equal, 1, 0, clone), (give, 0, 0, allow), (load, 0, 0, 16)]  # its flags
+    program += [(any_of, 1, 0, 0x10000), (give, 0, 0, refuse | NOT_PERMITTED), (give, 0, 0, allow)]
+    packed = b"".join(struct.pack("HBBI", *step) for step in program)
+    buffer = ctypes.create_string_buffer(packed)
+    header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(buffer))
+    _call("prctl", FILTER_CALLS, 2, ctypes.c_char_p(header), 0, 0)
+
+
+def _limit(order: dict[str, Any]) -> None:
+    if resource is None:
+        return
+    limits = {
+        "AS": order["memory"],
+        "FSIZE": FILE_SIZE,
+        "CORE": 0,
+        "CPU": int(order["seconds"]) + 1,
+    }
+    for name, most in limits.items():
+        with contextlib.suppress(ValueError, OSError):  # macOS knows no limit of memory
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+
+
+def _namespaces(order: dict[str, Any]) -> None:
+    """Move this process where it sees no network, no other process, and can't write.
+
+    Raises:
+        OSError: the system does not allow it.
+    """
+    user, group = os.getuid(), os.getgid()
+    _call("unshare", NEW_USER | NEW_MOUNTS | NEW_PROCESSES | NEW_NETWORK | NEW_IPC)
+    child = os.fork()  # the first process in there: with it all others end
+    if child:
+        _, status = os.waitpid(child, 0)
+        os._exit(os.waitstatus_to_exitcode(status) & 255)
+    # A group of its own: os.kill(0, 9) would else end who waits above, and later this process, too.
+    os.setsid()
+    _prctl(DIE_WITH_PARENT, 9)
+    Path("/proc/self/setgroups").write_text("deny")
+    # Any user but root, who would be given all rights again by starting a program.
+    Path("/proc/self/uid_map").write_text(f"1000 {user} 1")
+    Path("/proc/self/gid_map").write_text(f"1000 {group} 1")
+    # Counted in here only, so what else this user runs does not matter.
+    resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
+    _call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
+    attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    _call("syscall", MOUNT_SETATTR, -100, b"/", ALL_BELOW, ctypes.byref(attributes), size)
+    for path in order["hide"]:
+        if os.path.isdir(path):
+            _empty(path, READ_ONLY)
+        elif os.path.exists(path):
+            _call("mount", b"/dev/null", os.fsencode(path), None, BIND, None)
+    _empty(order["folder"], 0)
+    try:
+        _call("mount", b"proc", b"/proc", b"proc", NO_SETUID | NO_DEVICES | NO_PROGRAMS, None)
+    except OSError:
+        _empty("/proc", READ_ONLY)
+    header, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    _call("capset", ctypes.byref(header), ctypes.byref(nothing))
+    _prctl(NO_NEW_PRIVILEGES, 1)
+
+
+def _empty(path: str, flags: int) -> None:
+    options = f"size={FOLDER_SIZE},mode=777".encode()
+    flags |= NO_SETUID | NO_DEVICES
+    _call("mount", b"tmpfs", os.fsencode(path), b"tmpfs", flags, options)
+
+
+def _prctl(option: int, value: int) -> None:
+    """Set an attribute of this process."""
+    _call("prctl", option, value, 0, 0, 0)
+
+
+def _call(name: str, *args: Any) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    if getattr(library, name)(*args) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def _profile(order: dict[str, Any]) -> str:
+    """Return what macOS' sandbox-exec is to enforce."""
+    quoted = [json.dumps(os.path.realpath(path)) for path in order["hide"]]
+    hidden = " ".join(f"(subpath {path}) (literal {path})" for path in quoted)
+    folder = json.dumps(os.path.realpath(order["folder"]))
+    return (
+        "(version 1) (allow default) (deny network*) (deny process-fork) (deny file-write*)"
+        f'(allow file-write* (subpath {folder}) (literal "/dev/null"))'
+        + (f"(deny file-read* {hidden})" if hidden else "")
+    )
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended, where the system does not see to that."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def main(order: str) -> None:
+    """Build the walls, then run the runner behind them."""
+    missing = build(json.loads(order))
+    sys.path.insert(0, str(Path(__file__).parents[3]))  # the judge's own lablib, and no other
+    from lablib.teach.apart.runner import serve
+
+    no_new_processes()
+    serve(missing)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

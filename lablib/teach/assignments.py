@@ -1,0 +1,91 @@
+"""Lessons as source notebooks of nbgrader and Otter: solutions marked, a point for each star.
+
+``nbgrader generate_assignment`` takes the solutions out, and ``nbgrader autograde`` runs what comes
+back; a cell that says ``assert check(...).correct`` gives its points or none. Its metadata is of
+schema 3, of nbgrader 0.6 to 0.9. ``otter assign`` and ``otter run`` do so with raw cells around
+each exercise. Submissions stay notebooks that ``grade`` can read.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from lablib.course.checks.exercises import Exercise, find
+from lablib.teach.editions import Cell, Notebook, code_cells, part_of, unrun
+
+_STUB = "    raise NotImplementedError"
+# The solved lessons are tested where they are made, which takes longer than an assignment should.
+_OTTER = "# ASSIGNMENT CONFIG\ninit_cell: true\nexport_cell: false\nrun_tests: false"
+
+
+def nbgrader_source(student: Notebook) -> Notebook:
+    """Return a student edition as nbgrader's source notebook, without any output."""
+    notebook = copy.deepcopy(student)
+    for cell, _ in code_cells(notebook):
+        unrun(cell)
+    for cell in notebook["cells"]:
+        id_, part = part_of(cell)
+        if part == "starter":
+            cell["source"] = _with_solution(find(id_), "### ")
+            _mark(cell, solution=True, locked=False)
+        elif part == "check":
+            exercise = find(id_)
+            cell["source"] = (
+                f'display(found := check("{id_}", {exercise.name}))\n'
+                f"assert found.correct  # {exercise.stars} of {exercise.stars} points"
+            )
+            _mark(cell, grade=True, points=exercise.stars)
+        elif part == "task":
+            _mark(cell)
+    return notebook
+
+
+def otter_source(student: Notebook) -> Notebook:
+    """Return a student edition as Otter's source notebook, without any output."""
+    notebook = copy.deepcopy(student)
+    for cell, _ in code_cells(notebook):
+        unrun(cell)
+    around = [_raw("otter", _OTTER)]
+    for cell in notebook["cells"]:
+        around += _for_otter(cell)
+    return notebook | {"cells": around}
+
+
+def _for_otter(cell: Cell) -> Iterator[Cell]:
+    """Yield a cell and the raw ones around it: an exercise is a question from task to check."""
+    id_, part = part_of(cell)
+    if part == "task":
+        name = f"q{id_.replace('.', '_')}"
+        yield _raw(
+            f"{cell['id']}-begin", f"# BEGIN QUESTION\nname: {name}\npoints: {find(id_).stars}"
+        )
+    if part == "starter":
+        yield _raw(f"{cell['id']}-begin", "# BEGIN SOLUTION")
+        cell["source"] = _with_solution(find(id_), "# ")
+    if part == "check":  # its output is what Otter expects
+        right = {"output_type": "execute_result", "execution_count": 1, "metadata": {}}
+        test = {"source": f"{cell['source']}.correct", "metadata": {}, "execution_count": 1}
+        yield _raw(f"{cell['id']}-begin", "# BEGIN TESTS")
+        outputs = [right | {"data": {"text/plain": "True"}}]
+        yield {"cell_type": "code", "id": f"{cell['id']}-test", **test, "outputs": outputs}
+        yield _raw(f"{cell['id']}-end", "# END TESTS")
+        yield _raw(f"{cell['id']}-question-end", "# END QUESTION")
+    yield cell
+    if part == "starter":
+        yield _raw(f"{cell['id']}-end", "# END SOLUTION")
+
+
+def _with_solution(exercise: Exercise, mark: str) -> str:
+    """Return the reference with its body between markers, comments that begin with ``mark``."""
+    head = exercise.starter.removesuffix(_STUB)
+    body = exercise.solution.removeprefix(head)
+    return f"{head}    {mark}BEGIN SOLUTION\n{body}\n    {mark}END SOLUTION"
+
+
+def _raw(id_: str, text: str) -> Cell:
+    return {"cell_type": "raw", "id": id_, "metadata": {}, "source": text}
+
+
+def _mark(cell: Cell, **more: Any) -> None:
+    plain = {"grade": False, "solution": False, "task": False, "locked": True, "schema_version": 3}
+    cell["metadata"]["nbgrader"] = {**plain, "grade_id": cell["id"], **more}

@@ -1,0 +1,181 @@
+"""The teacher's table of capstones: every submission on seeds that nobody has seen.
+
+The seeds are a hash of a secret, so the same secret gives the same table. All students play the
+same problems, with the same samples and the same random numbers. A student's function runs in a
+process of its own behind the walls that ``grade`` has (see ``apart``), and is asked case by case:
+it sees neither the seeds nor the answers, nor what others handed in.
+"""
+
+import csv as tables
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lablib.course.checks.running import Accident, Gone, TimeUp
+from lablib.course.lessons.lesson_16.board import CAPSTONES
+from lablib.course.lessons.lesson_16.scores import Foul, Score
+from lablib.course.lessons.lesson_16.texts import number
+from lablib.teach.apart.remote import Function, Limits, Process
+from lablib.teach.handed_in import clean, code_of, hidden, read_cells, unreadable
+from lablib.teach.reports import no_formula
+from lablib.teach.roster import student_of, submissions
+from lablib.validation import BadValue
+from lablib.validation import number as positive
+
+LONGEST = 200  # letters of a note
+HEAD = ("capstone", "place", "student", "score", "low", "high", "made of", "note")
+
+
+class Missing(Exception):
+    """A file has no such function; the message says why, for a row of the table."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one student's function: a score, or a note that says why there is none."""
+
+    capstone: str
+    student: str
+    score: Score | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """All results, in order: by capstone, the best first, equal scores in one place.
+
+    Attributes:
+        results: as they came.
+        secret: what the seeds were made from; with it the table can be had again.
+    """
+
+    results: list[Result]
+    secret: str
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the rows under :data:`HEAD`."""
+        rows = []
+        for capstone in CAPSTONES:
+            mine = [one for one in self.results if one.capstone == capstone]
+            mine.sort(key=lambda one: (-one.score.value if one.score else 1, one.student))
+            values = [one.score.value for one in mine if one.score]
+            for one in mine:
+                if one.score is None:
+                    rows.append((capstone, "", one.student, "", "", "", "", one.note))
+                    continue
+                place = 1 + sum(value > one.score.value for value in values)
+                numbers = (f"{x:.4f}" for x in (one.score.value, one.score.low, one.score.high))
+                rows.append((capstone, str(place), one.student, *numbers, one.score.made_of, ""))
+        return rows
+
+    def __repr__(self) -> str:
+        table = [HEAD, *self.rows]
+        widths = [max(len(row[i]) for row in table) for i in range(len(HEAD))]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in table)
+        return "\n".join([*lines, f"seeds: --seed {self.secret}"])
+
+    def write_csv(self, path: str | Path) -> None:
+        """Write every row to a CSV file with a header (UTF-8 with a mark, so Excel reads it)."""
+        with open(path, "w", newline="", encoding="utf-8-sig") as file:
+            writer = tables.writer(file)
+            writer.writerow(HEAD)
+            for *front, student, score, low, high, made_of, note in self.rows:
+                texts = no_formula(student), no_formula(note)  # scores may begin with a minus
+                writer.writerow([*front, texts[0], score, low, high, made_of, texts[1]])
+
+
+def score_folder(
+    folder: str | Path, secret: str, *, seconds: float = 60.0, csv: Path | None = None
+) -> Table:
+    """Score every submission below a folder on every capstone.
+
+    Args:
+        folder: ``FOLDER/student/notebook.ipynb`` or ``FOLDER/student.ipynb``; ``.py`` files, too.
+            Of a student's files the first that has the function counts.
+        secret: any text; the seeds are made from it.
+        seconds: time limit for one function: to load it, and for its calls, all together.
+        csv: a file to write the table to, too.
+
+    Raises:
+        ValueError: there is no such folder, or nothing in it.
+        OSError: ``csv`` can't be written.
+    """
+    folder, seconds = Path(folder), positive("seconds", seconds, 0.1)
+    if not folder.is_dir():
+        raise BadValue(f"folder must be a folder of submissions, got {str(folder)!r}")
+    files: dict[str, list[Path]] = {}
+    for path in submissions(folder):
+        files.setdefault(student_of(path.relative_to(folder)), []).append(path)
+    if not files:
+        raise BadValue(f"folder must hold notebooks or Python files, got none in {str(folder)!r}")
+    if csv is not None:
+        Path(csv).touch()  # refused before the work, not after it
+    outputs = [] if csv is None else [Path(csv)]
+    limits = Limits(seconds, statement=seconds, hide=hidden(folder, outputs))
+    table = Table([*_results(files, secret, limits)], secret)
+    if csv is not None:
+        table.write_csv(csv)
+    return table
+
+
+def _results(files: dict[str, list[Path]], secret: str, limits: Limits) -> Iterator[Result]:
+    for capstone, game in CAPSTONES.items():
+        world = game.world(number("hidden", secret, capstone))
+        for student, paths in sorted(files.items()):
+            score, note = _score(game, world, paths, limits)
+            yield Result(capstone, student, score, clean(note)[:LONGEST])
+
+
+def _score(
+    game: Any, world: Any, paths: list[Path], limits: Limits
+) -> tuple[Score, str] | tuple[None, str]:
+    """Return the score of the first of these files that has the function, or why there is none."""
+    nothing = f"no function {game.FUNCTION}"
+    notes = []
+    for path in paths:
+        try:
+            cells = _code(path)
+            with Process(limits) as process, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an overflow in a wrong answer is no news
+                return game.play(_function(process, cells, game.FUNCTION), world), ""
+        except Missing as missing:
+            notes.append(str(missing))
+        except Accident as accident:
+            return None, "not attempted" if accident.unwritten else f"it raised {accident.text}"
+        except TimeUp:
+            return None, f"it ran longer than {limits.seconds:g} s"
+        except (Foul, Gone) as problem:
+            return None, str(problem)
+        except Exception as error:  # an answer that even the game does not expect
+            return None, f"could not be scored: {type(error).__name__}: {error}"
+    return None, next((note for note in notes if note), nothing)
+
+
+def _code(path: Path) -> list[tuple[int, str]]:
+    try:
+        return code_of(read_cells(path))
+    except Exception as error:  # whatever is in the file, it gets a row
+        raise Missing(unreadable(error, path, path.name)) from None
+
+
+def _function(process: Process, cells: list[tuple[int, str]], name: str) -> Function:
+    """Return a function of a submission, loaded in its process.
+
+    Raises:
+        Missing: there is none; says nothing when nothing went wrong on the way.
+        Gone, TimeUp: a statement that it needs ended the process, or took too long.
+    """
+    problem = ""
+    for told in process.run(cells, [name]):
+        if "check" in told:  # this is not about exercises
+            process.send({"enough": True})
+        elif "problem" in told and not problem:
+            problem = f"its cell raised {told.get('text')}"
+    process.send({"offer": name})
+    told = process.receive(process.limits.statement)
+    if told.get("callable") is not True:
+        raise Missing("" if problem.endswith(f"name '{name}' is not defined") else problem)
+    return Function(process, told, process.limits.seconds)

@@ -1,0 +1,199 @@
+"""The classroom's commands: ``release`` and ``solve``, ``grade`` and ``score``."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def add_to(commands: Any) -> None:
+    """Add them to the command line's."""
+    _add_score(commands)
+    _add_grade(commands)
+    _add_editions(commands)
+
+
+def _add_editions(commands: Any) -> None:
+    release = commands.add_parser(
+        "release",
+        help="write the student's, solved, teacher's editions",
+        usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] OUT [LESSON ...]",
+    )
+    release.add_argument(
+        "out", metavar="OUT", type=Path, help="gets student (hand out), solved, teacher (keep)"
+    )
+    release.add_argument(
+        "sources",
+        metavar="LESSON",
+        nargs="*",
+        help="numbers, 01 04, or notebooks, or folders of them (default: all lessons)",
+    )
+    release.add_argument(
+        "--assessment", action="store_true", help="students see no solutions (but lablib has them)"
+    )
+    release.add_argument(
+        "--nbgrader", action="store_true", help="write OUT/source for nbgrader instead"
+    )
+    release.add_argument(
+        "--otter", action="store_true", help="write OUT/otter for Otter instead, or as well"
+    )
+    release.set_defaults(run=_release)
+
+    solve = commands.add_parser("solve", help="write a notebook's solved edition alone")
+    solve.add_argument("notebook", type=Path)
+    solve.add_argument("-o", "--out", type=Path, required=True)
+    solve.set_defaults(run=_solve)
+
+
+def _add_grade(commands: Any) -> None:
+    grade = commands.add_parser(
+        "grade",
+        help="who solved what, over a folder of notebooks",
+        usage="lablib grade FOLDER [OPTION ...]",  # --lessons takes all that follow it
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=(
+            "Tell who solved what: FOLDER/student/lesson.ipynb, FOLDER/student.ipynb, or .py.\n\n"
+            "Marks: ✓ correct, ✗ wrong, ○ not attempted, ! could not be judged, ≠ the notebook's\n"
+            "own output says ✓ and it is not so here (look at it), ∅ nothing handed in (--roster)."
+        ),
+        epilog=(
+            "Students' functions run in a process that has neither references nor verdicts; what\n"
+            "they answer is judged outside. On Linux with user namespaces it also has no network,\n"
+            "can't write, and sees neither the references' files nor what others handed in; on\n"
+            "macOS sandbox-exec does the same. Elsewhere only time, memory and file size are\n"
+            "limited: grade strangers' work in a container then. A mark says that a function\n"
+            "answers right, not who wrote it: a solution copied from a friend is a ✓.\n\n"
+            "An exercise that needs more processor time than --cpu is not judged (!), so that an\n"
+            "endless loop keeps nobody waiting. In Jupyter it has ten seconds by the clock, and\n"
+            "--cpu 10 gives it these.\n\n"
+            "Of the capstones (lesson 16) it marks the first steps, 16.1 to 16.3, like exercises;\n"
+            "how well a capstone plays is what score tells."
+        ),
+    )
+    grade.add_argument("folder", type=Path)
+    grade.add_argument("--csv", type=Path, help="write the table here")
+    grade.add_argument("--json", type=Path, help="write the table and its counts here")
+    grade.add_argument("--html", type=Path, help="write a page with all that is found here")
+    grade.add_argument(
+        "--feedback", type=Path, metavar="FOLDER", help="a page for each student, .md"
+    )
+    grade.add_argument(
+        "--roster",
+        type=Path,
+        metavar="CSV",
+        help="who is in the class, as the folders are called: a column student or name, or the "
+        "first",
+    )
+    grade.add_argument(
+        "--lessons",
+        nargs="+",
+        default=[],
+        metavar="NN",
+        help="only these, 03 05, asked of everybody on the roster (default: what was handed in)",
+    )
+    grade.add_argument("--resume", action="store_true", help="keep what is judged already")
+    grade.add_argument(
+        "--seconds", type=float, default=120.0, help="limit a notebook (default: 120)"
+    )
+    grade.add_argument("--workers", type=int, help="notebooks at a time (default: one a processor)")
+    grade.add_argument("--memory", type=int, default=2048, help="MB a notebook (default: 2048)")
+    grade.add_argument(
+        "--cpu",
+        type=float,
+        default=1.2,
+        help="seconds of processor time an exercise (default: 1.2)",
+    )
+    grade.set_defaults(run=_grade)
+
+
+def _add_score(commands: Any) -> None:
+    score = commands.add_parser(
+        "score",
+        help="capstones of a folder of submissions, on seeds that nobody has seen",
+        epilog="The functions run behind the same walls as grade's (see grade --help), and are "
+        "asked case by case: they see neither seeds nor answers. On Linux with user namespaces "
+        "they see no other process either, so not the SECRET in this command line; elsewhere, and "
+        "in the history that your shell keeps, it may be found: leave --seed out for a first "
+        "table. A score says how a function plays, not who wrote it.",
+    )
+    score.add_argument("folder", type=Path, help="FOLDER/student/file, or FOLDER/student.ipynb")
+    score.add_argument("--seed", metavar="SECRET", help="any text (default: a new one, shown)")
+    score.add_argument("--csv", type=Path, help="write the table here too")
+    score.add_argument("--seconds", type=float, default=60.0, help="limit a function (default: 60)")
+    score.set_defaults(run=_score)
+
+
+def _release(options: argparse.Namespace) -> None:
+    from lablib.course.working_copy import notebooks_folder
+    from lablib.teach.release import release
+
+    kinds = {name: getattr(options, name) for name in ("assessment", "nbgrader", "otter")}
+    print(*release(options.out, options.sources or [notebooks_folder()], **kinds), sep="\n")
+
+
+def _solve(options: argparse.Namespace) -> None:
+    from lablib.teach.release import solve
+
+    print(solve(options.notebook, options.out))
+
+
+def _grade(options: argparse.Namespace) -> None:
+    from lablib.teach.grade import grade
+
+    if os.environ.get("PYTHONHASHSEED") != "0":  # two runs see sets in the same order
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
+    wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
+    written = options.csv or options.json or options.html
+    further = "; what is judged is kept, and with --resume it goes on" if written else ""
+    with _behind_walls(further):
+        print(grade(options.folder, progress=sys.stderr.isatty(), **wanted))
+
+
+def _score(options: argparse.Namespace) -> None:
+    import secrets
+
+    from lablib.teach.capstones import score_folder
+
+    secret = secrets.token_hex(8) if options.seed is None else options.seed
+    with _behind_walls():
+        print(score_folder(options.folder, secret, seconds=options.seconds, csv=options.csv))
+
+
+@contextmanager
+def _behind_walls(further: str = "") -> Iterator[None]:
+    """Run students' code inside: it ends with this command; say what its walls let through.
+
+    Args:
+        further: what whoever stops it is told as well.
+    """
+    from lablib.extras import need
+    from lablib.teach.apart import leftovers
+    from lablib.teach.apart.remote import not_kept_out
+
+    need("submitted notebooks", "IPython")
+    leftovers.sweep()
+    for what in not_kept_out():
+        print(f"lablib: here students' code is not kept from {what}; see --help", file=sys.stderr)
+    signals = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(number, _stop) for number in signals]
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"lablib: stopped{further}", file=sys.stderr)
+        raise
+    finally:
+        if signal.getsignal(signal.SIGINT) is _stop:  # once stopped, they are ignored to the end
+            for number, handler in zip(signals, before, strict=True):
+                signal.signal(number, handler)
+
+
+def _stop(*_: object) -> None:
+    """Stop at the first signal, so that no process is left behind; a second one doesn't hinder."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt

@@ -1,0 +1,298 @@
+"""The teacher's report: who solved what, from a folder of submitted notebooks.
+
+Each notebook's functions run in a process of their own, behind walls (``apart``), and are judged
+here. What is finished is written at once to a journal, and now and then to the reports, each as a
+whole file: whoever kills it finds reports that are at most some seconds old.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from lablib.course.checks.exercises import exercises
+from lablib.course.checks.exercises import lessons as known_lessons
+from lablib.folders import replacing
+from lablib.teach.apart.remote import Limits, begin, end_all, references
+from lablib.teach.handed_in import hidden, unreadable
+from lablib.teach.page import feedback as feedback_of
+from lablib.teach.page import file_name, page
+from lablib.teach.reports import ExerciseRow, GradeReport, best_of
+from lablib.teach.roster import not_read, read_roster, student_of, submissions
+from lablib.teach.submission import RANK, Finding, judge_submission, read_submission
+from lablib.validation import BadValue, integer, number, one_of
+
+PAUSE = 2.0  # seconds between two writings of all reports: each takes longer than the one before
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the report goes: files, and a folder with a page for each student."""
+
+    csv: Path | None = None
+    json: Path | None = None
+    html: Path | None = None
+    feedback: Path | None = None
+
+    def files(self) -> list[Path]:
+        """Return the files among them."""
+        return [path for path in (self.csv, self.json, self.html) if path is not None]
+
+    def check(self) -> None:
+        """Raise ``BadValue`` about one that can't be written."""
+        for path in self.files():
+            parent = path.absolute().parent
+            if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
+                raise BadValue(f"the report must go into a folder that can be written, got {path}")
+            if path.exists() and not os.access(path, os.W_OK):
+                raise BadValue(f"the report must be a file that can be written, got {path}")
+        if self.feedback is not None:
+            try:
+                self.feedback.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise BadValue(f"feedback must be a folder that can be made: {error}") from None
+
+    def write(self, report: GradeReport) -> None:
+        """Write the files, each as a whole or not at all."""
+        texts = ((self.csv, report.csv), (self.json, report.json))
+        for path, text in (*texts, (self.html, lambda: page(report))):
+            if path is not None:
+                _replace(path, text())
+
+    def write_feedback(self, report: GradeReport) -> None:
+        """Write a page for each student: once, as there are many of them."""
+        if self.feedback is not None:
+            for student in report.students():
+                path = self.feedback / f"{file_name(student)}.md"
+                _replace(path, feedback_of(report, student))
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What was found in one file: of each exercise, or why it can't be read."""
+
+    path: str
+    key: str
+    findings: dict[str, Finding] = field(default_factory=dict)
+    unreadable: str = ""
+
+
+def grade(
+    folder: str | Path,
+    csv: str | Path | None = None,
+    *,
+    json: str | Path | None = None,
+    html: str | Path | None = None,
+    feedback: str | Path | None = None,
+    roster: str | Path | None = None,
+    lessons: Sequence[str] = (),
+    resume: bool = False,
+    seconds: float = 120.0,
+    workers: int | None = None,
+    memory: int = 2048,
+    cpu: float = 1.2,
+    progress: bool = False,
+) -> GradeReport:
+    """Grade every notebook below a folder.
+
+    Args:
+        folder: ``FOLDER/student/notebook.ipynb`` or ``FOLDER/student.ipynb``; ``.py`` files, too.
+        csv: a file to write the table to, too; so are ``json`` and ``html``, with counts.
+        json: see ``csv``.
+        html: see ``csv``.
+        feedback: a folder for a page of feedback for each student.
+        roster: a CSV file of who is in the class; who handed in nothing is in the report, too, and
+            is asked for every exercise that anybody was.
+        lessons: numbers, as ``["03", "05"]``: only their exercises are graded and reported, and
+            whoever is on the roster is asked for all of them; every lesson when empty.
+        resume: take what an earlier run of this report has found in files that are the same.
+        seconds: time limit for one notebook.
+        workers: notebooks graded at the same time; one per processor when ``None``.
+        memory: limit for one notebook, in MB.
+        cpu: seconds of processor time for one exercise; what needs more is not judged (``!``). In
+            Jupyter it has ten seconds by the clock.
+        progress: show a bar.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise BadValue(f"folder must be a folder of notebooks, got {str(folder)!r}")
+    lessons = [one_of("lessons", str(lesson).zfill(2), known_lessons()) for lesson in lessons]
+    seconds = number("seconds", seconds, 0.1)
+    memory = integer("memory", memory, 256)
+    cpu = number("cpu", cpu, 0.1)
+    workers = integer("workers", workers or os.cpu_count() or 1, 1)
+    outputs = Outputs(*(Path(p) if p is not None else None for p in (csv, json, html, feedback)))
+    outputs.check()
+    if resume and not outputs.files():
+        raise BadValue("resume needs the file of a report (csv, json or html), got none")
+    roster = Path(roster) if roster is not None else None
+    students = read_roster(roster) if roster is not None else []
+    hide = hidden(folder, outputs.files())
+    limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide)
+    job = _Job(folder, limits, students, sorted({*lessons}), roster)
+    return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
+
+
+def _held(
+    job: "_Job", outputs: Outputs, journal: "Journal", workers: int, progress: bool
+) -> GradeReport:
+    """Grade what the journal doesn't know; write reports now and then, and however it ends."""
+
+    def written() -> GradeReport:
+        report = GradeReport(job.rows(done), job.strangers(done), skipped)
+        outputs.write(report)
+        return report
+
+    ours = [*outputs.files(), *([journal.path] if journal.path else [])]
+    skipped = not_read(job.folder, [*ours, *(p for p in (outputs.feedback, job.roster) if p)])
+    done = job.known(journal)
+    written()
+    last = time.monotonic()
+    try:
+        for graded in job.work(done, workers, progress):
+            done.append(graded)
+            journal.add(graded)
+            if time.monotonic() - last > PAUSE:
+                written()
+                last = time.monotonic()
+    finally:
+        report = written()
+    outputs.write_feedback(report)
+    return report
+
+
+class Journal:
+    """What was found so far, a line for each file; whoever resumes reads it."""
+
+    def __init__(self, reports: Sequence[Path], resume: bool) -> None:
+        self.path = reports[0].with_name(f"{reports[0].name}.journal") if reports else None
+        self.known: dict[tuple[str, str], Graded] = {}
+        if self.path is None:
+            return
+        if resume and self.path.exists():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                self._remember(line)
+        lines = [_line(graded) for graded in self.known.values()]
+        _replace(self.path, "".join(lines))
+
+    def add(self, graded: Graded) -> None:
+        """Write a line."""
+        if self.path is not None:
+            with open(self.path, "a", encoding="utf-8", errors="replace") as file:
+                file.write(_line(graded))
+
+    def _remember(self, line: str) -> None:
+        try:
+            read = json.loads(line)
+            read["findings"] = {id_: Finding(**found) for id_, found in read["findings"].items()}
+            graded = Graded(**read)
+        except (ValueError, TypeError, KeyError, AttributeError):  # killed while it was written
+            return
+        self.known[graded.path, graded.key] = graded
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A folder to grade, within limits, with or without a list of students and of lessons."""
+
+    folder: Path
+    limits: Limits
+    students: Sequence[str]
+    lessons: Sequence[str]
+    roster: Path | None = None
+
+    def known(self, journal: Journal) -> list[Graded]:
+        """Return what an earlier run has found in files that are the same."""
+        keys = [(self._inside(path), self._key(path)) for path in submissions(self.folder)]
+        return [journal.known[key] for key in keys if key in journal.known]
+
+    def work(self, done: Sequence[Graded], workers: int, progress: bool) -> Iterator[Graded]:
+        """Yield what is found in every other file, in any order."""
+        from tqdm import tqdm
+
+        old = {graded.path for graded in done}
+        paths = [p for p in submissions(self.folder) if self._inside(p) not in old]
+        pool = ThreadPoolExecutor(workers)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an overflow in a wrong answer is no news
+                jobs = [pool.submit(self._grade, path) for path in paths]
+                bar = tqdm(total=len(jobs), unit="notebook", file=sys.stderr, disable=not progress)
+                with bar:
+                    for job in as_completed(jobs):
+                        yield job.result()
+                        bar.update()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_all()
+            pool.shutdown()
+            begin()
+
+    def strangers(self, graded: Sequence[Graded]) -> list[str]:
+        """Return who handed something in and is not on the roster, if there is one."""
+        asked = [each for each in graded if each.findings or each.unreadable]
+        found = {student_of(Path(each.path), self.students) for each in asked}
+        return sorted(found - {*self.students}) if self.roster else []
+
+    def rows(self, graded: Sequence[Graded]) -> list[ExerciseRow]:
+        """Return one row for each student and exercise, in order."""
+        ranked = []
+        for each in sorted(graded, key=lambda each: each.path):
+            student = student_of(Path(each.path), self.students)
+            if each.unreadable:
+                row = ExerciseRow(student, each.path, "-", "!", "", each.unreadable)
+                ranked.append((0, row))
+            for exercise, found in each.findings.items():
+                row = ExerciseRow(student, each.path, exercise, *asdict(found).values())
+                ranked.append((RANK[found.outcome], row))
+        chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
+        asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
+        unread = {row.student: row for _, row in ranked if row.exercise == "-"}
+        for student in self.students:
+            missing = ExerciseRow(student, "", "-", "∅", "", "nothing handed in")
+            if student in unread:  # who knows what is in it: that is not an absence
+                file = unread[student].notebook
+                told = f"not found, but {file} can't be read"
+                missing = replace(unread[student], message=told)
+            for exercise in asked or ["-"]:
+                ranked.append((-1, replace(missing, exercise=exercise)))
+        return best_of(ranked)
+
+    def _grade(self, path: Path) -> Graded:
+        inside, key = self._inside(path), self._key(path)
+        try:
+            work = read_submission(path)
+            if self.lessons:
+                work = work.only(self.lessons)
+            return Graded(inside, key, judge_submission(work, self.limits))
+        except Exception as error:  # whatever is in the file, it gets a row
+            return Graded(inside, key, unreadable=unreadable(error, path, inside))
+
+    def _inside(self, path: Path) -> str:
+        return path.relative_to(self.folder).as_posix()
+
+    def _key(self, path: Path) -> str:
+        """Return what the verdict depends on: the file, the exercises, the limits, the lessons."""
+        found = hashlib.sha256()
+        for file in (path, *map(Path, references())):
+            if file.is_file() and os.access(file, os.R_OK):
+                found.update(file.read_bytes())
+        limits = replace(self.limits, hide=())
+        found.update(f"{limits} {self.lessons}".encode())
+        return found.hexdigest()[:32]
+
+
+def _line(graded: Graded) -> str:
+    return json.dumps(asdict(graded), ensure_ascii=False) + "\n"
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file as a whole, whatever letters its names hold."""
+    with replacing(path) as file:
+        file.write_bytes(text.encode("utf-8", "replace"))

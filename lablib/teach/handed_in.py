@@ -1,0 +1,83 @@
+"""What was handed in, whoever judges it: its cells, and what it must not see while it runs."""
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import lablib.course.lessons as course
+from lablib.teach.roster import submissions
+from lablib.validation import BadValue
+
+LARGEST = 100 * 2**20  # bytes of a notebook
+
+
+def read_cells(path: Path) -> list[dict[str, Any]]:
+    """Return the cells of a notebook, or of a ``.py`` file with ``# %%`` or ``# In[1]:`` in it.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"it has more than {LARGEST >> 20} MB")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("it is no text in UTF-8") from None
+    if path.suffix == ".py":
+        return _percent_cells(text)
+    try:
+        notebook = json.loads(text)
+    except ValueError:
+        wrong = "it is empty" if not text.strip() else "it is no notebook, or not a whole one"
+        raise ValueError(wrong) from None
+    if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
+        raise ValueError("it is no notebook of format 4")
+    return notebook.get("cells", [])
+
+
+def unreadable(error: Exception, path: Path, name: str) -> str:
+    """Return on one line why a file can't be read; ``name`` is what the file is called there."""
+    kind = "" if type(error) in (ValueError, BadValue) else f"{type(error).__name__}: "
+    lines = f"can't be read: {kind}{error}".replace(str(path), name).splitlines()
+    return lines[0]
+
+
+def code_of(cells: Sequence[dict[str, Any]]) -> list[tuple[int, str]]:
+    """Return the sources of code cells, each with its cell's number among all cells."""
+    return [
+        (number, "".join(cell.get("source", "")))
+        for number, cell in enumerate(cells)
+        if cell.get("cell_type") == "code"
+    ]
+
+
+def hidden(folder: Path, files: Sequence[Path]) -> tuple[str, ...]:
+    """Return what students' code should not see: all that was handed in, and these files."""
+    needed = [sys.prefix, sys.base_prefix, tempfile.gettempdir(), *course.__path__]
+    around = any(Path(path).resolve().is_relative_to(folder.resolve()) for path in needed)
+    hide = submissions(folder) if around else [folder]
+    return tuple(str(path.resolve()) for path in (*hide, *files))
+
+
+def clean(text: str) -> str:
+    """Return a text without what differs from run to run, or can't be written to a file."""
+    text = re.sub(r"\S*/lablib-(\d+-)?\w{8}", "…", re.sub(r" at 0x[0-9a-fA-F]+", "", text))
+    text = "".join(letter if letter.isprintable() else " " for letter in text)
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _percent_cells(text: str) -> list[dict[str, Any]]:
+    """Return the cells of a notebook that was exported as a program."""
+    cells, kind = [], "code"
+    for part in re.split(
+        r"^(# ?%%(?!%)(?=[ \t\[]|$).*|# In ?\[[\d ]*\]:.*)\n", text, flags=re.MULTILINE
+    ):
+        if re.match(r"# ?%%|# In ?\[", part):
+            kind = "markdown" if "[markdown]" in part or "[md]" in part else "code"
+        elif part.strip():
+            cells.append({"cell_type": kind, "source": part})
+    return cells

@@ -1,0 +1,171 @@
+"""The report as one HTML page that needs nothing else, and as a page of feedback a student."""
+
+import html
+import re
+
+from lablib.teach.reports import OUTCOMES, ExerciseRow, GradeReport
+
+# Okabe and Ito's colours, darkened to a contrast of 4.5 on white; the marks differ in shape, too.
+COLOURS = {"✓": "#00734f", "≠": "#7a4a8a", "✗": "#b34700", "○": "#666", "!": "#8a6100", "∅": "#666"}
+STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color:#222;
+background:#fff}table{border-collapse:collapse;margin:1em 0}caption{text-align:left;font-weight:600;
+padding:.4em 0}th,td{border:1px solid #ccc;padding:.25em .6em;text-align:center}
+th[scope=row],td.text{text-align:left;font-weight:400}td.wide{min-width:12em;max-width:40em}
+.scroll{overflow-x:auto}summary{cursor:pointer}
+@media(max-width:40em){table.topics thead{display:none}table.topics,.topics tbody,.topics tr,
+.topics th,.topics td{display:block;border:0;text-align:left;max-width:none;padding:.1em 0}
+.topics tr{border-top:1px solid #ccc;padding:.5em 0}.topics th[scope=row]{font-weight:600}
+.topics caption{display:block}
+.topics td[data-head]::before{content:attr(data-head) ": ";color:#555}}
+"""
+
+FURTHER = (
+    "<p>Each of them as code, with a question for the class, stands below its exercise in the "
+    "teacher's edition, which <code>release</code> writes; questions on a whole lesson, with "
+    "answers, stand in TEACHING.md.</p>"
+)
+
+
+def page(report: GradeReport) -> str:
+    """Return the report as one HTML page."""
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width,initial-scale=1">',
+        f"<title>Who solved what</title><style>{STYLE}</style></head><body>",
+        "<h1>Who solved what</h1>",
+        _summary(report),
+        "<h2>Discuss next</h2>",
+        _topics(report),
+        "<h2>Students and exercises</h2>",
+        _grid(report),
+        "<h2>Exercises</h2>",
+        _counts(report),
+        "<h2>What each was told</h2>",
+        *(_details(report, student) for student in report.students()),
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
+
+
+def feedback(report: GradeReport, student: str) -> str:
+    """Return what to tell one student, in Markdown."""
+    known = {exercise.id: exercise for exercise in report.exercises()}
+    lines = [f"# {_plain(student)}: your exercises", ""]
+    rows = [row for row in report.rows if row.student == student]
+    asked = [row for row in rows if row.exercise != "-"]
+    lines += [f"{sum(row.outcome == '✓' for row in asked)} of {len(asked)} solved.", ""]
+    for row in rows:
+        exercise = known.get(row.exercise)
+        title = f"{row.exercise} {exercise.title}" if exercise else _plain(row.notebook)
+        told = [f"- {row.outcome} **{title}**: {OUTCOMES[row.outcome]}"]
+        if row.message and row.outcome not in "✓∅":  # these two say all by themselves
+            told += [f"  {_plain(part)}" for part in row.message.split(" · ")]
+        elif exercise and row.outcome == "✓" and exercise.next:
+            told.append(f"  Next: {exercise.next}")
+        lines.append("  \n".join(told))  # two spaces keep a line's end in Markdown
+    return "\n".join(lines) + "\n"
+
+
+def file_name(student: str) -> str:
+    """Return a name for a student's file that every file system takes."""
+    return re.sub(r"[^\w.@+-]", "_", student).lstrip(".") or "_"
+
+
+def _summary(report: GradeReport) -> str:
+    rows = [row for row in report.rows if row.exercise != "-"]
+    marks = {mark: sum(row.outcome == mark for row in report.rows) for mark in OUTCOMES}
+    listed = "".join(
+        f"<li>{_mark(mark)} {html.escape(text)}: {marks[mark]}</li>"
+        for mark, text in OUTCOMES.items()
+        if marks[mark]
+    )
+    count = f"{len(report.students())} students, {len(rows)} answers asked for."
+    notes = "".join(f"<p><strong>{html.escape(note)}</strong></p>" for note in report.notes())
+    return f"<p>{count}</p><ul>{listed}</ul>{notes}"
+
+
+def _topics(report: GradeReport) -> str:
+    head = ("exercise", "looks like", "students", "of those who tried", "what to tell them")
+    rows = [
+        [
+            f'<th scope="row">{topic.exercise} {html.escape(topic.title)}</th>',
+            f'<td class="text" data-head="{head[1]}"><code>{topic.misconception}</code></td>',
+            f'<td data-head="{head[2]}">{topic.students}</td>',
+            f'<td data-head="{head[3]}">{topic.attempts}</td>',
+            f'<td class="text wide">{_marked(topic.text)}</td>',
+        ]
+        for topic in report.topics()
+    ]
+    ways = ", ".join(f"{id_} ({count})" for id_, count in report.unnamed().items())
+    other = f"<p>Wrong in ways that have no name: {ways}. See what was told, below.</p>"
+    found = _table("Misconceptions, the most frequent first", head, rows, "topics") + FURTHER
+    return (found if rows else "<p>No known misconception was found.</p>") + other * bool(ways)
+
+
+def _grid(report: GradeReport) -> str:
+    listed = report.exercises()
+    found = {(row.student, row.exercise): row for row in report.rows}
+    rows = []
+    for student in report.students():
+        strange = " <small>not on the roster</small>" * (student in report.strangers)
+        cells = [f'<th scope="row">{html.escape(student)}{strange}</th>']
+        own = [found.get((student, exercise.id)) for exercise in listed]
+        cells += [_cell("") if row is None else f"<td>{_mark(row.outcome)}</td>" for row in own]
+        cells.append(_cell(sum(row is not None and row.outcome == "✓" for row in own)))
+        cells.append(_cell("{} of {}".format(*report.points(student))))
+        rows.append(cells)
+    return _table("Marks", ("student", *(each.id for each in listed), "✓", "points"), rows)
+
+
+def _counts(report: GradeReport) -> str:
+    counts = report.counts()
+    rows = [
+        [
+            f'<th scope="row">{each.id} {html.escape(each.title)} {each.difficulty}</th>',
+            *(_cell(count or "") for count in counts[each.id].values()),
+        ]
+        for each in report.exercises()
+    ]
+    return _table("How many students of each outcome", ("exercise", *OUTCOMES), rows)
+
+
+def _details(report: GradeReport, student: str) -> str:
+    items = "".join(_item(row) for row in report.rows if row.student == student)
+    return f"<details><summary>{html.escape(student)}</summary><ul>{items}</ul></details>"
+
+
+def _item(row: ExerciseRow) -> str:
+    told, where = html.escape(row.message), html.escape(row.notebook)
+    return f"<li>{_mark(row.outcome)} {row.exercise} {told} <small>{where}</small></li>"
+
+
+def _mark(mark: str) -> str:
+    word = html.escape(OUTCOMES[mark].split(":")[0])
+    told = f'role="img" aria-label="{word}" title="{word}"'
+    return f'<span style="color:{COLOURS[mark]}" {told}>{mark}</span>'
+
+
+def _cell(value: object, kind: str = "") -> str:
+    given = f' class="{kind}"' if kind else ""
+    return f"<td{given}>{html.escape(str(value))}</td>"
+
+
+def _table(caption: str, head: tuple[str, ...], rows: list[list[str]], kind: str = "") -> str:
+    names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
+    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    return (
+        f'<div class="scroll"><table class="{kind}"><caption>{caption}</caption>'
+        f"<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _marked(text: str) -> str:
+    """Return the emphasis and the code of one of our own sentences as HTML."""
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    return re.sub(r"(?<![\w*])\*(\w[^*<]*)\*(?!\w)", r"<em>\1</em>", text)
+
+
+def _plain(text: str) -> str:
+    """Return a text that Markdown leaves alone."""
+    return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)

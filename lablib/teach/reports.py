@@ -1,0 +1,195 @@
+"""What grading found, as a table, as CSV and as JSON; and what of it is worth discussing.
+
+Nothing here depends on when or how fast it was graded: the same work gives the same bytes.
+"""
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from lablib.course.checks.exercises import Exercise, exercises
+
+# Each mark and what it says, in the order of a table of counts.
+OUTCOMES = {
+    "✓": "correct",
+    "≠": "differs: ✓ in the student's notebook, not here",
+    "✗": "wrong",
+    "○": "not attempted",
+    "!": "could not be judged",
+    "∅": "nothing handed in",
+}
+TOPICS = 5  # suggested for a discussion, at most
+
+
+@dataclass(frozen=True)
+class ExerciseRow:
+    """One exercise of one student.
+
+    Attributes:
+        student: the folder that the notebook lies in, or its own name at the top of the folder.
+        notebook: the path, within the graded folder, of the notebook that counts.
+        exercise: the exercise's id, ``"-"`` for a file that can't be read.
+        outcome: one of ``OUTCOMES``.
+        misconception: the name of the wrong answer that it looks like, or empty.
+        message: what the student was told, on one line.
+    """
+
+    student: str
+    notebook: str
+    exercise: str
+    outcome: str
+    misconception: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A misconception, how many students seem to have it, and what to tell them."""
+
+    exercise: str
+    title: str
+    misconception: str
+    students: int
+    attempts: int
+    text: str
+
+
+@dataclass(frozen=True)
+class GradeReport:
+    """All rows; prints as a table.
+
+    Attributes:
+        rows: one for each student and exercise.
+        strangers: who handed something in and is not on the roster.
+        unread: what lay at the top of the folder and could not be graded.
+    """
+
+    rows: list[ExerciseRow]
+    strangers: Sequence[str] = ()
+    unread: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        names = ["student", "exercise", "outcome", "misconception", "message"]
+        table = [names, *([getattr(row, name) for name in names] for row in self.rows)]
+        widths = [max(len(line[i]) for line in table) for i in range(4)]
+        lines = ["  ".join([*map(str.ljust, line, widths), _cut(line[4])]) for line in table]
+        asked = [row for row in self.rows if row.exercise != "-"]
+        lines.append(f"{sum(row.outcome == '✓' for row in asked)} of {len(asked)} ✓")
+        lines += [f"Discuss {line}" for line in map(topic_line, self.topics()[:TOPICS])]
+        lines += self.notes()
+        return "\n".join(line.rstrip() for line in lines)
+
+    def notes(self) -> list[str]:
+        """Return what else a teacher should know, a sentence each."""
+        told = []
+        if self.strangers:
+            who = ", ".join(self.strangers)
+            told.append(f"Not on the roster, so only what they handed in is here: {who}.")
+        if self.unread:
+            what = ", ".join(self.unread)
+            told.append(f"Not graded, as there is no .ipynb and no .py in it: {what}.")
+        return told
+
+    def points(self, student: str) -> tuple[int, int]:
+        """Return how many points a student has, and of how many: an exercise's stars are points."""
+        stars = {exercise.id: exercise.stars for exercise in self.exercises()}
+        rows = [row for row in self.rows if row.student == student and row.exercise in stars]
+        got = sum(stars[row.exercise] for row in rows if row.outcome == "✓")
+        return got, sum(stars[row.exercise] for row in rows)
+
+    def students(self) -> list[str]:
+        """Return who is in the report, in order."""
+        return sorted({row.student for row in self.rows})
+
+    def exercises(self) -> list[Exercise]:
+        """Return the exercises in the report, in order."""
+        listed = {row.exercise for row in self.rows}
+        return [exercise for exercise in exercises() if exercise.id in listed]
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return how often each outcome was found, for each exercise."""
+        found = {exercise.id: Counter[str]() for exercise in self.exercises()}
+        for row in self.rows:
+            if row.exercise in found:
+                found[row.exercise][row.outcome] += 1
+        return {id_: {mark: count[mark] for mark in OUTCOMES} for id_, count in found.items()}
+
+    def topics(self) -> list[Topic]:
+        """Return the misconceptions that were found, the most frequent first."""
+        known, counts = {each.id: each for each in self.exercises()}, self.counts()
+        named = Counter((r.exercise, r.misconception) for r in self.rows if r.misconception)
+        ordered = sorted(named.items(), key=lambda item: (-item[1], item[0]))
+        topics = []
+        for (id_, name), students in ordered:
+            exercise = known[id_]
+            attempts = sum(counts[id_][mark] for mark in "✓≠✗")
+            text = exercise.misconceptions.get(name, "")
+            topics.append(Topic(id_, exercise.title, name, students, attempts, text))
+        return topics
+
+    def unnamed(self) -> dict[str, int]:
+        """Return how many are wrong in a way that has no name, by exercise, the most first."""
+        found = Counter(r.exercise for r in self.rows if r.outcome == "✗" and not r.misconception)
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    def csv(self) -> str:
+        """Return every row as CSV with a header; Excel wants a mark at its beginning."""
+        file = io.StringIO(newline="")
+        stars = {exercise.id: exercise.stars for exercise in self.exercises()}
+        writer = csv.DictWriter(file, [*(each.name for each in fields(ExerciseRow)), "points"])
+        writer.writeheader()
+        for row in self.rows:
+            cells = asdict(row) | {"points": stars.get(row.exercise, 0) * (row.outcome == "✓")}
+            for name in ("student", "notebook", "message"):
+                cells[name] = no_formula(cells[name])
+            writer.writerow(cells)
+        return "\ufeff" + file.getvalue()
+
+    def json(self) -> str:
+        """Return rows, counts and misconceptions as JSON."""
+        content: dict[str, Any] = {
+            "outcomes": OUTCOMES,
+            "rows": [asdict(row) for row in self.rows],
+            "notes": self.notes(),
+            "points": {
+                each: dict(zip(("got", "of"), self.points(each), strict=True))
+                for each in self.students()
+            },
+            "counts": self.counts(),
+            "misconceptions": [asdict(topic) for topic in self.topics()],
+            "discuss": [*map(topic_line, self.topics()[:TOPICS])],
+        }
+        return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def _cut(text: str, longest: int = 80) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def topic_line(topic: Topic) -> str:
+    """Return a topic as one line."""
+    of = f"{topic.students} of {topic.attempts} who tried"
+    return f"{topic.exercise} {topic.title} ({of}): {topic.text}"
+
+
+def best_of(rows: Iterable[tuple[int, ExerciseRow]]) -> list[ExerciseRow]:
+    """Return one row for each student and exercise: of equally good ones the first.
+
+    Args:
+        rows: each with its rank; larger ranks are better.
+    """
+    best: dict[tuple[str, str], tuple[int, ExerciseRow]] = {}
+    for rank, row in rows:
+        key = (row.student, row.exercise)
+        if key not in best or rank > best[key][0]:
+            best[key] = rank, row
+    return [best[key][1] for key in sorted(best)]
+
+
+def no_formula(text: str) -> str:
+    """Return a text that a spreadsheet takes for a text: a student's may begin with ``=``."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

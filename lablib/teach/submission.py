@@ -1,0 +1,248 @@
+"""Judge one submitted notebook: its functions, called in a process that knows no answers.
+
+The process is started anew without the statement, or without the exercise, that ended it, so an
+accident costs the exercise it touches and no other.
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from lablib.course.checks.checking import judge
+from lablib.course.checks.exercises import Exercise, exercises, find, lessons
+from lablib.course.checks.running import Gone, TimeUp
+from lablib.teach.apart.remote import Function, Limits, Process
+from lablib.teach.handed_in import clean, code_of, read_cells
+
+FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
+RANK = {
+    "!": 0,
+    "○": 1,
+    "✗": 2,
+    "≠": 3,
+    "✓": 4,
+}  # of several verdicts on one exercise the best counts
+STARTS = 12  # of its process, at most
+OFFERS = 5  # of one exercise, at most: each costs time
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict: ``✓``, ``✗``, ``○``, ``!`` not judged, ``≠`` not what the notebook itself says."""
+
+    outcome: str
+    misconception: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What is judged of a notebook.
+
+    Attributes:
+        cells: its code cells, each with its number.
+        exercises: ids of all exercises of its lessons.
+        owners: the exercise that a cell is about, by the cell's number.
+        recorded: what ``check`` said when the student ran it, by exercise.
+    """
+
+    cells: list[tuple[int, str]]
+    exercises: list[str]
+    owners: dict[int, str] = field(default_factory=dict)
+    recorded: dict[str, str] = field(default_factory=dict)
+
+    def only(self, lessons: Sequence[str]) -> "Submission":
+        """Return it without the exercises of other lessons; there may be none left."""
+        return replace(self, exercises=[e for e in self.exercises if e[:2] in lessons])
+
+
+def read_submission(path: Path) -> Submission:
+    """Read a notebook, or a ``.py`` file with ``# %%`` or ``# In[1]:`` between its cells.
+
+    Raises:
+        ValueError: it is neither, or has no exercise of this course.
+    """
+    return understood(read_cells(path), path.name)
+
+
+def understood(cells: list[dict[str, Any]], name: str) -> Submission:
+    """Return what is judged of a notebook's cells; its file's name may tell the lesson."""
+    code, marks, recorded = code_of(cells), {}, {}
+    for number, cell in enumerate(cells):
+        mark = (cell.get("metadata") or {}).get("lablib") or {}
+        if mark.get("exercise"):
+            marks[number] = mark["exercise"]
+        if cell.get("cell_type") == "code":
+            recorded |= dict(_recorded(cell))
+    told = {*marks.values(), *re.findall(r"""\bcheck\(\s*["'](\d\d\.\d)["']""", _joined(code))}
+    numbers = {each[:2] for each in told} & {*lessons()} or _untold(_joined(code), name)
+    listed = [e for number in sorted(numbers) for e in exercises(number)]
+    if not listed:
+        raise ValueError("it has no exercise of this course: neither a check nor a function of one")
+    owners = {}
+    for number, source in code:
+        defined = [e.id for e in listed if re.search(rf"^def {e.name}\b", source, re.MULTILINE)]
+        if number in marks or defined:
+            owners[number] = defined[-1] if defined else marks[number]
+    return Submission(code, [e.id for e in listed], owners, recorded)
+
+
+def judge_submission(work: Submission, limits: Limits) -> dict[str, Finding]:
+    """Return what was found of each exercise; nothing runs when there is none."""
+    if not work.exercises:
+        return {}
+    sitting = _Sitting(work, limits)
+    sitting.hold()
+    return {exercise: sitting.finding(exercise) for exercise in work.exercises}
+
+
+class _Sitting:
+    """One notebook before the judge, over as many processes as it wears out."""
+
+    def __init__(self, work: Submission, limits: Limits) -> None:
+        self.work, self.limits = work, limits
+        self.until = time.monotonic() + limits.seconds
+        self.found: dict[str, Finding] = {}
+        self.offers: dict[str, int] = {}
+        self.closed: set[str] = set()  # exercises that are not judged (again)
+        self.accidents: dict[str | None, str] = {}
+        self.skip: list[tuple[int, int]] = []
+        self.at: tuple[int, int] | None = None
+
+    def hold(self) -> None:
+        """Judge until everything is judged, or the time is over."""
+        text = ""
+        for _ in range(STARTS):
+            left = self.until - time.monotonic()
+            if left <= 0:
+                text = f"the notebook ran longer than {self.limits.seconds:g} s"
+                break
+            self.at = None
+            try:
+                with Process(replace(self.limits, seconds=left)) as process:
+                    self._run(process)
+                    self._offers(process)
+                return
+            except (Gone, TimeUp) as end:
+                late = f"it ran longer than {self.limits.statement:g} s"
+                text = late if isinstance(end, TimeUp) else str(end)
+                if self.at is not None:
+                    self.skip.append(self.at)
+                    self.accidents.setdefault(self.work.owners.get(self.at[0]), f"its cell: {text}")
+        for exercise in self.work.exercises:
+            if exercise not in self.closed:
+                self._note(exercise, Finding("!", "", clean(text)))
+
+    def finding(self, exercise: str) -> Finding:
+        """Return the best that was found, or ``≠`` where the notebook itself says ✓."""
+        nothing = self.accidents.get(exercise, f"no function {find(exercise).name} in the notebook")
+        found = self.found.get(exercise, Finding("!", "", clean(nothing)))
+        if found.outcome != "✓" and self.work.recorded.get(exercise) == "✓":
+            words = {"✗": "wrong", "○": "not attempted", "!": "not judged"}[found.outcome]
+            said = f"the notebook's own output says ✓; here it is {words}: {found.message}"
+            return Finding("≠", "", said.rstrip(": "))
+        return found
+
+    def _run(self, process: Process) -> None:
+        names = [find(exercise).name for exercise in self.work.exercises]
+        for told in process.run(self.work.cells, names, self.skip):
+            if "at" in told:
+                self.at = _place(told["at"])
+            elif "problem" in told:
+                owner, text = (
+                    self.work.owners.get(_place(told["problem"])[0]),
+                    str(told.get("text")),
+                )
+                missing = owner and f"NameError: name '{find(owner).name}' is not defined"
+                if text != missing:  # which the check below it says; better said in words
+                    self.accidents.setdefault(owner, f"its cell raised {text}")
+            elif "check" in told:
+                self._offered(process, str(told["check"]), told)
+            else:
+                raise Gone("it wrote something else into its line")
+        self.at = None
+
+    def _offers(self, process: Process) -> None:
+        """Judge what no ``check`` has seen, or had seen before all cells had run."""
+        for exercise in self.work.exercises:
+            found = self.found.get(exercise)
+            again = found is None or found.outcome in "!○" or "NameError" in found.message
+            if again and exercise not in self.closed:
+                process.send({"offer": find(exercise).name})
+                told = process.receive(self.limits.statement)
+                if "missing" not in told:
+                    self._offered(process, exercise, told)
+
+    def _offered(self, process: Process, exercise: str, told: dict[str, Any]) -> None:
+        """Judge a function that is offered, and say that this is enough."""
+        self.offers[exercise] = self.offers.get(exercise, 0) + 1
+        closed = exercise in self.closed or self.offers[exercise] > OFFERS
+        if exercise in self.work.exercises and not closed:
+            function = Function(process, told, find(exercise).seconds)
+            try:
+                self._note(exercise, _verdict(find(exercise), function, told.get("callable")))
+            except Gone as gone:
+                self._note(exercise, Finding("!", "", clean(f"calling it: {gone}")))
+            if function.gone:
+                self.at = None
+                self.closed.add(exercise)
+                raise function.gone
+        process.send({"enough": True})
+
+    def _note(self, exercise: str, finding: Finding) -> None:
+        best = self.found.get(exercise)
+        if best is None or RANK[finding.outcome] > RANK[best.outcome]:
+            self.found[exercise] = finding
+        if finding.outcome == "✓":
+            self.closed.add(exercise)
+
+
+def _verdict(exercise: Exercise, function: Function, can_be_called: Any) -> Finding:
+    try:
+        outcome = judge(exercise, function if can_be_called else None)
+    except Exception as error:  # an answer that even its message could not be made of
+        return Finding("!", "", clean(f"could not be judged: {type(error).__name__}: {error}"))
+    lines = [line for line in outcome.message.splitlines() if not line.startswith(FOR_STUDENTS)]
+    return Finding(outcome.mark, outcome.misconception or "", clean(" · ".join(lines)))
+
+
+def _place(told: Any) -> tuple[int, int]:
+    try:
+        cell, statement = map(int, told)
+    except (TypeError, ValueError):
+        raise Gone("it wrote something else into its line") from None
+    return cell, statement
+
+
+def _recorded(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the marks in a cell's recorded outputs: (exercise, mark)."""
+    for output in cell.get("outputs") or []:
+        data = output.get("data") or {}
+        for text in ("".join(data.get("text/plain", "")), "".join(output.get("text", ""))):
+            for mark, exercise in re.findall(r"^([✓✗○]) (\d\d\.\d) ", text, re.MULTILINE):
+                yield exercise, mark
+
+
+def _untold(source: str, name: str) -> set[str]:
+    """Return the lessons of work that has no check in it.
+
+    A program may have functions of several lessons. A notebook is one lesson, whose own cells may
+    define what another lesson asks for: so its file's name tells, or what most functions are of. A
+    function's name that two lessons have tells of neither.
+    """
+    written = {*re.findall(r"^def (\w+)", source, re.MULTILINE)}
+    asked = [each for each in exercises() if each.name in written]
+    names = Counter(each.name for each in asked)
+    found = Counter(each.id[:2] for each in asked if names[each.name] == 1)
+    named = {*re.findall(r"(?<!\d)\d\d(?!\d)", name)[:1]} & {*lessons()}
+    if name.endswith(".py"):
+        return {*found} or named
+    return named or {lesson for lesson, _ in found.most_common(1)}
+
+
+def _joined(cells: list[tuple[int, str]]) -> str:
+    return "\n".join(source for _, source in cells)

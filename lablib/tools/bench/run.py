@@ -1,0 +1,148 @@
+"""Every case of a plan, each side in a process of its own, in turns."""
+
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lablib.machine import backend
+from lablib.tools.bench import plan as plans
+from lablib.tools.bench import report
+from lablib.tools.bench.plan import GENLM, LABLIB, LMXLAB, MLX_LM, QUICKENED, Case, Plan
+from lablib.tools.bench.turns import Answer, Side, SideError, take_turns
+from lablib.validation import BadValue, integer, one_of, sequence
+
+from tqdm import tqdm
+
+_HERE = Path(__file__).parent
+_OURS = {
+    LABLIB: ("side_lablib",),
+    MLX_LM: ("side_mlx_lm",),
+    QUICKENED: ("side_mlx_lm", "quickened"),
+    "memory": ("side_memory",),
+}
+_THEIRS = {GENLM: "side_genlm.py", LMXLAB: "side_lmxlab.py"}
+
+
+def bench(
+    what: Sequence[str] = (), *, plan: Plan | None = None, turns: int | None = None,
+    only: str = "", genlm: str | None = None, lmxlab: str | None = None
+) -> dict[str, Any]:  # fmt: skip
+    """Measure lablib beside its peers: the same weights, prompts, BLAS and threads.
+
+    Args:
+        what: some of "decode", "speculation", "votes", "async" and "best_of_n"; none means all
+            whose peers are here.
+        plan: how much is measured.
+        turns: how many turns count, instead of the plan's.
+        only: a regular expression; cases in whose name it is found are run.
+        genlm: a Python with genlm-backend, which "async" needs.
+        lmxlab: a Python with lmxlab, which "best_of_n" needs.
+
+    Returns:
+        ``about`` the machine, ``memory`` in bytes a second, and ``cases``: see ``report.summary``.
+
+    Raises:
+        ValueError, TypeError: an argument is bad, or an environment lacks what it is named for.
+        SideError: a side failed.
+    """
+    plan = plan or Plan()
+    if turns is not None:
+        plan = replace(plan, turns=integer("turns", turns, 1))
+    pythons = {GENLM: genlm, LMXLAB: lmxlab}
+    wanted = _wanted(plan, what, only, pythons)
+    labels = {side for case in wanted for side, _ in case.runs.values()} | {"memory"}
+    found, memory = [], []
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lablib-bench-"))
+        told = plans.settings(plan, Path(folder), {case.model for case in wanted})
+        sides = {label: stack.enter_context(_start(label, pythons, told)) for label in labels}
+        _ready(sides)
+        steps = sum(len(case.runs) * (plan.turns + 1) for case in wanted)
+        progress = stack.enter_context(tqdm(total=steps, disable=None, file=sys.stderr))
+        for case in wanted:
+            progress.set_description(f"{case.what}: {case.name}")
+            row, speeds = _measure(case, sides, plan.turns, progress.update)
+            found.append(row)
+            memory += speeds
+            progress.write(report.line(row), file=sys.stderr)
+    return {"about": report.about(plan), "memory": report.median(memory), "cases": found}
+
+
+def _wanted(
+    plan: Plan, what: Sequence[str], only: str, pythons: dict[str, str | None]
+) -> list[Case]:
+    """Return the cases to run; or refuse what was asked for."""
+    what = [one_of("what", each, plans.WHAT) for each in sequence("what", what, "names")]
+    for each, peer in plans.PEERS.items():
+        if each in what and pythons[peer] is None:
+            option = peer.split("-")[0]
+            raise BadValue(f"{option} must be a Python with {peer}, which {each} needs; got None")
+    try:
+        pattern = re.compile(only)
+    except re.error as error:
+        raise BadValue(f"only must be a regular expression, got {only!r}: {error}") from None
+    here = [each for each in plans.WHAT if pythons.get(plans.PEERS.get(each), "") is not None]
+    cases = [case for case in plans.cases(plan) if case.what in (what or here)]
+    found = [case for case in cases if pattern.search(f"{case.what}: {case.name}")]
+    if not found:
+        names = "; ".join(f"{case.what}: {case.name}" for case in cases)
+        raise BadValue(f"only must be found in one of the cases ({names}), got {only!r}")
+    return found
+
+
+def _start(label: str, pythons: dict[str, str | None], settings: dict[str, Any]) -> Side:
+    """Start a side: ours where lablib is, a peer's in its own environment, all with one BLAS."""
+    threads = str(backend.threads())
+    environment = {
+        "LABLIB_BLAS": str(backend.blas().path or "off"), "LABLIB_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads,
+    }  # fmt: skip
+    if label in _OURS:
+        module, *arguments = _OURS[label]
+        root = str(_HERE.parents[2])
+        command = [sys.executable, "-m", f"lablib.tools.bench.{module}", *arguments]
+        return Side(command, settings, environment | {"PYTHONPATH": root})
+    script = str(_HERE / _THEIRS[label])
+    try:
+        return Side([pythons[label], script], settings, environment | {"PYTHONPATH": ""})
+    except OSError as error:
+        raise BadValue(f"{label.split('-')[0]} must be a Python with {label}: {error}") from None
+
+
+def _ready(sides: dict[str, Side]) -> None:
+    """Wait for all sides; one that cannot start says why."""
+    for label, side in sides.items():
+        try:
+            _ = side.names
+        except SideError as error:
+            if label not in _THEIRS:
+                raise SideError(f"{label}: {error}") from None
+            option = label.split("-")[0]
+            raise BadValue(f"{option} must be a Python with {label}: {error}") from None
+
+
+def _measure(
+    case: Case, sides: dict[str, Side], turns: int, done: Callable[[], Any]
+) -> tuple[dict[str, Any], Iterable[float]]:
+    """Run a case; return its summary and the memory's speed, in bytes a second, in each turn."""
+    exact = sides[LABLIB].run(case.exact) if case.exact else None
+
+    def runner(label: str, side: str, name: str) -> Callable[[int], Answer]:
+        def run(turn: int) -> Answer:
+            try:
+                return sides[side].run(name, turn)
+            except SideError as error:
+                raise SideError(f"{label}, {name}: {error}") from None
+
+        return run
+
+    runs = {label: runner(label, *where) for label, where in case.runs.items()}
+    runs["memory"] = lambda turn: sides["memory"].run("read", turn)
+    answers = take_turns(runs, turns, done)
+    speeds = [turn["memory"]["bytes"] / turn["memory"]["seconds"] for turn in answers]
+    return report.summary(case, answers, exact), speeds

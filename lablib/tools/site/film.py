@@ -1,0 +1,136 @@
+"""A lesson's explorers as films: every picture that its controls can ask for, with its caption.
+
+This runs in the kernel of a lesson that is being built into the site: :func:`begin` before its
+first cell, :func:`end` after its last. An explorer that a cell shows leaves a number in the cell's
+output, and its controls' values of that moment; the pictures are drawn at the end, since a lesson
+may add to what an explorer shows after it was put on the page.
+
+A film whose controls have at most ``GRID`` settings together has a frame for each of them. A longer
+one has a row of frames for each control, while the others stand where they began.
+"""
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from lablib.course.plots.charts import Picture
+from lablib.course.plots.explorer import Explorer, Player
+
+import ipywidgets as widgets
+from PIL import Image
+
+MIME = "application/vnd.lablib.film+json"
+GRID = 240  # settings of which each gets a frame
+STOPS = 65  # places of a slider at most; a longer one is thinned, from where it starts
+
+_shown: list[tuple[Explorer, dict[str, Any]]] = []
+
+
+def begin() -> None:
+    """Have explorers leave a number where a cell shows them."""
+
+    def numbered(self: Explorer, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        _shown.append((self, self.values))
+        return {MIME: len(_shown) - 1, "text/plain": self.picture.caption}
+
+    Explorer._repr_mimebundle_ = numbered
+
+
+def end(frames: Path, films: Path) -> None:
+    """Draw what was shown: pictures into the folder ``frames``, films into the file ``films``."""
+    drawn = [film(explorer, start, frames) for explorer, start in _shown]
+    films.write_text(json.dumps(drawn, ensure_ascii=False), encoding="utf-8")
+
+
+def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return an explorer's film; its pictures are put into a folder, by their content.
+
+    Args:
+        explorer: any.
+        start: where its controls stand, by name.
+        folder: an existing one.
+
+    Returns:
+        ``controls``: of each one ``label``, ``kind``, ``stops`` (what it reads at each place),
+        ``start`` (a place) and whether it was ``thinned``; ``fixed``: labels of those that can't be
+        moved; ``each``: whether all settings are there, in the order of ``itertools.product``, or
+        one row for each control; ``frames``: (file, caption, width, height).
+    """
+    controls, places = [], []
+    for name, control in explorer.controls.items():
+        values, labels, kind = _stops(control)
+        at = _index(values, start[name])
+        step = 1 if kind == "list" else -(-len(values) // STOPS)
+        kept = [i for i in range(len(values)) if (i - at) % step == 0]
+        places.append([values[i] for i in kept])
+        told = {"label": control.description, "kind": kind, "thinned": step > 1}
+        told |= {"stops": [labels[i] for i in kept], "start": kept.index(at)}
+        controls.append(told | {"pause": getattr(getattr(control, "play", None), "interval", 0)})
+    settings = _settings(list(start), places, start)
+    pictures = [_keep(explorer.static(**values), folder) for values in settings]
+    moving = [control for control in controls if len(control["stops"]) > 1]
+    fixed = [control["label"] for control in controls if len(control["stops"]) < 2]
+    each = _all(places) <= GRID
+    return {"controls": moving, "fixed": fixed, "each": each, "frames": pictures}
+
+
+def _settings(
+    names: list[str], places: list[list[Any]], start: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    if _all(places) <= GRID:
+        yield from (dict(zip(names, values, strict=True)) for values in product(*places))
+        return
+    for name, values in zip(names, places, strict=True):
+        if len(values) > 1:
+            yield from ({**start, name: value} for value in values)
+
+
+def _all(places: list[list[Any]]) -> int:
+    return math.prod(map(len, places))
+
+
+def _stops(control: widgets.Widget) -> tuple[list[Any], list[str], str]:
+    """Return a control's values, what it reads at each, and its kind."""
+    if isinstance(control, widgets.Checkbox):
+        return [False, True], ["off", "on"], "box"
+    if isinstance(control, widgets.Dropdown):
+        pairs = [each if isinstance(each, tuple) else (each, each) for each in control.options]
+        return [value for _, value in pairs], [str(label) for label, _ in pairs], "list"
+    if isinstance(control, widgets.IntSlider | widgets.FloatSlider):
+        count = 1 + round((control.max - control.min) / control.step)
+        values = [round(control.min + i * control.step, 9) for i in range(count)]
+        kind = "film" if isinstance(control, Player) else "slider"
+        return values, [f"{value:g}" for value in values], kind
+    return [control.value], [str(control.value)], "fixed"
+
+
+def _index(values: list[Any], value: Any) -> int:
+    """Return where a value stands; of numbers the nearest one counts."""
+    if isinstance(value, float):
+        return min(range(len(values)), key=lambda i: abs(values[i] - value))
+    return values.index(value)
+
+
+def _keep(picture: Picture, folder: Path) -> tuple[str, str, int, int]:
+    if isinstance(picture.content, str):  # HTML stands in the film itself
+        return picture.content, picture.caption, 0, 0
+    name, width, height = keep(picture.content, folder)
+    return name, picture.caption, width, height
+
+
+def keep(png: bytes, folder: Path) -> tuple[str, int, int]:
+    """Put a picture into a folder as WebP, nothing lost, unless it is there.
+
+    Returns:
+        The file's name, which is made from the pixels, and the picture's width and height.
+    """
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    name = f"{hashlib.sha256(image.tobytes()).hexdigest()[:20]}.webp"
+    if not (folder / name).exists():
+        image.save(folder / name, "webp", lossless=True, method=4)
+    return name, *image.size

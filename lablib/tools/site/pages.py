@@ -1,0 +1,171 @@
+"""Turns a lesson into the notebook that becomes its page.
+
+On a page nothing runs, so each cell's output must stand for itself. Explorers become films, other
+pictures files; what answers a question is folded; an exercise keeps its task, its starter and its
+hints, and says what Jupyter adds. Solutions are not on the site.
+"""
+
+import ast
+import base64
+import html
+import json
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from lablib.course.checks.exercises import find
+from lablib.teach.editions import Cell, Notebook, code_cells, part_of
+from lablib.tools.site.film import MIME, keep
+from lablib.tools.site.run import Run
+
+FRAMES = "_static/frames"
+_PYTHON = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+_ANSWER = "What you should have seen"
+_ONE = "Here one control moves at a time: it puts the others back. In Jupyter they move together."
+_THINNED = "The sliders skip some values here."
+
+
+def page(notebook: Notebook, run: Run, frames: Path, launch: str = "") -> Notebook:
+    """Return the notebook of a page.
+
+    Args:
+        notebook: the lesson, recorded.
+        run: what its explorers show.
+        frames: the folder of pictures; those that are no explorer's are put there.
+        launch: HTML that stands below the title.
+    """
+    cells: list[Cell] = []
+    asked = {cell["id"]: answers for cell, answers in code_cells(notebook)}
+    before: Cell = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            answers = asked.get(before.get("id"), False)
+            cells.append(_said(cell, folded(cell["source"]) if answers else cell["source"]))
+        else:
+            cells += _code(cell, run, frames, asked[cell["id"]])
+        before = cell
+    cells[0]["source"] += f"\n\n{launch}" if launch else ""
+    return {**notebook, "cells": cells, "metadata": _PYTHON}
+
+
+def folded(text: str) -> str:
+    """Return the text after an experiment with its answer folded.
+
+    The answer ends where a heading or a bold word begins something new; where another question
+    follows, it is the first paragraph alone, for what comes then may belong to that question.
+    """
+    paragraphs = text.split("\n\n")
+    new = (i for i, each in enumerate(paragraphs) if re.match(r"#|\*\*", each))
+    count = min(next(new, len(paragraphs)), 1 if "**Question.**" in text else len(paragraphs))
+    answer, rest = paragraphs[:count], paragraphs[count:]
+    return "\n\n".join([*_fold(_ANSWER, answer), *rest]) if answer else text
+
+
+def film_html(film: dict[str, Any]) -> str:
+    """Return a film as HTML: its first picture and its caption, and what moves them.
+
+    Without JavaScript it is this picture.
+    """
+    first = 0
+    for control in film["controls"] if film["each"] else ():
+        first = first * len(control["stops"]) + control["start"]
+    if not film["each"]:
+        first = film["controls"][0]["start"]
+    content, caption, width, height = film["frames"][first]
+    words = [_ONE] * (not film["each"])
+    words += [_THINNED] * any(control["thinned"] for control in film["controls"])
+    words += [f"“{label}” can be set in Jupyter." for label in film["fixed"]]
+    picture = picture_html(content, caption, width, height)
+    note = f'<p class="lablib-note">{html.escape(" ".join(words))}</p>' if words else ""
+    told = {"controls": film["controls"], "each": film["each"]}
+    told |= {"frames": [frame[:2] for frame in film["frames"]]}
+    script = json.dumps(told, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    return (
+        f'<figure class="lablib-film"><div class="lablib-stage">{picture}</div>'
+        f'<figcaption aria-live="polite">{html.escape(caption)}</figcaption>{note}'
+        f'<script type="application/json">{script}</script></figure>'
+    )
+
+
+def picture_html(content: str, caption: str, width: int, height: int) -> str:
+    """Return a picture as HTML: a file, or HTML of its own where there is no width."""
+    text = html.escape(caption)
+    if not width:
+        return f'<div class="lablib-picture" role="img" aria-label="{text}">{content}</div>'
+    return (
+        f'<img class="lablib-picture" loading="lazy" src="{FRAMES}/{content}" alt="{text}" '
+        f'width="{width}" height="{height}">'
+    )
+
+
+def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
+    """Yield what a code cell becomes: itself with other outputs, a text, or nothing."""
+    exercise, part = part_of(cell)
+    if part == "hint":
+        yield _said(cell, _exercise(exercise))
+    if part in ("check", "hint", "solution") or cell["source"].startswith("progress("):
+        return
+    outputs = [] if part == "starter" else [*_outputs(cell, run, frames)]
+    tags = ["hide-output"] if answers and outputs else []
+    yield {**cell, "outputs": outputs, "metadata": {"tags": tags}}
+
+
+def _outputs(cell: Cell, run: Run, frames: Path) -> Iterator[dict[str, Any]]:
+    for output in _joined(run.outputs.get(cell["id"], cell["outputs"])):
+        data = output.get("data", {})
+        if output["output_type"] == "stream":
+            yield output
+        elif MIME in data:
+            yield _html(film_html(run.films[data[MIME]]))
+        elif "image/png" in data:
+            caption = output["metadata"].get("image/png", {}).get("alt", "")
+            kept = keep(base64.b64decode(data["image/png"]), frames)
+            yield _html(picture_html(kept[0], caption, *kept[1:]))
+        elif "text/html" in data:
+            yield _html("".join(data["text/html"]))
+        elif data:
+            yield output
+
+
+def _joined(outputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield outputs, what was printed in several goes as one."""
+    for name, some in groupby(outputs, key=lambda output: output.get("name")):
+        if name is None:
+            yield from some
+        else:
+            text = "".join("".join(output["text"]) for output in some)
+            yield {"output_type": "stream", "name": name, "text": text}
+
+
+def _exercise(exercise_id: str) -> str:
+    """Return what stands below an exercise's starter: its hints, folded, and what Jupyter adds.
+
+    The last hint of a short exercise may be its solution: then it is left out.
+    """
+    exercise = find(exercise_id)
+    *before, last = ast.parse(exercise.solution).body[-1].body
+    whole = "" if len(before) > 1 else ast.unparse(last)  # one statement, beside the docstring
+    hints = [hint for hint in exercise.hints if not whole or whole not in hint]
+    parts = []
+    for number, hint in enumerate(hints, 1):
+        parts += _fold(f"Hint {number}", [hint])
+    checks = (
+        f'In Jupyter `check("{exercise.id}", {exercise.name})` says whether your function is right '
+        "and, if not, which kind of mistake it looks like; the solution is there, too."
+    )
+    return "\n\n".join([*parts, checks])
+
+
+def _fold(summary: str, paragraphs: list[str]) -> list[str]:
+    start = f'<details class="lablib-answer"><summary>{summary}</summary>'
+    return [start, *paragraphs, "</details>"]
+
+
+def _said(cell: Cell, text: str) -> Cell:
+    return {"cell_type": "markdown", "id": cell["id"], "metadata": {}, "source": text}
+
+
+def _html(text: str) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": {"text/html": text}, "metadata": {}}

@@ -1,0 +1,288 @@
+"""A function in another process is judged as it would be here, and can do nothing else."""
+
+import inspect
+import math
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+from lablib.course.checks.checking import judge
+from lablib.course.checks.exercises import exercises, lessons
+from lablib.course.checks.running import TimeUp
+from lablib.teach.apart import cells, codec, sandbox
+from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out, references
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from submitted import BY_CHANCE, source_of_exercises
+
+
+def crossed(value):
+    return codec.unpack(codec.loads(codec.dumps(codec.pack(value))))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, -3, 10**300, 0.1, math.inf, "ä\ud800\n", b"\x00\xff", Fraction(1, 3),
+        [], [1, [2.5, None]], (1, (2,)), {"a": 1, (2, 3): [4]}, {1, 2}, frozenset({"x"}),
+    ],
+)  # fmt: skip
+def test_plain_values_cross_as_they_are(value):
+    got = crossed(value)
+    assert got == value
+    assert type(got) is type(value)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int8", "int64", "uint32", "bool"])
+def test_arrays_cross_with_shape_and_type(kind):
+    for shape in ((), (3,), (2, 0), (2, 3)):
+        array = np.arange(math.prod(shape)).reshape(shape).astype(kind)
+        got = crossed(array)
+        assert (got.dtype, got.shape) == (array.dtype, shape)
+        assert np.array_equal(got, array)
+        assert got.flags.writeable
+    number = np.ones(1, kind)[0]
+    assert type(crossed(number)) is type(number)
+    assert math.isnan(crossed(float("nan")))
+
+
+def test_other_arrays_and_sequences_arrive_as_numbers():
+    assert np.array_equal(crossed(mx.array([[1.5, 2.0]])), [[1.5, 2.0]])
+    assert crossed(range(3)) == [0, 1, 2]
+    assert crossed(np.array(["a", "b"])) == ["a", "b"]
+
+
+def test_a_generator_of_random_numbers_crosses_with_its_state():
+    here = np.random.default_rng(3)
+    here.random(5)
+    there = crossed(here)
+    assert there.random() == here.random()
+    here.integers(5)  # keeps half of its number for the next time
+    assert crossed(here).integers(5, size=9).tolist() == here.integers(5, size=9).tolist()
+
+
+class Equal(float):
+    """Claims to be whatever it is compared with."""
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 0
+
+    def __sub__(self, other):
+        return 0.0
+
+    __rsub__ = __sub__
+
+
+class EqualThing:
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 0
+
+
+def test_nothing_that_claims_to_be_equal_crosses_with_its_claim():
+    assert crossed(Equal(7)) == 7.0
+    assert type(crossed(Equal(7))) is float
+    got = crossed(EqualThing())
+    assert got != 3
+    assert type(got).__name__ == "EqualThing"
+    assert crossed(EqualThing()) == got  # the same answer twice is the same answer
+    assert type(crossed(print)).__name__ == "builtin_function_or_method"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"nonsense", b'{"array":["O",[1],"AAAA"]}', b'{"array":["<f8",[9],"AAAA"]}',
+        b'{"array":["<f8",[-1],"AAAA"]}', b'{"pickle":"x"}', b'{"a":1,"b":2}', b"[" * 100_000,
+        b'{"dict":[[[1],2]]}', b'{"fraction":["1","0"]}', b'{"generator":{"bit_generator":"X"}}',
+        b'{"set":[[1]]}', b'{"tuple":3}', b"1" * 5000, b"[" * 60 + b"]" * 60, b'{"function":9}',
+    ],
+)  # fmt: skip
+def test_what_no_honest_process_sends_is_refused(data):
+    with pytest.raises(codec.Garbled):
+        codec.unpack(codec.loads(data))
+
+
+def test_an_answer_that_is_too_large_does_not_cross():
+    with pytest.raises(ValueError, match="too large"):
+        codec.pack(range(2**20 + 1))
+    with pytest.raises(ValueError, match="MB"):
+        codec.dumps(codec.pack(np.zeros(2**21)))
+
+
+def test_what_a_function_left_of_its_arguments_is_put_in_their_place():
+    inner = np.zeros(2)
+    old = [inner, [1], {"a": [2]}, (inner,), 5]
+    codec.restore(old, [np.ones(2), [1, 7], {"b": 3}, (np.ones(2),), 6])
+    assert old[0] is inner
+    assert inner.tolist() == [1, 1]
+    assert old[1:3] == [[1, 7], {"b": 3}]
+    assert old[4] == 6
+    codec.restore(old, [])
+    assert old == []
+
+
+# --- which statements are run ------------------------------------------------------------------
+
+LESSON = """
+import numpy as np, math
+from time import sleep
+SCALE = 2
+TABLE = [helper(i) for i in range(3)]
+TABLE.append(SCALE)
+unused = sleep(1000)
+for p in range(3):
+    print(answer(p))
+def helper(x):
+    p = x
+    return math.exp(p)
+def answer(x):
+    return TABLE[x] * np.pi
+np.seterr(all="ignore")
+while True: pass
+check("00.1", answer)
+check("00.1", lambda x: other(x))
+other = answer
+"""
+
+
+def test_only_what_an_exercise_needs_is_run():
+    kept = cells.needed(cells.statements(0, LESSON, "cell"), ["answer"])
+    lines = LESSON.splitlines()
+    text = [lines[s.node.lineno - 1] for s in kept]
+    assert text == [
+        "import numpy as np, math", "SCALE = 2", "TABLE = [helper(i) for i in range(3)]",
+        "TABLE.append(SCALE)", "def helper(x):", "def answer(x):", 'np.seterr(all="ignore")',
+        'check("00.1", answer)', 'check("00.1", lambda x: other(x))', "other = answer",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "own", ["f = lambda: 1", "def f():\n    return f", "f = lambda: 2\nf = twice(f)"]
+)
+def test_what_a_lesson_called_so_before_is_not_run(own):
+    source = f"f = slow()\nfor f in slower():\n    pass\n{own}\ncheck('00.1', f)\nf = late()"
+    kept = cells.needed(cells.statements(0, source, "cell"), ["f"])
+    assert {s.node.lineno for s in kept}.isdisjoint({1, 2})
+    assert len(kept) == own.count("f = ") + own.count("def") + 2
+
+
+@pytest.mark.parametrize(
+    ("source", "binds"),
+    [
+        ("%%time\nx = 1", {"x"}), ("%time x = 1", {"x"}), ("%matplotlib inline", set()),
+        ("!ls\ny = 2", {"y"}), ("x = await f()", {"x"}), ("%%html\n<b>x = 1</b>", set()),
+        ("a = (5\n% 3)", {"a"}), ("class C:\n    z = 1", {"C"}), ("f?", set()),
+        ("def f():\n    global g\n    g = 1", {"f"}),
+    ],
+)  # fmt: skip
+def test_magics_are_run_or_left_out(source, binds):
+    found = cells.statements(0, source, "cell")
+    assert set().union(*(s.binds for s in found)) == binds
+
+
+# --- a function in another process -------------------------------------------------------------
+
+
+LONG = Limits(seconds=300, statement=60)  # the machine may be busy
+LENDING = ("01", "04", "10")  # lessons whose exercises lend a function or an object
+
+
+@pytest.mark.parametrize(
+    "lesson",
+    [n if n in LENDING else pytest.param(n, marks=pytest.mark.slow) for n in lessons()],
+)
+def test_every_answer_is_judged_as_it_is_here(lesson):
+    """The references, the other right answers and every named wrong one, word for word."""
+    listed = exercises(lesson)
+    answers = [(e, f) for e in listed for f in (e.reference, *e.alternatives, *e.wrong)]
+    last = {function.__name__: function for _, function in answers}  # of two of the same name
+    answers = [(e, f) for e, f in answers if last[f.__name__] is f and f.__name__ not in BY_CHANCE]
+    with Process(LONG) as process:
+        names = [function.__name__ for _, function in answers]
+        source = source_of_exercises(lesson)
+        process.send({"cells": [[0, source]], "functions": names, "skip": []})
+        while "done" not in (told := process.receive(60)):
+            assert "problem" not in told, told
+        for exercise, function in answers:
+            process.send({"offer": function.__name__})
+            told = process.receive(5)
+            got = judge(exercise, Function(process, told, 60.0))
+            process.send({"enough": True})
+            assert repr(got) == repr(judge(exercise, function)), function.__name__
+
+
+def test_a_process_leaves_nothing_behind():
+    with Process(Limits()) as process:
+        folder = process._folder
+    assert process._process.returncode is not None
+    assert not Path(folder).exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/ns/user").exists(), reason="Linux' walls")
+def test_where_there_are_no_walls_it_is_said():
+    """Namespaces in which no further ones may be made stand for a machine that has none."""
+    code = "from lablib.teach.apart.remote import not_kept_out; print(not_kept_out())"
+    script = f'echo 0 > /proc/sys/user/max_user_namespaces && exec {sys.executable} -c "{code}"'
+    if subprocess.run(["unshare", "-Ur", "true"]).returncode:
+        pytest.skip("no user namespaces here")
+    command = ["unshare", "-Ur", "sh", "-c", script]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "the network and other files of yours (no user namespaces" in said
+    assert not_kept_out() == []
+
+
+def test_every_reference_lies_in_a_file_that_is_hidden():
+    assert {inspect.getsourcefile(each.reference) for each in exercises()} <= {*references()}
+
+
+def test_the_profile_for_macos_names_every_wall():
+    profile = sandbox._profile({"folder": "/tmp/f", "hide": ["/a b"]})
+    for wall in ("(deny network*)", '(subpath "/tmp/f")', '(deny file-read* (subpath "/a b")'):
+        assert wall in profile
+
+
+CHAT = """
+import os
+def chat():
+    more, at, number = b'\\0\\0\\0\\x0c{"at":[0,0]}' * 9999, 0, 4
+    while True:
+        try:
+            at = (at + os.write(number, more[at:])) % len(more)
+        except OSError:
+            number = number % 20 + 1
+said = chat()
+"""
+
+
+def test_who_never_stops_talking_is_late_all_the_same():
+    with Process(Limits(seconds=2)) as process:
+        told = process.run([(0, CHAT)], ["said"])
+        with pytest.raises(TimeUp):
+            for _ in told:
+                pass
+        assert time.monotonic() < process.deadline + 1
+
+
+def test_a_signal_to_its_group_reaches_nobody_else():
+    """Else who waits above ends, and with it, some time later, whatever is judged then."""
+    if sys.platform != "linux" or not_kept_out():
+        pytest.skip("no namespaces here: the group is its own anyway")
+    code = "import os\nfrom contextlib import suppress\ndef f(x):\n"
+    code += "    with suppress(OSError):\n        os.kill(0, 9)\n    return x"
+    with Process(Limits()) as process:
+        assert [*process.run([(0, code)], ["f"])]
+        process.send({"offer": "f"})
+        function = Function(process, process.receive(30), 60.0)
+        for number in range(3):
+            assert function(number) == number
+            time.sleep(0.2)

@@ -1,0 +1,305 @@
+"""The teacher's table of capstones: fair, deterministic, and a crash is a row."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+
+from lablib.__main__ import main
+from lablib.course.lessons.lesson_16 import edits, stories, sums
+from lablib.course.lessons.lesson_16.exercises import PROPOSE
+from lablib.teach import capstones
+from lablib.teach.apart.remote import not_kept_out
+
+import nbformat
+import pytest
+
+GOOD = PROPOSE.solution
+FILES = {
+    "ada.py": GOOD,
+    "bob.py": "def propose(prompt, written, limit):\n    return []",
+    "cyd.py": "def propose(prompt, written, limit):\n    return [1] * 99",
+    "dan.py": "def propose(prompt, written, limit):\n    return 1 / 0",
+    "eve.py": "import os\ndef propose(prompt, written, limit):\n    os._exit(3)",
+    "fay.py": "def propose(prompt, written, limit):\n    while True: pass",
+    "gus.py": "def propose(",
+    "hal.py": "def propose(prompt, written, limit):\n    raise NotImplementedError",
+    "ivy/a.py": "x = 1",
+    "ivy/b.py": GOOD,
+    "jim.py": "import sys\ndef propose(*_):\n    print('{}'); sys.stdout.flush(); return []",
+    "kim.py": "def vote(votes, left, problems):\n    return '7' if left == 0 else 'more'",
+    "leo.py": "import numpy as np\ndef odds(logits, texts):\n"
+    "    return np.eye(logits.shape[1])[logits.argmax(axis=1)]",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    """Play small worlds: what is tested is the table."""
+    with pytest.MonkeyPatch.context() as patch:
+        for game, size in ((stories, 1), (sums, 2), (edits, 2)):
+            whole = game.world
+            patch.setattr(game, "world", lambda seed, whole=whole, size=size: whole(seed, size))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("submissions")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    cell = nbformat.v4.new_code_cell
+    notebook = nbformat.v4.new_notebook(
+        cells=[
+            cell("%matplotlib inline\nimport numpy as np\nSIZE = 16"),
+            cell("open('left', 'w')\nwhile True: pass"),
+            cell("def words(prompt):\n    return prompt[-21:-5]"),
+            cell("def propose(prompt, written, limit):\n    n = len(written)\n"
+                 "    return words(prompt)[n : n + limit]"),
+            cell("score('edits', propose)"),
+        ]
+    )  # fmt: skip
+    nbformat.write(notebook, folder / "mia.ipynb")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table(folder):
+    return capstones.score_folder(folder, "secret", seconds=5)
+
+
+def by_student(table, capstone: str) -> dict[str, capstones.Result]:
+    return {one.student: one for one in table.results if one.capstone == capstone}
+
+
+def test_every_student_has_a_row_in_every_capstone(table) -> None:
+    students = ["ada", "bob", "cyd", "dan", "eve", "fay", "gus", "hal", "ivy", "jim", "kim", "leo"]
+    for capstone in ("stories", "sums", "edits"):
+        assert [*by_student(table, capstone)] == [*students, "mia"]
+    assert len(table.rows) == 3 * 13
+
+
+def test_scores_are_those_of_the_game_and_a_fault_is_a_row(table) -> None:
+    found = by_student(table, "edits")
+    world = edits.world(capstones.number("hidden", "secret", "edits"))
+    assert found["ada"].score == found["ivy"].score == edits.play(PROPOSE.reference, world)
+    assert found["bob"].score.value == found["jim"].score.value == 1
+    assert 1 < found["mia"].score.value < found["ada"].score.value
+    notes = {name: one.note for name, one in found.items() if one.score is None}
+    assert notes == {
+        "cyd": "propose must return at most 8 ids, got 99",
+        "dan": "it raised ZeroDivisionError: division by zero",
+        "eve": "it ended its process (exit code 3)",
+        "fay": "it ran longer than 5 s",
+        "gus": "its cell raised SyntaxError: '(' was never closed (line 1)",
+        "hal": "not attempted",
+        "kim": "no function propose",
+        "leo": "no function propose",
+    }
+    assert by_student(table, "sums")["kim"].score is not None
+    assert by_student(table, "stories")["leo"].score.value <= 1 / stories.ROWS
+
+
+def test_places_are_shared_and_faults_come_last(table) -> None:
+    rows = [row for row in table.rows if row[0] == "edits"]
+    assert [(row[1], row[2]) for row in rows[:5]] == [
+        ("1", "ada"), ("1", "ivy"), ("3", "mia"), ("4", "bob"), ("4", "jim"),
+    ]  # fmt: skip
+    assert all(row[1] == "" for row in rows[5:])
+
+
+def test_the_same_secret_gives_the_same_table_and_another_one_does_not(folder, table, tmp_path):
+    few = tmp_path / "few"
+    few.mkdir()
+    for name in ("ada.py", "mia.ipynb"):
+        (few / name).write_text((folder / name).read_text())
+    again, other = (capstones.score_folder(few, secret, seconds=20) for secret in ("secret", "x"))
+    whole = by_student(table, "edits")
+    for one in by_student(again, "edits").values():
+        assert one == whole[one.student]  # whoever else takes part
+    asked = [edits.world(capstones.number("hidden", s, "edits")).prompts for s in ("secret", "x")]
+    assert asked[0] != asked[1]
+    assert other.results != again.results
+
+
+def test_the_command_writes_a_csv_and_names_its_secret(folder, tmp_path, capsys) -> None:
+    few = tmp_path / "few"
+    few.mkdir()
+    (few / "ada.py").write_text(GOOD)
+    assert main(["score", str(few), "--csv", str(tmp_path / "t.csv")]) == 0
+    shown = capsys.readouterr().out
+    secret = shown.strip().splitlines()[-1].removeprefix("seeds: --seed ")
+    assert main(["score", str(few), "--seed", secret]) == 0
+    assert capsys.readouterr().out == shown
+    with open(tmp_path / "t.csv", encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.reader(file))
+    assert tuple(rows[0]) == capstones.HEAD
+    assert [row[2] for row in rows[1:]] == ["ada"] * 3
+    assert main(["score", str(tmp_path / "nowhere")]) == 2
+    assert "folder must be a folder" in capsys.readouterr().err
+    assert main(["score", str(few), "--csv", str(tmp_path / "no" / "t.csv")]) == 2
+
+
+SPY = """
+import os, sys
+
+def propose(*case):
+    seen = [len(case), *map(type, case)]
+    assert seen == [3, list, list, int], seen
+    assert os.listdir(".") == [], os.listdir(".")
+    assert "hush-4711" not in "".join(map(repr, [sys.argv, os.environ, sys.orig_argv]))
+    return []
+"""
+# What each does, and what its row then says.
+ROGUES = {
+    "b_leaves": (
+        "import os\ndef propose(*_):\n    os._exit(7)",
+        "it ended its process (exit code 7)",
+    ),
+    "c_loops": (
+        "def propose(*_):\n    while True:\n        pass",
+        "it ran longer than 4 s",
+    ),
+    "d_chatters": (
+        "import os\n"
+        "def chat():\n"
+        "    while True:\n"
+        "        for number in range(3, 20):\n"
+        "            try: os.write(number, b'\\0\\0\\0\\x0c{\"at\":[0,0]}' * 99)\n"
+        "            except OSError: pass\n"
+        "said = chat()\n"
+        "def propose(*_):\n    return said",
+        "it ran longer than 4 s",
+    ),
+    "e_garbles": (
+        "import os\n"
+        "def propose(*_):\n"
+        "    for number in range(3, 20):\n"
+        "        try: os.write(number, b'garbage' * 9)\n"
+        "        except OSError: pass\n",
+        "it wrote something else into its line",
+    ),
+    "f_leaves_on_loading": (
+        "import os\nlast = os._exit(5)\ndef propose(*_):\n    return last",
+        "it ended its process (exit code 5)",
+    ),
+    "g_huge": (
+        "def propose(*_):\n    return [float('inf')]",
+        "propose must return ids, whole numbers from 0, got [inf]",
+    ),
+    "h_claims": (
+        "class Empty(list):\n    __len__ = lambda self: 0\n"
+        "def propose(*_):\n    return Empty([1] * 99)",
+        "propose must return at most 8 ids, got 99",
+    ),
+    "k_learns_by_heart": (
+        "from lablib.course.lessons.lesson_16.exercises import PROPOSE\n"
+        "propose = PROPOSE.reference",
+        "its cell raised ImportError: lablib.course.lessons.lesson_16.exercises is not here while "
+        "notebooks are graded",
+    ),
+}
+# Where the walls are as on Linux, these find nothing.
+NOSY = {
+    "n_folder": (
+        "import os\ndef propose(*_):\n    open({folder!r} + '/z_honest.py')\n    return []",
+        "it raised FileNotFoundError: [Errno 2] No such file or directory: '{folder}/z_honest.py'",
+    ),
+    "o_parent": (
+        "import glob\n"
+        "def propose(*_):\n"
+        "    for path in glob.glob('/proc/[0-9]*/[ce][mn][dv]*'):\n"
+        "        try: found = open(path).read()\n"
+        "        except OSError: continue\n"
+        "        assert 'TOPSECRET' not in found, 'found it'\n"
+        "    return []",
+        "",
+    ),
+}
+# The command with a small world of one capstone, in a process whose command line has the secret.
+COMMAND = """
+import sys
+from lablib.__main__ import main
+from lablib.course.lessons.lesson_16 import board, edits
+whole = edits.world
+edits.world = lambda seed: whole(seed, 2)
+for other in ("stories", "sums"):
+    del board.CAPSTONES[other]
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def start(folder, *options):
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "score", str(folder), "--seed", "TOPSECRET",
+         "--seconds", "4", *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_function_sees_neither_seeds_nor_answers(tmp_path) -> None:
+    """All that crosses: what a case is asked with. The function lists what else it could see."""
+    (tmp_path / "spy.py").write_text(SPY)
+    table = capstones.score_folder(tmp_path, "hush-4711", seconds=20)
+    found = by_student(table, "edits")["spy"]
+    assert found.note == ""
+    assert found.score.value == 1
+    assert os.listdir(tmp_path) == ["spy.py"]
+
+
+def test_whatever_a_function_does_is_a_row_and_the_next_one_is_scored(tmp_path) -> None:
+    folder, few = tmp_path / "rogues", tmp_path / "few"
+    folder.mkdir()
+    few.mkdir()
+    wanted = dict(ROGUES)
+    if sys.platform == "linux" and not not_kept_out():
+        wanted |= NOSY
+    for name, (text, _) in wanted.items():
+        (folder / f"{name}.py").write_text(text.replace("{folder!r}", repr(str(folder))))
+        if name not in ("c_loops", "d_chatters"):  # these take their time
+            shutil.copy(folder / f"{name}.py", few)
+    (folder / "m_broken.ipynb").write_text("{broken")
+    for each in (folder, few):
+        (each / "z_honest.py").write_text(GOOD)
+    out = tmp_path / "t.csv"
+    one, two = start(folder, "--csv", str(out)), start(few)
+    shown, again = one.communicate(timeout=200)[0], two.communicate(timeout=200)[0]
+    assert (one.returncode, two.returncode) == (0, 0)
+    with open(out, encoding="utf-8-sig", newline="") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert float(rows["z_honest"]["score"]) > 1
+    assert rows.pop("m_broken")["note"].startswith("can't be read: it is no notebook")
+    notes = {name: row["note"] for name, row in rows.items()}
+    assert notes == {"z_honest": ""} | {
+        name: note.replace("{folder}", str(folder)) for name, (_, note) in wanted.items()
+    }
+    same = [line.split() for line in shown.splitlines()]
+    for line in again.splitlines():  # the same secret, the same table
+        if "n_folder" not in line:
+            assert line.split() in same
+
+
+def test_whose_a_file_is_and_what_counts_are_as_in_grade(tmp_path) -> None:
+    for name in ("ada/week/x.py", "bob_16_capstones.py", ".git/eve.py", "bob (1).py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("# %% [markdown]\n# it's prose\n# %%\n" + GOOD)
+    found = by_student(capstones.score_folder(tmp_path, "secret", seconds=20), "edits")
+    assert [*found] == ["ada", "bob"]
+    assert all(one.score is not None for one in found.values())
+
+
+def test_the_command_says_what_its_walls_keep_out(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["score", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for words in ("the same walls as grade's", "neither seeds nor answers", "leave --seed out"):
+        assert words in said
+
+
+def test_a_spreadsheet_takes_no_students_name_for_a_formula(tmp_path):
+    table = capstones.Table([capstones.Result("stories", "=1+1", None, "-x")], "secret")
+    table.write_csv(tmp_path / "table.csv")
+    text = (tmp_path / "table.csv").read_text(encoding="utf-8-sig")
+    assert text.splitlines()[1:] == ["stories,,'=1+1,,,,,'-x"]

@@ -1,0 +1,57 @@
+"""Every exercise of the course can be trusted, and the audit that says so is sharp."""
+
+import dataclasses
+
+from lablib.course.checks.exercises import Wrong, exercises, lessons
+
+import pytest
+from oracles.audit import audit
+from oracles.fake_exercise import SOFTMAX, no_temperature, overflow, softmax
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.id)
+def test_an_exercise_can_be_trusted(exercise):
+    assert audit(exercise) == []
+
+
+@pytest.mark.parametrize("lesson", lessons())
+def test_a_lesson_counts_its_exercises_from_one(lesson):
+    ids = [exercise.id for exercise in exercises(lesson)]
+    assert ids == [f"{lesson}.{i}" for i in range(1, len(ids) + 1)]
+
+
+def refuse_everything(function):
+    function([1.0], 1.0)
+    raise Wrong("no")
+
+
+def confuse(function):
+    if function([0.0, 1.0], 0.5) != softmax([0.0, 1.0], 0.5):
+        raise Wrong("not quite", like="overflow")
+
+
+def half_cases(rng):
+    yield [0.0, 1.0], 0.5  # never overflows
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({}, None),
+        ({"cases": None, "checker": lambda function: None}, "accepts no_temperature"),
+        ({"cases": None, "checker": lambda function: function([1.0], 1.0)}, "accepts overflow"),
+        ({"cases": None, "checker": lambda function: None}, "does not refuse zero"),
+        ({"cases": None, "checker": lambda function: None}, "starter is not neutral"),
+        ({"cases": None, "checker": refuse_everything}, "refuses softmax"),
+        ({"cases": None, "checker": refuse_everything}, "says the same about overflow"),
+        ({"cases": None, "checker": confuse}, "takes no_temperature for overflow"),
+        ({"cases": half_cases}, "accepts overflow"),
+        ({"alternatives": [no_temperature]}, "refuses no_temperature"),
+        ({"starter": "def softmax(scores, temperature):\n    return 3"}, "starter is not neutral"),
+        ({"wrong": {overflow: "it overflows"}}, "two wrong answers"),
+        ({"hints": [" "]}, "empty text"),
+    ],
+)
+def test_the_audit_sees_what_is_wrong_with_an_exercise(change, complaint):
+    complaints = audit(dataclasses.replace(SOFTMAX, **change))
+    assert (complaints == []) if complaint is None else any(complaint in c for c in complaints)

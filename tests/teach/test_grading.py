@@ -1,0 +1,413 @@
+"""Grading a class: reports, rosters, a kill, a resume."""
+
+import csv
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from lablib.__main__ import main
+from lablib.course.checks.exercises import find, lessons
+from lablib.course.checks.running import Gone
+from lablib.teach import grade as grading
+from lablib.teach import reports
+from lablib.teach.apart.remote import Function, Limits, Process
+from lablib.teach.editions import part_of
+from lablib.teach.grade import grade
+from lablib.teach.page import feedback, file_name, page
+from lablib.teach.reports import ExerciseRow, GradeReport, best_of
+from lablib.teach.submission import Finding, Submission, judge_submission, read_submission
+
+import pytest
+import submitted
+
+CLASS = {case.name: case for case in submitted.odd()}
+# A handful; the slow suite has all of them.
+HANDFUL = [
+    "fair_timed", "fair_await", "fair_late_helper", "fair_computed", "fair_exit_after",
+    "fair_no_metadata", "fair_program", "fair_checked_otherwise", "differs", "cheat_patched",
+    "cheat_imported_later", "cheat_solution_later", "cheat_stack", "cheat_verdict_line",
+    "cheat_malformed", "cheat_forged", "cheat_equal", "cheat_builtins", "killer_exits",
+    "killer_kills", "killer_closes", "killer_forks", "killer_forks_in_c", "killer_hoards",
+    "killer_writes", "killer_deep", "killer_odd_error", "killer_surrogate",
+]  # fmt: skip
+LONG = Limits(seconds=300, statement=60)  # the machine may be busy
+PATIENT = ("--cpu", "60")
+
+
+def outcomes(case, tmp_path):
+    return judge_submission(read_submission(case.write(tmp_path)), LONG)
+
+
+@pytest.mark.parametrize("name", HANDFUL)
+def test_an_odd_notebook_gets_its_due(name, tmp_path):
+    found = outcomes(CLASS[name], tmp_path)
+    for exercise, due in CLASS[name].due.items():
+        assert found[exercise].outcome in due, found[exercise]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", submitted.submissions(), ids=lambda case: case.name)
+def test_everybody_gets_their_due(case, tmp_path):
+    found = outcomes(case, tmp_path)
+    assert found.keys() == case.due.keys()
+    for exercise, due in case.due.items():
+        assert found[exercise].outcome in due, found[exercise]
+        assert found[exercise].misconception == case.like.get(
+            exercise, found[exercise].misconception
+        )
+
+
+def test_what_a_notebook_says_of_itself_is_told(tmp_path):
+    message = outcomes(CLASS["differs"], tmp_path)["00.1"].message
+    assert message.startswith("the notebook's own output says ✓; here it is wrong: best_token(")
+
+
+def test_a_time_limit_costs_what_it_touches(tmp_path):
+    case = CLASS["hog_endless_at_the_top"]
+    path = case.write(tmp_path)
+    found = judge_submission(read_submission(path), Limits(seconds=200, statement=2))
+    assert "".join(each.outcome for each in found.values()) == "!✓✓"
+    assert found["00.1"].message == "its cell: it ran longer than 2 s"
+
+
+def test_processor_time_is_limited_and_waiting_costs_none(tmp_path):
+    """Who works for a second is not judged, or differs; the clock alone ends nobody."""
+    works = "import time\ndef best_token(p):\n    while time.process_time() < 60:\n        pass"
+    waits = "import time\ntime.sleep(1)\n" + submitted.RIGHT.replace(
+        "    return", "    time.sleep(0.3)\n    return"
+    )
+    marks = {}
+    for name, answer in (("works", works), ("waits", waits)):
+        work = Submission([(0, "import numpy as np"), (1, answer)], ["00.1"])
+        for recorded in ("", "✓"):
+            told = replace(work, recorded={"00.1": recorded})
+            marks[name + recorded] = judge_submission(told, Limits(cpu=0.5))["00.1"]
+    assert "".join(each.outcome for each in marks.values()) == "!≠✓✓"
+    late = "calling it: it used more than 0.5 s of processor time: does every loop end?"
+    assert marks["works"].message == late
+    assert marks["works✓"].message.endswith(f"here it is not judged: {late}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
+def test_processor_time_counts_every_process_and_all_calls(tmp_path):
+    with Process(Limits(cpu=0.5)) as process:
+        told = process.run([(0, "def f(p):\n    sum(range(3_000_000))\n    return 0")], ["f"])
+        assert [*told] == [{"at": [0, 0]}]
+        process.send({"offer": "f"})
+        function = Function(process, process.receive(30), 60.0)
+        with pytest.raises(Gone, match="processor time"):
+            [function(0) for _ in range(1000)]
+
+
+@pytest.mark.parametrize("limit", [0, float("nan"), True, "1"])
+def test_a_limit_is_a_number_above_nothing(limit, tmp_path):
+    with pytest.raises((ValueError, TypeError), match="cpu must be"):
+        grade(tmp_path, cpu=limit)
+
+
+# --- a class -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def school(tmp_path):
+    """Four students: solved, wrong twice, untouched and solved, a broken file."""
+    folder = tmp_path / "school"
+    named = {case.name: case for case in submitted.honest("00")}
+    for student, case in {"ada": "solved00", "bob": "wrong00", "cleo": "starter00"}.items():
+        named[case].write(folder).parent.rename(folder / student)
+    path = named["other00"].write(folder)
+    path.rename(folder / "cleo" / "again (1).ipynb")
+    path.parent.rmdir()
+    (folder / "dan.ipynb").write_text("{broken")
+    (folder / "roster.csv").write_text("name,student\nAda L.,Ada\nEve,eve\nBob,bob\n")
+    return folder
+
+
+def run(school, out, *more):
+    out.mkdir()
+    options = ["--csv", out / "r.csv", "--json", out / "r.json", "--html", out / "r.html"]
+    options += ["--feedback", out / "told", "--roster", school / "roster.csv", *more]
+    return ["grade", str(school), *map(str, options)]
+
+
+def files(out):
+    return {
+        path.relative_to(out).as_posix(): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and path.suffix != ".journal"
+    }
+
+
+def start(arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "lablib", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_two_runs_and_a_killed_and_resumed_one_are_the_same_to_the_byte(school, tmp_path):
+    printed = []
+    for name in ("one", "two"):
+        process = start(run(school, tmp_path / name, "--workers", "2"))
+        printed.append(process.communicate(timeout=200))
+        assert process.returncode == 0, printed[-1]
+    assert printed[0] == printed[1]
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+    arguments = run(school, tmp_path / "three", "--workers", "1")
+    process, journal = start(arguments), tmp_path / "three" / "r.csv.journal"
+    while process.poll() is None and not (journal.exists() and journal.read_text()):
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    first = journal.read_text().splitlines()
+    assert 1 <= len(first) < 5
+    rows = [*csv.DictReader(io.StringIO((tmp_path / "three" / "r.csv").read_text("utf-8-sig")))]
+    assert all(row["message"] is not None for row in rows)
+    assert left_over(tmp_path) == []
+    journal.write_text(journal.read_text() + '{"path": "ha')  # killed while it wrote
+    process = start([*arguments, "--resume"])
+    assert process.communicate(timeout=200)[0] == printed[0][0]
+    assert journal.read_text().splitlines()[: len(first)] == first
+    assert files(tmp_path / "three") == files(tmp_path / "one")
+
+
+def left_over(folder, seconds=10.0):
+    """Return the processes for students' work in a folder that are there after some seconds."""
+    until = time.monotonic() + seconds
+    while True:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes()
+            except OSError:
+                continue
+            if b"sandbox.py" in words and str(folder).encode() in words:
+                found.append(words)
+        if not found or time.monotonic() > until:
+            return found
+        time.sleep(0.1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_whoever_stops_it_finds_no_process_and_a_whole_report(how, tmp_path):
+    CLASS["hog_endless"].write(tmp_path / "school")
+    out = tmp_path / "out"
+    out.mkdir()
+    process = start(["grade", str(tmp_path / "school"), "--csv", str(out / "r.csv"), *PATIENT])
+    until = time.monotonic() + 60
+    while not left_over(tmp_path, 0) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(how)
+    process.wait(timeout=30)
+    assert process.returncode in (130, -9)
+    if how != signal.SIGKILL:
+        assert "stopped; what is judged is kept, and with --resume" in process.stderr.read()
+    assert left_over(tmp_path) == []
+    assert (out / "r.csv").read_text("utf-8-sig").startswith("student,notebook,")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_stopped_twice_it_says_one_line(tmp_path):
+    CLASS["hog_endless"].write(tmp_path / "school")
+    process = start(["grade", str(tmp_path / "school"), *PATIENT])
+    until = time.monotonic() + 60
+    while not left_over(tmp_path, 0) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    for _ in range(20):  # whatever it is at by then
+        time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert [line for line in said.splitlines() if "here students' code" not in line] == [
+        "lablib: stopped"
+    ]
+    assert left_over(tmp_path) == []
+
+
+def instantly(work, limits):
+    return {exercise: Finding("✓") for exercise in work.exercises}
+
+
+def test_reports_are_written_now_and_then_and_the_journal_each_time(tmp_path, monkeypatch):
+    for number in range(30):
+        (tmp_path / f"s{number}.py").write_text('check("00.1", best_token)')
+    monkeypatch.setattr(grading, "judge_submission", instantly)
+    writings, write = [], grading.Outputs.write
+    monkeypatch.setattr(
+        grading.Outputs, "write", lambda *each: (writings.append(each), write(*each))
+    )
+    grade(tmp_path, tmp_path / "r.csv")
+    assert len(writings) == 2  # the first, and the last: it took less than a pause
+    assert len((tmp_path / "r.csv.journal").read_text().splitlines()) == 30
+    monkeypatch.setattr(grading, "PAUSE", -1.0)
+    grade(tmp_path, tmp_path / "r.csv")
+    assert len(writings) == 2 + 32
+
+
+def test_whoever_interrupts_finds_in_the_report_what_the_journal_has(tmp_path, monkeypatch):
+    def slowly(work, limits):
+        if next(turns) == 5:
+            raise KeyboardInterrupt
+        time.sleep(0.02)
+        return instantly(work, limits)
+
+    turns = iter(range(30))
+    for number in range(10):
+        (tmp_path / f"s{number}.py").write_text('check("00.1", best_token)')
+    monkeypatch.setattr(grading, "judge_submission", slowly)
+    with pytest.raises(KeyboardInterrupt):
+        grade(tmp_path, tmp_path / "r.csv", workers=1)
+    journal = (tmp_path / "r.csv.journal").read_text().splitlines()
+    rows = [*csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text("utf-8-sig")))]
+    assert journal
+    assert {row["notebook"] for row in rows} == {json.loads(line)["path"] for line in journal}
+
+
+def test_an_answer_may_use_the_class_that_its_lesson_shows(tmp_path):
+    right = find("10.3").solution.replace("def try_drafts", "def right")
+    own = "\n\ndef try_drafts(layer, drafts, accepted):\n    Recurrent()\n"
+    own += "    return right(layer, drafts, accepted)"
+    case = submitted.Case("ada", submitted.answered("10", {"10.3": right + own}), {})
+    assert outcomes(case, tmp_path)["10.3"].outcome == "✓"
+
+
+@pytest.mark.parametrize("lesson", lessons())
+def test_no_lesson_imports_what_is_not_there_while_it_is_graded(lesson):
+    code = [cell["source"] for cell in submitted.blank(lesson)["cells"]]
+    assert not re.search(r"lesson_\d\d(\.| import )exercises", "\n".join(code))
+
+
+def test_of_capstones_grade_marks_the_first_steps(tmp_path):
+    notebook = submitted.answered("16", {"16.1": ""})
+    checks = [n for n, cell in enumerate(notebook["cells"]) if part_of(cell) == ("16.3", "check")]
+    further = "def propose(prompt, written, limit):\n    return []\nscore('edits', propose)"
+    cell = {"cell_type": "code", "metadata": {}, "source": further, "outputs": []}
+    notebook["cells"].insert(checks[0] + 1, cell)  # somebody went on, and it plays worse
+    submitted.Case("ada", notebook, {}).write(tmp_path)
+    rows = grade(tmp_path).rows
+    assert [(row.exercise, row.outcome) for row in rows] == [
+        ("16.1", "!"), ("16.2", "✓"), ("16.3", "✓"),
+    ]  # fmt: skip
+
+
+def test_a_report_tells_who_solved_what_and_what_to_discuss(school, tmp_path):
+    roster = school / "roster.csv"
+    report = grade(school, roster=roster, html=tmp_path / "r.html", json=tmp_path / "r.json")
+    marks = {}
+    for row in report.rows:
+        marks.setdefault(row.student, []).append(row.outcome)
+    assert {name: "".join(found) for name, found in marks.items()} == {
+        "Ada": "✓✓✓", "bob": "✗✗✗", "cleo": "✓✓✓", "dan": "!", "eve": "∅∅∅",
+    }  # fmt: skip
+    assert {r.notebook for r in report.rows if r.student == "cleo"} == {"cleo/again (1).ipynb"}
+    assert report.counts()["00.1"] == {"✓": 2, "≠": 0, "✗": 1, "○": 0, "!": 0, "∅": 1}
+    topics = report.topics()
+    assert [topic.exercise for topic in topics] == ["00.1", "00.2", "00.3"]
+    assert (topics[0].students, topics[0].attempts) == (1, 3)
+    assert f"Discuss 00.1 The best token (1 of 3 who tried): {topics[0].text}" in repr(report)
+    content = json.loads((tmp_path / "r.json").read_text())
+    assert len(content["rows"]) == len(report.rows)
+    assert content["misconceptions"][0]["misconception"] == topics[0].misconception
+    text = (tmp_path / "r.html").read_text()
+    for word in ("<h2>Discuss next</h2>", "cleo/again (1).ipynb", 'aria-label="correct"'):
+        assert word in text
+    assert "http" not in text  # it needs nothing else
+
+
+ROW = ExerciseRow("a<b", "x.ipynb", "00.1", "✗", "largest_value", "=cmd · <script>")
+
+
+def test_nothing_a_student_writes_is_run_by_a_reader_of_the_report():
+    report = GradeReport([ROW])
+    assert "<script>" not in page(report)
+    assert "a&lt;b" in page(report)
+    assert "'=cmd" in report.csv()
+    assert "\\<script\\>" in feedback(report, "a<b")
+    assert file_name("../a b") == "_a_b"
+    assert file_name("..") == "_"
+
+
+def test_a_report_counts_points_and_what_has_no_name():
+    rows = [
+        ExerciseRow("ada", "x", "03.1", "✓", "", ""), ExerciseRow("ada", "x", "03.2", "✗", "", ""),
+        ExerciseRow("bob", "x", "03.2", "✗", "", ""), ExerciseRow("bob", "x", "-", "!", "", ""),
+        ExerciseRow("bob", "x", "03.1", "≠", "", "a" * 100),
+    ]  # fmt: skip
+    report = GradeReport(rows)
+    assert (report.points("ada"), report.points("bob")) == ((3, 4), (0, 4))
+    assert "<td>3 of 4</td>" in page(report)
+    assert "Wrong in ways that have no name: 03.2 (2)." in page(report)
+    table = csv.DictReader(io.StringIO(report.csv().lstrip("\ufeff")))
+    assert [row["points"] for row in table] == ["3", "0", "0", "0", "0"]
+    assert json.loads(report.json())["points"]["bob"] == {"got": 0, "of": 4}
+    assert "a" * 79 + "…" in repr(report)
+
+
+def test_a_page_says_our_sentences_as_they_are_meant():
+    row = ExerciseRow("ada_l", "a_b.ipynb", "08.1", "✗", "same_favourite", "one · two")
+    text = page(GradeReport([row]))
+    assert "<code>same_favourite</code>" in text  # as the guide and the teacher's edition call it
+    assert "it compares two <em>samples</em>" in text
+    assert 'class="topics"' in text  # on a phone a card for each, which says what its numbers are
+    assert '<td data-head="students">1</td><td data-head="of those who tried">1</td>' in text
+    assert ".topics td[data-head]::before{content:attr(data-head)" in text
+    broken = replace(row, exercise="-", outcome="!")
+    lines = feedback(GradeReport([broken, row]), "ada_l").splitlines()
+    assert lines[0] == "# ada\\_l: your exercises"
+    assert lines[4].startswith("- ! **a\\_b.ipynb**")
+    assert lines[-2:] == ["  one  ", "  two"]  # each on a line of its own
+
+
+def test_of_several_notebooks_the_best_counts_and_of_equals_the_first():
+    rows = [ExerciseRow("a", str(i), "00.1", mark, "", "") for i, mark in enumerate("✗✓✓")]
+    ranks = [2, 4, 4]
+    assert best_of(zip(ranks, rows, strict=True)) == [rows[1]]
+    assert set(reports.OUTCOMES) == set("✓≠✗○!∅")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"csv": "none/r.csv"}, "a folder that can be written"),
+        ({"html": "."}, "a folder that can be written"),
+        ({"feedback": "file"}, "feedback must be a folder"),
+        ({"resume": True}, "resume needs the file of a report"),
+        ({"roster": "none"}, "roster must be"),
+        ({"seconds": 0}, "seconds must be"),
+        ({"workers": -1}, "workers must be"),
+        ({"memory": 1}, "memory must be"),
+        ({"lessons": ["03", "x"]}, "lessons must be one of"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_work(wanted, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    monkeypatch.setattr("lablib.teach.grade.judge_submission", None)
+    with pytest.raises(ValueError, match=message):
+        grade(tmp_path, **wanted)
+
+
+def test_the_command_says_what_its_walls_keep_out(capsys):
+    with pytest.raises(SystemExit):
+        main(["grade", "--help"])
+    said = capsys.readouterr().out
+    told = ("--resume", "neither references nor verdicts", "sandbox-exec", "copied", "score")
+    for word in told:
+        assert word in said
+
+
+def test_a_command_leaves_signals_as_they_were(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "0")  # else it starts anew, in this process
+    (tmp_path / "ada.ipynb").write_text("{}")
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert main(["grade", str(tmp_path)]) == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before

@@ -1,0 +1,149 @@
+"""Whose is it, who was absent, and which lessons were asked for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from lablib.course.checks.exercises import exercises
+from lablib.teach import grade as grading
+from lablib.teach.grade import grade
+from lablib.teach.page import feedback
+from lablib.teach.roster import read_roster, student_of, submissions
+from lablib.teach.submission import Finding
+
+import pytest
+
+
+def instantly(work, limits):
+    return {exercise: Finding("✓") for exercise in work.exercises}
+
+
+def test_with_lessons_named_these_are_asked_for_and_no_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(grading, "judge_submission", instantly)
+    for name, asked in {"ada/a": "03.1", "ada/b": "05.2", "bob": "01.1", "cy": "07.1"}.items():
+        path = tmp_path / "school" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'check("{asked}", f)')
+    (tmp_path / "school" / "dan.ipynb").write_text("{broken")
+    (tmp_path / "class.csv").write_text("ada\nbob\neve\n")
+    marks = {}
+    for row in grade(tmp_path / "school", roster=tmp_path / "class.csv", lessons=["03", "5"]).rows:
+        assert row.exercise[:2] in ("03", "05", "-")
+        marks[row.student] = marks.get(row.student, "") + row.outcome
+    asked = len(exercises("03")) + len(exercises("05"))
+    assert marks == {"ada": "✓" * asked, "bob": "∅" * asked, "dan": "!", "eve": "∅" * asked}
+    report = grade(tmp_path / "school", roster=tmp_path / "class.csv", lessons=["09"])
+    assert {row.outcome for row in report.rows} == {"∅", "!"}  # nobody has handed in any of it
+    every = [row.exercise[:2] for row in grade(tmp_path / "school").rows]
+    assert {*every} == {"01", "03", "05", "07", "-"}
+
+
+def test_the_command_takes_lessons_after_the_folder(tmp_path):
+    command = [sys.executable, "-m", "lablib", "grade", str(tmp_path), "--lessons"]
+    for lessons, status in ((["3", "05"], 0), (["03", "99"], 2)):
+        done = subprocess.run([*command, *lessons], capture_output=True, text=True)
+        assert done.returncode == status
+        assert ("lessons must be one of '00', '01'" in done.stderr) == (status == 2)
+
+
+def test_a_verdict_on_some_lessons_is_not_taken_for_one_on_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(grading, "judge_submission", instantly)
+    (tmp_path / "ada.py").write_text('check("03.1", f)\ncheck("05.1", f)')
+    for lesson in ("03", "05"):
+        report = grade(tmp_path, tmp_path / "r.csv", lessons=[lesson], resume=True)
+        assert {row.exercise[:2] for row in report.rows} == {lesson}
+
+
+@pytest.mark.parametrize(
+    ("path", "student"),
+    [
+        ("ada/03_sampling.ipynb", "ada"), ("ada/x/y.ipynb", "ada"), ("ada.ipynb", "ada"),
+        ("ada_03_sampling.ipynb", "ada"), ("ada-03_sampling (2).ipynb", "ada"),
+        ("03_sampling_ada-Copy1.ipynb", "03_sampling_ada"), ("03_sampling.ipynb", "03_sampling"),
+    ],
+)  # fmt: skip
+def test_a_notebook_is_its_folders_or_its_names(path, student):
+    assert student_of(Path(path)) == student
+
+
+@pytest.mark.parametrize(
+    ("path", "student"),
+    [
+        ("ada/x.ipynb", "Ada"), ("03_sampling_ada-Copy1.ipynb", "Ada"), ("hw/ADA/x.py", "Ada"),
+        ("adam/x.ipynb", "adam"), ("Ada Ng 12345_late.ipynb", "Ada Ng"), ("x-ada.py", "Ada"),
+    ],
+)  # fmt: skip
+def test_a_roster_tells_whose_a_notebook_is(path, student):
+    assert student_of(Path(path), ["Ada", "Ada Ng"]) == student
+
+
+def test_a_roster_is_a_list_or_a_table(tmp_path):
+    path = tmp_path / "r.csv"
+    named = ("name,student\nA,ada\nB,bob\n", "No,Name\n1,ada\n2,bob\n")
+    named += ("No;Name;Mail\n1;ada;a,b\n2;bob;c\n", "No\tstudent\n1\tada\n2\tbob\n")
+    for text in (*named, "\ufeffada,A\nbob,B\n\n", "ada\nbob\nada"):
+        path.write_text(text, encoding="utf-8")
+        assert read_roster(path) == ["ada", "bob"]
+    path.write_bytes("name\nJos\xe9\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="roster must be a CSV file in UTF-8, got"):
+        read_roster(path)
+    path.write_text("\n")
+    with pytest.raises(ValueError, match="at least one student"):
+        read_roster(path)
+    with pytest.raises(ValueError, match="roster must be a CSV file"):
+        read_roster(tmp_path / "none")
+
+
+def test_whose_file_is_broken_was_not_absent(tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "gus.ipynb").write_text('{"cells": [')
+    solved = Path("notebooks/00_start_here.ipynb").read_text(encoding="utf-8")
+    (work / "ben.ipynb").write_text(solved, encoding="utf-8")
+    (tmp_path / "class.csv").write_text("name\nben\ngus\nivo\n")
+    report = grade(work, roster=tmp_path / "class.csv")
+    marks = dict.fromkeys(report.students(), "")
+    for row in report.rows:
+        marks[row.student] += row.outcome
+    assert marks["ivo"] == "∅∅∅"
+    assert marks["gus"] == "!!!!"  # the file, and each exercise that may be in it
+    assert "gus.ipynb can't be read" in report.rows[-4].message
+    assert "of 9 ✓" in repr(report)  # three students, three exercises: a file is no answer
+    told = feedback(report, "ivo")
+    assert told.count("nothing handed in") == 3
+    assert "0 of 3 solved" in feedback(report, "gus")
+
+
+def test_who_is_on_no_roster_and_what_is_no_work_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(grading, "judge_submission", instantly)
+    school = tmp_path / "school"
+    for name in ("ada/x.py", "gus.py", "hans/essay.pdf", "ina.zip", "ada/notes.md", ".git/x"):
+        path = school / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('check("00.1", f)')
+    (school / "class.csv").write_text("name\nada\nbob\n")
+    report = grade(
+        school, school / "r.csv", html=school / "r.html", json=tmp_path / "r.json",
+        feedback=school / "told", roster=school / "class.csv",
+    )  # fmt: skip
+    notes = [
+        "Not on the roster, so only what they handed in is here: gus.",
+        "Not graded, as there is no .ipynb and no .py in it: hans/, ina.zip.",
+    ]
+    assert report.notes() == notes
+    assert repr(report).splitlines()[-2:] == notes
+    other = grade(school, roster=school / "class.csv", lessons=["05"])
+    assert not other.strangers  # whose work is of another lesson is not in the table
+    text = (school / "r.html").read_text(encoding="utf-8")
+    assert text.count("<small>not on the roster</small>") == 1
+    assert all(note in text and note in (tmp_path / "r.json").read_text() for note in notes)
+    (school / "ada" / "notes.md").unlink()
+    assert grade(school / "ada").notes() == []  # and nobody is a stranger without a roster
+
+
+def test_what_lies_in_hidden_folders_was_not_handed_in(tmp_path):
+    for name in ("a/x.ipynb", "a/.ipynb_checkpoints/x.ipynb", ".git/y.py", "b.py", "c.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    assert [path.name for path in submissions(tmp_path)] == ["x.ipynb", "b.py"]

@@ -1,0 +1,118 @@
+"""Comparing, copying and showing what a student's function returns."""
+
+import math
+
+from lablib.course.checks.values import as_text, call_text, copied, difference, pair_text
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+numbers = st.one_of(st.integers(-9, 9), st.floats(allow_nan=True, width=32))
+values = st.recursive(
+    st.one_of(numbers, st.text(max_size=3), st.booleans()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=2), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(values)
+def test_a_value_equals_its_copy(value):
+    assert difference(value, copied(value)) is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(numbers, min_size=1, max_size=12), st.data())
+def test_one_changed_number_is_seen(row, data):
+    where = data.draw(st.integers(0, len(row) - 1))
+    changed = list(row)
+    changed[where] = 3.5 if row[where] != 3.5 else -1.0
+    assert difference(row, changed) is not None
+    assert difference(np.array(row), tuple(changed)) is not None
+
+
+@pytest.mark.parametrize(
+    ("expected", "got"),
+    [
+        ([1, 2], (1.0, 2.0)),
+        ([1.0, 2.0], mx.array([1.0, 2.0])),
+        (mx.zeros((2, 0)), np.zeros((2, 0))),
+        (np.zeros((0, 2)), []),
+        (mx.array([1.0, 2.0], dtype=mx.bfloat16), [1, 2]),
+        (3, mx.array(3)),
+        (0.3, 0.1 + 0.2 + 1e-7),
+        (1e6, 1e6 + 1),
+        (math.inf, float("inf")),
+        (True, np.bool_(True)),
+        ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]])),
+        (np.eye(2), [[1, 0], [0, 1]]),
+        ([[1], [2, 3]], [(1,), np.array([2, 3])]),
+        ({"a": [1.0]}, {"a": np.ones(1)}),
+        ({1, 2}, {2, 1}),
+        (["a", "b"], np.array(["a", "b"])),
+        ("a", np.array(["a", "b"])[0]),
+        ([["a"], ["b", "c"]], np.array([["a"], np.array(["b", "c"])], dtype=object)),
+        (([["a"]], [(0, 1)]), ([np.array(["a"])], np.array([(0, 1)]))),
+        ([], ()),
+    ],
+)
+def test_equal(expected, got):
+    assert difference(expected, got, 1e-5) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "said"),
+    [
+        (1, "1", "returned a str, expected a number"),
+        (1.0, math.nan, ""),
+        (1.0, math.inf, ""),
+        (math.inf, -math.inf, ""),
+        ([1.0, math.inf], [1.0, 5.0], ""),
+        ([1, 2], [1], "returned shape (1,), expected (2,)"),
+        ([1, 2], 3, "returned a number, expected 2 numbers"),
+        ([1, 2], [[1], [2, 3]], "rows of different lengths"),
+        (np.zeros((3, 4)), np.ones((3, 4)), "first difference at [(0, 0)]: expected 0, got 1"),
+        (["a", "b"], ["a", "c"], "at [1]: expected 'b', got 'c'"),
+        (["a"], ["a", "b"], "returned 2 items, expected 1"),
+        (["a"], 1, "returned a number, expected a list"),
+        (np.zeros((0, 2)), np.zeros((0, 3)), "returned shape (0, 3), expected (0, 2)"),
+        (np.zeros((1, 0)), [], "returned shape (0,), expected (1, 0)"),
+        ({"a": 1}, {"b": 1}, "returned the keys ['b'], expected ['a']"),
+        ({"a": 1}, [1], "returned 1 number, expected a dict"),
+        ({"a": 1}, {"a": 2}, "at ['a']: expected 1, got 2"),
+        ({1}, {2}, ""),
+        ("ab", "ac", ""),
+        (["a", "b"], np.array(["a", "c"]), "at [1]: expected 'b', got 'c'"),
+        (None, 3, "returned a number, expected None"),
+    ],
+)
+def test_different(expected, got, said):
+    assert said in difference(expected, got, 1e-5)
+
+
+def test_copies_protect_arrays_but_share_models():
+    class Model:
+        pass
+
+    model, array, list_ = Model(), mx.array([1.0]), [np.zeros(2)]
+    same, array_copy, list_copy = copied((model, array, list_))
+    array_copy[0] = 5.0
+    list_copy[0][0] = 5.0
+    assert same is model
+    assert array.item() == 1.0
+    assert list_[0][0] == 0.0
+
+
+def test_values_are_shown_short_and_without_addresses():
+    assert as_text(np.array([1.0, 1 / 3])) == "[1, 0.3333]"
+    assert as_text(mx.array([[1, 2]])) == "[[1, 2]]"
+    assert as_text({"a": (1.5, "x")}) == "{'a': [1.5, 'x']}"
+    assert len(as_text(np.arange(1000))) == 88
+    assert "0x" not in as_text(object()) + as_text(np.random.default_rng(0)) + as_text(as_text)
+    assert call_text("f", ([1], "a")) == "f([1], 'a')"
+    assert pair_text(1.0, 1.00000001) == ("1", "1.00000001")

@@ -1,0 +1,195 @@
+"""One whole trial of ``grade``: a class's folder, the real command, three times.
+
+``python tests/teach/trial.py`` hands in all of ``submitted`` and has it graded: at once; again,
+one notebook at a time, which tells what each costs; and killed twice and resumed. Every mark must
+be due, the reports of the three the same to the byte, and no notebook may take more than three
+seconds of processor time, the endless ones neither. What is wrong is named, and the exit status is
+then 1.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import psutil  # ipykernel brings it
+import submitted
+from tabulate import tabulate
+
+MOST = 3.0  # seconds of processor time for a notebook
+BECOME_SUBREAPER = 36  # from <sys/prctl.h>
+PRINTED = "printed.txt"
+
+
+@dataclass
+class Run:
+    """What one grading left: the folder of its reports, how long it took, what notebooks cost."""
+
+    name: str
+    out: Path
+    seconds: float = 0.0
+    judged: list[int] = field(default_factory=list)  # notebooks that were judged at each end
+    costs: dict[str, float] = field(default_factory=dict)
+
+
+def grade(school: Path, run: Run, options: Sequence[str], kill_at: Sequence[int] = ()) -> Run:
+    """Run the command; kill it whenever it has judged so many notebooks, and resume.
+
+    Raises:
+        RuntimeError: it failed; says what it printed.
+    """
+    run.out.mkdir()
+    reports = ["--csv", "r.csv", "--json", "r.json", "--html", "r.html", "--feedback", "told"]
+    command = [sys.executable, "-m", "lablib", "grade", str(school), *reports, *options]
+    began = time.monotonic()
+    for number, enough in enumerate((*kill_at, sys.maxsize)):
+        more = ["--resume"] if number else []
+        with open(run.out / PRINTED, "w") as printed, open(run.out / "errors.log", "w") as errors:
+            process = subprocess.Popen(
+                [*command, *more], cwd=run.out, stdout=printed, stderr=errors
+            )
+            try:
+                run.judged.append(_watch(process, run, enough))
+            finally:
+                process.kill()
+                process.wait()
+        if enough == sys.maxsize and process.returncode:
+            raise RuntimeError((run.out / "errors.log").read_text())
+    run.seconds = time.monotonic() - began
+    return run
+
+
+def _watch(process: subprocess.Popen, run: Run, enough: int) -> int:
+    """Wait for its end, or until so many notebooks are judged; note what each took.
+
+    Returns:
+        How many are judged.
+    """
+    journal, known = run.out / "r.csv.journal", 0
+    watched, before, killed = psutil.Process(process.pid), None, 0.0
+    while process.poll() is None and known < enough:
+        lines = journal.read_text(encoding="utf-8").split("\n")[:-1] if journal.exists() else []
+        killed += _orphans(process.pid)
+        used = killed + sum(watched.cpu_times()[:4])  # its own, and of those that it has waited for
+        if journal.exists() and before is None:
+            before, known = used, len(lines)
+        for line in lines[known:]:
+            run.costs[Path(json.loads(line)["path"]).parts[0]] = (used - before) / (
+                len(lines) - known
+            )
+        if len(lines) > known:
+            before, known = used, len(lines)
+        time.sleep(0.004)
+    return known
+
+
+def _orphans(but: int) -> float:
+    """Bury processes whose own parent was killed before them; return what they had used.
+
+    Args:
+        but: the process that is still watched.
+    """
+    used = 0.0
+    while True:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None or ended.si_pid == but:
+            return used
+        usage = os.wait4(ended.si_pid, 0)[2]
+        used += usage.ru_utime + usage.ru_stime
+
+
+def wrong_marks(cases: Iterable[submitted.Case], rows: Iterable[dict[str, str]]) -> list[str]:
+    """Return a line about every mark or misconception that is not due, missing or too many."""
+    found, wrong = {(row["student"], row["exercise"]): row for row in rows}, []
+    for case in cases:
+        for exercise, due in case.due.items():
+            row = found.pop((case.name, exercise), None)
+            if row is None:
+                wrong.append(f"{case.name}: {exercise} has no row")
+                continue
+            named = case.like.get(exercise, row["misconception"])
+            if row["outcome"] not in due or row["misconception"] != named:
+                said = " ".join((row["outcome"], row["misconception"], row["message"]))
+                wrong.append(f"{case.name}: {exercise} {said}; due is {due} {named}".rstrip())
+    return wrong + [f"{student}: {exercise} was not asked" for student, exercise in found]
+
+
+def reports(out: Path) -> dict[str, bytes]:
+    """Return what a grading wrote, by name; its journal is in the order of the work."""
+    paths = [path for path in sorted(out.rglob("*")) if path.is_file()]
+    kept = [path for path in paths if path.suffix not in (".journal", ".log")]
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in kept}
+
+
+def differing(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:
+    """Return the names of files that are not the same in both, or not there."""
+    return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+
+
+def trial(cases: Sequence[submitted.Case], folder: Path, seconds: float) -> list[str]:
+    """Hand in and grade in three ways; print what happened, return what is wrong."""
+    school, thirds = folder / "school", [len(cases) // 3, 2 * len(cases) // 3]
+    for case in cases:
+        case.write(school)
+    options = ["--seconds", f"{seconds:g}"]
+    whole = grade(school, Run("whole", folder / "1"), options)
+    again = grade(school, Run("one at a time", folder / "2"), [*options, "--workers", "1"])
+    killed = grade(school, Run("killed, resumed", folder / "3"), options, thirds)
+    rows = json.loads((whole.out / "r.json").read_text(encoding="utf-8"))["rows"]
+    wrong, first = wrong_marks(cases, rows), reports(whole.out)
+    for run in (again, killed):
+        wrong += [f"{run.name}: {name} differs" for name in differing(first, reports(run.out))]
+    for case in cases:
+        cost = again.costs.get(case.name)
+        if cost is None or cost > MOST:
+            wrong.append(f"{case.name}: {cost} s of processor time")
+    print(_table(cases, rows, again.costs), end="\n\n")
+    head = ("run", "seconds", "judged at its ends", "files")
+    lines = [(r.name, f"{r.seconds:.0f}", r.judged, len(reports(r.out)))
+             for r in (whole, again, killed)]  # fmt: skip
+    print(tabulate(lines, head), end="\n\n")
+    return wrong
+
+
+def _table(cases: Sequence[submitted.Case], rows: Sequence[dict], costs: dict[str, float]) -> str:
+    """Return a line for each kind of submission: how many, their marks, their processor time."""
+    kinds: dict[str, list[str]] = {}
+    for case in cases:
+        kinds.setdefault(re.match("[a-z]+", case.name)[0], []).append(case.name)
+    lines = []
+    for kind, names in kinds.items():
+        marks = "".join(sorted(row["outcome"] for row in rows if row["student"] in names))
+        counts = " ".join(f"{mark}{marks.count(mark)}" for mark in dict.fromkeys(marks))
+        worst, slowest = max((costs.get(name, 0.0), name) for name in names)
+        middle = np.median([costs.get(name, 0.0) for name in names])
+        lines.append((kind, len(names), counts, f"{middle:.2f}", f"{worst:.2f}", slowest))
+    lines.append(("all", len(cases), len(rows), *[""] * 3))
+    return tabulate(lines, ("kind", "notebooks", "marks", "median s", "worst s", "which"))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Hold the trial; return 1 if anything was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="a pattern in the submissions' names")
+    parser.add_argument("--seconds", type=float, default=60, help="limit of a notebook, 60")
+    options = parser.parse_args(arguments)
+    cases = [case for case in submitted.submissions() if re.search(options.only, case.name)]
+    if sys.platform == "linux":  # whoever outlives a killed process there becomes this one's child
+        ctypes.CDLL(None).prctl(BECOME_SUBREAPER, 1, 0, 0, 0)
+    with TemporaryDirectory() as folder:
+        wrong = trial(cases, Path(folder), options.seconds)
+    print(*wrong or ["Every mark is due; the three are the same to the byte."], sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

