@@ -12,7 +12,8 @@ try:
     from lablib.lazy import exports
     from lablib.machine import backend
 except Exception as error:
-    if sys.argv[:1] == ["-m"] and (why := complaint(error)):  # the command, before the install
+    why = complaint(error) if sys.argv[:1] == ["-m"] else ""
+    if why:  # the command, before the install
         print(f"lablib: {why}", file=sys.stderr)
         sys.exit(2)
     raise

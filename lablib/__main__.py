@@ -28,7 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"lablib: {error}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
-        if not (why := complaint(error)):
+        why = complaint(error)
+        if not why:
             raise
         print(f"lablib: {why}", file=sys.stderr)
         return 2
@@ -141,9 +142,10 @@ def _add_evaluate(commands: Any) -> None:
 def _add_bench(commands: Any) -> None:
     bench = commands.add_parser("bench", help="how fast it is here, beside its peers")
     bench.add_argument(
-        "what", nargs="*",
+        "what",
+        nargs="*",
         help="decode, speculation, votes, async, best_of_n (default: all whose peers are here)",
-    )  # fmt: skip
+    )
     bench.add_argument("--turns", type=int, help="paired runs of each case (default: 7)")
     bench.add_argument("--only", default="", help="a pattern in the names of the cases to run")
     bench.add_argument("--quick", action="store_true", help="measure little, in a minute")

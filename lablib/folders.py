@@ -1,7 +1,7 @@
-"""Where things lie: the course's notebooks, and folders that only this user can write to.
+"""Finds the course's notebooks, and folders that only this user can write to.
 
-What is made once, for all environments, goes into such a folder. Files are written whole or not at
-all.
+Files that are made once, for all environments, go into such a folder. They are written whole or not
+at all.
 """
 
 import os
@@ -21,12 +21,14 @@ def course() -> Path | None:
 
 
 def own() -> Iterator[Path]:
-    """Yield them, made if need be: the user's cache, and one among temporary files."""
+    """Yield the user's folders, made if need be: in the cache, and among temporary files."""
     named = os.environ.get("XDG_CACHE_HOME", "")
-    kept = named if os.path.isabs(named) else os.path.expanduser("~/.cache")
+    lasting = named if os.path.isabs(named) else os.path.expanduser("~/.cache")
     passing = os.path.join(tempfile.gettempdir(), f"lablib-{os.getuid()}")
-    # Somebody without a home keeps the "~".
-    for cache in map(Path, filter(os.path.isabs, (kept, passing))):
+    for name in (lasting, passing):
+        if not os.path.isabs(name):  # somebody without a home keeps the "~"
+            continue
+        cache = Path(name)
         folder = cache / "lablib"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

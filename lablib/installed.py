@@ -1,4 +1,4 @@
-"""Why lablib can't be loaded here, in one line; it needs nothing, and runs on older Pythons too."""
+"""Says in one line why lablib can't be loaded here; needs nothing, and runs on older Pythons."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ HOW = "python3 -m venv .venv && .venv/bin/python -m pip install --editable '.[la
 
 
 def complaint(error: Exception) -> str:
-    """Return what is missing and how to install it; empty when that is not the reason."""
+    """Name what is missing and how to install it; return "" when that is not the reason."""
     if sys.version_info < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         return f"{sys.executable} is Python {platform.python_version()}, older than {wanted}"

@@ -1,8 +1,9 @@
-"""Public names that load their module when they are first used (PEP 562)."""
+"""Makes public names that load their module when they are first used (PEP 562)."""
 
 import importlib
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -11,6 +12,8 @@ def exports(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the package called ``package``.
 
+    Its modules load in the same way, but only its public names are listed.
+
     Args:
         package: its ``__name__``.
         names: module -> the public names that it defines, between spaces.
@@ -18,10 +21,16 @@ def exports(
     where = {name: module for module, some in names.items() for name in some.split()}
 
     def load(name: str) -> Any:
-        if name not in where:
+        if name in where:
+            value = getattr(importlib.import_module(where[name]), name)
+            setattr(sys.modules[package], name, value)  # the next use finds it without asking us
+            return value
+        module = f"{package}.{name}"
+        if name.startswith("_") or find_spec(module) is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(where[name]), name)
-        setattr(sys.modules[package], name, value)  # the next use finds it without asking us
-        return value
+        return importlib.import_module(module)
 
-    return load, lambda: sorted({*vars(sys.modules[package]), *where}), sorted(where)
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *where})
+
+    return load, listed, sorted(where)

@@ -8,11 +8,8 @@ from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any, Self
 
-from lablib.inference import arguments
-from lablib.inference.speculation.drafters import Drafter, as_drafter
-from lablib.inference.speculation.many import speculative_batch
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.decoding import TokenIterator, sample_prompts
+from lablib.inference.speculation import SpeculativeTokenIterator, speculative_batches
 from lablib.validation import BadType, BadValue, flag, sequence, shown
 
 import mlx.core as mx
@@ -57,7 +54,7 @@ class TextReader:
     """Turns tokens into text as they come, up to the stop string that is complete first.
 
     Attributes:
-        text: what is certain of it: no later token takes a character back.
+        text: its certain part: no later token takes a character back.
         end: how many tokens it took to complete a stop string; None as long as there is none.
     """
 
@@ -65,12 +62,12 @@ class TextReader:
         self.text, self.end = "", None
         self._detokenizer = _primed_detokenizer(tokenizer, prompt)
         self._stop, self._seen = stop, 0  # tokens that the detokenizer knows
-        self._held = ""  # what may become a stop string
+        self._held = ""  # this may become a stop string
 
     def read(self, tokens: Sequence[int], last: bool = False) -> str:
-        """Read those of ``tokens``, all there are so far, that are new; return what text they add.
+        """Read the new ones among ``tokens``, all there are so far; return the text that they add.
 
-        The ``last`` call also gives what was held back.
+        The ``last`` call also gives the text that was held back.
         """
         before = len(self.text)
         while self._seen < len(tokens) and self.end is None:
@@ -88,12 +85,15 @@ class TextReader:
             ahead = copy(self._detokenizer)
             ahead.finalize()
             seen += ahead.last_segment.rstrip("\ufffd")
-        places = [(at + len(s), at) for s in self._stop if (at := seen.find(s)) >= 0]
-        if places:
-            self.end, self._held, certain = self._seen, seen, min(places)[1]
+        found = [(seen.find(s) + len(s), seen.find(s)) for s in self._stop if s in seen]
+        if found:  # the stop string that is complete first ends the text
+            self.end = self._seen
+            self._held = seen
+            certain = min(found)[1]
         else:
             certain = len(seen) - (0 if last else _begun(seen, self._stop))
-        self.text, self._held = self.text + self._held[:certain], self._held[certain:]
+        self.text += self._held[:certain]
+        self._held = self._held[certain:]
 
 
 class TextStream(Iterator[str], AbstractContextManager):
@@ -122,7 +122,8 @@ class TextStream(Iterator[str], AbstractContextManager):
             except KeyboardInterrupt as interrupt:
                 self.iterator.close()
                 self._ended, self._interrupt = True, interrupt
-            if piece := self._new_text():
+            piece = self._new_text()
+            if piece:
                 return piece
         if self._interrupt is not None:
             interrupt, self._interrupt = self._interrupt, None
@@ -161,11 +162,17 @@ class TextStream(Iterator[str], AbstractContextManager):
 
 
 def stream(
-    model: Any, tokenizer: Any, prompt: str | Sequence[int] | mx.array | None = None, *,
-    messages: Sequence[dict[str, str]] | None = None, max_tokens: int = 100,
-    stop: str | Sequence[str] = (), stop_tokens: Collection[int] | None = None,
-    draft_model: Any = None, **options: Any,
-) -> TextStream:  # fmt: skip
+    model: Any,
+    tokenizer: Any,
+    prompt: str | Sequence[int] | mx.array | None = None,
+    *,
+    messages: Sequence[dict[str, str]] | None = None,
+    max_tokens: int = 100,
+    stop: str | Sequence[str] = (),
+    stop_tokens: Collection[int] | None = None,
+    draft_model: Any = None,
+    **options: Any,
+) -> TextStream:
     """Generate text piece by piece, for a loop that prints it as it comes.
 
     Args:
@@ -198,20 +205,26 @@ def stream(
     if draft_model is None:
         _check_plain(options)
         return TextStream(TokenIterator(model, ids, **options), tokenizer, stop)
-    drafter = as_drafter(draft_model, name="draft_model")
-    return TextStream(SpeculativeTokenIterator(model, drafter, ids, **options), tokenizer, stop)
+    iterator = SpeculativeTokenIterator(model, draft_model, ids, **options)
+    return TextStream(iterator, tokenizer, stop)
 
 
 def generate(
-    model: Any, tokenizer: Any, prompt: Any = None, *, messages: Any = None, max_tokens: int = 100,
-    progress: bool = False, **options: Any,
-) -> Completion | list[Completion]:  # fmt: skip
+    model: Any,
+    tokenizer: Any,
+    prompt: Any = None,
+    *,
+    messages: Any = None,
+    max_tokens: int = 100,
+    progress: bool = False,
+    **options: Any,
+) -> Completion | list[Completion]:
     """Generate a completion; a ``str`` with ``.tokens``, ``.logprobs`` and ``.stats``.
 
     The arguments are those of :func:`stream`; ``progress`` shows a progress bar. Of a list of
     prompts, or of ``messages``, it makes a list of completions, ``max_batch=`` at a time. Number i
     draws from stream i of the seed: alone it is the same with ``stream=i``. The options are then
-    those of ``speculative_batch``; without a draft model all that is not about drafts.
+    those of ``speculative_batches``, or of ``sample_prompts`` without a draft model.
     """
     flag("progress", progress)
     options |= {"max_tokens": max_tokens}
@@ -228,9 +241,9 @@ def generate(
 
 def _check_plain(options: dict[str, Any]) -> None:
     """Refuse what is about drafts, as there is no draft model."""
-    about = "rule", "draft_tokens", "drafter"
-    if given := [name for name in about if name in options]:
-        raise BadType(f"{given[0]} is about drafts: give draft_model=, a model or a drafter, too")
+    for name in ("rule", "draft_tokens"):
+        if name in options:
+            raise BadType(f"{name} is about drafts: give draft_model=, a model or a drafter, too")
 
 
 def _is_several(given: Any) -> bool:
@@ -238,44 +251,46 @@ def _is_several(given: Any) -> bool:
     return isinstance(given, list | tuple) and any(isinstance(each, kinds) for each in given)
 
 
-class _Silent(Drafter):
-    """Guesses nothing: a batch that speculates then decodes plainly, as fast as any other."""
-
-    def propose(self, texts: Any, limits: Any, sampler: Any) -> None:
-        """Return no guess."""
-
-
 def _generate_several(
-    model: Any, tokenizer: Any, prompts: Any, conversations: Any, *, stop: Any = (),
-    stop_tokens: Any = None, draft_model: Any = None, **options: Any,
-) -> list[Completion]:  # fmt: skip
+    model: Any,
+    tokenizer: Any,
+    prompts: Any,
+    conversations: Any,
+    *,
+    stop: Any = (),
+    stop_tokens: Any = None,
+    draft_model: Any = None,
+    **options: Any,
+) -> list[Completion]:
+    for name in ("cache", "draft_cache", "logits_processors", "stream", "ended"):
+        if name in options:
+            raise BadType(f"unknown option {name!r} of several prompts: it is for one prompt alone")
     if conversations is None:
         ids = [_encode(tokenizer, prompt) for prompt in prompts]
     else:
         ids = [_encode(tokenizer, prompts, messages) for messages in conversations]
-    ids, stop = arguments.check_prompts(model, ids), _stop_strings(stop)
-    ends = tokenizer.eos_token_ids if stop_tokens is None else stop_tokens
-    ends = arguments.check_stops(model, ends)
-    readers = [TextReader(tokenizer, prompt, stop) for prompt in ids]
+    stop = _stop_strings(stop)
+    readers: list[TextReader] = []
 
     def ended(row: int, tokens: list[int], last: bool = False) -> bool:
-        readers[row].read(tokens[: len(tokens) - (tokens[-1] in ends)], last)
+        end = len(tokens) - (tokens[-1] in parts.stops)
+        readers[row].read(tokens[:end], last)
         return readers[row].end is not None
 
-    alone = "cache", "draft_cache", "logits_processors", "stream"
-    if given := [name for name in alone if name in options]:
-        raise BadType(f"unknown option {given[0]!r} of several prompts: it is for one prompt alone")
+    options["ended"] = ended
+    options["stop_tokens"] = tokenizer.eos_token_ids if stop_tokens is None else stop_tokens
     if draft_model is None:
         _check_plain(options)
-    plain = {"rule": "match", "draft_tokens": 1} if draft_model is None else {}
-    draft = _Silent() if draft_model is None else as_drafter(draft_model, name="draft_model")
-    more = {"stop_tokens": ends, "ended": ended, **plain}
-    samples = speculative_batch(model, draft, ids, **more, **options)
+        parts = sample_prompts(model, ids, **options)
+    else:
+        parts = speculative_batches(model, draft_model, ids, **options)
+    readers += [TextReader(tokenizer, prompt, stop) for prompt in parts.prompts]
+    samples = parts.join()
     completions = []
     for row, (tokens, logprobs) in enumerate(zip(samples.tokens, samples.logprobs, strict=True)):
-        stopped = ended(row, tokens, last=True) or tokens[-1] in ends
+        stopped = ended(row, tokens, last=True) or tokens[-1] in parts.stops
         n = readers[row].end or len(tokens)
-        own = {"prompt_tokens": len(ids[row]), "tokens": n}
+        own = {"prompt_tokens": len(parts.prompts[row]), "tokens": n}
         stats = samples.stats | own | {"finish_reason": "stop" if stopped else "length"}
         completions.append(Completion(readers[row].text, tokens[:n], logprobs[:n], stats))
     return completions
@@ -283,8 +298,9 @@ def _generate_several(
 
 def _stop_strings(stop: Any) -> list[str]:
     stops = [stop] if isinstance(stop, str) else sequence("stop", stop, "strings")
-    if wrong := [each for each in stops if not (each and isinstance(each, str))]:
-        raise BadValue(f"stop must be of strings that are not empty, got {shown(wrong[0])}")
+    for each in stops:
+        if not (each and isinstance(each, str)):
+            raise BadValue(f"stop must be of strings that are not empty, got {shown(each)}")
     return stops
 
 

@@ -1,4 +1,4 @@
-"""Argument checks for the public edge: one readable line that names the argument.
+"""Checks arguments at the public edge: one readable line names the argument.
 
 Every public function calls these before it does any work, so that bad input changes nothing. The
 errors are ordinary ``ValueError`` and ``TypeError``; in a notebook they show as one line instead of
@@ -20,22 +20,22 @@ _LARGEST = sys.float_info.max
 
 
 class _OneLine:
-    """IPython asks an exception for ``_render_traceback_`` before it prints forty lines."""
+    """Shows an exception in one line: IPython asks it to, before it prints forty."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__mro__[2].__name__}: {self}"]
 
 
 class BadValue(_OneLine, ValueError):
-    """A ``ValueError`` about an argument; shown in one line in a notebook."""
+    """Refuses the value of an argument, in one line in a notebook."""
 
 
 class BadType(_OneLine, TypeError):
-    """A ``TypeError`` about an argument; shown in one line in a notebook."""
+    """Refuses the type of an argument, in one line in a notebook."""
 
 
 class NotInstalled(_OneLine, ImportError):
-    """An ``ImportError`` that says what to install; shown in one line in a notebook."""
+    """Names the package to install, in one line in a notebook."""
 
 
 def integer(name: str, value: Any, minimum: int | None = None, maximum: int | None = None) -> int:
@@ -85,8 +85,9 @@ def members(name: str, value: Any, like: type) -> None:
     """Refuse a class, and an object without one of the public members of class ``like``."""
     if isinstance(value, type):
         raise BadType(f"{name} must be an object, got the class {value.__name__} itself")
-    public = (each for each in vars(like) if not each.startswith("_"))
-    if missing := [each for each in public if not hasattr(value, each)]:
+    public = [each for each in vars(like) if not each.startswith("_")]
+    missing = [each for each in public if not hasattr(value, each)]
+    if missing:
         lacks = f"{', '.join(missing)} as a {like.__name__} does"
         raise BadType(f"{name} must have {lacks}, got {type(value).__name__}")
 
@@ -99,7 +100,7 @@ def function(name: str, value: Any) -> Any:
 
 
 def returned(name: str, value: Any, like: Any) -> Any:
-    """Return what ``name`` returned, if it is an ``mx.array`` of the shape of ``like``."""
+    """Return the result of ``name``, if it is an ``mx.array`` of the shape of ``like``."""
     wanted = f"{name} must return an mx.array of shape {like.shape}"
     if not isinstance(value, type(like)):
         raise BadType(f"{wanted}, got {type(value).__name__}")

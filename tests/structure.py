@@ -80,7 +80,7 @@ class Density:
     code_lines: int = 0
     tokens: int = 0
     walruses: int = 0
-    unformatted: int = 0  # comments that keep the formatter away
+    skips: int = 0  # comments that keep the formatter away
 
     def __add__(self, other: "Density") -> "Density":
         """Return the density of both together."""
@@ -324,7 +324,7 @@ def density_of(text: str, tree: ast.AST) -> Density:
         code_lines=len({token.start[0] for token in tokens}),
         tokens=len(tokens),
         walruses=sum(isinstance(node, ast.NamedExpr) for node in ast.walk(tree)),
-        unformatted=sum(bool(re.search(r"fmt: *(skip|off)", text)) for text in comments),
+        skips=sum(bool(re.search(r"fmt: *(skip|off)", comment)) for comment in comments),
     )
 
 
@@ -362,11 +362,17 @@ def definitions(tree: ast.AST, outer: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def inside(node: ast.AST, stop: tuple[type, ...]) -> Iterator[ast.AST]:
-    """Yield what is below ``node``, but nothing below nodes of the kinds ``stop``."""
+    """Yield what is below ``node``, but nothing below nodes of the kinds ``stop``.
+
+    What a ``for`` loop goes through is evaluated before it, and is not below it.
+    """
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, stop):
             yield from inside(child, stop)
+        elif isinstance(child, ast.For | ast.AsyncFor):
+            yield child.iter
+            yield from inside(child.iter, stop)
 
 
 def called(call: ast.Call) -> str:
@@ -382,9 +388,10 @@ def calls_in(node: ast.AST, stop: tuple[type, ...]) -> list[ast.Call]:
     return [child for child in inside(node, stop) if isinstance(child, ast.Call)]
 
 
-def decodes(loop: ast.AST) -> bool:
+def decodes(loop: ast.While | ast.For | ast.AsyncFor) -> bool:
     """Return whether this is a decoding loop."""
-    calls = calls_in(loop, (*LOOPS, *FUNCTIONS, ast.Lambda))
+    again = [*loop.body, loop.test] if isinstance(loop, ast.While) else loop.body
+    calls = calls_in(ast.Tuple(again), (*LOOPS, *FUNCTIONS, ast.Lambda))
     names = {called(call).lstrip("_") for call in calls}
     return bool(names & STEPS or (names & FORWARDS and names & CHOICES))
 

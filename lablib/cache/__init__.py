@@ -1,1 +1,1 @@
-"""What a model remembers between calls: making caches, fanning them out, cutting them back."""
+"""Remember between a model's calls: make caches, fan them out, cut them back, share prefixes."""

@@ -1,4 +1,4 @@
-"""The rows of the last forward, laid out as attention reads them: the next adds its tokens only.
+"""Lay the rows of the last forward out as attention reads them: the next adds its tokens only.
 
 To gather all that rows see from the slab costs as much as attention, at every step anew. Particles
 in step ask for the same rows, each a token longer; after a resampling, for some of them twice. Then
@@ -16,7 +16,7 @@ Pair = tuple[mx.array, mx.array]  # keys and values
 
 
 class DenseRows:
-    """What a slab holds at ``seen (B, W)``: keys and values ``(B, heads, W + room, head size)``.
+    """Hold a slab's keys and values of ``seen (B, W)``: ``(B, heads, W + room, head size)`` each.
 
     They are kept only while most rows continue rows of the forward before, each its own, so that
     strangers and copies take no memory.
@@ -28,56 +28,66 @@ class DenseRows:
     def clear(self) -> None:
         """Forget the rows: their slots may hold something else from now on."""
         self.layers: dict[int, Pair] = {}
-        self._seen, self._columns, self._keep = np.zeros((1, 0), np.int32), 0, False
+        self._seen = np.zeros((1, 0), np.int32)
+        self._columns = 0
+        self._keep = False
 
     @property
     def width(self) -> int:
         """Return how many positions the rows of the last forward have."""
         return self._seen.shape[1]
 
-    def turn(self, seen: np.ndarray, held: np.ndarray, most: float) -> None:
-        """Turn to the rows ``seen (B, W)`` of the next forward; keep up to ``most`` places of them.
+    def turn(self, seen: np.ndarray, stored: np.ndarray, most: float) -> None:
+        """Turn to the rows ``seen (B, W)`` of the next forward; keep ``most`` tokens at most.
 
-        That forward is to write what stands behind the first ``held (B,)`` of each row.
+        The first ``stored (B,)`` tokens of each row are in the slab; the forward writes the others.
         """
-        (count, width), before = seen.shape, len(self._seen)
-        source, found = self._continued(seen, held)
-        self._seen, self._take = seen, None
+        count, width = seen.shape
+        source, found = self._continued(seen, stored)
+        in_order = np.array_equal(source, np.arange(len(self._seen)))
+        self._seen = seen
+        self._take = None
         if self.layers and found.all() and width <= self._columns <= most / count:
-            if before != count or (source != np.arange(count)).any():
+            if not in_order:
                 self._take = mx.array(source.astype(np.int32))
             return
         self.layers = {}
-        self._keep = 2 * len(set(source[found])) >= count and width + ROOM <= most / count
-        self._columns = width + ROOM * self._keep
-        self._slots = mx.array(np.pad(seen, [(0, 0), (0, self._columns - width)]))
+        going_on = len(set(source[found]))
+        fits = width + ROOM <= most / count
+        self._keep = fits and 2 * going_on >= count
+        self._columns = width + ROOM if self._keep else width
+        padded = np.pad(seen, [(0, 0), (0, self._columns - width)])
+        self._slots = mx.array(padded)
 
-    def _continued(self, seen: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _continued(self, seen: np.ndarray, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return which of the last rows each new one continues ``(B,)``, and whether it does."""
-        width, last = min(self.width, seen.shape[1]), held - 1
-        found = (held > 0) & (held <= width)
-        last[~found] = 0
+        width = min(self.width, seen.shape[1])
+        found = (stored > 0) & (stored <= width)
+        last = np.where(found, stored - 1, 0)
         if not found.any():
             return last, found
-        source = (self._seen[:, last] == seen[np.arange(len(seen)), last]).argmax(0)
+        ends = np.take_along_axis(seen, last[:, None], 1)[:, 0]
+        source = (self._seen[:, last] == ends).argmax(0)
         same = self._seen[source, :width] == seen[:, :width]
-        return source, found & (same | (np.arange(width) >= held[:, None])).all(1)
+        new = np.arange(width) >= stored[:, None]
+        found &= (same | new).all(1)
+        return source, found
 
     def fetch(
-        self, layer: int, read: Callable[[int, mx.array], Pair], places: tuple = (), new: tuple = ()
+        self, layer: int, read: Callable[[int, mx.array], Pair], target: tuple = (), new: tuple = ()
     ) -> tuple[mx.array, ...]:
-        """Return what the rows see, once ``new`` keys and values of a layer stand at ``places``.
+        """Return all that the rows see, with a layer's ``new`` keys and values at ``target``.
 
-        What is not at hand comes from ``read(layer, slots)``, which has the new tokens already.
+        Rows that are not at hand come from ``read(layer, slots)``, which has the new tokens.
         """
-        if layer not in self.layers:
+        pair = self.layers.get(layer)
+        if pair is None:
             pair = read(layer, self._slots)
-            if self._keep:
-                self.layers[layer] = pair
         else:
-            pair = self.layers[layer]
             if self._take is not None:
-                pair = self.layers[layer] = tuple(array[self._take] for array in pair)
+                pair = [array[self._take] for array in pair]
             for array, tokens in zip(pair, new, strict=False):
-                array[places] = tokens  # in place: nothing else refers to the array
+                array[target] = tokens  # in place: nothing else refers to the array
+        if self._keep:
+            self.layers[layer] = pair
         return tuple(array[:, :, : self.width] for array in pair)

@@ -1,12 +1,13 @@
-"""One vocabulary for every mlx-lm cache: make, copy, expand, merge, select, trim, measure.
+"""Speak of every mlx-lm cache in one vocabulary: make, copy, expand, merge, select, trim, measure.
 
-A *cache* here is what a model's ``cache=`` argument takes: a list with one entry per layer. An
-attention layer remembers a key and a value per token (``KVCache``), the last few of them
-(``RotatingKVCache``) or rounded ones (``QuantizedKVCache``); a recurrent layer remembers only a
-state (``ArraysCache``). They differ in what they can forget, and in nothing else that matters here:
-each exposes its arrays, all with the row (batch) axis first, as ``state``.
+A *cache* here is a model's ``cache=`` argument: a list with one entry per layer. An attention layer
+remembers a key and a value per token (``KVCache``), the last few of them (``RotatingKVCache``) or
+rounded ones (``QuantizedKVCache``); a recurrent layer remembers only a state (``ArraysCache``).
+They differ in how they forget, and in nothing else that matters here: each exposes its arrays, all
+with the row (batch) axis first, as ``state``.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
@@ -31,7 +32,7 @@ Cache = list[Any]
 
 PLAIN = KVCache, QuantizedKVCache  # an entry for each token, dropped by moving a number
 RINGS = RotatingKVCache, BatchRotatingKVCache  # entries for the last tokens only
-MERGED = KVCache, RotatingKVCache, ArraysCache  # what has a form for rows of different length
+MERGED = KVCache, RotatingKVCache, ArraysCache  # have a form for rows of different length
 
 
 def make(
@@ -47,8 +48,9 @@ def make(
     Raises:
         ValueError: an option is out of range, or both are given, or no plain layer can take them.
     """
+    cache = make_prompt_cache(model)
     if max_kv_size is None and bits is None:
-        return make_prompt_cache(model)
+        return cache
     if max_kv_size is not None and bits is not None:
         raise BadValue("max_kv_size and bits exclude each other: a sliding window is not quantised")
     if bits is None:
@@ -58,8 +60,7 @@ def make(
         option = "bits"
         one_of(option, bits, (2, 4, 8))
         bounded = QuantizedKVCache(one_of("group_size", group_size, (32, 64, 128)), bits)
-    plain = make_prompt_cache(model)
-    if not any(type(layer) is KVCache for layer in leaves(plain)):
+    if not any(type(layer) is KVCache for layer in leaves(cache)):
         raise BadValue(f"{option} has no plain KVCache layer to apply to in this model's cache")
 
     def bound(layer: Any) -> Any:
@@ -67,7 +68,7 @@ def make(
             return CacheList(*map(bound, layer.caches))
         return deepcopy(bounded) if type(layer) is KVCache else layer
 
-    return list(map(bound, plain))
+    return list(map(bound, cache))
 
 
 def offset(cache: Sequence[Any]) -> int | list[int] | None:
@@ -75,9 +76,10 @@ def offset(cache: Sequence[Any]) -> int | list[int] | None:
 
     It is None if no layer counts: a recurrent state does not know how long it has been fed.
     """
-    counted = [layer.offset for layer in leaves(cache) if hasattr(layer, "offset")]
-    ragged = counted and isinstance(counted[0], mx.array)
-    return counted[0].tolist() if ragged else max(counted, default=None)
+    counts = [layer.offset for layer in leaves(cache) if hasattr(layer, "offset")]
+    if counts and isinstance(counts[0], mx.array):
+        return counts[0].tolist()
+    return max(counts, default=None)
 
 
 def rows(cache: Sequence[Any]) -> int | None:
@@ -118,7 +120,8 @@ def select(cache: Sequence[Any], keep: Sequence[int]) -> None:
     """Keep only the rows ``keep``, in that order, in place; a row may be named more than once."""
     if not len(keep):
         raise BadValue("keep must name at least one row, got none")
-    last = None if (held := rows(cache)) is None else held - 1
+    count = rows(cache)
+    last = None if count is None else count - 1
     index = mx.array([integer(f"keep[{i}]", row, 0, last) for i, row in enumerate(keep)])
     for layer in leaves(cache):
         if hasattr(layer, "filter"):
@@ -135,23 +138,33 @@ def trim(cache: Sequence[Any], n: int) -> None:
     Raises:
         ValueError: naming the layer that cannot forget ``n`` tokens, and why.
     """
-    if (n := integer("n", n, 0)) == 0:
+    n = integer("n", n, 0)
+    if n == 0:
         return
     layers = [layer for layer in leaves(cache) if not layer.empty()]  # a model may leave one unused
     if not layers:
         raise BadValue(f"cannot trim n={n} tokens: the cache is empty")
     for number, layer in enumerate(layers):
-        if (room := _trimmable(layer)) < n:
-            raise BadValue(f"cannot trim n={n} tokens: {_obstacle(layer, number, room)}")
+        room = _trimmable(layer)
+        if room < n:
+            why = _obstacle(layer, number, room)
+            raise BadValue(f"cannot trim n={n} tokens: {why}")
     unsure = [layer for layer in layers if not known(layer)]
     before = copy(unsure)
-    for layer in [*unsure, *filter(known, layers)]:
-        if isinstance(layer, ConcatenateKVCache):  # its own trim moves the offset, not the arrays
-            _change(layer, lambda array: array[..., :-n, :])
-        elif (gone := layer.trim(n)) != n:
+    for layer in sorted(layers, key=known):  # the unsure ones first
+        gone = _drop_last(layer, n)
+        if gone != n:
             put_back(unsure, before)
             kind = type(layer).__name__
             raise BadValue(f"cannot trim n={n} tokens: a {kind} gave back {gone} of them")
+
+
+def _drop_last(layer: Any, n: int) -> int:
+    """Drop the last ``n`` tokens of a layer, and return how many it has dropped."""
+    if not isinstance(layer, ConcatenateKVCache):
+        return layer.trim(n)
+    _change(layer, lambda array: array[..., :-n, :])  # its own trim leaves the arrays as they are
+    return n
 
 
 def put_back(layers: Sequence[Any], copies: Sequence[Any]) -> None:
@@ -170,28 +183,33 @@ def known(layer: Any) -> bool:
 def trimmable(cache: Sequence[Any], after: int = 0) -> int:
     """Return how many tokens ``trim`` could take back once ``after`` more have been read, singly.
 
-    Ask before reading tokens that may have to be taken back: a sliding window can be trimmed only
-    until it is full, a chunk only while its first tokens are held, a recurrent state never, and
-    what a cache of a class that is not mlx-lm's will say then is not known.
+    Ask before reading tokens that may have to be taken back. A sliding window can be trimmed only
+    until it is full, a chunk only while its first tokens are held, a recurrent state never. A cache
+    of a class that is not mlx-lm's answers for now, not for later: then it is 0.
     """
     layers = (layer for layer in leaves(cache) if after or not layer.empty())
     return min((_trimmable(layer, after) for layer in layers), default=0)
 
 
 def _trimmable(layer: Any, after: int = 0) -> int:
-    will_be_full = isinstance(layer, RINGS) and layer.size() + after >= layer.max_size
-    if will_be_full or (after and not known(layer)) or not layer.is_trimmable():
+    if isinstance(layer, RINGS) and layer.size() + after >= layer.max_size:
         return 0
-    held = layer.offset
-    end = (min(held.tolist()) if isinstance(held, mx.array) else held) + after
+    if (after and not known(layer)) or not layer.is_trimmable():
+        return 0
+    count = layer.offset
+    if isinstance(count, mx.array):
+        count = min(count.tolist())
+    end = count + after
     if not isinstance(layer, ChunkedKVCache):
         return end
     # A token sees its chunk from the beginning; before a read the oldest tokens are dropped. So one
     # may step back as far as the first chunk of which nothing was dropped.
-    size, start = layer.chunk_size, layer.start_position
+    size = layer.chunk_size
+    start = layer.start_position
     if after:
         start = max(start, end - 1 - size)
-    return max(0, end - -(-start // size) * size)
+    first_whole = math.ceil(start / size) * size
+    return max(0, end - first_whole)
 
 
 def _obstacle(layer: Any, number: int, room: int) -> str:
@@ -209,21 +227,30 @@ def leaves(cache: Sequence[Any]) -> Iterator[Any]:
     if not isinstance(cache, Sequence):
         raise BadType(f"cache must be a list with one entry per layer, got {type(cache).__name__}")
     for layer in cache:
-        yield from leaves(layer.caches) if isinstance(layer, CacheList) else [layer]
+        if isinstance(layer, CacheList):
+            yield from leaves(layer.caches)
+        else:
+            yield layer
 
 
 def _change(layer: Any, change: Callable[[mx.array], mx.array]) -> None:
     """Change every array that a layer remembers."""
 
     def changed(part: Any) -> Any:
-        return tree_map(lambda x: change(x) if isinstance(x, mx.array) and x.ndim else x, part)
+        return tree_map(lambda leaf: change(leaf) if _has_rows(leaf) else leaf, part)
 
     if getattr(type(layer).state, "fset", None) is None:  # DeepSeek V4.1's
         vars(layer).update(changed(vars(layer)))
-    elif next(_arrays([layer]), None) is not None:  # not every empty state can be set
+    elif rows([layer]) is not None:  # not every empty state can be set
         layer.state = changed(layer.state)
 
 
 def _arrays(cache: Sequence[Any]) -> Iterator[mx.array]:
-    states = (leaf for layer in leaves(cache) for _, leaf in tree_flatten(layer.state))
-    return (leaf for leaf in states if isinstance(leaf, mx.array) and leaf.ndim)
+    for layer in leaves(cache):
+        for _, leaf in tree_flatten(layer.state):
+            if _has_rows(leaf):
+                yield leaf
+
+
+def _has_rows(leaf: Any) -> bool:
+    return isinstance(leaf, mx.array) and leaf.ndim > 0

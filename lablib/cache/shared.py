@@ -1,14 +1,14 @@
-"""Rows of one prompt that keep, and read, its keys and values once.
+"""Keep the keys and values of one prompt once for all its rows, and read them once.
 
 ``kv.expand`` makes N equal rows of one. As soon as each has a token of its own, an ordinary cache
 holds the prompt N times, and attention reads it N times for every token. Here the prompt stays one
-row beside what each row has added: ``kernels.shared_attention`` reads them.
+row beside each row's own tokens: ``kernels.shared_attention`` reads them.
 """
 
 from typing import Any
 
 from lablib.cache import kv
-from lablib.models.kernels import shared_attention
+from lablib.models import kernels
 
 import mlx.core as mx
 
@@ -17,33 +17,37 @@ _PAYS = 8192  # (n - 1)² · P from which on it does: see ``bench_voting.py shar
 
 
 class SharedPrefix:
-    """The cache of one layer: P tokens of a prefix, and t further ones of each of N rows.
+    """Cache one layer: P tokens of a prefix, and t further ones of each of N rows.
 
     It attends by itself, see ``Attention.__call__``. No token is taken back.
     """
 
     def __init__(self, prefix: kv.KVCache, rows: int):
         """Let ``rows`` rows begin after ``prefix``, which holds one."""
-        keys, values, self.offset = prefix.state
-        self._prefix = keys[..., : self.offset, :], values[..., : self.offset, :]  # (1, KV, P, D)
-        shapes = [(rows, *part.shape[1:-2], _STEP, part.shape[-1]) for part in self._prefix]
+        self.offset = prefix.offset
+        self._prefix = [array[..., : self.offset, :] for array in prefix.state[:2]]  # (1, KV, P, D)
         self._own = kv.KVCache()  # (N, KV, t, D)
-        self._own.step, self._own.state = _STEP, (*(mx.zeros(s, keys.dtype) for s in shapes), 0)
+        self._own.step = _STEP
+        self._own.keys, self._own.values = (
+            mx.zeros((rows, part.shape[1], _STEP, part.shape[3]), part.dtype)
+            for part in self._prefix
+        )
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """The arrays: the rows' own, then those that they share."""
+        """Return the arrays: the rows' own, then those that they share."""
         return *self._own.state, *self._prefix
 
     def attend(
         self, q: mx.array, k: mx.array, v: mx.array, scale: float, mask: mx.array | None
     ) -> mx.array:
-        """Take in keys and values ``(N, KV, T, D)``; return what queries ``(N, H, T, D)`` read.
+        """Take in keys and values ``(N, KV, T, D)``; return the answers to ``q (N, H, T, D)``.
 
         ``mask`` is from ``make_mask``.
         """
         self.offset += k.shape[2]
-        return shared_attention(q * scale, self._prefix, self._own.update_and_fetch(k, v), mask)
+        own = self._own.update_and_fetch(k, v)
+        return kernels.shared_attention(q * scale, self._prefix, own, mask)
 
     def make_mask(self, length: int, **_: Any) -> mx.array | None:
         """Return which of its row's own tokens each of T new ones sees, ``(T, t)``; None: all."""
@@ -73,11 +77,8 @@ def fan_out(model: Any, cache: kv.Cache, n: int) -> kv.Cache:
     a ``KVCache``; all others are expanded.
     """
     fanned_out = kv.expand(cache, n)
-    if not getattr(model, "cache_attends", False):
-        return fanned_out
-
-    def shared(layer: Any) -> bool:
-        return type(layer) is kv.KVCache and pays(n, layer.offset)
-
-    pairs = zip(cache, fanned_out, strict=True)
-    return [SharedPrefix(layer, n) if shared(layer) else row for layer, row in pairs]
+    if getattr(model, "cache_attends", False):
+        for number, layer in enumerate(cache):
+            if type(layer) is kv.KVCache and pays(n, layer.offset):
+                fanned_out[number] = SharedPrefix(layer, n)
+    return fanned_out

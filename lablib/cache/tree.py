@@ -1,9 +1,9 @@
 """Read a tree of tokens in one forward: each token sees the text and its own ancestors, no sibling.
 
-A tree has many paths, and what they share is read once (SpecInfer, Miao et al. 2023, 2305.09781).
-Its tokens lie one after the other in the cache, and two things tell them from a text: a mask, and
-positions, which count the ancestors of a token and not what lies before it. When it is known which
-path stays, its entries are moved together, and the cache is that of an ordinary text.
+A tree has many paths, and their common beginnings are read once (SpecInfer, Miao et al. 2023,
+2305.09781). Its tokens lie one after the other in the cache, and two things tell them from a text:
+a mask, and positions, which count a token's ancestors and not the entries before it. Once one path
+is chosen, its entries are moved together, and the cache is that of an ordinary text.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from lablib.validation import BadValue
 
 import mlx.core as mx
 import numpy as np
+from mlx.utils import tree_flatten
 
 
 def ancestry(parents: Sequence[int]) -> np.ndarray:
@@ -29,10 +30,15 @@ def ancestry(parents: Sequence[int]) -> np.ndarray:
 
 
 class Branching:
-    """A layer of keys and values that takes in tokens of a tree; for one forward."""
+    """Take tokens of a tree into a layer of keys and values, for one forward.
+
+    ``places (T,)`` are the positions of the new tokens, ``mask (T, S)`` the entries that each sees.
+    """
 
     def __init__(self, layer: Any, mask: mx.array, places: np.ndarray) -> None:
-        self._layer, self._mask, self.places = layer, mask, places
+        self._layer = layer
+        self._mask = mask
+        self.places = places
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._layer, name)
@@ -45,14 +51,15 @@ class Branching:
 def branch(cache: kv.Cache, parents: Sequence[int], new: int) -> list[Branching]:
     """Return the cache for a forward over the last ``new`` tokens of a tree.
 
-    ``parents`` are those of all its tokens: the first ones, all but ``new``, are what the cache has
-    read last. What was read before them every token sees.
+    ``parents`` are those of all its tokens: the first ones, all but ``new``, are the last that the
+    cache has read. Every token sees all that was read before them.
     """
-    seen, held = ancestry(parents)[-new:], kv.offset(cache)
-    before = held + new - len(parents)
-    places = before - 1 + seen.sum(axis=1)
-    mask = mx.array(np.concatenate([np.ones((new, before), bool), seen], axis=1))
-    return [Branching(layer, mask, places) for layer in cache]
+    seen = ancestry(parents)[-new:]
+    before = kv.offset(cache) + new - len(parents)
+    text = np.ones((new, before), bool)
+    mask = mx.array(np.concatenate([text, seen], axis=1))
+    positions = before - 1 + seen.sum(axis=1)
+    return [Branching(layer, mask, positions) for layer in cache]
 
 
 def check(name: str, model: Any, cache: kv.Cache) -> None:
@@ -71,8 +78,8 @@ def follow(cache: kv.Cache, n: int, path: Sequence[int]) -> None:
     if list(path) == list(range(len(path))):
         return  # they lie there already
     start = kv.offset(cache) - n
-    index, stop = mx.array(path) + start, start + len(path)
+    stop = start + len(path)
+    index = mx.array(path) + start
     for layer in cache:
-        for part in (layer.keys, layer.values):
-            for array in part if isinstance(part, list | tuple) else [part]:  # of a quantised one
-                array[..., start:stop, :] = array[..., index, :]
+        for _, array in tree_flatten([layer.keys, layer.values]):  # a quantised one has several
+            array[..., start:stop, :] = array[..., index, :]

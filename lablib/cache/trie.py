@@ -1,4 +1,4 @@
-"""A compressed prefix tree over token ids: what many prompts share is stored, and computed, once.
+"""Store, and compute, the common beginnings of many prompts once: a compressed prefix tree.
 
 An edge carries a run of tokens, so a node exists only where prompts part or end. Each token on an
 edge owns a slot number, the place of its keys and values (see ``slab.py``), and a node may hold the
@@ -6,11 +6,11 @@ log-probabilities of the token that follows it. Cutting an edge in two moves num
 
 When the budget is full, the least recently *used* leaf gives way, from its last token backwards. A
 use is of the whole path, but only its end notes the time: a node that has lost its last child takes
-that one's. The leaves stand in a heap by age. So a use costs the same at any depth, what is above a
-pinned node is no leaf, and evicting costs what is evicted.
+that one's. The leaves stand in a heap by age. So a use costs the same at any depth, no node above a
+pinned one is a leaf, and evicting costs as much as is evicted.
 
 mlx-lm's ``PromptTrie`` keeps a whole cache at the end of each prompt, so that a shared prefix is
-stored twice, and it neither counts tokens nor knows what is in use.
+stored twice, and it neither counts tokens nor pins those in use.
 """
 
 import heapq
@@ -29,16 +29,16 @@ _NONE = np.empty(0, np.int32)
 _RECENT = 1 << 17  # tokens of prompts that are found without a walk from the root
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Node:
-    """The lower end of an edge."""
+    """End an edge below."""
 
     tokens: tuple[int, ...] = ()  # on the edge from the parent; none only at the root
     slots: np.ndarray | None = None  # int32, one for each of them; None without keys and values
     parent: "Node | None" = None  # None at the root
     depth: int = 0  # tokens from the root to here
-    logprobs: Any = None  # (V,), of the next token, if they are known
-    pins: int = 0  # how many users hold this very node; at the root, any node
+    logprobs: Any = None  # (V,), of the next token; None if nobody has computed them
+    pins: int = 0  # the users of this very node; at the root, of any node
     used: int = 0  # the time of its last use, not counting uses of nodes below it
     queued: bool = False  # whether it stands in the heap of leaves
     children: dict[int, "Node"] = field(default_factory=dict)  # by the first token on their edge
@@ -48,25 +48,21 @@ class Node:
         """Return the number of tokens from the root to the upper end of the edge."""
         return self.depth - len(self.tokens)
 
-    def __repr__(self) -> str:
-        return f"Node(depth={self.depth}, tokens={len(self.tokens)}, children={len(self.children)})"
-
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Tell how much of a prompt the tree knows."""
+    """Tell how much of a prompt the tree holds."""
 
     node: Node  # the deepest node reached; its log-probabilities are those after its depth
     matched: int  # tokens found; more than ``node.depth`` if the match ends inside an edge
     tip: Node  # the lower end of the last edge entered: ``node``, or below it
-    kv_node: Node  # the deepest node reached all of whose path has slots
     slots: np.ndarray  # int32, of the leading tokens that have one
     logprobs: Any  # (V,) after the whole prompt, or None
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change of the tree, for drawings: of tokens ``start`` to ``stop`` of some path."""
+    """Record one change of the tree, for drawings: of tokens ``start`` to ``stop`` of some path."""
 
     kind: str  # "insert", "split" (at start) or "evict"
     start: int
@@ -74,21 +70,19 @@ class Event:
 
 
 class TokenTrie:
-    """Prompts, the slots of their tokens and their next-token log-probabilities, under a budget.
+    """Store prompts, their tokens' slots and next-token log-probabilities, under a budget.
 
-    The edges carry at most ``max_tokens`` tokens (0 stores nothing that is not pinned), at most
+    The edges carry at most ``max_tokens`` tokens (0 stores only pinned ones), at most
     ``slab.limit`` of them with a slot, and all log-probabilities weigh at most
-    ``max_logprob_bytes`` (None is no bound). This holds after every call, except that pinned paths
-    are never evicted. All costs are proportional to the tokens concerned, none to the tree's size.
+    ``max_logprob_bytes``. This holds after every call, except that pinned paths are never evicted.
+    All costs are proportional to the tokens concerned, none to the tree's size.
     """
 
     def __init__(
-        self, max_tokens: int, max_logprob_bytes: int | None = None, *, slab: Slab | None = None
+        self, max_tokens: int, max_logprob_bytes: float = math.inf, *, slab: Slab | None = None
     ):
         self.max_tokens = integer("max_tokens", max_tokens, 0)
-        self.max_logprob_bytes = math.inf
-        if max_logprob_bytes is not None:
-            self.max_logprob_bytes = integer("max_logprob_bytes", max_logprob_bytes, 0)
+        self.max_logprob_bytes = max_logprob_bytes
         self.slab = Slab(1, max_tokens) if slab is None else slab
         self.root = Node()
         self.events: deque[Event] = deque(maxlen=256)
@@ -104,30 +98,27 @@ class TokenTrie:
     # Match, insert, split, evict.
 
     def match(self, prompt: Sequence[int], *, touch: bool = True) -> Match:
-        """Find the longest known prefix of ``prompt``; with ``touch`` it counts as a use."""
+        """Find the longest stored prefix of ``prompt``; with ``touch`` it counts as a use."""
         prompt = tuple(prompt)
-        node, known = self._nearest(prompt)
-        tip = kv_node = node
-        matched, slots = node.depth, [known]
-        while matched < len(prompt) and (child := node.children.get(prompt[matched])):
-            shared = common_length(child.tokens, prompt[matched : matched + len(child.tokens)])
-            matched, tip, whole = matched + shared, child, shared == len(child.tokens)
-            if child.slots is not None:  # then every node above has them too
-                slots.append(child.slots[:shared])
-                kv_node = child if whole else node
-            if not whole:
-                break
-            node = child
+        node, first_slots = self._nearest(prompt)
+        tip, matched, slots = node, node.depth, [first_slots]
+        while matched == node.depth < len(prompt) and prompt[matched] in node.children:
+            tip = node.children[prompt[matched]]
+            common = common_length(tip.tokens, prompt[matched : matched + len(tip.tokens)])
+            matched += common
+            if tip.slots is not None:  # then every node above has them too
+                slots.append(tip.slots[:common])
+            if matched == tip.depth:  # else the match ends inside this edge
+                node = tip
         row = node.logprobs if node.depth == len(prompt) else None
         if touch:
             self._touch(tip)
             if row is not None:
                 self._oldest_rows.move_to_end(node)
-        held = slots[0] if len(slots) == 1 else np.concatenate(slots)
-        return Match(node, matched, tip, kv_node, held, row)
+        return Match(node, matched, tip, np.concatenate(slots), row)
 
     def _nearest(self, prompt: tuple[int, ...]) -> tuple[Node, np.ndarray]:
-        """Return the node of ``prompt``, or of all but its last token, and its slots, if recent."""
+        """Return the node at the end of ``prompt``, or a token before, and its slots, if recent."""
         for path in (prompt, prompt[:-1]):
             node, slots = self._recent.get(path, (self.root, _NONE))
             if node.depth == len(path):  # an evicted node is shorter, or nothing
@@ -138,19 +129,25 @@ class TokenTrie:
         self._recent_tokens += 0 if prompt in self._recent else len(prompt)
         self._recent[prompt] = node, slots
         while self._recent_tokens > _RECENT:
-            self._recent_tokens -= len(first := next(iter(self._recent)))
+            first = next(iter(self._recent))
+            self._recent_tokens -= len(first)
             del self._recent[first]
 
     def insert(
-        self, prompt: Sequence[int], slots: np.ndarray | None = None, start: int = 0,
-        logprobs: Any = None, *, pin: bool = False,
-    ) -> Node:  # fmt: skip
+        self,
+        prompt: Sequence[int],
+        slots: np.ndarray | None = None,
+        start: int = 0,
+        logprobs: Any = None,
+        *,
+        pin: bool = False,
+    ) -> Node:
         """Store a prompt, at least one token, and return the node at its end.
 
         ``slots (len(prompt) - start,)`` are those of ``prompt[start:]`` and the tree's from now on;
         the tokens before must have theirs. ``logprobs (V,)`` is anything with ``nbytes``. ``pin``
-        keeps the path until :meth:`unpin`; else the budget may cut the node at once. What the tree
-        holds already stays as it is, and slots that are not needed are released.
+        keeps the path until :meth:`unpin`; else the budget may cut the node at once. Tokens that
+        the tree has already keep their slots, and the new ones are released.
         """
         prompt = tuple(prompt)
         if not prompt:
@@ -158,21 +155,25 @@ class TokenTrie:
         found = self.match(prompt, touch=False)
         if slots is not None:
             integer("start", start, 0, len(found.slots))
-            if len(slots) != len(prompt) - start:
-                raise BadValue(f"slots must number {len(prompt) - start}, got {len(slots)}")
+            count = len(prompt) - start
+            if len(slots) != count:
+                raise BadValue(f"slots must number {count}, got {len(slots)}")
         node = found.node
         if found.matched > node.depth:
             node = self._split(found.tip, found.matched - node.depth)
-        if rest := prompt[found.matched :]:
+        rest = prompt[found.matched :]
+        if rest:
             self.events.append(Event("insert", node.depth, len(prompt)))
             self.tokens += len(rest)
-            leaf = node.children[rest[0]] = Node(rest, parent=node, depth=len(prompt))
+            leaf = Node(rest, parent=node, depth=len(prompt))
+            node.children[rest[0]] = leaf
             node = leaf
         if slots is not None:
             slots = np.asarray(slots, np.int32)
             self._give(node, slots, start)
-            held = np.concatenate([found.slots, slots[len(found.slots) - start :]])
-            self._remember(prompt, node, held)
+            new = slots[len(found.slots) - start :]
+            every = np.append(found.slots, new)
+            self._remember(prompt, node, every)
         if logprobs is not None and node.logprobs is None:
             node.logprobs = logprobs
             self.logprob_bytes += logprobs.nbytes
@@ -185,13 +186,16 @@ class TokenTrie:
 
     def _split(self, lower: Node, size: int) -> Node:
         """Cut the edge above ``lower`` after ``size`` tokens; ``lower`` stays the node it was."""
-        above, depth, first = lower.parent, lower.start + size, lower.tokens[0]
-        self.events.append(Event("split", depth, lower.depth))
-        upper = Node(lower.tokens[:size], parent=above, depth=depth)
-        lower.tokens, lower.parent = lower.tokens[size:], upper
+        above = lower.parent
+        upper = Node(lower.tokens[:size], parent=above, depth=lower.start + size)
+        self.events.append(Event("split", upper.depth, lower.depth))
         if lower.slots is not None:
-            upper.slots, lower.slots = lower.slots[:size].copy(), lower.slots[size:].copy()
-        above.children[first], upper.children[lower.tokens[0]] = upper, lower
+            upper.slots = lower.slots[:size].copy()
+            lower.slots = lower.slots[size:].copy()
+        lower.tokens = lower.tokens[size:]
+        lower.parent = upper
+        above.children[upper.tokens[0]] = upper
+        upper.children[lower.tokens[0]] = lower
         return upper
 
     def _give(self, node: Node, slots: np.ndarray, start: int) -> None:
@@ -209,10 +213,13 @@ class TokenTrie:
         """Evict until ``tokens`` more would fit, as far as pins allow."""
         while self.logprob_bytes > self.max_logprob_bytes:
             self._forget_row(next(iter(self._oldest_rows)))
-        while (over := self._over() + tokens) > 0 and (leaf := self._oldest_leaf()):
-            self._evict(leaf, over)
+        while self._excess() + tokens > 0:
+            leaf = self._oldest_leaf()
+            if leaf is None:
+                return
+            self._evict(leaf, self._excess() + tokens)
 
-    def _over(self) -> int:
+    def _excess(self) -> int:
         return max(self.tokens - self.max_tokens, self.kv_tokens - self.slab.limit)
 
     def _oldest_leaf(self) -> Node | None:
@@ -230,7 +237,9 @@ class TokenTrie:
 
     def _evict(self, leaf: Node, count: int) -> None:
         """Drop the last ``count`` tokens of a leaf, or all: without slots they are of no use."""
-        keep = 0 if leaf.slots is None else max(len(leaf.tokens) - count, 0)
+        keep = 0
+        if leaf.slots is not None:
+            keep = max(len(leaf.tokens) - count, 0)
         self.events.append(Event("evict", leaf.start + keep, leaf.depth))
         if leaf.logprobs is not None:
             self._forget_row(leaf)
@@ -245,7 +254,8 @@ class TokenTrie:
             del above.children[leaf.tokens[0]]
             above.used = max(above.used, leaf.used)
             self._queue(above)
-        leaf.depth, leaf.tokens = leaf.start + keep, leaf.tokens[:keep]
+        leaf.depth = leaf.start + keep
+        leaf.tokens = leaf.tokens[:keep]
 
     def _touch(self, node: Node) -> None:
         self._uses += 1
@@ -262,7 +272,7 @@ class TokenTrie:
         self.logprob_bytes -= node.logprobs.nbytes
         node.logprobs = None
 
-    # Hold what is in use.
+    # Hold nodes that are in use.
 
     def pin(self, node: Node) -> None:
         """Keep the tokens and slots down to ``node`` until :meth:`unpin`; pins add up."""
@@ -304,32 +314,25 @@ class TokenTrie:
     def snapshot(self) -> list[dict[str, Any]]:
         """Return the tree as plain data, for drawings: an entry a node, parents first.
 
-        ``parent`` is an id, None below the root; ``age`` 0 is evicted next, None is pinned.
+        ``parent`` is an id, None below the root.
         """
         ids = {node: i for i, node in enumerate(self.nodes())}
-        uses, pins = ({n: getattr(n, name) for n in (*ids, self.root)} for name in ("used", "pins"))
-        for node in reversed(ids):
-            uses[node.parent] = max(uses[node.parent], uses[node])
-            pins[node.parent] += pins[node]
-        free = sorted((uses[node], -node.depth, i) for node, i in ids.items() if pins[node] == 0)
-        ages = {i: age for age, (*_, i) in enumerate(free)}
         return [
             {"id": i, "parent": ids.get(node.parent), "tokens": node.tokens, "depth": node.depth}
-            | {"has_kv": node.slots is not None, "has_logprobs": node.logprobs is not None}
-            | {"pins": pins[node], "age": ages.get(i)}
             for node, i in ids.items()
         ]
 
 
 class Lease:
-    """What one user holds of ``trie`` in a ``with``: paths to nodes, and slots nobody has yet.
+    """Hold paths and unclaimed slots of ``trie`` for one user, in a ``with``.
 
     However that ends, the paths are unpinned, slots that no prompt of the tree has got are free
     again, and memory beyond the budget is given back.
     """
 
     def __init__(self, trie: TokenTrie, *nodes: Node):
-        self.trie, self._pinned = trie, list(nodes)
+        self.trie = trie
+        self._pinned = list(nodes)
         self._loose: set[int] = set()  # slots
 
     def __enter__(self) -> "Lease":
@@ -356,8 +359,8 @@ class Lease:
 
 
 def common_length(a: Sequence[Any], b: Sequence[Any]) -> int:
-    """Return how many leading tokens two runs of tokens share."""
-    if b[: len(a)] == a:  # the usual case, without a Python loop
-        return len(a)
-    pairs = zip(a, b, strict=False)
-    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+    """Return the number of leading tokens that two runs of tokens share."""
+    length = min(len(a), len(b))
+    if a[:length] == b[:length]:  # the usual case, without a Python loop
+        return length
+    return next(i for i in range(length) if a[i] != b[i])

@@ -7,45 +7,71 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.text_sampler import LogitsProcessor
 from lablib.models.interface import context_of, vocab_size_of
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
-
-import mlx.core as mx
-
-LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What every way of generating is asked for, checked."""
+    """The checked arguments of a generation.
 
-    prompt: list[int]
+    Attributes:
+        prompts: token ids, one list for each prompt.
+        stops: ids that end a completion.
+        step_size: how many prompt tokens are read at once.
+        cached: tokens in the cache that was given.
+    """
+
+    prompts: list[list[int]]
     max_tokens: int
-    stops: frozenset[int]  # ids that end a completion
-    step_size: int  # how many prompt tokens are read at once
+    stops: frozenset[int]
+    step_size: int
     options: SamplerOptions
     processors: tuple[LogitsProcessor, ...]
-    held: int  # tokens in the cache that was given
+    cached: int
+
+    @property
+    def prompt(self) -> list[int]:
+        """The only prompt, or the first."""
+        return self.prompts[0]
+
+    @property
+    def num_ctx(self) -> int:
+        """The most tokens that a text will have."""
+        return max(map(len, self.prompts)) + self.max_tokens
 
 
 def read_request(
-    entry: Callable[..., Any], model: Any, prompt: Any, *, max_tokens: int, stop_tokens: Any,
-    prefill_step_size: int, sampler_options: dict[str, Any], logits_processors: Any = (),
-    cache: Any = None, name: str = "model", many: bool = False,
-) -> Request:  # fmt: skip
-    """Check what all entry points take.
+    entry: Callable[..., Any],
+    model: Any,
+    prompt: Any,
+    *,
+    max_tokens: int,
+    stop_tokens: Any,
+    prefill_step_size: int,
+    sampler_options: dict[str, Any],
+    logits_processors: Any = (),
+    cache: Any = None,
+    name: str = "model",
+    several: bool = False,
+    samples: bool = False,
+) -> Request:
+    """Check the arguments that all entry points take.
 
-    For the messages: ``entry`` was called, which calls its model ``name``; ``sampler_options`` are
-    the keywords that it does not name itself. Of ``many`` samples nobody keeps ``top_logprobs``.
+    For the messages: ``entry`` was called, which calls its model ``name``. ``prompt`` is one, or a
+    sequence of ``several``; ``sampler_options`` are the keywords that ``entry`` does not name
+    itself. Completions that become ``samples`` keep no ``top_logprobs``.
     """
-    fields = SamplerOptions.names()
-    if unknown := [key for key in sampler_options if key not in fields]:
-        parameters = inspect.signature(entry).parameters.values()
-        own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-        known = ", ".join(dict.fromkeys([*own, *fields]))
-        raise BadType(f"unknown option {unknown[0]!r}; {entry.__name__} knows {known}")
+    _check_names(entry, sampler_options)
+    if several:
+        prompts = check_prompts(model, prompt, name)
+        if not prompts:
+            raise BadValue("prompts must hold at least one prompt, got none")
+    else:
+        prompts = [check_prompt(model, prompt, name)]
     request = Request(
-        check_prompt(model, prompt, name),
+        prompts,
         integer("max_tokens", max_tokens, 1),
         check_stops(model, stop_tokens),
         integer("prefill_step_size", prefill_step_size, 1),
@@ -53,17 +79,28 @@ def read_request(
         check_processors(logits_processors),
         check_cache(model, cache),
     )
-    if many and request.options.top_logprobs:
+    if samples and request.options.top_logprobs:
         why = "of many samples only the chosen tokens' are kept; TokenIterator reports the others"
         raise BadValue(f"top_logprobs must be 0 here, got {request.options.top_logprobs}: {why}")
-    check_length(model, request.prompt, max_tokens, request.held)
+    check_lengths(model, prompts, max_tokens, request.cached)
     return request
+
+
+def _check_names(entry: Callable[..., Any], sampler_options: dict[str, Any]) -> None:
+    """Refuse a keyword that is no option of the sampler, and name those of ``entry``."""
+    fields = SamplerOptions.names()
+    for key in sampler_options:
+        if key not in fields:
+            parameters = inspect.signature(entry).parameters.values()
+            own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+            allowed = ", ".join(dict.fromkeys([*own, *fields]))
+            raise BadType(f"unknown option {key!r}; {entry.__name__} knows {allowed}")
 
 
 def check_prompt(
     model: Any, prompt: Any, name: str = "model", argument: str = "prompt"
 ) -> list[int]:
-    """Return the prompt as ids that the model knows; ``name`` is what the caller calls it."""
+    """Return the prompt as ids that the model knows; ``name`` is the caller's word for it."""
     if not callable(model):
         hint = ": unpack it, model, tokenizer = load(...)" if isinstance(model, tuple) else ""
         raise BadType(f"{name} must be callable, got {type(model).__name__}{hint}")
@@ -72,8 +109,13 @@ def check_prompt(
 
 def check_prompts(model: Any, prompts: Any, name: str = "model") -> list[list[int]]:
     """Return several prompts, or none, as :func:`check_prompt` returns one."""
-    given = enumerate(sequence("prompts", prompts, "prompts"))
-    return [check_prompt(model, prompt, name, f"prompts[{i}]") for i, prompt in given]
+    checked: dict[int, list[int]] = {}  # by identity: n rows of one prompt are checked once
+    found = []
+    for i, prompt in enumerate(sequence("prompts", prompts, "prompts")):
+        if id(prompt) not in checked:
+            checked[id(prompt)] = check_prompt(model, prompt, name, f"prompts[{i}]")
+        found.append(checked[id(prompt)])
+    return found
 
 
 def check_stops(model: Any, stop_tokens: Any, name: str = "stop_tokens") -> frozenset[int]:
@@ -83,19 +125,22 @@ def check_stops(model: Any, stop_tokens: Any, name: str = "stop_tokens") -> froz
     return frozenset(token_ids(name, stop_tokens, vocab_size_of(model), allow_empty=True))
 
 
-def check_length(model: Any, prompt: list[int], max_tokens: int, held: int = 0) -> None:
+def check_lengths(
+    model: Any, prompts: Sequence[Sequence[int]], max_tokens: int, cached: int = 0
+) -> None:
     """Refuse a generation that could outgrow the model's context; the last token is not read."""
     context = context_of(model)
-    if context is not None and held + len(prompt) + max_tokens - 1 > context:
-        before = f" after {held} tokens in the cache" if held else ""
+    longest = max(map(len, prompts), default=0)
+    if context is not None and cached + longest + max_tokens - 1 > context:
+        before = f" after {cached} tokens in the cache" if cached else ""
         raise BadValue(
-            f"prompt ({len(prompt)} tokens{before}) + max_tokens ({max_tokens}), of which the last "
+            f"prompt ({longest} tokens{before}) + max_tokens ({max_tokens}), of which the last "
             f"is not read, must fit the model's context of {context} tokens"
         )
 
 
 def check_cache(model: Any, cache: Any, name: str = "cache") -> int:
-    """Refuse what is not a cache of one sequence for ``model``; None stands for a fresh one.
+    """Refuse anything but a cache of one sequence for ``model``; None stands for a fresh one.
 
     Returns:
         How many tokens it holds; 0 if a recurrent cache does not say.
@@ -112,8 +157,8 @@ def check_cache(model: Any, cache: Any, name: str = "cache") -> int:
             raise BadType(f"{name}[{number}] must be the cache of a layer, got {shown(layer)}")
     if kv.rows(cache) not in (None, 1):
         raise BadValue(f"{name} must hold one sequence, got {kv.rows(cache)}")
-    held = kv.offset(cache)
-    return max(held) if isinstance(held, list) else held or 0
+    offset = kv.offset(cache)
+    return max(offset) if isinstance(offset, list) else offset or 0
 
 
 def check_processors(processors: Any) -> tuple[LogitsProcessor, ...]:

@@ -1,1 +1,1 @@
-"""What tunes the machine: the BLAS, its pages, how Linux schedules it, and a report of it all."""
+"""Tunes the machine: the BLAS, its pages, how Linux schedules MLX; and reports on all of it."""

@@ -1,12 +1,10 @@
-"""Picks the fast BLAS before MLX loads, and tells what this machine is.
+"""Picks the fast BLAS before MLX loads.
 
 MLX's Linux wheel bundles the reference BLAS: about 2 GFLOP/s whatever the shape, so that neither
 batching nor verifying a draft can pay. A library that is in the process first, with its symbols
 global, answers MLX's ``cblas_sgemm`` instead. ``configure`` loads an OpenBLAS that way: conda's,
 the one that ``openblas.py`` makes, or the system's. It must run before ``mlx.core`` is imported, so
 ``import lablib`` runs it. macOS (Accelerate, Metal) and CUDA need no library.
-
-On Linux it also asks the scheduler to treat this process as a batch job: see ``_let_work_gather``.
 
 Environment:
     LABLIB_BLAS: ``off`` keeps MLX's own library; a path names the library to load.
@@ -21,7 +19,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -40,7 +38,7 @@ _PTHREADS = 1  # openblas_get_parallel: 0 one thread, 1 its own threads, 2 OpenM
 
 @dataclass(frozen=True)
 class Blas:
-    """Which library answers MLX's CPU products, and how we came by it."""
+    """Names the library that answers MLX's CPU products, and where it came from."""
 
     source: str  # "conda", "system", "wheel", "LABLIB_BLAS", "native" (macOS, CUDA) or "reference"
     path: str | None = None
@@ -52,22 +50,20 @@ _library: ctypes.CDLL | None = None
 
 
 def configure() -> Blas:
-    """Load the fast BLAS, once; later calls return what the first one found.
+    """Load the fast BLAS, once; later calls return the first one's finding.
 
     Returns:
-        What is in use. It never raises for a missing library: everything works on the reference
+        The library in use. It never raises for a missing library: everything works on the reference
         BLAS, only slower. A ``LABLIB_BLAS`` path that cannot be loaded is an error.
     """
     global _blas
     if _blas is None:
         _blas = _choose()
-        if _blas.source != "native":
-            _let_work_gather()
     return _blas
 
 
 def blas() -> Blas:
-    """Return what ``configure`` found."""
+    """Return the finding of ``configure``."""
     return configure()
 
 
@@ -91,7 +87,7 @@ def set_threads(n: int) -> None:
 
 
 def threads() -> int:
-    """Return how many threads the BLAS uses (1 where it is not ours to know)."""
+    """Return the number of threads that the BLAS uses (1 where it is not ours to know)."""
     return int(_library.openblas_get_num_threads()) if _library is not None else 1
 
 
@@ -106,23 +102,29 @@ def core() -> str | None:
 
 def _choose() -> Blas:
     wanted = os.environ.get("LABLIB_BLAS", "")
+    linux = sys.platform == "linux"
     if wanted.lower() == "off":
-        return Blas("reference" if sys.platform == "linux" else "native", note="LABLIB_BLAS=off")
-    if sys.platform != "linux" or _has_cuda_backend():
+        return Blas("reference" if linux else "native", note="LABLIB_BLAS=off")
+    if not linux or _has_cuda_backend():
         os.environ.setdefault("MLX_ENABLE_TF32", "0")
         return Blas("native")
     if "mlx.core" in sys.modules:
-        note = (
-            "mlx was imported before lablib, so the slow reference BLAS stays: import lablib first"
-        )
+        late = "mlx was imported before lablib, so the slow reference BLAS stays"
+        note = f"{late}: import lablib first"
         warnings.warn(note, RuntimeWarning, stacklevel=4)
         return Blas("reference", note=note)
-    if wanted:
-        if (error := _load(Path(wanted))) is not None:
-            raise BadValue(
-                f"LABLIB_BLAS must be 'off' or the path of an OpenBLAS, got {wanted!r}: {error}"
-            )
-        return Blas("LABLIB_BLAS", wanted)
+    return _load_wanted(wanted) if wanted else _load_best()
+
+
+def _load_wanted(path: str) -> Blas:
+    error = _load(Path(path))
+    if error is not None:
+        allowed = "'off' or the path of an OpenBLAS"
+        raise BadValue(f"LABLIB_BLAS must be {allowed}, got {path!r}: {error}")
+    return Blas("LABLIB_BLAS", path)
+
+
+def _load_best() -> Blas:
     reasons = []
     for source, find in _CANDIDATES:
         try:
@@ -132,22 +134,9 @@ def _choose() -> Blas:
             error = str(raised)
         if error is None:
             return Blas(source, str(path), "; ".join(reasons) or None)
-        reasons += [error] if source != "conda" else []  # most people have none
+        if source != "conda":  # most people have none
+            reasons.append(error)
     return Blas("reference", note="; ".join(["no OpenBLAS found", *reasons]))
-
-
-def _let_work_gather() -> None:
-    """Let MLX's own thread find many operations to do whenever it wakes, and not just one.
-
-    MLX hands its operations to that thread one by one. Usually Linux lets a thread that wakes up
-    take the processor from the one that woke it: here, for an operation of 2 µs, after which it
-    sleeps again. That is 250 switches for each token of a small model, and 800 for a round of
-    speculation. A thread under SCHED_BATCH waits for its turn: 12 and 40. Threads and children of
-    this process inherit that; a policy that somebody has chosen for it stays.
-    """
-    if os.sched_getscheduler(0) == os.SCHED_OTHER:
-        with suppress(OSError):  # a sandbox may forbid it
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 # Where an OpenBLAS with the standard names may be, best first.
@@ -162,17 +151,22 @@ def _load(path: Path) -> str | None:
     """Put the library at ``path`` in front of MLX's own; return why not, or None."""
     global _library
     n = _threads_wanted()
+    # PASSIVE lets waiting threads of OpenMP sleep: spinning ones starve a second kernel on the same
+    # machine.
+    settings = {
+        "OPENBLAS_NUM_THREADS": str(n),
+        "OMP_NUM_THREADS": str(n),
+        "OMP_WAIT_POLICY": "PASSIVE",
+    }
     try:
-        # A library reads its settings once, when it loads. They are ours only for so long: what the
-        # user has set for other libraries and child processes stays as it was. PASSIVE lets waiting
-        # threads of OpenMP sleep: spinning ones starve a second kernel on the same machine.
-        with _environment(
-            OPENBLAS_NUM_THREADS=str(n), OMP_NUM_THREADS=str(n), OMP_WAIT_POLICY="PASSIVE"
-        ):
+        # A library reads its settings once, when it loads. They are ours only for so long: the
+        # user's own, for other libraries and child processes, stay as they were.
+        with _environment(settings):
             library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         return str(error)
-    if missing := [name for name in _SYMBOLS if not hasattr(library, name)]:
+    missing = [name for name in _SYMBOLS if not hasattr(library, name)]
+    if missing:
         return f"it has no symbol {missing[0]}"
     library.openblas_set_num_threads(ctypes.c_int(n))
     _library = library
@@ -180,7 +174,7 @@ def _load(path: Path) -> str | None:
 
 
 @contextmanager
-def _environment(**settings: str) -> Iterator[None]:
+def _environment(settings: dict[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
@@ -201,10 +195,12 @@ def _threads_wanted() -> int:
 
 
 def _has_cuda_backend() -> bool:
-    return any(_version(name) for name in ("mlx-cuda-12", "mlx-cuda-13", "mlx-cuda"))
+    packages = "mlx-cuda-12", "mlx-cuda-13", "mlx-cuda"
+    return any(version(name) for name in packages)
 
 
-def _version(package: str) -> str | None:
+def version(package: str) -> str | None:
+    """Return the version of an installed package, or None."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

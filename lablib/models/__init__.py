@@ -1,4 +1,4 @@
-"""Small language models: one class, three shapes, and a zoo that opens them by name."""
+"""Holds small language models: one class, three shapes, and a zoo that opens them by name."""
 
 from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
@@ -10,6 +10,14 @@ from lablib.models.retention import hybrid_config
 from lablib.models.zoo import load, names
 
 __all__ = [
-    "DraftHead", "LanguageModel", "ModelConfig", "gpt_config", "hybrid_config", "llama_config",
-    "load", "load_head", "names", "quicken",
-]  # fmt: skip
+    "DraftHead",
+    "LanguageModel",
+    "ModelConfig",
+    "gpt_config",
+    "hybrid_config",
+    "llama_config",
+    "load",
+    "load_head",
+    "names",
+    "quicken",
+]

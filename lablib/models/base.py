@@ -1,4 +1,4 @@
-"""One small language model whose blocks are chosen by a config.
+"""Holds one small language model, whose blocks a config chooses.
 
 A block is ``x + mixer(norm(x))`` followed by ``x + mlp(norm(x))``. The config picks the norm
 (RMSNorm or LayerNorm), the mixer of each layer (attention or retention), the MLP (SwiGLU or GELU)
@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from lablib.models import few
+from lablib.definitions import FastPath
+from lablib.machine import scheduling
+from lablib.models import few, kernels, retention
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
-from lablib.models.kernels import Rotation, attention, join_heads, rms_norm, split_heads, swiglu
 from lablib.models.linear import Embedding, Linear
-from lablib.models.retention import Fading, Retention, fadings
 from lablib.validation import BadType, BadValue, integer
 
 import mlx.core as mx
@@ -25,38 +25,45 @@ import mlx.nn as nn
 
 
 class Past(NamedTuple):
-    """What the attention layers of one forward share: who sees whom, and where the tokens stand."""
+    """Tells the attention layers of one forward who sees whom, and where the tokens stand."""
 
     mask: mx.array | str | None
-    rotation: Rotation | None  # None with learned positions
+    rotation: kernels.Rotation | None = None  # None with learned positions
+    quick: bool = False  # whether the compiled functions of ``few`` may run
 
 
 class Attention(nn.Module):
-    """Causal attention with grouped key/value heads (Vaswani et al. 2017, 1706.03762)."""
+    """Attends causally, with grouped key/value heads (Vaswani et al. 2017, 1706.03762)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        self.n_heads, self.n_kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self.n_heads = config.num_attention_heads
+        self.n_kv_heads = config.num_key_value_heads
         self.scale = config.head_dim**-0.5
-        width, kv_width = self.n_heads * config.head_dim, self.n_kv_heads * config.head_dim
-        self.q_proj = Linear(config.hidden_size, width, bias=config.attention_bias)
-        self.k_proj = Linear(config.hidden_size, kv_width, bias=config.attention_bias)
-        self.v_proj = Linear(config.hidden_size, kv_width, bias=config.attention_bias)
-        self.o_proj = Linear(width, config.hidden_size, bias=config.attention_bias)
+        hidden, bias = config.hidden_size, config.attention_bias
+        width = self.n_heads * config.head_dim
+        kv_width = self.n_kv_heads * config.head_dim
+        self.q_proj = Linear(hidden, width, bias=bias)
+        self.k_proj = Linear(hidden, kv_width, bias=bias)
+        self.v_proj = Linear(hidden, kv_width, bias=bias)
+        self.o_proj = Linear(width, hidden, bias=bias)
 
     def __call__(self, x: mx.array, past: Past, cache: Any | None = None) -> mx.array:
         """Mix ``x (B, T, hidden)``; ``cache`` holds the earlier keys and values and takes these."""
-        q = split_heads(self.q_proj(x), *x.shape[:2], self.n_heads)
-        k = split_heads(self.k_proj(x), *x.shape[:2], self.n_kv_heads)
-        v = split_heads(self.v_proj(x), *x.shape[:2], self.n_kv_heads)
+        batch, length, _ = x.shape
+        q = kernels.split_heads(self.q_proj(x), batch, length, self.n_heads)
+        k = kernels.split_heads(self.k_proj(x), batch, length, self.n_kv_heads)
+        v = kernels.split_heads(self.v_proj(x), batch, length, self.n_kv_heads)
         if past.rotation is not None:
-            q, k = past.rotation(q), past.rotation(k)
-        return self.o_proj(join_heads(self.read(q, k, v, past.mask, cache)))
+            q = past.rotation(q)
+            k = past.rotation(k)
+        out = self.read(q, k, v, past.mask, cache)
+        return self.o_proj(kernels.join_heads(out))
 
     def read(
         self, q: mx.array, k: mx.array, v: mx.array, mask: mx.array | str | None, cache: Any | None
     ) -> mx.array:
-        """Let ``cache`` take keys and values in; return what queries ``(B, H, T, D)`` read."""
+        """Let ``cache`` take keys and values in; return all that queries ``(B, H, T, D)`` read."""
         if hasattr(cache, "attend"):
             return cache.attend(q, k, v, self.scale, mask)
         if cache is not None:
@@ -65,37 +72,53 @@ class Attention(nn.Module):
             from mlx_lm.models.base import scaled_dot_product_attention
 
             return scaled_dot_product_attention(q, k, v, cache, self.scale, mask)
-        return attention(q, k, v, self.scale, mask)
+        return kernels.attention(q, k, v, self.scale, mask)
 
 
 class MLP(nn.Module):
-    """At each position ``down(silu(gate(x)) · up(x))``, SwiGLU, or ``down(gelu(up(x)))``, GELU.
+    """Maps each position to ``down(silu(gate(x)) · up(x))``, or to ``down(gelu(up(x)))``.
 
-    (Shazeer 2020, 2002.05202; Hendrycks & Gimpel 2016, 1606.08415.)
+    SwiGLU (Shazeer 2020, 2002.05202), and GELU (Hendrycks & Gimpel 2016, 1606.08415).
     """
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        d, d_ff, bias = config.hidden_size, config.intermediate_size, config.mlp_bias
+        hidden, inner = config.hidden_size, config.intermediate_size
         self.gated = config.mlp == "swiglu"
         if self.gated:
-            self.gate_proj = Linear(d, d_ff, bias=bias)
-        self.up_proj = Linear(d, d_ff, bias=bias)
-        self.down_proj = Linear(d_ff, d, bias=bias)
+            self.gate_proj = Linear(hidden, inner, bias=config.mlp_bias)
+        self.up_proj = Linear(hidden, inner, bias=config.mlp_bias)
+        self.down_proj = Linear(inner, hidden, bias=config.mlp_bias)
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return the MLP of ``x (B, T, hidden)``, of the same shape."""
         if self.gated:
-            return self.down_proj(swiglu(self.gate_proj(x), self.up_proj(x)))
+            return self.down_proj(kernels.swiglu(self.gate_proj(x), self.up_proj(x)))
         return self.down_proj(nn.gelu(self.up_proj(x)))
 
 
 class RMSNorm(nn.RMSNorm):
-    """``mlx.nn``'s, with the faster form on a CPU."""
+    """Normalises as ``mlx.nn``'s, in the faster form on a CPU."""
 
     def __call__(self, x: mx.array) -> mx.array:
         """Normalise the last axis."""
-        return rms_norm(x, self.weight, self.eps)
+        return kernels.rms_norm(x, self.weight, self.eps)
+
+
+# ``few`` stands for these; of attention's ``read`` it takes the block's own.
+_FEW = FastPath(
+    (Attention, "__call__"),
+    (MLP, "__call__"),
+    (RMSNorm, "__call__"),
+    (Linear, "__call__"),
+    (nn.Linear, "__call__"),
+    (kernels.Rotation, "__call__"),
+    (kernels, "rms_norm"),
+    (kernels, "split_heads"),
+    (kernels, "join_heads"),
+    (kernels, "turned"),
+    (kernels, "swiglu"),
+)
 
 
 def _norm(config: ModelConfig) -> nn.Module:
@@ -104,7 +127,7 @@ def _norm(config: ModelConfig) -> nn.Module:
 
 
 class Block(nn.Module):
-    """A mixer over positions, then an MLP at each position, both added to the residual stream."""
+    """Adds a mixer over positions, then an MLP at each position, to the residual stream."""
 
     def __init__(self, config: ModelConfig, kind: str):
         super().__init__()
@@ -112,30 +135,34 @@ class Block(nn.Module):
         if kind == ATTENTION:
             self.self_attn = Attention(config)
         else:
-            self.retention = Retention(config)
+            self.retention = retention.Retention(config)
         self.mlp = MLP(config)
         self.input_layernorm = _norm(config)
         self.post_attention_layernorm = _norm(config)
 
     def __call__(self, x: mx.array, past: Any, cache: Any | None = None) -> mx.array:
         """Transform ``x (B, T, hidden)``; ``past`` tells how each token sees the ones before it."""
+        if self.kind == ATTENTION and past.quick and self._is_llama():
+            return self._by_few(x, past, cache)
         mixer = self.self_attn if self.kind == ATTENTION else self.retention
-        if few.fits(x, past) and (weights := self._weights()):
-            first, second = self.input_layernorm.eps, self.post_attention_layernorm.eps
-            heads = mixer.n_heads, mixer.n_kv_heads
-            q, k, v = few.before(x, weights, first, heads, past.rotation.table)
-            return few.after(x, mixer.read(q, k, v, past.mask, cache), weights, second)
         x = x + mixer(self.input_layernorm(x), past, cache)
         return x + self.mlp(self.post_attention_layernorm(x))
 
-    def _weights(self) -> few.Weights | None:
-        """Return the weights of a Llama's block; None where a part or layer is of another kind."""
+    def _is_llama(self) -> bool:
+        """Return whether every part and layer is of the kind that ``few`` stands for."""
         parts = list(map(type, self.values()))
-        return few.weights(self) if parts == [Attention, MLP, RMSNorm, RMSNorm] else None
+        return parts == [Attention, MLP, RMSNorm, RMSNorm] and few.is_ours(self)
+
+    def _by_few(self, x: mx.array, past: Past, cache: Any | None) -> mx.array:
+        mixer, norm, last = self.self_attn, self.input_layernorm, self.post_attention_layernorm
+        heads = mixer.n_heads, mixer.n_kv_heads
+        q, k, v = few.before(x, norm, mixer, norm.eps, heads, past.rotation.table)
+        read = mixer.read(q, k, v, past.mask, cache)
+        return few.after(x, read, mixer.o_proj, last, self.mlp, last.eps)
 
 
 class Blocks(nn.Module):
-    """Blocks and the last norm: what lies between embeddings and the output layer."""
+    """Runs the blocks and the last norm: all between the embeddings and the output layer."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -148,34 +175,39 @@ class Blocks(nn.Module):
         cache = [None] * len(self.layers) if cache is None else cache
         if len(cache) != len(self.layers):
             raise BadValue(f"cache must have {len(self.layers)} layers, got {len(cache)}")
-        shared: dict[Any, Any] = {}  # layers with one kind of cache share one past
+        pasts: dict[Any, Any] = {}  # layers with one kind of cache share one
         for layer, layer_cache in zip(self.layers, cache, strict=True):
             key = layer.kind, type(layer_cache)
-            if key not in shared:
-                shared[key] = self._past(layer.kind, x.shape[1], layer_cache)
-            x = layer(x, shared[key], layer_cache)
+            if key not in pasts:
+                pasts[key] = self._past(layer.kind, x, layer_cache)
+            x = layer(x, pasts[key], layer_cache)
         return self.norm(x)
 
-    def _past(self, kind: str, length: int, cache: Any | None) -> Past | list[Fading] | None:
-        """Return what the layers of one kind need to know of earlier tokens and of padding."""
+    def _past(
+        self, kind: str, x: mx.array, cache: Any | None
+    ) -> Past | list[retention.Fading] | None:
+        """Tell the layers of one kind about earlier tokens and about padding."""
+        config, length = self.config, x.shape[1]
         make_mask = getattr(cache, "make_mask", None)
         if kind == RETENTION:
             mask = make_mask(length) if make_mask else None
-            one_step = length == 1 and mask is None
-            return None if one_step else fadings(self.config.num_attention_heads, length, mask)
+            if length == 1 and mask is None:
+                return None
+            return retention.fadings(config.num_attention_heads, length, mask)
         mask = "causal" if length > 1 else None
         if make_mask:
             # On a CPU one array for all layers beats "causal", which each layer spells out.
             as_array = length > 1 and mx.default_device() != mx.gpu
             mask = make_mask(length, return_array=as_array, window_size=None)
-        if self.config.positions == "learned":
-            return Past(mask, None)
+        if config.positions == "learned":
+            return Past(mask)
         offset = 0 if cache is None else getattr(cache, "places", cache.offset)
-        return Past(mask, Rotation(offset, length, self.config.head_dim, self.config.rope_theta))
+        rotation = kernels.Rotation(offset, length, config.head_dim, config.rope_theta)
+        return Past(mask, rotation, few.fits(x, rotation) and _FEW.is_open())
 
 
 class Stack(Blocks):
-    """Embeddings too: everything but the output layer."""
+    """Holds the embeddings too: everything but the output layer."""
 
     def __init__(self, config: ModelConfig):
         nn.Module.__init__(self)  # embeddings first: the weights of a seed depend on the order
@@ -201,6 +233,7 @@ class LanguageModel(nn.Module):
         if not isinstance(config, ModelConfig):
             raise BadType(f"config must be a ModelConfig, got {type(config).__name__}")
         self.config = config
+        scheduling.gather_work()
         with seeded(seed):
             self.model = Stack(config)
             if not config.tie_word_embeddings:
@@ -208,17 +241,17 @@ class LanguageModel(nn.Module):
 
     @property
     def layers(self) -> list[Block]:
-        """The blocks, in order."""
+        """Return the blocks, in order."""
         return self.model.layers
 
     @property
     def vocab_size(self) -> int:
-        """Number of token ids V."""
+        """Return the number of token ids V."""
         return self.config.vocab_size
 
     @property
     def max_positions(self) -> int:
-        """Context length in tokens: a hard limit with learned positions, else the trained one."""
+        """Return the context in tokens: the trained one, a hard limit with learned positions."""
         return self.config.max_position_embeddings
 
     def make_cache(self) -> list[Any]:
@@ -238,7 +271,7 @@ class LanguageModel(nn.Module):
         return self.output(self.hidden(tokens, cache))
 
     def hidden(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
-        """Return what ``output`` reads, ``(B, T, hidden)``; arguments and errors as in the call."""
+        """Return the states ``(B, T, hidden)`` that ``output`` reads; the rest as in the call."""
         if tokens.ndim != 2 or tokens.shape[1] == 0:
             raise BadValue(f"tokens must have shape (B, T) with T ≥ 1, got {tokens.shape}")
         x = self.model.embed_tokens(tokens)
@@ -254,30 +287,40 @@ class LanguageModel(nn.Module):
 
     def _positions(self, length: int, cache: list[Any] | None) -> mx.array:
         """Return learned positions ``(1|B, T, hidden)``: each row of a ragged batch has its own."""
-        place, limit = self.config.layer_types.index(ATTENTION), self.max_positions
-        first = cache[place] if cache else None
-        offset = held = 0 if first is None else first.offset
-        if ragged := isinstance(offset, mx.array):
-            from mlx_lm.models.cache import BatchKVCache
-
-            # No row is longer than the batch is wide: one must look, and wait for what is being
-            # computed, only near the end of the context.
-            width = first.size() if isinstance(first, BatchKVCache) else limit
-            held = width if width + length <= limit else mx.max(offset).item()
-        if held + length > limit:
-            got = f"{length} after {held}"
-            raise BadValue(f"tokens must end within the context of {limit} positions, got {got}")
-        if (places := getattr(first, "places", None)) is not None:
-            return self.model.embed_positions(mx.array(places))
+        number = self.config.layer_types.index(ATTENTION)
+        layer = cache[number] if cache else None
+        offset = 0 if layer is None else layer.offset
+        ragged = isinstance(offset, mx.array)
+        first = self._longest(layer, length) if ragged else offset
+        if first + length > self.max_positions:
+            allowed = f"within the context of {self.max_positions} positions"
+            raise BadValue(f"tokens must end {allowed}, got {length} after {first}")
+        table = self.model.embed_positions
+        in_tree = getattr(layer, "places", None)
+        if in_tree is not None:
+            return table(mx.array(in_tree))
         positions = mx.arange(length)
+        if not ragged:
+            return table(offset + positions)
         # Left padding has negative positions; whatever it reads there is masked in attention.
-        positions = mx.maximum(offset[:, None] + positions, 0) if ragged else offset + positions
-        return self.model.embed_positions(positions)
+        return table(mx.maximum(offset[:, None] + positions, 0))
+
+    def _longest(self, layer: Any, length: int) -> int:
+        """Return a bound of the tokens in any row: near the end of the context, their number."""
+        from mlx_lm.models.cache import BatchKVCache
+
+        # No row is longer than the batch is wide: only near the end of the context must one look,
+        # and wait for the computation.
+        if isinstance(layer, BatchKVCache) and layer.size() + length <= self.max_positions:
+            return layer.size()
+        return mx.max(layer.offset).item()
 
     def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
-        """Drop what other tools store twice: the output layer when it is the embedding."""
-        tied = self.config.tie_word_embeddings
-        return {name: w for name, w in weights.items() if not (tied and name == "lm_head.weight")}
+        """Drop the weights that other tools store twice: an output layer that is the embedding."""
+        kept = dict(weights)
+        if self.config.tie_word_embeddings:
+            kept.pop("lm_head.weight", None)
+        return kept
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a model is made of: the keys of its ``config.json``, checked once."""
+"""Describes a model by the keys of its ``config.json``, checked once."""
 
 import dataclasses
 from typing import Any
@@ -10,14 +10,23 @@ ATTENTION, RETENTION = "full_attention", "linear_attention"
 
 # Keys that other tools read or write in a config.json and that do not change the model.
 _DESCRIPTIVE = {
-    "model_type", "architectures", "lablib", "model_file", "bos_token_id", "eos_token_id",
-    "pad_token_id", "dtype", "torch_dtype", "transformers_version", "hidden_act",
-}  # fmt: skip
+    "architectures",
+    "bos_token_id",
+    "dtype",
+    "eos_token_id",
+    "hidden_act",
+    "lablib",
+    "model_file",
+    "model_type",
+    "pad_token_id",
+    "torch_dtype",
+    "transformers_version",
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """Shape and kind of a ``LanguageModel``, every value checked.
+    """Describes the shape and kind of a ``LanguageModel``, every value checked.
 
     The fields are mlx-lm's Llama keys, and the last three choose the kind of block. Build one with
     ``gpt_config``, ``llama_config`` or ``hybrid_config``.
@@ -55,7 +64,7 @@ class ModelConfig:
         one_of("norm", self.norm, ("rms", "layer"))
         one_of("mlp", self.mlp, ("swiglu", "gelu"))
         one_of("positions", self.positions, ("rope", "learned"))
-        # A frozen dataclass is filled in this way: what was None has its value from here on.
+        # A frozen dataclass is filled in this way: a field of None has its value from here on.
         vars(self).update(self._heads(), layer_types=self._layers())
 
     def _heads(self) -> dict[str, int]:
@@ -107,9 +116,11 @@ class ModelConfig:
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
         required = {n for n, field in fields.items() if field.default is dataclasses.MISSING}
-        if missing := sorted(required - keys.keys()):
+        missing = sorted(required - keys.keys())
+        if missing:
             raise BadValue(f"the config lacks {', '.join(map(repr, missing))}")
-        if unknown := sorted(keys.keys() - fields.keys() - _DESCRIPTIVE):
+        unknown = sorted(keys.keys() - fields.keys() - _DESCRIPTIVE)
+        if unknown:
             raise BadValue(f"the config has the unknown key {', '.join(map(repr, unknown))}")
         config = cls(**{name: value for name, value in keys.items() if name in fields})
         one_of("model_type", keys.get("model_type", config.model_type), [config.model_type])

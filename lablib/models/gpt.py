@@ -1,13 +1,20 @@
-"""The GPT shape: LayerNorm, GELU, learned positions, biases everywhere."""
+"""Makes the GPT shape: LayerNorm, GELU, learned positions, biases everywhere."""
 
 from lablib.models.config import ModelConfig
 from lablib.validation import integer
 
 
 def gpt_config(
-    vocab_size: int, d_model: int, n_heads: int, n_layers: int, d_ff: int | None = None, *,
-    max_positions: int = 1024, norm_eps: float = 1e-5, tie_word_embeddings: bool = True,
-) -> ModelConfig:  # fmt: skip
+    vocab_size: int,
+    d_model: int,
+    n_heads: int,
+    n_layers: int,
+    d_ff: int | None = None,
+    *,
+    max_positions: int = 1024,
+    norm_eps: float = 1e-5,
+    tie_word_embeddings: bool = True,
+) -> ModelConfig:
     """Return the config of a GPT-2 (Radford et al. 2019, "… Unsupervised Multitask Learners").
 
     ``d_ff`` is 4 times ``d_model`` where it is not given, ``max_positions`` the rows of the
@@ -15,8 +22,17 @@ def gpt_config(
     """
     d_ff = 4 * integer("d_model", d_model, 1) if d_ff is None else d_ff
     return ModelConfig(
-        vocab_size, d_model, n_layers, n_heads, d_ff,
-        max_position_embeddings=max_positions, rms_norm_eps=norm_eps,
-        tie_word_embeddings=tie_word_embeddings, attention_bias=True, mlp_bias=True,
-        norm="layer", mlp="gelu", positions="learned",
-    )  # fmt: skip
+        vocab_size,
+        d_model,
+        n_layers,
+        n_heads,
+        d_ff,
+        max_position_embeddings=max_positions,
+        rms_norm_eps=norm_eps,
+        tie_word_embeddings=tie_word_embeddings,
+        attention_bias=True,
+        mlp_bias=True,
+        norm="layer",
+        mlp="gelu",
+        positions="learned",
+    )

@@ -1,10 +1,10 @@
-"""A draft head: guess the target's next hidden state, and with it the token after the next.
+"""Guesses a target's next hidden state, and with it the token after the next: a draft head.
 
 The output layer of a model turns its last hidden state into one next token. A draft head goes on
 from there without the model: from the state that predicted a token, and that token, one block
 guesses the state that will predict the token after it (EAGLE, Li et al. 2024, 2401.15077). The
-target's own embeddings go in, its own output layer reads what comes out, and of that only the rows
-of frequent tokens, as most of the time goes there (FR-Spec, Zhao et al. 2025, 2502.14856).
+target's own embeddings go in, its own output layer reads the result, and of that layer only the
+rows of frequent tokens, as most of the time goes there (FR-Spec, Zhao et al. 2025, 2502.14856).
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ KIND = "lablib-head"
 class DraftHead(nn.Module):
     """``head(states (B, T, hidden), tokens (B, T), cache) -> states (B, T, hidden)``.
 
-    Each state stands before its token; what comes out guesses the state after it. ``ids`` are the
+    Each state stands before its token; the output guesses the state after it. ``ids`` are the
     tokens that can be drafted (None: all), ``intermediate_size`` is the width inside its one block,
     otherwise shaped as a block of ``target``, which stays as it is. ``seed`` draws the weights.
 
@@ -38,22 +38,30 @@ class DraftHead(nn.Module):
     """
 
     def __init__(
-        self, target: LanguageModel, ids: Sequence[int] | None = None,
-        intermediate_size: int | None = None, seed: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        target: LanguageModel,
+        ids: Sequence[int] | None = None,
+        intermediate_size: int | None = None,
+        seed: int = 0,
+    ) -> None:
         super().__init__()
         if not isinstance(target, LanguageModel):
             raise BadType(f"target must be a LanguageModel, got {type(target).__name__}")
-        config, width = target.config, target.config.hidden_size
+        config = target.config
+        width = config.hidden_size
         inner = config.intermediate_size if intermediate_size is None else intermediate_size
         self.shape = replace(
-            config, num_hidden_layers=1, layer_types=(ATTENTION,), positions="rope",
+            config,
+            num_hidden_layers=1,
+            layer_types=(ATTENTION,),
+            positions="rope",
             intermediate_size=integer("intermediate_size", inner, 1),
-        )  # fmt: skip
+        )
         chosen = range(config.vocab_size) if ids is None else ids
-        ids = sorted(set(token_ids("ids", chosen, config.vocab_size)))
+        chosen = token_ids("ids", chosen, config.vocab_size)
         # MLX leaves names with an underscore alone: they are no weights of this module.
-        self._target, self._ids = target, mx.array(ids, mx.int32)
+        self._target = target
+        self._ids = mx.array(sorted(set(chosen)), mx.int32)
         output = target.model.embed_tokens if config.tie_word_embeddings else target.lm_head
         self._rows = output.weight[self._ids]
         with seeded(seed):
@@ -62,12 +70,12 @@ class DraftHead(nn.Module):
 
     @property
     def target(self) -> LanguageModel:
-        """The model it drafts for."""
+        """Return the model that it drafts for."""
         return self._target
 
     @property
     def ids(self) -> mx.array:
-        """The tokens that can be drafted, in order, int32."""
+        """Return the tokens that can be drafted, in order, int32."""
         return self._ids
 
     def make_cache(self) -> list[Any]:
@@ -80,21 +88,23 @@ class DraftHead(nn.Module):
         self, states: mx.array, tokens: mx.array, cache: list[Any] | None = None
     ) -> mx.array:
         """Guess the states after ``tokens``; ``cache`` takes the pairs in."""
-        both = mx.concatenate([states, self.target.model.embed_tokens(tokens)], axis=-1)
-        return self.blocks(self.join(both), cache)
+        embedded = self.target.model.embed_tokens(tokens)
+        pairs = mx.concatenate([states, embedded], axis=-1)
+        return self.blocks(self.join(pairs), cache)
 
     def scores(self, states: mx.array) -> mx.array:
         """Return the logits ``(..., len(ids))`` of the tokens that can be drafted."""
         return product(states, self._rows)
 
     def logits(self, states: mx.array) -> mx.array:
-        """Return logits ``(B, V)`` of states ``(B, hidden)``, -inf for what is never drafted."""
-        some = self.scores(states)
-        if some.shape[-1] == self.target.vocab_size:
-            return some
-        everything = mx.full((len(some), self.target.vocab_size), -mx.inf, some.dtype)
-        everything[:, self.ids] = some
-        return everything
+        """Return logits ``(B, V)`` of states ``(B, hidden)``, -inf for tokens never drafted."""
+        scores = self.scores(states)
+        batch, n_drafted = scores.shape
+        if n_drafted == self.target.vocab_size:
+            return scores
+        logits = mx.full((batch, self.target.vocab_size), -mx.inf, scores.dtype)
+        logits[:, self.ids] = scores
+        return logits
 
 
 def load_head(name: str | Path, target: LanguageModel) -> DraftHead:

@@ -1,4 +1,4 @@
-"""What any model must tell the engine: its vocabulary, how many tokens fit, what a trial shows."""
+"""Asks any model for its vocabulary and its context, and finds out by trial the rest."""
 
 from collections.abc import Callable, Hashable
 from contextlib import suppress
@@ -24,26 +24,32 @@ def vocab_size_of(model: Any, name: str = "model") -> int:
     Raises:
         BadValue: none of these says it; the caller calls the model by its ``name``.
     """
-    for place in (model, getattr(model, "config", None), getattr(model, "args", None)):
-        for source in (place, _get(place, "text_config")):
+    for settings in (model, getattr(model, "config", None), getattr(model, "args", None)):
+        for source in (settings, _get(settings, "text_config")):
             size = _get(source, "vocab_size")
             if isinstance(size, int) and not isinstance(size, bool) and size > 0:
                 return size
     rows: dict[str, int] = {}
-    for path, module in model.named_modules() if isinstance(model, nn.Module) else []:
+    modules = model.named_modules() if isinstance(model, nn.Module) else []
+    for path, module in modules:
         if "weight" in module and module.weight.ndim == 2:
-            rows.setdefault(path.split(".")[-1], module.weight.shape[0])
-    if found := [rows[name] for name in _OUTPUTS if name in rows]:
-        return found[0]
+            layer = path.split(".")[-1]
+            rows.setdefault(layer, module.weight.shape[0])
+    for layer in _OUTPUTS:
+        if layer in rows:
+            return rows[layer]
     cure = f"give the {type(model).__name__} a vocab_size"
     raise BadValue(f"{name} must say how many token ids it has: {cure}")
 
 
 def position_table_of(model: Any) -> int | None:
     """Return the rows of a model's table of positions; None where positions are computed."""
-    parts = model, getattr(model, "model", None), getattr(model, "transformer", None)
-    tables = (getattr(part, name, None) for part in parts for name in _POSITIONS)
-    return next((table.weight.shape[0] for table in tables if isinstance(table, nn.Module)), None)
+    for part in (model, getattr(model, "model", None), getattr(model, "transformer", None)):
+        for name in _POSITIONS:
+            table = getattr(part, name, None)
+            if isinstance(table, nn.Module):
+                return table.weight.shape[0]
+    return None
 
 
 def context_of(model: Any) -> int | None:
@@ -57,10 +63,12 @@ def context_of(model: Any) -> int | None:
 
 
 def agree(got: mx.array, wanted: mx.array) -> bool:
-    """Return whether logits are equal but for rounding, which is a share of what they span."""
-    wanted, share = wanted.astype(mx.float32), 1e-3 if got.dtype == mx.float32 else 3e-2
+    """Return whether logits are equal but for rounding, which is a share of their span."""
+    share = 1e-3 if got.dtype == mx.float32 else 3e-2
+    wanted = wanted.astype(mx.float32)
     off = mx.max(mx.abs(got.astype(mx.float32) - wanted))
-    return (off <= share * (mx.max(wanted) - mx.min(wanted)) + 1e-6).item()
+    span = mx.max(wanted) - mx.min(wanted)
+    return (off <= share * span + 1e-6).item()
 
 
 def find_out(model: Any, question: Hashable, trial: Callable[[], bool]) -> bool:
@@ -72,7 +80,7 @@ def find_out(model: Any, question: Hashable, trial: Callable[[], bool]) -> bool:
         found = trial()
     except Exception:  # a model may fail in any way here; alone its errors are its own
         found = False
-    with suppress(TypeError):  # what cannot be referred to weakly is tried every time
+    with suppress(TypeError):  # without weak references it is tried every time
         finalize(model, _FOUND.pop, key, None)
         _FOUND[key] = found
     return found

@@ -1,4 +1,4 @@
-"""The small operations of a block, each in the form that is fastest on the device at hand.
+"""Holds the small operations of a block, each in the form that is fastest on the device at hand.
 
 On a GPU ``mx.fast`` runs each as one kernel. On a CPU it falls back to many small operations, and
 an operation on one token costs more to start (2 to 5 µs) than to compute: two RoPEs took 120 µs and
@@ -26,14 +26,16 @@ _MOST = 2**19  # scores of a head, beyond which memory counts for more than time
 
 def exp(x: mx.array) -> mx.array:
     """Return ``e^x``: as a power, where that is faster."""
-    plain = mx.default_device() == mx.gpu or x.dtype != mx.float32  # e has three digits in half
-    return mx.exp(x) if plain else mx.power(math.e, x)
+    if mx.default_device() == mx.gpu or x.dtype != mx.float32:  # e has three digits in half
+        return mx.exp(x)
+    return mx.power(math.e, x)
 
 
 @_elementwise
 def gated(gate: mx.array, up: mx.array) -> mx.array:
     """Return ``silu(gate) · up``, elementwise (Shazeer 2020, 2002.05202)."""
-    return gate * up / (1 + exp(mx.minimum(-gate, 80)))  # so that no gradient is ∞ / ∞
+    opposite = exp(mx.minimum(-gate, 80))  # so that no gradient is ∞ / ∞
+    return gate * up / (1 + opposite)
 
 
 swiglu = mx.custom_function(gated)  # the same with quicker gradients, for two operations more
@@ -47,7 +49,8 @@ def _swiglu_vjp(inputs: tuple, d: mx.array, _: mx.array) -> tuple[mx.array, mx.a
 @_elementwise
 def _swiglu_gradients(gate: mx.array, up: mx.array, d: mx.array) -> tuple[mx.array, mx.array]:
     sigmoid = 1 / (1 + exp(-gate))
-    return d * up * sigmoid * (1 + gate * (1 - sigmoid)), d * gate * sigmoid
+    slope = sigmoid * (1 + gate * (1 - sigmoid))
+    return d * up * slope, d * gate * sigmoid
 
 
 def rms_norm(x: mx.array, weight: mx.array, eps: float) -> mx.array:
@@ -68,38 +71,44 @@ def attention(
 ) -> mx.array:
     """Return ``softmax(scale · q kᵀ + mask) v``: ``mx.fast``'s, or ours where that pays.
 
-    ``q`` and what is returned are ``(B, H, T, D)``, ``k`` and ``v`` ``(B, KV, S, D)``, KV a divisor
+    ``q`` and the result are ``(B, H, T, D)``, ``k`` and ``v`` ``(B, KV, S, D)``, KV a divisor
     of H. ``mask`` is True where a query sees a key, "causal", or None. A query that sees nothing,
     as left padding does, gets finite numbers.
     """
     batch, heads, length, width = q.shape
-    small = length >= _MANY and length * k.shape[2] <= _MOST  # several copies of the scores
+    kv_heads, seen = k.shape[1:3]
+    small = length >= _MANY and length * seen <= _MOST  # several copies of the scores
     if not small or q.dtype != mx.float32 or mx.default_device() == mx.gpu:
         return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
-    kv_heads, seen = k.shape[1:3]
+    groups = batch, kv_heads, heads // kv_heads, length
+    queries = (q * scale).reshape(*groups, width)
+    scores = queries @ k[:, :, None].swapaxes(-1, -2)
     if isinstance(mask, str):
         mask = mx.arange(seen) <= mx.arange(seen - length, seen)[:, None]
-    grouped = (batch, kv_heads, heads // kv_heads, length)
-    scores = (q * scale).reshape(*grouped, width) @ k[:, :, None].swapaxes(-1, -2)
     if mask is not None:
-        if mask.ndim == 4:
-            mask = mask[:, :, None] if mask.shape[1] == 1 else mask.reshape(*grouped, seen)
+        if mask.ndim == 4 and mask.shape[1] == 1:
+            mask = mask[:, :, None]
+        elif mask.ndim == 4:
+            mask = mask.reshape(*groups, seen)
         scores = mx.where(mask, scores, -mx.inf)
-    return (_softmax(scores) @ v[:, :, None]).reshape(q.shape)
+    out = _softmax(scores) @ v[:, :, None]
+    return out.reshape(q.shape)
 
 
 @mx.custom_function
 def _softmax(scores: mx.array) -> mx.array:
     # A query that sees nothing has -inf everywhere: its gaps must not be NaN, nor 0/0 its weights,
     # which the next layer's 0 · NaN would spread to those that do. All others' sum is 1 or more.
-    largest = mx.maximum(mx.max(scores, axis=-1, keepdims=True), -1e30)
-    weights = exp(scores - largest)
-    return weights / mx.maximum(mx.sum(weights, axis=-1, keepdims=True), 0.5)
+    largest = mx.max(scores, axis=-1, keepdims=True)
+    weights = exp(scores - mx.maximum(largest, -1e30))
+    total = mx.sum(weights, axis=-1, keepdims=True)
+    return weights / mx.maximum(total, 0.5)
 
 
 @_softmax.vjp
 def _softmax_vjp(_: mx.array, d: mx.array, p: mx.array) -> mx.array:
-    return p * (d - mx.sum(d * p, axis=-1, keepdims=True))
+    mean = mx.sum(d * p, axis=-1, keepdims=True)
+    return p * (d - mean)
 
 
 def shared_attention(
@@ -109,26 +118,41 @@ def shared_attention(
 
     All rows' queries stand together before the prefix, which is read once and not N times (Juravsky
     et al. 2024, "Hydragen", 2402.05099). Of a key's D numbers a score is one: so one softmax over
-    the scores of both parts costs less than a softmax of each and a merger of what they read.
+    the scores of both parts costs less than a softmax of each and a merger of their results.
 
     ``q (N, H, T, D)`` has been scaled. Keys and values are ``(1, KV, P, D)`` of the ``prefix``,
     ``(N, KV, t, D)`` of the rows; ``mask (T, t)`` is True where a query sees an own key, None means
     everywhere. The numbers are those of ``attention`` over all P + t keys, up to rounding.
     """
-    (prefix_k, prefix_v), (k, v) = prefix, own
+    prefix_k, prefix_v = prefix
+    k, v = own
     rows, kv_heads = k.shape[:2]
     alone = q.reshape(rows, kv_heads, -1, q.shape[-1])  # the queries that read the same keys
     scores = alone @ k.swapaxes(-1, -2)
     if mask is not None:
-        scores = mx.where(mx.tile(mask, (q.shape[1] // kv_heads, 1)), scores, -mx.inf)
-    shared = alone.swapaxes(0, 1).flatten(1, 2) @ prefix_k[0].swapaxes(-1, -2)  # one for all rows
-    shared = mx.unflatten(shared, 1, (rows, -1)).swapaxes(0, 1)
-    scores = mx.concatenate([shared, scores], axis=-1)
-    small = scores.size < _SCORES or scores.dtype != mx.float32 or mx.default_device() == mx.gpu
-    weights = mx.softmax(scores, axis=-1, precise=True) if small else _softmax(scores)
+        seen = mx.tile(mask, (q.shape[1] // kv_heads, 1))
+        scores = mx.where(seen, scores, -mx.inf)
+    shared = _together(alone) @ prefix_k[0].swapaxes(-1, -2)  # one product for all rows
+    scores = mx.concatenate([_apart(shared, rows), scores], axis=-1)
+    small = scores.size < _SCORES or scores.dtype != mx.float32
+    if small or mx.default_device() == mx.gpu:
+        weights = mx.softmax(scores, axis=-1, precise=True)
+    else:
+        weights = _softmax(scores)
     shared, weights = mx.split(weights, [prefix_k.shape[2]], axis=-1)
-    shared = shared.swapaxes(0, 1).flatten(1, 2) @ prefix_v[0]
-    return (mx.unflatten(shared, 1, (rows, -1)).swapaxes(0, 1) + weights @ v).reshape(q.shape)
+    read = _together(shared) @ prefix_v[0]
+    out = _apart(read, rows) + weights @ v
+    return out.reshape(q.shape)
+
+
+def _together(x: mx.array) -> mx.array:
+    """Return ``(N, KV, R, ...)`` as ``(KV, N·R, ...)``."""
+    return x.swapaxes(0, 1).flatten(1, 2)
+
+
+def _apart(x: mx.array, rows: int) -> mx.array:
+    """Return ``(KV, N·R, ...)`` as ``(N, KV, R, ...)``."""
+    return mx.unflatten(x, 1, (rows, -1)).swapaxes(0, 1)
 
 
 def split_heads(x: mx.array, batch: int, length: int, n_heads: int) -> mx.array:
@@ -141,32 +165,38 @@ def split_heads(x: mx.array, batch: int, length: int, n_heads: int) -> mx.array:
 def join_heads(x: mx.array) -> mx.array:
     """Return ``(B, H, T, D)`` as ``(B, T, H·D)``."""
     batch, n_heads, length, head_dim = x.shape
-    return (x if length == 1 else x.swapaxes(1, 2)).reshape(batch, length, n_heads * head_dim)
+    if length > 1:
+        x = x.swapaxes(1, 2)
+    return x.reshape(batch, length, n_heads * head_dim)
 
 
 @lru_cache
 def _speed(half: int, theta: float) -> np.ndarray:
-    """Return by how much the pairs of a head turn for each token, to MLX's last digit."""
-    return np.array(mx.exp(mx.arange(half) * (-math.log(theta) / half)))
+    """Return the angles that the pairs of a head turn by for each token, to MLX's last digit."""
+    slower = -math.log(theta) / half
+    return np.array(mx.exp(mx.arange(half) * slower))
 
 
 class Rotation:
-    """Rotary positions of T tokens (Su et al. 2021, 2104.09864), shared by the layers of a forward.
+    """Turns queries and keys by their positions (RoPE, Su et al. 2021, 2104.09864).
 
-    Entries i and i + D/2 of a head of width D are a pair, which turns by ``theta^(-2i/D)`` a token.
-    ``offset`` is the position of the first of ``length`` tokens, or one for each row, ``(B,)``; or
-    a NumPy array ``(T,)``: the position of each token.
+    The layers of a forward share it. Entries i and i + D/2 of a head of width D are a pair, which
+    turns by ``theta^(-2i/D)`` a token. ``offset`` is the position of the first of ``length``
+    tokens, or one for each row, ``(B,)``; or a NumPy array ``(T,)``: the position of each token.
     """
 
     def __init__(
         self, offset: int | mx.array | np.ndarray, length: int, head_dim: int, theta: float
     ) -> None:
-        self.offset, self.head_dim, self.theta = offset, head_dim, theta
+        self.offset = offset
+        self.head_dim = head_dim
+        self.theta = theta
         self.table: tuple[mx.array, mx.array] | None = None
         self.apart = isinstance(offset, np.ndarray)
         if mx.default_device() != mx.gpu or self.apart:
-            kept = isinstance(offset, int) and length <= 16  # anew it takes 10 to 100 µs
-            self.table = (_kept_table if kept else _table)(offset, length, head_dim // 2, theta)
+            lasting = isinstance(offset, int) and length <= 16  # anew it takes 10 to 100 µs
+            table = _kept_table if lasting else _table
+            self.table = table(offset, length, head_dim // 2, theta)
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return queries or keys ``(B, H, T, D)``, turned."""
@@ -180,23 +210,25 @@ def _table(
     offset: int | mx.array | np.ndarray, length: int, half: int, theta: float
 ) -> tuple[mx.array, mx.array]:
     """Return the cosines ``([B, 1,] T, 1, D/2)`` and the sines, with both signs, of the angles."""
-    xp = mx if isinstance(offset, mx.array) else np  # a number is turned into angles where it is
-    places = offset
+    xp = mx if isinstance(offset, mx.array) else np  # numbers are turned into angles where they are
+    positions = offset
     if not isinstance(offset, np.ndarray):
         first = offset[:, None, None] if xp is mx else offset
-        places = first + xp.arange(length, dtype=xp.float32)
-    angle = places[..., None, None] * xp.array(_speed(half, theta))
+        positions = first + xp.arange(length, dtype=xp.float32)
+    angle = positions[..., None, None] * xp.array(_speed(half, theta))
     sin = xp.sin(angle)
-    return mx.array(xp.cos(angle)), mx.array(xp.concatenate([-sin, sin], axis=-2))
+    both = xp.concatenate([-sin, sin], axis=-2)
+    return mx.array(xp.cos(angle)), mx.array(both)
 
 
-_kept_table = lru_cache(maxsize=2048)(_table)  # all texts have the same places
+_kept_table = lru_cache(maxsize=2048)(_table)  # all texts have the same positions
 
 
 def turned(x: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
     """Return queries or keys ``(B, H, T, D)``, turned by the angles of a ``Rotation``'s table."""
-    halves = x.reshape(*x.shape[:-1], 2, x.shape[-1] // 2)
-    return _turn(halves, halves[..., ::-1, :], cos, sin).reshape(x.shape)
+    halves = mx.unflatten(x, -1, (2, -1))
+    swapped = halves[..., ::-1, :]
+    return _turn(halves, swapped, cos, sin).reshape(x.shape)
 
 
 @_elementwise

@@ -1,14 +1,16 @@
-"""Products of a few rows with a weight matrix, nearer to the speed of memory.
+"""Brings products of a few rows with a weight matrix nearer to the speed of memory.
 
-That is what decoding and verifying are: 1 to 16 rows times every matrix of the model, which should
+Decoding and verifying consist of these: 1 to 16 rows times every matrix of the model, which should
 take as long as reading it. OpenBLAS copies the whole matrix into another order first, unless the
 product is small and the processor has AVX-512. There, we cut the matrix into the largest blocks,
 which are views, whose products are small. (``tests/benchmarks/bench_products.py`` compares them.)
+The whole product, ``mlx.nn``'s, is the definition.
 """
 
 from contextlib import ExitStack
 from functools import lru_cache
 
+from lablib.definitions import FastPath
 from lablib.machine import backend
 from lablib.validation import BadType, BadValue
 
@@ -21,6 +23,7 @@ _ROWS = 16  # beyond, a product is worth the copy
 _RESULT = 1200
 _WORK = 1_000_000  # and multiply-adds.
 _NARROWEST = 8  # columns of a block; a prime n has none
+_BLOCKS = FastPath((nn.Linear, "__call__"), (nn.Embedding, "as_linear"))
 
 
 def blocked(x: mx.array, weight: mx.array) -> mx.array | None:
@@ -30,14 +33,19 @@ def blocked(x: mx.array, weight: mx.array) -> mx.array | None:
     """
     n, k = weight.shape
     rows = x.size // k
-    if rows > _ROWS or not _pays() or (width := _width(rows, k, n)) == n:
+    if rows > _ROWS or not _pays() or not _BLOCKS.is_open():
         return None
-    if x.dtype != mx.float32 or weight.dtype != mx.float32 or mx.default_device() == mx.gpu:
+    width = _width(rows, k, n)
+    if width == n or mx.default_device() == mx.gpu:
+        return None
+    if x.dtype != mx.float32 or weight.dtype != mx.float32:
         return None
     blocks = weight.reshape(n // width, width, k).swapaxes(1, 2)
+    shape = *x.shape[:-1], n
     if rows == 1:  # the same with fewer operations, of which each takes 3 µs to start
-        return (x @ blocks).reshape(*x.shape[:-1], n)
-    return (x.reshape(rows, k) @ blocks).swapaxes(0, 1).reshape(*x.shape[:-1], n)
+        return (x @ blocks).reshape(shape)
+    y = x.reshape(rows, k) @ blocks
+    return y.swapaxes(0, 1).reshape(shape)
 
 
 def product(x: mx.array, weight: mx.array) -> mx.array:
@@ -59,7 +67,7 @@ def _width(rows: int, k: int, n: int) -> int:
 
 
 class Linear(nn.Linear):
-    """``mlx.nn``'s, by blocks where that is faster."""
+    """Multiplies by blocks where that is faster; elsewhere as ``mlx.nn``'s."""
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return ``x Wᵀ + b``."""
@@ -70,7 +78,7 @@ class Linear(nn.Linear):
 
 
 class Embedding(nn.Embedding):
-    """``mlx.nn``'s, by blocks where that is faster."""
+    """Multiplies by blocks where that is faster; elsewhere as ``mlx.nn``'s."""
 
     def as_linear(self, x: mx.array) -> mx.array:
         """Return ``x Wᵀ``: the output layer that shares the embedding's weights."""
@@ -83,7 +91,7 @@ _QUICKER = {nn.Linear: Linear, nn.Embedding: Embedding}
 def quicken(model: nn.Module) -> ExitStack:
     """Let any model's linear layers multiply by blocks, where that pays; elsewhere change nothing.
 
-    ``with quicken(model): ...`` for a while, or ``close()`` what is returned: the layers, which
+    ``with quicken(model): ...`` for a while, or ``close()`` the result: the layers, which
     keep their weights and names, get their classes back. Subclasses of ``nn.Linear`` stay.
 
     Raises:
@@ -92,17 +100,21 @@ def quicken(model: nn.Module) -> ExitStack:
     """
     if not isinstance(model, nn.Module):
         raise BadType(f"model must be an mlx.nn.Module, got {type(model).__name__}")
-    undo, layers = ExitStack(), model.named_modules()
+    undo = ExitStack()
     if not _pays() or mx.default_device() == mx.gpu:
         return undo
-    for name, layer in layers:
+    plain = []
+    for name, layer in model.named_modules():
         kind = type(layer)
         if issubclass(kind, nn.QuantizedLinear | nn.QuantizedEmbedding):
             raise BadValue(f"model must not be quantised, but {name} is a {kind.__name__}")
-        if kind in _QUICKER and layer.weight.dtype != mx.float32:
+        if kind not in _QUICKER:
+            continue
+        if layer.weight.dtype != mx.float32:
             raise BadValue(f"model must be float32, but {name} is {layer.weight.dtype}")
-    for _, layer in layers:
-        if (kind := type(layer)) in _QUICKER:
-            undo.callback(setattr, layer, "__class__", kind)
-            layer.__class__ = _QUICKER[kind]
+        plain.append(layer)
+    for layer in plain:
+        kind = type(layer)
+        undo.callback(setattr, layer, "__class__", kind)
+        layer.__class__ = _QUICKER[kind]
     return undo

@@ -1,15 +1,23 @@
-"""The Llama shape: RMSNorm, rotary positions, SwiGLU, grouped-query heads."""
+"""Makes the Llama shape: RMSNorm, rotary positions, SwiGLU, grouped-query heads."""
 
 from lablib.models.config import ModelConfig
 from lablib.validation import integer
 
 
 def llama_config(
-    vocab_size: int, d_model: int, n_heads: int, n_layers: int,
-    n_kv_heads: int | None = None, d_ff: int | None = None, *,
-    head_dim: int | None = None, max_positions: int = 1024, rope_theta: float = 10000.0,
-    norm_eps: float = 1e-5, tie_word_embeddings: bool = True,
-) -> ModelConfig:  # fmt: skip
+    vocab_size: int,
+    d_model: int,
+    n_heads: int,
+    n_layers: int,
+    n_kv_heads: int | None = None,
+    d_ff: int | None = None,
+    *,
+    head_dim: int | None = None,
+    max_positions: int = 1024,
+    rope_theta: float = 10000.0,
+    norm_eps: float = 1e-5,
+    tie_word_embeddings: bool = True,
+) -> ModelConfig:
     """Return the config of a Llama (Touvron et al. 2023, 2302.13971), the same model as in mlx-lm.
 
     The arguments are fields of :class:`ModelConfig` under shorter names: ``d_model`` is the width
@@ -19,7 +27,15 @@ def llama_config(
     """
     d_ff = -(-integer("d_model", d_model, 1) // 6) * 16 if d_ff is None else d_ff
     return ModelConfig(
-        vocab_size, d_model, n_layers, n_heads, d_ff, n_kv_heads, head_dim,
-        max_position_embeddings=max_positions, rms_norm_eps=norm_eps, rope_theta=rope_theta,
+        vocab_size,
+        d_model,
+        n_layers,
+        n_heads,
+        d_ff,
+        n_kv_heads,
+        head_dim,
+        max_position_embeddings=max_positions,
+        rms_norm_eps=norm_eps,
+        rope_theta=rope_theta,
         tie_word_embeddings=tie_word_embeddings,
-    )  # fmt: skip
+    )

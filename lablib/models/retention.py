@@ -1,4 +1,4 @@
-"""Retention: a token mixer whose memory has a fixed size, and a hybrid of it with attention.
+"""Defines retention, a token mixer whose memory has a fixed size, and its hybrid with attention.
 
 A head keeps one matrix. Each token fades it, adds its own key-value product, and reads it with its
 query (Sun et al. 2023, "Retentive Network", 2307.08621)::
@@ -15,8 +15,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lablib.models import kernels
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
-from lablib.models.kernels import join_heads, rms_norm, split_heads, swiglu
 from lablib.models.linear import Linear
 from lablib.models.llama import llama_config
 from lablib.validation import integer
@@ -28,9 +28,14 @@ CHUNK = 128  # tokens read in parallel: each head has a fading mask of (CHUNK, C
 
 
 def hybrid_config(
-    vocab_size: int, d_model: int, n_heads: int, n_layers: int, *,
-    attention_every: int = 3, **llama_options: Any,
-) -> ModelConfig:  # fmt: skip
+    vocab_size: int,
+    d_model: int,
+    n_heads: int,
+    n_layers: int,
+    *,
+    attention_every: int = 3,
+    **llama_options: Any,
+) -> ModelConfig:
     """Return the config of a Llama in which retention stands in for most attention layers.
 
     A layer whose number (from 1) ``attention_every`` divides is attention: 1 makes it all of them,
@@ -45,21 +50,22 @@ def hybrid_config(
 
 def log_decay(n_heads: int) -> mx.array:
     """Return ``log g`` of each head, ``(H,)``: the heads remember 8 up to 256 tokens."""
-    spans = [2 ** (3 + 5 * head / max(n_heads - 1, 1)) for head in range(n_heads)]
+    last = max(n_heads - 1, 1)
+    spans = [2 ** (3 + 5 * head / last) for head in range(n_heads)]
     return mx.array([math.log1p(-1 / span) for span in spans])
 
 
 @dataclass(frozen=True)
 class Fading:
-    """Tell how much of what is left when, in one chunk of C tokens; every part is ``g`` to a power.
+    """Holds the shares that are left, in one chunk of C tokens; every share is ``g`` to a power.
 
     There is one row when no token is padding. Padding neither fades the state nor adds to it.
     """
 
-    within: mx.array  # (B|1, H, C, C): what token t still sees of token s; 0 for s > t
-    carry: mx.array  # (B|1, H, C, 1): what token t still sees of the state before the chunk
-    rest: mx.array  # (B|1, H, C, 1): what is left of token s after the chunk
-    keep: mx.array  # (B|1, H, 1, 1): what is left of the state after the chunk
+    within: mx.array  # (B|1, H, C, C): of token s, where token t reads it; 0 for s > t
+    carry: mx.array  # (B|1, H, C, 1): of the state before the chunk, where token t reads it
+    rest: mx.array  # (B|1, H, C, 1): of token s, after the chunk
+    keep: mx.array  # (B|1, H, 1, 1): of the state before the chunk, after it
 
 
 def fadings(n_heads: int, length: int, mask: mx.array | None = None) -> list[Fading]:
@@ -77,12 +83,17 @@ def fadings(n_heads: int, length: int, mask: mx.array | None = None) -> list[Fad
         real = mx.ones((1, size)) if mask is None else mask[:, start : start + size]
         real = real.astype(mx.float32)
         age = mx.cumsum(real, axis=1)  # real tokens so far
-        then, now = age[:, None, None, :], age[:, None, :, None]
-        seen = (real[:, None, None, :] > 0) & mx.tri(size, dtype=mx.bool_)
+        now = age[:, None, :, None]
         end = now[:, :, -1:, :]
-        within = mx.where(seen, mx.exp(log_g * mx.maximum(now - then, 0)), 0)
-        rest = mx.exp(log_g * (end - now)) * real[:, None, :, None]
-        chunks.append(Fading(within, mx.exp(log_g * now), rest, mx.exp(log_g * end)))
+        passed = mx.maximum(now - age[:, None, None, :], 0)
+        seen = (real[:, None, None, :] > 0) & mx.tri(size, dtype=mx.bool_)
+        chunk = Fading(
+            within=mx.where(seen, mx.exp(log_g * passed), 0),
+            carry=mx.exp(log_g * now),
+            rest=mx.exp(log_g * (end - now)) * real[:, None, :, None],
+            keep=mx.exp(log_g * end),
+        )
+        chunks.append(chunk)
     return chunks
 
 
@@ -91,22 +102,29 @@ def retain(
 ) -> tuple[mx.array, mx.array]:
     """Read T tokens, chunk by chunk; return outputs ``(B, H, T, D)`` and the state after the last.
 
-    ``q``, ``k`` and ``v`` have the shape of the outputs. ``state (B, H, D, D)``, float32, is what
-    the tokens before left; None before the first one. ``chunks`` are those of :func:`fadings`.
+    ``q``, ``k`` and ``v`` have the shape of the outputs. ``state (B, H, D, D)``, float32, is of the
+    tokens before; None before the first one. ``chunks`` are those of :func:`fadings`.
     """
-    outputs, start = [], 0
+    dtype = q.dtype
+    outputs = []
+    start = 0
     for fading in chunks:
         part = slice(start, start + fading.carry.shape[2])
         start = part.stop
         q_c, k_c, v_c = q[:, :, part], k[:, :, part], v[:, :, part]
-        out = ((q_c @ k_c.swapaxes(-1, -2)) * fading.within.astype(q.dtype)) @ v_c
-        added = (k_c * fading.rest.astype(k.dtype)).swapaxes(-1, -2) @ v_c
+        scores = q_c @ k_c.swapaxes(-1, -2)
+        out = (scores * fading.within.astype(dtype)) @ v_c
+        left = k_c * fading.rest.astype(dtype)
+        added = left.swapaxes(-1, -2) @ v_c
         if state is not None:
-            out = out + fading.carry.astype(q.dtype) * (q_c @ state.astype(q.dtype))
+            earlier = q_c @ state.astype(dtype)
+            out = out + fading.carry.astype(dtype) * earlier
             added = added + fading.keep * state
         state = added.astype(mx.float32)
         outputs.append(out)
-    return (outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=2)), state
+    if len(outputs) == 1:
+        return outputs[0], state
+    return mx.concatenate(outputs, axis=2), state
 
 
 def retain_one(
@@ -114,32 +132,38 @@ def retain_one(
 ) -> tuple[mx.array, mx.array]:
     """Take one step: :func:`retain` for T = 1 without padding; ``decay (H, 1, 1)`` is ``g``."""
     added = (k.swapaxes(-1, -2) * v).astype(mx.float32)
-    state = added if state is None else decay * state + added
-    return q @ state.astype(q.dtype), state
+    if state is not None:
+        added = decay * state + added
+    return q @ added.astype(q.dtype), added
 
 
 class Retention(nn.Module):
-    """Multi-scale retention with an output gate; its state is one entry of an ``ArraysCache``."""
+    """Retains at several scales, with an output gate; an ``ArraysCache`` holds the state."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        self.n_heads, self.head_dim = config.num_attention_heads, config.head_dim
-        self.eps, width = config.rms_norm_eps, self.n_heads * self.head_dim
+        self.n_heads = config.num_attention_heads
+        self.head_dim = config.head_dim
+        self.eps = config.rms_norm_eps
         # Constants, evaluated here so that any thread may use them.
-        self._ones = mx.array([1.0] * config.head_dim)
+        self._ones = mx.ones((config.head_dim,))
         self._decay = mx.exp(log_decay(self.n_heads))[:, None, None]
         mx.eval(self._ones, self._decay)
-        self.q_proj = Linear(config.hidden_size, width, bias=config.attention_bias)
-        self.k_proj = Linear(config.hidden_size, width, bias=config.attention_bias)
-        self.v_proj = Linear(config.hidden_size, width, bias=config.attention_bias)
-        self.g_proj = Linear(config.hidden_size, width, bias=config.attention_bias)
-        self.o_proj = Linear(width, config.hidden_size, bias=config.attention_bias)
+        hidden, bias = config.hidden_size, config.attention_bias
+        width = self.n_heads * self.head_dim
+        self.q_proj = Linear(hidden, width, bias=bias)
+        self.k_proj = Linear(hidden, width, bias=bias)
+        self.v_proj = Linear(hidden, width, bias=bias)
+        self.g_proj = Linear(hidden, width, bias=bias)
+        self.o_proj = Linear(width, hidden, bias=bias)
 
     def __call__(self, x: mx.array, chunks: list[Fading] | None, cache: Any = None) -> mx.array:
         """Mix ``x (B, T, hidden)``; ``chunks`` None takes the recurrent form, for T = 1."""
-        q = split_heads(self.q_proj(x), *x.shape[:2], self.n_heads) * self.head_dim**-0.5
-        k = split_heads(self.k_proj(x), *x.shape[:2], self.n_heads)
-        v = split_heads(self.v_proj(x), *x.shape[:2], self.n_heads)
+        batch, length, _ = x.shape
+        q = kernels.split_heads(self.q_proj(x), batch, length, self.n_heads)
+        k = kernels.split_heads(self.k_proj(x), batch, length, self.n_heads)
+        v = kernels.split_heads(self.v_proj(x), batch, length, self.n_heads)
+        q = q * self.head_dim**-0.5
         state = None if cache is None else cache[0]
         if chunks is None:
             out, state = retain_one(q, k, v, state, self._decay)
@@ -147,7 +171,8 @@ class Retention(nn.Module):
             out, state = retain(q, k, v, state, chunks)
         if cache is not None:
             cache[0] = state
-            cache.advance(x.shape[1])
+            cache.advance(length)
         # A norm for each head keeps the heads on one scale, however much their memories hold.
-        out = join_heads(rms_norm(out, self._ones.astype(out.dtype), self.eps))
-        return self.o_proj(swiglu(self.g_proj(x), out))
+        normed = kernels.rms_norm(out, self._ones.astype(out.dtype), self.eps)
+        gate = self.g_proj(x)
+        return self.o_proj(kernels.swiglu(gate, kernels.join_heads(normed)))

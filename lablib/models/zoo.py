@@ -1,4 +1,4 @@
-"""Models by name: the shipped ones, a directory of mlx-lm's layout, or a hub id.
+"""Opens models by name: the shipped ones, a directory of mlx-lm's layout, or a hub id.
 
 ``lablib.save`` writes such a directory: config.json, model.safetensors, tokenizer.json. A GPT or a
 hybrid names its code in config.json (``model_file``), which mlx-lm runs only when it is asked to:
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib import folders
-from lablib.machine import pages
+from lablib.machine import pages, scheduling
 from lablib.models import files
 from lablib.validation import BadType, BadValue
 
@@ -19,7 +19,9 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
-FETCHED = ("smollm2",)  # what ``python -m lablib fetch`` knows, see ``lablib.tools.fetch``
+FETCHED = (
+    "smollm2",
+)  # the names that ``python -m lablib fetch`` knows, see ``lablib.tools.fetch``
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -32,15 +34,18 @@ def names() -> list[str]:
 
 def fetched(name: str) -> Path | None:
     """Return where a fetched model lies; None if it was not fetched yet."""
-    places = (folder / "models" / name for folder in folders.own())
-    return next((place for place in places if (place / "config.json").is_file()), None)
+    for folder in folders.own():
+        path = folder / "models" / name
+        if (path / "config.json").is_file():
+            return path
+    return None
 
 
 def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, Any]:
     """Return a model, in evaluation mode with its weights in memory, and its tokenizer.
 
-    What ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own class;
-    the tokenizer is an mlx-lm ``TokenizerWrapper``.
+    A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
+    class; the tokenizer is an mlx-lm ``TokenizerWrapper``.
 
     ``name`` is a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch``
     has brought it, the path of a directory of mlx-lm's layout, or a hub id such as
@@ -55,16 +60,8 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
     if not isinstance(name, str | Path):
         raise BadType(f"name must be a model's name or path, got {name!r}")
     check_dtype(dtype)
-    path = CHECKPOINTS / name if name in names() else Path(name)
-    if name in FETCHED and (path := fetched(name)) is None:
-        raise BadValue(f"name {name!r} is not on this machine: run python -m lablib fetch {name}")
-    if not str(name) or not path.is_dir():
-        if not isinstance(name, str) or not _HUB_ID.fullmatch(name):
-            shipped = ", ".join(map(repr, names())) or "none"
-            raise BadValue(
-                f"name must be a shipped model ({shipped}), a directory such as './my_model' "
-                f"or a hub id such as 'mlx-community/Qwen3-0.6B-4bit', got {str(name)!r}"
-            )
+    path = _find(name)
+    if path is None:
         model, tokenizer = _load_with_mlx_lm(name, "from the Hugging Face hub")
     elif "lablib" in files.read_json(path / "config.json"):
         model, tokenizer = files.read(path)
@@ -77,8 +74,29 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
     return model, tokenizer
 
 
+def _find(name: str | Path) -> Path | None:
+    """Return a model's directory; None if it is on the hub."""
+    if name in names():
+        return CHECKPOINTS / name
+    if name in FETCHED:
+        path = fetched(name)
+        if path is None:
+            cure = f"run python -m lablib fetch {name}"
+            raise BadValue(f"name {name!r} is not on this machine: {cure}")
+        return path
+    if str(name) and Path(name).is_dir():
+        return Path(name)
+    if isinstance(name, str) and _HUB_ID.fullmatch(name):
+        return None
+    shipped = ", ".join(map(repr, names())) or "none"
+    raise BadValue(
+        f"name must be a shipped model ({shipped}), a directory such as './my_model' "
+        f"or a hub id such as 'mlx-community/Qwen3-0.6B-4bit', got {str(name)!r}"
+    )
+
+
 def check_dtype(dtype: Any) -> None:
-    """Refuse what is neither a floating-point type nor None."""
+    """Refuse all but floating-point types and None."""
     if dtype is not None and dtype not in (mx.float32, mx.float16, mx.bfloat16):
         raise BadType(f"dtype must be float32, float16, bfloat16 or None, got {dtype!r}")
 
@@ -86,6 +104,7 @@ def check_dtype(dtype: Any) -> None:
 def _load_with_mlx_lm(name: str, how: str) -> tuple[nn.Module, Any]:
     import mlx_lm
 
+    scheduling.gather_work()
     try:
         return mlx_lm.load(name)
     except Exception as error:  # whatever goes wrong inside, the caller gets one line about it

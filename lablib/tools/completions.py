@@ -7,7 +7,7 @@ from typing import Any
 from lablib.course import tasks
 from lablib.course.tasks import Problem
 from lablib.course.theory.estimators import wilson_interval
-from lablib.inference.samples import Samples
+from lablib.inference.decoding.rows import Samples
 from lablib.validation import BadValue
 
 import numpy as np

@@ -10,20 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from lablib.cache import kv
 from lablib.course import tasks
 from lablib.course.replay.measure import clock, measure_costs, room_for
 from lablib.course.replay.rounds import LONGEST, Guesses, replay
 from lablib.inference.arguments import check_prompt
+from lablib.inference.decoding.rows import Verdict
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import NGram
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.drafters import Cache, Drafter, Limits, Texts, as_drafter
-from lablib.inference.speculation.judge import Verdict
+from lablib.inference.speculation.draft_length import FixedLength
+from lablib.inference.speculation.draft_model import as_drafter
+from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.rules import RULE, one_hot
-from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
-from lablib.inference.text_sampler import TextSampler
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.validation import BadType, BadValue, flag, integer, sequence
 
 import mlx.core as mx
@@ -92,7 +95,7 @@ class Forecast:
 
 
 def forecast(
-    target: Any, draft: Any = None, tokenizer: Any = None, prompts: Sequence[Any] | None = None, *,
+    target: Any, draft_model: Any = None, tokenizer: Any = None, prompts: Sequence[Any] | None = None, *,
     most: int = LONGEST, max_tokens: int = 64, repeats: int = 9, check: bool = False, seed: int = 0,
     **options: Any,
 ) -> Forecast:  # fmt: skip
@@ -100,7 +103,7 @@ def forecast(
 
     Args:
         target: any mlx-lm model.
-        draft: a model of the same vocabulary, or a drafter; None looks up n-grams of the text.
+        draft_model: a model of the same vocabulary, or a drafter; None looks up n-grams of the text.
         tokenizer: the target's; not needed if all prompts are token ids.
         prompts: texts or token ids to complete. None takes problems of the three tasks if the
             tokenizer is the shipped models', otherwise six short English texts.
@@ -117,7 +120,7 @@ def forecast(
     """
     most, max_tokens = integer("most", most, 1, LONGEST), integer("max_tokens", max_tokens, 2)
     seed, check = integer("seed", seed, 0), flag("check", check)
-    drafter = as_drafter(NGram() if draft is None else draft)
+    drafter = as_drafter(NGram() if draft_model is None else draft_model)
     texts = _texts(target, tokenizer, prompts)
     options = {"temperature": 0.0, "max_tokens": max_tokens} | options
     rule = options.get("rule") or "rejection"
@@ -125,9 +128,8 @@ def forecast(
     iterators = [
         SpeculativeTokenIterator(
             target,
-            None,
+            each,
             text,
-            drafter=each,
             draft_tokens=most,
             trace=True,
             seed=seed + i,
@@ -145,7 +147,7 @@ def forecast(
         stopped.append(iterator.stats["finish_reason"] == "stop")
     found = expect(texts_seen, costs, most, seed, stopped)
     if check and found.draft_tokens:
-        settings = {"drafter": drafter, "draft_tokens": found.draft_tokens}
+        settings = {"draft_model": drafter, "draft_tokens": found.draft_tokens}
         measured = _measure(target, texts, settings, options, seed)
         found = replace(found, measured=measured)
     return found
@@ -181,13 +183,10 @@ class _Asked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._drafter, name)
 
-    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> "_Asked":
-        self._drafter = self._drafter.begin(target, target_cache, cache)
+    def begin(self, target: Any, own: Any, texts: int) -> "_Asked":
+        self._drafter = self._drafter.begin(target, own, texts)
+        self._target = target.model = _Watched(target.model)
         return self
-
-    def watch(self, target: Any) -> Any:
-        self._target = _Watched(self._drafter.watch(target))
-        return self._target
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         text = texts[0]
@@ -219,7 +218,7 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def __call__(self, tokens: mx.array, cache: Cache | None = None) -> mx.array:
+    def __call__(self, tokens: mx.array, cache: kv.Cache | None = None) -> mx.array:
         logits = self._model(tokens, cache=cache)
         self.logits = logits[:, -1]
         return logits
@@ -368,7 +367,8 @@ def _measure(
         return TokenIterator(target, text, seed=seed, **plainly)
 
     def drafting(text: list[int], seed: int) -> Any:
-        return SpeculativeTokenIterator(target, None, text, seed=seed, **speculative, **options)
+        settings = speculative | options
+        return SpeculativeTokenIterator(target, prompt=text, seed=seed, **settings)
 
     ratios = [seconds(plain) / seconds(drafting) for _ in range(_TURNS + 1)]
     return float(np.median(ratios[1:]))

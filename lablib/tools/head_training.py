@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course import tasks
+from lablib.inference.decoding.batches import sample_many
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.voting.continuous import sample_many
 from lablib.machine import backend
 from lablib.models import zoo
 from lablib.models.base import LanguageModel

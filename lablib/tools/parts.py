@@ -12,9 +12,9 @@ from typing import Any
 
 from lablib.course import tasks
 from lablib.course.verifiers import load_verifier
-from lablib.inference.samples import Samples
+from lablib.inference.decoding.batches import sample_many
+from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.voting.continuous import sample_many
 from lablib.models import zoo
 from lablib.tools import past_the_end, votes
 from lablib.tools.completions import MAX_TOKENS, Drawn, Plan, seeds

@@ -17,7 +17,7 @@ from lablib.course.replay.rounds import (
 )
 from lablib.inference.speculation import NGram, rules
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.tokens import FixedLength
+from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.voting.scoring import pad
 from lablib.tools.completions import Drawn
 

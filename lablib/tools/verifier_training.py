@@ -12,8 +12,8 @@ from pathlib import Path
 
 from lablib.course import tasks
 from lablib.course.verifiers.learned import KIND, Verifier
+from lablib.inference.decoding.batches import sample_many
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.voting.continuous import sample_many
 from lablib.machine import backend
 from lablib.models import zoo
 from lablib.models.base import LanguageModel

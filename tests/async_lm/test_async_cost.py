@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from lablib.inference.async_lm.lm import AsyncMlxLM
+from lablib.inference.async_lm import AsyncMlxLM
 from lablib.models.base import LanguageModel
 from lablib.models.llama import llama_config
 
@@ -152,9 +152,7 @@ def test_the_trace_tells_what_ran():
     asyncio.run(lm.batch_next_token_logprobs(prompts))
     asyncio.run(lm.batch_next_token_logprobs(prompts[:1]))  # known: no batch at all
     (batch,) = lm.trace
-    assert (batch.prompts, batch.cached, batch.error) == (3, 0, None)
-    assert [sorted(forward.spans) for forward in batch.forwards] == [[(0, 1), (0, 3)], [(2, 3)]]
-    assert batch.began <= batch.forwards[0].began <= batch.forwards[0].ended <= batch.ended
+    assert [sorted(forward) for forward in batch.forwards] == [[(0, 1), (0, 3)], [(2, 3)]]
     assert lm.stats == {
         "batches": 1,
         "prompts": 4,

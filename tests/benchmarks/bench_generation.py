@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 import lablib
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.decoding.token_iterator import TokenIterator
 
 import mlx.core as mx
 from mlx.utils import tree_flatten

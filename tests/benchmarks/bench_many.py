@@ -13,8 +13,8 @@ import statistics
 import time
 
 from lablib.course import tasks
+from lablib.inference.decoding.batches import sample_many
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.voting.continuous import sample_many
 from lablib.models import zoo
 
 import mlx.core as mx

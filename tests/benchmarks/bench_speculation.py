@@ -16,11 +16,11 @@ from typing import Any
 
 from lablib.course.replay.measure import measure_costs
 from lablib.course.tasks import TASKS
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import EarlyExit, NGram
 from lablib.inference.speculation.costs import expected_tokens
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.machine.doctor import doctor
 from lablib.models import zoo
 from lablib.text import TextStream

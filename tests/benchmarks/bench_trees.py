@@ -15,9 +15,9 @@ import time
 from typing import Any
 
 from lablib.course.tasks import sums
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import Head, Tree
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.models import load_head, zoo
 
 import mlx.core as mx

@@ -6,7 +6,7 @@ OLD is the root of another checkout; ``--save FILE`` keeps what came of it, and 
 takes it from there another time. Each side is a process of its own. The base draws the prompts, and
 both sides send the same ids through every public door, with fixed seeds. Token ids and counts must
 be equal, log-probabilities equal up to rounding. Only public names are used, those of ``lablib``
-and ``lablib.inference``, so that both checkouts have them.
+and ``lablib.inference``, so that both checkouts have them. A side takes some minutes of one core.
 """
 
 import argparse
@@ -38,7 +38,7 @@ COUNTS = (
     *("rounds", "total_drafted", "total_accepted", "total_reached"),
 )
 RULES = ("match", "coupled", "rejection", "block")
-GREEDY, WARM = {"temperature": 0.0}, {"temperature": 0.8}
+GREEDY, WARM, HOT = {"temperature": 0.0}, {"temperature": 0.8}, {"temperature": 1.5}
 NUCLEUS = {**WARM, "top_p": 0.9}
 PENALTIES = {"repeat_penalty": 1.2, "presence_penalty": 0.1, "frequency_penalty": 0.1}
 EVERYTHING = {**WARM, "top_k": 20, "min_p": 0.05, **PENALTIES}
@@ -81,7 +81,7 @@ class Case:
     setting: str
     run: Callable[[list[Prompt]], Record]
     size: int = 1  # prompts of a call
-    every: int = 1  # a call begins at each so-manieth prompt
+    every: int = 1  # a call begins at one prompt of so many
     greedy: bool = False  # whether a near tie can be told from the log-probabilities
 
     def calls(self, prompts: Sequence[Prompt], shift: int) -> Iterator[list[Prompt]]:
@@ -122,10 +122,10 @@ class World:
             "early exit": EarlyExit(2),
             "tree": Tree(self.draft),
         }
-        self.pairs = {name: (small(name), small(name, noise=0.3)) for name in SMALL}
+        self.pairs = {name: (small(name), small(name, noise=0.1)) for name in SMALL}
         self.pairs["hybrid"] = (self.hybrid, self.draft)
         self.models = {"target": self.target} | {n: pair[0] for n, pair in self.pairs.items()}
-        self.stops = sorted(set(self.tokenizer.encode(". ; 9", add_special_tokens=False)))
+        self.stops = sorted(set(self.tokenizer.encode(".;9 dog", add_special_tokens=False)))
 
 
 def small(name: str, noise: float = 0.0) -> Any:
@@ -136,6 +136,7 @@ def small(name: str, noise: float = 0.0) -> Any:
     import numpy as np
     from mlx.utils import tree_map_with_path
 
+    mx.random.seed(0)  # mlx-lm draws the vectors
     if name == "gpt":
         shape = {"d_model": 64, "n_heads": 2, "n_layers": 3, "d_ff": 64}
         model: Any = lablib.LanguageModel(lablib.gpt_config(VOCAB, **shape), seed=0)
@@ -293,6 +294,7 @@ def token_iterator(world: World) -> Iterator[Case]:
         return record([*one["rows"], *two["rows"]], counted=[one["counts"], two["counts"]])
 
     yield case("temperature 0", run, **GREEDY)
+    yield case("temperature 1.5", run, **HOT)
     yield case("top-p 0.9", run, **NUCLEUS)
     yield case("top-k, min-p, penalties", run, **EVERYTHING)
     yield case("logprobs, top 3", run, **WARM, logprobs=True, top_logprobs=3)
@@ -308,7 +310,7 @@ def token_iterator(world: World) -> Iterator[Case]:
     for name, (model, _) in world.pairs.items():
         yield case(f"{name}, temperature 0", run, every=4, model=model, **GREEDY)
         yield case(f"{name}, top-k …", run, every=4, model=model, **EVERYTHING)
-        yield case(f"{name}, closed early", in_two, every=6, model=model, **WARM)
+        yield case(f"{name}, closed early", in_two, every=5, model=model, **WARM)
 
 
 def speculative_token_iterator(world: World) -> Iterator[Case]:
@@ -345,14 +347,14 @@ def speculative_token_iterator(world: World) -> Iterator[Case]:
 
     for name, draft in world.drafters.items():
         for rule in RULES:
-            for options in (GREEDY, WARM):
+            for options in (GREEDY, WARM, HOT):
                 setting = f"{name}, {rule}, {options['temperature']:g}"
                 more = {"draft": draft, "rule": rule, **options}
                 yield case(setting, run, every=4, **more)
-                if name != "tree":
+                if name != "tree" and options is not HOT:
                     yield case(f"{setting}, adaptive", run, every=4, costs=cheap, **more)
         yield case(f"{name}, closed early, goes on", in_two, every=4, draft=draft, **WARM)
-        yield case(f"{name}, long prompt", run, size=4, every=6, draft=draft, **WARM)
+        yield case(f"{name}, long prompt", run, size=4, every=5, draft=draft, **WARM)
         yield case(f"{name}, top-k …", run, every=4, draft=draft, **EVERYTHING)
         stops = {"stop_tokens": world.stops, "rule": "block"}
         yield case(f"{name}, stop tokens", run, every=4, draft=draft, **WARM, **stops)
@@ -385,13 +387,13 @@ def speculative_token_iterator(world: World) -> Iterator[Case]:
     for name, (target, near) in world.pairs.items():
         drafters = {"draft": near, "look-up": NGram()}
         if name in ("gpt", "gemma3_text"):
-            drafters["early exit"] = EarlyExit(1)
+            drafters["early exit"] = EarlyExit(2)
         for kind, draft in drafters.items():
             both = {"draft": draft, "target": target}
-            yield case(f"{name}, {kind}, 0", run, every=6, **both, **GREEDY)
-            yield case(f"{name}, {kind}, 0.8, match", run, every=6, **both, **WARM, rule="match")
-            yield case(f"{name}, {kind}, 0.8, block", run, every=6, **both, **WARM, rule="block")
-            yield case(f"{name}, {kind}, goes on", in_two, every=6, **both, **GREEDY)
+            yield case(f"{name}, {kind}, 0", run, every=5, **both, **GREEDY)
+            yield case(f"{name}, {kind}, 0.8, match", run, every=5, **both, **WARM, rule="match")
+            yield case(f"{name}, {kind}, 0.8, block", run, every=5, **both, **WARM, rule="block")
+            yield case(f"{name}, {kind}, goes on", in_two, every=5, **both, **GREEDY)
 
 
 def speculative_decode(world: World) -> Iterator[Case]:
@@ -406,8 +408,8 @@ def speculative_decode(world: World) -> Iterator[Case]:
         return record([row(tokens[0].tolist())], stats, rounds=verdicts(stats["trace"]))
 
     for name, draft in world.drafters.items():
-        yield case(f"{name}, 0", run, every=3, draft=draft)
-        yield case(f"{name}, 0.8", run, every=3, draft=draft, **WARM)
+        yield case(f"{name}, 0", run, every=4, draft=draft)
+        yield case(f"{name}, 0.8", run, every=4, draft=draft, **WARM)
 
 
 # --- doors: samples ---------------------------------------------------------------------------
@@ -426,6 +428,7 @@ def sample_n(world: World) -> Iterator[Case]:
         yield case(f"{name}, top-k …", run, every=5, model=model, **EVERYTHING)
         yield case(f"{name}, stop tokens", run, every=5, model=model, stop_tokens=world.stops)
     yield case("target, temperature 0", run, every=5, model=world.target, **GREEDY)
+    yield case("target, temperature 1.5", run, every=5, model=world.target, **HOT)
     yield case("target, 4 at a time", run, every=5, model=world.target, **NUCLEUS, max_batch=4)
     yield case(
         "target, long prompt", run, size=4, every=10, model=world.target, prefill_step_size=16
@@ -442,10 +445,10 @@ def sample_batches(world: World) -> Iterator[Case]:
         return of_parts(part for part, _ in zip(parts, range(most), strict=False))
 
     for name in ("target", "hybrid", "gemma3_text"):
-        yield case(name, run, every=6, model=world.models[name], **WARM)
+        yield case(name, run, every=5, model=world.models[name], **WARM)
     stops = {"stop_tokens": world.stops}
-    yield case("target, stop tokens", run, every=6, model=world.target, **EVERYTHING, **stops)
-    yield case("target, the first part only", run, every=6, model=world.target, most=1, **WARM)
+    yield case("target, stop tokens", run, every=5, model=world.target, **EVERYTHING, **stops)
+    yield case("target, the first part only", run, every=5, model=world.target, most=1, **WARM)
 
 
 def sample_many(world: World) -> Iterator[Case]:
@@ -503,7 +506,7 @@ def speculative_batch(world: World) -> Iterator[Case]:
     for name, draft in world.drafters.items():
         yield case(f"{name}, 0", run, size=4, every=8, draft=draft, **GREEDY)
         for rule in RULES:
-            yield case(f"{name}, {rule}, 0.8", run, size=4, every=8, draft=draft, **WARM, rule=rule)
+            yield case(f"{name}, {rule}, 1.5", run, size=4, every=8, draft=draft, **HOT, rule=rule)
     for name in ("draft", "look-up"):
         more = {"draft": world.drafters[name]}
         yield case(f"{name}, top-k …", run, size=4, every=8, **more, **EVERYTHING)
@@ -512,8 +515,8 @@ def speculative_batch(world: World) -> Iterator[Case]:
     for name, (target, near) in world.pairs.items():
         for kind, draft in (("draft", near), ("look-up", NGram())):
             both = {"draft": draft, "target": target}
-            yield case(f"{name}, {kind}, 0", run, size=4, every=12, **both, **GREEDY)
-            yield case(f"{name}, {kind}, 0.8", run, size=4, every=12, **both, **WARM)
+            yield case(f"{name}, {kind}, 0", run, size=4, every=11, **both, **GREEDY)
+            yield case(f"{name}, {kind}, 0.8", run, size=4, every=11, **both, **WARM)
 
 
 def speculative_batches(world: World) -> Iterator[Case]:
@@ -549,13 +552,14 @@ def text_settings(world: World) -> Iterator[tuple[str, dict[str, Any]]]:
         more = {} if draft is None else {"draft_model": draft}
         yield f"{name}, 0", {**more, **GREEDY}
         yield f"{name}, 0.8", {**more, **WARM}
+        yield f"{name}, 1.5", {**more, **HOT}
         yield f"{name}, top-k …", {**more, **EVERYTHING}
         yield f"{name}, stop strings", {**more, **WARM, "stop": STOP_STRINGS}
         yield f"{name}, one stop string, 0", {**more, **GREEDY, "stop": "e "}
         yield f"{name}, stop tokens", {**more, **NUCLEUS, "stop_tokens": world.stops}
         if draft is not None:
-            yield f"{name}, block, 6 drafts", {**more, **WARM, "rule": "block", "draft_tokens": 6}
-            yield f"{name}, match", {**more, **WARM, "rule": "match"}
+            yield f"{name}, block, 6 drafts", {**more, **HOT, "rule": "block", "draft_tokens": 6}
+            yield f"{name}, match", {**more, **HOT, "rule": "match"}
 
 
 def generate(world: World) -> Iterator[Case]:
@@ -631,7 +635,8 @@ def best_of_n(world: World) -> Iterator[Case]:
         yield case(f"{name}, log_prob", run, every=8, **more)
         per_token = {"score_fn": "length_normalized", "stop_tokens": world.stops}
         yield case(f"{name}, length_normalized", run, every=8, **more, **per_token, return_all=True)
-        yield case(f"{name}, a function", run, every=8, **more, score_fn=score, return_all=True)
+        of_all = {"score_fn": score, "return_all": True}
+        yield case(f"{name}, a function, 1.5", run, every=8, **more, **HOT, **of_all)
 
 
 def majority_vote(world: World) -> Iterator[Case]:
@@ -648,9 +653,10 @@ def majority_vote(world: World) -> Iterator[Case]:
     for name, more in voters(world).items():
         yield case(f"{name}, answers", run, every=8, **more, **extract)
         yield case(f"{name}, weighted", run, every=8, **more, **extract, weight="log_prob")
-        yield case(f"{name}, whole texts", run, every=8, **more, stop_tokens=world.stops)
+        stops = {"stop_tokens": world.stops}
+        yield case(f"{name}, whole texts, 1.5", run, every=8, **more, **HOT, **stops)
     for name, (model, _) in world.pairs.items():
-        yield case(name, run, every=12, model=model, **extract)
+        yield case(name, run, every=11, model=model, **extract)
 
 
 def vote_until(world: World) -> Iterator[Case]:
@@ -667,9 +673,10 @@ def vote_until(world: World) -> Iterator[Case]:
 
     for name, more in voters(world).items():
         yield case(f"{name}, certain", run, every=8, **more)
+        yield case(f"{name}, certain, 1.5", run, every=8, **more, **HOT)
         for rule in ("overtake", "beta", "dirichlet"):
             sure = {"confidence": 0.8, "stop_rule": rule, "at_least": 4}
-            yield case(f"{name}, {rule}", run, every=8, **more, **sure)
+            yield case(f"{name}, {rule}, 1.5", run, every=8, **more, **HOT, **sure)
 
 
 # --- doors: many callers, the sampler ---------------------------------------------------------
@@ -742,8 +749,8 @@ def logits_of(prompts: Sequence[Prompt], *shape: int) -> Any:
     return mx.array(rng.permuted(scores, axis=-1).astype(np.float32))
 
 
-def filled(prompts: Sequence[Prompt], kinds: Sequence[dict[str, Any]], size: int) -> Any:
-    """Return a sampler of six slots whose histories are ids below ``size``."""
+def filled(prompts: Sequence[Prompt], kinds: Sequence[dict[str, Any]], vocab: int) -> Any:
+    """Return a sampler of six slots whose histories are ids below ``vocab``."""
     import lablib
 
     sampler = lablib.Sampler(256)
@@ -751,7 +758,7 @@ def filled(prompts: Sequence[Prompt], kinds: Sequence[dict[str, Any]], size: int
         options = lablib.SamplerOptions(
             **kinds[i % len(kinds)], seed=seed(prompts) + i, logprobs=True
         )
-        prior = [token % size for token in joined(prompts)]
+        prior = [token % vocab for token in joined(prompts)]
         sampler.add(i, options, prior, stream=i % 3)
     return sampler
 
@@ -759,9 +766,9 @@ def filled(prompts: Sequence[Prompt], kinds: Sequence[dict[str, Any]], size: int
 def sampler_sample(world: World) -> Iterator[Case]:
     """Yield the cases of ``Sampler.sample``."""
 
-    def run(prompts: list[Prompt], kinds: list[dict[str, Any]], size: int) -> Record:
-        sampler = filled(prompts, kinds, size)
-        logits = logits_of(prompts, 5, 6, size)
+    def run(prompts: list[Prompt], kinds: list[dict[str, Any]], vocab: int) -> Record:
+        sampler = filled(prompts, kinds, vocab)
+        logits = logits_of(prompts, 5, 6, vocab)
         rows = []
         for step, order in enumerate(([0, 1, 2, 3, 4, 5], [5, 2, 0], [4, 3, 1], [3, 5, 1, 0, 2])):
             found = sampler.sample(order, logits[step, : len(order)])
@@ -773,24 +780,24 @@ def sampler_sample(world: World) -> Iterator[Case]:
         return record([*rows, row(found.token.tolist(), found.logprob[:, 0])])
 
     for name, kinds in SAMPLERS.items():
-        yield case(name, run, every=2, kinds=kinds, size=VOCAB)
-        yield case(f"{name}, 3,000 tokens", run, every=10, kinds=kinds, size=3000)
+        yield case(name, run, every=2, kinds=kinds, vocab=VOCAB)
+        yield case(f"{name}, 3,000 tokens", run, every=10, kinds=kinds, vocab=3000)
 
 
 def speculative_scores(world: World) -> Iterator[Case]:
     """Yield the cases of ``Sampler.speculative_scores``."""
     import numpy as np
 
-    def run(prompts: list[Prompt], kinds: list[dict[str, Any]], size: int) -> Record:
-        sampler = filled(prompts, kinds, size)
-        drafts = np.random.default_rng(seed(prompts)).integers(0, size, (3, 2))
-        many = sampler.speculative_scores([4, 0, 3], logits_of(prompts, 3, 3, size), drafts)
-        one = sampler.speculative_scores(1, logits_of(prompts, 2, size), drafts[0])
-        rows = np.concatenate([np.array(each).reshape(-1, size) for each in (many, one)])
+    def run(prompts: list[Prompt], kinds: list[dict[str, Any]], vocab: int) -> Record:
+        sampler = filled(prompts, kinds, vocab)
+        drafts = np.random.default_rng(seed(prompts)).integers(0, vocab, (3, 2))
+        many = sampler.speculative_scores([4, 0, 3], logits_of(prompts, 3, 3, vocab), drafts)
+        one = sampler.speculative_scores(1, logits_of(prompts, 2, vocab), drafts[0])
+        rows = np.concatenate([np.array(each).reshape(-1, vocab) for each in (many, one)])
         return record(row((), each) for each in rows)
 
     for name, kinds in SAMPLERS.items():
-        yield case(name, run, every=5, kinds=kinds, size=64)
+        yield case(name, run, every=5, kinds=kinds, vocab=64)
 
 
 DOORS: dict[str, Callable[[World], Iterator[Case]]] = {
@@ -834,7 +841,11 @@ def work(job_file: Path, result_file: Path) -> None:
     doors: Record = {}
     for name in job["doors"]:
         start = time.perf_counter()
-        doors[name] = through(DOORS[name](world), prompts)
+        try:
+            doors[name] = through(DOORS[name](world), prompts)
+        except Exception as error:  # its names are gone, say
+            print(f"  {name}: {failed(error)['error']}", file=sys.stderr)
+            doors[name] = {"all": {"greedy": False, "calls": {"0": failed(error)}}}
         print(f"  {name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     result = {"tool": fingerprint(), "prompts": prompts, "doors": doors}
     result_file.write_text(json.dumps(result), encoding="utf-8")
@@ -843,11 +854,16 @@ def work(job_file: Path, result_file: Path) -> None:
 def through(cases: Iterable[Case], prompts: Sequence[Prompt]) -> Record:
     """Return what comes of the cases of a door, by setting and by the number of a call's prompt."""
     found: Record = {}
+    told: set[str] = set()  # errors, each of which is printed once
     for shift, each in enumerate(cases):
         if each.setting in found:
             raise ValueError(f"two settings are called {each.setting!r}")
         calls = {str(some[0].number): attempt(each, some) for some in each.calls(prompts, shift)}
         found[each.setting] = {"greedy": each.greedy, "calls": calls}
+        errors = {one["error"] for one in calls.values() if "error" in one}
+        for error in errors - told:
+            print(f"  {each.setting}: {error}", file=sys.stderr)
+        told |= errors
     return found
 
 
@@ -856,14 +872,20 @@ def attempt(each: Case, prompts: list[Prompt]) -> Record:
     try:
         return each.run(prompts)
     except Exception as error:
-        print(f"  {each.setting}, prompt {prompts[0].number}:", file=sys.stderr)
-        traceback.print_exc(limit=-4)
-        return {"rows": [], "error": f"{type(error).__name__}: {error}"}
+        return failed(error)
+
+
+def failed(error: Exception) -> Record:
+    """Return the record of a call that raised this."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    return {"rows": [], "error": f"{type(error).__name__} in {where}: {error}"}
 
 
 def fingerprint() -> str:
-    """Return what tells this version of the tool from others."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+    """Return what tells from others this version of all that comes before the comparison."""
+    text = Path(__file__).read_text(encoding="utf-8").partition("# --- the comparison")[0]
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def run_in(root: Path, doors: Sequence[str], count: int, prompts: Any = None) -> Record:
@@ -903,10 +925,14 @@ def shown(value: Any) -> str:
 
 
 def differences(base: Any, new: Any, path: tuple[str | int, ...] = ()) -> Iterator[Difference]:
-    """Yield where two records differ; numbers with a fraction may be apart by ``TOLERANCE``."""
+    """Yield where two records differ; numbers with a fraction may be apart by ``TOLERANCE``.
+
+    What only the new side counts is no difference.
+    """
     if isinstance(base, dict) and isinstance(new, dict):
         for key in base | new:
-            yield from differences(base.get(key), new.get(key), (*path, key))
+            if key in base or key not in COUNTS:
+                yield from differences(base.get(key), new.get(key), (*path, key))
     elif isinstance(base, list) and isinstance(new, list):
         for i, pair in enumerate(zip(base, new, strict=False)):
             yield from differences(*pair, (*path, i))
@@ -949,19 +975,17 @@ class Line:
     def add(self, number: str, base: Record, new: Record, greedy: bool) -> None:
         """Count the texts of a call, which begins with the prompt of this number."""
         found = list(differences(base, new))
-        if "error" in base:
-            found.append(Difference(("error",), base["error"], new.get("error")))
+        failed = "error" in base or "error" in new  # a call must not fail at all
+        if failed:
+            found.insert(0, Difference(("error",), base.get("error"), new.get("error")))
+        in_rows = [each.path for each in found if each.path[0] == "rows"]
+        other = {path[1] for path in in_rows}
+        other_tokens = {path[1] for path in in_rows if path[2:3] == ("tokens",)}
         texts = max(1, len(base["rows"]))
-        rows = [each.path[1] for each in found if each.path[0] == "rows"]
-        other_tokens = {
-            each.path[1]
-            for each in found
-            if each.path[0] == "rows" and each.path[2:3] in [("tokens",), ()]
-        }
-        whole = len(rows) < len(found) or "length" in rows
+        missing = failed or len(base["rows"]) != len(new["rows"])
         self.texts += texts
-        self.same_tokens += texts - min(texts, len(other_tokens))
-        self.equal += 0 if whole else texts - len(set(rows))
+        self.same_tokens += 0 if missing else texts - len(other_tokens)
+        self.equal += 0 if missing or len(in_rows) < len(found) else texts - len(other)
         if found:
             self.near_ties += greedy and is_near_tie(base, new, found[0])
             self.first = self.first or f"prompt {number}, {found[0]}"
@@ -977,7 +1001,7 @@ def compare(base: Record, new: Record) -> list[Line]:
             lines.append(line)
             if setting not in before or setting not in settings:
                 line.texts = 1
-                line.first = f"only {'one' if setting in before else 'the other'} side has it"
+                line.first = f"only the {'old' if setting in before else 'new'} side has it"
                 continue
             calls = before[setting]["calls"], settings[setting]["calls"]
             for number in calls[0] | calls[1]:

@@ -1,5 +1,6 @@
 """Rows laid out for attention: the same numbers as the slab's, bit for bit, however they came."""
 
+import math
 import random
 
 from lablib.cache.dense import ROOM
@@ -15,7 +16,7 @@ LAYERS, HEADS, SIZE = 2, 2, 3
 class Rows:
     """Rows of tokens in a slab, forwarded a few at a time; every forward checks what rows see."""
 
-    def __init__(self, max_bytes=None):
+    def __init__(self, max_bytes=math.inf):
         self.slab = Slab(LAYERS, 10_000, max_bytes)
         self.draw = random.Random(0)
         self.numbers = np.random.default_rng(0)

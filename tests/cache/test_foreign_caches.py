@@ -2,9 +2,9 @@
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import EarlyExit
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.validation import BadValue
 
 import mlx.core as mx

@@ -5,9 +5,9 @@ import inspect
 
 from lablib.cache import kv
 from lablib.cache.kv import leaves
-from lablib.cache.rewind import Rewinder, restore, snapshot
+from lablib.cache.rewind import Rewinder, check_rewindable, restore, snapshot
 from lablib.inference.speculation import NGram
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -283,15 +283,15 @@ def test_unknown_layers_are_refused_unless_they_trim():
             return False
 
     with pytest.raises(BadValue, match=r"draft_cache cannot be rewound: layer 1 is a Strange"):
-        Rewinder(None, [KVCache(), Strange()], "draft_cache")
+        check_rewindable([KVCache(), Strange()], "draft_cache")
     with pytest.raises(BadValue, match="must hold one sequence"):
-        Rewinder(None, [BatchKVCache([0, 1])])
+        check_rewindable([BatchKVCache([0, 1])])
 
     class Trimmable(Strange):
         def is_trimmable(self):
             return True
 
-    Rewinder(None, [Trimmable()])
+    check_rewindable([Trimmable()])
 
 
 def test_sinks_leave_room_until_the_ring_is_full():

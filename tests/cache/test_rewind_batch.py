@@ -1,7 +1,8 @@
 """Rewinding a batch: every row stands where its own text ends, and the others do not notice."""
 
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder, can_batch
+from lablib.cache.rewind import Rewinder
+from lablib.cache.rewind_batch import BatchRewinder, can_batch
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -39,9 +40,7 @@ def test_rewound_rows_give_the_logits_of_fresh_ones(kind, cache_kind, window):
     model = lively(kind, seed=2)
     sizes = (3, 9 + window, 5 + window // 2, 1)  # before, at and past the wrap
     texts = [rng.integers(0, VOCAB, size).tolist() for size in sizes]
-    rewinder = Rewinder(
-        model, batch(model, cache_kind, window, texts), lengths=list(map(len, texts))
-    )
+    rewinder = BatchRewinder(model, batch(model, cache_kind, window, texts), list(map(len, texts)))
     for step in range(14):
         rewinder.settle()
         drafted = rng.integers(0, VOCAB, (len(texts), rng.integers(2, 8))).tolist()
@@ -74,8 +73,8 @@ def test_blocks_need_a_replay_only_for_recurrent_layers():
         ("hybrid", "kv", 1),
     ):
         model = target(kind)
-        rewinder = Rewinder(
-            model, batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]]), lengths=[6, 2]
+        rewinder = BatchRewinder(
+            model, batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]]), [6, 2]
         )
         rewinder.forward(mx.array([[1, 2, 3], [4, 5, 6]]))
         rewinder.rewind([2, 0])
@@ -95,7 +94,7 @@ def test_rows_move_as_mlx_lm_moves_them(dtype, block):
         return mx.random.normal(shape, dtype, key=mx.random.key(seed))
 
     ours, theirs = layer(), layer()
-    rewinder = Rewinder(None, [ours], lengths=[7, 9, 8])
+    rewinder = BatchRewinder(None, [ours], [7, 9, 8])
     for back in ([1, 3, 2], [2, 2, 2], [0, 1, 0]):
         rewinder.rewind(back)
         theirs.trim(min(back))
@@ -118,7 +117,7 @@ def test_rows_move_as_mlx_lm_moves_them(dtype, block):
 
 def test_padding_that_all_rows_share_is_given_up():
     model = target()
-    rewinder = Rewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]), lengths=[2, 2])
+    rewinder = BatchRewinder(model, batch(model, "kv", 0, [[1, 2], [3, 4]]), [2, 2])
     for step in range(64):
         rewinder.settle()
         rewinder.forward(mx.array([[1, 2], [1, 2]]))
@@ -130,7 +129,7 @@ def test_padding_that_all_rows_share_is_given_up():
 @pytest.mark.parametrize("kind", ["llama", "hybrid"])
 def test_rows_that_part_keep_a_token_each_where_they_read_again(kind):
     model, texts = target(kind), [[1, 2], [3, 4]]
-    rewinder = Rewinder(model, batch(model, "kv", 0, texts), lengths=[2, 2])
+    rewinder = BatchRewinder(model, batch(model, "kv", 0, texts), [2, 2])
     rewinder.forward(mx.array([[5, 6], [7, 8]]))
     if kind == "hybrid":
         with pytest.raises(BadValue, match="at most 1 tokens, got n=2"):
@@ -151,7 +150,7 @@ def test_rows_that_part_keep_a_token_each_where_they_read_again(kind):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_rows_that_lose_all_that_was_read_are_put_back_without_a_forward(kind, cache_kind, rows):
     model, texts = lively(kind, seed=3), [list(range(n, n + 9 - n)) for n in range(rows)]
-    rewinder = Rewinder(model, batch(model, cache_kind, 4, texts), lengths=list(map(len, texts)))
+    rewinder = BatchRewinder(model, batch(model, cache_kind, 4, texts), list(map(len, texts)))
     for _ in range(2):
         rewinder.forward(mx.array([[5]] * rows))
         rewinder.forward(mx.array([[6, 7]] * rows))
@@ -170,11 +169,13 @@ def test_rewinds_with_reads_in_between_and_none_settled(kind, cache_kind, window
     model, rng = lively(kind, seed=4), np.random.default_rng(5)
     rows = rows if lengths else 1
     texts = [rng.integers(0, VOCAB, 11 + 3 * row).tolist() for row in range(rows)]
-    cache, at = batch(model, cache_kind, window, texts), list(map(len, texts))
-    if not lengths:
-        cache, at = cache_for(model, cache_kind, window), None
+    if lengths:
+        cache = batch(model, cache_kind, window, texts)
+        rewinder = BatchRewinder(model, cache, list(map(len, texts)))
+    else:
+        cache = cache_for(model, cache_kind, window)
         model(mx.array(texts), cache=cache)
-    rewinder = Rewinder(model, cache, lengths=at)
+        rewinder = Rewinder(model, cache)
     for n_read, n_back in ((4, 2), (1, 0), (1, 1), (3, 4), (2, 1)):
         tokens = rng.integers(0, VOCAB, (rows, n_read)).tolist()
         rewinder.forward(mx.array(tokens))
@@ -184,7 +185,8 @@ def test_rewinds_with_reads_in_between_and_none_settled(kind, cache_kind, window
             del text[len(text) - n_back :]
     last = rng.integers(0, VOCAB, (rows, 3)).tolist()
     rewinder.forward(mx.array(last))
-    rewinder.rewind(list(range(rows)))
+    if lengths:  # of one text nothing
+        rewinder.rewind(list(range(rows)))
     got = np.array(rewinder.forward(mx.array([[1]] * rows))[:, -1])
     for row, (text, new) in enumerate(zip(texts, last, strict=True)):
         text += [*new[: 3 - row], 1]
@@ -202,7 +204,7 @@ def test_a_model_that_raises_leaves_a_batch_as_it_was(kind, cache_kind):
         kv.put_back(cache[-1:], last)  # as if the layer before it had raised
         raise RuntimeError("in the middle")
 
-    rewinder = Rewinder(model, batch(model, cache_kind, 4, texts), lengths=[6, 2])
+    rewinder = BatchRewinder(model, batch(model, cache_kind, 4, texts), [6, 2])
     rewinder.model = broken
     with pytest.raises(RuntimeError, match="in the middle"):
         rewinder.forward(mx.array([[5, 6], [7, 8]]))

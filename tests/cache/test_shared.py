@@ -8,8 +8,7 @@ import math
 
 from lablib.cache import kv, shared
 from lablib.cache.shared import SharedPrefix, fan_out
-from lablib.inference.voting.many import sample_n
-from lablib.inference.voting.vote import majority_vote
+from lablib.inference import majority_vote, sample_n
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config
 from lablib.models.kernels import attention, shared_attention
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import lablib
 import lablib.inference
-from lablib.machine import backend
+from lablib.machine import backend, scheduling
 from lablib.machine.doctor import doctor, measure_gflops
 
 import pytest
@@ -191,7 +191,7 @@ def test_importing_is_cheap() -> None:
     top = {name.split(".")[0] for name in loaded} - set(sys.stdlib_module_names)
     assert top == {"lablib", "numpy"}  # no mlx, mlx_lm, scipy, matplotlib, ipywidgets, tqdm, ...
     assert "numpy.random" not in loaded  # half of NumPy's time
-    assert len([name for name in loaded if name.startswith("lablib.")]) <= 6
+    assert len([name for name in loaded if name.startswith("lablib.")]) <= 7
 
 
 def test_every_public_name_loads_and_an_unknown_one_is_an_attribute_error() -> None:
@@ -217,7 +217,7 @@ def test_doctor_names_the_slow_library() -> None:
 
 def test_doctor_sees_an_old_glibc_and_an_intel_mac(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr("lablib.machine._glibc", lambda: (2, 31))
+    monkeypatch.setattr("lablib.machine.doctor._glibc", lambda: (2, 31))
     assert any("glibc 2.31" in line for line in doctor().advice)
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
@@ -238,26 +238,108 @@ def test_a_public_name_is_never_hidden_by_a_module_of_that_name() -> None:
         assert not modules & set(package.__all__)
 
 
+def test_a_module_of_a_package_of_public_names_is_found_in_a_fresh_process() -> None:
+    code = "import lablib; print(lablib.inference.voting, lablib.models.kernels)"
+    assert run(code).stdout.count("<module 'lablib.") == 2
+
+
+def test_no_other_name_becomes_a_module() -> None:
+    missing = """
+import lablib
+names = dir(lablib)
+for name in ("no_such", "_lazy", "__wrapped__"):
+    try:
+        getattr(lablib, name)
+    except AttributeError as error:
+        print(error)
+assert "inference" not in names and lablib.inference and dir(lablib) != names
+"""
+    result = run(missing)
+    found = [f"module 'lablib' has no attribute '{name}'" for name in ("no_such", "_lazy")]
+    assert result.stdout.splitlines()[:2] == found, result.stderr
+    assert result.returncode == 0, result.stderr
+
+
 POLICIES = """
-import os
+import os, subprocess, sys
 os.sched_setscheduler(0, POLICY, os.sched_param(0))
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # no threads of the BLAS's own
-from lablib.inference import TokenIterator
+BEFORE
 from lablib.models import LanguageModel, llama_config
+import mlx.core as mx
 model = LanguageModel(llama_config(8, 8, 1, 1), seed=0)
-assert len(list(TokenIterator(model, [1], max_tokens=2))) == 2
-print({os.sched_getscheduler(int(thread)) for thread in os.listdir("/proc/self/task")})
+mx.eval(model(mx.array([[1]])))
+threads = {int(thread) for thread in os.listdir("/proc/self/task")} - {os.getpid()}
+asks = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
+child = subprocess.run(asks, capture_output=True, text=True)
+print({os.sched_getscheduler(thread) for thread in threads}, os.sched_getscheduler(0), child.stdout)
 """
 
 
+def policies(chosen: int, before: str = "", **environment: str) -> list[str]:
+    """Return the policies of MLX's threads, of Python's own and of a child."""
+    code = POLICIES.replace("POLICY", str(chosen)).replace("BEFORE", before)
+    result = run(code, **environment)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
+
+
 @linux
-def test_work_gathers_for_mlxs_own_thread() -> None:
-    """All threads of the process, MLX's too, wait for their turn."""
-    code = POLICIES.replace("POLICY", str(os.SCHED_OTHER))
-    assert run(code).stdout.strip() == str({os.SCHED_BATCH})
+@pytest.mark.parametrize("before", ["", "import lablib, mlx.core as mx; mx.eval(mx.zeros(1))"])
+def test_work_gathers_for_mlxs_own_thread_only(before: str) -> None:
+    """The thread that starts children keeps its policy, and so do they."""
+    other = str(os.SCHED_OTHER)
+    assert policies(os.SCHED_OTHER, before) == [str({os.SCHED_BATCH}), other, other]
 
 
 @linux
 def test_a_policy_that_was_chosen_stays() -> None:
-    code = POLICIES.replace("POLICY", str(os.SCHED_IDLE))
-    assert run(code).stdout.strip() == str({os.SCHED_IDLE})
+    idle = str(os.SCHED_IDLE)
+    assert policies(os.SCHED_IDLE) == [str({os.SCHED_IDLE}), idle, idle]
+
+
+@linux
+def test_scheduling_can_be_left_alone() -> None:
+    other = str(os.SCHED_OTHER)
+    found = policies(os.SCHED_OTHER, LABLIB_SCHED="off")
+    assert found == [str({os.SCHED_OTHER}), other, other]
+
+
+@linux
+def test_importing_asks_linux_for_nothing() -> None:
+    code = "import os; os.sched_setscheduler = None; import lablib, lablib.models"
+    assert run(code).returncode == 0
+
+
+@linux
+@pytest.mark.parametrize(
+    ("policy", "setting", "said"),
+    [
+        ("SCHED_OTHER", "", "batch (lablib; LABLIB_SCHED=off leaves it)"),
+        ("SCHED_OTHER", "off", "other"),
+        ("SCHED_IDLE", "", "idle"),
+        ("SCHED_BATCH", "", "batch"),
+    ],
+)
+def test_doctor_names_the_scheduling(policy: str, setting: str, said: str) -> None:
+    code = f"import os; os.sched_setscheduler(0, os.{policy}, os.sched_param(0))\n"
+    result = run(code + "import lablib; print(lablib.doctor())", LABLIB_SCHED=setting)
+    lines = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
+    assert ["scheduling", said] in lines
+
+
+def test_a_sandbox_that_forbids_scheduling_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", forbid, raising=False)
+    scheduling.gather_work()
+    assert doctor().facts.keys() >= {"machine", "blas"}
+
+
+def test_elsewhere_nothing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    for name in ("sched_setscheduler", "sched_getscheduler", "SCHED_BATCH"):
+        monkeypatch.delattr(os, name, raising=False)
+    scheduling.gather_work()
+    assert scheduling.policy() is None

@@ -27,10 +27,10 @@ from lablib.inference import (
     speculative_sample_n,
     vote_until,
 )
+from lablib.inference.decoding.batches import sample_many
+from lablib.inference.speculation.batched import speculative_batch
 from lablib.inference.speculation.costs import best_draft_tokens, expected_tokens, speedup
-from lablib.inference.speculation.many import speculative_batch
-from lablib.inference.speculation.tokens import FixedLength
-from lablib.inference.voting.continuous import sample_many
+from lablib.inference.speculation.draft_length import FixedLength
 from lablib.models import LanguageModel, llama_config
 from lablib.validation import BadType, BadValue
 
@@ -81,7 +81,7 @@ def all_of(make):
     return lambda **arguments: list(make(**arguments))
 
 
-target = {"target": MODEL, "draft": DRAFT, "max_tokens": 2}
+target = {"target": MODEL, "draft_model": DRAFT, "max_tokens": 2}
 ENTRIES = {
     "TokenIterator": (
         all_of(TokenIterator),
@@ -92,7 +92,7 @@ ENTRIES = {
     "SpeculativeTokenIterator": (
         all_of(SpeculativeTokenIterator),
         {
-            **target, "prompt": PROMPT, "draft_tokens": 2, "rule": "match", "drafter": None,
+            **target, "prompt": PROMPT, "draft_tokens": 2, "rule": "match",
             "draft_cache": None, "trace": False, "stream": 0, **ONE, **SAMPLING,
         },
     ),
@@ -158,7 +158,7 @@ ENTRIES = {
     "measure_costs": (
         measure_costs,
         {
-            "target": MODEL, "draft": DRAFT, "most": 2, "context": 8, "repeats": 1,
+            "target": MODEL, "draft_model": DRAFT, "most": 2, "context": 8, "repeats": 1,
             "rule": "match", "batch": 2, "temperature": 0.5,
         },
     ),
@@ -192,6 +192,7 @@ ENTRIES = {
 }  # fmt: skip
 OTHER_NAMES = {  # what messages call it, as it is called where it is checked
     "draft": "draft",
+    "draft_model": "draft_model|draft",
     "model": "draft|model",
     "repeats": "repeats|positions",
     "most": "most|positions",

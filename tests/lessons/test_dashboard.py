@@ -12,7 +12,7 @@ from lablib.course.plots.charts import png, visible
 from lablib.course.replay.recording import DRAFT, DRAFTERS, GAMMA, HEAD, LOOKUP, stored_acceptance
 from lablib.course.replay.rounds import guesses_of_model, replay
 from lablib.inference.speculation import rules
-from lablib.inference.speculation.tokens import FixedLength
+from lablib.inference.speculation.draft_length import FixedLength
 from lablib.models.head import load_head
 
 import mlx.core as mx

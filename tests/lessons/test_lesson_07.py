@@ -18,8 +18,8 @@ from lablib.course.lessons.lesson_07.widgets import (
     whole_rounds,
 )
 from lablib.course.replay.rounds import agreement
+from lablib.inference.decoding.rows import Verdict
 from lablib.inference.speculation.costs import Costs, expected_tokens, speedup
-from lablib.inference.speculation.judge import Verdict
 
 import numpy as np
 import pytest

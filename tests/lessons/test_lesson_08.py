@@ -12,7 +12,7 @@ from lablib.course.theory.closed_forms import (
     acceptance_rejection,
 )
 from lablib.inference.speculation import rules
-from lablib.inference.speculation.tokens import speculative_decode
+from lablib.inference.speculation.speculative_iterator import speculative_decode
 
 import mlx.core as mx
 import numpy as np

@@ -4,8 +4,7 @@ from lablib.course.lessons.lesson_09 import widgets as lab
 from lablib.course.lessons.lesson_09.exercises import estimate
 from lablib.course.replay.rounds import Guesses, replay
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens
-from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.tokens import FixedLength
+from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 
 import numpy as np
 import pytest

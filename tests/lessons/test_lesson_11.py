@@ -166,7 +166,7 @@ def test_the_made_up_clock_makes_the_batches_of_the_real_queue(batch_size):
     line = follow([(0.0, tuple(map(str, p))) for p in prompts], batch_size, 1.0)
     lm = new_lm(batch_size=batch_size, timeout=0.0)
     asyncio.run(lm.batch_next_token_logprobs(prompts))
-    real = [sorted(forward.spans) for batch in lm.trace for forward in batch.forwards]
+    real = [sorted(forward) for batch in lm.trace for forward in batch.forwards]
     assert real == [sorted((p.start, p.stop) for p in f.pieces) for f in line.forwards]
     assert (line.run, line.alone) == (lm.stats["token_forwards"], sum(map(len, prompts)))
 

@@ -319,7 +319,7 @@ def test_keep_begins_a_file_but_not_in_the_course(monkeypatch, tmp_path) -> None
     board.leaderboard(keep=True)
     assert (tmp_path / board.FILE).exists()
     assert len(board.leaderboard().rows) == 1
-    course = Path(board.__file__).parents[3] / "notebooks"
+    course = Path(board.__file__).parents[4] / "notebooks"
     monkeypatch.chdir(course)
     with pytest.raises(ValueError, match="course's own"):
         board.leaderboard(keep=True)

@@ -1,4 +1,4 @@
-"""A few tokens through the compiled functions: the numbers of the plain block, whatever is asked.
+"""Runs a few tokens through the compiled functions: always the numbers of the plain block.
 
 Equal but for rounding: MLX joins elementwise steps, which may round once where the plain ones round
 twice. 1e-5 of the largest logit is some hundred roundings of float32.
@@ -47,24 +47,23 @@ def tokens(*shape: int) -> mx.array:
     return mx.array(np.random.default_rng(sum(shape)).integers(0, V, shape))
 
 
-def both(run: Callable[[], mx.array], monkeypatch: pytest.MonkeyPatch) -> Iterator[np.ndarray]:
+def both(run: Callable[[], mx.array]) -> Iterator[np.ndarray]:
     """Yield what ``run`` gives by the compiled functions, and by the plain block."""
     yield np.array(run())
-    with monkeypatch.context() as patch:
-        patch.setattr(few, "MOST", 0)
+    with lablib.by_definition():
         yield np.array(run())
 
 
-def assert_same(run: Callable[[], mx.array], monkeypatch: pytest.MonkeyPatch) -> None:
-    quick, plain = both(run, monkeypatch)
+def assert_same(run: Callable[[], mx.array]) -> None:
+    quick, plain = both(run)
     np.testing.assert_allclose(quick, plain, atol=1e-5 * np.abs(plain).max(), rtol=0)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, few.MOST), (3, 5), (few.MOST, 1), (2, 1)])
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
-def test_logits_without_a_cache(shape, kv_heads, monkeypatch, taken) -> None:
+def test_logits_without_a_cache(shape, kv_heads, taken) -> None:
     model = llama(n_kv_heads=kv_heads)
-    assert_same(lambda: model(tokens(*shape)), monkeypatch)
+    assert_same(lambda: model(tokens(*shape)))
     assert taken == [(*shape, 32)] * 2
 
 
@@ -84,7 +83,7 @@ CACHES = {
 
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("name", CACHES)
-def test_step_by_step_on_every_cache(name, rows, monkeypatch, taken) -> None:
+def test_step_by_step_on_every_cache(name, rows, taken) -> None:
     model = llama(d_model=64, n_heads=2)  # heads of 32, as quantised ones must be
 
     def run() -> mx.array:
@@ -94,7 +93,7 @@ def test_step_by_step_on_every_cache(name, rows, monkeypatch, taken) -> None:
         spans = pairwise(sizes.tolist())
         return mx.concatenate([model(text[:, a:b], cache)[:, -1:] for a, b in spans], axis=1)
 
-    assert_same(run, monkeypatch)
+    assert_same(run)
     assert taken
 
 
@@ -109,11 +108,11 @@ def test_rows_that_share_a_prefix(monkeypatch, taken) -> None:
         assert isinstance(rows[0], shared.SharedPrefix)
         return mx.concatenate([model(tokens(3, n), rows)[:, -1:] for n in (1, 2)], axis=1)
 
-    assert_same(run, monkeypatch)
+    assert_same(run)
     assert taken
 
 
-def test_a_text_that_takes_tokens_back_and_goes_on(monkeypatch, taken) -> None:
+def test_a_text_that_takes_tokens_back_and_goes_on(taken) -> None:
     model = llama()
 
     def run() -> mx.array:
@@ -122,7 +121,7 @@ def test_a_text_that_takes_tokens_back_and_goes_on(monkeypatch, taken) -> None:
         kv.trim(cache, 4)
         return model(tokens(1, 2), cache)
 
-    assert_same(run, monkeypatch)
+    assert_same(run)
     assert taken
 
 
@@ -147,11 +146,8 @@ def test_weights_that_are_edited_or_replaced_are_seen_in_the_middle_of_a_text(ta
     found = after(in_place)
     assert mx.array_equal(found, after(replaced))
     assert mx.abs(found - unchanged).max() > 1e-3
-    few.MOST, most = 0, few.MOST
-    try:
+    with lablib.by_definition():
         np.testing.assert_allclose(np.array(after(in_place)), np.array(found), atol=1e-5)
-    finally:
-        few.MOST = most
     assert taken
 
 
@@ -160,30 +156,28 @@ BIASED["all"] = [*BIASED["attention"], "gate_proj", "up_proj", "down_proj"]
 
 
 @pytest.mark.parametrize("which", BIASED)
-def test_biases_count_as_soon_as_they_are_there(which, monkeypatch, taken) -> None:
+def test_biases_count_as_soon_as_they_are_there(which, taken) -> None:
     model, text = llama(), tokens(2, 3)
     without = model(text)
     for block in model.layers:
         for name in BIASED[which]:
             layer = getattr(block.self_attn if name in BIASED["attention"] else block.mlp, name)
             layer.bias = mx.random.normal(layer.weight.shape[:1], key=mx.random.key(len(name)))
-    assert_same(lambda: model(text), monkeypatch)
+    assert_same(lambda: model(text))
     assert mx.abs(model(text) - without).max() > 1e-3
     assert len(taken) == 6
 
 
-def test_models_of_the_same_shapes_keep_their_own_heads_and_norms(monkeypatch, taken) -> None:
+def test_models_of_the_same_shapes_keep_their_own_heads_and_norms(taken) -> None:
     for options in ({}, {"n_heads": 2, "n_kv_heads": 1}, {"norm_eps": 0.1}, {"rope_theta": 7.0}):
         model = llama(**options)
-        assert_same(lambda model=model: model(tokens(1, 3)), monkeypatch)
+        assert_same(lambda model=model: model(tokens(1, 3)))
     model.layers[0].post_attention_layernorm.eps = 1.0
-    assert_same(lambda: model(tokens(1, 3)), monkeypatch)
+    assert_same(lambda: model(tokens(1, 3)))
     assert len(taken) == 10
 
 
-def test_gradients_are_those_of_the_plain_block_also_where_a_gate_is_shut(
-    monkeypatch, taken
-) -> None:
+def test_gradients_are_those_of_the_plain_block_also_where_a_gate_is_shut(taken) -> None:
     model = llama()
     gate = model.layers[0].mlp.gate_proj
     gate.weight = gate.weight * 1e4  # e^-x overflows on one side of it
@@ -195,7 +189,7 @@ def test_gradients_are_those_of_the_plain_block_also_where_a_gate_is_shut(
         _, found = nn.value_and_grad(model, loss)(model)
         return mx.concatenate([array.flatten() for _, array in tree_flatten(found)])
 
-    quick, plain = both(run, monkeypatch)
+    quick, plain = both(run)
     assert np.isfinite(quick).all()
     np.testing.assert_allclose(quick, plain, atol=1e-4 * np.abs(plain).max(), rtol=0)
     assert taken
@@ -222,12 +216,12 @@ def _own_mlp(model: LanguageModel) -> None:
 
 
 @pytest.mark.parametrize("change", [_quantised, _own_layer, _own_mlp])
-def test_a_block_with_a_part_of_another_kind_goes_the_plain_way(change, monkeypatch, taken) -> None:
+def test_a_block_with_a_part_of_another_kind_goes_the_plain_way(change, taken) -> None:
     model = llama()
     before = np.array(model(tokens(1, 2)))
     change(model)
     del taken[:]
-    assert_same(lambda: model(tokens(1, 2)), monkeypatch)
+    assert_same(lambda: model(tokens(1, 2)))
     assert len(taken) == 1  # the other block
     assert np.abs(np.array(model(tokens(1, 2))) - before).max() > 1e-4
 

@@ -1,6 +1,6 @@
 """One forward, many ways to compute it: mlx-lm, NumPy, and every cache must agree."""
 
-from lablib.models import LanguageModel, base, gpt_config, hybrid_config, kernels, llama_config, zoo
+from lablib.models import LanguageModel, gpt_config, hybrid_config, kernels, llama_config, zoo
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -315,13 +315,13 @@ def test_planted_bugs_are_caught(monkeypatch):
     """The comparisons above see a position that is off by one, and a forgotten causal mask."""
     model = LanguageModel(CONFIGS["llama"], seed=1)
     tokens = tokens_of(6, 2, 24)
-    start = base.Rotation.__init__
+    start = kernels.Rotation.__init__
 
     def shifted(self, offset, *rest):
         start(self, offset + 1 if offset else 0, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(base.Rotation, "__init__", shifted)
+        patch.setattr(kernels.Rotation, "__init__", shifted)
         with pytest.raises(AssertionError):
             close(in_chunks(model, tokens, model.make_cache(), [10, 14]), model(tokens))
     monkeypatch.setattr(KVCache, "make_mask", lambda *args, **kwargs: None)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lablib.course.tasks import TASKS
-from lablib.inference.speculation.judge import Verdict
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.decoding.rows import Verdict
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 
 import numpy as np
 

@@ -13,9 +13,9 @@ from lablib.course.replay.rounds import (
 )
 from lablib.inference.speculation import EarlyExit, NGram, first_layers
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.drafters import DraftModel
-from lablib.inference.speculation.tokens import FixedLength, SpeculativeTokenIterator
+from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
+from lablib.inference.speculation.draft_model import DraftModel
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 
 import pytest
 from oracles.speculation import greedy, near, target

@@ -7,7 +7,7 @@ from lablib.course.replay.rounds import LONGEST, Guesses, guesses_of_flags, repl
 from lablib.course.replay.sampled import RULES, Texts, expect, looked_up, room, spread
 from lablib.course.theory.closed_forms import acceptance_coupled
 from lablib.inference.speculation import rules
-from lablib.inference.speculation.tokens import FixedLength
+from lablib.inference.speculation.draft_length import FixedLength
 
 import numpy as np
 import pytest

@@ -9,8 +9,9 @@ a run that passed keeps passing. ``WRONG`` are bugs that both kinds of test must
 
 import dataclasses
 import math
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
+from lablib.definitions import by_definition
 from lablib.inference.sampling import random_numbers, transforms
 from lablib.inference.sampling.sampler import Sampler, SamplerOptions
 
@@ -21,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles import sampling as oracle
 
+PATHS = (nullcontext, by_definition)  # as everybody calls it, and without its faster path
 TOLERANCE = 3e-6  # float32: exp and a sum of 300 terms alone are off by up to 1.4e-6
 CLOSE = 1e-5  # a cut nearer than this to its limit may go either way in float32
 NUM_CTX = 40
@@ -106,16 +108,17 @@ def expected(row, options, history):
     return np.array(allowed)
 
 
-def check(case, fast=True):
+def check(case, path=nullcontext):
     """Compare the sampler and the pure transforms with the oracle on one case."""
     n, n_rows, _ = case.logits.shape
-    sampler = Sampler(NUM_CTX, fast=fast)
+    sampler = Sampler(NUM_CTX)
     for row in range(n):
         sampler.add(row, SamplerOptions(**case.options[row], seed=row), case.histories[row])
     drafts = np.array(case.drafts, np.int32).reshape(n, -1)
-    log_probs = sampler.speculative_scores(range(n), case.logits, drafts)
+    with path():
+        log_probs = sampler.speculative_scores(range(n), case.logits, drafts)
+        tokens = np.array(sampler.draw(range(n), case.logits, mx.array(drafts))[0])
     probs = np.exp(np.array(log_probs, np.float64))
-    tokens = np.array(sampler.draw(range(n), case.logits, mx.array(drafts))[0])
     logits = np.array(case.logits.astype(mx.float32), np.float64)
     for row, options in enumerate(case.options):
         for i in range(n_rows):
@@ -145,7 +148,7 @@ def test_every_combination_agrees_with_the_oracle():
     @given(cases())
     def run(case):
         nonlocal compared
-        compared += check(case, fast=compared % 2 == 0)
+        compared += check(case, PATHS[compared % 2])
 
     run()
     assert compared >= 5000
@@ -156,7 +159,7 @@ def test_every_combination_agrees_with_the_oracle():
 @given(cases())
 def test_every_combination_agrees_with_the_oracle_on_many_cases(case):
     check(case)
-    check(case, fast=False)
+    check(case, by_definition)
 
 
 ROW = [3.0, 2.5, 2.5, 1.75, 1.0, 1.0, 0.5, 0.0, -0.5, -1.0, -1.0, -2.0, -2.5, -3.0, -np.inf, 2.0]
@@ -180,9 +183,9 @@ DRAWN = {
 }
 
 
-def frequencies(options, n=DRAWS, slots=2000, fast=True):
+def frequencies(options, n=DRAWS, slots=2000):
     """How often each token is drawn from ``ROW`` after ``HISTORY``."""
-    sampler = Sampler(NUM_CTX, fast=fast)
+    sampler = Sampler(NUM_CTX)
     ids = list(range(slots))
     for i in ids:
         sampler.add(i, SamplerOptions(**options, seed=7), HISTORY, stream=i)
@@ -200,30 +203,40 @@ def fixed_case(options):
     return Case((oracle.NEUTRAL | options,), (HISTORY,), ((),), mx.array(ROW)[None, None])
 
 
-@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", DRAWN)
-def test_frequencies_of_200_000_draws(name, fast):
+def test_frequencies_of_200_000_draws(name, path):
     probs, _ = oracle.probabilities(ROW, DRAWN[name], HISTORY)
-    assert oracle.chi_square(frequencies(DRAWN[name], fast=fast), probs) > ALARM
-    check(fixed_case(DRAWN[name]), fast)
+    with path():
+        assert oracle.chi_square(frequencies(DRAWN[name]), probs) > ALARM
+    check(fixed_case(DRAWN[name]), path)
 
 
-def nucleus_off_by_one(weights, p, mass):
-    first = mx.arange(weights.shape[-1]) == 0
-    return (mx.cumsum(weights, axis=-1) < p * mass) | first
+def nucleus_off_by_one(scores, p):
+    probs, ids = nucleus(scores)
+    kept = (mx.cumsum(probs, axis=-1) < p) | (mx.arange(probs.shape[-1]) == 0)
+    return transforms.keep(scores, mx.where(kept, mx.log(probs), -mx.inf), ids)
 
 
-def nucleus_unsorted_mass(weights, p, mass):
-    return mx.cumsum(mx.ones_like(weights), axis=-1, inclusive=False) < p * weights.shape[-1]
+def nucleus_that_counts_tokens(scores, p):
+    probs, ids = nucleus(scores)
+    kept = mx.arange(probs.shape[-1]) < p * probs.shape[-1]
+    return transforms.keep(scores, mx.where(kept, mx.log(probs), -mx.inf), ids)
+
+
+def nucleus(scores):
+    """Return probabilities, best first, and whose they are."""
+    values, ids = transforms.best(scores, scores.shape[-1])
+    return mx.softmax(values, axis=-1), ids
 
 
 def min_p_without_the_logarithm(scores, m):
     return mx.where(scores >= -mx.array(m), scores, -mx.inf)
 
 
-def penalty_by_sign(scores, tokens, asked, valid=None):
+def penalty_by_sign(scores, tokens, parameters, valid=None):
     old = mx.take_along_axis(scores, tokens, axis=-1)
-    return mx.put_along_axis(scores, tokens, old / asked["repeat_penalty"], axis=-1)
+    return mx.put_along_axis(scores, tokens, old / parameters["repeat_penalty"], axis=-1)
 
 
 def keys_with_ties_reversed(scores, n):
@@ -233,12 +246,12 @@ def keys_with_ties_reversed(scores, n):
 
 ORDER = transforms.ORDER
 WRONG = {
-    "top-p drops the token that crosses p": ("top-p", transforms, "in_nucleus", nucleus_off_by_one),
-    "top-p counts tokens": ("top-p", transforms, "in_nucleus", nucleus_unsorted_mass),
+    "top-p drops the token that crosses p": ("top-p", ORDER, "top_p", nucleus_off_by_one),
+    "top-p counts tokens": ("top-p", ORDER, "top_p", nucleus_that_counts_tokens),
     "min-p without the logarithm": ("min-p", ORDER, "min_p", min_p_without_the_logarithm),
     "temperature ignored": ("temperature", ORDER, "temperature", lambda scores, t: scores),
     "temperature multiplies": ("temperature", ORDER, "temperature", lambda scores, t: scores * t),
-    "ties go to the larger id": ("top-k", transforms, "_keys", keys_with_ties_reversed),
+    "ties go to the larger id": ("top-k", transforms, "_best_keys", keys_with_ties_reversed),
     "repeat divides negative scores": ("repeat", transforms, "penalize", penalty_by_sign),
     "frequency per distinct token": ("frequency", transforms, "_counts", lambda t, v, n: 1.0),
     "penalties of everything": ("all", transforms, "_counts", lambda t, v, n: t.shape[-1]),
@@ -247,15 +260,15 @@ WRONG = {
 
 @pytest.mark.parametrize("bug", WRONG)
 def test_a_wrong_variant_fails_both(bug, monkeypatch):
-    """In the definition; and on the fast paths, where they share the function."""
     name, where, attribute, wrong = WRONG[bug]
     patch = monkeypatch.setitem if where is ORDER else monkeypatch.setattr
     patch(where, attribute, wrong)
     probs, _ = oracle.probabilities(ROW, DRAWN[name], HISTORY)
-    for fast in {False, where is transforms}:
+    for path in PATHS:
         with pytest.raises(AssertionError):
-            check(fixed_case(DRAWN[name]), fast)
-        assert oracle.chi_square(frequencies(DRAWN[name], fast=fast), probs) < ALARM
+            check(fixed_case(DRAWN[name]), path)
+        with path():
+            assert oracle.chi_square(frequencies(DRAWN[name]), probs) < ALARM
 
 
 def test_biased_uniforms_fail_the_frequencies(monkeypatch):
@@ -320,7 +333,7 @@ def test_a_nucleus_in_a_large_vocabulary(vocab_size):
 @contextmanager
 def sizes_sorted(monkeypatch):
     """Records the row lengths that are sorted and partitioned."""
-    seen = {"sort": [], "argsort": [], "partition": []}
+    seen = {"sort": [], "partition": []}
     with monkeypatch.context() as patch:
         for name in seen:
             honest = getattr(mx, name)
@@ -330,33 +343,33 @@ def sizes_sorted(monkeypatch):
                 return _honest(a, *args, **kwargs)
 
             patch.setattr(mx, name, spy)
-        for name in ("argpartition", "topk"):
+        for name in ("argsort", "argpartition", "topk"):
             patch.setattr(mx, name, lambda *a, **k: pytest.fail("an unexpected kind of sort"))
         yield seen
 
 
 @pytest.mark.parametrize(
-    ("options", "sort", "argsort", "partition"),
+    ("options", "sort", "partition"),
     [
-        ({"temperature": 0}, [], [], []),
-        ({"temperature": 0.7}, [], [], []),
-        ({"temperature": 0.7, "min_p": 0.1} | PENALTIES, [], [], []),
-        ({"top_k": 256, "temperature": 0.7}, [256], [], [5000]),
-        ({"top_k": 256, "top_p": 0.9, "temperature": 0.7}, [256], [256], [5000]),
-        ({"top_k": 5000}, [], [], []),
-        ({"top_p": 0.9, "temperature": 0.5}, [256], [256], [5000]),
-        ({"top_k": 40, "top_p": 0.9}, [40], [40], [5000]),
-        ({"top_k": 300}, [], [], [5000]),
+        ({"temperature": 0}, [], []),
+        ({"temperature": 0.7}, [], []),
+        ({"temperature": 0.7, "min_p": 0.1} | PENALTIES, [], []),
+        ({"top_k": 256, "temperature": 0.7}, [256], [5000]),
+        ({"top_k": 256, "top_p": 0.9, "temperature": 0.7}, [256, 256], [5000]),
+        ({"top_k": 5000}, [], []),
+        ({"top_p": 0.9, "temperature": 0.5}, [256], [5000]),
+        ({"top_k": 40, "top_p": 0.9}, [40, 40], [5000]),
+        ({"top_k": 300}, [300], [5000]),
     ],
 )
-def test_no_sort_where_less_will_do(options, sort, argsort, partition, monkeypatch):
+def test_no_sort_where_less_will_do(options, sort, partition, monkeypatch):
     logits = mx.array(np.random.default_rng(0).normal(size=(2, 5000)) * 6)
     sampler = Sampler(NUM_CTX)
     for row in range(2):
         sampler.add(row, SamplerOptions(**options, seed=1), HISTORY)
     with sizes_sorted(monkeypatch) as seen:
         sampler.sample([0, 1], logits)
-    assert seen == {"sort": sort, "argsort": argsort, "partition": partition}
+    assert seen == {"sort": sort, "partition": partition}
 
 
 def test_the_uniform_numbers_are_uniform_and_unrelated():

@@ -1,8 +1,8 @@
 """What is compiled for speed draws what its definition draws."""
 
-from lablib.inference import text_sampler
+from lablib.inference.sampling import text_sampler
 from lablib.inference.speculation import judge, rules
-from lablib.inference.speculation.tokens import speculative_decode
+from lablib.inference.speculation.speculative_iterator import speculative_decode
 from lablib.models import LanguageModel, llama_config
 
 import mlx.core as mx
@@ -37,7 +37,7 @@ def test_a_compiled_rule_is_its_definition(rule, texts, gamma):
             wanted = drawn(judge.draw_outcome, rule, *given)
         finally:
             mx.enable_compile()
-        for ours, theirs in zip(drawn(judge._COMPILED[rule], *given), wanted, strict=True):
+        for ours, theirs in zip(drawn(judge._COMPILED[rule.__name__], *given), wanted, strict=True):
             assert np.array_equal(ours, theirs)
         kept.update(wanted[0].tolist())
     assert kept == {*range(gamma + 1)}
@@ -48,7 +48,7 @@ def test_so_is_the_draw_of_a_draft():
     for texts in (1, 2, 7):
         scores = mx.log(rows(rng, texts))
         u = mx.array(rng.random((texts, 1)).astype(np.float32))
-        tokens, q = drawn(text_sampler._drawn, scores, u)
+        tokens, q = drawn(text_sampler._drawn_compiled, scores, u)
         assert np.allclose(q, np.array(mx.softmax(scores, axis=-1)), atol=1e-6)
         sums = np.cumsum(np.array(q, np.float64), axis=1)
         assert tokens.tolist() == [

@@ -3,8 +3,7 @@
 import itertools
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens, speedup
-from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.tokens import as_length
+from lablib.inference.speculation.draft_length import AdaptiveLength, as_length
 from lablib.validation import BadType, BadValue
 
 import numpy as np

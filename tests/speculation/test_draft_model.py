@@ -1,9 +1,9 @@
 """``draft_model=``: text generation, best-of-N and the votes with the help of a drafter."""
 
-from lablib.cache.rewind import can_batch
+from lablib.cache.rewind_batch import can_batch
 from lablib.course.tasks import TASKS
 from lablib.inference.speculation import EarlyExit, NGram
-from lablib.inference.speculation.many import speculative_batches, speculative_sample_n
+from lablib.inference.speculation.batched import speculative_batches, speculative_sample_n
 from lablib.inference.voting.vote import best_of_n, majority_vote, vote_until
 from lablib.models import zoo
 from lablib.text import generate, stream

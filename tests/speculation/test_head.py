@@ -2,13 +2,15 @@
 
 from lablib.cache import kv
 from lablib.course.replay.measure import measure_costs
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import Head
+from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.head_step import steps
-from lablib.inference.speculation.many import speculative_sample_n
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
+from lablib.inference.speculation.speculative_iterator import (
+    SpeculativeTokenIterator,
+    speculative_decode,
+)
 from lablib.inference.speculation.trained_head import Watched
-from lablib.inference.tokens import TokenIterator
 from lablib.models import DraftHead, LanguageModel, gpt_config, hybrid_config, llama_config
 from lablib.validation import BadType, BadValue
 
@@ -70,17 +72,13 @@ def test_it_reads_the_states_that_a_fresh_forward_gives(model, monkeypatch):
         taken.append((start, stop, np.array(states[0])))
         return states
 
-    def spied(head, cache):
-        step = steps(head, cache)
+    def spy_too(head, states, tokens, cache):
+        read.append((kv.offset(cache), states.shape[1], tokens[0].tolist()))
+        return call(head, states, tokens, cache)
 
-        def spy_too(states, tokens):
-            read.append((kv.offset(cache), states.shape[1], tokens[0].tolist()))
-            return step(states, tokens)
-
-        return spy_too
-
+    call = DraftHead.__call__
     monkeypatch.setattr(Watched, "take", spy)
-    monkeypatch.setattr("lablib.inference.speculation.trained_head.steps", spied)
+    monkeypatch.setattr(DraftHead, "__call__", spy_too)
     iterator = SpeculativeTokenIterator(
         model, head_of(model), PROMPT, max_tokens=20, draft_tokens=3, seed=2, temperature=1.5
     )

@@ -3,11 +3,14 @@
 from itertools import pairwise
 
 from lablib.cache import kv
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import EarlyExit
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.speculative_iterator import (
+    SpeculativeTokenIterator,
+    speculative_decode,
+)
 
 import mlx.core as mx
 import numpy as np

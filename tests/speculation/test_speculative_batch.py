@@ -4,14 +4,15 @@ import dataclasses
 from types import SimpleNamespace
 
 from lablib.cache import kv
-from lablib.cache.rewind import can_batch
-from lablib.inference.samples import Samples
+from lablib.cache.rewind_batch import can_batch
+from lablib.inference.decoding.batches import sample_n
+from lablib.inference.decoding.rows import Samples
 from lablib.inference.speculation import EarlyExit, NGram
-from lablib.inference.speculation.drafters import Drafter, DraftModel
-from lablib.inference.speculation.many import speculative_batch, speculative_sample_n
+from lablib.inference.speculation.batched import speculative_batch, speculative_sample_n
+from lablib.inference.speculation.draft_model import DraftModel
+from lablib.inference.speculation.drafter import Drafter
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.voting.many import sample_n
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.models import LanguageModel, base, gpt_config, llama_config
 from lablib.validation import BadType, BadValue
 
@@ -199,7 +200,7 @@ def test_unseeded_rows_differ():
         (lambda m: speculative_batch(m, m, [[1], []]), BadValue, r"prompts\[1\] must hold"),
         (lambda m: speculative_batch(m, m, [[VOCAB]]), BadValue, r"prompts\[0\]\[0\] must be"),
         (lambda m: speculative_batch(m, m, [[1]], draft_tokens=0), BadValue, "draft_tokens"),
-        (lambda m: speculative_batch(m, None, [[1]]), BadValue, "draft must be a model"),
+        (lambda m: speculative_batch(m, None, [[1]]), BadValue, "draft_model must be a model"),
         (lambda m: speculative_batch(m, m, [[1]], rule="x"), BadValue, "rule must be one of"),
         (lambda m: speculative_batch(m, m, [[1]], max_batch=0), BadValue, "max_batch"),
         (lambda m: speculative_batch(m, m, [[1]], top_logprobs=1), BadValue, "top_logprobs"),

@@ -5,13 +5,16 @@ import itertools
 import math
 
 from lablib.cache import kv
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import EarlyExit, NGram, first_layers
+from lablib.inference.speculation.batched import speculative_batch
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.drafters import Drafter, Proposal
-from lablib.inference.speculation.many import speculative_batch
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.drafter import Drafter, Proposal
+from lablib.inference.speculation.speculative_iterator import (
+    SpeculativeTokenIterator,
+    speculative_decode,
+)
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -320,9 +323,9 @@ def other_vocabulary():
 
 MODEL = target()
 BAD = [
-    (lambda m: speculative_decode(m, None, PROMPT), BadValue, "draft must be a model"),
-    (lambda m: speculative_decode(m, m, PROMPT, drafter=NGram()), BadValue, "not both"),
-    (lambda m: speculative_decode(m, 3, PROMPT), BadType, "draft must be a model"),
+    (lambda m: speculative_decode(m, None, PROMPT), BadValue, "draft_model must be a model"),
+    (lambda m: speculative_decode(m, m, PROMPT, drafter=NGram()), BadType, "option 'drafter'"),
+    (lambda m: speculative_decode(m, 3, PROMPT), BadType, "draft_model must be a model"),
     (lambda m: speculative_decode((m, None), m, PROMPT), BadType, "target must be callable"),
     (
         lambda m: speculative_decode(m, m, PROMPT, target_cache=[]),
@@ -331,7 +334,6 @@ BAD = [
     ),
     (lambda m: speculative_decode(m, m, PROMPT, cache=[]), BadValue, "cache must have an entry"),
     (lambda m: speculative_decode(m, (m, None), PROMPT), BadType, "unpack it"),
-    (lambda m: speculative_decode(m, None, PROMPT, drafter=3), BadType, "drafter must"),
     (lambda m: speculative_decode(m, other_vocabulary(), PROMPT), BadValue, "target's vocabulary"),
     (lambda m: speculative_decode(m, m, PROMPT, draft_tokens=0), BadValue, "draft_tokens must be"),
     (lambda m: speculative_decode(m, m, PROMPT, draft_tokens=-1), BadValue, "draft_tokens must"),
@@ -346,11 +348,15 @@ BAD = [
     (lambda m: speculative_decode(m, m, PROMPT, trace=1), BadType, "trace must be True or False"),
     (lambda m: speculative_decode(m, m, PROMPT, 2000), BadValue, "context of 1024"),
     (lambda m: speculative_decode(m, EarlyExit(2), PROMPT), BadValue, "n_layers must be below"),
-    (lambda m: speculative_decode(m, NGram(), PROMPT, draft_cache=[]), BadValue, "no model"),
+    (
+        lambda m: speculative_decode(m, NGram(), PROMPT, draft_cache=[]),
+        BadValue,
+        "no cache of its own",
+    ),
     (
         lambda m: speculative_decode(m, EarlyExit(1), PROMPT, draft_cache=m.make_cache()),
         BadValue,
-        "works in the target's cache",
+        "no cache of its own",
     ),
     (
         lambda m: speculative_decode(m, m, PROMPT, cache=[KVCache()]),
@@ -418,7 +424,7 @@ def test_a_drafter_without_propose_is_told_so():
 
 
 def test_a_function_is_no_drafter_and_is_called_by_its_name():
-    with pytest.raises(BadValue, match="draft must say how many token ids it has: give the func"):
+    with pytest.raises(BadValue, match="draft_model must say how many token ids it has: give"):
         speculative_decode(target(), lambda text: [1], [1, 2], 4)
     with pytest.raises(BadValue, match="target must say how many token ids it has"):
         speculative_decode(lambda text: [1], target(), [1, 2], 4)

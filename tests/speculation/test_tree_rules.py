@@ -21,7 +21,7 @@ OPTIONS += [{"repeat_penalty": 1.7, "presence_penalty": 0.4, "frequency_penalty"
 
 def match(p, q, drafts, parents):
     """Follow the target's own token, where a child has it: q is certain of each child."""
-    return tree_rules.rejection(p, np.eye(p.shape[1])[list(drafts)], drafts, parents)
+    return tree_rules.tree_rejection(p, np.eye(p.shape[1])[list(drafts)], drafts, parents)
 
 
 RULES = tree_rules.TREE_RULE | {"match": match}
@@ -66,7 +66,7 @@ def test_all_children_in_every_order_are_judged_as_the_algorithm_says(seed):
         for children in itertools.permutations(range(5), k):
             nodes = [-1] * k
             rows = np.tile(p, (k + 1, 1))
-            got = tree_rules.rejection(rows, np.tile(q, (k, 1)), children, nodes)
+            got = tree_rules.tree_rejection(rows, np.tile(q, (k, 1)), children, nodes)
             wanted = one_node(p, q, children)
             assert np.abs(got.kept[1:] - [wanted[c] for c in children]).max(initial=0) < 1e-12
             assert abs(got.kept[0] - wanted[None][0]) < 1e-12
@@ -108,7 +108,7 @@ def test_more_children_keep_more_and_stronger_rules_too(seed):
     for k in range(4):
         rows = np.tile(p[0], (k + 1, 1))
         kept = [
-            (w, tree_rules.rejection(rows, np.tile(q[0], (k, 1)), children, [-1] * k).kept[0])
+            (w, tree_rules.tree_rejection(rows, np.tile(q[0], (k, 1)), children, [-1] * k).kept[0])
             for w, children in draws(q[0], k)
         ]
         passed.append(1 - sum(w * none for w, none in kept))
@@ -126,7 +126,7 @@ def q_is_not_renormalised(p, q, drafts, parents):
         rest if rest is otherwise else right(rest, otherwise)
     )
     try:
-        return tree_rules.rejection(p, q, drafts, parents)
+        return tree_rules.tree_rejection(p, q, drafts, parents)
     finally:
         tree_rules.normalised = right
 
@@ -136,7 +136,7 @@ def siblings_see_the_whole_q(p, q, drafts, parents):
     right = tree_rules.drawn_from
     tree_rules.drawn_from = lambda q, drafts, parents: list(q)
     try:
-        return tree_rules.rejection(p, q, drafts, parents)
+        return tree_rules.tree_rejection(p, q, drafts, parents)
     finally:
         tree_rules.drawn_from = right
 
@@ -155,12 +155,12 @@ def siblings_are_judged_independently(p, q, drafts, parents):
 
 
 def residual_from_p(p, q, drafts, parents):
-    return rules.Outcome(tree_rules.rejection(p, q, drafts, parents).kept, p)
+    return rules.Outcome(tree_rules.tree_rejection(p, q, drafts, parents).kept, p)
 
 
 def the_path_of_a_sibling(p, q, drafts, parents):
     """The children of the first child are judged as if they followed the second."""
-    right = tree_rules.rejection(p, q, drafts, parents)
+    right = tree_rules.tree_rejection(p, q, drafts, parents)
     kept = right.kept.copy()
     kept[[1, -1]] = kept[[-1, 1]]
     return rules.Outcome(kept, right.following)

@@ -2,14 +2,17 @@
 
 from lablib.cache import kv, tree
 from lablib.cache.rewind import Rewinder
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import EarlyExit, Head, NGram, Tree
+from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.drafters import Drafter
-from lablib.inference.speculation.many import speculative_sample_n
+from lablib.inference.speculation.drafter import Drafter
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.speculative_iterator import (
+    SpeculativeTokenIterator,
+    speculative_decode,
+)
 from lablib.models import DraftHead
 from lablib.models.kernels import Rotation
 
@@ -297,13 +300,13 @@ def test_what_cannot_read_a_tree_is_refused_by_name():
         cache=[RotatingKVCache(max_size=8) for _ in model.layers],
     )
     refuses(
-        "draft must keep an entry .* RotatingKVCache",
+        "draft_model must keep an entry .* RotatingKVCache",
         model,
         plain,
         draft_cache=[RotatingKVCache(max_size=8) for _ in model.layers],
     )
     refuses("ArraysCache", other, Tree(target("llama")))
-    refuses("draft must .* ArraysCache", model, Tree(other))
+    refuses("draft_model must .* ArraysCache", model, Tree(other))
 
     class Foreign:
         layers, vocab_size, make_cache = model.layers, model.vocab_size, model.make_cache
@@ -312,7 +315,7 @@ def test_what_cannot_read_a_tree_is_refused_by_name():
             raise AssertionError("nothing must be read")
 
     refuses("target must be a model of lablib.models .* Foreign", Foreign(), plain)
-    refuses("draft must be a model of lablib.models .* Foreign", model, Tree(Foreign()))
+    refuses("draft_model must be a model of lablib.models .* Foreign", model, Tree(Foreign()))
     refuses("target must be a model of lablib.models .* Foreign", Foreign(), Siblings())
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import count, zip_longest
 
-from lablib.cache.rewind import Rewinder, can_batch
-from lablib.inference.speculation.many import speculative_batch
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.cache.rewind import Rewinder
+from lablib.cache.rewind_batch import can_batch
+from lablib.inference.speculation.batched import speculative_batch
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 
 import mlx.core as mx
 import numpy as np
@@ -217,7 +218,7 @@ def as_mlx_lm_does(rewinder, n):
     ],
 )
 def test_drafts_that_stay_in_the_cache_are_found_out(case, broken, monkeypatch):
-    monkeypatch.setattr(Rewinder, "rewind", lambda rewinder, n: broken(rewinder, *n))
+    monkeypatch.setattr(Rewinder, "rewind", broken)
     with pytest.raises(AssertionError, match="apart, rounding"):
         add_pair(Tally(), case, 0, 0.1, [4])
 

@@ -6,11 +6,11 @@ Small random models of every kind of cache and position that mlx-lm has, alone a
 from importlib import import_module
 
 from lablib.cache import kv
-from lablib.cache.rewind import can_batch
+from lablib.cache.rewind_batch import can_batch
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import NGram
-from lablib.inference.speculation.many import speculative_batch
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.batched import speculative_batch
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 
 import mlx.core as mx
 import numpy as np

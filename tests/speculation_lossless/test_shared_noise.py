@@ -2,16 +2,19 @@
 
 from lablib.course.lessons.lesson_08.widgets import exactly
 from lablib.course.theory import closed_forms as theory
+from lablib.inference.decoding.rows import Row
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import EarlyExit, Head, NGram, rules
+from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.inference.speculation.draft_length import AdaptiveLength, Costs
-from lablib.inference.speculation.drafters import Drafter
-from lablib.inference.speculation.judge import Judge
-from lablib.inference.speculation.many import speculative_sample_n
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
-from lablib.inference.text_sampler import TextSampler
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.drafter import Drafter
+from lablib.inference.speculation.speculative_iterator import (
+    SpeculativeTokenIterator,
+    speculative_decode,
+)
 from lablib.models import DraftHead, LanguageModel, llama_config
 from lablib.text import generate
 
@@ -138,9 +141,9 @@ DRAWS = 100_000
 
 def pairs() -> np.ndarray:
     """Return the seen counts ``(V,) * 5`` of drafts 0 and 1 and target's tokens 0, 1 and 2."""
-    options, texts = SamplerOptions(seed=4), [[0]] * DRAWS
-    sampler = TextSampler(options, texts, 3, range(DRAWS))
-    Judge(sampler, "coupled")
+    options = SamplerOptions(seed=4)
+    sampler = TextSampler(4, coupled=True)
+    sampler.add([Row(i, [0], options, i, 3, frozenset()) for i in range(DRAWS)])
     drafts = []
     for q in Q:
         logits = mx.broadcast_to(mx.log(mx.array(q, mx.float32)), (DRAWS, 4))
@@ -191,7 +194,7 @@ def test_a_draft_with_noise_of_its_own_is_found_by_what_it_keeps(monkeypatch):
     right = TextSampler.draft
 
     def stranger(sampler, logits, before):
-        sampler.coupled = False
+        sampler._couples = False
         drawn = right(sampler, logits, before)
         sampler.coupled = True
         return drawn

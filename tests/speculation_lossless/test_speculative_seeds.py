@@ -1,9 +1,12 @@
 """Losslessness by seeds: match is plain sampling, token for token; every rule is, in its counts."""
 
+from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import NGram, rules
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator, speculative_decode
-from lablib.inference.text_sampler import TextSampler
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.speculation.speculative_iterator import (
+    SpeculativeTokenIterator,
+    speculative_decode,
+)
 
 import numpy as np
 import pytest

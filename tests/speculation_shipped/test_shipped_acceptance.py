@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from lablib.course.tasks import TASKS
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.judge import Judge
-from lablib.inference.text_sampler import TextSampler
 
 import mlx.core as mx
 import numpy as np
@@ -113,7 +113,7 @@ def measure(pair, n, seed=SEED, problems=11):
         if proposal is None:
             return verdicts
         other = copy.copy(judge)
-        other._draw = None  # match
+        other.rule = "match"
         counts.count([*verdicts, *right(other, logits, proposal, counts_)], stops)
         return verdicts
 

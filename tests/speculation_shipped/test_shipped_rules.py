@@ -163,7 +163,7 @@ def _first(stops):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_greedy_speculation_on_the_pair_is_greedy_decoding(pair, task):
-    from lablib.inference.tokens import TokenIterator
+    from lablib.inference.decoding.token_iterator import TokenIterator
 
     target, _, tokenizer = pair
     problems = TASKS[task].problems(11, 3)

@@ -155,7 +155,7 @@ def test_what_has_no_meaning_for_several_is_refused_by_name(shipped, draft):
         with pytest.raises((ValueError, TypeError), match=message):
             generate(model, shipped, prompts, draft_model=draft, **options)
     if draft is None:
-        for option in ({"rule": "match"}, {"draft_tokens": 4}, {"drafter": NGram()}):
+        for option in ({"rule": "match"}, {"draft_tokens": 4}):
             for prompts in (["On"], "On"):
                 with pytest.raises(TypeError, match=f"{next(iter(option))} is about drafts: give"):
                     generate(model, shipped, prompts, **option)

@@ -5,7 +5,7 @@ import pickle
 import signal
 
 from lablib.cache import kv
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.text import Completion, TextStream, generate, stream
 
 import numpy as np

@@ -4,10 +4,9 @@ import signal
 import threading
 
 from lablib.cache import kv
+from lablib.inference.decoding.token_iterator import Token, TokenIterator
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
-from lablib.inference.token_loop import Token
-from lablib.inference.tokens import TokenIterator
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config
 
 import mlx.core as mx

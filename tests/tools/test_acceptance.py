@@ -17,7 +17,7 @@ from lablib.course.replay.sampled import RULES, expect
 from lablib.course.tasks import TASKS
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference.speculation import Head
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.models.head import load_head
 from lablib.tools.acceptance import Plan, measure_acceptance, read
 

@@ -8,13 +8,12 @@ from lablib import __main__
 from lablib import tools as workshop
 from lablib.course import tasks
 from lablib.course.verifiers import Verifier, load_verifier
-from lablib.inference.samples import Samples
+from lablib.inference.decoding.batches import sample_many, sample_n
+from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import NGram
 from lablib.inference.speculation.costs import Costs, speedup
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.voting.continuous import sample_many
-from lablib.inference.voting.many import sample_n
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.machine.doctor import doctor
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
 from lablib.tools import cards, parts, report, results, speculation, votes

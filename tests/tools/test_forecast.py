@@ -5,10 +5,10 @@ from lablib import __main__
 from lablib.course import tasks
 from lablib.course.replay.measure import measure_costs
 from lablib.course.replay.rounds import Guesses, guesses_of_flags
+from lablib.inference.decoding.rows import Verdict
 from lablib.inference.speculation import EarlyExit, NGram
 from lablib.inference.speculation.costs import Costs, speedup
-from lablib.inference.speculation.judge import Verdict
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.models import LanguageModel, llama_config
 from lablib.tools import forecast as module
 from lablib.tools.forecast import PROMPTS, Forecast, expect, forecast, guesses_of_rounds
@@ -223,7 +223,7 @@ def test_bad_arguments_are_refused_before_any_work(monkeypatch: pytest.MonkeyPat
         ({"prompts": [[99]]}, ValueError, r"prompts\[0\]\[0\] must be between 0 and 23"),
         ({"rule": "luck"}, ValueError, "rule must be one of"),
         ({"warmth": 1}, TypeError, "unknown option 'warmth'"),
-        ({"draft": 3}, TypeError, "draft must be a model or a drafter"),
+        ({"draft_model": 3}, TypeError, "draft_model must be a model or a drafter"),
     ):
         with pytest.raises(error, match=words):
             forecast(model, **({"prompts": [[1, 2]]} | change))

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 from lablib.course.tasks import TASKS, load_tokenizer
 from lablib.inference.speculation import Head
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.models import LanguageModel, llama_config, load, load_head, zoo
 from lablib.models.head import DraftHead
 from lablib.tools import chat_prompts, descent, head_training

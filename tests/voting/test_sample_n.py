@@ -3,11 +3,11 @@
 import math
 
 from lablib.cache import kv
+from lablib.inference.decoding.batches import sample_batches, sample_n
+from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.sampling import text_sampler
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
-from lablib.inference.tokens import TokenIterator
-from lablib.inference.voting import batch
-from lablib.inference.voting.many import sample_batches, sample_n
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config
 
 import mlx.core as mx
@@ -190,7 +190,7 @@ def test_planted_bugs_are_noticed(monkeypatch):
             return (token if pending is None else mx.roll(token, 1)), finite
 
     for broken in (OneStream, ShiftedRows):
-        monkeypatch.setattr(batch, "Sampler", broken)
+        monkeypatch.setattr(text_sampler, "Sampler", broken)
         result = sample_n(model, SMALL, ROWS, max_tokens=2, seed=0)
         assert deviation(model, result) > ALARM
 

@@ -10,9 +10,9 @@ from itertools import takewhile
 from typing import Any
 
 from lablib.cache import kv
+from lablib.inference.decoding.token_iterator import Token
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.speculation.drafters import as_drafter
-from lablib.inference.token_loop import Token
+from lablib.inference.speculation.draft_model import as_drafter
 from lablib.text import TextStream, stream
 from lablib.validation import BadType, BadValue
 

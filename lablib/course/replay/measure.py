@@ -10,17 +10,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder, can_batch
+from lablib.cache.rewind import Rewinder
+from lablib.cache.rewind_batch import BatchRewinder, can_batch
 from lablib.inference.arguments import check_prompt
+from lablib.inference.decoding.decoder import Decoder, Reader
+from lablib.inference.decoding.rows import Row
 from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.drafters import Drafter, as_drafter
-from lablib.inference.speculation.head_step import Step, steps
+from lablib.inference.speculation.draft_length import FixedLength
+from lablib.inference.speculation.draft_model import as_drafter
+from lablib.inference.speculation.drafter import Drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.speculation.round import Rounds
 from lablib.inference.speculation.rules import RULE
-from lablib.inference.text_sampler import TextSampler
+from lablib.inference.speculation.speculative_iterator import own_reader
 from lablib.machine import backend
 from lablib.models.head import DraftHead
 from lablib.models.interface import context_of, vocab_size_of
@@ -35,7 +39,7 @@ _CONTEXT = 64  # tokens in the caches while timing, if there is room
 
 
 def measure_costs(
-    target: Any, draft: Any, *, most: int = 8, context: int | None = None, repeats: int = 9,
+    target: Any, draft_model: Any, *, most: int = 8, context: int | None = None, repeats: int = 9,
     rule: str = "match", batch: int = 1, **sampler_options: Any,
 ) -> Costs:  # fmt: skip
     """Time T(1) … T(most + 1) and one drafted token on this machine.
@@ -44,7 +48,7 @@ def measure_costs(
     The others are what is left of the engine's rounds without the drafts: besides a forward that is
     waited for, judging, writing down and taking back.
 
-    ``draft`` is a model or a drafter, ``most`` the largest number of drafts to consider. Of a
+    ``draft_model`` is a model or a drafter, ``most`` the largest number of drafts to consider. Of a
     ``batch`` of texts T(k) is the time of all rows, k tokens of each. Meanwhile ``context`` tokens
     are in the caches: None means 64, or as many as a model of few positions leaves room for. Of
     ``repeats`` measurements the median counts: neighbours on the machine slow down real rounds as
@@ -54,7 +58,7 @@ def measure_costs(
     check_prompt(target, [0], "target")
     most, repeats = integer("most", most, 1), integer("repeats", repeats, 1)
     batch = integer("batch", batch, 1)
-    drafter = as_drafter(draft)
+    drafter = as_drafter(draft_model)
     room = room_for(target, drafter, most, repeats, batch)
     if room < 1:
         positions = min(context_of(model) or math.inf for model in _models(target, drafter))
@@ -66,7 +70,8 @@ def measure_costs(
         raise BadValue(f"batch must be 1 for texts that are drafted for one by one, got {batch}")
     options = SamplerOptions(**{"temperature": 0.0} | sampler_options)
     at_work = _AtWork(target, context, one_of("rule", rule, RULE), options, batch)
-    session = drafter.begin(target, kv.make(target), None)
+    reader = Rewinder(target, kv.make(target))
+    session = drafter.begin(reader, own_reader(drafter, reader), 1)
     model = _Alone(session.head) if hasattr(session, "head") else session.model
     whole = model is not None and not session.in_target_cache
     work = [at_work.chain(target, at_work.judge.sampler.plain)]
@@ -100,14 +105,25 @@ class _AtWork:
 
     def __init__(
         self, target: Any, context: int, rule: str, options: SamplerOptions, batch: int
-    ) -> None:  # fmt: skip
-        self._target, self._batch = target, batch
+    ) -> None:
+        self._target, self._batch, self._rule, self._options = target, batch, rule, options
         # Rows of their own, which keep drafts of their own: they part as they do in earnest.
         begins = 7 * mx.arange(batch, dtype=mx.int32)[:, None]
         self._text = (begins + mx.arange(context, dtype=mx.int32)) % vocab_size_of(target)
         self._last = self._text[:, -1:]
-        sampler = TextSampler(options, self._text.tolist(), _LONG, range(batch))
-        self.judge = Judge(sampler, rule)
+        self.judge = self._new_judge()
+        self.judge.sampler.add(self._rows())
+
+    def _new_judge(self) -> Judge:
+        sampler = TextSampler(_LONG, coupled=self._rule == "coupled")
+        return Judge(sampler, self._rule, vocab_size_of(self._target))
+
+    def _rows(self) -> list[Row]:
+        options, nobody = self._options, frozenset()
+        return [Row(i, text, options, i, _LONG, nobody) for i, text in enumerate(self._texts())]
+
+    def _texts(self) -> list[list[int]]:
+        return self._text.tolist()
 
     def chain(self, model: Any, draw: Callable[..., Sequence[Any]]) -> Callable[[], None]:
         """``_CHAIN`` tokens, each ``draw(logits)[0]``, asked for before the one before is known."""
@@ -125,24 +141,23 @@ class _AtWork:
 
     def round(self, drafter: Drafter, gamma: int) -> Callable[[], None]:
         """Run a round of γ drafts by a model, and take it back; the rows of a batch go on."""
-        texts, unread = self._text.tolist(), self._text.shape[1] - 1
-        reader, read = self._reader(self._target), self._text[:, :unread]
-        if self._batch > 1:
-            session = drafter.begin_batch(self._reader(drafter.model), self._batch)
-        else:
-            session = drafter.begin(self._target, reader.cache, None)
-        if unread:
+        read = self._text[:, :-1]
+        reader, own = self._reader(self._target), self._reader(drafter.model)
+        session = drafter.begin(reader, own, self._batch)
+        if read.size:
             reader.forward(read)
-            session.read(read)
-        rounds = Rounds(texts, reader, session, self.judge)
+            own.forward(read)
+        judge, rows = self._new_judge(), self._rows()
+        decoder = Decoder(judge.sampler, judge, FixedLength(gamma))
+        decoder.join(rows, reader, session)
 
         def run() -> None:
-            rounds.round([gamma] * self._batch)
+            decoder.round()
             if self._batch > 1:
                 return  # the rows stand apart: to bring them together would cost as much again
-            del texts[0][unread + 1 :]
+            del rows[0].text[read.size + 1 :]
             for part in (reader, session):
-                part.keep([unread])
+                part.keep([read.size])
 
         return run
 
@@ -157,16 +172,16 @@ class _AtWork:
         def run() -> None:
             verdicts = self.judge.decide(reader.forward(tokens), proposal, counts)
             self.judge.sampler.commit([verdict.tokens for verdict in verdicts])
-            reader.rewind(k)
+            reader.keep([self._text.shape[1]] * batch)
 
         return run
 
-    def _reader(self, model: Any) -> Rewinder:
+    def _reader(self, model: Any) -> Reader:
         """Return a model that has read nothing, for one text or for a batch."""
         if self._batch == 1:
             return Rewinder(model, kv.make(model))
         empty = kv.merge([kv.make(model) for _ in range(self._batch)])
-        return Rewinder(model, empty, lengths=[0] * self._batch)
+        return BatchRewinder(model, empty, [0] * self._batch)
 
     def _read_by(self, model: Any) -> list[Any]:
         layers = kv.make(model)
@@ -180,14 +195,11 @@ class _Alone:
     def __init__(self, head: DraftHead) -> None:
         self.head, self.layers, self.make_cache = head, [None], head.make_cache
         self.vocab_size = head.target.vocab_size
-        self._step: Step | None = None
         self._states = mx.zeros((1, 1, head.shape.hidden_size))
 
     def __call__(self, tokens: mx.array, cache: kv.Cache) -> mx.array:
-        if self._step is None:  # the text; then chains, a token at a time
-            self._step = steps(self.head, cache)
         given = mx.broadcast_to(self._states, (*tokens.shape, self._states.shape[-1]))
-        self._states = self._step(given, tokens)
+        self._states = self.head(given, tokens, cache)[:, -1:]
         return self.head.logits(self._states.flatten(0, 1))[:, None]
 
 

@@ -12,8 +12,7 @@ from typing import Any
 from lablib.course.theory.estimators import bootstrap_interval
 from lablib.inference.speculation import NGram
 from lablib.inference.speculation.costs import Costs
-from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.tokens import FixedLength
+from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx
@@ -59,7 +58,7 @@ def guesses_of_model(model: Any, prompt: Sequence[int], tokens: Sequence[int]) -
 
 def guesses_of_ngram(drafter: NGram, prompt: Sequence[int], tokens: Sequence[int]) -> Guesses:
     """Return the guesses of prompt lookup for the text that continues ``prompt``."""
-    text, lookup = [*prompt, *tokens], drafter.begin_batch(None, 1).lookup
+    text, lookup = [*prompt, *tokens], drafter.begin(None, None, 1).lookup
     offered, right = [], []
     for place in range(len(prompt), len(text)):
         guess = lookup(text[:place], LONGEST)

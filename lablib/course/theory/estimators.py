@@ -1,9 +1,10 @@
 """What many samples are worth: unbiased estimators, their intervals, and the i.i.d. closed forms.
 
-Two kinds of functions live here. *Estimators* take what was sampled and say what k samples would
-have achieved, without bias: ``best_of_k``, beside ``pass_at_k`` of ``lablib.inference``. *Closed
-forms* take an answerer whose answers are independent draws from a known distribution and compute exactly what best-of-N and a
-majority vote make of it; lessons 05 and 06 are about how far a measurement is from them.
+Two kinds of functions live here. *Estimators* take samples and say what k of them would have
+achieved, without bias: ``best_of_k``, beside ``pass_at_k`` of ``lablib.inference``. *Closed forms*
+take an answerer whose answers are independent draws from a known distribution and compute exactly
+what best-of-N and a majority vote make of it; lessons 05 and 06 are about how far a measurement is
+from them.
 """
 
 import math

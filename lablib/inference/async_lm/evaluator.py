@@ -1,23 +1,24 @@
-"""Next-token log-probabilities of a batch of prompts, each prefix computed once and kept.
+"""Compute next-token log-probabilities of a batch of prompts, each prefix once, and keep it.
 
 The way of a batch: look the prompts up in the tree, plan the tokens that are missing, forward them
 a piece at a time, hand their keys and values to the tree. Between two forwards the batch gives way
 to whoever drives it; it owns or has pinned all it needs, so the cache may change meanwhile.
 """
 
-import time
+import math
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.slab import Slab, SlabCache, caches_of_rows
 from lablib.cache.trie import Lease, Match, TokenTrie
-from lablib.inference.async_lm.plan import LOGITS, WIDTH, Advance, Prompt, choose_forward, plan_runs
+from lablib.inference.async_lm import plan
+from lablib.inference.async_lm.plan import WIDTH, Advance, Prompt, TokenRun
 from lablib.inference.async_lm.records import BatchRecord, Records
 from lablib.inference.sampling.transforms import log_softmax
 from lablib.models.interface import agree, find_out, vocab_size_of
@@ -30,40 +31,47 @@ Answers = dict[Prompt, mx.array]
 
 
 class BatchEvaluator:
-    """A model, ``model(tokens (B, T), cache) -> logits (B, T, V)``, and what it remembers.
+    """Evaluate prompts with ``model(tokens (B, T), cache) -> logits (B, T, V)``, and remember.
 
     A forward takes ``step`` tokens at most, padding included. The tree keeps at most ``max_tokens``
-    tokens and ``max_bytes`` at rest (None is no bound), three quarters for keys and values. At most
-    ``rows`` prompts share a forward that reads the tree; with None the model is tried out.
+    tokens and ``max_bytes`` at rest, three quarters of these for keys and values. At most ``rows``
+    prompts share a forward that reads the tree; with None the model is tried out.
     """
 
     def __init__(
-        self, model: Any, step: int, max_tokens: int, max_bytes: int | None, rows: int | None = None
+        self, model: Any, step: int, max_tokens: int, max_bytes: float, rows: int | None = None
     ):
-        self.model, self.step, self.max_tokens, self.max_bytes = model, step, max_tokens, max_bytes
+        self.model = model
+        self.step = step
+        self.max_tokens = max_tokens
+        self.max_bytes = max_bytes
         self.vocab_size = vocab_size_of(model)
+        self.records = Records()
         self._attends = getattr(model, "cache_attends", False)
+        self._warned = False
         caches = kv.make(model)
+        self.n_layers = len(caches)
         # Of a prompt up to the longest, keys and values can be cut anywhere.
-        self.n_layers, self.longest = len(caches), min(map(_longest, caches))
-        self.records, self._warned = Records(), False
+        self.longest = min(map(_longest, caches))
         if self.longest == 0:
             self._warn("has a cache that cannot be cut at a token")
-        elif rows is None and (rows := _rows_that_agree(model)) == 0:
-            self.longest = 0
-            self._warn("does not answer the same from a cache that prompts share")
+        elif rows is None:
+            rows = _rows_that_agree(model)
+            if rows == 0:
+                self.longest = 0
+                self._warn("does not answer the same from a cache that prompts share")
         self.rows = rows
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything; a batch that is running goes on with what it began with."""
-        size, share = self.max_bytes, None if self.max_bytes is None else self.max_bytes // 4
-        slab = Slab(self.n_layers, self.max_tokens, None if size is None else size - share)
-        self.trie = TokenTrie(self.max_tokens, share, slab=slab)
+        """Forget everything; a batch that is running goes on with its own."""
+        slab = Slab(self.n_layers, self.max_tokens, 0.75 * self.max_bytes)
+        self.trie = TokenTrie(self.max_tokens, 0.25 * self.max_bytes, slab=slab)
 
     def lookup(self, prompt: Prompt) -> mx.array | None:
-        """Return the log-probabilities after ``prompt`` if they are known; counts as a use."""
-        if (row := self.trie.match(prompt).logprobs) is not None:
+        """Return the tree's log-probabilities after ``prompt``, if any; counts as a use."""
+        row = self.trie.match(prompt).logprobs
+        if row is not None:
             self.records.stats.update(prompts=1, cached=1)
         return row
 
@@ -74,23 +82,26 @@ class BatchEvaluator:
 
         They are the tree's own arrays: hand out copies. With ``keys`` a prompt runs also if only
         its keys and values are missing. A generator that stops before each forward. Closing it
-        early frees what it holds; an error in a forward leaves the cache as it was before.
+        early frees all it holds; an error in a forward leaves the cache as it was before.
         """
-        trie, missing, alone = self.trie, {}, []
-        with self.records.batch(len(prompts)) as record:
-            for prompt in prompts:
-                match = trie.match(prompt)
-                if match.logprobs is not None and not (keys and len(match.slots) < len(prompt)):
-                    answers[prompt] = match.logprobs
-                    record.cached += 1
-                elif len(prompt) <= self.longest:
-                    missing[prompt] = match
-                else:
-                    alone.append(prompt)
-            yield from self._run(trie, missing, answers, record)
-            for equals in _equals(alone, self.step):
-                self._warn(f"has a sliding window of {self.longest}, shorter than a prompt")
-                yield from self._run_alone(trie, equals, answers, record)
+        trie = self.trie
+        missing: dict[Prompt, Match] = {}
+        alone: list[Prompt] = []
+        record = self.records.batch(len(prompts))
+        for prompt in prompts:
+            match = trie.match(prompt)
+            lacks_keys = keys and len(match.slots) < len(prompt)
+            if match.logprobs is not None and not lacks_keys:
+                answers[prompt] = match.logprobs
+                self.records.stats.update(cached=1)
+            elif len(prompt) <= self.longest:
+                missing[prompt] = match
+            else:
+                alone.append(prompt)
+        yield from self._run(trie, missing, answers, record)
+        for equals in _equals(alone, self.step):
+            self._warn(f"has a sliding window of {self.longest}, shorter than a prompt")
+            yield from self._run_alone(trie, equals, answers, record)
 
     # With the tree: plan, run, keep.
 
@@ -99,43 +110,49 @@ class BatchEvaluator:
     ) -> Iterator[None]:
         with Lease(trie, *(match.tip for match in missing.values())) as lease:
             # The slot of the last token at hand stands for all tokens up to it.
-            runs = plan_runs((p, len(m.slots), m.slots[-1:].tobytes()) for p, m in missing.items())
+            runs = plan.plan_runs(
+                (prompt, len(match.slots), match.slots[-1:].tobytes())
+                for prompt, match in missing.items()
+            )
             trie.make_room(sum(len(run.prompt) - run.kept for run in runs))
-            # Rows in the order in which they are asked stay where they lie, and their slots follow.
-            asked = {prompt: i for i, prompt in enumerate(missing)}
-            rows = sorted(runs, key=lambda run: asked[run.prompt])
-            own = {run: lease.allocate(len(run.prompt) - run.kept) for run in rows}
-            for run in runs:
-                shared = run.parent.slots[run.held : run.start] if run.parent else own[run][:0]
-                run.slots = np.concatenate([missing[run.prompt].slots, shared, own[run]])
+            # Rows in the callers' order stay where they lie, and their slots follow one another.
+            order = {prompt: number for number, prompt in enumerate(missing)}
+            rows = sorted(runs, key=lambda run: order[run.prompt])
+            new = {run: lease.allocate(len(run.prompt) - run.kept) for run in rows}
+            for run in runs:  # parents come first
+                before = missing[run.prompt].slots
+                if run.parent is not None:
+                    before = run.parent.slots[: run.start]
+                run.slots = np.append(before, new[run])
                 self.records.stats.update(reused=run.start)
-            while advances := choose_forward(rows, self.step, self.vocab_size, self.rows):
+            while not all(run.finished for run in runs):
                 yield
-                began = time.perf_counter()
+                advances = plan.choose_forward(rows, self.step, self.vocab_size, self.rows)
                 self._forward(trie, advances, answers)
-                self.records.forward(record, [(run.done, stop) for run, stop in advances], began)
+                self.records.forward(record, [(run.done, stop) for run, stop in advances])
                 for run, stop in advances:
                     run.done = stop
             for run in runs:
-                lease.insert(run.prompt, run.slots[run.kept :], run.kept, answers[run.prompt])
-                for prompt in (run.prompt[:end] for end in run.ends[:-1]):
+                lease.insert(run.prompt, new[run], run.kept, answers[run.prompt])
+                for end in run.ends[:-1]:
+                    prompt = run.prompt[:end]
                     trie.insert(prompt, logprobs=answers[prompt])
 
     def _forward(self, trie: TokenTrie, advances: list[Advance], answers: Answers) -> None:
         """Forward the next tokens of some runs, and get the answers that end in them."""
-        tokens, caches, wanted = _lay_out(trie.slab, advances, self._attends)
+        tokens, caches, ends = _lay_out(trie.slab, advances, self._attends)
         try:
-            logits = self.model(tokens, cache=caches)
-            rows = [_log_probabilities(logits, list(wanted.values()))] if wanted else []
+            logits = self.model(tokens, cache=caches).flatten(0, 1)
+            rows = log_softmax(logits[mx.array([*ends.values()])]) if ends else ()
         except BaseException:
             trie.slab.clear_rows()
-            with suppress(Exception):  # what was queued must not fail in somebody else's forward
+            with suppress(Exception):  # its arrays must not fail in somebody else's forward
                 self._compute(trie)
             raise
-        self._compute(trie, *rows)
-        answers.update(zip(wanted, chain(*map(_each, rows)), strict=True))
+        self._compute(trie, rows)
+        answers.update(zip(ends, _each(rows), strict=True))
 
-    def _compute(self, trie: TokenTrie, *rows: mx.array) -> None:
+    def _compute(self, trie: TokenTrie, rows: Sequence[Any] = ()) -> None:
         try:
             mx.eval(rows, trie.slab.arrays)
         except BaseException:  # nobody knows how far it came: nothing in this slab can be trusted
@@ -149,21 +166,18 @@ class BatchEvaluator:
         self, trie: TokenTrie, prompts: list[Prompt], answers: Answers, record: BatchRecord
     ) -> Iterator[None]:
         """Run prompts of one length from their start, with the model's own caches."""
-        tokens, cache = mx.array(prompts), kv.make(self.model)
+        tokens = mx.array(prompts)
+        cache = kv.make(self.model)
         count, length = tokens.shape
-        done, rows = 0, []
-        while done < length:
+        run = TokenRun(prompts[0], stored=0, start=0, done=0, ends=[length])
+        while not run.finished:
             yield
-            began = time.perf_counter()
-            stop = min(done + self.step // count, length)
-            if stop == length and (length - 1 - done) * self.vocab_size >= LOGITS:
-                stop -= 1
-            logits = self.model(tokens[:, done:stop], cache=cache)
-            if stop == length:
-                rows = _log_probabilities(logits[:, -1:], list(range(count)))
+            stop = run.reach(self.step // count, self.vocab_size)
+            logits = self.model(tokens[:, run.done : stop], cache=cache)
+            rows = log_softmax(logits[:, -1]) if stop == length else ()
             mx.eval(rows, [layer.state for layer in cache])
-            self.records.forward(record, [(done, stop)] * count, began)
-            done = stop
+            self.records.forward(record, [(run.done, stop)] * count)
+            run.done = stop
         for prompt, row in zip(prompts, _each(rows), strict=True):
             answers[prompt] = row
             trie.insert(prompt, logprobs=row)
@@ -199,26 +213,32 @@ def _rows_that_agree(model: Any) -> int:
 
 def _agrees(model: Any, rows: int) -> bool:
     """Return whether ``rows`` a forward, through a tree of their own, answer as each does alone."""
-    evaluator, answers = BatchEvaluator(model, 64, 64, None, rows), {}
-    for prompts in ([(0,), (1, 0)], [(0, 1, 1), (1, 0, 0), (1, 1)]):  # cold, then reused
+    evaluator = BatchEvaluator(model, 64, 64, math.inf, rows)
+    answers: Answers = {}
+    cold = [(0,), (1, 0)]
+    warm = [(0, 1, 1), (1, 0, 0), (1, 1)]
+    for prompts in (cold, warm):
         deque(evaluator.evaluate(prompts, answers), maxlen=0)
-    alone = [model(mx.array([p]), cache=kv.make(model))[0, -1] for p in answers]
+    alone = [model(mx.array([prompt]), cache=kv.make(model))[0, -1] for prompt in answers]
     wanted = log_softmax(mx.stack(alone).astype(mx.float32))
-    return agree(mx.stack(list(answers.values())).astype(alone[0].dtype), wanted)
+    got = mx.stack(list(answers.values()))
+    return agree(got.astype(alone[0].dtype), wanted)
 
 
 def _equals(prompts: list[Prompt], step: int) -> Iterator[list[Prompt]]:
     """Yield prompts of one length, as many as one forward may take."""
     for length, group in groupby(sorted(prompts, key=len), key=len):
-        equals, count = list(group), max(1, min(step, WIDTH // length))
-        yield from (equals[i : i + count] for i in range(0, len(equals), count))
+        equals = list(group)
+        count = max(1, min(step, WIDTH // length))
+        for start in range(0, len(equals), count):
+            yield equals[start : start + count]
 
 
 def _longest(cache: Any) -> float:
     """Return how long a sequence may be for its cache to be no more than its keys and values."""
     if type(cache) is RotatingKVCache and cache.keep == 0:
         return cache.max_size
-    return float("inf") if type(cache) is KVCache else 0
+    return math.inf if type(cache) is KVCache else 0
 
 
 def _lay_out(
@@ -226,21 +246,20 @@ def _lay_out(
 ) -> tuple[mx.array, list[SlabCache], dict[Prompt, int]]:
     """Return the tokens ``(B, T)`` of a forward, their caches, and where its prompts end.
 
-    A row for each run, flush right; the ends are places in the flattened ``(B · T)``.
+    A row for each run, flush right; the ends are indices into the flattened ``(B · T)``.
     """
     columns = max(stop - run.done for run, stop in advances)
+    width = max(stop for _, stop in advances)
     tokens = np.zeros((len(advances), columns), np.int32)
-    seen = np.zeros((len(advances), max(stop for _, stop in advances)), np.int32)
-    wanted: dict[Prompt, int] = {}
+    seen = np.zeros((len(advances), width), np.int32)
+    ends: dict[Prompt, int] = {}
     for row, (run, stop) in enumerate(advances):
-        here = (row + 1) * columns - stop
+        here = (row + 1) * columns - stop  # the index of position 0
         tokens[row, run.done - stop :] = run.prompt[run.done : stop]
         seen[row, :stop] = run.slots[:stop]
-        wanted |= {run.prompt[:end]: here + end - 1 for end in run.ends if run.done < end <= stop}
-    held = np.array([max(run.done, run.kept) for run, _ in advances])
-    return mx.array(tokens), caches_of_rows(slab, seen, held, columns, attends), wanted
-
-
-def _log_probabilities(logits: mx.array, wanted: list[int]) -> mx.array:
-    """Return log-softmaxes ``(n, V)``: of ``logits (B, T, V)``, flattened, the ``wanted`` rows."""
-    return log_softmax(logits.flatten(0, 1)[mx.array(wanted, mx.int32)])
+        for end in run.ends:
+            if run.done < end <= stop:
+                ends[run.prompt[:end]] = here + end - 1
+    stored = np.array([max(run.done, run.kept) for run, _ in advances])
+    caches = caches_of_rows(slab, seen, stored, columns, attends)
+    return mx.array(tokens), caches, ends

@@ -1,37 +1,38 @@
-"""A language model for many callers at once, who share batches and prefixes unknowingly.
+"""Answer many callers with one language model: they share batches and prefixes unknowingly.
 
-A query waits in ``queue.py`` until its batch is due; ``plan.py`` finds which tokens of a batch must
-run, ``evaluator.py`` runs them, and ``cache/trie.py`` and ``cache/slab.py`` keep what came of it.
-``adopt.py`` takes in what was computed elsewhere, ``records.py`` tells what ran. The interface is
-that of genlm-backend's ``AsyncMlxLM``. Everything happens on the thread of the event loop, because
-MLX arrays belong to the thread that makes them; between two forwards other tasks have their turn.
+A query waits in ``queue.py`` until its batch is due; ``plan.py`` finds the tokens of a batch that
+must run, ``evaluator.py`` runs them, and ``cache/trie.py`` and ``cache/slab.py`` keep the results.
+``records.py`` counts. The interface is that of genlm-backend's ``AsyncMlxLM``: its calls
+that nothing else needs are in ``genlm.py``. Everything happens on the thread of the event loop,
+because an MLX array belongs to the thread that makes it; other tasks have their turn between two
+forwards.
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lablib.cache.trie import Node, TokenTrie
+from lablib.cache.trie import TokenTrie
 from lablib.inference.arguments import check_stops
-from lablib.inference.async_lm.adopt import adopt
 from lablib.inference.async_lm.evaluator import Answers, BatchEvaluator, own_copy
+from lablib.inference.async_lm.genlm import GenlmCalls
 from lablib.inference.async_lm.plan import Prompt
-from lablib.inference.async_lm.queue import Query, QueryQueue
+from lablib.inference.async_lm.queue import QueryQueue
 from lablib.inference.async_lm.records import BatchRecord
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
 from lablib.models import zoo
 from lablib.models.interface import context_of
-from lablib.validation import BadType, BadValue, integer, number, sequence, shown, token_ids
+from lablib.validation import BadType, BadValue, integer, number, sequence, token_ids
 
 import mlx.core as mx
 
 
-class AsyncMlxLM:
-    """Next-token log-probabilities, float32 ``(V,)``, for concurrent callers on one event loop.
+class AsyncMlxLM(GenlmCalls):
+    """Give next-token log-probabilities, float32 ``(V,)``, to concurrent callers on one event loop.
 
     Answers are the caller's own: writing into one changes nothing else.
 
@@ -45,24 +46,31 @@ class AsyncMlxLM:
         timeout: seconds after the last arrival until a smaller batch runs.
         prefill_step_size: the most tokens of one forward, padding included.
         cache_size: how many tokens the cache keeps. Prompts that are running may take it beyond.
-        cache_bytes: what keys, values and log-probabilities may weigh at rest; None is no bound.
+        cache_bytes: the most that keys, values and log-probabilities weigh at rest; None: no bound.
     """
 
     def __init__(
-        self, mlx_lm_model: Any, tokenizer: Any, batch_size: int = 5, timeout: float = 0.001,
-        prefill_step_size: int = 2048, cache_size: int = 8192, *, cache_bytes: int | None = 1 << 30,
-    ):  # fmt: skip
+        self,
+        mlx_lm_model: Any,
+        tokenizer: Any,
+        batch_size: int = 5,
+        timeout: float = 0.001,
+        prefill_step_size: int = 2048,
+        cache_size: int = 8192,
+        *,
+        cache_bytes: int | None = 1 << 30,
+    ):
         if not callable(mlx_lm_model):
             raise BadType(f"mlx_lm_model must be a model, got {type(mlx_lm_model).__name__}")
         batch_size = integer("batch_size", batch_size, 1)
         timeout = number("timeout", timeout, 0.0)
         integer("prefill_step_size", prefill_step_size, 1)
         integer("cache_size", cache_size, 0)
-        if cache_bytes is not None:
-            integer("cache_bytes", cache_bytes, 0)
-        self.mlx_lm_model, self.tokenizer = mlx_lm_model, tokenizer
+        max_bytes = math.inf if cache_bytes is None else integer("cache_bytes", cache_bytes, 0)
+        self.mlx_lm_model = mlx_lm_model
+        self.tokenizer = tokenizer
         self._context = context_of(mlx_lm_model)
-        self._evaluator = BatchEvaluator(mlx_lm_model, prefill_step_size, cache_size, cache_bytes)
+        self._evaluator = BatchEvaluator(mlx_lm_model, prefill_step_size, cache_size, max_bytes)
         self._queue = QueryQueue(self._evaluator.evaluate, batch_size, timeout)
 
     @classmethod
@@ -76,10 +84,11 @@ class AsyncMlxLM:
     async def next_token_logprobs(self, token_ids: Sequence[int]) -> mx.array:
         """Return the log-probabilities ``(V,)`` of the next token; awaiting shares a batch."""
         prompt = self._checked(token_ids)
-        if (row := self._evaluator.lookup(prompt)) is not None:
+        row = self._evaluator.lookup(prompt)
+        if row is not None:
             return own_copy(row)
         future = asyncio.get_running_loop().create_future()
-        self._queue.ask(prompt, Query(prompt, future))
+        self._queue.ask(prompt, future)
         return await future
 
     async def batch_next_token_logprobs(self, token_ids_list: Sequence[Sequence[int]]) -> mx.array:
@@ -94,16 +103,21 @@ class AsyncMlxLM:
     def batch_next_token_logprobs_sync(self, token_ids_list: Sequence[Sequence[int]]) -> mx.array:
         """Return the rows ``(N, V)`` after each of N prompts at once, past the queue."""
         prompts = self._all_checked(token_ids_list)
+        distinct = list(dict.fromkeys(prompts))
         answers: Answers = {}
-        waiting = iter(dict.fromkeys(prompts))
-        while batch := list(islice(waiting, self.batch_size)):
+        for start in range(0, len(distinct), self.batch_size):
+            batch = distinct[start : start + self.batch_size]
             deque(self._evaluator.evaluate(batch, answers), maxlen=0)
         return own_copy(mx.stack([answers[prompt] for prompt in prompts]))  # one row is no copy yet
 
     async def sample(
-        self, prompt_token_ids: Sequence[int], max_tokens: int, eos_token_ids: Iterable[int],
-        temperature: float = 1.0, seed: int | None = None,
-    ) -> list[int]:  # fmt: skip
+        self,
+        prompt_token_ids: Sequence[int],
+        max_tokens: int,
+        eos_token_ids: Iterable[int],
+        temperature: float = 1.0,
+        seed: int | None = None,
+    ) -> list[int]:
         """Sample up to ``max_tokens`` tokens, one by one through the queue.
 
         Any of ``eos_token_ids`` ends them, and is not returned. ``temperature`` 0 takes the
@@ -143,40 +157,12 @@ class AsyncMlxLM:
     def timeout(self, value: float) -> None:
         self._queue.timeout = number("timeout", value, 0.0)
 
-    @property
-    def queries(self) -> list[Query]:
-        """Return who is waiting for an answer."""
-        return self._queue.queries
-
-    def add_query(self, query: Query) -> None:
-        """Let a query wait for its batch; its future will be answered.
-
-        Raises:
-            RuntimeError: the future's event loop is closed, or another loop's queries are waiting.
-        """
-        if not isinstance(query, Query) or not asyncio.isfuture(query.future):
-            raise BadType(f"query must be a Query with a future, got {shown(query)}")
-        self._queue.ask(self._checked(query.prompt), query)
-
-    def batch_evaluate_queries(self) -> None:
-        """Answer all waiting queries now instead of when their batch is due."""
-        self._queue.run_now()
-
-    def reset_async_queries(self) -> None:
-        """Cancel every query that has not been answered, those that are running too."""
-        self._queue.cancel()
-
     # The cache.
 
     @property
     def cache(self) -> TokenTrie:
-        """Return what is known; ``cache.snapshot()`` and ``cache.events`` are for drawings."""
+        """Return the tree; its ``snapshot()`` and ``events`` are for drawings."""
         return self._evaluator.trie
-
-    @property
-    def cache_nbytes(self) -> int:
-        """Return the bytes of the cache, free places included."""
-        return sum(a.nbytes for a in self.cache.slab.arrays) + self.cache.logprob_bytes
 
     @property
     def trace(self) -> tuple[BatchRecord, ...]:
@@ -192,60 +178,30 @@ class AsyncMlxLM:
         """
         return dict(self._evaluator.records.stats)
 
-    def walk_cache(
-        self, token_ids: Sequence[int]
-    ) -> tuple[Node, int, mx.array | list[tuple[mx.array, mx.array]] | None, Node, int]:
-        """Return what the cache knows of a prompt; counts as a use.
-
-        It is ``(node, matched, past_kvs, kv_node, kv_matched)``: the nodes and ``matched`` of
-        :class:`~lablib.cache.trie.Match`, the keys and values of the ``kv_matched`` leading tokens,
-        ``(2, layers, heads, kv_matched, head size)``, or a pair for each layer if their shapes
-        differ, or None if there are none.
-        """
-        found = self.cache.match(self._checked(token_ids, allow_empty=True))
-        past = self.cache.slab.stacked(found.slots) if len(found.slots) else None
-        return found.node, found.matched, past, found.kv_node, len(found.slots)
-
     def cache_kv(self, token_ids: Sequence[int]) -> None:
         """Compute a prompt's keys and values now, so that whoever begins with it has them."""
         deque(self._evaluator.evaluate([self._checked(token_ids)], {}, keys=True), maxlen=0)
 
-    def add_to_cache(
-        self, queries: Sequence[Query], prompt_cache: Sequence[Any] | None = None,
-        logprobs: Sequence[mx.array] | mx.array | None = None,
-    ) -> None:  # fmt: skip
-        """Store what was computed elsewhere for the queries' prompts; their futures are left alone.
-
-        ``prompt_cache`` is one mlx-lm cache per layer, row i of which holds the whole of prompt i:
-        ``KVCache`` for one prompt or several of a length, ``BatchKVCache`` for any. ``logprobs``
-        are ``(V,)`` after each prompt, normalised.
-
-        Raises:
-            BadValue: they are not of these prompts or this model; nothing has changed then.
-        """
-        for i, query in enumerate(queries := sequence("queries", queries, "Query")):
-            if not isinstance(query, Query):
-                raise BadType(f"queries[{i}] must be a Query, got {shown(query)}")
-        prompts = self._all_checked([query.prompt for query in queries], "queries")
-        adopt(self._evaluator, prompts, prompt_cache, logprobs)
-
     def clear_cache(self) -> None:
-        """Forget all that is known; queries that wait or run are answered all the same."""
+        """Empty the cache; queries that wait or run are answered all the same."""
         self._evaluator.clear()
         mx.clear_cache()
 
     def _checked(
         self, prompt: Sequence[int], allow_empty: bool = False, name: str = "token_ids"
     ) -> Prompt:
-        vocab_size, limit = self._evaluator.vocab_size, self._context
+        vocab_size = self._evaluator.vocab_size
         plain = isinstance(prompt, list | tuple) and set(map(type, prompt)) == {int}
         if not plain or min(prompt) < 0 or max(prompt) >= vocab_size:  # slower, with messages
             prompt = token_ids(name, prompt, vocab_size, allow_empty)
-        if limit is not None and (size := len(prompt)) > limit:
-            raise BadValue(f"{name} must fit the model's context of {limit} tokens, got {size}")
+        limit = self._context
+        if limit is not None and len(prompt) > limit:
+            length = len(prompt)
+            raise BadValue(f"{name} must fit the model's context of {limit} tokens, got {length}")
         return tuple(prompt)
 
     def _all_checked(self, prompts: Any, name: str = "token_ids_list") -> list[Prompt]:
-        if not (prompts := sequence(name, prompts, "prompts")):
+        prompts = sequence(name, prompts, "prompts")
+        if not prompts:
             raise BadValue(f"{name} must hold at least one prompt, got none")
         return [self._checked(prompt, name=f"{name}[{i}]") for i, prompt in enumerate(prompts)]

@@ -1,8 +1,8 @@
 """Plan a batch of prompts: which tokens must run, and when, so that none runs twice.
 
-Sort what the cache lacks of the prompts, and each stands next to what it shares most with. A prompt
-then needs one *run* of tokens: those after what the cache holds and after what it shares with its
-neighbour. A run that continues another one's tokens waits for them; the others go side by side.
+Sort the prompts by the tokens that the cache lacks: each stands beside the one with which it shares
+most. It then needs one *run* of tokens: those that neither the cache nor the prompt before it has.
+A run that continues another one's tokens waits for them; the others go side by side.
 """
 
 from collections.abc import Hashable, Iterable
@@ -13,10 +13,10 @@ from lablib.cache.trie import common_length
 import numpy as np
 
 Prompt = tuple[int, ...]
-Advance = tuple["TokenRun", int]  # a run, and how far one forward takes it
+Advance = tuple["TokenRun", int]  # a run, and the token at which one forward stops
 
-# What a forward may be, in tokens. None of this changes an answer.
-OVERHEAD = 16  # what a forward costs beside its tokens: so much padding may spare another forward
+# Bound a forward, in tokens. None of this changes an answer.
+OVERHEAD = 16  # a forward's cost beside its tokens: so much padding may spare another forward
 WIDTH = 1 << 16  # positions one forward may read: rows times the longest of them
 NARROW = 1 << 12  # below so many positions it does not matter how many of them are padding
 LOGITS = 1 << 20  # so many logits that nobody asked for are worth a forward without logits
@@ -24,10 +24,10 @@ LOGITS = 1 << 20  # so many logits that nobody asked for are worth a forward wit
 
 @dataclass(eq=False, slots=True)
 class TokenRun:
-    """Tokens to forward, ``prompt[start:]``, given the keys and values before them."""
+    """Name tokens to forward, ``prompt[start:]``, given the keys and values before them."""
 
     prompt: Prompt  # the longest prompt that ends in this run
-    held: int  # how many leading tokens the cache holds
+    stored: int  # the number of leading tokens that the cache holds
     start: int  # the first token to forward
     done: int  # the next token to forward
     parent: "TokenRun | None" = None  # computes token ``start - 1``; None if the cache holds it
@@ -37,13 +37,17 @@ class TokenRun:
     @property
     def kept(self) -> int:
         """Return the first token with new keys and values; the one before may run for logits."""
-        return max(self.start, self.held)
+        return max(self.start, self.stored)
+
+    @property
+    def finished(self) -> bool:
+        """Return whether no token is left to forward."""
+        return self.done == len(self.prompt)
 
     @property
     def ready(self) -> bool:
-        """Return whether there is a next token, and all before it are known."""
-        known = self.parent is None or self.parent.done >= self.start
-        return known and self.done < len(self.prompt)
+        """Return whether there is a next token, and all before it have keys and values."""
+        return not self.finished and (self.parent is None or self.parent.done >= self.start)
 
     def reach(self, step: int, vocab_size: int) -> int:
         """Return how far one forward of up to ``step`` tokens takes this run."""
@@ -55,51 +59,63 @@ class TokenRun:
 def plan_runs(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[TokenRun]:
     """Return the runs, parents before children, that forward each missing prefix once.
 
-    The distinct ``prompts`` come with how many leading tokens the cache holds, and a name for the
-    place where it stops: equal where those tokens are equal. The last token of a prompt runs even
-    if it is held, since its logits are wanted.
+    The distinct ``prompts`` come with the number of leading tokens that the cache holds, and a name
+    for the place where it stops: equal where those tokens are equal. The last token of a prompt
+    runs even if it is stored, since its logits are wanted.
     """
-    groups: dict[Hashable, list[tuple[Prompt, Prompt]]] = {}  # by place: all else is shared there
-    for prompt, held, place in prompts:
-        groups.setdefault((place, held), []).append((prompt[held:], prompt))
+    groups: dict[Hashable, list[Prompt]] = {}
+    for prompt, stored, place in prompts:
+        groups.setdefault((stored, place), []).append(prompt)
+    return [run for (stored, _), group in groups.items() for run in _runs(group, stored)]
+
+
+def _runs(group: list[Prompt], stored: int) -> list[TokenRun]:
+    """Return the runs of prompts whose first ``stored`` tokens the cache holds, all the same."""
     runs: list[TokenRun] = []
-    for (_, held), group in groups.items():
-        path: list[TokenRun] = []  # what computes the prompt before this one, in order of start
-        before: Prompt = ()
-        for rest, prompt in sorted(group):
-            common = held + common_length(before, rest)
-            while path and path[-1].start >= common:
-                path.pop()
+    path: list[TokenRun] = []  # computes the prompt before this one, in order of start
+    before: Prompt = ()
+    for rest, prompt in sorted((prompt[stored:], prompt) for prompt in group):
+        common = stored + common_length(before, rest)
+        while path and path[-1].start >= common:
+            path.pop()
+        if path and common == stored + len(before):  # goes on where the one before it ends
+            path[-1].prompt = prompt
+        else:
             start = min(common, len(prompt) - 1)
-            if path and common == held + len(before):  # goes on where the one before it ends
-                path[-1].prompt = prompt
-            else:
-                parent = path[-1] if start > held else None
-                path.append(TokenRun(prompt, held, start, done=start, parent=parent))
-                runs.append(path[-1])
-            path[-1].ends.append(len(prompt))
-            before = rest
+            parent = path[-1] if start > stored else None
+            path.append(TokenRun(prompt, stored, start, done=start, parent=parent))
+            runs.append(path[-1])
+        path[-1].ends.append(len(prompt))
+        before = rest
     return runs
 
 
 def choose_forward(
     runs: Iterable[TokenRun], step: int, vocab_size: int, rows: int = WIDTH
 ) -> list[Advance]:
-    """Return what goes next: up to ``rows`` runs of about one length, ``step`` tokens in all."""
+    """Return the next forward: up to ``rows`` runs of about one length, ``step`` tokens in all."""
+
+    def longest_first(advance: Advance) -> tuple[int, int]:
+        run, stop = advance
+        return run.done - stop, -stop
+
     ready = [(run, run.reach(step, vocab_size)) for run in runs if run.ready]
-    ready.sort(key=lambda advance: (advance[0].done - advance[1], -advance[1]))  # the longest first
+    ready.sort(key=longest_first)
     chosen: list[Advance] = []
-    tokens = positions = widest = 0
+    longest = tokens = positions = widest = 0
     for run, stop in ready:
-        longest, count = ready[0][1] - ready[0][0].done, len(chosen) + 1
-        real, read, width = tokens + stop - run.done, positions + stop, max(widest, stop)
-        if not chosen or (
-            count <= rows
-            and count * longest <= step
-            and count * width <= WIDTH
-            and count * longest - real <= max(OVERHEAD, real // 2)
-            and count * width - read <= max(NARROW, read)
-        ):
+        count = len(chosen) + 1
+        longest = max(longest, stop - run.done)
+        real = tokens + stop - run.done
+        read = positions + stop
+        width = max(widest, stop)
+        fits = count <= rows and count * longest <= step and count * width <= WIDTH
+        padding = count * longest - real
+        unread = count * width - read
+        even = padding <= max(OVERHEAD, real // 2) and unread <= max(NARROW, read)
+        if not chosen or (fits and even):
             chosen.append((run, stop))
-            tokens, positions, widest = real, read, width
+            tokens = real
+            positions = read
+            widest = width
     return chosen

@@ -1,4 +1,4 @@
-"""What one sequence asks of the sampler."""
+"""The options of one sequence."""
 
 import math
 from dataclasses import dataclass, fields
@@ -10,11 +10,15 @@ import numpy as np
 _HUGE = 1e30  # float32 ends at 3e38; products of options and scores must stay below
 _SMALL = 1e-6
 _MANY = 2**62  # tokens: what an int64 of the sampler's table can hold
-NOT_CUTS = (  # what counts at temperature 0 too
-    "repeat_last_n", "repeat_penalty", "presence_penalty", "frequency_penalty", "logprobs",
+NOT_CUTS = (  # they count at temperature 0 too
+    "repeat_last_n",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "logprobs",
     "top_logprobs",
-)  # fmt: skip
-_NORMAL = 1.2e-38  # the smallest normal float32: what is positive must not become 0
+)
+_NORMAL = 1.2e-38  # the smallest normal float32: a positive option must not become 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class SamplerOptions:
         number("min_p", self.min_p, 0.0, 1.0)
         integer("top_k", self.top_k, -_MANY, _MANY)
         integer("repeat_last_n", self.repeat_last_n, -1, _MANY)
-        if 0 < number("repeat_penalty", self.repeat_penalty, maximum=1 / _SMALL) < _SMALL:
+        number("repeat_penalty", self.repeat_penalty, maximum=1 / _SMALL)
+        if 0 < self.repeat_penalty < _SMALL:
             limits = f"at least {_SMALL}, or 0 or less for none"
             raise BadValue(f"repeat_penalty must be {limits}, got {self.repeat_penalty}")
         for name in ("presence_penalty", "frequency_penalty"):
@@ -71,7 +76,7 @@ class SamplerOptions:
 
     @property
     def penalizes(self) -> bool:
-        """Tell whether any penalty can change a score."""
+        """Return whether any penalty can change a score."""
         return self.repeat_last_n != 0 and (
             (self.repeat_penalty > 0 and self.repeat_penalty != 1)
             or self.presence_penalty != 0
@@ -79,17 +84,21 @@ class SamplerOptions:
         )
 
     def row(self) -> tuple[float, ...]:
-        """Return a row of the sampler's table, of type ``TABLE``; what is off is made neutral."""
-        asked = self
+        """Return a row of the sampler's table, type ``TABLE``; options that are off are neutral."""
+        options = self
         if self.temperature == 0:  # the best token is all that is left: nothing to cut
-            asked = SamplerOptions(**{name: getattr(self, name) for name in NOT_CUTS})
-        values = {name: float(getattr(asked, name)) for name in TABLE.names[1:]}
+            options = SamplerOptions(**{name: getattr(self, name) for name in NOT_CUTS})
+        values = {name: float(getattr(options, name)) for name in TABLE.names[1:]}
         values["temperature"] = max(values["temperature"], _NORMAL)
-        values["top_k"] = values["top_k"] if values["top_k"] > 0 else math.inf
-        values["top_p"] = max(values["top_p"], _NORMAL) if 0 < values["top_p"] < 1 else math.inf
+        if values["top_k"] <= 0:
+            values["top_k"] = math.inf
+        if 0 < values["top_p"] < 1:
+            values["top_p"] = max(values["top_p"], _NORMAL)
+        else:
+            values["top_p"] = math.inf
         if values["repeat_penalty"] <= 0:
             values["repeat_penalty"] = 1.0
-        return (float(self.temperature == 0), *values.values())
+        return float(self.temperature == 0), *values.values()
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ import numpy as np
 
 _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
 
 
 def key(seed: Any, *path: int) -> Any:
@@ -20,12 +22,13 @@ def key(seed: Any, *path: int) -> Any:
 
     Args:
         seed: any int; or an array of uint64, for as many keys.
-        path: what tells this stream from the others of the seed. Each number is hashed, not added:
+        path: numbers that tell this stream from the others of the seed. Each is hashed, not added:
             stream 1 of seed 0 has nothing in common with stream 0 of seed 1.
     """
     state = 0
     for word in (seed, seed >> 64, *path):
-        state = _mix(_mix(state ^ (word & _WORD)) + _STEP & _WORD)
+        state = _mix(state ^ (word & _WORD))
+        state = _mix(state + _STEP & _WORD)
     return state
 
 
@@ -35,20 +38,26 @@ def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
     ``positions`` are int64 ``(...)``, from 0, and ``keys`` uint64 of a shape that fits theirs.
     """
     if positions.size == 1:  # a single number is common, and Python's ints are five times as fast
-        bits = _mix(keys.item() + (positions.item() + 1) * _STEP & _WORD) >> 40
-        return np.array(bits * 2.0**-24, np.float32).reshape(positions.shape)
-    bits = _mix(keys + (positions + 1).astype(np.uint64) * _STEP) >> 40
+        counter = (positions.item() + 1) * _STEP
+        bits = _mix(keys.item() + counter & _WORD) >> 40
+        return np.full(positions.shape, bits * 2.0**-24, np.float32)
+    counters = (positions + 1).astype(np.uint64) * _STEP
+    bits = _mix(keys + counters) >> 40
     return bits.astype(np.float32) * np.float32(2.0**-24)
 
 
 def exponentials(keys: np.ndarray, n: int) -> np.ndarray:
     """Return ``n`` numbers of rate 1 for each key: float32 ``(len(keys), n)``, none of them 0."""
-    bits = _mix(keys[:, None] + np.arange(1, n + 1, dtype=np.uint64) * _STEP) >> 12
-    return -np.log((bits + 0.5) * 2.0**-52).astype(np.float32)  # small ones keep their digits
+    counters = np.arange(1, n + 1, dtype=np.uint64) * _STEP
+    bits = _mix(keys[:, None] + counters) >> 12
+    uniform = (bits + 0.5) * 2.0**-52
+    return -np.log(uniform).astype(np.float32)  # small ones keep their digits
 
 
 def _mix(z: Any) -> Any:
-    """SplitMix64's finaliser, for an int below 2^64 or an array of uint64."""
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & _WORD
+    """Mix the bits of an int below 2^64, or of an array of uint64: SplitMix64's finaliser."""
+    z = z ^ (z >> 30)
+    z = z * _FIRST & _WORD
+    z = z ^ (z >> 27)
+    z = z * _SECOND & _WORD
     return z ^ (z >> 31)

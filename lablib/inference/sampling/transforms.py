@@ -4,12 +4,14 @@ The order is part of the contract, because the same settings in another order ke
 
     penalties -> [temperature 0: argmax] -> top-k -> temperature -> softmax -> top-p -> min-p
 
-Scores are float32 of shape ``(..., V)`` whose softmax is the distribution; a token that was cut has
-score ``-inf``, so renormalising is the next softmax. Every parameter is a number, or an array
-``(..., 1)`` with one value for each row; neutral values (temperature 1, top-k and top-p inf, min-p
-0) leave a row as it is, and ``cut`` sees to it for a transform that you add. Of two tokens the one
-with the better score comes first and, if the scores are equal, the one with the smaller id: no
-result depends on how a sort left its ties.
+Scores are float32 of shape ``(N, V)`` or ``(V,)`` whose softmax is the distribution; a token that
+was cut has score ``-inf``, so renormalising is the next softmax. Every parameter is a number, or an
+array ``(N, 1)`` with one value for each row. A transform gets the rows that ask for it, no others.
+Of two tokens the one with the better score comes first and, if the scores are equal, the one with
+the smaller id: no result depends on how a sort left its ties.
+
+To try another version of a transform, put it in its place: ``ORDER["min_p"] = mine``, or
+``transforms.min_p = mine``. From then on it runs, everywhere.
 
 To add a transform, say epsilon sampling (Hewitt et al. 2022, 2210.15191), write its function,
 
@@ -29,7 +31,7 @@ run it again and save it, or its test reports another output.) Three traps: scor
 ``e`` is an array: ``mx.log``. To try one on a single text, ``logits_processors=`` needs no edit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from lablib.inference.sampling.options import NEUTRAL, NOT_CUTS, TABLE, SamplerOptions
@@ -40,65 +42,83 @@ import mlx.core as mx
 import numpy as np
 
 Parameter = float | mx.array
+Parameters = dict[str, Parameter]  # by option
+Transform = Callable[[mx.array, Parameter], mx.array]
+
+_NARROW = 256  # the best tokens, which nearly always hold the nucleus
+_WIDE = 4096  # the best tokens that are looked at next
+_SMALL = 2048  # vocabularies up to this size are sorted at once: a look at the host would cost more
+
+gather = partial(mx.take_along_axis, axis=-1)
+_max = partial(mx.max, axis=-1, keepdims=True)
+_sum = partial(mx.sum, axis=-1, keepdims=True)
+_argmax = partial(mx.argmax, axis=-1, keepdims=True)
 
 
-def apply(scores: mx.array, options: SamplerOptions, window: Sequence[int] = ()) -> mx.array:
+def apply(
+    scores: mx.array,
+    options: SamplerOptions,
+    window: Sequence[int] = (),
+) -> mx.array:
     """Apply all transforms in order, to logits ``(..., V)`` that share options and history.
 
     Of the ``window`` of latest tokens, oldest first, the last ``repeat_last_n`` count (all if -1).
     At temperature 0 only the best token is kept.
     """
-    asked = columns(np.array([options.row()], TABLE))
+    table = np.array([options.row()], TABLE)
+    parameters = read_parameters(table)
     rows = scores.astype(mx.float32).reshape(-1, scores.shape[-1])
-    window = list(window)[-options.repeat_last_n :] if options.repeat_last_n > 0 else window
+    window = list(window)
+    if options.repeat_last_n > 0:
+        window = window[-options.repeat_last_n :]
     if options.penalizes and window:
-        rows = penalize(rows, mx.broadcast_to(mx.array(window), (len(rows), len(window))), asked)
-    return cut(rows, asked).reshape(scores.shape)
+        shape = len(rows), len(window)
+        tokens = mx.broadcast_to(mx.array(window), shape)
+        rows = penalize(rows, tokens, parameters)
+    return cut(rows, parameters).reshape(scores.shape)
 
 
-def columns(rows: np.ndarray) -> dict[str, Parameter]:
-    """Return what rows ``(N,)`` of type ``TABLE`` ask for; an option that none asks for is absent.
+def read_parameters(rows: np.ndarray) -> Parameters:
+    """Return the options that rows ``(N,)`` of type ``TABLE`` use; the others are absent.
 
-    For each option it is a number if all rows agree, otherwise an array ``(N, 1)`` in which neutral
-    values leave a row as it is.
+    Each is a number if all rows agree, otherwise an array ``(N, 1)``.
     """
-    found = {}
-    for name, neutral in NEUTRAL.items() if len(rows) else ():
+    parameters: Parameters = {}
+    for name, neutral in NEUTRAL.items():
         values = rows[name]
-        if (values != values[0]).any():
-            found[name] = mx.array(values.astype(np.float32)[:, None])
-        elif values[0] != neutral:
-            found[name] = float(values[0])
-    return found
+        if (values != values[:1]).any():
+            parameters[name] = mx.array(values.astype(np.float32)[:, None])
+        elif (values != neutral).any():
+            parameters[name] = float(values[0])
+    return parameters
 
 
-def cut(scores: mx.array, asked: dict[str, Parameter], peak: mx.array | None = None) -> mx.array:
-    """Apply what the rows ask for, in order; a stage that no row asks for is skipped.
+def cut(
+    scores: mx.array,
+    parameters: Parameters,
+    peak: mx.array | None = None,
+) -> mx.array:
+    """Apply the transforms that have a parameter, in order.
 
     The scores that come out are relative to the best, which has 0: a softmax does not see it, and
     fewer digits are lost.
 
     Args:
         scores: penalised, float32 ``(N, V)``.
-        asked: parameters by option, from ``columns``.
+        parameters: by option; all rows use all of these options.
         peak: the best score of each row ``(N, 1)``, if it is known.
     """
-    asked = asked | {"peak": mx.max(scores, axis=-1, keepdims=True) if peak is None else peak}
-    for name, transform in ORDER.items():
-        if name in asked:
-            before, scores = scores, transform(scores, asked[name])
-            if name not in BUILT_IN:
-                scores = _added(name, asked[name], before, scores)
+    if peak is None:
+        peak = _max(scores)
+    parameters = parameters | {"peak": peak}
+    for name in ORDER:
+        if name in parameters:
+            before = scores
+            transform = _current(name)
+            scores = transform(before, parameters[name])
+            if transform is not BUILT_IN.get(name):
+                _check_left(name, parameters[name], before, scores)
     return scores
-
-
-def _added(name: str, x: Parameter, before: mx.array, after: mx.array) -> mx.array:
-    """Put rows back that did not ask for an added transform; refuse it if it leaves a row empty."""
-    after = mx.where(mx.array(x) == NEUTRAL[name], before, after)
-    had, has = (mx.isfinite(mx.max(scores, axis=-1)) for scores in (before, after))
-    if mx.any(had & ~has).item():  # of a row that had none the sampler tells
-        raise BadValue(f"{name} must leave a token of each row, left none, or a NaN, at {x}")
-    return after
 
 
 def draw(weights: mx.array, u: mx.array) -> mx.array:
@@ -109,26 +129,29 @@ def draw(weights: mx.array, u: mx.array) -> mx.array:
 
     Args:
         weights: ``(N, K)``, proportional to the probabilities.
-        u: ``(N, 1)``, in [0, 1); places ``(N, 1)`` int32 are returned.
+        u: ``(N, 1)``, in [0, 1); indices ``(N, 1)`` int32 are returned.
     """
     sums = mx.cumsum(weights, axis=-1)
     total = sums[..., -1:]
     if mx.default_device() != mx.cpu:  # a parallel scan can rise by an ulp where the weight is 0
         sums = mx.where(weights > 0, sums, 0.0)
-        total = mx.max(sums, axis=-1, keepdims=True)
-    return mx.argmax(sums > u * total, axis=-1, keepdims=True).astype(mx.int32)
+        total = _max(sums)
+    return _argmax(sums > u * total).astype(mx.int32)
 
 
 def log_softmax(logits: mx.array) -> mx.array:
     """Return log-probabilities ``(..., V)``, float32."""
     logits = logits.astype(mx.float32)
-    # The best is subtracted first: beside a logit of 500, float32 keeps four decimals.
-    gaps = logits - mx.max(logits, axis=-1, keepdims=True)
-    return gaps - mx.log(mx.sum(exp(gaps), axis=-1, keepdims=True))
+    gaps = logits - _max(logits)  # first: beside a logit of 500, float32 keeps four decimals
+    mass = _sum(exp(gaps))
+    return gaps - mx.log(mass)
 
 
 def penalize(
-    scores: mx.array, tokens: mx.array, asked: dict[str, Parameter], valid: mx.array | None = None
+    scores: mx.array,
+    tokens: mx.array,
+    parameters: Parameters,
+    valid: mx.array | None = None,
 ) -> mx.array:
     """Make the latest tokens less likely (repeat penalty: Keskar et al. 2019, arXiv 1909.05858).
 
@@ -139,51 +162,56 @@ def penalize(
     Args:
         scores: ``(N, V)``.
         tokens: the window ``(N, W)``, in any order.
-        asked: the penalties, by option.
+        parameters: the penalties, by option.
         valid: ``(N, W)``, False where ``tokens`` is only padding; None: it is all real.
     """
     if valid is not None:  # padding repeats a real token: that writes the same score once more
-        some, first = (f(valid, axis=-1, keepdims=True) for f in (mx.any, mx.argmax))
-        tokens = mx.where(valid, tokens, mx.take_along_axis(tokens, first, axis=-1))
-    old = new = mx.take_along_axis(scores, tokens, axis=-1)
-    if "repeat_penalty" in asked:
-        repeat = asked["repeat_penalty"]
+        first = _argmax(valid)
+        tokens = mx.where(valid, tokens, gather(tokens, first))
+    old = new = gather(scores, tokens)
+    if "repeat_penalty" in parameters:
+        repeat = parameters["repeat_penalty"]
         new = mx.where(new > 0, new / repeat, new * repeat)
-    if "presence_penalty" in asked:
-        new = new - asked["presence_penalty"]
-    if "frequency_penalty" in asked:
+    if "presence_penalty" in parameters:
+        new = new - parameters["presence_penalty"]
+    if "frequency_penalty" in parameters:
         counts = _counts(tokens, valid, scores.shape[-1])
-        new = new - asked["frequency_penalty"] * counts
+        new = new - parameters["frequency_penalty"] * counts
     if valid is not None:
-        new = mx.where(some, new, old)
+        has_token = mx.any(valid, axis=-1, keepdims=True)
+        new = mx.where(has_token, new, old)
     return mx.put_along_axis(scores, tokens, new, axis=-1)
 
 
 def _counts(tokens: mx.array, valid: mx.array | None, vocab_size: int) -> mx.array:
-    """Return how often each of ``tokens`` ``(N, W)`` occurs in its row."""
+    """Return the number of times that each of ``tokens`` ``(N, W)`` occurs in its row."""
     one = mx.array(1.0) if valid is None else valid.astype(mx.float32)
+    rows = mx.arange(len(tokens))[:, None]
     counts = mx.zeros((len(tokens), vocab_size))
-    counts = counts.at[mx.arange(len(tokens))[:, None], tokens].add(one)
-    return mx.take_along_axis(counts, tokens, axis=-1)
+    counts = counts.at[rows, tokens].add(one)
+    return gather(counts, tokens)
 
 
-def greedy(scores: mx.array, on: Parameter = 1.0) -> mx.array:
-    """Keep the best token only, in the rows where ``on`` is not 0."""
-    is_best = mx.arange(scores.shape[-1]) == mx.argmax(scores, axis=-1, keepdims=True)
-    return mx.where(is_best | (mx.array(on) == 0), scores, -mx.inf)
+def greedy(scores: mx.array, _: Parameter = 1.0) -> mx.array:
+    """Keep the best token only: temperature 0."""
+    best = _argmax(scores)
+    ids = mx.arange(scores.shape[-1])
+    return mx.where(ids == best, scores, -mx.inf)
 
 
 def top_k(scores: mx.array, k: Parameter) -> mx.array:
     """Keep the ``k`` best tokens of each row; all of them if ``k`` is not in ``(0, V)``."""
     vocab_size = scores.shape[-1]
-    if isinstance(k, mx.array):
-        values, ids = best(scores, vocab_size)
-        rank = mx.arange(vocab_size, dtype=mx.float32)
-        return keep(scores, mx.where((rank < k) | (k <= 0), values, -mx.inf), ids)
-    if not 0 < k < vocab_size:
+    n = np.array(k, float)
+    n[n <= 0] = vocab_size
+    if n.min() >= vocab_size:
         return scores
-    ids = best_ids(scores, int(k))
-    return keep(scores, mx.take_along_axis(scores, ids, axis=-1), ids)
+    width = min(n.max(), vocab_size)
+    values, ids = best(scores, int(width))
+    rank = mx.arange(values.shape[-1])
+    is_kept = rank < mx.array(n)
+    values = mx.where(is_kept, values, -mx.inf)
+    return keep(scores, values, ids)
 
 
 def temperature(scores: mx.array, t: Parameter) -> mx.array:
@@ -197,19 +225,41 @@ def top_p(scores: mx.array, p: Parameter) -> mx.array:
     The nucleus of Holtzman et al. 2019 (arXiv 1904.09751). The best token always stays, and so does
     the one that crosses ``p``.
     """
-    values, ids = best(scores, scores.shape[-1])
-    weights = exp(scores - values[..., :1])
-    mass = mx.sum(weights, axis=-1, keepdims=True)
-    kept = in_nucleus(mx.take_along_axis(weights, ids, axis=-1), p, mass)
-    return keep(scores, mx.where(kept, values, -mx.inf), ids)
+    rows = scores.reshape(-1, scores.shape[-1])
+    weights = exp(rows - _max(rows))
+    limit = p * _sum(weights)
+    return _nucleus(rows, weights, limit).reshape(scores.shape)
 
 
-def in_nucleus(weights: mx.array, p: Parameter, mass: mx.array) -> mx.array:
-    """Return which of the weights ``(..., n)``, best first, have less than ``p`` before them.
+def _nucleus(
+    scores: mx.array,
+    weights: mx.array,
+    limit: mx.array,
+    width: int = _NARROW,
+) -> mx.array:
+    """Keep a token while the weights before it, best first, sum to less than ``limit`` ``(N, 1)``.
 
-    The whole mass ``(..., 1)`` is told, as ``weights`` may be the best of a longer row.
+    The nucleus is nearly always among the 256 best: only these are sorted. In a row where the last
+    of them still has less before it, 4,096 are looked at, and then all.
     """
-    return mx.cumsum(weights, axis=-1, inclusive=False) < p * mass
+    vocab_size = scores.shape[-1]
+    if vocab_size <= max(width, _SMALL):
+        width = vocab_size
+    values, ids = best(scores, width)
+    weights_in_order = gather(weights, ids)
+    before = mx.cumsum(weights_in_order, axis=-1, inclusive=False)
+    is_kept = before < limit
+    values = mx.where(is_kept, values, -mx.inf)
+    kept = keep(scores, values, ids)
+    if width < vocab_size:
+        goes_on = is_kept[:, -1]
+        mx.eval(goes_on, kept)  # the host looks
+        unfinished = np.flatnonzero(goes_on)
+        if len(unfinished):
+            rows = mx.array(unfinished)
+            wider = _WIDE if width < _WIDE else vocab_size
+            kept[rows] = _nucleus(scores[rows], weights[rows], limit[rows], wider)
+    return kept
 
 
 def min_p(scores: mx.array, m: Parameter) -> mx.array:
@@ -217,11 +267,12 @@ def min_p(scores: mx.array, m: Parameter) -> mx.array:
 
     A ratio of probabilities is a difference of scores: no need of a sort, nor of a softmax.
     """
-    floor = mx.max(scores, axis=-1, keepdims=True) + mx.log(mx.array(m, mx.float32))
+    gap = mx.log(mx.array(m, mx.float32))
+    floor = _max(scores) + gap
     return mx.where(scores >= floor, scores, -mx.inf)
 
 
-ORDER = {
+ORDER: dict[str, Transform] = {
     "greedy": greedy,  # temperature 0
     "top_k": top_k,
     "peak": mx.subtract,  # scores become relative to the best
@@ -229,11 +280,34 @@ ORDER = {
     "top_p": top_p,
     "min_p": min_p,
 }
-# They have fast paths, and leave a row as it is at their neutral value. Do not add yours: rows that
-# ask for it take the definition.
-BUILT_IN = frozenset({"greedy", "top_k", "peak", "temperature", "top_p", "min_p"})
-if _forgotten := set(TABLE.names) - {*ORDER, *NOT_CUTS}:  # it would be an option without effect
+_OURS = ("greedy", "top_k", "peak", "temperature", "top_p", "min_p")  # leave yours out
+BUILT_IN = {name: ORDER[name] for name in _OURS}  # all others are looked at when they have run
+_forgotten = set(TABLE.names) - {*ORDER, *NOT_CUTS}
+if _forgotten:  # it would be an option without effect
     raise BadValue(f"ORDER must have a line for each option that cuts, has none for {_forgotten}")
+
+
+def _current(name: str) -> Transform:
+    """Return the transform that runs: from ``ORDER``, or what has replaced it in this module."""
+    listed = ORDER[name]
+    if listed is not BUILT_IN.get(name):
+        return listed
+    return globals().get(name, listed)
+
+
+def _check_left(
+    name: str,
+    parameter: Parameter,
+    before: mx.array,
+    after: mx.array,
+) -> None:
+    """Refuse a transform that leaves a row empty; of a row that was empty the sampler tells."""
+    had_token = mx.isfinite(_max(before))
+    has_token = mx.isfinite(_max(after))
+    is_emptied = had_token & ~has_token
+    if is_emptied.any().item():
+        got = f"left none, or a NaN, at {parameter}"
+        raise BadValue(f"{name} must leave a token of each row, {got}")
 
 
 def best(scores: mx.array, n: int) -> tuple[mx.array, mx.array]:
@@ -242,21 +316,30 @@ def best(scores: mx.array, n: int) -> tuple[mx.array, mx.array]:
     ``scores`` are float32 ``(..., V)``, and n is between 1 and V. A partition costs a tenth of a
     sort, and only its ``n`` survivors are sorted.
     """
-    ids = mx.sort(_keys(scores, n), axis=-1).astype(mx.int32)  # the low word
-    return mx.take_along_axis(scores, ids, axis=-1), ids
+    keys = mx.sort(_best_keys(scores, n), axis=-1)
+    ids = keys.astype(mx.int32)  # the low word
+    return gather(scores, ids), ids
 
 
-def best_ids(scores: mx.array, n: int) -> mx.array:
-    """Return the ids ``(..., n)`` of the ``n`` best tokens of each row, in any order."""
-    return _keys(scores, n).astype(mx.int32)
+def best_by_id(scores: mx.array, n: int) -> mx.array:
+    """Return the int32 ids ``(..., n)`` of the ``n`` best tokens of each row, in order of id."""
+    if n == 1:
+        return _argmax(scores).astype(mx.int32)
+    ids = _best_keys(scores, n).astype(mx.int32)
+    return mx.sort(ids, axis=-1)
 
 
-def _keys(scores: mx.array, n: int) -> mx.array:
-    """Pack a score and its id into one int64 ``(..., n)``, so that one partition orders both."""
+def _best_keys(scores: mx.array, n: int) -> mx.array:
+    """Return the keys ``(..., n)`` of the best tokens, in any order; the better the smaller.
+
+    A key packs a score and an id into one int64, so that one partition orders both.
+    """
     vocab_size = scores.shape[-1]
-    # Negated, so that the best comes first; -0 becomes 0.
-    keys = _packed((0.0 - scores).view(mx.int32), _token_ids(vocab_size))
-    return mx.partition(keys, n - 1, axis=-1)[..., :n] if n < vocab_size else keys
+    bits = (0.0 - scores).view(mx.int32)  # -0 becomes 0
+    keys = _packed(bits, _token_ids(vocab_size))
+    if n == vocab_size:
+        return keys
+    return mx.partition(keys, n - 1, axis=-1)[..., :n]
 
 
 @partial(mx.compile, shapeless=True)
@@ -273,6 +356,7 @@ def _token_ids(vocab_size: int) -> mx.array:
     return ids
 
 
-def keep(scores: mx.array, kept: mx.array, ids: mx.array, cut: float = -mx.inf) -> mx.array:
-    """Return ``kept`` at ``ids``, and ``cut`` at every other token of ``scores`` ``(..., V)``."""
-    return mx.put_along_axis(mx.full(scores.shape, cut), ids, kept, axis=-1)
+def keep(scores: mx.array, kept: mx.array, ids: mx.array) -> mx.array:
+    """Return ``kept`` at ``ids``, and -inf at every other token of ``scores`` ``(..., V)``."""
+    nothing = mx.full(scores.shape, -mx.inf)
+    return mx.put_along_axis(nothing, ids, kept, axis=-1)

@@ -6,17 +6,18 @@ __getattr__, __dir__, __all__ = exports(
     __name__,
     {
         "lablib.inference.speculation.costs": "Costs",
-        "lablib.inference.speculation.draft_length": "AdaptiveLength",
+        "lablib.inference.speculation.draft_length": "AdaptiveLength DraftLength FixedLength",
+        "lablib.inference.speculation.draft_model": "DraftModel",
         "lablib.inference.speculation.draft_tree": "Tree",
-        "lablib.inference.speculation.drafters": "DraftModel Drafter",
+        "lablib.inference.speculation.drafter": "Drafter",
         "lablib.inference.speculation.early_exit": "EarlyExit first_layers",
-        "lablib.inference.speculation.many": (
-            "speculative_batch speculative_batches speculative_sample_n"
-        ),
         "lablib.inference.speculation.ngram": "NGram",
         "lablib.inference.speculation.proposal": "Proposal",
-        "lablib.inference.speculation.tokens": (
-            "FixedLength SpeculativeTokenIterator speculative_decode"
+        "lablib.inference.speculation.batched": (
+            "speculative_batch speculative_batches speculative_sample_n"
+        ),
+        "lablib.inference.speculation.speculative_iterator": (
+            "SpeculativeTokenIterator speculative_decode"
         ),
         "lablib.inference.speculation.trained_head": "Head",
     },

@@ -1,4 +1,4 @@
-"""What a round of speculation yields and what it costs, by the closed forms of the field.
+"""The yield and the price of a round of speculation, by the closed forms of the field.
 
 With α, the chance that a draft is kept, and T(k), the time of one forward over k tokens, a round of
 γ drafts yields ``expected_tokens(α, γ)`` tokens in ``γ·t_draft + T(γ+1)`` seconds. Where the chance
@@ -42,7 +42,7 @@ def _yields(alpha: Rates, most: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Costs:
-    """What the parts of a round cost, in seconds (or in any one unit).
+    """The prices of the parts of a round, in seconds (or in any one unit).
 
     Attributes:
         target: ``target[k - 1]`` is T(k), one forward of the target over k tokens; as many as are

@@ -6,12 +6,12 @@ each length takes. It takes the best γ. Where plain decoding is best that is γ
 again now and then.
 """
 
+import numbers
 from typing import Any
 
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
-from lablib.inference.speculation.drafters import Drafter
-from lablib.inference.speculation.tokens import DraftLength
-from lablib.validation import BadType, BadValue, integer, number
+from lablib.inference.speculation.drafter import Drafter
+from lablib.validation import BadType, BadValue, integer, members, number
 
 import numpy as np
 
@@ -22,6 +22,51 @@ _LATELY = 0.125  # timed rounds, faded, below which plain decoding is tried for 
 _ODD = 2.0  # a round that took this many times as long as expected is an accident: cut it
 
 
+class DraftLength:
+    """A policy of draft lengths; subclass it, or have its methods."""
+
+    plain_tokens = 1  # how many tokens to decode plainly when nothing is drafted
+
+    def begin(self, target: Any, drafter: Drafter) -> None:
+        """Begin a text with these models."""
+
+    def choose(self) -> int:
+        """Return how many tokens to draft next; 0 for none."""
+        raise NotImplementedError
+
+    def observe(self, reached: int, accepted: int) -> None:
+        """Learn that of ``reached`` drafts that were judged, ``accepted`` were kept."""
+
+    def timed(self, drafted: int, seconds: float) -> None:
+        """Learn that a round of so many drafts took so long; 0 is a token of plain decoding.
+
+        The first round, in which the prompt's end is read as well, is not told.
+        """
+
+    def miss(self) -> None:
+        """Learn that the drafter had no proposal."""
+
+
+class FixedLength(DraftLength):
+    """Always γ = ``draft_tokens`` drafts, at least 1."""
+
+    def __init__(self, draft_tokens: int) -> None:
+        self.draft_tokens = integer("draft_tokens", draft_tokens, 1)
+
+    def choose(self) -> int:
+        """Return how many tokens to draft next."""
+        return self.draft_tokens
+
+
+def as_length(draft_tokens: Any) -> DraftLength:
+    """Return a policy: the caller gave a number, or a policy."""
+    # NumPy's integers have a method of that name.
+    if isinstance(draft_tokens, numbers.Number) or not hasattr(draft_tokens, "choose"):
+        return FixedLength(draft_tokens)
+    members("draft_tokens", draft_tokens, DraftLength)
+    return draft_tokens
+
+
 class AdaptiveLength(DraftLength):
     """The γ with the most expected tokens a second, 0 included.
 
@@ -29,17 +74,22 @@ class AdaptiveLength(DraftLength):
 
     Args:
         most: the largest γ to consider.
-        costs: what rounds cost, once and for all: then nothing depends on the clock. None learns
-            that from the rounds themselves, and follows it as it drifts.
+        costs: the prices of rounds, once and for all: then nothing depends on the clock. None
+            learns them from the rounds themselves, and follows them as they drift.
         memory: how many rounds the estimates look back over.
         alpha: the rate to begin with.
         margin: the gain that drafting must promise; below it, decode plainly.
     """
 
     def __init__(
-        self, most: int = 8, costs: Costs | None = None, *, memory: int = 32,
-        alpha: float = 0.8, margin: float = 0.03,
-    ) -> None:  # fmt: skip
+        self,
+        most: int = 8,
+        costs: Costs | None = None,
+        *,
+        memory: int = 32,
+        alpha: float = 0.8,
+        margin: float = 0.03,
+    ) -> None:
         self.most = integer("most", most, 1)
         if costs is not None and not isinstance(costs, Costs):
             raise BadType(f"costs must be Costs or None, got {type(costs).__name__}")

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, Self
 
 from lablib.cache import tree
 from lablib.inference.sampling import transforms
-from lablib.inference.speculation.drafters import Cache, Drafter, Limits, as_drafter
+from lablib.inference.sampling.text_sampler import TextSampler, check_finite
+from lablib.inference.speculation.draft_model import as_drafter
+from lablib.inference.speculation.drafter import Drafter, Limits
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.text_sampler import TextSampler, check_finite
 from lablib.validation import BadValue, flag, integer
 
 import mlx.core as mx
@@ -49,21 +50,21 @@ class Tree(Drafter):
         depth = None if depth is None else integer("depth", depth, 1)
         self._growth = partial(grow, depth=depth, drawn=flag("drawn", drawn))
 
-    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
+    def begin(self, target: Any, own: Any, texts: int) -> Self:
         """Return the drafter inside for one text, where its drafts grow into a tree."""
-        tree.check("target", target, target_cache)
-        session = self._inner.begin(target, target_cache, cache)
-        if session.cache is not None:
-            tree.check("draft", session.model, session.cache)
+        tree.check("target", target.model, target.cache)
+        if own is not None:
+            tree.check("draft_model", own.model, own.cache)
+        session = self._inner.begin(target, own, texts)
         session.trees, session.batches, session.growth = True, False, self._growth
         return session
 
 
 class Node(NamedTuple):
-    """A drafted token that may be proposed; what is worth more comes first."""
+    """A drafted token that may be proposed; nodes sort by their worth, the best first."""
 
     order: float  # minus its worth
-    number: int  # of all that were found: parents and earlier siblings have a smaller one
+    number: int  # among all that were found: parents and earlier siblings have a smaller one
     parent: int  # its number; -1 is the text
     row: int  # of the q of its siblings
     chance: float  # that the text gets to this node
@@ -71,58 +72,102 @@ class Node(NamedTuple):
 
 
 def grow(
-    forward: Callable[..., mx.array], unread: mx.array, limits: Limits, sampler: TextSampler,
-    depth: int | None, drawn: bool,
-) -> Proposal:  # fmt: skip
+    forward: Callable[..., mx.array],
+    unread: mx.array,
+    limits: Limits,
+    sampler: TextSampler,
+    depth: int | None,
+    drawn: bool,
+) -> Proposal:
     """Grow a tree of ``limits[0]`` nodes; each level is waited for.
 
     ``forward(tokens (1, T), parents=None) -> logits (1, T, V)`` gets ``unread``, then the nodes of
-    each level, with the parents of all that it was given (``cache.tree.branch``).
+    each level, with the parents of all tokens that it was given (``cache.tree.branch``).
     """
-    most, drawn = limits[0], drawn and not sampler.greedy
+    most = limits[0]
+    drawn = drawn and not sampler.greedy
     parents = list(range(-1, unread.shape[1] - 1))
-    places = {-1: len(parents) - 1}  # of the nodes' numbers among these
-    level, found, logits, laws = [Node(0, -1, -1, -1, 1, ())], [], [forward(unread)[:, -1:]], []
+    index = {-1: len(parents) - 1}  # a node's number -> its index among the tokens given
+    level = [Node(0, -1, -1, -1, 1, ())]
+    found: list[Node] = []
+    logits = [forward(unread)[:, -1:]]
+    q: list[mx.array] = []
     for _ in range(most if depth is None else min(depth, most)):
-        if laws:
+        if q:
             for node in level:
-                places[node.number] = len(parents)
-                parents.append(places[node.parent])
+                index[node.number] = len(parents)
+                parents.append(index[node.parent])
             tokens = mx.array([[node.path[-1] for node in level]])
             logits.append(forward(tokens, parents=parents))
-        paths, row = [node.path for node in level], sum(law.shape[1] for law in laws)
-        laws.append(q := sampler.after(logits[-1].astype(mx.float32), paths))
-        weights = sampler.shuffled(q, paths, row) if drawn else q
-        ids = transforms.best(weights[0], min(most, q.shape[-1]))[1]
-        chances, fit = mx.take_along_axis(q[0], ids, axis=-1), mx.isfinite(mx.sum(q[0], axis=-1))
-        mx.eval(ids, chances, fit)
-        check_finite("draft", fit.tolist())
-        for i, each in enumerate(zip(level, ids.tolist(), chances.tolist(), strict=True)):
-            found += children(*each, drawn, len(found), row + i)
+        row = sum(each.shape[1] for each in q)
+        q.append(sampler.after(logits[-1].astype(mx.float32), [node.path for node in level]))
+        ids, chances = _likeliest(q[-1], level, row, most, sampler, drawn)
+        for i, node in enumerate(level):
+            found += children(node, ids[i], chances[i], drawn, len(found), row + i)
         best = nsmallest(most, found)
-        # What grows on a node is worth no more than it: it must have a chance against these.
-        least = -best[-1].order if len(best) == most else 0
-        deep = len(paths[0]) + 1
-        level = [node for node in best if len(node.path) == deep and node.chance > least]
+        level = _next_level(best, len(level[0].path) + 1, full=len(best) == most)
         if not level:
             break
-    place = {-1: -1} | {node.number: n for n, node in enumerate(best)}
-    rows, tokens = mx.array([node.row for node in best]), [node.path[-1] for node in best]
-    q, logits = (mx.concatenate(each, axis=1)[:, rows] for each in (laws, logits))
-    up = [place[node.parent] for node in best]
-    return Proposal(mx.array([tokens]), q if drawn else None, logits, drawn=True, parents=up)
+    return _proposal(best, logits, q, drawn)
+
+
+def _likeliest(
+    q: mx.array, level: list[Node], row: int, most: int, sampler: TextSampler, drawn: bool
+) -> tuple[list[list[int]], list[list[float]]]:
+    """Return the first ``most`` tokens after each node, drawn or the best, and their chances."""
+    weights = q
+    if drawn:
+        weights = sampler.shuffled(q, [node.path for node in level], row)
+    _, ids = transforms.best(weights[0], min(most, q.shape[-1]))
+    chances = mx.take_along_axis(q[0], ids, axis=-1)
+    finite = mx.isfinite(mx.sum(q[0], axis=-1))
+    mx.eval(ids, chances, finite)
+    check_finite("draft", finite.tolist())
+    return ids.tolist(), chances.tolist()
+
+
+def _next_level(best: list[Node], deep: int, full: bool) -> list[Node]:
+    """Return the nodes of depth ``deep`` on which something may still grow.
+
+    It is worth no more than its node: that must have a chance against the ``best``, once they are
+    as many as the tree may have.
+    """
+    least = -best[-1].order if full else 0
+    return [node for node in best if len(node.path) == deep and node.chance > least]
+
+
+def _proposal(best: list[Node], logits: list[mx.array], q: list[mx.array], drawn: bool) -> Proposal:
+    """Return the chosen nodes, parents first, with the rows of the forwards that found them."""
+    index = {-1: -1} | {node.number: n for n, node in enumerate(best)}
+    rows = mx.array([node.row for node in best])
+    drafts = mx.array([[node.path[-1] for node in best]])
+    return Proposal(
+        drafts,
+        mx.concatenate(q, axis=1)[:, rows] if drawn else None,
+        mx.concatenate(logits, axis=1)[:, rows],
+        drawn=True,
+        parents=[index[node.parent] for node in best],
+    )
 
 
 def children(
     node: Node, tokens: list[int], chances: list[float], drawn: bool, number: int, row: int
 ) -> list[Node]:
-    """Return what may grow on a node, in order; the first gets this ``number``."""
-    found, left, worth = [], 1.0, node.chance
+    """Return the nodes that may grow on a node, in order; the first gets this ``number``."""
+    found = []
+    left = 1.0
+    worth = node.chance
     for token, chance in zip(tokens, chances, strict=True):
         if chance <= 0 or left <= 0:  # cut, or none are left
             break
-        own = worth * min(1.0, chance / left) ** _AGREE if drawn else node.chance * chance
-        order, path = -worth if drawn else -own, (*node.path, token)
+        if drawn:
+            own = worth * min(1.0, chance / left) ** _AGREE
+            order = -worth
+        else:
+            own = node.chance * chance
+            order = -own
+        path = (*node.path, token)
         found.append(Node(order, number + len(found), node.number, row, own, path))
-        worth, left = worth - own, left - chance
+        worth -= own
+        left -= chance
     return found

@@ -5,10 +5,11 @@ from copy import copy as shallow_copy
 from typing import Any, Self
 
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder
-from lablib.inference.speculation.drafters import Cache, DraftModel, Limits, Texts
+from lablib.cache.rewind import Rewinder, check_rewindable
+from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.inference.speculation.draft_model import DraftModel
+from lablib.inference.speculation.drafter import Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.text_sampler import TextSampler
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx
@@ -18,8 +19,8 @@ class EarlyExit(DraftModel):
     """The target's own first layers, its last norm and its output layer.
 
     Its keys and values are those of the target, so it works in the target's cache and takes back
-    what it read there before the target verifies: no second cache, no prompt to read. A batch of
-    texts is drafted for one by one, with ``n_layers`` layers.
+    everything that it read there before the target verifies: no second cache, no prompt to read. A
+    batch of texts is drafted for one by one, with ``n_layers`` layers.
     """
 
     in_target_cache = True
@@ -27,35 +28,37 @@ class EarlyExit(DraftModel):
 
     def __init__(self, n_layers: int) -> None:
         self.n_layers = integer("n_layers", n_layers, 1)
+        self.model = None
         self._target = None
 
-    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
+    def begin(self, target: Any, own: Any, texts: int) -> Self:
         """Return a drafter for one text; see :class:`Drafter`."""
-        if cache is not None:
-            why = "it works in the target's cache"
-            raise BadValue(f"draft_cache must be None with EarlyExit: {why}")
-        n, layers = self.n_layers, len(target.layers)
-        if n >= layers:
-            raise BadValue(f"n_layers must be below the target's {layers}, got {n}")
-        if target is not self._target:
-            model = first_layers(target, n)
-            try:  # nothing is computed
-                model(mx.array([[0]]), cache=kv.make(model))
-            except Exception as error:  # it needs layers that are gone, in whatever way that shows
-                what = f"what a {type(model).__name__} asks for"
-                raise BadValue(f"n_layers must leave {what}, got {n}: {error}") from error
-            self._target, self.model = target, model
+        layers = len(target.model.layers)
+        if self.n_layers >= layers:
+            raise BadValue(f"n_layers must be below the target's {layers}, got {self.n_layers}")
+        if target.model is not self._target:
+            self.model = self._shorten(target.model)
+            self._target = target.model
+        caches = target.cache[: len(kv.make(self.model))]
+        check_rewindable(caches)
         session = shallow_copy(self)
-        caches = target_cache[: len(kv.make(session.model))]
-        session._reader = Rewinder(session.model, caches, "cache")
+        session._reader = Rewinder(self.model, caches)
         return session
 
-    def read(self, tokens: mx.array) -> None:
-        """Leave the prompt to the target, which reads it into the cache they share."""
+    def _shorten(self, target: Any) -> Any:
+        """Return the first layers of a model, if they work without the others."""
+        model = first_layers(target, self.n_layers)
+        try:  # nothing is computed
+            model(mx.array([[0]]), cache=kv.make(model))
+        except Exception as error:  # it needs layers that are gone, in whatever way that shows
+            needs = f"what a {type(model).__name__} asks for"
+            raise BadValue(f"n_layers must leave {needs}, got {self.n_layers}: {error}") from error
+        return model
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
-        """Draw tokens one after the other, and take back what was read for it."""
-        self._reader.positions[0] = start = len(texts[0]) - 1
+        """Draw tokens one after the other, and take back everything that was read for it."""
+        start = len(texts[0]) - 1
+        self._reader.positions = [start]
         try:
             return super().propose(texts, limits, sampler)
         finally:  # the target reads them again, and a model that raised must leave nothing behind

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from copy import copy as shallow_copy
 from typing import Any, Self
 
-from lablib.inference.speculation.drafters import Drafter, Limits, Texts
+from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.text_sampler import TextSampler
 from lablib.validation import integer
 
 
@@ -21,17 +21,17 @@ class NGram(Drafter):
         self.longest = integer("longest", longest, 1)
         self.shortest = integer("shortest", shortest, 1, self.longest)
 
-    def begin_batch(self, reader: Any, texts: int) -> Self:
-        """Return a drafter for several texts; see :class:`Drafter`."""
+    def begin(self, target: Any, own: Any, texts: int) -> Self:
+        """Return a drafter for some texts; see :class:`Drafter`."""
         session = shallow_copy(self)
-        # Of each text: what followed each run of tokens, and how much of the text that covers.
+        # One pair a text: the end of each run of tokens, and how much of the text was indexed.
         session._indexes = [({}, 0) for _ in range(texts)]
         return session
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Look up each text's last tokens in it."""
-        asked = enumerate(zip(texts, limits, strict=True))
-        return Proposal.of([self.lookup(text, n, row) for row, (text, n) in asked])
+        rows = range(len(texts))
+        return Proposal.of([self.lookup(texts[row], limits[row], row) for row in rows])
 
     def lookup(self, text: Sequence[int], n: int, row: int = 0) -> list[int]:
         """Return the guess itself, at most ``n`` ids; empty if the last tokens are new."""
@@ -47,6 +47,6 @@ class NGram(Drafter):
                 return list(text[place : place + n])
         return []
 
-    def select(self, places: Sequence[int]) -> None:
-        """Go on with the texts at these places."""
-        self._indexes = [self._indexes[place] for place in places]
+    def select(self, rows: Sequence[int]) -> None:
+        """Go on with these texts."""
+        self._indexes = [self._indexes[row] for row in rows]

@@ -23,11 +23,12 @@ a rejection.
 
 The engine (``judge.py``) draws from the ``Outcome`` of rejection, block and any rule added to
 ``RULE``. It plays ``match`` and ``coupled`` out: it draws the target's own tokens, and
-``count_matches`` counts the drafts that equal them. What comes out has the rule's distribution, and
-for a seed it is one text whoever drafts, and if nobody does: under ``match`` the text of plain
+``count_matches`` counts the drafts that equal them. The result has the rule's distribution, and for
+a seed it is one text whoever drafts, and if nobody does: under ``match`` the text of plain
 sampling; under ``coupled`` another one, as its noise is one number a token. A draft that was looked
-up took no noise: then ``coupled`` too keeps it with probability p. At temperature 0 no rule is
-asked: two best tokens are compared.
+up took no noise: then ``coupled`` too keeps it with probability p. At temperature 0 the four rules
+agree, and two best tokens are compared. With ``lablib.by_definition()``, or if one was replaced,
+the rule's function decides there too.
 
 To add a rule, write its function and put it into ``RULE``, here or in a cell of a notebook:
 ``RULE["mine"] = mine``. Then ``rule="mine"`` works (with a drafter of trees only these four do:
@@ -41,6 +42,7 @@ rounding, if so.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lablib.definitions import FastPath
 from lablib.validation import BadValue, one_of
 
 import mlx.core as mx
@@ -116,14 +118,31 @@ def block(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
 
 Rule = Callable[[mx.array, mx.array, mx.array], Outcome]
 RULE: dict[str, Rule] = {rule.__name__: rule for rule in (match, coupled, rejection, block)}
-PLAYED_OUT = {"match", "coupled"}  # by the engine, which draws the target's own tokens
-OF_TREES = [*PLAYED_OUT, "rejection", "block"]  # have one for trees too: see ``tree_rules.py``
+OF_TREES = tuple(RULE)  # the rules that trees have too: see ``tree_rules.py``
+_TAUGHT = dict(RULE)
+_PLAYED_OUT = {"match", "coupled"}
+_COMPARISON = {name: FastPath((RULE, name), (globals(), name)) for name in RULE}
 
 
 def named(rule: str | None, trees: bool = False) -> str:
     """Return the checked name of a rule, None meaning "rejection"; for a drafter of ``trees``."""
     rule = one_of("rule", "rejection" if rule is None else rule, RULE)
     return one_of("rule (of a drafter of trees)", rule, OF_TREES) if trees else rule
+
+
+def chosen(rule: str) -> Rule:
+    """Return the function of a rule: that in ``RULE``, or of this module if it was replaced."""
+    function = RULE[rule]
+    if function is _TAUGHT.get(rule):
+        return globals()[rule]
+    return function
+
+
+def plays_out(rule: str, greedy: bool) -> bool:
+    """Return whether comparing the target's own tokens with the drafts gives the rule's outcome."""
+    if not (greedy or rule in _PLAYED_OUT):
+        return False
+    return rule in _COMPARISON and _COMPARISON[rule].is_open()
 
 
 def count_matches(drafts: Sequence[int], tokens: Sequence[int]) -> int:

@@ -10,10 +10,10 @@ from copy import copy as shallow_copy
 from typing import Any, Self
 
 from lablib.cache import kv, tree
-from lablib.inference.speculation.drafters import Cache, Drafter, Limits, Texts, draw_in_turn
-from lablib.inference.speculation.head_step import steps
+from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.inference.speculation.draft_model import draw_in_turn
+from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.text_sampler import TextSampler
 from lablib.models.base import LanguageModel
 from lablib.models.head import DraftHead
 from lablib.validation import BadType, BadValue
@@ -22,13 +22,13 @@ import mlx.core as mx
 
 
 class Watched:
-    """A model that keeps the hidden states of what it reads, from place 0 of the text on.
+    """A model that keeps the hidden states of the tokens it reads, from place 0 of the text on.
 
     A place that is read again, because something was taken back in between, has its new state.
-    What ``cache`` holds already came before the text.
+    The tokens in ``cache`` came before the text.
     """
 
-    def __init__(self, model: LanguageModel, cache: Cache) -> None:
+    def __init__(self, model: LanguageModel, cache: kv.Cache) -> None:
         self._model, self._base = model, kv.offset(cache) or 0
         self._states: mx.array | None = None  # (1, n, hidden), of the places from _first on
         self._first = 0
@@ -36,7 +36,7 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def __call__(self, tokens: mx.array, cache: Cache | None = None) -> mx.array:
+    def __call__(self, tokens: mx.array, cache: kv.Cache | None = None) -> mx.array:
         """Return the model's logits."""
         start = kv.offset(cache) - self._base
         states = new = self._model.hidden(tokens, cache)
@@ -61,7 +61,7 @@ class Watched:
 
 
 class Head(Drafter):
-    """A trained head of the target; ``drafter=Head(load_head("target-head", target))``.
+    """A trained head of the target, such as ``Head(load_head("target-head", target))``.
 
     A batch of texts is drafted for one by one.
     """
@@ -75,38 +75,35 @@ class Head(Drafter):
             raise BadType(f"head must be a DraftHead, as load_head returns it, got {head!r}")
         self.head = head
 
-    def begin(self, target: Any, target_cache: Cache, cache: Cache | None) -> Self:
-        """Return a drafter for one text; see :class:`Drafter`."""
-        if cache is not None:
-            raise BadValue("draft_cache must be None with Head: it reads the target's states")
-        if target is not self.head.target:
+    def begin(self, target: Any, own: Any, texts: int) -> Self:
+        """Return a drafter for one text that watches the target; see :class:`Drafter`."""
+        if target.model is not self.head.target:
             raise BadValue("target must be the model that the head was loaded for")
-        if kv.offset(target_cache) is None:
+        if kv.offset(target.cache) is None:
             raise BadValue("cache must count its tokens, and a recurrent one alone does not")
         session = shallow_copy(self)
-        session.calls, session._cache, session._read = 0, self.head.make_cache(), 0
-        session._step = steps(self.head, session._cache)
-        session._watched = Watched(target, target_cache)
+        session.calls = 0
+        session._cache = self.head.make_cache()
+        session._read = 0  # tokens of the text that the head has read
+        session._watched = Watched(target.model, target.cache)
+        target.model = session._watched
         return session
-
-    def watch(self, target: Any) -> Any:
-        """Return the target, watched."""
-        return self._watched
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Draw tokens one after the other; nothing is waited for."""
-        text, known = texts[0], len(texts[0]) - 1
-        if known == self._read:
+        text = texts[0]
+        target_read = len(text) - 1
+        if target_read == self._read:
             return None  # the target has read nothing yet
-        states = self._watched.take(self._read, known)
+        states = self._watched.take(self._read, target_read)
         unread = mx.array([text[self._read + 1 :]])
-        self._read = known
+        self._read = target_read
 
         def forward(tokens: mx.array, parents: Sequence[int] | None = None) -> mx.array:
             nonlocal states  # guessed from the last ones, and from the tokens after them
             self.calls += 1
             if parents is None:
-                states = self._step(states, tokens)
+                states = self.head(states, tokens, self._cache)[:, -1:]
                 return self.head.logits(states.flatten(0, 1))[:, None]
             new = tokens.shape[1]
             before = states[:, mx.array(parents[-new:]) - unread.shape[1] + 1]
@@ -115,7 +112,8 @@ class Head(Drafter):
             states = mx.concatenate([states, guessed], axis=1)  # the text's last, then all nodes'
             return self.head.logits(guessed[0])[None]
 
-        proposal = (self.growth or draw_in_turn)(forward, unread, limits, sampler)
+        draw = self.growth or draw_in_turn
+        proposal = draw(forward, unread, limits, sampler)
         # Guessed states: the target's own will follow.
-        kv.trim(self._cache, kv.offset(self._cache) - known)
+        kv.trim(self._cache, kv.offset(self._cache) - target_read)
         return proposal

@@ -1,4 +1,4 @@
-"""Acceptance rules for a tree of drafts: which path stays, and what follows it.
+"""Acceptance rules for a tree of drafts: which path stays, and the token after it.
 
 A node is a drafted token, its *parent* the draft before it; -1 is the root, where the text ends.
 The children of a node were drawn from the draft's q there one after the other, each without those
@@ -9,23 +9,24 @@ n + 1 is the path that ends with node n, entry 0 that without a draft. The engin
 and ``coupled`` out: it draws the target's own token, and goes to the child that equals it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from lablib.definitions import FastPath
 from lablib.inference.speculation.rules import Outcome
 
 import numpy as np
 
 
-def rejection(
+def tree_rejection(
     p: np.ndarray, q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]
 ) -> Outcome:
     """Judge the children of a node one after the other (SpecInfer, Miao et al. 2023, 2305.09781).
 
-    A child is kept with probability min(1, p/q); else p is what q has not covered, for the next.
+    A child is kept with probability min(1, p/q); else the next one gets the p that q left.
 
     Args:
         p: the target's probabilities ``(N+1, V)``: after the text, and after each node.
-        q: what the first child of each node's parent was drawn from, ``(N, V)``.
+        q: the distributions ``(N, V)`` that the first child of each one's parent was drawn from.
         drafts: the N ids, parents first, siblings in the order in which they were drawn.
         parents: the place of each one's parent.
     """
@@ -40,7 +41,9 @@ def rejection(
     return Outcome(kept, following)
 
 
-def block(p: np.ndarray, q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]) -> Outcome:
+def tree_block(
+    p: np.ndarray, q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]
+) -> Outcome:
     """Judge whole paths, the deepest first (Weng et al. 2025, 2505.12398); arguments as above.
 
     ``w`` is how well the path to a node is covered, as in ``rules.block``: the share of all who get
@@ -65,7 +68,25 @@ def block(p: np.ndarray, q: np.ndarray, drafts: Sequence[int], parents: Sequence
     return Outcome(kept, following)
 
 
-TREE_RULE = {"rejection": rejection, "block": block}
+TREE_RULE = {"rejection": tree_rejection, "block": tree_block}
+_TAUGHT = dict(TREE_RULE)
+_COMPARISON = {
+    name: FastPath((TREE_RULE, name), (globals(), rule.__name__))
+    for name, rule in TREE_RULE.items()
+}
+
+
+def chosen(rule: str) -> Callable[..., Outcome]:
+    """Return the function of a rule: that in ``TREE_RULE``, or of this module if replaced."""
+    function = TREE_RULE[rule]
+    if function is _TAUGHT[rule]:
+        return globals()[function.__name__]
+    return function
+
+
+def plays_out(rule: str, greedy: bool) -> bool:
+    """Return whether following the target's own tokens gives the rule's outcome."""
+    return rule not in TREE_RULE or (greedy and _COMPARISON[rule].is_open())
 
 
 def path_to(node: int, parents: Sequence[int]) -> list[int]:

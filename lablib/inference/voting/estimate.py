@@ -1,4 +1,4 @@
-"""What samples that are already drawn say of fewer of them."""
+"""Estimate the success of fewer samples from those that are drawn."""
 
 import math
 

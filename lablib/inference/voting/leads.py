@@ -1,4 +1,4 @@
-"""How safe a lead is: whether the votes to come can, or will, change who is ahead.
+"""Measure the safety of a lead: can the votes to come, or will they, change who is ahead?
 
 Every function looks at the votes so far, one count for each answer *in order of first appearance*,
 as ties go to the answer that appeared first. The certain answer is what trials call curtailment.

@@ -1,4 +1,4 @@
-"""Scores of completions: what best-of-N ranks by, and what a vote may be weighted with.
+"""Scores of completions: best-of-N ranks by them, and a vote may be weighted with them.
 
 The two scorers with a name cost nothing: the log-probabilities were gathered while decoding. A
 callable gets whole sequences, so that a verifier can read the question with the answer.
@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lablib.inference.samples import Samples
+from lablib.inference.decoding.rows import Samples
 from lablib.validation import BadType, BadValue, one_of, shown
 
 import mlx.core as mx
@@ -19,7 +19,7 @@ Scorer = str | Callable[..., Any]
 
 
 def check_scorer(name: str, scorer: Scorer) -> None:
-    """Refuse what is neither one of ``NAMES`` nor callable."""
+    """Refuse a scorer that is neither one of ``NAMES`` nor callable."""
     if isinstance(scorer, str):
         one_of(name, scorer, NAMES)
     elif not callable(scorer):
@@ -27,9 +27,13 @@ def check_scorer(name: str, scorer: Scorer) -> None:
 
 
 def score(
-    scorer: Scorer, prompt: Sequence[int], samples: Samples, *, pad_token: int = 0,
+    scorer: Scorer,
+    prompt: Sequence[int],
+    samples: Samples,
+    *,
+    pad_token: int = 0,
     name: str = "scorer",
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Score every completion; nothing is sampled and no model is run (but a callable may).
 
     Args:
@@ -73,7 +77,7 @@ def pad(
 
 
 def ask(name: str, scorer: Callable[..., Any], sequences: mx.array, **extras: Any) -> np.ndarray:
-    """Return what a callable (the argument ``name``) gives for ``sequences``: float64 ``(n,)``."""
+    """Return the scores of ``sequences`` by a callable, the argument ``name``: float64 ``(n,)``."""
     scores, n = _call(scorer, sequences, **extras), len(sequences)
     if scores is None:
         raise BadType(f"{name} must return {n} numbers, got None: is its return missing?")
@@ -86,7 +90,8 @@ def ask(name: str, scorer: Callable[..., Any], sequences: mx.array, **extras: An
     if array.shape not in ((n,), (n, 1)):
         raise BadValue(f"{name} must return shape ({n},) or ({n}, 1), got {array.shape}")
     array = array.reshape(n)
-    if (missing := np.isnan(array)).any():
+    missing = np.isnan(array)
+    if missing.any():
         raise BadValue(f"{name} must not return NaN, got it for completion {missing.argmax()}")
     return array
 

@@ -10,15 +10,13 @@ that differ but reach the same answer vote together.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from lablib.inference.arguments import check_prompt, check_stops
-from lablib.inference.samples import Samples
-from lablib.inference.speculation.drafters import as_drafter
-from lablib.inference.speculation.many import speculative_batches
-from lablib.inference.voting.many import sample_batches
+from lablib.inference.decoding.batches import SampleParts, sample_batches
+from lablib.inference.decoding.rows import Samples
+from lablib.inference.speculation import speculative_batches
 from lablib.inference.voting.scoring import Scorer, check_scorer, score
 from lablib.inference.voting.stopping import StopRule
 from lablib.validation import BadType, BadValue, flag, function, integer
@@ -76,10 +74,17 @@ class AdaptiveVotes(Votes):
 
 
 def best_of_n(
-    model: Any, prompt: Any, n: int = 4, max_tokens: int = 100, temperature: float = 0.8,
-    score_fn: Scorer = "log_prob", *, return_all: bool = False,
-    stop_tokens: Iterable[int] = (), draft_model: Any = None, **options: Any,
-) -> mx.array | list[Candidate]:  # fmt: skip
+    model: Any,
+    prompt: Any,
+    n: int = 4,
+    max_tokens: int = 100,
+    temperature: float = 0.8,
+    score_fn: Scorer = "log_prob",
+    *,
+    return_all: bool = False,
+    draft_model: Any = None,
+    **options: Any,
+) -> mx.array | list[Candidate]:
     """Sample ``n`` completions and return the one with the highest score, the first among equals.
 
     Args:
@@ -91,10 +96,10 @@ def best_of_n(
         score_fn: ``"log_prob"``, ``"length_normalized"`` or a callable that takes sequences
             ``(n, seq_len)``, prompt included, and returns ``(n,)``; see ``scoring.score``.
         return_all: return every candidate instead, in the order drawn.
-        stop_tokens: ids that end a completion and belong to it.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        **options: every other keyword of ``sample_batches``: ``seed``, ``max_batch``, ``progress``
-            and the sampler's options; with a draft model of ``speculative_batches``: ``rule``,
+        **options: every other keyword of ``sample_batches``: ``stop_tokens`` (ids that end a
+            completion and belong to it), ``seed``, ``max_batch``, ``progress`` and the sampler's
+            options; with a draft model those of ``speculative_batches``: ``rule``,
             ``draft_tokens``, ...
 
     Returns:
@@ -105,23 +110,30 @@ def best_of_n(
         ValueError, TypeError: an argument is out of range, or ``score_fn`` returned NaN, None or
             another shape than one number for each completion.
     """
-    prompt, stops = check_prompt(model, prompt), check_stops(model, stop_tokens)
     check_scorer("score_fn", score_fn)
     flag("return_all", return_all)
-    options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stops}
-    samples = Samples.joined(_batches(model, draft_model, prompt, n, options))
-    scores = score(score_fn, prompt, samples, pad_token=min(stops, default=0), name="score_fn")
-    sequences = [mx.array([[*prompt, *row]], dtype=mx.int32) for row in samples.tokens]
+    options |= {"max_tokens": max_tokens, "temperature": temperature}
+    parts = _sample(model, draft_model, prompt, n, options)
+    samples = parts.join()
+    scores = _scores("score_fn", score_fn, parts, samples)
+    sequences = [mx.array([[*parts.prompts[0], *row]], dtype=mx.int32) for row in samples.tokens]
     if return_all:
         return [Candidate(*pair) for pair in zip(sequences, scores.tolist(), strict=True)]
     return sequences[int(np.argmax(scores))]
 
 
 def majority_vote(
-    model: Any, prompt: Any, n: int = 5, max_tokens: int = 50, temperature: float = 0.8, *,
-    extract: Extract | None = None, weight: Scorer | None = None,
-    stop_tokens: Iterable[int] = (), draft_model: Any = None, **options: Any,
-) -> Votes:  # fmt: skip
+    model: Any,
+    prompt: Any,
+    n: int = 5,
+    max_tokens: int = 50,
+    temperature: float = 0.8,
+    *,
+    extract: Extract | None = None,
+    weight: Scorer | None = None,
+    draft_model: Any = None,
+    **options: Any,
+) -> Votes:
     """Sample ``n`` completions and count how many give each answer.
 
     ``extract`` takes a completion, a list of ints, and returns its answer, anything hashable, or
@@ -139,25 +151,32 @@ def majority_vote(
         ValueError, TypeError: an argument is out of range, or ``extract`` or ``weight`` failed; the
             message names the completion.
     """
-    prompt, stops = check_prompt(model, prompt), check_stops(model, stop_tokens)
     if extract is not None:
         function("extract", extract)
     if weight is not None:
         check_scorer("weight", weight)
-    options |= {"max_tokens": max_tokens, "temperature": temperature, "stop_tokens": stops}
-    samples = Samples.joined(_batches(model, draft_model, prompt, n, options))
-    log_weights = None
-    if weight is not None:
-        log_weights = score(weight, prompt, samples, pad_token=min(stops, default=0), name="weight")
+    options |= {"max_tokens": max_tokens, "temperature": temperature}
+    parts = _sample(model, draft_model, prompt, n, options)
+    samples = parts.join()
+    log_weights = None if weight is None else _scores("weight", weight, parts, samples)
     return tally(samples.tokens, _answers(samples.tokens, extract), log_weights)
 
 
 def vote_until(
-    model: Any, prompt: Any, n: int = 32, max_tokens: int = 50, temperature: float = 0.8, *,
-    batch: int = 4, confidence: float | None = None, stop_rule: str = "overtake",
-    at_least: int = StopRule.at_least, extract: Extract | None = None,
-    draft_model: Any = None, **options: Any,
-) -> AdaptiveVotes:  # fmt: skip
+    model: Any,
+    prompt: Any,
+    n: int = 32,
+    max_tokens: int = 50,
+    temperature: float = 0.8,
+    *,
+    batch: int = 4,
+    confidence: float | None = None,
+    stop_rule: str = "overtake",
+    at_least: int = StopRule.at_least,
+    extract: Extract | None = None,
+    draft_model: Any = None,
+    **options: Any,
+) -> AdaptiveVotes:
     """Vote in rounds of ``batch`` samples and stop when the rest, up to ``n``, would not matter.
 
     Without ``confidence`` the winner is the one ``majority_vote`` elects with the same seed and n:
@@ -178,26 +197,33 @@ def vote_until(
     options |= {"max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
     completions: list[list[int]] = []
     answers: list[Hashable | None] = []
-    with closing(_batches(model, draft_model, prompt, n, options)) as rounds:
-        for samples in rounds:
+    reason = None
+    with closing(_sample(model, draft_model, prompt, n, options)) as parts:
+        for samples in parts:
             answers += _answers(samples.tokens, extract, first=len(completions))
             completions += samples.tokens
             counts = Counter(answer for answer in answers if answer is not None)
-            if reason := stop.reason(list(counts.values()), len(completions), n):
+            reason = stop.reason(list(counts.values()), len(completions), n)
+            if reason:
                 break
     saved = n - len(completions)
     return AdaptiveVotes(tally(completions, answers), reason if saved else "exhausted", saved)
 
 
-def _batches(
+def _sample(
     model: Any, draft_model: Any, prompt: Any, n: int, options: dict[str, Any]
-) -> Iterator[Samples]:
+) -> SampleParts:
     """Sample in parts of ``max_batch``, with or without a draft model."""
     n = integer("n", n, 1)
     if draft_model is None:
         return sample_batches(model, prompt, n, **options)
-    drafter = as_drafter(draft_model, name="draft_model")
-    return speculative_batches(model, drafter, [check_prompt(model, prompt)] * n, **options)
+    return speculative_batches(model, draft_model, [prompt] * n, **options)
+
+
+def _scores(name: str, scorer: Scorer, parts: SampleParts, samples: Samples) -> np.ndarray:
+    """Score the samples of one prompt by the argument ``name``."""
+    pad_token = min(parts.stops, default=0)
+    return score(scorer, parts.prompts[0], samples, pad_token=pad_token, name=name)
 
 
 def tally(

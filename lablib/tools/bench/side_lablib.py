@@ -7,8 +7,8 @@ from typing import Any
 
 import lablib
 from lablib.cache import kv
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
-from lablib.inference.tokens import TokenIterator
+from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.tools.bench import particles
 from lablib.tools.bench.plan import MLX_LM
 from lablib.tools.bench.turns import Answer, Run, clock, serve

@@ -33,9 +33,9 @@ def clock() -> Callable[[], float]:
 def load_blas() -> None:
     """Give MLX what ``import lablib`` gives it, in a process without lablib.
 
-    That is the BLAS that lablib has chosen, and Linux's scheduling (``lablib/machine/backend.py``),
-    so that engines are compared. Call it before ``mlx.core`` is imported; ``LABLIB_BLAS`` is a
-    path, or "off".
+    That is the BLAS that lablib has chosen, and Linux's scheduling as in
+    ``lablib/machine/scheduling.py``, so that engines are compared. Call it before ``mlx.core`` is
+    imported; ``LABLIB_BLAS`` is a path, or "off".
     """
     path = os.environ.get("LABLIB_BLAS", "off")
     if path != "off":

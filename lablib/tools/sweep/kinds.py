@@ -16,11 +16,10 @@ from typing import Any
 from lablib import models
 from lablib.course.replay.sampled import RULES
 from lablib.course.tasks import TASKS
+from lablib.inference.decoding.batches import sample_many, sample_n
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import NGram
-from lablib.inference.speculation.many import speculative_sample_n
-from lablib.inference.voting.continuous import sample_many
-from lablib.inference.voting.many import sample_n
+from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.tools.completions import MAX_TOKENS
 from lablib.tools.sweep.defaults import DEFAULTS
 from lablib.tools.sweep.rounds import Group, grouped, run, seed_of

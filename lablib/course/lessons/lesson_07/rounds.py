@@ -8,8 +8,8 @@ from lablib.course.plots import strips
 from lablib.course.plots.charts import COLOURS, HATCHES, style, visible
 from lablib.course.plots.explorer import Explorer, Player, choice
 from lablib.course.plots.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
-from lablib.inference.speculation.judge import Verdict
-from lablib.inference.speculation.tokens import SpeculativeTokenIterator
+from lablib.inference.decoding.rows import Verdict
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.validation import BadValue
 
 import numpy as np

@@ -10,7 +10,7 @@ from lablib.course.plots.strips import add_axes, canvas, name_bars, scales
 from lablib.course.replay.rounds import LONGEST, guesses_of_flags, replay
 from lablib.course.theory.estimators import bootstrap_interval, wilson_interval
 from lablib.inference.speculation.costs import expected_tokens
-from lablib.inference.speculation.tokens import FixedLength
+from lablib.inference.speculation.draft_length import FixedLength
 from lablib.validation import BadValue, integer
 
 import numpy as np

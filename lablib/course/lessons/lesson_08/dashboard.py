@@ -128,7 +128,7 @@ class Dashboard(Explorer):
         return p, np.array(q.astype(mx.float32))
 
     def _guesses(self, prompt: list[int], tokens: list[int]) -> np.ndarray:
-        text, lookup = [*prompt, *tokens], NGram().begin_batch(None, 1).lookup
+        text, lookup = [*prompt, *tokens], NGram().begin(None, None, 1).lookup
         q = np.full((len(tokens), len(self.words)), -np.inf)
         for place in range(len(tokens)):
             for guess in lookup(text[: len(prompt) + place], 1):

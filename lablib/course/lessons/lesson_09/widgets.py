@@ -13,8 +13,7 @@ from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
 from lablib.course.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
-from lablib.inference.speculation.draft_length import AdaptiveLength
-from lablib.inference.speculation.tokens import FixedLength
+from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 from lablib.validation import BadValue, integer
 
 import numpy as np

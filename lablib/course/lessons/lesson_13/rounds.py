@@ -13,9 +13,11 @@ from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.course.replay.measure import clock, measure_costs
 from lablib.inference import Drafter, SamplerOptions, Tree
+from lablib.inference.decoding.rows import Row
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.costs import Costs
+from lablib.inference.speculation.speculative_iterator import own_reader
 from lablib.inference.speculation.tree_rules import TREE_RULE, path_to
-from lablib.inference.text_sampler import TextSampler
 from lablib.validation import one_of
 
 import mlx.core as mx
@@ -92,15 +94,14 @@ def one_round(
     target that holds all of the text but its last token, for a drafter that works in none of it; it
     stays as it is.
     """
-    text, cache = list(text), kv.make(target)
-    session = drafter.begin(target, cache, None)
-    reader = Rewinder(session.watch(target), cache if read is None else kv.copy(read))
+    text = list(text)
+    reader = Rewinder(target, kv.make(target) if read is None else kv.copy(read))
+    session = drafter.begin(reader, own_reader(drafter, reader), 1)
     if read is None:
         reader.forward(mx.array([text[:-1]]))
-    options = SamplerOptions(
-        temperature=temperature if drafted_at is None else drafted_at, seed=seed
-    )
-    proposal = session.propose([text], [nodes], TextSampler(options, [text], nodes + 1, [0]))
+    drafted_at = temperature if drafted_at is None else drafted_at
+    sampler = _sampler(text, nodes, SamplerOptions(temperature=drafted_at, seed=seed))
+    proposal = session.propose([text], [nodes], sampler)
     drafts = proposal.tokens.tolist()[0]
     parents = range(-1, len(drafts) - 1) if proposal.parents is None else proposal.parents
     tokens = mx.concatenate([mx.array([text[-1:]]), proposal.tokens], axis=1)
@@ -111,6 +112,12 @@ def one_round(
     certain = proposal.q is None
     q = np.eye(size)[drafts] if certain else np.array(proposal.q[0], np.float64)
     return Round(drafts, list(parents), p, law(rule, p, q, drafts, parents))
+
+
+def _sampler(text: list[int], nodes: int, options: SamplerOptions) -> TextSampler:
+    sampler = TextSampler(len(text) + nodes + 1)
+    sampler.add([Row(0, text, options, 0, nodes + 1, frozenset())])
+    return sampler
 
 
 @dataclass(frozen=True)
@@ -139,9 +146,10 @@ def measure_prices(
 ) -> Prices:
     """Time a round's parts after ``text``, trees of ``most`` nodes included."""
     costs = measure_costs(target, draft, most=most)
-    text, cache, each = list(text), kv.make(target), []
-    session = Tree(draft).begin(target, cache, None)
-    sampler = TextSampler(SamplerOptions(temperature=1.0, seed=0), [text], most + 1, [0])
+    text, each = list(text), []
+    drafter, reader = Tree(draft), Rewinder(target, kv.make(target))
+    session = drafter.begin(reader, own_reader(drafter, reader), 1)
+    sampler = _sampler(text, most, SamplerOptions(temperature=1.0, seed=0))
     now = clock()
     for _ in range(repeats):
         session.keep([len(text) - 1])

@@ -17,10 +17,10 @@ import lablib
 from lablib.course.lessons.lesson_16.scores import Foul, Score
 from lablib.course.lessons.lesson_16.texts import number, write
 from lablib.course.tasks import edits
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import NGram
-from lablib.inference.speculation.drafters import Drafter, Limits, Texts
+from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.text_sampler import TextSampler
 from lablib.validation import shown
 
 NAME, FUNCTION = "edits", "propose"
@@ -49,7 +49,7 @@ def world(seed: int, problems: int = PROBLEMS) -> World:
 
 def baseline(prompt: list[int], written: list[int], limit: int) -> list[int]:
     """Propose what followed the last tokens where they stood before. The baseline."""
-    return NGram().begin_batch(None, 1).lookup([*prompt, *written], limit)
+    return NGram().begin(None, None, 1).lookup([*prompt, *written], limit)
 
 
 def play(propose: Propose, world: World) -> Score:

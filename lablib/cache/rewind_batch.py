@@ -1,0 +1,228 @@
+"""Take tokens back from a batch: from each row another number.
+
+In a batch mlx-lm keeps the rows flush right: a row that loses tokens at its end is moved right by
+as many places, and it leaves padding behind on the left. Where that fails, all rows go back to a
+snapshot and read again the tokens that stay, as in ``rewind.py``.
+"""
+
+from collections.abc import Sequence
+from operator import sub
+from typing import Any
+
+from lablib.cache import kv
+from lablib.cache.rewind import Snapshot, ends_with, restore, snapshot
+from lablib.models.interface import agree, find_out
+from lablib.validation import BadValue
+
+import mlx.core as mx
+from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache
+
+_ROOM = 16  # places for the next tokens: with fewer mlx-lm makes a new buffer
+_COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given up
+
+
+class BatchRewinder:
+    """A model and the cache of a batch that can undo what it read since the last :meth:`settle`.
+
+    The cache is from ``kv.merge``. One from ``kv.expand`` or ``shared.fan_out`` will do where
+    nothing is taken back. ``positions[i]`` is the number of tokens in row i; the other attributes
+    are those of ``Rewinder``.
+    """
+
+    def __init__(self, model: Any, cache: kv.Cache, lengths: Sequence[int]) -> None:
+        self.model = model
+        self.cache = cache
+        self.positions = list(lengths)
+        self.calls = self.tokens_read = 0
+        self._read: mx.array | None = None  # (B, T), the tokens since settle
+        self._before: Snapshot = []  # the state before them
+        self._parted = 0  # how often rows have lost different numbers of tokens
+
+    def forward(
+        self, tokens: mx.array, stays: bool = False, parents: Sequence[int] | None = None
+    ) -> mx.array:
+        """Read ``tokens (B, T)`` and return their logits ``(B, T, V)``; nothing is evaluated.
+
+        If the model raises, nothing was read, unless the tokens were to stay: ``stays`` says that
+        they are never taken back. A batch reads no trees: ``parents`` is None.
+        """
+        if stays:
+            self.settle()
+        elif self._read is None:
+            self._before = snapshot(self.cache)
+        if tokens.shape[1] > 1:
+            self._unroll()
+        self.calls += 1
+        self.tokens_read += tokens.size
+        try:
+            logits = self.model(tokens, cache=self.cache)
+        except BaseException:
+            if self._before:
+                self._undo()
+            raise
+        if not stays:
+            earlier = [] if self._read is None else [self._read]
+            self._read = mx.concatenate([*earlier, tokens], axis=1)
+        self.positions = [position + tokens.shape[1] for position in self.positions]
+        return logits
+
+    def settle(self) -> None:
+        """Let everything that was read so far stay: give up the snapshot."""
+        self._read = None
+        self._before = []
+
+    def room(self) -> None:
+        """Return None: a forward may read any number of tokens."""
+
+    def can_give_back(self, after: int) -> bool:
+        """Return False: a row that ends has left before the others read on."""
+        return False
+
+    def keep(self, lengths: Sequence[int]) -> None:
+        """Take back everything beyond the first ``lengths[row]`` tokens of each row.
+
+        Raises:
+            BadValue: as ``rewind``; all that was read since ``settle`` has been taken back then.
+        """
+        back = list(map(sub, self.positions, lengths))
+        if max(back) <= 0:  # as in most rounds
+            return
+        try:
+            self.rewind(back)
+        except BadValue:
+            self._undo()
+            raise
+
+    def rewind(self, back: Sequence[int]) -> None:
+        """Take back the last ``back[row]`` tokens of each row: as if they had never been read.
+
+        Raises:
+            BadValue: a row loses more than was read since ``settle`` and some layer cannot drop
+                them; rows that lose different numbers must keep one each. Nothing has been changed.
+        """
+        if max(back) <= 0:
+            return
+        apart = max(back) > min(back)
+        positions = list(map(sub, self.positions, back))
+        if not self._roll(back):
+            read = 0 if self._read is None else self._read.shape[1]
+            most = read - apart
+            if max(back) > most:
+                raise BadValue(f"cache can be rewound by at most {most} tokens, got n={max(back)}")
+            tokens = self._read
+            self._undo()
+            self._read_again(tokens, [read - each for each in back])
+        elif not apart and self._read is not None:
+            self._read = self._read[:, : self._read.shape[1] - back[0]]
+        self.positions = positions
+        if apart:
+            self.settle()  # no snapshot fits rows that part
+            self._parted += 1
+            if self._parted % _COMPACT_EVERY == 0:
+                kv.select(self.cache, range(len(back)))  # drops the padding that all rows share
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Keep only these rows; everything that was read so far stays."""
+        self.settle()
+        kv.select(self.cache, rows)
+        self.positions = [self.positions[row] for row in rows]
+
+    def extend(self, other: "BatchRewinder") -> None:
+        """Add the rows of another batch of the model, which is used no more."""
+        self.settle()
+        for layer, more in zip(self.cache, other.cache, strict=True):
+            layer.extend(more)
+        self.positions += other.positions
+        self.calls += other.calls
+        self.tokens_read += other.tokens_read
+
+    def _undo(self) -> None:
+        """Go back to the snapshot."""
+        restore(self.cache, self._before)
+        read = 0 if self._read is None else self._read.shape[1]
+        self.positions = [position - read for position in self.positions]
+        self.settle()
+
+    def _read_again(self, tokens: mx.array, stay: Sequence[int]) -> None:
+        """Read the first ``stay[row]`` tokens of each row."""
+        longest = max(stay)
+        if not longest:
+            return
+        padding = [longest - length for length in stay]
+        padded = list(kv.leaves(self.cache)) if any(padding) else []
+        for layer in padded:
+            layer.prepare(lengths=stay, right_padding=padding)
+        self.forward(tokens[:, :longest])
+        for layer in padded:
+            layer.finalize()
+
+    def _roll(self, back: Sequence[int]) -> bool:
+        """Move each row right by ``back[row]`` places in every layer, or in none."""
+        layers = list(kv.leaves(self.cache))
+        for layer in layers:
+            ring = isinstance(layer, BatchRotatingKVCache) and ends_with(layer, max(back))
+            if not (ring or isinstance(layer, BatchKVCache)):
+                return False
+        for layer in layers:
+            if not isinstance(layer, BatchKVCache):
+                # A full ring cannot be trimmed. It asks where each row ends, from where it stands.
+                layer.prepare(lengths=[-n for n in back], right_padding=back)
+                layer.finalize()
+            elif max(back) == min(back):
+                layer.trim(back[0])
+            else:
+                _move_right(layer, back)
+        return True
+
+    def _unroll(self) -> None:
+        """Put rings in order of time before a block is read."""
+        # mlx-lm 0.32 does it after it has made the mask: that hides one token too few of a padded
+        # row.
+        for layer in kv.leaves(self.cache):
+            if not isinstance(layer, BatchRotatingKVCache):
+                continue
+            keys, values, offset, padding, width, read, end, rotated = layer.state
+            if rotated:
+                keys, values = mx.roll(keys, -end, axis=2), mx.roll(values, -end, axis=2)
+                end = keys.shape[2]
+                layer.state = keys, values, offset, padding, width, read, end, False
+
+
+def _move_right(layer: BatchKVCache, back: Sequence[int]) -> None:
+    """Drop the last ``back[row]`` entries of each row; the rows stay flush right."""
+    keys, values, offset, padding, end = layer.state
+    right, end = mx.array(back) - min(back), end - min(back)
+    # Entries whole, and no unused end: ``finalize`` took longer than the forward, on a CPU.
+    places = mx.clip(mx.arange(end + _ROOM) - right[:, None, None], 0, keys.shape[2] - 1)
+    at = mx.arange(len(back))[:, None, None], mx.arange(keys.shape[1])[:, None], places
+    layer.state = keys[at], values[at], offset - mx.array(back), padding + right, end
+
+
+def can_batch(model: Any, cache: kv.Cache) -> bool:
+    """Return whether rows of different length can share a batch, given an empty cache of the model.
+
+    A quantised cache has no batched form, a ``CacheList`` is not stepped back here, and attention
+    sinks do not survive a batch. Some models cannot read rows of different length, and some
+    recurrent ones (Mamba 1) read padding as text: all are tried out with a few tokens.
+    """
+    if any(type(layer) not in kv.MERGED or getattr(layer, "keep", 0) for layer in cache):
+        return False
+    question = "batches", *map(type, cache)
+    return find_out(model, question, lambda: _reads_rows_as_if_alone(model, cache))
+
+
+def _reads_rows_as_if_alone(model: Any, empty: kv.Cache) -> bool:
+    """Return whether a row beside a longer one, rewound too, gets the logits it gets alone."""
+    prompts, block, kept = [[0, 1, 1, 0], [1]], [1, 0], [2, 1]
+    caches = [kv.copy(empty) for _ in prompts]
+    alone = []
+    for tokens, cache, length in zip(prompts, caches, kept, strict=True):
+        model(mx.array([tokens]), cache=cache)
+        read = model(mx.array([block]), cache=kv.copy(cache))
+        after = model(mx.array([[*block[:length], 0]]), cache=kv.copy(cache))
+        alone.append(mx.concatenate([read, after[:, -1:]], axis=1))
+    batch = BatchRewinder(model, kv.merge(caches), [0, 0])
+    read = batch.forward(mx.array([block, block]))
+    batch.rewind([len(block) - length for length in kept])
+    after = batch.forward(mx.array([[0], [0]]))
+    return agree(mx.concatenate([read, after], axis=1), mx.concatenate(alone))

@@ -1,0 +1,261 @@
+"""One decoder: texts grow side by side, a round at a time.
+
+In a round a drafter proposes tokens for each row, the target reads them all in one forward, the
+judge says which of them stay, and the caches forget the others. Without a drafter, or where it has
+no guess, a round is one token of the target: a verdict on no drafts. Rows that have ended leave;
+others that wait then join.
+
+Everything that writes text is a door to this loop: one row (``TokenIterator``, and
+``SpeculativeTokenIterator`` with a drafter), rows of one prompt (``sample_n``), rows of many
+prompts (``sample_many``, ``speculative_batches``, ``generate`` with a list).
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from operator import sub
+from typing import Any
+
+from lablib.cache.rewind import Rewinder
+from lablib.cache.rewind_batch import BatchRewinder
+from lablib.inference.decoding.rows import Counts, Row, Verdict
+from lablib.inference.sampling.text_sampler import Drawn, TextSampler, check_finite
+
+import mlx.core as mx
+
+Reader = Rewinder | BatchRewinder
+Party = Sequence[Row]  # rows that join together
+
+
+def row_and_token(row: Row) -> str:
+    """Return the place that a message names: the row and its next token."""
+    return f"row {row.number}, token {len(row.tokens)}"
+
+
+class Decoder:
+    """Rows that grow together, by a target and perhaps a drafter.
+
+    Args:
+        sampler: the sampler of all rows.
+        judge: verifies drafts; None without a drafter.
+        draft_length: chooses the number of drafts in a round; None without a drafter.
+        closable: whether the caller may stop between two tokens and go on with the cache.
+        label: the place that messages name, given a row.
+
+    Attributes:
+        rows: the rows that still grow, in the order of the batch.
+        target: the target's reader; ``drafter``: the drafter at work. None before rows join.
+        counts: the counts of all rounds.
+    """
+
+    def __init__(
+        self,
+        sampler: TextSampler,
+        judge: Any = None,
+        draft_length: Any = None,
+        *,
+        closable: bool = False,
+        label: Callable[[Row], str] = row_and_token,
+    ) -> None:
+        self.sampler = sampler
+        self.judge = judge
+        self.draft_length = draft_length
+        self.rows: list[Row] = []
+        self.target: Any = None
+        self.drafter: Any = None
+        self.counts = Counts()
+        self._closable = closable
+        self._label = label
+        self._logits: mx.array | None = None  # (B, V), after all texts, if they are known already
+        self._pending: deque[Drawn] = deque()  # plain tokens that nobody has looked at yet
+        self._plain_left = 0  # plain rounds until drafting is considered again
+
+    def run(self, admit: Callable[[], bool] = lambda: False) -> Iterator[list[Verdict]]:
+        """Run rounds until no row is left; yield the verdicts of each, one for each row.
+
+        ``admit`` is called before each round: it may let rows join, and tells whether any did.
+        """
+        while admit() or self.rows:
+            yield self.round()
+
+    def join(
+        self, rows: Party, target: Reader, drafter: Any = None, logits: mx.array | None = None
+    ) -> None:
+        """Add rows whose prompts ``target`` has read, all but the last token at least.
+
+        Or it has read them whole, and the ``logits (B, V)`` after them are given.
+        """
+        if self.rows:
+            self.target.extend(target)
+        else:  # a new batch
+            self.target = target
+            self.drafter = drafter
+            self.sampler.begin()
+            self._plain_left = 0
+        self.sampler.add(rows)
+        self.rows = [*self.rows, *rows]
+        self._logits = logits
+        self.counts.add([], target.calls, 0 if drafter is None else drafter.calls)
+
+    def round(self) -> list[Verdict]:
+        """Run one round, and return a verdict for each row; rows that have ended leave."""
+        start = time.perf_counter()
+        calls = self._calls()
+        verdicts = self.speculative_round()
+        if verdicts is None:
+            self._plain_left = self._plain_left or self._plain_rounds()
+            verdicts = self.plain_round()
+            self._plain_left -= 1
+        self.counts.add(verdicts, *map(sub, self._calls(), calls))
+        if self.drafter is not None:
+            self._learn(verdicts, time.perf_counter() - start)
+        self._let_leave()
+        return verdicts
+
+    def _calls(self) -> tuple[int, int]:
+        """Return the forwards of the target and of the draft model so far."""
+        return self.target.calls, 0 if self.drafter is None else self.drafter.calls
+
+    # A round with drafts.
+
+    def speculative_round(self) -> list[Verdict] | None:
+        """Run a round with drafts; return None where nothing is drafted."""
+        limits = self._limits()
+        if max(limits) <= 0:
+            return None
+        self.target.settle()  # everything from earlier rounds stays
+        texts = [row.text for row in self.rows]
+        proposal = self.drafter.propose(texts, limits, self.sampler)  # draft
+        if proposal is None:
+            self.draft_length.miss()
+            return None
+        counts = self.judge.check(proposal, limits)
+        logits = self._read(proposal.tokens, proposal.parents)  # verify
+        verdicts = self.judge.decide(logits, proposal, counts)  # keep
+        if proposal.parents is not None:  # a tree, of which one path stays
+            self.target.follow(len(proposal.parents), verdicts[0].path)
+        lengths = self._append(verdicts)
+        self.target.keep(lengths)  # take back
+        self.drafter.keep(lengths)
+        return verdicts
+
+    def _limits(self) -> list[int]:
+        """Return the most drafts for each row: one place is left for the target's own token."""
+        if self.drafter is None or self._plain_left:
+            return [0]
+        most = self.draft_length.choose()
+        room = self.target.room()
+        if room is not None:
+            most = min(most, room - 1)
+        return [min(most, row.left - 1) for row in self.rows]
+
+    def _read(
+        self, drafts: mx.array | None = None, parents: Sequence[int] | None = None
+    ) -> mx.array:
+        """Let the target read the unread tokens of the texts, and the drafts ``(B, γ)``.
+
+        Returns:
+            Its logits ``(B, γ+1, V)``, after the last token of each text and after each draft.
+        """
+        positions = self.target.positions
+        unread = [row.text[at:] for row, at in zip(self.rows, positions, strict=True)]
+        tokens = mx.array(unread, mx.int32)
+        late = len(unread[0]) - 1  # tokens of a prompt that were left for this forward
+        stays = drafts is None and not self.sampler.processors  # a processor may raise
+        if drafts is None:
+            self.target.settle()
+        else:
+            tokens = mx.concatenate([tokens, drafts], axis=1)
+        if parents is not None:  # the unread tokens come first
+            parents = [*range(-1, late), *(late + 1 + parent for parent in parents)]
+        logits = self.target.forward(tokens, stays, parents)
+        return logits[:, late:] if late else logits
+
+    def _learn(self, verdicts: Sequence[Verdict], seconds: float) -> None:
+        """Tell the policy of draft lengths how the round went."""
+        for verdict in verdicts:
+            self.draft_length.observe(verdict.reached, verdict.accepted)
+        if self.counts["rounds"] > len(verdicts):  # the first round also reads the prompt's end
+            self.draft_length.timed(len(verdicts[0].drafted), seconds)
+
+    # A round without drafts.
+
+    def plain_round(self) -> list[Verdict]:
+        """Let the target write one token of each row by itself."""
+        if not self._pending:
+            self._ask()
+        if self._may_run_ahead():
+            self._ask()
+        verdicts = self._look()
+        self._append(verdicts)
+        return verdicts
+
+    def _plain_rounds(self) -> int:
+        """Return how many rounds are plain ones from now on."""
+        most = max(row.left for row in self.rows)
+        return most if self.drafter is None else min(self.draft_length.plain_tokens, most)
+
+    def _ask(self) -> None:
+        """Queue a forward and the draw of the tokens after it; nothing waits for the result."""
+        before = self._pending[-1].tokens if self._pending else None
+        if self._logits is not None:
+            logits, self._logits = self._logits[:, None], None
+        elif before is None:
+            logits = self._read()
+        else:
+            logits = self.target.forward(before, stays=True)
+        drawn = self.sampler.plain(logits, before)
+        self._pending.append(drawn)
+        mx.async_eval(drawn)
+
+    def _may_run_ahead(self) -> bool:
+        """Return whether the next forward may begin before anybody has looked at the last tokens.
+
+        It may not where it could be in vain, unless one text can give the token back. A logits
+        processor may keep a state of its own, so it sees no token before its turn.
+        """
+        if self._plain_left <= 1:  # the next round may begin with drafts
+            return False
+        if self.sampler.processors or any(row.left <= len(self._pending) for row in self.rows):
+            return False
+        if self._closable or any(row.may_stop_early for row in self.rows):
+            return self.target.can_give_back(after=2 - len(self._pending))
+        return True
+
+    def _look(self) -> list[Verdict]:
+        """Wait for the oldest tokens that were asked for; only here does the host wait."""
+        drawn = self._pending[0]
+        mx.eval(drawn)
+        columns = drawn.tokens.tolist(), drawn.logprobs.tolist(), drawn.finite.tolist()
+        for row, finite in zip(self.rows, columns[2], strict=True):
+            if not finite[0]:
+                check_finite(self._label(row), finite)
+        self._pending.popleft()
+        verdicts = []
+        for i, (tokens, logprobs, _) in enumerate(zip(*columns, strict=True)):
+            top = drawn.top(i) if drawn.best else ()
+            verdicts.append(Verdict((), tokens, 0, 0, logprobs, top))
+        return verdicts
+
+    # Rows.
+
+    def _append(self, verdicts: Sequence[Verdict]) -> list[int]:
+        """Write the decided tokens down; return the tokens of each text that are read for good."""
+        for row, verdict in zip(self.rows, verdicts, strict=True):
+            row.append(verdict.tokens, verdict.logprobs)
+        self.sampler.commit([verdict.tokens for verdict in verdicts])
+        return [len(row.text) - 1 for row in self.rows]
+
+    def _let_leave(self) -> None:
+        """Let the rows go that have ended."""
+        stay = [index for index, row in enumerate(self.rows) if row.left]
+        if len(stay) == len(self.rows):
+            return
+        self.rows = [self.rows[index] for index in stay]
+        self.sampler.select(stay)
+        if not stay:
+            self._pending.clear()
+            return
+        self.target.select(stay)
+        if self.drafter is not None:
+            self.drafter.select(stay)

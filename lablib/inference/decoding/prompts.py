@@ -1,0 +1,90 @@
+"""Read prompts: piece by piece, and no shared beginning twice.
+
+The last token of a prompt is left unread: the first round reads it, and gets the logits after it.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from operator import eq
+from typing import Any
+
+from lablib.cache import kv
+from lablib.cache.rewind import Rewinder, drops
+
+import mlx.core as mx
+
+_FEW = 64  # tokens of a prompt's end that cost less than a forward of their own
+
+
+def read_prompt(
+    readers: Sequence[Rewinder], prompt: Sequence[int], step_size: int, leave: int = 0
+) -> Iterator[None]:
+    """Let models read a prompt, all but its last token; yield after each piece.
+
+    Pieces have ``step_size`` tokens. Reading goes on where the last reader stands, so that it can
+    be resumed. The first reader may leave a last piece of up to ``leave`` tokens unread: its first
+    round then reads them too, one forward instead of two.
+    """
+    end = len(prompt) - 1
+    for start in range(readers[-1].positions[0], end, step_size):
+        stop = min(start + step_size, end)
+        piece = mx.array([prompt[start:stop]])
+        waits = stop == end and stop - start <= leave
+        for reader in readers[1:] if waits else readers:
+            reader.forward(piece, stays=True)
+        state = [layer.state for reader in readers for layer in reader.cache]
+        if stop < end:  # wait, so that memory for one piece is enough
+            mx.eval(state)
+            mx.clear_cache()
+        else:  # during the last piece the next step can be written down
+            mx.async_eval(state)
+        yield
+
+
+def may_leave(target: Rewinder, drafter: Any) -> int:
+    """Return how many tokens of a prompt's end the target may read with the first drafts.
+
+    That spares a forward where its cache trims for free and no drafter works in it. (The tokens get
+    logits in vain.)
+    """
+    if drafter is None or drafter.in_target_cache or not drops(target.cache):
+        return 0
+    return _FEW
+
+
+class PromptReader:
+    """Reads prompts one after the other; a beginning that two share is read once.
+
+    Attributes:
+        calls: forwards of the model.
+    """
+
+    def __init__(self, model: Any, step_size: int) -> None:
+        self.model = model
+        self.calls = 0
+        self._step_size = step_size
+        self._cache = kv.make(model)
+        self._text: list[int] = []  # the tokens in the cache
+
+    def read(self, prompt: Sequence[int]) -> kv.Cache:
+        """Return a cache of one row that ends before the last token; it is not to be changed."""
+        text = list(prompt[:-1])
+        if text != self._text:
+            reader = self._reader_of(text)
+            for _ in read_prompt([reader], prompt, self._step_size):
+                pass
+            self.calls += reader.calls
+            self._cache = reader.cache
+            self._text = text
+        return self._cache
+
+    def _reader_of(self, text: list[int]) -> Rewinder:
+        """Return a reader that has read the beginning that ``text`` shares with the last one."""
+        shared = sum(takewhile(bool, map(eq, self._text, text)))
+        surplus = len(self._text) - shared
+        if surplus and kv.trimmable(self._cache) < surplus:
+            return Rewinder(self.model, kv.make(self.model))
+        reader = Rewinder(self.model, kv.copy(self._cache))
+        kv.trim(reader.cache, surplus)
+        reader.positions = [shared]
+        return reader

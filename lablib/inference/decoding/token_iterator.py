@@ -1,0 +1,271 @@
+"""One text, one token at a time: the decoder with a single row, and a promise about its cache.
+
+After ``close()`` the cache has read exactly the tokens that were handed out, but the last.
+"""
+
+# The C functions behind the `signal` module: its enum conversions cost 20 us a call in Python 3.11,
+# and a step calls them for every token.
+import _signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.cache import kv
+from lablib.cache.rewind import Rewinder
+from lablib.inference import arguments
+from lablib.inference.decoding.decoder import Decoder
+from lablib.inference.decoding.prompts import may_leave, read_prompt
+from lablib.inference.decoding.rows import Row, Verdict
+from lablib.inference.sampling.text_sampler import LogitsProcessor, TextSampler
+from lablib.validation import BadValue, integer
+
+import mlx.core as mx
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One generated token.
+
+    Attributes:
+        id: its number in the vocabulary.
+        logprob: natural log of the model's own probability of it (before temperature and cuts).
+        from_draft: whether a draft proposed it (speculative decoding).
+        top_logprobs: the model's best ``(id, logprob)`` pairs here, if ``top_logprobs=`` asked.
+    """
+
+    id: int
+    logprob: float
+    from_draft: bool = False
+    top_logprobs: tuple[tuple[int, float], ...] = ()
+
+
+class DecodingIterator(Iterator[Token], AbstractContextManager):
+    """The protocol that ``TokenIterator`` and ``SpeculativeTokenIterator`` share.
+
+    The attributes are those of ``TokenIterator``.
+
+    Args:
+        request: the checked arguments.
+        decoder: a decoder that no row has joined yet.
+        target: the target and its cache.
+        stream: the random stream of the seed.
+        drafter: the drafter at work, or None; ``own``: the reader of its own model, or None.
+    """
+
+    def __init__(
+        self,
+        request: arguments.Request,
+        decoder: Decoder,
+        target: Rewinder,
+        stream: int,
+        drafter: Any = None,
+        own: Rewinder | None = None,
+    ) -> None:
+        self.prompt = request.prompt
+        self.cache = target.cache
+        self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+        self.stats: dict[str, Any] = {
+            "prompt_tokens": len(self.prompt),
+            "tokens": 0,
+            "prefill_seconds": 0.0,
+            "decode_seconds": 0.0,
+            "tokens_per_second": 0.0,
+            "target_calls": 0,
+            "token_forwards": 0,
+            "finish_reason": None,
+        }
+        self._max_tokens, self._stops = request.max_tokens, request.stops
+        self._target, self._drafter = target, drafter
+        readers = [target] if own is None else [target, own]
+        leave = may_leave(target, drafter)
+        self._reading = read_prompt(readers, self.prompt, request.step_size, leave)
+        self._row = Row(0, self.prompt, request.options, stream, request.max_tokens, request.stops)
+        self._decoder = decoder
+        decoder.join([self._row], target, drafter)
+        self._rounds = decoder.run()
+        self._ready: deque[Token] = deque()  # decided, but not handed out yet
+
+    def __next__(self) -> Token:
+        stats = self.stats
+        if stats["finish_reason"] is not None:
+            raise StopIteration
+        start = time.perf_counter()
+        clock = "decode_seconds" if self.tokens else "prefill_seconds"
+        try:
+            if not self.tokens:
+                self._read_prompt()
+            # An interrupt waits until the token is in .tokens: what was computed is not lost.
+            with hold_interrupts(self._fail):
+                if not self._ready:
+                    self._decide(next(self._rounds))
+                return self._hand_out()
+        finally:
+            stats[clock] += time.perf_counter() - start
+            if clock == "decode_seconds":
+                stats["tokens_per_second"] = (len(self.tokens) - 1) / stats[clock]
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop here and cut the caches back to the returned tokens; may be called twice."""
+        with hold_interrupts():
+            self._finish("closed")
+
+    def _read_prompt(self) -> None:
+        """Read the prompt up to its last token; go on there if it was interrupted."""
+        pieces = True
+        while pieces:
+            with hold_interrupts(self._fail):
+                pieces = next(self._reading, self) is None
+                self._count_calls()
+
+    def _decide(self, verdicts: Sequence[Verdict]) -> None:
+        """Make the tokens of a round ready to be handed out."""
+        (verdict,) = verdicts
+        for i, token in enumerate(verdict.tokens):
+            top = verdict.top[i] if verdict.top else ()
+            self._ready.append(Token(token, verdict.logprobs[i], i < verdict.accepted, top))
+        self._count_calls()
+
+    def _hand_out(self) -> Token:
+        token = self._ready.popleft()
+        self.tokens.append(token.id)
+        self.logprobs.append(token.logprob)
+        self.stats["tokens"] = len(self.tokens)
+        if token.id in self._stops:
+            self._finish("stop")
+        elif len(self.tokens) == self._max_tokens:
+            self._finish("length")
+        return token
+
+    def _fail(self) -> None:
+        """End the loop because of an error, which a cache that cannot be cut back must not hide."""
+        with suppress(Exception):
+            self._finish("error")
+
+    def _finish(self, reason: str) -> None:
+        if self.stats["finish_reason"] is not None:
+            return
+        self.stats["finish_reason"] = reason
+        self._ready.clear()
+        try:
+            self._cut_back(self.prompt + self.tokens if self.tokens else [])
+        except BadValue:
+            # A step that failed before the first token: some caches cannot go back to nothing.
+            if self.tokens:
+                raise
+        finally:
+            self._count_calls()
+
+    def _cut_back(self, text: list[int]) -> None:
+        """Leave the caches at ``text`` without its last token."""
+        try:
+            self._target.keep([max(0, len(text) - 1)])
+        finally:
+            if self._drafter is not None:
+                self._drafter.finish(text)
+
+    def _count_calls(self) -> None:
+        self.stats["target_calls"] = self._target.calls
+        self.stats["token_forwards"] = self._target.tokens_read
+
+
+class TokenIterator(DecodingIterator):
+    """Generate tokens one by one; ``for token in TokenIterator(model, prompt): ...``.
+
+    When you may stop early and the cache matters, use a ``with`` block or call :meth:`close`.
+
+    Args:
+        model: ``model(tokens (1, T), cache=...) -> logits (1, T, V)``.
+        prompt: token ids, at least one.
+        max_tokens: how many tokens to generate at most.
+        stop_tokens: ids that end the generation; the one that did is the last token returned.
+        cache: the state that earlier tokens left behind, changed in place; the prompt continues
+            after them. To go on from a finished iterator, start the prompt with its last token:
+            that one was returned but not read yet. None makes a new cache.
+        prefill_step_size: how many prompt tokens are read at once.
+        logits_processors: called in turn as ``processor(tokens, logits (1, V)) -> logits``, with
+            the prompt and all generated tokens as an array ``(T,)``; their result is sampled.
+        stream: the random stream of the seed; row i of ``sample_n`` uses stream i.
+        **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8`` or
+            ``seed=1``. Penalties look at this prompt and its completion.
+
+    Attributes:
+        prompt: its token ids.
+        cache: the model's cache. After the last token, or :meth:`close`, it has read
+            ``len(prompt) + len(tokens) - 1`` tokens more than at the start, or none if no token was
+            returned. (A cache that cannot be trimmed keeps the prompt of an iteration that was
+            interrupted before the first token, and the token at which a step failed.)
+        tokens: the ids returned so far.
+        logprobs: their log-probabilities under the raw logits.
+        stats: ``prompt_tokens``, ``tokens``, ``prefill_seconds`` (until the first token),
+            ``decode_seconds`` (in ``next`` after that), ``tokens_per_second`` (of decoding),
+            ``target_calls`` and ``token_forwards`` (tokens the model was given, one that was asked
+            for early and not needed included), ``finish_reason`` (None, "stop", "length",
+            "closed" or "error"); always current.
+
+    Raises:
+        ValueError, TypeError: an argument is bad; nothing has been changed then.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        prompt: Sequence[int] | mx.array,
+        *,
+        max_tokens: int = 100,
+        stop_tokens: Collection[int] = (),
+        cache: list[Any] | None = None,
+        prefill_step_size: int = 512,
+        logits_processors: Sequence[LogitsProcessor] = (),
+        stream: int = 0,
+        **sampler_options: Any,
+    ) -> None:
+        request = arguments.read_request(
+            TokenIterator,
+            model,
+            prompt,
+            max_tokens=max_tokens,
+            stop_tokens=stop_tokens,
+            prefill_step_size=prefill_step_size,
+            sampler_options=sampler_options,
+            logits_processors=logits_processors,
+            cache=cache,
+        )
+        stream = integer("stream", stream, 0)
+        cache = kv.make(model) if cache is None else cache
+        sampler = TextSampler(len(request.prompt) + request.max_tokens, request.processors)
+        decoder = Decoder(sampler, closable=True, label=lambda row: f"token {len(row.tokens)}")
+        super().__init__(request, decoder, Rewinder(model, cache), stream)
+
+
+@contextmanager
+def hold_interrupts(on_error: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Let Ctrl-C (or a notebook's stop button) wait until the block has finished.
+
+    A forward moves one layer's cache after the other, so an interrupt inside it would leave them at
+    different positions. The block should be short: one step, not a whole generation. Only Python's
+    main thread is ever interrupted. If the block raises, ``on_error`` is called before the error
+    goes on.
+    """
+    waiting, handler = [], None
+    if threading.current_thread() is threading.main_thread():
+        handler = _signal.getsignal(_signal.SIGINT)
+    if callable(handler):
+        _signal.signal(_signal.SIGINT, lambda *arguments: waiting.append(arguments))
+    try:
+        yield
+    except BaseException:
+        on_error()
+        raise
+    finally:
+        if callable(handler):
+            _signal.signal(_signal.SIGINT, handler)
+            if waiting:
+                handler(*waiting[-1])

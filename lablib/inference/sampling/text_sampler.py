@@ -1,0 +1,298 @@
+"""Sample target and draft logits of growing texts, each text with its own options.
+
+Target and draft are sampled through the same slots of one ``Sampler``, so that the same penalties
+and cuts apply to both, and no random number is used twice. Plain decoding asks for tokens, drafters
+for drafts, the judge for the distributions that its rule compares.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from lablib.definitions import FastPath
+from lablib.inference.sampling import transforms
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.sampler import Sampler
+from lablib.validation import BadValue, returned
+
+import mlx.core as mx
+
+LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
+
+ACCEPT, FOLLOW, DRAFT = 0, 1, 2  # the uses of a round's random numbers, in their order
+NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
+
+_ARGMAX = FastPath((transforms.ORDER, "greedy"), (transforms, "greedy"))
+_COMPILED_DRAW = FastPath((transforms, "draw"))
+
+
+class Drawn(NamedTuple):
+    """The tokens drawn at R positions of B texts, and their log-probabilities."""
+
+    tokens: mx.array  # (B, R)
+    logprobs: mx.array  # (B, R), of each of them under the raw logits
+    finite: mx.array  # (B, R): whether the logits could be drawn from
+    best: tuple[mx.array, ...] = ()  # (B, R, K) each: the best ids, their log-probabilities
+
+    def top(self, row: int) -> list[tuple[tuple[int, float], ...]]:
+        """Pair the best ids with their log-probabilities, for each token of a text."""
+        if not self.best:
+            return []
+        ids, values = (column[row].tolist() for column in self.best)
+        return [tuple(zip(i, v, strict=True)) for i, v in zip(ids, values, strict=True)]
+
+
+class TextSampler:
+    """The sampler's slots of texts that grow side by side.
+
+    Args:
+        num_ctx: the most tokens that a text will have.
+        processors: called as ``processor(tokens (T,), logits (1, V)) -> logits``; for one text.
+        coupled: whether target and draft draw with the same noise (``rules.coupled``).
+
+    Attributes:
+        rows: the names of the texts that still grow, in the order of the batch.
+        greedy: whether every text takes the best token always (temperature 0).
+    """
+
+    def __init__(
+        self, num_ctx: int, processors: Sequence[LogitsProcessor] = (), coupled: bool = False
+    ) -> None:
+        self.processors = tuple(processors)
+        self.rows: tuple[int, ...] = ()
+        self._couples = coupled
+        self._sampler = Sampler(num_ctx)
+        self._texts: dict[int, list[int]] = {}
+        self._options: dict[int, SamplerOptions] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a batch; no text is in it yet."""
+        self.select([])
+        self.greedy = True
+        self._plainest = not self.processors  # the best raw logit is the token
+        self._begin_round(0)
+
+    def add(self, rows: Sequence[Any]) -> None:
+        """Add texts: each row has a ``number``, ``options``, a ``text`` and a random ``stream``.
+
+        Their owner appends to the texts.
+        """
+        for row in rows:
+            penalizes = row.options.penalizes
+            prior = row.text if penalizes else ()
+            self._sampler.add(row.number, row.options, prior, stream=row.stream)
+            self._texts[row.number] = row.text
+            self._options[row.number] = row.options
+            self.greedy = self.greedy and row.options.temperature == 0
+            self._plainest = self._plainest and self.greedy and not penalizes
+        self.rows = (*self.rows, *(row.number for row in rows))
+
+    def select(self, kept: Sequence[int]) -> None:
+        """Go on with the texts at these places of the batch only."""
+        rows = tuple(self.rows[index] for index in kept)
+        for gone in set(self.rows) - set(rows):
+            self._sampler.remove(gone)
+            del self._texts[gone], self._options[gone]
+        self.rows = rows
+
+    @property
+    def coupled(self) -> bool:
+        """Return whether target and draft draw with the same noise."""
+        return self._couples and not self.greedy
+
+    # Tokens of the target.
+
+    def plain(self, logits: mx.array, pending: mx.array | None = None) -> Drawn:
+        """Draw the token after each text, unevaluated, from the model's ``logits (B, 1, V)``.
+
+        ``pending (B, A)`` are tokens that were drawn, but not committed yet.
+        """
+        raw = logits.astype(mx.float32)
+        ahead = 0 if pending is None else pending.shape[1]
+        scores = self.process(raw, pending, ahead)
+        tokens, finite = self.draw(scores, pending)
+        return self.report(raw, tokens, finite)
+
+    def draw(self, scores: mx.array, drafts: mx.array | None) -> tuple[mx.array, mx.array | None]:
+        """Draw the tokens of plain sampling, each with the random number of its position.
+
+        Args:
+            scores: ``(B, R, V)``, processed logits of R positions in a row.
+            drafts: ``(B, D)``, R <= D + 1, the tokens before and between them, if any.
+
+        Returns:
+            Tokens ``(B, R)`` int32, and where the scores could be drawn from ``(B, R)``; None: as
+            the raw logits tell.
+        """
+        if self._skips_sampler and self._plainest:
+            return mx.argmax(scores, axis=-1).astype(mx.int32), None
+        if not self.coupled:
+            return self._sampler.draw(self.rows, scores, drafts)
+        p, finite = self.probabilities(scores, drafts)
+        n_drafts = 0 if drafts is None else drafts.shape[1]
+        return self.race(p, n_drafts + 1 - p.shape[1]), finite
+
+    def report(self, raw: mx.array, tokens: mx.array, finite: mx.array | None) -> Drawn:
+        """Add log-probabilities to tokens ``(B, R)``: theirs, and the best if asked for."""
+        logprobs = transforms.log_softmax(raw)
+        most = max((options.top_logprobs for options in self._options.values()), default=0)
+        best = ()
+        if most:
+            values, ids = transforms.best(logprobs, min(most, raw.shape[-1]))
+            best = (ids, values)
+        chosen = mx.take_along_axis(logprobs, tokens[..., None], axis=-1).squeeze(-1)
+        if finite is None:  # NaN or inf anywhere in a row shows in its best token
+            finite = mx.abs(chosen) < mx.inf  # two operations; mx.isfinite is several
+        elif self.processors:  # a processor may turn bad logits into finite ones
+            finite = finite & mx.isfinite(mx.max(raw, axis=-1))
+        return Drawn(tokens, chosen, finite, best)
+
+    def probabilities(
+        self, scores: mx.array, drafts: mx.array | None = None
+    ) -> tuple[mx.array, mx.array]:
+        """Return the distribution at each position, and where it is finite.
+
+        Scores are ``(B, R, V)`` of R positions as in :meth:`draw`, or ``(B, V)`` after all drafts.
+        """
+        left, finite = self._sampler.cut(self.rows, scores, drafts)
+        return mx.softmax(left, axis=-1), finite
+
+    def process(self, raw: mx.array, drafts: mx.array | None, ahead: int = 0) -> mx.array:
+        """Apply the processors; position i of ``(B, R, V)`` comes after ``ahead + i`` drafts."""
+        if not self.processors:
+            return raw
+        text = mx.array(self._only_text())
+        processed = []
+        for i in range(raw.shape[1]):
+            tokens = text
+            if drafts is not None:
+                tokens = mx.concatenate([text, drafts[0, : ahead + i]])
+            logits = raw[:, i]
+            for processor in self.processors:
+                changed = processor(tokens, logits)
+                logits = returned("a logits processor", changed, logits)
+            processed.append(logits)
+        return mx.stack(processed, axis=1)
+
+    # Drafts.
+
+    def draft(
+        self, logits: mx.array, before: Sequence[mx.array]
+    ) -> tuple[mx.array, mx.array | None]:
+        """Draw the next draft of each text from the draft model's ``logits (B, V)``, unevaluated.
+
+        ``before`` are the drafts of this round so far, each ``(B,)``.
+
+        Returns:
+            The tokens ``(B,)`` int32, and the distributions that they were drawn from ``(B, V)``;
+            None: certain.
+        """
+        if self._skips_sampler and self._plainest:
+            return mx.argmax(logits, axis=-1).astype(mx.int32), None
+        drafts = mx.stack(before, axis=1) if before else None
+        if self.processors:
+            logits = self.process(logits[:, None], drafts, len(before))[:, 0]
+        if self.greedy:
+            tokens, _ = self._sampler.draw(self.rows, logits, drafts)
+            return tokens, None
+        left, _ = self._sampler.cut(self.rows, logits, drafts)
+        if self.coupled:
+            q = mx.softmax(left, axis=-1)
+            return self.race(q[:, None], len(before))[:, 0], q
+        return self._draw_draft(left, self.numbers(DRAFT + len(before)))
+
+    def after(self, raw: mx.array, paths: Sequence[Sequence[int]]) -> mx.array:
+        """Return the distribution after each of R paths of drafts, from ``raw (1, R, V)``.
+
+        At temperature 0 it is that of temperature 1. It is NaN where nothing can be drawn.
+        """
+        options = self._options[self.rows[0]]
+        if options.temperature == 0:
+            options = replace(options, temperature=1.0)
+        if not (self.processors or options.penalizes):  # the tokens before make no difference
+            return mx.softmax(transforms.apply(raw, options), axis=-1)
+        text = self._only_text()
+        rows = []
+        for i, path in enumerate(paths):
+            logits = self.process(raw[:, i : i + 1], mx.array([path], mx.int32), len(path))
+            rows.append(transforms.apply(logits, options, [*text, *path]))
+        return mx.softmax(mx.concatenate(rows, axis=1), axis=-1)
+
+    def shuffled(self, q: mx.array, paths: Sequence[Sequence[int]], first: int) -> mx.array:
+        """Order tokens as draws without replacement would, the largest first: ``(1, R, V)``.
+
+        They are in a race (Kool et al. 2019, 1903.06059). The R nodes of a tree share no noise, and
+        are numbered from ``first`` on in this round; coupled models share that of a position.
+        """
+        size = q.shape[-1]
+        if self.coupled:
+            noise = mx.stack([self._noise_after(len(path), size) for path in paths], axis=1)
+        else:
+            nodes = range(first, first + len(paths))
+            noise = self._sampler.noise(self.rows, nodes, size, 1 + self._round)
+        return q / noise
+
+    # Random numbers of a round.
+
+    def numbers(self, first: int, n: int = 1) -> mx.array:
+        """Return ``n`` random numbers for uses of the round ``(B, n)``; each round has its lane."""
+        if self._numbers is None or first + n > self._numbers.shape[1]:
+            most = DRAFT + 16 if self._numbers is None else 2 * self._numbers.shape[1]
+            self._numbers = self._sampler.uniforms(self.rows, most, 1 + self._round)
+        return mx.array(self._numbers[:, first : first + n])
+
+    def race(self, weights: mx.array, ahead: int) -> mx.array:
+        """Draw tokens ``(B, R)`` from weights ``(B, R, V)``, after ``ahead`` tokens of the round.
+
+        Token i arrives after ``E_i / weight_i``, and the first one wins: in proportion to its
+        weight, as the E are exponential (the Gumbel-max trick without logarithms). They are the
+        noise of a position, the same for all who draw there.
+        """
+        positions = range(ahead, ahead + weights.shape[1])
+        size = weights.shape[-1]
+        noise = mx.stack([self._noise_after(position, size) for position in positions], axis=1)
+        return mx.argmax(weights / noise, axis=-1).astype(mx.int32)
+
+    def _noise_after(self, ahead: int, size: int) -> mx.array:
+        """Return the noise ``(B, V)`` of the position after ``ahead`` tokens of the round."""
+        if ahead not in self._noise:
+            self._noise[ahead] = self._sampler.noise(self.rows, ahead, size)
+        return self._noise[ahead]
+
+    def commit(self, decided: Sequence[Sequence[int]]) -> None:
+        """End a round: the ``decided`` tokens of each text are in it now."""
+        skipped = self._skips_sampler and self._plainest
+        self._begin_round(self._round + 1)
+        if skipped:
+            return
+        if len(decided) > 1 and all(len(tokens) == 1 for tokens in decided):
+            self._sampler.commit(self.rows, [token for (token,) in decided])
+            return
+        for row, tokens in zip(self.rows, decided, strict=True):
+            self._sampler.commit(row, tokens)
+
+    def _begin_round(self, number: int) -> None:
+        self._round = number
+        self._numbers = None
+        self._noise: dict[int, mx.array] = {}
+        self._skips_sampler = _ARGMAX.is_open()
+        self._draw_draft = _drawn_compiled if _COMPILED_DRAW.is_open() else _drawn
+
+    def _only_text(self) -> list[int]:
+        return self._texts[self.rows[0]]
+
+
+def _drawn(scores: mx.array, u: mx.array) -> tuple[mx.array, mx.array]:
+    """Return tokens ``(B,)``, and the probabilities that they were drawn from."""
+    q = mx.softmax(scores, axis=-1)
+    return transforms.draw(q, u)[:, 0], q
+
+
+_drawn_compiled = mx.compile(_drawn)
+
+
+def check_finite(whose: str, finite: Sequence[bool]) -> None:
+    """Refuse logits that could not be drawn from."""
+    if not all(finite):
+        raise BadValue(f"{whose}: {NOT_FINITE}")

@@ -1,0 +1,140 @@
+"""A smaller model of the same vocabulary as drafter (Leviathan et al. 2023, 2211.17192)."""
+
+from collections.abc import Callable, Sequence
+from copy import copy as shallow_copy
+from typing import Any, Self
+
+from lablib.cache import kv
+from lablib.cache.rewind import Rewinder, check_rewindable
+from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.inference.speculation.drafter import Drafter, Limits, Texts
+from lablib.inference.speculation.proposal import Proposal
+from lablib.models.interface import vocab_size_of
+from lablib.validation import BadType, BadValue, members
+
+import mlx.core as mx
+
+_CHUNK = 256  # tokens read at once when a draft model has fallen behind
+
+
+class DraftModel(Drafter):
+    """A smaller model of the same vocabulary, run token by token; messages call it ``name``."""
+
+    growth: Any = None  # draws a tree, given the arguments of ``draw_in_turn``; None: a chain
+    _reader: Any = None
+
+    def __init__(self, model: Any, name: str = "draft_model") -> None:
+        if not callable(model):
+            hint = ": unpack it, model, tokenizer = load(...)" if isinstance(model, tuple) else ""
+            raise BadType(f"{name} must be a model or a drafter, got {type(model).__name__}{hint}")
+        self.model, self._name = model, name
+
+    def begin(self, target: Any, own: Any, texts: int) -> Self:
+        """Return a drafter for some texts; see :class:`Drafter`."""
+        size = vocab_size_of(self.model, self._name)
+        wanted = vocab_size_of(target.model)
+        if size != wanted:
+            shared = f"the target's vocabulary of {wanted}"
+            raise BadValue(f"{self._name} must share {shared}, got {size} ids")
+        if isinstance(own, Rewinder):
+            if any(ours is theirs for ours in own.cache for theirs in target.cache):
+                raise BadValue("draft_cache must not share layers with cache")
+            check_rewindable(own.cache, "draft_cache")
+        session = shallow_copy(self)
+        session._reader = own
+        session.calls = own.calls
+        return session
+
+    @property
+    def cache(self) -> kv.Cache | None:
+        """The draft model's cache; None before a text has begun."""
+        return self._reader and self._reader.cache
+
+    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
+        """Draw tokens one after the other; nothing is waited for."""
+        reader, alone = self._reader, isinstance(self._reader, Rewinder)
+        if alone:
+            self._catch_up(texts[0])
+        reader.settle()
+        unread = [text[at:] for text, at in zip(texts, reader.positions, strict=True)]
+        draw = self.growth or draw_in_turn
+        proposal = draw(reader.forward, mx.array(unread), limits, sampler)
+        if not alone:  # one text reads its last draft if it stays; of a batch all do
+            reader.forward(proposal.tokens[:, -1:])
+        if self.trees:
+            reader.keep([len(texts[0])])
+        self.calls = reader.calls
+        return proposal
+
+    def keep(self, lengths: Sequence[int]) -> None:
+        """Forget everything beyond the first tokens of each text."""
+        self._reader.keep(lengths)
+        self.calls = self._reader.calls
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Go on with these texts."""
+        self._reader.select(rows)
+
+    def finish(self, text: Sequence[int]) -> None:
+        """Leave the cache at ``text`` but its last token: the last draft, if it stayed, is read."""
+        end = max(0, len(text) - 1)
+        self._reader.keep([end])
+        self._read_until(text, end)
+        self.calls = self._reader.calls
+        mx.async_eval([layer.state for layer in self._reader.cache])
+
+    def _catch_up(self, text: Sequence[int]) -> None:
+        """Read the tokens that were not read as drafts, but for the last ones.
+
+        These are the last draft, if it was accepted, and after a tree all accepted ones.
+        """
+        behind = len(text) - self._reader.positions[0]
+        if behind == 1:
+            return
+        at_once = _CHUNK if self.trees else 2
+        if self._reader.room() is not None:  # a ring with sinks reads one by one
+            at_once = 1
+        if behind > at_once:
+            self._read_until(text, len(text) - at_once)
+
+    def _read_until(self, text: Sequence[int], end: int) -> None:
+        reader = self._reader
+        while reader.positions[0] < end:
+            start = reader.positions[0]
+            n = min(end - start, reader.room() or _CHUNK, _CHUNK)
+            reader.forward(mx.array([text[start : start + n]]))
+
+
+def draw_in_turn(
+    forward: Callable[[mx.array], mx.array], unread: mx.array, limits: Limits, sampler: TextSampler
+) -> Proposal:
+    """Draw tokens one after the other; nothing is waited for.
+
+    ``forward(tokens (B, T)) -> logits (B, T, V)`` gets ``unread``, then each token but the last.
+    """
+    tokens, logits, q = [], [], []
+    for _ in range(max(limits)):
+        logits.append(forward(unread)[:, -1])
+        token, probabilities = sampler.draft(logits[-1], tokens)
+        mx.async_eval(token)  # the device starts while the next step is being written down
+        tokens.append(token)
+        q.append(probabilities)
+        unread = token[:, None]
+    certain = q[0] is None
+    return Proposal(
+        mx.stack(tokens, axis=1),
+        None if certain else mx.stack(q, axis=1),
+        mx.stack(logits, axis=1),
+        limits,
+        drawn=True,
+    )
+
+
+def as_drafter(draft: Any, name: str = "draft_model") -> Drafter:
+    """Return the drafter that was asked for by a model or a drafter; its argument is ``name``."""
+    if draft is None:
+        raise BadValue(f"{name} must be a model, or a drafter such as NGram(), got None")
+    if isinstance(draft, type) or hasattr(draft, "propose"):
+        members(name, draft, Drafter)
+        return draft
+    return DraftModel(draft, name)

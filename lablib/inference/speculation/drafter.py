@@ -1,0 +1,75 @@
+"""The engine's question to a drafter: how may these texts go on?
+
+A drafter guesses the next few tokens. It may be as wrong as it likes: the target judges every guess
+and the text never depends on them. Only speed does: on how often it is right, and its own cost.
+
+To add one, subclass ``Drafter`` and write ``propose``. This one guesses that the last token comes
+again, and again:
+
+    class Parrot(Drafter):  # from lablib.inference import Drafter, Proposal
+        def propose(self, texts, limits, sampler):
+            return Proposal.of([[text[-1]] * n for text, n in zip(texts, limits)])
+
+Give it where a draft model would stand: ``SpeculativeTokenIterator(target, Parrot(), prompt)``. It
+remembers nothing, and so it is complete. A memory of its texts is made in ``begin`` (not in
+``__init__``: texts would share it), one for each text, and thinned out in ``select``: see
+``NGram``. A mistake there raises nothing, but at temperature 0 the ``stats`` of a batch are then
+not the sum of its texts' own. One for the library gets a file beside this one, its name a place
+beside each ``NGram`` in the lists of exports.
+"""
+
+from collections.abc import Sequence
+from copy import copy as shallow_copy
+from typing import Any, Self
+
+from lablib.cache import tree
+from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.inference.speculation.proposal import Proposal
+
+Texts, Limits = Sequence[Sequence[int]], Sequence[int]
+
+
+class Drafter:
+    """Guesses how texts go on; ``propose`` is the only method that must be written.
+
+    Attributes:
+        model: the draft model, which reads the prompts too; None without one.
+        calls: its forwards so far.
+        in_target_cache: it works with the target's cache or states, so the target reads first.
+        batches: it can draft for several texts at once.
+        trees: its proposals may have ``parents``.
+    """
+
+    model: Any = None
+    calls: int = 0
+    in_target_cache = False
+    batches = True
+    trees = False
+
+    def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
+        """Guess how each text goes on: at most ``limits[row]`` tokens; None if there is no guess.
+
+        Guesses may differ in length, and some be empty: ``Proposal.of`` pads them, and padding is
+        never judged. Leave ``texts``, prompt and completion of each, as they are.
+        ``sampler.draft(logits, drafts so far)`` draws one from logits.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must have a method propose")
+
+    def begin(self, target: Any, own: Any, texts: int) -> Self:
+        """Return a drafter for some texts whose prompts have been read.
+
+        Refuse a target here that does not fit. ``target`` is the reader of the target (a
+        ``Rewinder``, or a ``BatchRewinder`` of several texts); ``own`` that of ``model``, or None.
+        """
+        if self.trees:
+            tree.check("target", target.model, target.cache)
+        return shallow_copy(self)
+
+    def keep(self, lengths: Sequence[int]) -> None:
+        """Forget everything beyond the first ``lengths[row]`` tokens of each text."""
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Go on with these texts of the batch only."""
+
+    def finish(self, text: Sequence[int]) -> None:
+        """Leave the cache of the only text at ``text`` without its last token."""

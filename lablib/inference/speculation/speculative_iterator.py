@@ -1,0 +1,214 @@
+"""Speculative decoding of one text: a cheap guess of several tokens, verified in one forward.
+
+A forward over five tokens costs little more than a forward over one. So a drafter proposes γ
+tokens, the target reads them all at once, a rule (``rules.py``) says how many stay and adds one
+token of the target's own, and the others are taken back from the caches. The text is distributed
+exactly as the target's alone (Leviathan et al. 2023, 2211.17192; Chen et al. 2023, 2302.01318); at
+temperature 0, and under ``rule="match"`` at any, it is the same text.
+
+One round is ``Decoder.speculative_round`` in ``decoding/decoder.py``.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lablib.cache import kv
+from lablib.cache.rewind import Rewinder, check_rewindable
+from lablib.inference import arguments
+from lablib.inference.decoding.decoder import Decoder
+from lablib.inference.decoding.rows import Verdict, with_ratios
+from lablib.inference.decoding.token_iterator import DecodingIterator
+from lablib.inference.sampling.text_sampler import LogitsProcessor, TextSampler
+from lablib.inference.speculation.draft_length import as_length
+from lablib.inference.speculation.draft_model import as_drafter
+from lablib.inference.speculation.drafter import Drafter
+from lablib.inference.speculation.judge import Judge
+from lablib.inference.speculation.rules import named
+from lablib.inference.speculation.tree_judge import TreeJudge
+from lablib.models.interface import vocab_size_of
+from lablib.validation import BadValue, flag, integer
+
+import mlx.core as mx
+
+
+class SpeculativeTokenIterator(DecodingIterator):
+    """Generate the target's tokens with the help of a drafter; the protocol of ``TokenIterator``.
+
+    Args:
+        target: ``model(tokens (1, T), cache=...) -> logits (1, T, V)``; its text comes out.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
+        prompt, max_tokens, stop_tokens, prefill_step_size: as in ``TokenIterator``.
+        draft_tokens: how many tokens to draft in a round (γ), or ``AdaptiveLength()``. Near
+            ``max_tokens`` it is fewer: one place is left for the target's own token.
+        rule: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
+        cache, draft_cache: the state that earlier tokens, the same ones, left behind in the target
+            and in a draft model; changed in place.
+        logits_processors: as in ``TokenIterator``, for both models; pure functions, as drafts that
+            are rejected later are shown to them too.
+        trace: whether to keep the :class:`Verdict` of every round in ``rounds``.
+        stream: the random stream of the seed; row i of ``sample_n`` uses stream i.
+        **sampler_options: the fields of :class:`SamplerOptions`. Under ``match`` a seed gives the
+            same tokens as in ``TokenIterator``, under ``coupled`` the same ones whoever drafts. The
+            host waits once in a round; with ``top_p`` and no ``top_k`` on a vocabulary above 2,048
+            also for each draft and for the target, to see whether the best 256 tokens hold the
+            nucleus; and for the ids that a drafter of one's own has not computed yet.
+
+    Attributes:
+        prompt, tokens, logprobs: as in ``TokenIterator``.
+        cache: the target's cache, where ``TokenIterator`` would leave it. (A cache that cannot be
+            trimmed also keeps a token after which the model's logits were not finite.)
+        draft_cache: the draft model's, at the same place; None if the drafter has none.
+        rounds: the trace, if asked for.
+        stats: that of ``TokenIterator``, and ``total_drafted``, ``total_accepted`` (drafts that
+            were kept; the target's own token never counts), ``total_reached`` (drafts all of whose
+            predecessors were kept), ``acceptance_rate`` = accepted / drafted, ``alpha`` = accepted
+            / reached (0 before anything was drafted), ``rounds`` (verifications, those without a
+            draft included), ``tokens_per_round`` (all tokens that rounds decided, handed out or
+            not), ``draft_calls``. Calls and forwards of the target include the prompt and tokens
+            that had to be read again.
+
+    Raises:
+        ValueError, TypeError: an argument is bad, or a cache cannot be rewound; nothing was done.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        draft_model: Any,
+        prompt: Sequence[int] | mx.array,
+        *,
+        max_tokens: int = 100,
+        draft_tokens: Any = 4,
+        rule: str | None = None,
+        stop_tokens: Iterable[int] = (),
+        cache: list[Any] | None = None,
+        draft_cache: list[Any] | None = None,
+        prefill_step_size: int = 512,
+        logits_processors: Sequence[LogitsProcessor] = (),
+        trace: bool = False,
+        stream: int = 0,
+        **sampler_options: Any,
+    ) -> None:
+        request = arguments.read_request(
+            SpeculativeTokenIterator,
+            target,
+            prompt,
+            max_tokens=max_tokens,
+            stop_tokens=stop_tokens,
+            prefill_step_size=prefill_step_size,
+            sampler_options=sampler_options,
+            logits_processors=logits_processors,
+            cache=cache,
+            name="target",
+        )
+        self._trace = flag("trace", trace)
+        stream = integer("stream", stream, 0)
+        length = as_length(draft_tokens)
+        drafter = as_drafter(draft_model)
+        rule = named(rule, drafter.trees)
+        cache = kv.make(target) if cache is None else cache
+        check_rewindable(cache)
+        reader = Rewinder(target, cache)
+        own = own_reader(drafter, reader, draft_cache)
+        session = drafter.begin(reader, own, 1)
+        if own is not None:
+            check_same_text(own.cache, cache)
+            cached = max(request.cached, kv.offset(own.cache) or 0)  # the target may not say
+            arguments.check_lengths(own.model, request.prompts, max_tokens, cached)
+        length.begin(target, session)
+        decoder = speculative_decoder(request, target, drafter, rule, length, trace, closable=True)
+        self.draft_cache = None if own is None else own.cache
+        self._own = own
+        self.rounds: list[Verdict] = []
+        super().__init__(request, decoder, reader, stream, session, own)
+        self.stats |= self._ratios()
+
+    def _decide(self, verdicts: Sequence[Verdict]) -> None:
+        if self._trace:
+            self.rounds += verdicts
+        super()._decide(verdicts)
+        self.stats |= self._ratios()
+
+    def _count_calls(self) -> None:
+        super()._count_calls()
+        own = self._drafter if self._own is None else self._own
+        self.stats["draft_calls"] = own.calls
+
+    def _ratios(self) -> dict[str, Any]:
+        """Return the counts of drafts and their ratios; the iterator counts calls and tokens."""
+        own = {name: self.stats.get(name, 0) for name in ("tokens", "target_calls", "draft_calls")}
+        return with_ratios(self._decoder.counts) | own
+
+
+def speculative_decoder(
+    request: arguments.Request,
+    target: Any,
+    drafter: Drafter,
+    rule: str,
+    length: Any,
+    trace: bool = False,
+    closable: bool = False,
+) -> Decoder:
+    """Return a decoder whose rounds begin with drafts."""
+    coupled = rule == "coupled"
+    sampler = TextSampler(request.num_ctx, request.processors, coupled)
+    kind = TreeJudge if drafter.trees else Judge
+    judge = kind(sampler, rule, vocab_size_of(target), request.stops, trace)
+    return Decoder(sampler, judge, length, closable=closable, label=lambda row: "target")
+
+
+def own_reader(
+    drafter: Drafter, target: Rewinder, cache: kv.Cache | None = None
+) -> Rewinder | None:
+    """Return the reader of a drafter's own model; None if it has none, or works with the target."""
+    if drafter.model is not None and not drafter.in_target_cache:
+        vocab_size_of(drafter.model, "draft_model")  # a function is no model
+        arguments.check_cache(drafter.model, cache, "draft_cache")
+        made = kv.make(drafter.model) if cache is None else cache
+        return Rewinder(drafter.model, made, "draft_cache")
+    if cache is not None:
+        kind = type(drafter).__name__
+        raise BadValue(f"draft_cache must be None with {kind}: it has no cache of its own")
+    return None
+
+
+def check_same_text(cache: kv.Cache, target_cache: kv.Cache) -> None:
+    """Refuse caches that have read different numbers of tokens, as far as they can tell."""
+    lengths: list[Any] = [kv.offset(each) for each in (cache, target_cache)]
+    if None in lengths:  # a recurrent state only tells whether it has read anything
+        rows = kv.rows(cache), kv.rows(target_cache)
+        read = [n if at is None else at for at, n in zip(lengths, rows, strict=True)]
+        lengths = ["some tokens" if each else "nothing" for each in read]
+    if lengths[0] != lengths[1]:
+        got = f"got {lengths[0]} against {lengths[1]}"
+        raise BadValue(f"draft_cache must have read the same tokens as cache, {got}")
+
+
+def speculative_decode(
+    target: Any,
+    draft_model: Any,
+    prompt: Sequence[int] | mx.array,
+    max_tokens: int = 100,
+    draft_tokens: Any = 4,
+    temperature: float = 0.0,
+    **options: Any,
+) -> tuple[mx.array, dict[str, Any]]:
+    """Complete a prompt with the target's distribution, faster than the target alone.
+
+    The arguments are those of :class:`SpeculativeTokenIterator`; temperature 0 is greedy.
+
+    Returns:
+        The prompt and its completion ``(1, total_len)`` int32, and the statistics; with
+        ``trace=True`` they hold the list of rounds as ``"trace"``.
+    """
+    options |= {"draft_tokens": draft_tokens, "temperature": temperature}
+    iterator = SpeculativeTokenIterator(
+        target, draft_model, prompt, max_tokens=max_tokens, **options
+    )
+    with iterator:
+        for _ in iterator:
+            pass
+    stats = dict(iterator.stats)
+    if options.get("trace"):
+        stats["trace"] = iterator.rounds
+    return mx.array([iterator.prompt + iterator.tokens], mx.int32), stats

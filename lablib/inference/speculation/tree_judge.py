@@ -1,0 +1,104 @@
+"""Judge a tree of drafts: which path stays, and the token after it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lablib.inference.decoding.rows import Verdict
+from lablib.inference.sampling import transforms
+from lablib.inference.sampling.text_sampler import ACCEPT, FOLLOW, check_finite
+from lablib.inference.speculation import rules, tree_rules
+from lablib.inference.speculation.judge import Judge, Queued
+from lablib.inference.speculation.proposal import Proposal
+
+import mlx.core as mx
+import numpy as np
+
+
+class TreeJudge(Judge):
+    """Verifies the drafts of one text, which may form a tree; arguments as for ``Judge``."""
+
+    trees = True
+
+    @property
+    def plays_out(self) -> bool:
+        """Return whether the target's own tokens decide, and no distribution is drawn from."""
+        return tree_rules.plays_out(self.rule, self.sampler.greedy)
+
+    def decide(
+        self, logits: mx.array, proposal: Proposal, counts: Sequence[int] | None = None
+    ) -> list[Verdict]:
+        """Decide which path of the tree stays; the host waits for the tokens on it."""
+        if proposal.parents is None:
+            return super().decide(logits, proposal, counts)
+        raw, parents = logits.astype(mx.float32), list(proposal.parents)
+        drafts = proposal.tokens.tolist()[0]
+        paths = [tree_rules.path_to(node, parents) for node in range(-1, len(drafts))]
+        texts = [[drafts[node] for node in path] for path in paths]
+        q = p = None
+        if self.trace or not self.plays_out:
+            q = proposal.q
+            if q is None:
+                q = rules.one_hot(proposal.tokens, raw.shape[-1])
+            p = self.sampler.after(raw, texts)
+            if self.sampler.greedy:
+                p = rules.one_hot(mx.argmax(p, axis=-1), raw.shape[-1])
+        if self.plays_out:
+            end, token = self._follow(raw, texts)
+        else:
+            end, token = self._draw(p, q, drafts, parents)
+        verdict = self._report(raw, [*texts[end], token], paths[end], proposal, p, q)
+        # The children of the last node were judged too, if it has any.
+        reached = min(verdict.reached, len(paths[end]) + (end - 1 in parents))
+        return [replace(verdict, path=paths[end], reached=reached)]
+
+    def _draw(
+        self, p: mx.array, q: mx.array, drafts: list[int], parents: list[int]
+    ) -> tuple[int, int]:
+        """Draw from the rule's outcome: which path stays, and the token after it."""
+        target, draft = (np.array(rows[0], np.float64) for rows in (p, q))
+        check_finite("target", np.isfinite(target).all(axis=1))
+        outcome = tree_rules.chosen(self.rule)(target, draft, drafts, parents)
+        kept, following = (mx.array(x, mx.float32) for x in (outcome.kept, outcome.following))
+        end = transforms.draw(kept[None], self.sampler.numbers(ACCEPT)).item()
+        token = transforms.draw(following[end][None], self.sampler.numbers(FOLLOW)).item()
+        return end, token
+
+    def _follow(self, raw: mx.array, texts: Sequence[list[int]]) -> tuple[int, int]:
+        """Draw the target's own tokens while a node has them; ``texts`` are the paths' tokens.
+
+        Returns:
+            The index of that path, and the token after it.
+        """
+        sampler, text = self.sampler, []
+        end = token = 0
+        while text in texts:
+            end, before = texts.index(text), mx.array([text], mx.int32)
+            scores = sampler.process(raw[:, end : end + 1], before, len(text))
+            drawn, finite = sampler.draw(scores, before)
+            if finite is not None:
+                check_finite("target", finite.tolist()[0])
+            token = drawn.item()
+            text = [*text, token]
+        return end, token
+
+    def _report(
+        self,
+        raw: mx.array,
+        tokens: list[int],
+        path: list[int],
+        proposal: Proposal,
+        p: mx.array | None,
+        q: mx.array | None,
+    ) -> Verdict:
+        """Return the verdict on a path, whose tokens and the one after it are ``tokens``."""
+        sampler = self.sampler
+        on_path = raw[:, mx.array([0, *(node + 1 for node in path)])]
+        finite = mx.isfinite(mx.max(on_path, axis=-1))
+        report = sampler.report(on_path, mx.array([tokens]), finite)
+        seen = None
+        if self.trace:
+            before = mx.array(proposal.parents) + 1
+            seen = self._look(raw[:, before], p[:, before], proposal, q)
+        kept = mx.array([len(path)])
+        queued = Queued(report, kept, proposal.tokens, seen, self._health(proposal))
+        return self._read(queued, None)[0]

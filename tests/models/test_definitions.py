@@ -1,0 +1,141 @@
+"""The faster ways of a model stand for its definitions, and give way to one that was replaced."""
+
+import contextlib
+
+import lablib
+from lablib.models import (
+    LanguageModel,
+    base,
+    gpt_config,
+    hybrid_config,
+    kernels,
+    linear,
+    llama_config,
+    retention,
+    zoo,
+)
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+
+V = 40
+CONFIGS = {
+    "llama": llama_config(V, 32, 4, 2, n_kv_heads=2),
+    "gpt": gpt_config(V, 32, 4, 2, max_positions=64),
+    "hybrid": hybrid_config(V, 32, 4, 4, attention_every=2),
+}
+SHAPES = [(1, 1), (1, 5), (3, 1), (3, 5), (2, 20)]
+
+OF_ALL = [
+    (base.Block, "__call__"),
+    (base.Attention, "__call__"),
+    (base.Attention, "read"),
+    (base.MLP, "__call__"),
+    (linear.Linear, "__call__"),
+    (kernels, "attention"),
+    (kernels, "split_heads"),
+    (kernels, "join_heads"),
+]
+OF_LLAMA = [
+    (base.RMSNorm, "__call__"),
+    (kernels.Rotation, "__call__"),
+    (kernels, "Rotation"),
+    (kernels, "rms_norm"),
+    (kernels, "turned"),
+    (kernels, "swiglu"),
+]
+CASES = [(kind, *definition) for kind in CONFIGS for definition in OF_ALL]
+CASES += [(kind, *definition) for kind in ("llama", "hybrid") for definition in OF_LLAMA]
+CASES += [("hybrid", retention.Retention, "__call__")]
+
+
+class Noticed(Exception):
+    """Raised by what stands in a definition's place."""
+
+
+def notice(*_: object, **__: object) -> None:
+    raise Noticed
+
+
+def tokens(*shape: int, below: int = V) -> mx.array:
+    return mx.array(np.random.default_rng(sum(shape)).integers(0, below, shape))
+
+
+def named(case: object) -> str:
+    return getattr(case, "__name__", str(case)).split(".")[-1]
+
+
+@pytest.mark.parametrize("by_definition", [False, True])
+@pytest.mark.parametrize(("kind", "owner", "name"), CASES, ids=named)
+def test_a_replaced_definition_runs(kind, owner, name, by_definition, monkeypatch) -> None:
+    model = LanguageModel(CONFIGS[kind], seed=1)
+    for shape in SHAPES:
+        mx.eval(model(tokens(*shape)))  # compiled functions are kept from here on
+    monkeypatch.setattr(owner, name, notice)
+    with lablib.by_definition() if by_definition else contextlib.nullcontext():
+        for shape in SHAPES:
+            with pytest.raises(Noticed):
+                model(tokens(*shape))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("retain_one", (1, 1)), ("retain", (1, 5)), ("fadings", (3, 5))]
+)
+def test_both_forms_of_retention_are_definitions(name, shape, monkeypatch) -> None:
+    model = LanguageModel(CONFIGS["hybrid"], seed=1)
+    monkeypatch.setattr(retention, name, notice)
+    with pytest.raises(Noticed):
+        model(tokens(*shape))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_it_runs_in_place_of_the_definition_also_on_a_cache_and_until_it_is_put_back(
+    shape, monkeypatch
+) -> None:
+    model, text = LanguageModel(CONFIGS["llama"], seed=1), tokens(*shape)
+
+    def logits() -> np.ndarray:
+        cache = model.make_cache()
+        model(tokens(shape[0], 7), cache)
+        return np.array(model(text, cache))
+
+    before, honest = logits(), base.MLP.__call__
+    with monkeypatch.context() as patch:
+        patch.setattr(base.MLP, "__call__", lambda mlp, x: 3 * honest(mlp, x))
+        replaced = logits()
+        with lablib.by_definition():
+            np.testing.assert_allclose(logits(), replaced, atol=1e-4)
+    assert np.abs(replaced - before).max() > 1e-3
+    np.testing.assert_array_equal(logits(), before)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["target", "draft", "hybrid"])
+def test_the_faster_ways_give_the_same_logits(name, shape) -> None:
+    model, _ = zoo.load(name, dtype=mx.float32)
+
+    def logits() -> np.ndarray:
+        cache = model.make_cache()
+        model(tokens(shape[0], 24, below=model.vocab_size), cache)
+        return np.array(model(tokens(*shape, below=model.vocab_size), cache))
+
+    quick = logits()
+    with lablib.by_definition():
+        np.testing.assert_allclose(logits(), quick, atol=1e-4)
+
+
+def test_a_product_is_whole_by_definition_and_where_a_layers_own_was_replaced(monkeypatch) -> None:
+    monkeypatch.setattr(linear, "_pays", lambda: mx.default_device() == mx.cpu)
+    layer, x = linear.Linear(512, 1024, bias=False), mx.ones((4, 512))
+    if mx.default_device() == mx.cpu:
+        assert linear.blocked(x, layer.weight) is not None
+    with lablib.by_definition():
+        assert linear.blocked(x, layer.weight) is None
+        whole = layer(x)
+    assert mx.array_equal(whole, x @ layer.weight.T)
+    np.testing.assert_allclose(np.array(layer(x)), np.array(whole), atol=1e-4)
+    monkeypatch.setattr(nn.Linear, "__call__", notice)
+    with pytest.raises(Noticed):
+        layer(x)
