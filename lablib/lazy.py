@@ -12,7 +12,8 @@ def exports(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the package called ``package``.
 
-    Its modules load in the same way, but only its public names are listed.
+    Its modules load in the same way, but only its public names are listed. Nothing is kept: a name
+    that was replaced in its module is found as it is now.
 
     Args:
         package: its ``__name__``.
@@ -22,9 +23,7 @@ def exports(
 
     def load(name: str) -> Any:
         if name in where:
-            value = getattr(importlib.import_module(where[name]), name)
-            setattr(sys.modules[package], name, value)  # the next use finds it without asking us
-            return value
+            return getattr(importlib.import_module(where[name]), name)
         module = f"{package}.{name}"
         if name.startswith("_") or find_spec(module) is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

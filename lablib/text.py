@@ -8,8 +8,10 @@ from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any, Self
 
-from lablib.inference.decoding import TokenIterator, sample_prompts
-from lablib.inference.speculation import SpeculativeTokenIterator, speculative_batches
+from lablib.inference.decoding import batches
+from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.speculation import batched
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.validation import BadType, BadValue, flag, sequence, shown
 
 import mlx.core as mx
@@ -281,9 +283,9 @@ def _generate_several(
     options["stop_tokens"] = tokenizer.eos_token_ids if stop_tokens is None else stop_tokens
     if draft_model is None:
         _check_plain(options)
-        parts = sample_prompts(model, ids, **options)
+        parts = batches.sample_prompts(model, ids, **options)
     else:
-        parts = speculative_batches(model, draft_model, ids, **options)
+        parts = batched.speculative_batches(model, draft_model, ids, **options)
     readers += [TextReader(tokenizer, prompt, stop) for prompt in parts.prompts]
     samples = parts.join()
     completions = []

@@ -193,7 +193,9 @@ class Rewinder:
     def _drop(self, n: int) -> bool:
         """Drop the last ``n`` entries of every layer, or of none."""
         if self._drops and self.positions[0] >= n:  # as nearly always
-            kv.trim(self.cache, n)
+            written = [layer for layer in self._layers if not layer.empty()]
+            if written:  # a model may leave its cache unused
+                kv.trim(written, n)
             return True
         rings = [layer for layer in self._layers if _is_full_ring(layer)]
         others = [layer for layer in self._layers if not _is_full_ring(layer)]

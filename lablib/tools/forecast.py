@@ -12,8 +12,10 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.course import tasks
-from lablib.course.replay.measure import clock, measure_costs, room_for
+from lablib.course.replay import measure
+from lablib.course.replay.measure import clock, room_for
 from lablib.course.replay.rounds import LONGEST, Guesses, replay
+from lablib.extras import need
 from lablib.inference.arguments import check_prompt
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.decoding.token_iterator import TokenIterator
@@ -25,13 +27,12 @@ from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
-from lablib.inference.speculation.rules import RULE, one_hot
+from lablib.inference.speculation.rules import chosen, one_hot
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.validation import BadType, BadValue, flag, integer, sequence
 
 import mlx.core as mx
 import numpy as np
-from tabulate import tabulate
 
 # For models that speak English; the shipped ones get problems of their tasks.
 PROMPTS = (
@@ -88,6 +89,9 @@ class Forecast:
             mark = "best" if g == self.draft_tokens else ""
             rows.append([g, tokens, self.costs.of_round(g) / plain, gain, mark])
         heads = ["drafts", "tokens a round", "a full round, in plain tokens", "speed-up", ""]
+        need("tables", "tabulate")
+        from tabulate import tabulate
+
         lines = [tabulate(rows, heads, floatfmt=".2f"), "", self.why]
         if self.measured is not None:
             lines.append(f"Measured on the same texts: ×{self.measured:.2f}.")
@@ -95,7 +99,8 @@ class Forecast:
 
 
 def forecast(
-    target: Any, draft_model: Any = None, tokenizer: Any = None, prompts: Sequence[Any] | None = None, *,
+    target: Any, draft_model: Any = None, tokenizer: Any = None,
+    prompts: Sequence[Any] | None = None, *,
     most: int = LONGEST, max_tokens: int = 64, repeats: int = 9, check: bool = False, seed: int = 0,
     **options: Any,
 ) -> Forecast:  # fmt: skip
@@ -103,7 +108,8 @@ def forecast(
 
     Args:
         target: any mlx-lm model.
-        draft_model: a model of the same vocabulary, or a drafter; None looks up n-grams of the text.
+        draft_model: a model of the same vocabulary, or a drafter; None looks up n-grams in the
+            text.
         tokenizer: the target's; not needed if all prompts are token ids.
         prompts: texts or token ids to complete. None takes problems of the three tasks if the
             tokenizer is the shipped models', otherwise six short English texts.
@@ -161,7 +167,7 @@ def _prices(
     drawn = {key: options[key] for key in _DRAWING & options.keys()}
     middle = int(np.median([len(text) for text in texts])) + options["max_tokens"] // 2
     context = int(max(1, min(middle, room_for(target, drafter, most, repeats))))
-    return measure_costs(
+    return measure.measure_costs(
         target, drafter, most=most, repeats=repeats, rule=rule, context=context, **drawn
     )
 
@@ -205,7 +211,7 @@ class _Asked:
             return float(mx.all(guess.tokens == token).item())
         p, _ = sampler.probabilities(self._target.logits.astype(mx.float32), None)
         q = one_hot(guess.tokens, p.shape[-1]) if guess.q is None else guess.q
-        accept = RULE[self._rule](mx.stack([p, p], axis=1), q, token).kept[0, 1]
+        accept = chosen(self._rule)(mx.stack([p, p], axis=1), q, token).kept[0, 1]
         return (q[0, 0, text[-1]] * accept / p[0, text[-1]]).item()
 
 

@@ -9,7 +9,16 @@ from lablib.folders import FIRST_LESSON
 
 import pytest
 
-EXTRA = ("matplotlib", "ipywidgets", "jupyterlab", "IPython", "nbformat", "ipykernel", "PIL")
+EXTRA = (
+    "matplotlib",
+    "ipywidgets",
+    "jupyterlab",
+    "IPython",
+    "nbformat",
+    "ipykernel",
+    "PIL",
+    "tabulate",
+)
 BLOCKED = f"import sys\nsys.modules.update(dict.fromkeys({EXTRA}))\n"
 COMMAND = "from lablib.__main__ import main\nsys.exit(main(sys.argv[1:]))"
 

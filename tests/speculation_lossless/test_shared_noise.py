@@ -196,7 +196,7 @@ def test_a_draft_with_noise_of_its_own_is_found_by_what_it_keeps(monkeypatch):
     def stranger(sampler, logits, before):
         sampler._couples = False
         drawn = right(sampler, logits, before)
-        sampler.coupled = True
+        sampler._couples = True
         return drawn
 
     monkeypatch.setattr(TextSampler, "draft", stranger)

@@ -119,7 +119,7 @@ def test_tokens_a_round_are_the_engines_when_it_samples(
 ) -> None:
     """On drawn texts they agree but for chance: five deviations of some 150 rounds."""
     costs = Costs(tuple(1 + 0.1 * k for k in range(9)), 0.1)  # any: tokens a round know no time
-    monkeypatch.setattr(module, "measure_costs", lambda *_, **__: costs)
+    monkeypatch.setattr(module.measure, "measure_costs", lambda *_, **__: costs)
     target, tokenizer = lablib.load("target")
     draft = {"draft": lablib.load("draft")[0], "n-gram": NGram(), "early exit": EarlyExit(2)}[
         drafter
@@ -150,7 +150,7 @@ def test_prices_are_measured_in_the_middle_of_the_texts(
         asked.append(options["context"])
         return measure_costs(*models, **options | {"repeats": 1})
 
-    monkeypatch.setattr(module, "measure_costs", watch)
+    monkeypatch.setattr(module.measure, "measure_costs", watch)
     model = LanguageModel(llama_config(24, 16, 1, 1, 1, 32, max_positions=200), seed=0)
     forecast(model, model, prompts=[[1] * prompt] * 2, most=3, max_tokens=12)
     assert asked == [context]
@@ -159,7 +159,7 @@ def test_prices_are_measured_in_the_middle_of_the_texts(
 def test_it_agrees_with_the_engine_at_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forecast from rounds of eight; the engine then runs each length, at the same prices."""
     costs = Costs(tuple(1 + 0.1 * k for k in range(9)), 0.1)
-    monkeypatch.setattr(module, "measure_costs", lambda *_, **__: costs)
+    monkeypatch.setattr(module.measure, "measure_costs", lambda *_, **__: costs)
     target, tokenizer = lablib.load("target")
     draft, _ = lablib.load("draft")
     texts = [problem.prompt for task in tasks.TASKS.values() for problem in task.problems(3, 3)]
@@ -193,7 +193,7 @@ def test_the_command_line_forecasts_and_checks(
 
 
 def test_a_check_measures_the_length_it_recommends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "measure_costs", lambda *_, **__: CHEAP)
+    monkeypatch.setattr(module.measure, "measure_costs", lambda *_, **__: CHEAP)
     asked = []
     honest = SpeculativeTokenIterator
 
@@ -211,7 +211,9 @@ def test_a_check_measures_the_length_it_recommends(monkeypatch: pytest.MonkeyPat
 
 
 def test_bad_arguments_are_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "measure_costs", lambda *_, **__: pytest.fail("it went to work"))
+    monkeypatch.setattr(
+        module.measure, "measure_costs", lambda *_, **__: pytest.fail("it went to work")
+    )
     model = LanguageModel(llama_config(24, 32, 1, 2), seed=0)
     for change, error, words in (
         ({"most": 0}, ValueError, "most must be"),
@@ -230,7 +232,7 @@ def test_bad_arguments_are_refused_before_any_work(monkeypatch: pytest.MonkeyPat
 
 
 def test_other_models_get_english(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "measure_costs", lambda *_, **__: CHEAP)
+    monkeypatch.setattr(module.measure, "measure_costs", lambda *_, **__: CHEAP)
     model = LanguageModel(llama_config(300, 32, 1, 2), seed=0)
 
     class Bytes:

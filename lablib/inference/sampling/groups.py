@@ -16,6 +16,7 @@ import mlx.core as mx
 import numpy as np
 
 _CANDIDATES = FastPath(
+    (transforms, "cut"),
     (transforms, "draw"),
     *[(transforms, name) for name in transforms.BUILT_IN if name in NEUTRAL],
     *[(transforms.ORDER, name) for name in transforms.BUILT_IN],

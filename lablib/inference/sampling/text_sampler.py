@@ -22,7 +22,10 @@ LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
 ACCEPT, FOLLOW, DRAFT = 0, 1, 2  # the uses of a round's random numbers, in their order
 NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
 
-_ARGMAX = FastPath((transforms.ORDER, "greedy"), (transforms, "greedy"))
+_ARGMAX = FastPath(
+    (transforms.ORDER, "greedy"),
+    *((transforms, name) for name in ("greedy", "cut", "draw")),
+)
 _COMPILED_DRAW = FastPath((transforms, "draw"))
 
 
@@ -70,7 +73,7 @@ class TextSampler:
         """Begin a batch; no text is in it yet."""
         self.select([])
         self.greedy = True
-        self._plainest = not self.processors  # the best raw logit is the token
+        self._plainest = not self.processors  # and no penalties, at temperature 0
         self._begin_round(0)
 
     def add(self, rows: Sequence[Any]) -> None:
@@ -101,6 +104,10 @@ class TextSampler:
         """Return whether target and draft draw with the same noise."""
         return self._couples and not self.greedy
 
+    def _skips_sampler(self) -> bool:
+        """Return whether the best raw logits are the tokens."""
+        return self._plainest and _ARGMAX.is_open()
+
     # Tokens of the target.
 
     def plain(self, logits: mx.array, pending: mx.array | None = None) -> Drawn:
@@ -125,7 +132,7 @@ class TextSampler:
             Tokens ``(B, R)`` int32, and where the scores could be drawn from ``(B, R)``; None: as
             the raw logits tell.
         """
-        if self._skips_sampler and self._plainest:
+        if self._skips_sampler():
             return mx.argmax(scores, axis=-1).astype(mx.int32), None
         if not self.coupled:
             return self._sampler.draw(self.rows, scores, drafts)
@@ -188,7 +195,7 @@ class TextSampler:
             The tokens ``(B,)`` int32, and the distributions that they were drawn from ``(B, V)``;
             None: certain.
         """
-        if self._skips_sampler and self._plainest:
+        if self._skips_sampler():
             return mx.argmax(logits, axis=-1).astype(mx.int32), None
         drafts = mx.stack(before, axis=1) if before else None
         if self.processors:
@@ -262,9 +269,8 @@ class TextSampler:
 
     def commit(self, decided: Sequence[Sequence[int]]) -> None:
         """End a round: the ``decided`` tokens of each text are in it now."""
-        skipped = self._skips_sampler and self._plainest
         self._begin_round(self._round + 1)
-        if skipped:
+        if self._skips_sampler():
             return
         if len(decided) > 1 and all(len(tokens) == 1 for tokens in decided):
             self._sampler.commit(self.rows, [token for (token,) in decided])
@@ -276,7 +282,6 @@ class TextSampler:
         self._round = number
         self._numbers = None
         self._noise: dict[int, mx.array] = {}
-        self._skips_sampler = _ARGMAX.is_open()
         self._draw_draft = _drawn_compiled if _COMPILED_DRAW.is_open() else _drawn
 
     def _only_text(self) -> list[int]:

@@ -9,7 +9,8 @@ again now and then.
 import numbers
 from typing import Any
 
-from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
+from lablib.inference.speculation import costs as prices
+from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.drafter import Drafter
 from lablib.validation import BadType, BadValue, integer, members, number
 
@@ -147,8 +148,8 @@ class AdaptiveLength(DraftLength):
             self._paused, self._wait = False, 4
             return 0
         rates = self.rates
-        best = best_draft_tokens(rates, self, self.most)
-        if speedup(rates, best, self) >= 1 + self._margin:
+        best = prices.best_draft_tokens(rates, self, self.most)
+        if prices.speedup(rates, best, self) >= 1 + self._margin:
             self._paused, self._pause = False, _FIRST_PAUSE
             return best
         if not self._paused:  # decode plainly for a while ...

@@ -11,7 +11,6 @@ less, and competes later (as in DySpec, Xiong et al. 2024, 2410.11744).
 """
 
 from collections.abc import Callable
-from functools import partial
 from heapq import nsmallest
 from typing import Any, NamedTuple, Self
 
@@ -48,7 +47,7 @@ class Tree(Drafter):
             raise BadValue(f"draft must have a model to draft trees with, a {kind} has none")
         self.model, self.in_target_cache = self._inner.model, self._inner.in_target_cache
         depth = None if depth is None else integer("depth", depth, 1)
-        self._growth = partial(grow, depth=depth, drawn=flag("drawn", drawn))
+        self._depth, self._drawn = depth, flag("drawn", drawn)
 
     def begin(self, target: Any, own: Any, texts: int) -> Self:
         """Return the drafter inside for one text, where its drafts grow into a tree."""
@@ -56,7 +55,8 @@ class Tree(Drafter):
         if own is not None:
             tree.check("draft_model", own.model, own.cache)
         session = self._inner.begin(target, own, texts)
-        session.trees, session.batches, session.growth = True, False, self._growth
+        session.trees, session.batches = True, False
+        session.growth = lambda *given: grow(*given, self._depth, self._drawn)
         return session
 
 

@@ -64,7 +64,7 @@ class Judge:
     @property
     def plays_out(self) -> bool:
         """Return whether the target's own tokens decide, and no distribution is drawn from."""
-        return rules.plays_out(self.rule, self.sampler.greedy)
+        return _PLAYED_OUT.is_open() and rules.plays_out(self.rule, self.sampler.greedy)
 
     def check(self, proposal: Any, limits: Sequence[int]) -> Sequence[int] | None:
         """Refuse a bad proposal; return the ``counts`` for :meth:`decide`."""
@@ -199,6 +199,9 @@ _FAST = FastPath(
     (transforms, "draw"),
     *((owner, name) for name in _COMPILED for owner in (rules.RULE, vars(rules))),
 )
+
+
+_PLAYED_OUT = FastPath((globals(), "draw_outcome"))
 
 
 def _drawer(rule: str) -> Any:

@@ -127,7 +127,12 @@ _COMPARISON = {name: FastPath((RULE, name), (globals(), name)) for name in RULE}
 def named(rule: str | None, trees: bool = False) -> str:
     """Return the checked name of a rule, None meaning "rejection"; for a drafter of ``trees``."""
     rule = one_of("rule", "rejection" if rule is None else rule, RULE)
-    return one_of("rule (of a drafter of trees)", rule, OF_TREES) if trees else rule
+    if trees:
+        one_of("rule (of a drafter of trees)", rule, OF_TREES)
+        if chosen(rule) is not _TAUGHT[rule]:
+            cure = "put one for trees into tree_rules.TREE_RULE"
+            raise BadValue(f"rule {rule!r} was replaced by a function of chains: {cure}")
+    return rule
 
 
 def chosen(rule: str) -> Rule:

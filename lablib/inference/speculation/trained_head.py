@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from lablib.cache import kv, tree
 from lablib.inference.sampling.text_sampler import TextSampler
-from lablib.inference.speculation.draft_model import draw_in_turn
+from lablib.inference.speculation import draft_model
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
 from lablib.models.base import LanguageModel
@@ -112,7 +112,7 @@ class Head(Drafter):
             states = mx.concatenate([states, guessed], axis=1)  # the text's last, then all nodes'
             return self.head.logits(guessed[0])[None]
 
-        draw = self.growth or draw_in_turn
+        draw = self.growth or draft_model.draw_in_turn
         proposal = draw(forward, unread, limits, sampler)
         # Guessed states: the target's own will follow.
         kv.trim(self._cache, kv.offset(self._cache) - target_read)

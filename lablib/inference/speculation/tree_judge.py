@@ -28,10 +28,10 @@ class TreeJudge(Judge):
         self, logits: mx.array, proposal: Proposal, counts: Sequence[int] | None = None
     ) -> list[Verdict]:
         """Decide which path of the tree stays; the host waits for the tokens on it."""
-        if proposal.parents is None:
-            return super().decide(logits, proposal, counts)
-        raw, parents = logits.astype(mx.float32), list(proposal.parents)
+        raw = logits.astype(mx.float32)
         drafts = proposal.tokens.tolist()[0]
+        chain = range(-1, len(drafts) - 1)
+        parents = list(chain if proposal.parents is None else proposal.parents)
         paths = [tree_rules.path_to(node, parents) for node in range(-1, len(drafts))]
         texts = [[drafts[node] for node in path] for path in paths]
         q = p = None
@@ -46,7 +46,7 @@ class TreeJudge(Judge):
             end, token = self._follow(raw, texts)
         else:
             end, token = self._draw(p, q, drafts, parents)
-        verdict = self._report(raw, [*texts[end], token], paths[end], proposal, p, q)
+        verdict = self._report(raw, [*texts[end], token], paths[end], proposal, parents, p, q)
         # The children of the last node were judged too, if it has any.
         reached = min(verdict.reached, len(paths[end]) + (end - 1 in parents))
         return [replace(verdict, path=paths[end], reached=reached)]
@@ -87,6 +87,7 @@ class TreeJudge(Judge):
         tokens: list[int],
         path: list[int],
         proposal: Proposal,
+        parents: list[int],
         p: mx.array | None,
         q: mx.array | None,
     ) -> Verdict:
@@ -97,7 +98,7 @@ class TreeJudge(Judge):
         report = sampler.report(on_path, mx.array([tokens]), finite)
         seen = None
         if self.trace:
-            before = mx.array(proposal.parents) + 1
+            before = mx.array(parents) + 1
             seen = self._look(raw[:, before], p[:, before], proposal, q)
         kept = mx.array([len(path)])
         queued = Queued(report, kept, proposal.tokens, seen, self._health(proposal))

@@ -79,14 +79,16 @@ _COMPARISON = {
 def chosen(rule: str) -> Callable[..., Outcome]:
     """Return the function of a rule: that in ``TREE_RULE``, or of this module if replaced."""
     function = TREE_RULE[rule]
-    if function is _TAUGHT[rule]:
+    if function is _TAUGHT.get(rule):
         return globals()[function.__name__]
     return function
 
 
 def plays_out(rule: str, greedy: bool) -> bool:
     """Return whether following the target's own tokens gives the rule's outcome."""
-    return rule not in TREE_RULE or (greedy and _COMPARISON[rule].is_open())
+    if rule not in TREE_RULE:
+        return True
+    return greedy and rule in _COMPARISON and _COMPARISON[rule].is_open()
 
 
 def path_to(node: int, parents: Sequence[int]) -> list[int]:

@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lablib.inference.voting.leads import (
-    beta_confidence,
-    cannot_lose,
-    dirichlet_confidence,
-    overtake_risk,
-)
+from lablib.inference.voting import leads
 from lablib.validation import BadValue, integer, number, one_of
 
 STOP_RULES = ("overtake", "beta", "dirichlet")
@@ -43,14 +38,14 @@ class StopRule:
 
         Of at most ``n`` samples ``drawn`` are there, those without an answer included.
         """
-        if cannot_lose(counts, n - drawn):
+        if leads.cannot_lose(counts, n - drawn):
             return "certain"
         if self.confidence is None or not counts or drawn < self.at_least:
             return None
         if self.stop_rule == "overtake":
-            safe = 1.0 - overtake_risk(counts, n - drawn)
+            safe = 1.0 - leads.overtake_risk(counts, n - drawn)
         elif self.stop_rule == "beta":
-            safe = beta_confidence(*sorted([*counts, 0], reverse=True)[:2])
+            safe = leads.beta_confidence(*sorted([*counts, 0], reverse=True)[:2])
         else:
-            safe = dirichlet_confidence(counts)
+            safe = leads.dirichlet_confidence(counts)
         return "confident" if safe >= self.confidence else None

@@ -14,10 +14,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from lablib.inference.decoding.batches import SampleParts, sample_batches
+from lablib.inference.decoding import batches
 from lablib.inference.decoding.rows import Samples
-from lablib.inference.speculation import speculative_batches
-from lablib.inference.voting.scoring import Scorer, check_scorer, score
+from lablib.inference.speculation import batched
+from lablib.inference.voting import scoring
+from lablib.inference.voting.scoring import Scorer, check_scorer
 from lablib.inference.voting.stopping import StopRule
 from lablib.validation import BadType, BadValue, flag, function, integer
 
@@ -212,18 +213,18 @@ def vote_until(
 
 def _sample(
     model: Any, draft_model: Any, prompt: Any, n: int, options: dict[str, Any]
-) -> SampleParts:
+) -> batches.SampleParts:
     """Sample in parts of ``max_batch``, with or without a draft model."""
     n = integer("n", n, 1)
     if draft_model is None:
-        return sample_batches(model, prompt, n, **options)
-    return speculative_batches(model, draft_model, [prompt] * n, **options)
+        return batches.sample_batches(model, prompt, n, **options)
+    return batched.speculative_batches(model, draft_model, [prompt] * n, **options)
 
 
-def _scores(name: str, scorer: Scorer, parts: SampleParts, samples: Samples) -> np.ndarray:
+def _scores(name: str, scorer: Scorer, parts: batches.SampleParts, samples: Samples) -> np.ndarray:
     """Score the samples of one prompt by the argument ``name``."""
     pad_token = min(parts.stops, default=0)
-    return score(scorer, parts.prompts[0], samples, pad_token=pad_token, name=name)
+    return scoring.score(scorer, parts.prompts[0], samples, pad_token=pad_token, name=name)
 
 
 def tally(

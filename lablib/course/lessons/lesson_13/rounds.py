@@ -15,6 +15,7 @@ from lablib.course.replay.measure import clock, measure_costs
 from lablib.inference import Drafter, SamplerOptions, Tree
 from lablib.inference.decoding.rows import Row
 from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.inference.speculation import tree_rules
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.speculative_iterator import own_reader
 from lablib.inference.speculation.tree_rules import TREE_RULE, path_to
@@ -80,7 +81,7 @@ def law(
     """
     if one_of("rule", rule, RULES) == "match":
         q, rule = np.eye(p.shape[1])[list(drafts)], "rejection"
-    return TREE_RULE[rule](p, q, drafts, parents).kept
+    return tree_rules.chosen(rule)(p, q, drafts, parents).kept
 
 
 def one_round(
