@@ -16,6 +16,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -95,9 +97,10 @@ def generation() -> Iterator[tuple[str, Callable[[], object]]]:
 def speculation() -> Iterator[tuple[str, Callable[[], object]]]:
     """Drafts of a model and of the text itself, every rule, a batch."""
     import lablib
-    from lablib.course.tasks import TASKS
     from lablib.inference import AdaptiveLength, NGram, speculative_sample_n
 
+    tasks = "lablib.course.tasks" if find_spec("lablib.course") else "lablib.tasks"
+    TASKS = import_module(tasks).TASKS  # noqa: N806
     target, tokenizer = lablib.load("target")
     draft, _ = lablib.load("draft")
     decode = lablib.speculative_decode

@@ -257,10 +257,8 @@ class Sampler:
             self._commit_to_each(tuple(seq_ids), np.asarray(tokens))
 
     def _commit_to_one(self, seq_id: Hashable, tokens: Any) -> None:
-        slots = self._slots.find([seq_id])
         tokens = token_ids("tokens", tokens, _LIMIT, allow_empty=True)
-        self._slots.position[slots] += len(tokens)
-        self._slots.remember(slots, np.array([tokens], np.int64))
+        self._slots.append(seq_id, tokens)
 
     def _commit_to_each(self, ids: Ids, tokens: np.ndarray) -> None:
         slots = self._slots.find(ids)

@@ -121,6 +121,19 @@ class Slots:
                 f"(prior_tokens or commit), but logits have V = {vocab_size}"
             )
 
+    def append(self, seq_id: Hashable, tokens: list[int]) -> None:
+        """Append tokens to one sequence; without a history that takes no arrays."""
+        if seq_id not in self.index:
+            raise BadValue(f"seq_id {seq_id!r} is not registered")
+        slot = self.index[seq_id]
+        self.position[slot] += len(tokens)
+        if self.window[slot]:
+            self.remember(np.array([slot]), np.array([tokens], np.int64))
+            return
+        largest = max(tokens, default=-1)
+        self.highest[slot] = max(self.highest[slot], largest)
+        self.ceiling = max(self.ceiling, largest)
+
     def remember(self, slots: np.ndarray, tokens: np.ndarray) -> None:
         """Put tokens ``(B, A)`` into the histories of slots ``(B,)``."""
         n_new = tokens.shape[1]
