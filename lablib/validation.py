@@ -137,7 +137,7 @@ def token_ids(
         raise BadType(f"{name} must be token ids, got the text {tokens[:40]!r}: encode it first")
     tokens = sequence(name, tokens, "token ids")
     beyond = _LARGEST if vocab_size is None else vocab_size
-    if set(map(type, tokens)) == {int} and 0 <= min(tokens) and max(tokens) < beyond:
+    if set(map(type, tokens)) == {int} and min(tokens) >= 0 and max(tokens) < beyond:
         return tokens  # as nearly always
     if len(tokens) == 1 and isinstance(tokens[0], list | tuple):
         tokens = tokens[0]
