@@ -76,7 +76,13 @@ class Decoder:
         ``admit`` is called before each round: it may let rows join, and tells whether any did.
         """
         while admit() or self.rows:
-            yield self.round()
+            calls, start = self._calls(), time.perf_counter()
+            verdicts = self.round()
+            seconds = time.perf_counter() - start
+            self.counts.add(verdicts, *map(sub, self._calls(), calls))
+            if self.drafter is not None:
+                self._learn(verdicts, seconds)
+            yield verdicts
 
     def join(
         self, rows: Party, target: Reader, drafter: Any = None, logits: mx.array | None = None
@@ -99,16 +105,9 @@ class Decoder:
 
     def round(self) -> list[Verdict]:
         """Run one round, and return a verdict for each row; rows that have ended leave."""
-        start = time.perf_counter()
-        calls = self._calls()
         verdicts = self.speculative_round()
-        if verdicts is None:
-            self._plain_left = self._plain_left or self._plain_rounds()
+        if verdicts is None:  # nothing is drafted
             verdicts = self.plain_round()
-            self._plain_left -= 1
-        self.counts.add(verdicts, *map(sub, self._calls(), calls))
-        if self.drafter is not None:
-            self._learn(verdicts, time.perf_counter() - start)
         self._let_leave()
         return verdicts
 
@@ -197,6 +196,8 @@ class Decoder:
 
     def _ask(self) -> None:
         """Queue a forward and the draw of the tokens after it; nothing waits for the result."""
+        if not self._plain_left:
+            self._plain_left = self._plain_rounds()
         before = self._pending[-1].tokens if self._pending else None
         if self._logits is not None:
             logits, self._logits = self._logits[:, None], None
@@ -231,6 +232,7 @@ class Decoder:
             if not finite[0]:
                 check_finite(self._label(row), finite)
         self._pending.popleft()
+        self._plain_left -= 1
         verdicts = []
         for i, (tokens, logprobs, _) in enumerate(zip(*columns, strict=True)):
             top = drawn.top(i) if drawn.best else ()
