@@ -32,14 +32,26 @@ class FastPath:
     """
 
     def __init__(self, *definitions: tuple[Any, str]) -> None:
-        self._taught = [(owner, name, _current(owner, name)) for owner, name in definitions]
+        tables = [owner if isinstance(owner, dict) else vars(owner) for owner, _ in definitions]
+        names = [name for _, name in definitions]
+        self._taught = [
+            (table, name, table[name]) for table, name in zip(tables, names, strict=True)
+        ]
 
     def is_open(self) -> bool:
         """Return whether the fast path may be taken now."""
         if _open_blocks:
             return False
-        return all(_current(owner, name) is taught for owner, name, taught in self._taught)
+        return all(table[name] is taught for table, name, taught in self._taught)
 
 
-def _current(owner: Any, name: str) -> Any:
-    return owner[name] if isinstance(owner, dict) else getattr(owner, name)
+def in_use(table: dict[str, Any], name: str, taught: dict[str, Any], module: dict[str, Any]) -> Any:
+    """Return the function that runs: that of ``table``, or the one that replaced it.
+
+    ``taught`` are the table's functions as they were written. One of these that was replaced in its
+    ``module``, whose names are given, runs from there.
+    """
+    function = table[name]
+    if function is not taught.get(name):
+        return function
+    return module.get(function.__name__, function)

@@ -37,14 +37,13 @@ def stream_of_logits(vocab_size, n=64, steps=STEPS, scale=3.0):
 
 def position(sampler, seq_id):
     """Return how many tokens the slot has sampled or had committed since it was added."""
-    slots = sampler._slots
-    return int(slots.position[slots.find([seq_id])[0]])
+    return sampler._slots[seq_id].position
 
 
 def window(sampler, seq_id):
     """Return what the slot's penalties see, oldest token first; nothing for a slot without."""
-    slots = sampler._slots
-    return slots.recent(slots.find([seq_id]))[0][0].tolist()
+    slot = sampler._slots[seq_id]
+    return slot.text[-slot.window :] if slot.window else []
 
 
 def filled(options=MIXED, prior=(1, 2, 3, 2)):

@@ -51,7 +51,7 @@ CALLS = {
     "no vocabulary": (lambda s: s.sample([0], LOGITS[:1, :0]), BadValue, "(1, 0)"),
     "integers": (lambda s: s.sample([0], mx.zeros((1, 9), mx.int32)), BadType, "floating"),
     "lists": (lambda s: s.sample([0], [[0.0, 1.0]]), BadType, "logits must be an mlx array"),
-    "history": (lambda s: s.sample([3, 5], LOGITS[:2, :3]), BadValue, "slot 5 was given"),
+    "history": (lambda s: s.sample([3, 5], LOGITS[:2, :3]), BadValue, "slot 3 was given"),
     "history without penalties": (
         lambda s: (s.add("y", MIXED[1], [40]), s.sample([3, "y"], LOGITS[:2]))[1],
         BadValue,

@@ -4,6 +4,7 @@ from lablib.course.lessons.lesson_08.widgets import exactly
 from lablib.course.theory import closed_forms as theory
 from lablib.inference.decoding.rows import Row
 from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.sampling.batch import Batch
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.sampling.text_sampler import TextSampler
@@ -184,8 +185,8 @@ def test_draws_follow_the_closed_form():
 
 
 def test_noise_that_comes_again_at_the_next_position_is_found(monkeypatch):
-    right = Sampler.noise
-    monkeypatch.setattr(Sampler, "noise", lambda own, ids, ahead, size: right(own, ids, 0, size))
+    right = Batch.noise
+    monkeypatch.setattr(Batch, "noise", lambda own, ahead, size: right(own, 0, size))
     found = alarms(pairs())
     assert found == {"text": True, "first": False, "second": False}
 

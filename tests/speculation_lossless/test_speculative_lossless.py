@@ -38,7 +38,7 @@ def explored(monkeypatch, uncompiled):
 
     def numbers(sampler, first, n=1):
         """Instead of a random number the sequence's own, so that ``draw`` knows whose it draws."""
-        return mx.array([[row] * n for row in sampler.rows])
+        return mx.array([[row] * n for row in range(len(sampler.batch.slots))])
 
     def draw(weights, number):
         drawn = zip(number[:, 0].tolist(), np.array(weights), strict=True)
@@ -48,7 +48,7 @@ def explored(monkeypatch, uncompiled):
         """Draw a draft under shared noise, and note from what: the target's token depends on it."""
         if not ahead:
             raced.clear()
-        raced[ahead] = dict(zip(sampler.rows, np.array(weights[:, 0]), strict=True))
+        raced[ahead] = dict(enumerate(np.array(weights[:, 0])))
         return draw(weights[:, 0], numbers(sampler, 0))
 
     def after(draft, q, p):
@@ -60,7 +60,7 @@ def explored(monkeypatch, uncompiled):
         p = np.array(sampler.probabilities(scores, drafts)[0])
         written = []
         drafted = [[]] * len(p) if drafts is None else drafts.tolist()
-        for number, rows, limit in zip(sampler.rows, p, drafted, strict=True):
+        for number, (rows, limit) in enumerate(zip(p, drafted, strict=True)):
             tokens = []
             for place, row in enumerate(rows):
                 agreed = tokens[: len(limit)] == limit[: len(tokens)]
@@ -204,17 +204,17 @@ def test_the_engine_is_found_out_when_the_residual_is_p(explored, monkeypatch):
 
 def test_the_engine_is_found_out_when_penalties_miss_the_drafts(explored, monkeypatch):
     """The draft chain must be in the penalties' window, position by position."""
-    from lablib.inference.sampling.sampler import Sampler
+    from lablib.inference.sampling.batch import Batch
 
-    right = Sampler.cut
+    right = Batch.cut
 
-    def blind(sampler, ids, logits, drafts):
+    def blind(batch, logits, drafts):
         if logits.ndim == 2:
-            return right(sampler, ids, logits)
-        rows = [right(sampler, ids, logits[:, i : i + 1]) for i in range(logits.shape[1])]
+            return right(batch, logits)
+        rows = [right(batch, logits[:, i : i + 1]) for i in range(logits.shape[1])]
         return tuple(mx.concatenate(parts, axis=1) for parts in zip(*rows, strict=True))
 
-    monkeypatch.setattr(Sampler, "cut", blind)
+    monkeypatch.setattr(Batch, "cut", blind)
     got = explored("rejection", draft_model, PENALTIES)
     assert np.abs(got - joint(Language(SIZE, seed=5, **PENALTIES), PROMPT, N)).max() > 1e-2
 

@@ -6,6 +6,7 @@ from lablib.cache import kv
 from lablib.inference.decoding.batches import sample_batches, sample_n
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling import text_sampler
+from lablib.inference.sampling.batch import Batch, Slot
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config
@@ -180,18 +181,19 @@ def test_planted_bugs_are_noticed(monkeypatch):
     cool = sample_n(model, SMALL, ROWS, max_tokens=2, seed=0, temperature=0.9)
     assert deviation(model, cool) > ALARM
 
-    class OneStream(Sampler):
-        def add(self, seq_id, options, prior_tokens=(), *, stream=0):
-            super().add(seq_id, options, prior_tokens, stream=stream % 100)
+    class OneStream(Slot):
+        def __init__(self, options, text, stream, num_ctx):
+            super().__init__(options, text, stream % 100, num_ctx)
 
-    class ShiftedRows(Sampler):
-        def draw(self, seq_ids, logits, pending=None):
-            token, finite = super().draw(seq_ids, logits, pending)
-            return (token if pending is None else mx.roll(token, 1)), finite
+    class ShiftedRows(Batch):
+        def draw(self, logits, unseen=None):
+            token, finite = super().draw(logits, unseen)
+            return (token if unseen is None else mx.roll(token, 1)), finite
 
-    for broken in (OneStream, ShiftedRows):
-        monkeypatch.setattr(text_sampler, "Sampler", broken)
-        result = sample_n(model, SMALL, ROWS, max_tokens=2, seed=0)
+    for name, broken in (("Slot", OneStream), ("Batch", ShiftedRows)):
+        with monkeypatch.context() as patch:
+            patch.setattr(text_sampler, name, broken)
+            result = sample_n(model, SMALL, ROWS, max_tokens=2, seed=0)
         assert deviation(model, result) > ALARM
 
     monkeypatch.undo()

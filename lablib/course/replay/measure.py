@@ -170,8 +170,8 @@ class _AtWork:
         counts = [k - 1] * batch if batch > 1 else None
 
         def run() -> None:
-            verdicts = self.judge.decide(reader.forward(tokens), proposal, counts)
-            self.judge.sampler.commit([verdict.tokens for verdict in verdicts])
+            self.judge.decide(reader.forward(tokens), proposal, counts)
+            self.judge.sampler.end_round()
             reader.keep([self._text.shape[1]] * batch)
 
         return run

@@ -127,7 +127,7 @@ def sample_batches(
     decoder = Decoder(TextSampler(request.num_ctx))
     read = ReadShared(model, request.step_size)
     parts = (
-        [_row(request, request.prompt, i) for i in range(first, min(first + max_batch, n))]
+        _rows(request, [request.prompt] * min(max_batch, n - first), first)
         for first in range(0, n, max_batch)
     )
     total = n * max_tokens if progress else None
@@ -292,14 +292,22 @@ def prompt_parts(
     flag("progress", progress)
     if ended is not None:
         function("ended", ended)
-    rows = [_row(request, prompt, i, ended) for i, prompt in enumerate(request.prompts)]
+    rows = _rows(request, request.prompts, ended=ended)
     parts = (rows[first : first + max_batch] for first in range(0, n, max_batch))
     total = n * request.max_tokens if progress else None
     return SampleParts(request, decode_parts(decoder, read, parts, read.together, total))
 
 
-def _row(request: arguments.Request, prompt: list[int], i: int, ended: Ended | None = None) -> Row:
-    return Row(i, prompt, request.options, i, request.max_tokens, request.stops, ended)
+def _rows(
+    request: arguments.Request,
+    prompts: Sequence[list[int]],
+    first: int = 0,
+    ended: Ended | None = None,
+) -> list[Row]:
+    """Return a row for each of the prompts, numbered from ``first`` on."""
+    options, most, stops = request.options, request.max_tokens, request.stops
+    numbered = enumerate(prompts, first)
+    return [Row(i, prompt, options, i, most, stops, ended) for i, prompt in numbered]
 
 
 class ReadShared:

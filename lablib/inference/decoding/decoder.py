@@ -245,7 +245,7 @@ class Decoder:
         """Write the decided tokens down; return the tokens of each text that are read for good."""
         for row, verdict in zip(self.rows, verdicts, strict=True):
             row.append(verdict.tokens, verdict.logprobs)
-        self.sampler.commit([verdict.tokens for verdict in verdicts])
+        self.sampler.end_round()
         return [len(row.text) - 1 for row in self.rows]
 
     def _let_leave(self) -> None:

@@ -1,24 +1,16 @@
 """The options of one sequence."""
 
-import math
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 from lablib.validation import BadType, BadValue, integer, number
 
-import numpy as np
-
 _HUGE = 1e30  # float32 ends at 3e38; products of options and scores must stay below
 _SMALL = 1e-6
-_MANY = 2**62  # tokens: what an int64 of the sampler's table can hold
-NOT_CUTS = (  # they count at temperature 0 too
-    "repeat_last_n",
-    "repeat_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "logprobs",
-    "top_logprobs",
-)
+_MANY = 2**62  # tokens: the most that a NumPy integer holds, and a good deal to spare
 _NORMAL = 1.2e-38  # the smallest normal float32: a positive option must not become 0
+PENALTIES = ("repeat_penalty", "presence_penalty", "frequency_penalty")
+NOT_CUTS = (*PENALTIES, "seed", "repeat_last_n", "logprobs", "top_logprobs")
 
 
 @dataclass(frozen=True)
@@ -74,31 +66,32 @@ class SamplerOptions:
         if not isinstance(self.logprobs, bool):
             raise BadType(f"logprobs must be True or False, got {self.logprobs!r}")
 
-    @property
+    @cached_property
     def penalizes(self) -> bool:
         """Return whether any penalty can change a score."""
-        return self.repeat_last_n != 0 and (
-            (self.repeat_penalty > 0 and self.repeat_penalty != 1)
-            or self.presence_penalty != 0
-            or self.frequency_penalty != 0
-        )
+        return self.repeat_last_n != 0 and any(name in self.used for name in PENALTIES)
 
-    def row(self) -> tuple[float, ...]:
-        """Return a row of the sampler's table, type ``TABLE``; options that are off are neutral."""
-        options = self
-        if self.temperature == 0:  # the best token is all that is left: nothing to cut
-            options = SamplerOptions(**{name: getattr(self, name) for name in NOT_CUTS})
-        values = {name: float(getattr(options, name)) for name in TABLE.names[1:]}
-        values["temperature"] = max(values["temperature"], _NORMAL)
-        if values["top_k"] <= 0:
-            values["top_k"] = math.inf
-        if 0 < values["top_p"] < 1:
-            values["top_p"] = max(values["top_p"], _NORMAL)
-        else:
-            values["top_p"] = math.inf
-        if values["repeat_penalty"] <= 0:
-            values["repeat_penalty"] = 1.0
-        return float(self.temperature == 0), *values.values()
+    @cached_property
+    def used(self) -> dict[str, float]:
+        """Return the penalties and cuts that can change a score, as numbers.
+
+        ``greedy`` stands for temperature 0, which leaves the best token, and so nothing to cut.
+        """
+        is_greedy = self.temperature == 0
+        cuts = [name for name in self.names() if name not in NOT_CUTS and not is_greedy]
+        values = {name: getattr(self, name) for name in (*PENALTIES, *cuts)}
+        found = {name: float(x) for name, x in values.items() if x != getattr(_DEFAULTS, name)}
+        if self.repeat_penalty <= 0:
+            del found["repeat_penalty"]
+        if self.top_k <= 0:
+            found.pop("top_k", None)
+        if not 0 < self.top_p < 1:
+            found.pop("top_p", None)
+        for name in {"temperature", "top_p"} & found.keys():
+            found[name] = max(found[name], _NORMAL)
+        if is_greedy:
+            found["greedy"] = 1.0
+        return found
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -106,6 +99,4 @@ class SamplerOptions:
         return tuple(field.name for field in fields(cls))
 
 
-# One column for each option that is a number, and one for temperature 0: argmax is its own stage.
-TABLE = np.dtype([("greedy", float)] + [(n, float) for n in SamplerOptions.names() if n != "seed"])
-NEUTRAL = dict(zip(TABLE.names, SamplerOptions().row(), strict=True))
+_DEFAULTS = SamplerOptions()

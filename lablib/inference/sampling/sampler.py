@@ -1,32 +1,31 @@
 """A batched slot sampler: many sequences, each with its own options, history and random numbers.
 
-A slot is one sequence. ``Sampler.sample`` takes any subset of the slots, in any order, with one row
-of logits each, and turns every row into a token as its slot's options say: penalise, cut, draw.
-A slot's token depends on nothing but its own logits, history and seed: not on the batch, its order
-or its size.
+``Sampler`` names the slots of ``batch.py``, checks every call and keeps the texts. ``sample`` takes
+any subset of the slots, in any order, with one row of logits each, and turns every row into a token
+as its slot's options say: penalise, cut, draw.
 
 ``sample`` is the plain way: it returns tokens and remembers them. ``draw`` and ``cut`` serve
 engines that want no waiting in between: they return unevaluated arrays, change nothing and leave a
-flag in place of an error; ``commit`` tells the sampler the tokens that came of it. Both take one
-position of each sequence, logits ``(B, V)``, or R positions in a row, ``(B, R, V)``, and the tokens
-that the sampler has not been told of yet: ``unseen`` ``(B, A)``, before and between the positions,
-oldest first, ids of the vocabulary. Row i of R sees all of these but the last R - 1 - i.
+flag in place of an error; ``commit`` tells the sampler the tokens that came of it. The decoder's
+texts are slots of one ``Batch`` without names.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.inference.sampling import random_numbers, transforms
+from lablib.inference.sampling import transforms
+from lablib.inference.sampling.batch import Batch, Slot
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.sampling.slot_table import BatchPlan, Ids, Slots
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
 import numpy as np
 
+Ids = tuple[Hashable, ...]
+
 _LIMIT = 2**31  # token ids are int32
-_MOST_PLANS = 16  # how many different batches to keep ready
+_MOST_BATCHES = 16  # how many different batches to keep ready
 
 
 @dataclass(frozen=True)
@@ -71,49 +70,33 @@ class Sampler:
         """
         if getattr(logits, "ndim", 2) != 2:
             raise BadValue(f"logits must have shape (B, V) for B ids, got {logits.shape}")
-        plan, scores, peak = self._read(seq_ids, logits)
-        token = self._draw(plan, scores, peak)
-        finite = _is_finite(peak)
-        result = _report(plan, logits, token)
+        ids, batch = self._batch(seq_ids, logits)
+        token, finite = batch.draw(logits)
+        result = _report([slot.options for slot in batch.slots], logits, token)
+        finite = finite[:, None]
         mx.eval(token, finite, result.logprob, result.top_tokens, result.top_logprobs)
-        _check_finite(plan.ids, finite)
-        self._slots.position[plan.slots] += 1
-        if len(plan.penalized):
-            self._slots.remember(plan.slots, np.array(token)[:, None])
+        _check_finite(ids, finite)
+        for seq_id, new in zip(ids, token.tolist(), strict=True):
+            self._append(seq_id, [new])
         return result
 
     def draw(
-        self,
-        seq_ids: Iterable[Hashable],
-        logits: mx.array,
-        unseen: mx.array | None = None,
+        self, seq_ids: Iterable[Hashable], logits: mx.array, unseen: mx.array | None = None
     ) -> tuple[mx.array, mx.array]:
         """Return the tokens that ``sample`` would draw after the ``unseen`` tokens.
 
-        Each row takes the random number of its own position. So the next forward can be queued
-        before this token is known: feed the token to the model, and pass it here as ``unseen`` with
-        the logits that come out. Nothing waits for the device, except where top-p has more than
-        2,048 tokens before it (without top-k, the vocabulary), as the sampler must see how many the
-        nucleus takes, and with a transform of your own, which is looked at, and refused, at once.
+        So the next forward can be queued before this token is known: feed the token to the model,
+        and pass it here as ``unseen`` with the logits that come out. See ``Batch.draw``.
 
         Returns:
             Tokens int32, and ``finite``: False where ``sample`` would refuse the row, whose token
             means nothing. Both ``(B,)`` or ``(B, R)``.
         """
-        plan, scores, peak = self._read(seq_ids, logits, unseen)
-        ahead = 1 - len(plan.steps)
-        if unseen is not None:
-            ahead += unseen.shape[1]
-        shape = logits.shape[:-1]
-        token = self._draw(plan, scores, peak, ahead).reshape(shape)
-        finite = _is_finite(peak).reshape(shape)
-        return token, finite
+        _, batch = self._batch(seq_ids, logits, unseen)
+        return batch.draw(logits, unseen)
 
     def cut(
-        self,
-        seq_ids: Iterable[Hashable],
-        logits: mx.array,
-        unseen: mx.array | None = None,
+        self, seq_ids: Iterable[Hashable], logits: mx.array, unseen: mx.array | None = None
     ) -> tuple[mx.array, mx.array]:
         """Return the scores after all transforms: ``draw`` draws from their softmax.
 
@@ -121,88 +104,47 @@ class Sampler:
             float32 of the shape of ``logits``, relative to the best; and ``finite`` as from
             ``draw``.
         """
-        plan, scores, peak = self._read(seq_ids, logits, unseen)
-        left = plan.groups.cut(scores, peak)
-        finite = _is_finite(peak).reshape(logits.shape[:-1])
-        return left.reshape(logits.shape), finite
+        _, batch = self._batch(seq_ids, logits, unseen)
+        return batch.cut(logits, unseen)
 
-    def _read(
-        self,
-        seq_ids: Iterable[Hashable],
-        logits: mx.array,
-        unseen: mx.array | None = None,
-    ) -> tuple[BatchPlan, mx.array, mx.array]:
-        """Check a call; return its plan, penalised scores, and the best of each row.
-
-        They are float32 ``(N, V)`` and ``(N, 1)``, N = B or B * R. The best is not finite where a
-        row has NaN, +inf or only -inf, and cannot be drawn from.
-        """
-        plan = self._plan(_tuple_of_ids(seq_ids), logits)
-        _check_unseen(plan, unseen)
+    def _batch(
+        self, seq_ids: Any, logits: mx.array, unseen: mx.array | None = None
+    ) -> tuple[Ids, Batch]:
+        """Check a call, and return the batch of its slots."""
+        ids = _tuple_of_ids(seq_ids)
+        _check_logits(ids, logits)
+        batch = self._batch_of(ids)
+        _check_unseen(ids, logits, unseen)
         vocab_size = logits.shape[-1]
-        if self._slots.ceiling >= vocab_size:
-            self._slots.check_history(plan.ids, plan.slots, vocab_size)
-        scores = logits.astype(mx.float32)
-        if logits.ndim == 3:
-            scores = scores.reshape(-1, vocab_size)
-        if len(plan.penalized):
-            scores = self._penalize(plan, scores, unseen)
-        return plan, scores, mx.max(scores, axis=-1, keepdims=True)
+        for seq_id in ids:
+            if self._highest[seq_id] >= vocab_size:
+                given = f"was given token {self._highest[seq_id]} (prior_tokens or commit)"
+                raise BadValue(f"slot {seq_id!r} {given}, but logits have V = {vocab_size}")
+        return ids, batch
 
-    def _plan(self, ids: Ids, logits: mx.array) -> BatchPlan:
-        """Return the plan of a batch, the same for as long as its slots come back."""
-        if not isinstance(logits, mx.array):
-            raise BadType(f"logits must be an mlx array, got {type(logits).__name__}")
-        # Logits that fitted these ids once still fit them.
-        key = ids, logits.shape, logits.dtype, tuple(transforms.ORDER)
-        plan = self._plans.get(key)
-        if plan is None:
-            _check_logits(ids, logits)
-            if len(self._plans) == _MOST_PLANS:
-                self._plans.clear()
-            n_rows = logits.shape[1] if logits.ndim == 3 else 1
-            plan = self._slots.plan(ids, n_rows, logits.shape[-1])
-            self._plans[key] = plan
-        return plan
+    def _batch_of(self, ids: Ids) -> Batch:
+        """Return the batch of different ids, the same for as long as its slots come back."""
+        if ids in self._batches:
+            return self._batches[ids]
+        slots = [self._slot(seq_id) for seq_id in ids]
+        if len(set(ids)) < len(ids):
+            twice = max(ids, key=ids.count)
+            raise BadValue(f"seq_ids must not repeat an id, got {twice!r} more than once")
+        if len(self._batches) == _MOST_BATCHES:
+            self._batches.clear()
+        self._batches[ids] = Batch(slots)
+        return self._batches[ids]
 
-    def _penalize(
-        self,
-        plan: BatchPlan,
-        scores: mx.array,
-        unseen: mx.array | None,
-    ) -> mx.array:
-        """Return scores ``(N, V)`` in which the sequences are penalised for their histories."""
-        tokens, is_real = self._slots.windows(plan, unseen, scores.shape[-1])
-        if not tokens.shape[1]:
-            return scores
-        if len(plan.penalized) == len(scores):
-            return transforms.penalize(scores, tokens, plan.penalties, is_real)
-        rows = mx.array(plan.penalized)  # rows without a history are padding only: is_real is given
-        new = transforms.penalize(scores[rows], tokens[rows], plan.penalties, is_real[rows])
-        scores = mx.array(scores)
-        scores[rows] = new
-        return scores
-
-    def _draw(
-        self,
-        plan: BatchPlan,
-        scores: mx.array,
-        peak: mx.array,
-        ahead: int = 0,
-    ) -> mx.array:
-        """Cut and draw: tokens ``(N,)``; ``ahead`` unseen tokens come before the first row."""
-        if not len(plan.slots):
-            return mx.zeros((0,), mx.int32)
-        first = self._slots.position[plan.slots] + ahead
-        positions = first[:, None] + plan.steps
-        u = random_numbers.uniforms(plan.keys, positions.ravel())
-        return plan.groups.draw(scores, peak, u[:, None]).squeeze(-1)
+    def _slot(self, seq_id: Hashable) -> Slot:
+        if seq_id not in self._slots:
+            raise BadValue(f"seq_id {seq_id!r} is not registered")
+        return self._slots[seq_id]
 
     def __len__(self) -> int:
-        return len(self._slots.index)
+        return len(self._slots)
 
     def __contains__(self, seq_id: Hashable) -> bool:
-        return seq_id in self._slots.index
+        return seq_id in self._slots
 
     def add(
         self,
@@ -228,21 +170,24 @@ class Sampler:
             options = SamplerOptions()
         if not isinstance(options, SamplerOptions):
             raise BadType(f"options must be SamplerOptions, got {options!r}")
-        if seq_id in self._slots.index:
+        if seq_id in self._slots:
             raise BadValue(f"seq_id {seq_id!r} is already registered: remove it first")
         prior = token_ids("prior_tokens", prior_tokens, _LIMIT, allow_empty=True)
         stream = integer("stream", stream, 0)
-        self._slots.add(seq_id, options, self.num_ctx, prior, stream)
+        self._slots[seq_id] = Slot(options, prior, stream, self.num_ctx)
+        self._highest[seq_id] = max(prior, default=-1)
 
     def remove(self, seq_id: Hashable) -> None:
         """Forget a sequence; an unknown id is no error."""
-        if self._slots.remove(seq_id):
-            self._plans.clear()
+        if seq_id in self._slots:
+            del self._slots[seq_id], self._highest[seq_id]
+            self._batches.clear()
 
     def free(self) -> None:
         """Forget all sequences; the sampler is as new."""
-        self._slots = Slots()
-        self._plans: dict[Any, BatchPlan] = {}
+        self._slots: dict[Hashable, Slot] = {}
+        self._highest: dict[Hashable, int] = {}  # the largest token id that each was given
+        self._batches: dict[Ids, Batch] = {}
 
     def commit(self, seq_ids: Any, tokens: Any) -> None:
         """Append tokens that were decided elsewhere, as if they had been sampled here.
@@ -252,25 +197,22 @@ class Sampler:
             tokens: its tokens, any number; or one token for each of the ids ``(B,)``.
         """
         if isinstance(seq_ids, str | bytes) or not isinstance(seq_ids, Iterable):
-            self._commit_to_one(seq_ids, tokens)
-        else:
-            self._commit_to_each(tuple(seq_ids), np.asarray(tokens))
+            self._append(seq_ids, token_ids("tokens", tokens, _LIMIT, allow_empty=True))
+            return
+        ids, column = tuple(seq_ids), np.asarray(tokens)
+        self._batch_of(ids)
+        if column.shape != (len(ids),) or (ids and column.dtype.kind not in "iu"):
+            raise BadValue(f"tokens must be {len(ids)} token ids, one for each id, got {column}")
+        checked = [
+            token_ids(f"tokens of slot {seq_id!r}", [token], _LIMIT)
+            for seq_id, token in zip(ids, column.tolist(), strict=True)
+        ]
+        for seq_id, new in zip(ids, checked, strict=True):
+            self._append(seq_id, new)
 
-    def _commit_to_one(self, seq_id: Hashable, tokens: Any) -> None:
-        tokens = token_ids("tokens", tokens, _LIMIT, allow_empty=True)
-        self._slots.append(seq_id, tokens)
-
-    def _commit_to_each(self, ids: Ids, tokens: np.ndarray) -> None:
-        slots = self._slots.find(ids)
-        if tokens.shape != slots.shape or (len(slots) and tokens.dtype.kind not in "iu"):
-            wanted = f"{len(slots)} token ids, one for each id"
-            raise BadValue(f"tokens must be {wanted}, got {tokens}")
-        is_bad = (tokens < 0) | (tokens >= _LIMIT)
-        if is_bad.any():
-            row = is_bad.argmax()
-            token_ids(f"tokens of slot {ids[row]!r}", tokens[[row]], _LIMIT)
-        self._slots.position[slots] += 1
-        self._slots.remember(slots, tokens[:, None])
+    def _append(self, seq_id: Hashable, tokens: list[int]) -> None:
+        self._slot(seq_id).text.extend(tokens)
+        self._highest[seq_id] = max([self._highest[seq_id], *tokens])
 
     def speculative_scores(self, seq_ids: Any, logits: mx.array, draft_tokens: Any) -> mx.array:
         """Return log-probabilities after all transforms, as if the drafts before had been appended.
@@ -306,38 +248,14 @@ class Sampler:
         return log_probs
 
     def uniforms(self, seq_ids: Sequence[Hashable], n: int, lane: int = 1) -> np.ndarray:
-        """Return random numbers for the next ``n`` positions of B slots, beside those that draw.
-
-        They are ``(B, n)`` float32 in [0, 1), a hash of the seed, stream, position and ``lane``,
-        the number of an independent set from 1. Nothing changes: the same call gives the same
-        numbers until the slots move on.
-        """
-        slots = self._slots.find(_tuple_of_ids(seq_ids))
-        positions = self._slots.position[slots][:, None] + np.arange(n)
-        keys = self._slots.keys[slots]
-        if len(keys) == 1:  # Python's ints are three times as fast
-            key = random_numbers.key(keys.item(), lane)
-            return random_numbers.uniforms(np.array([[key]], np.uint64), positions)
-        keys = random_numbers.key(keys, lane)
-        return random_numbers.uniforms(keys[:, None], positions)
+        """Return the ``uniforms`` of the slots' batch, ``(B, n)``; nothing changes."""
+        return self._batch_of(_tuple_of_ids(seq_ids)).uniforms(n, lane)
 
     def noise(
-        self,
-        seq_ids: Sequence[Hashable],
-        ahead: int | range,
-        vocab_size: int,
-        lane: int = 0,
+        self, seq_ids: Sequence[Hashable], ahead: int | range, vocab_size: int, lane: int = 0
     ) -> mx.array:
-        """Return an exponential number for each token ``(B, V)``, of the position ``ahead`` on.
-
-        It is a hash of seed, stream and position, and none that ``draw`` or ``uniforms`` take;
-        other lanes have other numbers. For one sequence ``ahead`` may be several: ``(R, V)``.
-        """
-        slots = self._slots.find(seq_ids)
-        positions = self._slots.position[slots] + ahead
-        # No lane of uniforms is 0, and none has keys for positions.
-        keys = random_numbers.key(self._slots.keys[slots], lane, positions.astype(np.uint64))
-        return mx.array(random_numbers.exponentials(keys, vocab_size))
+        """Return the ``noise`` of the slots' batch, ``(B, V)``; nothing changes."""
+        return self._batch_of(_tuple_of_ids(seq_ids)).noise(ahead, vocab_size, lane)
 
 
 def _tuple_of_ids(seq_ids: Any) -> Ids:
@@ -350,6 +268,8 @@ def _tuple_of_ids(seq_ids: Any) -> Ids:
 
 def _check_logits(ids: Ids, logits: mx.array) -> None:
     """Refuse logits that are not ``(B, V)`` or ``(B, R, V)``, and floating."""
+    if not isinstance(logits, mx.array):
+        raise BadType(f"logits must be an mlx array, got {type(logits).__name__}")
     n_ids = len(ids)
     shape = logits.shape
     is_fit = len(shape) in (2, 3) and shape[0] == n_ids and 0 not in shape[1:]
@@ -359,15 +279,12 @@ def _check_logits(ids: Ids, logits: mx.array) -> None:
         raise BadType(f"logits must be floating point, got {logits.dtype}")
 
 
-def _check_unseen(plan: BatchPlan, unseen: mx.array | None) -> None:
+def _check_unseen(ids: Ids, logits: mx.array, unseen: mx.array | None) -> None:
     """Refuse unseen tokens that are not ``(B, A)`` with R <= A + 1."""
-    n_ids = len(plan.ids)
-    n_unseen = 0
-    if unseen is not None:
-        if unseen.ndim != 2 or len(unseen) != n_ids:
-            raise BadValue(f"unseen must have shape ({n_ids}, A), got {unseen.shape}")
-        n_unseen = unseen.shape[1]
-    n_rows = len(plan.steps)
+    if unseen is not None and (unseen.ndim != 2 or len(unseen) != len(ids)):
+        raise BadValue(f"unseen must have shape ({len(ids)}, A), got {unseen.shape}")
+    n_unseen = 0 if unseen is None else unseen.shape[1]
+    n_rows = logits.shape[1] if logits.ndim == 3 else 1
     if n_rows > n_unseen + 1:
         wanted = f"the tokens between {n_rows} positions"
         raise BadValue(f"unseen must hold {wanted}, got {n_unseen} a sequence")
@@ -392,10 +309,6 @@ def _check_drafts(
             token_ids(f"draft_tokens of slot {seq_id!r}", row, logits.shape[2])
 
 
-def _is_finite(peak: mx.array) -> mx.array:
-    return mx.abs(peak) < mx.inf  # two operations; mx.isfinite is several
-
-
 def _check_finite(ids: Ids, finite: mx.array) -> None:
     """Refuse sequences with a row that cannot be drawn from, by name; ``finite`` is ``(B, R)``."""
     rows = finite.tolist()
@@ -405,23 +318,21 @@ def _check_finite(ids: Ids, finite: mx.array) -> None:
         raise BadValue(f"logits of slot {names}: a row must have no NaN, no +inf, a finite score")
 
 
-def _report(
-    plan: BatchPlan,
-    logits: mx.array,
-    token: mx.array,
-) -> SampleResult:
+def _report(options: Sequence[SamplerOptions], logits: mx.array, token: mx.array) -> SampleResult:
     """Add log-probabilities under the raw logits ``(B, V)``, for the rows that want them."""
-    if not plan.reports:
+    if not any(each.logprobs or each.top_logprobs for each in options):
         return SampleResult(token)
+    wants = np.array([[each.logprobs] for each in options])
+    n_top = np.array([[min(each.top_logprobs, logits.shape[-1])] for each in options])
     log_probs = transforms.log_softmax(logits)
     logprob = top_tokens = top_logprobs = None
-    if plan.wants_logprob.any():
+    if wants.any():
         drawn = mx.take_along_axis(log_probs, token[:, None], axis=-1)
-        logprob = mx.where(mx.array(plan.wants_logprob), drawn, mx.nan)
-    width = int(plan.n_top.max())
+        logprob = mx.where(mx.array(wants), drawn, mx.nan)
+    width = int(n_top.max())
     if width:
         _, ids = transforms.best(logits.astype(mx.float32), width)
-        is_wanted = mx.array(np.arange(width) < plan.n_top)
+        is_wanted = mx.array(np.arange(width) < n_top)
         top_tokens = mx.where(is_wanted, ids, -1)
         best = mx.take_along_axis(log_probs, ids, axis=-1)
         top_logprobs = mx.where(is_wanted, best, mx.nan)

@@ -1,8 +1,8 @@
 """Sample target and draft logits of growing texts, each text with its own options.
 
-Target and draft are sampled through the same slots of one ``Sampler``, so that the same penalties
-and cuts apply to both, and no random number is used twice. Plain decoding asks for tokens, drafters
-for drafts, the judge for the distributions that its rule compares.
+Target and draft are sampled through the same slots, so that the same penalties and cuts apply to
+both, and no random number is used twice. Plain decoding asks for tokens, drafters for drafts, the
+judge for the distributions that its rule compares.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.sampling.sampler import Sampler
+from lablib.inference.sampling.batch import Batch, Slot
 from lablib.validation import BadValue, returned
 
 import mlx.core as mx
@@ -46,7 +45,7 @@ class Drawn(NamedTuple):
 
 
 class TextSampler:
-    """The sampler's slots of texts that grow side by side.
+    """The slots of texts that grow side by side; their owner appends to the texts.
 
     Args:
         num_ctx: the most tokens that a text will have.
@@ -54,7 +53,7 @@ class TextSampler:
         coupled: whether target and draft draw with the same noise (``rules.coupled``).
 
     Attributes:
-        rows: the names of the texts that still grow, in the order of the batch.
+        batch: the slots of the texts that still grow.
         greedy: whether every text takes the best token always (temperature 0).
     """
 
@@ -62,42 +61,30 @@ class TextSampler:
         self, num_ctx: int, processors: Sequence[LogitsProcessor] = (), coupled: bool = False
     ) -> None:
         self.processors = tuple(processors)
-        self.rows: tuple[int, ...] = ()
+        self._num_ctx = num_ctx
         self._couples = coupled
-        self._sampler = Sampler(num_ctx)
-        self._texts: dict[int, list[int]] = {}
-        self._options: dict[int, SamplerOptions] = {}
         self.begin()
 
     def begin(self) -> None:
         """Begin a batch; no text is in it yet."""
-        self.select([])
-        self.greedy = True
-        self._plainest = not self.processors  # and no penalties, at temperature 0
+        self._use([])
         self._begin_round(0)
 
     def add(self, rows: Sequence[Any]) -> None:
-        """Add texts: each row has a ``number``, ``options``, a ``text`` and a random ``stream``.
-
-        Their owner appends to the texts.
-        """
-        for row in rows:
-            penalizes = row.options.penalizes
-            prior = row.text if penalizes else ()
-            self._sampler.add(row.number, row.options, prior, stream=row.stream)
-            self._texts[row.number] = row.text
-            self._options[row.number] = row.options
-            self.greedy = self.greedy and row.options.temperature == 0
-            self._plainest = self._plainest and self.greedy and not penalizes
-        self.rows = (*self.rows, *(row.number for row in rows))
+        """Add texts: each row has ``options``, a ``text`` and a random ``stream``."""
+        new = [Slot(row.options, row.text, row.stream, self._num_ctx) for row in rows]
+        self._use([*self.batch.slots, *new])
 
     def select(self, kept: Sequence[int]) -> None:
         """Go on with the texts at these places of the batch only."""
-        rows = tuple(self.rows[index] for index in kept)
-        for gone in set(self.rows) - set(rows):
-            self._sampler.remove(gone)
-            del self._texts[gone], self._options[gone]
-        self.rows = rows
+        self._use([self.batch.slots[index] for index in kept])
+
+    def _use(self, slots: Sequence[Slot]) -> None:
+        self.batch = Batch(slots)
+        self.greedy = all(slot.options.temperature == 0 for slot in slots)
+        penalized = any(slot.window for slot in slots)
+        self._plainest = self.greedy and not (penalized or self.processors)
+        self._n_top = max((slot.options.top_logprobs for slot in slots), default=0)
 
     @property
     def coupled(self) -> bool:
@@ -135,7 +122,7 @@ class TextSampler:
         if self._skips_sampler():
             return mx.argmax(scores, axis=-1).astype(mx.int32), None
         if not self.coupled:
-            return self._sampler.draw(self.rows, scores, drafts)
+            return self.batch.draw(scores, drafts)
         p, finite = self.probabilities(scores, drafts)
         n_drafts = 0 if drafts is None else drafts.shape[1]
         return self.race(p, n_drafts + 1 - p.shape[1]), finite
@@ -143,10 +130,9 @@ class TextSampler:
     def report(self, raw: mx.array, tokens: mx.array, finite: mx.array | None) -> Drawn:
         """Add log-probabilities to tokens ``(B, R)``: theirs, and the best if asked for."""
         logprobs = transforms.log_softmax(raw)
-        most = max((options.top_logprobs for options in self._options.values()), default=0)
         best = ()
-        if most:
-            values, ids = transforms.best(logprobs, min(most, raw.shape[-1]))
+        if self._n_top:
+            values, ids = transforms.best(logprobs, min(self._n_top, raw.shape[-1]))
             best = (ids, values)
         chosen = mx.take_along_axis(logprobs, tokens[..., None], axis=-1).squeeze(-1)
         if finite is None:  # NaN or inf anywhere in a row shows in its best token
@@ -162,14 +148,14 @@ class TextSampler:
 
         Scores are ``(B, R, V)`` of R positions as in :meth:`draw`, or ``(B, V)`` after all drafts.
         """
-        left, finite = self._sampler.cut(self.rows, scores, drafts)
+        left, finite = self.batch.cut(scores, drafts)
         return mx.softmax(left, axis=-1), finite
 
     def process(self, raw: mx.array, drafts: mx.array | None, ahead: int = 0) -> mx.array:
         """Apply the processors; position i of ``(B, R, V)`` comes after ``ahead + i`` drafts."""
         if not self.processors:
             return raw
-        text = mx.array(self._only_text())
+        text = mx.array(self.batch.slots[0].text)  # processors are for one text
         processed = []
         for i in range(raw.shape[1]):
             tokens = text
@@ -201,29 +187,30 @@ class TextSampler:
         if self.processors:
             logits = self.process(logits[:, None], drafts, len(before))[:, 0]
         if self.greedy:
-            tokens, _ = self._sampler.draw(self.rows, logits, drafts)
+            tokens, _ = self.batch.draw(logits, drafts)
             return tokens, None
-        left, _ = self._sampler.cut(self.rows, logits, drafts)
+        left, _ = self.batch.cut(logits, drafts)
         if self.coupled:
             q = mx.softmax(left, axis=-1)
             return self.race(q[:, None], len(before))[:, 0], q
-        return self._draw_draft(left, self.numbers(DRAFT + len(before)))
+        drawn = _drawn_compiled if _COMPILED_DRAW.is_open() else _drawn
+        return drawn(left, self.numbers(DRAFT + len(before)))
 
     def after(self, raw: mx.array, paths: Sequence[Sequence[int]]) -> mx.array:
         """Return the distribution after each of R paths of drafts, from ``raw (1, R, V)``.
 
         At temperature 0 it is that of temperature 1. It is NaN where nothing can be drawn.
         """
-        options = self._options[self.rows[0]]
+        (slot,) = self.batch.slots
+        options = slot.options
         if options.temperature == 0:
             options = replace(options, temperature=1.0)
         if not (self.processors or options.penalizes):  # the tokens before make no difference
             return mx.softmax(transforms.apply(raw, options), axis=-1)
-        text = self._only_text()
         rows = []
         for i, path in enumerate(paths):
             logits = self.process(raw[:, i : i + 1], mx.array([path], mx.int32), len(path))
-            rows.append(transforms.apply(logits, options, [*text, *path]))
+            rows.append(transforms.apply(logits, options, [*slot.text, *path]))
         return mx.softmax(mx.concatenate(rows, axis=1), axis=-1)
 
     def shuffled(self, q: mx.array, paths: Sequence[Sequence[int]], first: int) -> mx.array:
@@ -237,7 +224,7 @@ class TextSampler:
             noise = mx.stack([self._noise_after(len(path), size) for path in paths], axis=1)
         else:
             nodes = range(first, first + len(paths))
-            noise = self._sampler.noise(self.rows, nodes, size, 1 + self._round)
+            noise = self.batch.noise(nodes, size, 1 + self._round)
         return q / noise
 
     # Random numbers of a round.
@@ -246,7 +233,7 @@ class TextSampler:
         """Return ``n`` random numbers for uses of the round ``(B, n)``; each round has its lane."""
         if self._numbers is None or first + n > self._numbers.shape[1]:
             most = DRAFT + 16 if self._numbers is None else 2 * self._numbers.shape[1]
-            self._numbers = self._sampler.uniforms(self.rows, most, 1 + self._round)
+            self._numbers = self.batch.uniforms(most, 1 + self._round)
         return mx.array(self._numbers[:, first : first + n])
 
     def race(self, weights: mx.array, ahead: int) -> mx.array:
@@ -264,28 +251,17 @@ class TextSampler:
     def _noise_after(self, ahead: int, size: int) -> mx.array:
         """Return the noise ``(B, V)`` of the position after ``ahead`` tokens of the round."""
         if ahead not in self._noise:
-            self._noise[ahead] = self._sampler.noise(self.rows, ahead, size)
+            self._noise[ahead] = self.batch.noise(ahead, size)
         return self._noise[ahead]
 
-    def commit(self, decided: Sequence[Sequence[int]]) -> None:
-        """End a round: the ``decided`` tokens of each text are in it now."""
+    def end_round(self) -> None:
+        """End a round: the texts have grown by what was decided, and random numbers are new."""
         self._begin_round(self._round + 1)
-        if self._skips_sampler():
-            return
-        if len(decided) > 1 and all(len(tokens) == 1 for tokens in decided):
-            self._sampler.commit(self.rows, [token for (token,) in decided])
-            return
-        for row, tokens in zip(self.rows, decided, strict=True):
-            self._sampler.commit(row, tokens)
 
     def _begin_round(self, number: int) -> None:
         self._round = number
         self._numbers = None
         self._noise: dict[int, mx.array] = {}
-        self._draw_draft = _drawn_compiled if _COMPILED_DRAW.is_open() else _drawn
-
-    def _only_text(self) -> list[int]:
-        return self._texts[self.rows[0]]
 
 
 def _drawn(scores: mx.array, u: mx.array) -> tuple[mx.array, mx.array]:

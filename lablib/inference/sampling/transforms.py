@@ -34,7 +34,8 @@ run it again and save it, or its test reports another output.) Three traps: scor
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-from lablib.inference.sampling.options import NEUTRAL, NOT_CUTS, TABLE, SamplerOptions
+from lablib.definitions import in_use
+from lablib.inference.sampling.options import NOT_CUTS, SamplerOptions
 from lablib.models.kernels import exp
 from lablib.validation import BadValue
 
@@ -65,8 +66,7 @@ def apply(
     Of the ``window`` of latest tokens, oldest first, the last ``repeat_last_n`` count (all if -1).
     At temperature 0 only the best token is kept.
     """
-    table = np.array([options.row()], TABLE)
-    parameters = read_parameters(table)
+    parameters = options.used
     rows = scores.astype(mx.float32).reshape(-1, scores.shape[-1])
     window = list(window)
     if options.repeat_last_n > 0:
@@ -76,21 +76,6 @@ def apply(
         tokens = mx.broadcast_to(mx.array(window), shape)
         rows = penalize(rows, tokens, parameters)
     return cut(rows, parameters).reshape(scores.shape)
-
-
-def read_parameters(rows: np.ndarray) -> Parameters:
-    """Return the options that rows ``(N,)`` of type ``TABLE`` use; the others are absent.
-
-    Each is a number if all rows agree, otherwise an array ``(N, 1)``.
-    """
-    parameters: Parameters = {}
-    for name, neutral in NEUTRAL.items():
-        values = rows[name]
-        if (values != values[:1]).any():
-            parameters[name] = mx.array(values.astype(np.float32)[:, None])
-        elif (values != neutral).any():
-            parameters[name] = float(values[0])
-    return parameters
 
 
 def cut(
@@ -114,7 +99,7 @@ def cut(
     for name in ORDER:
         if name in parameters:
             before = scores
-            transform = _current(name)
+            transform = in_use(ORDER, name, BUILT_IN, globals())
             scores = transform(before, parameters[name])
             if transform is not BUILT_IN.get(name):
                 _check_left(name, parameters[name], before, scores)
@@ -282,17 +267,9 @@ ORDER: dict[str, Transform] = {
 }
 _OURS = ("greedy", "top_k", "peak", "temperature", "top_p", "min_p")  # leave yours out
 BUILT_IN = {name: ORDER[name] for name in _OURS}  # all others are looked at when they have run
-_forgotten = set(TABLE.names) - {*ORDER, *NOT_CUTS}
+_forgotten = {*SamplerOptions.names()} - {*ORDER, *NOT_CUTS}
 if _forgotten:  # it would be an option without effect
     raise BadValue(f"ORDER must have a line for each option that cuts, has none for {_forgotten}")
-
-
-def _current(name: str) -> Transform:
-    """Return the transform that runs: from ``ORDER``, or what has replaced it in this module."""
-    listed = ORDER[name]
-    if listed is not BUILT_IN.get(name):
-        return listed
-    return globals().get(name, listed)
 
 
 def _check_left(

@@ -42,7 +42,7 @@ rounding, if so.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lablib.definitions import FastPath
+from lablib.definitions import FastPath, in_use
 from lablib.validation import BadValue, one_of
 
 import mlx.core as mx
@@ -137,10 +137,7 @@ def named(rule: str | None, trees: bool = False) -> str:
 
 def chosen(rule: str) -> Rule:
     """Return the function of a rule: that in ``RULE``, or of this module if it was replaced."""
-    function = RULE[rule]
-    if function is _TAUGHT.get(rule):
-        return globals()[rule]
-    return function
+    return in_use(RULE, rule, _TAUGHT, globals())
 
 
 def plays_out(rule: str, greedy: bool) -> bool:

@@ -22,7 +22,7 @@ class TreeJudge(Judge):
     @property
     def plays_out(self) -> bool:
         """Return whether the target's own tokens decide, and no distribution is drawn from."""
-        return tree_rules.plays_out(self.rule, self.sampler.greedy)
+        return tree_rules.tree_plays_out(self.rule, self.sampler.greedy)
 
     def decide(
         self, logits: mx.array, proposal: Proposal, counts: Sequence[int] | None = None
@@ -57,7 +57,7 @@ class TreeJudge(Judge):
         """Draw from the rule's outcome: which path stays, and the token after it."""
         target, draft = (np.array(rows[0], np.float64) for rows in (p, q))
         check_finite("target", np.isfinite(target).all(axis=1))
-        outcome = tree_rules.chosen(self.rule)(target, draft, drafts, parents)
+        outcome = tree_rules.tree_rule(self.rule)(target, draft, drafts, parents)
         kept, following = (mx.array(x, mx.float32) for x in (outcome.kept, outcome.following))
         end = transforms.draw(kept[None], self.sampler.numbers(ACCEPT)).item()
         token = transforms.draw(following[end][None], self.sampler.numbers(FOLLOW)).item()

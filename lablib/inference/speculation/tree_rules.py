@@ -11,7 +11,7 @@ and ``coupled`` out: it draws the target's own token, and goes to the child that
 
 from collections.abc import Callable, Sequence
 
-from lablib.definitions import FastPath
+from lablib.definitions import FastPath, in_use
 from lablib.inference.speculation.rules import Outcome
 
 import numpy as np
@@ -76,15 +76,12 @@ _COMPARISON = {
 }
 
 
-def chosen(rule: str) -> Callable[..., Outcome]:
+def tree_rule(rule: str) -> Callable[..., Outcome]:
     """Return the function of a rule: that in ``TREE_RULE``, or of this module if replaced."""
-    function = TREE_RULE[rule]
-    if function is _TAUGHT.get(rule):
-        return globals()[function.__name__]
-    return function
+    return in_use(TREE_RULE, rule, _TAUGHT, globals())
 
 
-def plays_out(rule: str, greedy: bool) -> bool:
+def tree_plays_out(rule: str, greedy: bool) -> bool:
     """Return whether following the target's own tokens gives the rule's outcome."""
     if rule not in TREE_RULE:
         return True

@@ -81,7 +81,7 @@ def law(
     """
     if one_of("rule", rule, RULES) == "match":
         q, rule = np.eye(p.shape[1])[list(drafts)], "rejection"
-    return tree_rules.chosen(rule)(p, q, drafts, parents).kept
+    return tree_rules.tree_rule(rule)(p, q, drafts, parents).kept
 
 
 def one_round(
