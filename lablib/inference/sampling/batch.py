@@ -54,8 +54,8 @@ class Slot:
         if seed is None or seed < 0:
             seed = secrets.randbits(64)
         self.key = random_numbers.key(seed, stream)
-        last = options.repeat_last_n
-        self.window = (num_ctx if last < 0 else last) if options.penalizes else 0
+        window = options.repeat_last_n if options.repeat_last_n >= 0 else num_ctx
+        self.window = window if options.penalizes else 0
         self._start = len(text)
 
     @property
