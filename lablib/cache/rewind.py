@@ -43,7 +43,7 @@ def restore(cache: Sequence[Any], taken: Snapshot) -> None:
             kv.put_back([layer], kv.copy([state]))
 
 
-def drops(cache: Sequence[Any]) -> bool:
+def trims_freely(cache: Sequence[Any]) -> bool:
     """Return whether every layer drops its last entries by moving a number, always and for free."""
     return all(isinstance(layer, kv.PLAIN) and kv.known(layer) for layer in kv.leaves(cache))
 
@@ -80,7 +80,7 @@ class Rewinder:
         self.positions = [0]
         self.calls = self.tokens_read = 0
         self._name = name
-        self._drops = drops(cache)
+        self._drops = trims_freely(cache)
         self._layers = list(kv.leaves(cache))
         self._broke_its_word = False  # a layer gave back less than it had promised
         self._reads: list[tuple[int, mx.array, Snapshot]] = []  # position, tokens, state before
@@ -232,7 +232,7 @@ def _state(layer: Any) -> Any:
     """Return where a layer ends, if moving that back is all it takes to forget; else a copy."""
     if isinstance(layer, BatchKVCache):
         return layer.size()
-    return layer.offset if drops([layer]) else kv.copy([layer])[0]
+    return layer.offset if trims_freely([layer]) else kv.copy([layer])[0]
 
 
 def _is_full_ring(layer: Any) -> bool:

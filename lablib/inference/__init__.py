@@ -1,8 +1,9 @@
 """Turning logits into text: sampling, decoding, voting, speculation.
 
-After a lesson, open the file that it names; the function is the lesson's idea, and it is the code
-that runs. Where a faster path stands beside it, ``with lablib.by_definition():`` closes that path,
-and a function that you replace runs in its place at once.
+After a lesson, open the file beside its number; the function is the lesson's idea, and it is the
+code that runs. (The folders cache, models and course are lablib's, all others are here.) Where a
+faster path stands beside it, ``with lablib.by_definition():`` closes that path, and a function that
+you replace runs in its place at once.
 
     01  sampling/transforms.py        draw
         decoding/decoder.py           Decoder.plain_round

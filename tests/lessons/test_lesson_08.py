@@ -92,9 +92,9 @@ def test_a_round_is_everything_that_can_happen(name, drafted) -> None:
 
 def half(p, q, drafts):
     """A rule of one's own: half of what rejection keeps, and the rest that belongs to it."""
-    accept = mx.minimum(rules._ratio(p, q, drafts), 1) / 2
-    rest = p - mx.minimum(p, rules._padded(q)) / 2
-    return rules.Outcome(rules._one_by_one(accept), rules._normalised(rest, p))
+    accept = mx.minimum(rules.ratio_of(p, q, drafts), 1) / 2
+    rest = p - mx.minimum(p, rules.padded(q)) / 2
+    return rules.Outcome(rules.one_by_one(accept), rules.scaled(rest, p))
 
 
 def rest_of_another(p, q, drafts):
@@ -103,7 +103,7 @@ def rest_of_another(p, q, drafts):
 
 def no_zeros_behind(p, q, drafts):
     longer = mx.concatenate([q, q[..., -1:, :]], axis=-2)
-    rest = rules._normalised(mx.maximum(p - longer, 0), p)
+    rest = rules.scaled(mx.maximum(p - longer, 0), p)
     return rules.Outcome(rules.rejection(p, q, drafts).kept, rest)
 
 
@@ -122,20 +122,23 @@ def test_any_other_has(rule) -> None:
 
 
 WRONG = {
-    "a sum": (lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept / 2, p), "rule's kept must"),
+    "a sum": (
+        lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept / 2, p),
+        "kept of the rule must",
+    ),
     "below 0": (
-        lambda p, q, x: rules.Outcome(rules._one_by_one(2 + rules._of(q, x)), p),
-        "rule's kept must",
+        lambda p, q, x: rules.Outcome(rules.one_by_one(2 + rules._of(q, x)), p),
+        "kept of the rule must",
     ),
     "NaN": (
         lambda p, q, x: rules.Outcome(
-            rules._one_by_one(mx.minimum(rules._of(p[:, :-1] / q, x), 1)), p
+            rules.one_by_one(mx.minimum(rules._of(p[:, :-1] / q, x), 1)), p
         ),
-        r"kept must be probabilities with sum 1, got \[.*nan.*where nothing was drafted",
+        r"kept of the rule must be probabilities .*, got \[.*nan.*where nothing was drafted",
     ),
     "not scaled": (
         lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept, p / 2),
-        "rule's following must be probabilities with sum 1",
+        "following of the rule must be probabilities with sum 1",
     ),
     "a tuple": (lambda p, q, x: (p, q), "must return an Outcome, got tuple"),
 }

@@ -306,6 +306,24 @@ def test_a_transform_of_your_own_that_leaves_nothing_is_refused_by_name(
         sampler.sample(range(1 + neighbours), mx.zeros((1 + neighbours, 5)))
 
 
+SLIPS = {
+    "no return": (lambda s, x: None, "an mx.array of shape .*, got NoneType"),
+    "a list": (lambda s, x: s.tolist(), "an mx.array of shape .*, got list"),
+    "another shape": (lambda s, x: s[:, :3], r"an mx.array of shape .*, got \(1, 3\)"),
+    "no mx.where": (lambda s, x: s >= x, "mlx.core.float32 scores, got mlx.core.bool"),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_what_is_no_scores_is_refused_by_the_transforms_name(slip, monkeypatch):
+    transform, message = SLIPS[slip]
+    monkeypatch.setitem(transforms.ORDER, "min_p", transform)
+    sampler = Sampler(NUM_CTX)
+    sampler.add(0, SamplerOptions(min_p=0.5))
+    with pytest.raises((TypeError, ValueError), match=f"min_p must return {message}"):
+        sampler.sample([0], mx.zeros((1, 5)))
+
+
 def test_a_row_that_had_no_token_is_not_the_new_transforms_fault(monkeypatch):
     monkeypatch.setitem(transforms.ORDER, "presence_penalty", lambda scores, x: scores)
     sampler = Sampler(NUM_CTX)

@@ -6,7 +6,7 @@ import math
 
 from lablib.cache import kv
 from lablib.inference.decoding.token_iterator import TokenIterator
-from lablib.inference.speculation import EarlyExit, NGram, first_layers
+from lablib.inference.speculation import EarlyExit, NGram, first_layers, rules
 from lablib.inference.speculation.batched import speculative_batch
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength
@@ -444,3 +444,82 @@ def test_a_proposal_takes_ids_of_any_kind_and_refuses_what_is_none():
     for wrong in (["a"], [1.5], [True]):
         with pytest.raises(BadType, match=r"guesses\[1\]\[0\] must be an int token id"):
             Proposal.of([[1], wrong])
+
+
+def keeps_padding(p, q, drafts):
+    """A rule that forgot the q of zeros: p/0 is infinite, and keeps a draft that nobody made."""
+    p_x = mx.take_along_axis(p[..., :-1, :], drafts[..., None], axis=-1)[..., 0]
+    q_x = mx.take_along_axis(q, drafts[..., None], axis=-1)[..., 0]
+    return rules.Outcome(rules.one_by_one(mx.minimum(p_x / q_x, 1)), p)
+
+
+NO_RULES = {
+    "no return": (lambda p, q, x: None, "rule 'mine' must return an Outcome, got NoneType"),
+    "a tuple": (lambda p, q, x: (p, q), "rule 'mine' must return an Outcome, got tuple"),
+    "a sum": (
+        lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept / 2, p),
+        "kept of rule 'mine' must be probabilities with sum 1",
+    ),
+    "NaN": (
+        lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept * mx.nan, p),
+        "kept of rule 'mine' must .* is it 0/0",
+    ),
+    "no batch": (
+        lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept[0], p[0]),
+        "following must return an mx.array of shape",
+    ),
+    "a number": (3, r"RULE\['mine'\] must be callable, got 3"),
+}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("name", NO_RULES)
+def test_what_is_no_rule_is_refused_in_one_line(name, temperature, monkeypatch):
+    function, message = NO_RULES[name]
+    monkeypatch.setitem(rules.RULE, "mine", function)
+    model = target()
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        speculative_decode(
+            model, near(model, 0.2), PROMPT, 8, rule="mine", temperature=temperature, seed=0
+        )
+    assert "\n" not in str(caught.value)
+
+
+def test_a_rule_that_keeps_padding_is_refused(monkeypatch):
+    class Uneven(Drafter):
+        def propose(self, texts, limits, sampler):
+            return Proposal.of([[1] * min(i + 1, n) for i, n in enumerate(limits)])
+
+    monkeypatch.setitem(rules.RULE, "mine", keeps_padding)
+    with pytest.raises(ValueError, match="rule 'mine' must keep no draft where q is 0, kept"):
+        speculative_batch(
+            target(), Uneven(), [PROMPT] * 8, max_tokens=30, rule="mine", seed=0, temperature=9.0
+        )
+
+
+class Forgetful(NGram):
+    """A drafter whose ``begin`` forgot to return."""
+
+    def begin(self, target, own, texts):
+        super().begin(target, own, texts)
+
+
+class Miscounting(Drafter):
+    def propose(self, texts, limits, sampler):
+        tokens = mx.ones((len(texts), 1), mx.int32)
+        return Proposal(tokens, counts=[1] * (len(texts) + 1))
+
+
+@pytest.mark.parametrize(
+    ("drafter", "message"),
+    [
+        (Forgetful, "begin of a drafter must return a drafter, got None"),
+        (Miscounting, "drafter must propose 2 counts, one a text, got 3"),
+    ],
+)
+def test_a_drafters_slips_are_named(drafter, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        speculative_batch(target(), drafter(), [PROMPT, PROMPT[:3]], max_tokens=6)
+    if drafter is Forgetful:
+        with pytest.raises(TypeError, match=message):
+            speculative_decode(target(), drafter(), PROMPT, 6)

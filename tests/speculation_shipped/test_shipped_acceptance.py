@@ -226,7 +226,7 @@ def upside_down(monkeypatch):
     def rejection(p, q, drafts):
         right = rules.rejection(p, q, drafts)
         p_x, q_x = (rules._of(x, drafts) for x in (p[..., :-1, :], q))
-        return rules.Outcome(rules._one_by_one(mx.minimum(q_x / p_x, 1)), right.following)
+        return rules.Outcome(rules.one_by_one(mx.minimum(q_x / p_x, 1)), right.following)
 
     monkeypatch.setitem(rules.RULE, "rejection", rejection)
 
@@ -237,7 +237,7 @@ def no_ratio(monkeypatch):
     def rejection(p, q, drafts):
         right = rules.rejection(p, q, drafts)
         p_x, q_x = (rules._of(x, drafts) for x in (p[..., :-1, :], q))
-        return rules.Outcome(rules._one_by_one((p_x >= q_x).astype(p.dtype)), right.following)
+        return rules.Outcome(rules.one_by_one((p_x >= q_x).astype(p.dtype)), right.following)
 
     monkeypatch.setitem(rules.RULE, "rejection", rejection)
 

@@ -16,7 +16,7 @@ from lablib.cache.rewind_batch import BatchRewinder, can_batch
 from lablib.cache.shared import fan_out
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder, Party, Reader
-from lablib.inference.decoding.prompts import PromptReader, may_leave, read_prompt
+from lablib.inference.decoding.prompts import PromptReader, most_unread, read_prompt
 from lablib.inference.decoding.rows import Counts, Ended, Row, Samples, Verdict, with_ratios
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import TextSampler
@@ -25,10 +25,10 @@ from lablib.validation import BadType, BadValue, flag, function, integer, sequen
 
 import mlx.core as mx
 
-_STEP = 32  # tokens by which rows grow: whenever one leaves or joins, all of the batch is copied
+_STEP = 32  # tokens by which rows grow; more are copied in vain whenever a row leaves or joins
 
-# Read the prompts of rows: returns the target's reader, a drafter at work or None, and the logits
-# after the prompts if they were read whole.
+# Reads the prompts of rows. Returns the target's reader, the drafter that began or None, and the
+# logits after the prompts if they were read whole.
 ReadRows = Callable[[Party], tuple[Reader, Any, mx.array | None]]
 
 
@@ -235,7 +235,10 @@ def sample_many(
 def run_parties(
     decoder: Decoder, read: ReadRows, parties: Iterable[Party], max_batch: int = 0
 ) -> Iterator[list[Verdict]]:
-    """Decode parties of rows, one after the other, or side by side up to ``max_batch`` rows."""
+    """Decode parties: rows that join together, and side by side up to ``max_batch`` of them.
+
+    With ``max_batch`` 0 a party joins when the one before has ended.
+    """
     waiting = deque(parties)
 
     def admit() -> bool:
@@ -260,7 +263,7 @@ def decode_parts(
     together: bool = True,
     total: int | None = None,
 ) -> Iterator[Samples]:
-    """Yield the samples of each part; its rows are decoded ``together``, or one by one.
+    """Yield the samples of each part. Its rows join as one party ``together``, or one by one.
 
     ``total`` is the number of tokens that a progress bar goes up to; None: there is no bar.
     """
@@ -314,21 +317,21 @@ class ReadShared:
     """Reads the prompt that rows share, once and whole, and fans its cache out."""
 
     def __init__(self, model: Any, step_size: int) -> None:
-        self._prompts = PromptReader(model, step_size)
+        self._prompt_reader = PromptReader(model, step_size)
         self._prompt: list[int] | None = None  # the one that was read last
         self._cache: kv.Cache = []
         self._logits: mx.array | None = None
 
     def __call__(self, rows: Party) -> tuple[BatchRewinder, None, mx.array]:
         """Return the rows' reader, no drafter, and the logits after the prompt."""
-        prompt, model, n = rows[0].prompt, self._prompts.model, len(rows)
+        prompt, model, n = rows[0].prompt, self._prompt_reader.model, len(rows)
         calls = 0
         if prompt != self._prompt:
-            before = self._prompts.calls
-            self._cache = kv.copy(self._prompts.read(prompt))
+            before = self._prompt_reader.calls
+            self._cache = kv.copy(self._prompt_reader.read(prompt))
             self._logits = model(mx.array([prompt[-1:]]), cache=self._cache)[:, -1]
             self._prompt = prompt
-            calls = self._prompts.calls - before + 1
+            calls = self._prompt_reader.calls - before + 1
         reader = BatchRewinder(model, fan_out(model, self._cache, n), [len(prompt)] * n)
         reader.calls = calls
         return reader, None, mx.broadcast_to(self._logits, (n, self._logits.shape[-1]))
@@ -354,44 +357,44 @@ class ReadPrompts:
         grow_by: int | None = None,
     ) -> None:
         self.together = together
-        self._prompts = [PromptReader(model, step_size) for model in models]
+        self._prompt_readers = [PromptReader(model, step_size) for model in models]
         self._step_size = step_size
         self._drafter = drafter
         self._grow_by = grow_by
 
     def __call__(self, rows: Party) -> tuple[Reader, Any, None]:
-        """Return the target's reader, and the drafter at work or None."""
+        """Return the target's reader, and the drafter that began or None."""
         if self.together:
-            readers = [self._merged(prompts, rows) for prompts in self._prompts]
+            readers = [self._merged(prompt_reader, rows) for prompt_reader in self._prompt_readers]
         else:
-            readers = [Rewinder(each.model, kv.make(each.model)) for each in self._prompts]
+            readers = [Rewinder(each.model, kv.make(each.model)) for each in self._prompt_readers]
         drafter = None
         if self._drafter is not None:  # it begins before a text that is alone is read
             own = readers[1] if len(readers) > 1 else None
             drafter = self._drafter.begin(readers[0], own, len(rows))
         if not self.together:
-            leave = may_leave(readers[0], drafter)
+            leave = most_unread(readers[0], drafter)
             deque(read_prompt(readers, rows[0].prompt, self._step_size, leave), maxlen=0)
         return readers[0], drafter, None
 
-    def _merged(self, prompts: PromptReader, rows: Party) -> BatchRewinder:
+    def _merged(self, prompt_reader: PromptReader, rows: Party) -> BatchRewinder:
         """Return one model's reader of all rows, all but the last tokens read."""
-        before = prompts.calls
-        cache = kv.merge([prompts.read(row.prompt) for row in rows])
+        before = prompt_reader.calls
+        cache = kv.merge([prompt_reader.read(row.prompt) for row in rows])
         if self._grow_by is not None:
             for layer in cache:
                 layer.step = self._grow_by
-        reader = BatchRewinder(prompts.model, cache, [len(row.prompt) - 1 for row in rows])
-        reader.calls = prompts.calls - before
+        reader = BatchRewinder(prompt_reader.model, cache, [len(row.prompt) - 1 for row in rows])
+        reader.calls = prompt_reader.calls - before
         return reader
 
 
 def can_share(models: Sequence[Any], request: arguments.Request, ahead: int = 0) -> bool:
     """Return whether these prompts may share a batch of each model.
 
-    A row that is nearly complete may read as many drafts, ``ahead``, as the others.
+    All rows of a batch read as many drafts as the longest, so that each needs room for ``ahead``.
     """
-    if len(request.prompts) == 1:
+    if len(request.prompts) == 1:  # a text that is alone needs no batch
         return False
     longest = request.num_ctx - 1 + ahead
     return all(

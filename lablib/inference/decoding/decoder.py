@@ -20,6 +20,7 @@ from lablib.cache.rewind import Rewinder
 from lablib.cache.rewind_batch import BatchRewinder
 from lablib.inference.decoding.rows import Counts, Row, Verdict
 from lablib.inference.sampling.text_sampler import Drawn, TextSampler, check_finite
+from lablib.validation import BadType
 
 import mlx.core as mx
 
@@ -44,7 +45,8 @@ class Decoder:
 
     Attributes:
         rows: the rows that still grow, in the order of the batch.
-        target: the target's reader; ``drafter``: the drafter at work. None before rows join.
+        target: the target's reader; None before rows join.
+        drafter: the drafter that ``begin`` returned; None before rows join, or without one.
         counts: the counts of all rounds.
     """
 
@@ -87,10 +89,14 @@ class Decoder:
     def join(
         self, rows: Party, target: Reader, drafter: Any = None, logits: mx.array | None = None
     ) -> None:
-        """Add rows whose prompts ``target`` has read, all but the last token at least.
+        """Add rows, and read their prompts before the next round, all but the end of each.
 
-        Or it has read them whole, and the ``logits (B, V)`` after them are given.
+        That round reads the end: the last token, or some more (``prompts.most_unread``). Or
+        ``target`` has read the prompts whole, and the ``logits (B, V)`` after them are given. The
+        ``drafter`` is the one that ``begin`` returned; it counts where no row is at work yet.
         """
+        if self.judge is not None and drafter is None:
+            raise BadType("begin of a drafter must return a drafter, got None")
         if self.rows:
             self.target.extend(target)
         else:  # a new batch
@@ -128,9 +134,9 @@ class Decoder:
         if proposal is None:
             self.draft_length.miss()
             return None
-        counts = self.judge.check(proposal, limits)
+        meant = self.judge.check(proposal, limits)
         logits = self._read(proposal.tokens, proposal.parents)  # verify
-        verdicts = self.judge.decide(logits, proposal, counts)  # keep
+        verdicts = self.judge.decide(logits, proposal, meant)  # keep
         if proposal.parents is not None:  # a tree, of which one path stays
             self.target.follow(len(proposal.parents), verdicts[0].path)
         lengths = self._append(verdicts)
@@ -141,7 +147,7 @@ class Decoder:
     def _limits(self) -> list[int]:
         """Return the most drafts for each row: one place is left for the target's own token."""
         if self.drafter is None or self._plain_left:
-            return [0]
+            return [0] * len(self.rows)
         most = self.draft_length.choose()
         room = self.target.room()
         if room is not None:
@@ -159,22 +165,22 @@ class Decoder:
         positions = self.target.positions
         unread = [row.text[at:] for row, at in zip(self.rows, positions, strict=True)]
         tokens = mx.array(unread, mx.int32)
-        late = len(unread[0]) - 1  # tokens of a prompt that were left for this forward
-        stays = drafts is None and not self.sampler.processors  # a processor may raise
-        if drafts is None:
-            self.target.settle()
-        else:
+        extra = len(unread[0]) - 1  # unread tokens before the last
+        # Read for good, unless a logits processor raises afterwards.
+        stays = drafts is None and not self.sampler.processors
+        if drafts is not None:
             tokens = mx.concatenate([tokens, drafts], axis=1)
         if parents is not None:  # the unread tokens come first
-            parents = [*range(-1, late), *(late + 1 + parent for parent in parents)]
+            parents = [*range(-1, extra), *(extra + 1 + parent for parent in parents)]
         logits = self.target.forward(tokens, stays, parents)
-        return logits[:, late:] if late else logits
+        return logits[:, extra:] if extra else logits
 
     def _learn(self, verdicts: Sequence[Verdict], seconds: float) -> None:
         """Tell the policy of draft lengths how the round went."""
         for verdict in verdicts:
             self.draft_length.observe(verdict.reached, verdict.accepted)
-        if self.counts["rounds"] > len(verdicts):  # the first round also reads the prompt's end
+        is_first = self.counts["rounds"] == len(verdicts)
+        if not is_first:  # the first round also reads the prompt's end
             self.draft_length.timed(len(verdicts[0].drafted), seconds)
 
     # A round without drafts.
@@ -185,7 +191,7 @@ class Decoder:
             self._ask()
         if self._may_run_ahead():
             self._ask()
-        verdicts = self._look()
+        verdicts = self._fetch()
         self._append(verdicts)
         return verdicts
 
@@ -202,6 +208,7 @@ class Decoder:
         if self._logits is not None:
             logits, self._logits = self._logits[:, None], None
         elif before is None:
+            self.target.settle()
             logits = self._read()
         else:
             logits = self.target.forward(before, stays=True)
@@ -212,24 +219,25 @@ class Decoder:
     def _may_run_ahead(self) -> bool:
         """Return whether the next forward may begin before anybody has looked at the last tokens.
 
-        It may not where it could be in vain, unless one text can give the token back. A logits
-        processor may keep a state of its own, so it sees no token before its turn.
+        It may not where a row may end first: the forward would be in vain. A text that is alone
+        takes the risk if its cache can give a token back. A logits processor may keep a state of
+        its own, so it sees no token before its turn.
         """
         if self._plain_left <= 1:  # the next round may begin with drafts
             return False
-        if self.sampler.processors or any(row.left <= len(self._pending) for row in self.rows):
+        if self.sampler.processors or any(row.left <= 1 for row in self.rows):
             return False
         if self._closable or any(row.may_stop_early for row in self.rows):
-            return self.target.can_give_back(after=2 - len(self._pending))
+            return self.target.can_give_back(after=1)
         return True
 
-    def _look(self) -> list[Verdict]:
+    def _fetch(self) -> list[Verdict]:
         """Wait for the oldest tokens that were asked for; only here does the host wait."""
         drawn = self._pending[0]
         mx.eval(drawn)
         columns = drawn.tokens.tolist(), drawn.logprobs.tolist(), drawn.finite.tolist()
         for row, finite in zip(self.rows, columns[2], strict=True):
-            if not finite[0]:
+            if not finite[0]:  # else nobody needs the label
                 check_finite(self._label(row), finite)
         self._pending.popleft()
         self._plain_left -= 1
@@ -242,15 +250,15 @@ class Decoder:
     # Rows.
 
     def _append(self, verdicts: Sequence[Verdict]) -> list[int]:
-        """Write the decided tokens down; return the tokens of each text that are read for good."""
+        """Write the decided tokens down; return how many of each text's tokens caches keep."""
         for row, verdict in zip(self.rows, verdicts, strict=True):
             row.append(verdict.tokens, verdict.logprobs)
         self.sampler.end_round()
         return [len(row.text) - 1 for row in self.rows]
 
     def _let_leave(self) -> None:
-        """Let the rows go that have ended."""
-        stay = [index for index, row in enumerate(self.rows) if row.left]
+        """Let the rows go that have ended; no forward runs ahead of a row that may."""
+        stay = [index for index, row in enumerate(self.rows) if row.left > 0]
         if len(stay) == len(self.rows):
             return
         self.rows = [self.rows[index] for index in stay]

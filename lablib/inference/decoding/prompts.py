@@ -9,7 +9,7 @@ from operator import eq
 from typing import Any
 
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder, drops
+from lablib.cache.rewind import Rewinder, trims_freely
 
 import mlx.core as mx
 
@@ -21,8 +21,8 @@ def read_prompt(
 ) -> Iterator[None]:
     """Let models read a prompt, all but its last token; yield after each piece.
 
-    Pieces have ``step_size`` tokens. Reading goes on where the last reader stands, so that it can
-    be resumed. The first reader may leave a last piece of up to ``leave`` tokens unread: its first
+    Pieces have ``step_size`` tokens. Reading goes on where the last of ``readers`` stands, so that
+    it can be resumed. The first may leave a last piece of up to ``leave`` tokens unread: its first
     round then reads them too, one forward instead of two.
     """
     end = len(prompt) - 1
@@ -41,13 +41,13 @@ def read_prompt(
         yield
 
 
-def may_leave(target: Rewinder, drafter: Any) -> int:
+def most_unread(target: Rewinder, drafter: Any) -> int:
     """Return how many tokens of a prompt's end the target may read with the first drafts.
 
-    That spares a forward where its cache trims for free and no drafter works in it. (The tokens get
-    logits in vain.)
+    That spares a forward where the target's cache trims for free and no drafter works in that
+    cache. (The tokens get logits in vain.)
     """
-    if drafter is None or drafter.in_target_cache or not drops(target.cache):
+    if drafter is None or drafter.in_target_cache or not trims_freely(target.cache):
         return 0
     return _FEW
 
@@ -67,7 +67,7 @@ class PromptReader:
         self._text: list[int] = []  # the tokens in the cache
 
     def read(self, prompt: Sequence[int]) -> kv.Cache:
-        """Return a cache of one row that ends before the last token; it is not to be changed."""
+        """Return a cache of one row, before the last token; the caller must not change it."""
         text = list(prompt[:-1])
         if text != self._text:
             reader = self._reader_of(text)

@@ -24,7 +24,7 @@ class Row:
     """One text of a batch, and the tokens that were written so far.
 
     Attributes:
-        number: its place among all rows, and its name in the sampler.
+        number: its place among all rows, by which messages and ``ended`` know it.
         stream: the row's random stream, of the options' seed.
         left: how many tokens it may still get; 0: it has ended.
         stops: ids that end it.
@@ -51,7 +51,7 @@ class Row:
 
     def append(self, tokens: Sequence[int], logprobs: Sequence[float]) -> None:
         """Append decided tokens, of which only the last can be a stop token."""
-        self.text += tokens
+        self.text += tokens  # in place: the sampler's slot has this list
         self.tokens += tokens
         self.logprobs += logprobs
         self.stopped = self.tokens[-1] in self.stops
@@ -65,8 +65,8 @@ class Verdict:
     """The decision of one round for one text; with ``trace=True`` also its evidence.
 
     ``p`` and ``q`` are the models' probabilities of each draft after the sampler's transforms; q is
-    1 for drafts that were looked up. At temperature 0 these are certain of one token and say
-    nothing: there they are the models' own.
+    1 for drafts that were looked up. At temperature 0 the transforms leave one token, and p and q
+    would say nothing: then they are the probabilities of the raw logits.
 
     Attributes:
         tokens: the accepted drafts, and the target's token after them unless a stop token came
@@ -164,9 +164,9 @@ class Samples:
     Attributes:
         tokens: the ids of each completion, the stop token included.
         logprobs: natural log of the model's own probability of each token (raw logits).
-        finished: whether a stop token ended the row (False: ``max_tokens`` did).
+        finished: whether a stop token, or ``ended``, ended the row (False: ``max_tokens`` did).
         stats: the counts of ``SpeculativeTokenIterator``, over all rows; ``rounds`` counts each
-            row's rounds, ``target_calls`` the forwards of the batch.
+            row's rounds, ``target_calls`` the forwards of the batch. Empty from ``sample_many``.
     """
 
     tokens: list[list[int]]

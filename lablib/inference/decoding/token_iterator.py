@@ -18,7 +18,7 @@ from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
-from lablib.inference.decoding.prompts import may_leave, read_prompt
+from lablib.inference.decoding.prompts import most_unread, read_prompt
 from lablib.inference.decoding.rows import Row, Verdict
 from lablib.inference.sampling.text_sampler import LogitsProcessor, TextSampler
 from lablib.validation import BadValue, integer
@@ -53,7 +53,8 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
         decoder: a decoder that no row has joined yet.
         target: the target and its cache.
         stream: the random stream of the seed.
-        drafter: the drafter at work, or None; ``own``: the reader of its own model, or None.
+        drafter: the drafter that ``begin`` returned, or None.
+        own: the reader of the drafter's own model, or None.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
         self._max_tokens, self._stops = request.max_tokens, request.stops
         self._target, self._drafter = target, drafter
         readers = [target] if own is None else [target, own]
-        leave = may_leave(target, drafter)
+        leave = most_unread(target, drafter)
         self._reading = read_prompt(readers, self.prompt, request.step_size, leave)
         self._row = Row(0, self.prompt, request.options, stream, request.max_tokens, request.stops)
         self._decoder = decoder
@@ -119,10 +120,10 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
 
     def _read_prompt(self) -> None:
         """Read the prompt up to its last token; go on there if it was interrupted."""
-        pieces = True
-        while pieces:
+        is_read = False
+        while not is_read:
             with hold_interrupts(self._fail):
-                pieces = next(self._reading, self) is None
+                is_read = next(self._reading, "read") == "read"
                 self._count_calls()
 
     def _decide(self, verdicts: Sequence[Verdict]) -> None:

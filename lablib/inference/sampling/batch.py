@@ -9,8 +9,8 @@ N = B or B · R rows. ``unseen`` ``(B, A)`` are tokens that the texts do not hav
 between the positions, oldest first. Row i of R sees all of these but the last R - 1 - i.
 
 Nothing waits for the device, except where top-p has more than 2,048 tokens before it (without
-top-k, the vocabulary), as the host must see how many the nucleus takes, and with a transform of
-your own, which is looked at, and refused, at once.
+top-k, the vocabulary), as the host must see how many the nucleus takes, and after a transform of
+your own, whose result is checked at once.
 """
 
 import secrets
@@ -36,7 +36,8 @@ class Slot:
 
     Args:
         options: the options of its tokens.
-        text: token ids; their owner appends. Each takes one random number of the stream.
+        text: token ids; their owner appends. Each token that
+            is appended takes one random number of the stream.
         stream: the number of one of the seed's streams of random numbers.
         num_ctx: how far back ``repeat_last_n = -1`` looks.
 
@@ -75,7 +76,7 @@ class Plan(NamedTuple):
     """The options of a batch's rows, read once for as long as they are the same."""
 
     groups: list[Group]
-    ends: list[int]  # where each group ends, group after group, but the last
+    ends: list[int]  # for ``mx.split``: where each group but the last ends
     order: mx.array  # (N,), the rows group after group
     back: mx.array  # (N,), where each row is in that order
     penalized: list[int]  # the rows that are penalised
@@ -98,7 +99,7 @@ class Batch:
         return np.array([slot.position for slot in self.slots], np.int64)
 
     def uniforms(self, n: int, lane: int = 1) -> np.ndarray:
-        """Return random numbers for the next ``n`` positions, beside those that draw.
+        """Return random numbers for the next ``n`` positions, other than those that ``draw`` takes.
 
         They are ``(B, n)`` float32 in [0, 1), a hash of the seed, stream, position and ``lane``,
         the number of an independent set from 1: the same until the texts grow.
@@ -111,13 +112,13 @@ class Batch:
         return random_numbers.uniforms(keys[:, None], positions)
 
     def noise(self, ahead: int | range, vocab_size: int, lane: int = 0) -> mx.array:
-        """Return an exponential number for each token ``(B, V)``, of the position ``ahead`` on.
+        """Return an exponential number for each token ``(B, V)``, ``ahead`` tokens after the text.
 
         It is a hash of seed, stream and position, and none that ``draw`` or ``uniforms`` take;
         other lanes have other numbers. For one text ``ahead`` may be several: ``(R, V)``.
         """
         positions = self.positions() + ahead
-        # No lane of uniforms is 0, and none has keys for positions.
+        # The keys of uniforms are hashes of (key, lane), these of (key, lane, position).
         keys = random_numbers.key(self._keys, lane, positions.astype(np.uint64))
         return mx.array(random_numbers.exponentials(keys, vocab_size))
 
@@ -135,12 +136,12 @@ class Batch:
         shape = logits.shape[:-1]
         n_rows = shape[1] if len(shape) == 2 else 1
         n_unseen = 0 if unseen is None else unseen.shape[1]
-        plan, scores, peak = self._read(logits, unseen)
+        plan, scores, peak = self._penalized_scores(logits, unseen)
         steps = np.arange(n_unseen + 1 - n_rows, n_unseen + 1)
         positions = self.positions()[:, None] + steps
         u = random_numbers.uniforms(np.repeat(self._keys, n_rows), positions.ravel())
         tokens = _each(plan, _draw, scores, peak, mx.array(u[:, None]))
-        return tokens.reshape(shape), _is_finite(peak).reshape(shape)
+        return tokens.reshape(shape), is_finite(peak).reshape(shape)
 
     def cut(self, logits: mx.array, unseen: mx.array | None = None) -> tuple[mx.array, mx.array]:
         """Return the scores after all transforms: ``draw`` draws from their softmax.
@@ -149,11 +150,13 @@ class Batch:
             float32 of the shape of ``logits``, relative to the best; and ``finite`` as from
             ``draw``.
         """
-        plan, scores, peak = self._read(logits, unseen)
+        plan, scores, peak = self._penalized_scores(logits, unseen)
         left = _each(plan, _cut, scores, peak)
-        return left.reshape(logits.shape), _is_finite(peak).reshape(logits.shape[:-1])
+        return left.reshape(logits.shape), is_finite(peak).reshape(logits.shape[:-1])
 
-    def _read(self, logits: mx.array, unseen: mx.array | None) -> tuple[Plan, mx.array, mx.array]:
+    def _penalized_scores(
+        self, logits: mx.array, unseen: mx.array | None
+    ) -> tuple[Plan, mx.array, mx.array]:
         """Return the plan, penalised scores float32 ``(N, V)``, and the best of each row."""
         n_rows = logits.shape[1] if logits.ndim == 3 else 1
         plan = self._plan(n_rows, logits.shape[-1])
@@ -258,8 +261,9 @@ def _rows_of(slots: list[int], n_rows: int) -> list[int]:
     return [i * n_rows + row for i in slots for row in range(n_rows)]
 
 
-def _is_finite(peak: mx.array) -> mx.array:
-    return mx.abs(peak) < mx.inf  # two operations; mx.isfinite is several
+def is_finite(scores: mx.array) -> mx.array:
+    """Return where scores are neither NaN nor infinite."""
+    return mx.abs(scores) < mx.inf  # two operations; mx.isfinite is several
 
 
 # --- groups ---
@@ -279,28 +283,24 @@ def _each(plan: Plan, function: Callable[..., mx.array], *columns: mx.array) -> 
 
 def _draw(group: Group, scores: mx.array, peak: mx.array, u: mx.array) -> mx.array:
     """Draw a token from each row: ``(n, 1)`` int32."""
-    if not len(scores):
+    if not len(scores):  # a ``Sampler`` may be asked for nothing
         return mx.zeros((0, 1), mx.int32)
-    ids = _candidates(group, scores)
-    if ids is None:
-        left = transforms.cut(scores, group.parameters, peak)
-        return transforms.draw(exp(left), u)
-    if group.width == 1:
-        return ids
-    among = transforms.gather(scores, ids)
-    left = transforms.cut(among, group.parameters, peak)
+    ids, left = _left(group, scores, peak)
     index = transforms.draw(exp(left), u)
-    return transforms.gather(ids, index)
+    return index if ids is None else transforms.gather(ids, index)
 
 
 def _cut(group: Group, scores: mx.array, peak: mx.array) -> mx.array:
     """Cut each row: ``(n, V)``, relative to the best."""
+    ids, left = _left(group, scores, peak)
+    return left if ids is None else transforms.keep(scores, left, ids)
+
+
+def _left(group: Group, scores: mx.array, peak: mx.array) -> tuple[mx.array | None, mx.array]:
+    """Return the ids of the tokens that were looked at, None for all, and their scores, cut."""
     ids = _candidates(group, scores)
-    if ids is None:
-        return transforms.cut(scores, group.parameters, peak)
-    among = transforms.gather(scores, ids)
-    left = transforms.cut(among, group.parameters, peak)
-    return transforms.keep(scores, left, ids)
+    among = scores if ids is None else transforms.gather(scores, ids)
+    return ids, transforms.cut(among, group.parameters, peak)
 
 
 def _candidates(group: Group, scores: mx.array) -> mx.array | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.batch import Batch, Slot
+from lablib.inference.sampling.batch import Batch, Slot, is_finite
 from lablib.validation import BadValue, returned
 
 import mlx.core as mx
@@ -83,7 +83,7 @@ class TextSampler:
         self.batch = Batch(slots)
         self.greedy = all(slot.options.temperature == 0 for slot in slots)
         penalized = any(slot.window for slot in slots)
-        self._plainest = self.greedy and not (penalized or self.processors)
+        self._takes_best_logit = self.greedy and not (penalized or self.processors)
         self._n_top = max((slot.options.top_logprobs for slot in slots), default=0)
 
     @property
@@ -92,28 +92,28 @@ class TextSampler:
         return self._couples and not self.greedy
 
     def _skips_sampler(self) -> bool:
-        """Return whether the best raw logits are the tokens."""
-        return self._plainest and _ARGMAX.is_open()
+        """Return whether each token is just the one with the best raw logit."""
+        return self._takes_best_logit and _ARGMAX.is_open()
 
     # Tokens of the target.
 
-    def plain(self, logits: mx.array, pending: mx.array | None = None) -> Drawn:
+    def plain(self, logits: mx.array, unseen: mx.array | None = None) -> Drawn:
         """Draw the token after each text, unevaluated, from the model's ``logits (B, 1, V)``.
 
-        ``pending (B, A)`` are tokens that were drawn, but not committed yet.
+        ``unseen (B, A)`` are tokens that were drawn, but are not in the texts yet.
         """
         raw = logits.astype(mx.float32)
-        ahead = 0 if pending is None else pending.shape[1]
-        scores = self.process(raw, pending, ahead)
-        tokens, finite = self.draw(scores, pending)
+        ahead = 0 if unseen is None else unseen.shape[1]
+        scores = self.process(raw, unseen, ahead)
+        tokens, finite = self.draw(scores, unseen)
         return self.report(raw, tokens, finite)
 
-    def draw(self, scores: mx.array, drafts: mx.array | None) -> tuple[mx.array, mx.array | None]:
+    def draw(self, scores: mx.array, unseen: mx.array | None) -> tuple[mx.array, mx.array | None]:
         """Draw the tokens of plain sampling, each with the random number of its position.
 
         Args:
             scores: ``(B, R, V)``, processed logits of R positions in a row.
-            drafts: ``(B, D)``, R <= D + 1, the tokens before and between them, if any.
+            unseen: ``(B, A)``, R <= A + 1, the tokens before and between them, if any.
 
         Returns:
             Tokens ``(B, R)`` int32, and where the scores could be drawn from ``(B, R)``; None: as
@@ -122,10 +122,10 @@ class TextSampler:
         if self._skips_sampler():
             return mx.argmax(scores, axis=-1).astype(mx.int32), None
         if not self.coupled:
-            return self.batch.draw(scores, drafts)
-        p, finite = self.probabilities(scores, drafts)
-        n_drafts = 0 if drafts is None else drafts.shape[1]
-        return self.race(p, n_drafts + 1 - p.shape[1]), finite
+            return self.batch.draw(scores, unseen)
+        p, finite = self.probabilities(scores, unseen)
+        n_unseen = 0 if unseen is None else unseen.shape[1]
+        return self.race(p, n_unseen + 1 - p.shape[1]), finite
 
     def report(self, raw: mx.array, tokens: mx.array, finite: mx.array | None) -> Drawn:
         """Add log-probabilities to tokens ``(B, R)``: theirs, and the best if asked for."""
@@ -136,7 +136,7 @@ class TextSampler:
             best = (ids, values)
         chosen = mx.take_along_axis(logprobs, tokens[..., None], axis=-1).squeeze(-1)
         if finite is None:  # NaN or inf anywhere in a row shows in its best token
-            finite = mx.abs(chosen) < mx.inf  # two operations; mx.isfinite is several
+            finite = is_finite(chosen)
         elif self.processors:  # a processor may turn bad logits into finite ones
             finite = finite & mx.isfinite(mx.max(raw, axis=-1))
         return Drawn(tokens, chosen, finite, best)
@@ -216,8 +216,9 @@ class TextSampler:
     def shuffled(self, q: mx.array, paths: Sequence[Sequence[int]], first: int) -> mx.array:
         """Order tokens as draws without replacement would, the largest first: ``(1, R, V)``.
 
-        They are in a race (Kool et al. 2019, 1903.06059). The R nodes of a tree share no noise, and
-        are numbered from ``first`` on in this round; coupled models share that of a position.
+        They are in a race (Kool et al. 2019, 1903.06059). Each of the R nodes of a tree has its own
+        noise, by its number in the round, from ``first`` on; coupled models share that of a
+        position.
         """
         size = q.shape[-1]
         if self.coupled:

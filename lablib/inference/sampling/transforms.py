@@ -2,7 +2,8 @@
 
 The order is part of the contract, because the same settings in another order keep other tokens:
 
-    penalties -> [temperature 0: argmax] -> top-k -> temperature -> softmax -> top-p -> min-p
+    penalties -> [temperature 0: argmax] -> top-k -> [less the best score]
+    -> temperature -> top-p -> min-p
 
 Scores are float32 of shape ``(N, V)`` or ``(V,)`` whose softmax is the distribution; a token that
 was cut has score ``-inf``, so renormalising is the next softmax. Every parameter is a number, or an
@@ -13,7 +14,8 @@ the smaller id: no result depends on how a sort left its ties.
 To try another version of a transform, put it in its place: ``ORDER["min_p"] = mine``, or
 ``transforms.min_p = mine``. From then on it runs, everywhere.
 
-To add a transform, say epsilon sampling (Hewitt et al. 2022, 2210.15191), write its function,
+To add a transform, say epsilon sampling (Hewitt et al. 2022, 2210.15191), write its function above
+``ORDER``,
 
     def epsilon(scores: mx.array, e: Parameter) -> mx.array:
         likely = log_softmax(scores) >= mx.log(mx.array(e))
@@ -21,14 +23,15 @@ To add a transform, say epsilon sampling (Hewitt et al. 2022, 2210.15191), write
         return mx.where(likely | best, scores, -mx.inf)
 
 give ``ORDER`` its line, here after "temperature" (before "top_k" the scores are the penalised
-logits, after "peak" relative to the best), ``SamplerOptions`` in ``options.py`` a field at the end,
-``epsilon: float = 0.0``, and its ``__post_init__`` a line that says which values are allowed:
-``number("epsilon", self.epsilon, 0.0, 1.0)``. Restart the kernel. The default means off: rows with
-another value get the transform, no others, with every keyword argument, in batches and under
-speculation, where both models are cut alike. No other code is to be edited. (Lesson 03 prints both:
-run it again and save it, or its test reports another output.) Three traps: scores that were cut are
--inf, and make a mean NaN; each row is on its own, ``axis=-1, keepdims=True``; and where rows differ
-``e`` is an array: ``mx.log``. To try one on a single text, ``logits_processors=`` needs no edit.
+logits, after "peak" relative to the best), ``SamplerOptions`` in ``options.py`` a line of its
+docstring and a field at the end, ``epsilon: float = 0.0``, and its ``__post_init__`` a line that
+says which values are allowed: ``number("epsilon", self.epsilon, 0.0, 1.0)``. Restart the kernel.
+The default means off, so take one that nobody wants: rows with another value get the transform, no
+others, with every keyword argument, in batches and under speculation, where both models are cut
+alike. No other code is to be edited. (Lesson 03 prints ``ORDER`` and the options: run it again and
+save it, or its test reports another output.) Three traps: scores that were cut are -inf, and make a
+mean NaN; each row is on its own, ``axis=-1, keepdims=True``; and where rows differ ``e`` is an
+array: ``mx.log``. To try one on a single text, ``logits_processors=`` needs no edit.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +40,7 @@ from functools import lru_cache, partial
 from lablib.definitions import in_use
 from lablib.inference.sampling.options import NOT_CUTS, SamplerOptions
 from lablib.models.kernels import exp
-from lablib.validation import BadValue
+from lablib.validation import BadType, BadValue, returned
 
 import mlx.core as mx
 import numpy as np
@@ -278,7 +281,13 @@ def _check_left(
     before: mx.array,
     after: mx.array,
 ) -> None:
-    """Refuse a transform that leaves a row empty; of a row that was empty the sampler tells."""
+    """Refuse a transform that returns no scores, or leaves a row empty.
+
+    Of a row that was empty before, the sampler tells.
+    """
+    returned(name, after, like=before)
+    if after.dtype != before.dtype:  # a comparison, and the mx.where around it forgotten
+        raise BadType(f"{name} must return {before.dtype} scores, got {after.dtype}")
     had_token = mx.isfinite(_max(before))
     has_token = mx.isfinite(_max(after))
     is_emptied = had_token & ~has_token

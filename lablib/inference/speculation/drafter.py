@@ -56,10 +56,11 @@ class Drafter:
         raise NotImplementedError(f"{type(self).__name__} must have a method propose")
 
     def begin(self, target: Any, own: Any, texts: int) -> Self:
-        """Return a drafter for some texts whose prompts have been read.
+        """Return a drafter for some texts, whose prompts may not have been read yet.
 
-        Refuse a target here that does not fit. ``target`` is the reader of the target (a
-        ``Rewinder``, or a ``BatchRewinder`` of several texts); ``own`` that of ``model``, or None.
+        Refuse a target here that does not fit; to ask that, it may be called once more. ``target``
+        is the reader of the target (a ``Rewinder``, or a ``BatchRewinder`` of several texts);
+        ``own`` that of ``model``, or None.
         """
         if self.trees:
             tree.check("target", target.model, target.cache)

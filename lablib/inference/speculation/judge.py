@@ -2,7 +2,7 @@
 
 ``rules`` says which drafts stay, in terms of probabilities. Here the probabilities come from the
 logits of two models, and the rule's ``Outcome`` is drawn from. Everything is queued on the device;
-the host looks once, in ``Judge._read``.
+the host looks once, in ``Judge._fetch``.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from lablib.definitions import FastPath
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.sampling import transforms
+from lablib.inference.sampling.batch import is_finite
 from lablib.inference.sampling.text_sampler import (
     ACCEPT,
     Drawn,
@@ -20,6 +21,7 @@ from lablib.inference.sampling.text_sampler import (
 )
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.proposal import Proposal, check_proposal
+from lablib.validation import BadValue
 
 import mlx.core as mx
 
@@ -31,7 +33,7 @@ class Queued(NamedTuple):
     kept: mx.array | None = None  # (B,) drafts that stay; None: those that equal the tokens
     drafts: mx.array | None = None  # (B, γ)
     seen: mx.array | None = None  # (B, 5, γ): p, q and ``rules.overlap`` of each draft
-    health: mx.array | None = None  # (B · γ,): whether each draft could be drawn
+    draft_finite: mx.array | None = None  # (B · γ,): whether each draft could be drawn
 
 
 class Judge:
@@ -64,51 +66,53 @@ class Judge:
     @property
     def plays_out(self) -> bool:
         """Return whether the target's own tokens decide, and no distribution is drawn from."""
-        return _PLAYED_OUT.is_open() and rules.plays_out(self.rule, self.sampler.greedy)
+        return _AS_TAUGHT.is_open() and rules.plays_out(self.rule, self.sampler.greedy)
 
     def check(self, proposal: Any, limits: Sequence[int]) -> Sequence[int] | None:
-        """Refuse a bad proposal; return the ``counts`` for :meth:`decide`."""
+        """Refuse a bad proposal; return the drafts ``meant`` for :meth:`decide`."""
         return check_proposal(proposal, limits, self.vocab_size, self.trees)
 
     def decide(
-        self, logits: mx.array, proposal: Proposal, counts: Sequence[int] | None = None
+        self, logits: mx.array, proposal: Proposal, meant: Sequence[int] | None = None
     ) -> list[Verdict]:
         """Decide a round; this is where the host waits.
 
         Args:
             logits: the target's ``(B, γ+1, V)``: after the last token, and after each draft.
             proposal: the γ drafts of each text.
-            counts: how many of them are meant, for each text; None means all.
+            meant: how many of them are meant, for each text; None: all.
 
         Raises:
             BadValue: logits that the decision needs are not finite.
         """
-        return self._read(self._queue(logits, proposal, counts), counts)
+        return self._fetch(self._queue(logits, proposal, meant), meant)
 
-    def _queue(self, logits: mx.array, proposal: Proposal, counts: Sequence[int] | None) -> Queued:
+    def _queue(self, logits: mx.array, proposal: Proposal, meant: Sequence[int] | None) -> Queued:
         sampler, drafts = self.sampler, proposal.tokens
         raw = logits.astype(mx.float32)
         scores = sampler.process(raw, drafts)
         q = None
         if self.trace or not self.plays_out:
-            q = _drafted_from(proposal, raw.shape[-1], counts)
+            q = _drafted_from(proposal, raw.shape[-1], meant)
         if self.plays_out:
             kept = None
             tokens, finite = sampler.draw(scores, drafts)
         else:
             p, finite = sampler.probabilities(scores, drafts)
             kept, tokens = _drawer(self.rule)(p, q, drafts, sampler.numbers(ACCEPT, 2))
-            if counts is not None and not min(counts):  # a row without drafts draws as if alone
+            if meant is not None and not min(
+                meant
+            ):  # a row without drafts gets plain sampling's token, as alone
                 plain, _ = sampler.draw(scores[:, :1], None)
-                tokens = mx.where(mx.array(counts)[:, None] == 0, plain, tokens)
+                tokens = mx.where(mx.array(meant)[:, None] == 0, plain, tokens)
         seen = None
         if self.trace:
             p = sampler.probabilities(scores, drafts)[0][:, :-1]
-            seen = self._look(raw[:, :-1], p, proposal, q)
+            seen = self._evidence(raw[:, :-1], p, proposal, q)
         report = sampler.report(raw, tokens, finite)
-        return Queued(report, kept, drafts, seen, self._health(proposal))
+        return Queued(report, kept, drafts, seen, self._draft_finite(proposal))
 
-    def _read(self, queued: Queued, counts: Sequence[int] | None) -> list[Verdict]:
+    def _fetch(self, queued: Queued, meant: Sequence[int] | None) -> list[Verdict]:
         """Wait for the queued arrays, and return a verdict for each text."""
         mx.eval(queued)
         drawn = queued.drawn
@@ -117,14 +121,17 @@ class Judge:
         seen = None if queued.seen is None else queued.seen.tolist()
         verdicts = []
         for row, drafted in enumerate(queued.drafts.tolist()):
-            if counts is not None:
-                drafted = drafted[: counts[row]]
+            if meant is not None:
+                drafted = drafted[: meant[row]]
             if kept is None:
                 accepted = rules.count_matches(drafted, tokens[row])
                 # Positions after the first refusal come after a rejected draft, and have no say.
                 check_finite("target", finite[row][: accepted + 1])
             else:
                 accepted = kept[row]
+                if accepted > len(drafted):
+                    got = f"kept {accepted} of {len(drafted)}"
+                    raise BadValue(f"rule {self.rule!r} must keep no draft where q is 0, {got}")
                 check_finite("target", finite[row])
             end = accepted + 1
             saw = [] if seen is None else [tuple(x[: len(drafted)]) for x in seen[row]]
@@ -132,26 +139,26 @@ class Judge:
                 tuple(drafted),
                 tokens[row][:end],
                 accepted,
-                min(end, len(drafted)),
+                min(end, len(drafted)),  # reached
                 logprobs[row][:end],
                 drawn.top(row)[:end] if drawn.best else (),
                 *saw,
             )
             verdicts.append(verdict.until(self.stops) if self.stops else verdict)
-        if queued.health is not None:
-            check_finite("draft", queued.health.tolist())
+        if queued.draft_finite is not None:
+            check_finite("draft", queued.draft_finite.tolist())
         return verdicts
 
-    def _health(self, proposal: Proposal) -> mx.array | None:
+    def _draft_finite(self, proposal: Proposal) -> mx.array | None:
         """Return whether each draft could be drawn, flattened; None without a draft model."""
         if proposal.logits is None:
             return None
-        finite = mx.abs(mx.max(proposal.logits.astype(mx.float32), axis=-1)) < mx.inf
+        finite = is_finite(mx.max(proposal.logits.astype(mx.float32), axis=-1))
         if self.sampler.processors and proposal.q is not None:  # they may change finite logits
             finite = finite & mx.isfinite(mx.sum(proposal.q, axis=-1))
         return finite.flatten()
 
-    def _look(self, raw: mx.array, p: mx.array, proposal: Proposal, q: mx.array) -> mx.array:
+    def _evidence(self, raw: mx.array, p: mx.array, proposal: Proposal, q: mx.array) -> mx.array:
         """Return p and q of each draft, and the share that each rule keeps: ``(B, 5, γ)``.
 
         The target's logits ``raw`` and its ``p`` are ``(B, γ, V)``, before each draft.
@@ -166,13 +173,13 @@ class Judge:
         return mx.stack([*chosen, *overlaps], axis=1)
 
 
-def _drafted_from(proposal: Proposal, size: int, counts: Sequence[int] | None) -> mx.array:
+def _drafted_from(proposal: Proposal, size: int, meant: Sequence[int] | None) -> mx.array:
     """Return q ``(B, γ, V)``, 0 where no draft is meant."""
     q = rules.one_hot(proposal.tokens, size) if proposal.q is None else proposal.q
-    if counts is None:
+    if meant is None:
         return q
-    meant = mx.arange(q.shape[1]) < mx.array(counts)[:, None]
-    return mx.where(meant[..., None], q, 0)
+    is_meant = mx.arange(q.shape[1]) < mx.array(meant)[:, None]
+    return mx.where(is_meant[..., None], q, 0)
 
 
 def draw_outcome(
@@ -199,9 +206,7 @@ _FAST = FastPath(
     (transforms, "draw"),
     *((owner, name) for name in _COMPILED for owner in (rules.RULE, vars(rules))),
 )
-
-
-_PLAYED_OUT = FastPath((globals(), "draw_outcome"))
+_AS_TAUGHT = FastPath((globals(), "draw_outcome"))
 
 
 def _drawer(rule: str) -> Any:

@@ -68,6 +68,8 @@ def check_proposal(
     if len(limits) == 1:
         return None
     counts = limits if proposal.counts is None else proposal.counts
+    if len(counts) != len(limits):
+        raise BadValue(f"drafter must propose {len(limits)} counts, one a text, got {len(counts)}")
     return [min(pair) for pair in zip(counts, limits, strict=True)]
 
 

@@ -30,22 +30,36 @@ up took no noise: then ``coupled`` too keeps it with probability p. At temperatu
 agree, and two best tokens are compared. With ``lablib.by_definition()``, or if one was replaced,
 the rule's function decides there too.
 
-To add a rule, write its function and put it into ``RULE``, here or in a cell of a notebook:
-``RULE["mine"] = mine``. Then ``rule="mine"`` works (with a drafter of trees only these four do:
-``tree_rules.py``). The helpers at the end: ``_ratio`` is p/q of each draft, ``_padded`` appends the
-q of zeros, ``_one_by_one`` turns the chance of each draft into that of each length,
-``_normalised`` scales rows to sum to 1. The engine doesn't ask whether a rule is lossless:
-``bias(mine)`` of ``lablib.course.lessons.lesson_08.widgets`` enumerates it, and is 0, up to
+To add a rule, write its function and put it into ``RULE``, here or in a cell of a notebook. This
+one keeps half of what rejection keeps:
+
+    from lablib.inference.speculation import rules
+
+    def half(p, q, drafts):
+        accept = mx.minimum(rules.ratio_of(p, q, drafts), 1) / 2
+        rest = p - mx.minimum(p, rules.padded(q)) / 2
+        return rules.Outcome(rules.one_by_one(accept), rules.scaled(rest, p))
+
+    rules.RULE["half"] = half
+
+Then ``rule="half"`` works, at temperature 0 too, where p and q are certain of one token. (With a
+drafter of trees only these four do: ``tree_rules.py``.) The helpers stand at the end: ``ratio_of``
+is p/q of each draft, 0 where nothing was drafted; ``padded`` appends the q of zeros;
+``one_by_one`` turns the chance of each draft into that of each length; ``scaled`` makes rows sum to
+1. The engine refuses an outcome that is no distribution. It doesn't ask whether a rule is lossless:
+``bias(half)`` of ``lablib.course.lessons.lesson_08.widgets`` enumerates it, and is 0, up to
 rounding, if so.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lablib.definitions import FastPath, in_use
-from lablib.validation import BadValue, one_of
+from lablib.validation import BadType, BadValue, function, one_of, returned, shown
 
 import mlx.core as mx
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -72,7 +86,7 @@ def match(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
     drafted = one_hot(drafts, p.shape[-1], p.dtype) * (mx.sum(q, axis=-1, keepdims=True) > 0)
     accept = mx.sum(drafted * p[..., :-1, :], axis=-1)
     # The sample differed from the draft, and that is all that is known of it: p without the draft.
-    return Outcome(_one_by_one(accept), _normalised(p * (1 - _padded(drafted)), p))
+    return Outcome(one_by_one(accept), scaled(p * (1 - padded(drafted)), p))
 
 
 def coupled(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
@@ -86,13 +100,13 @@ def coupled(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
     bid, most, area = _race(p[..., :-1, :], q)
     accept = mx.where(_of(q, drafts) > 0, mx.minimum(_of(bid / most, drafts), 1), 0)
     later = mx.maximum(area - _of(area, drafts)[..., None], 0)
-    return Outcome(_one_by_one(accept), _normalised(p * _padded(later), p))
+    return Outcome(one_by_one(accept), scaled(p * padded(later), p))
 
 
 def rejection(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
     """Keep a draft with probability ``min(1, p/q)``; arguments as for :func:`match`."""
-    accept = mx.minimum(_ratio(p, q, drafts), 1)
-    return Outcome(_one_by_one(accept), _normalised(mx.maximum(p - _padded(q), 0), p))
+    accept = mx.minimum(ratio_of(p, q, drafts), 1)
+    return Outcome(one_by_one(accept), scaled(mx.maximum(p - padded(q), 0), p))
 
 
 def block(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
@@ -102,18 +116,18 @@ def block(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
     n is kept with probability ``s_n / (s_n + 1 − w_n)``, ``s_n = Σ max(w_n p_{n+1} − q_{n+1}, 0)``;
     the longest kept prefix counts.
     """
-    ratio = _ratio(p, q, drafts)
+    ratio = ratio_of(p, q, drafts)
     covered = [mx.ones_like(p[..., 0, 0])]
     for n in range(drafts.shape[-1]):
         covered.append(mx.minimum(covered[-1] * ratio[..., n], 1))
     w = mx.stack(covered, axis=-1)
-    rest = mx.maximum(w[..., None] * p - _padded(q), 0)
+    rest = mx.maximum(w[..., None] * p - padded(q), 0)
     uncovered = mx.sum(rest, axis=-1)
     room = uncovered + (1 - w)
     keep = mx.where(room > 0, uncovered / mx.where(room > 0, room, 1), 0)
     keep = mx.concatenate([mx.ones_like(keep[..., :1]), keep[..., 1:]], axis=-1)
     lost_later = mx.cumprod(1 - keep, axis=-1, reverse=True, inclusive=False)
-    return Outcome(keep * lost_later, _normalised(rest, p))
+    return Outcome(keep * lost_later, scaled(rest, p))
 
 
 Rule = Callable[[mx.array, mx.array, mx.array], Outcome]
@@ -127,17 +141,48 @@ _COMPARISON = {name: FastPath((RULE, name), (globals(), name)) for name in RULE}
 def named(rule: str | None, trees: bool = False) -> str:
     """Return the checked name of a rule, None meaning "rejection"; for a drafter of ``trees``."""
     rule = one_of("rule", "rejection" if rule is None else rule, RULE)
+    function(f"RULE[{rule!r}]", RULE[rule])
     if trees:
         one_of("rule (of a drafter of trees)", rule, OF_TREES)
-        if chosen(rule) is not _TAUGHT[rule]:
+        if in_use(RULE, rule, _TAUGHT, globals()) is not _TAUGHT[rule]:
             cure = "put one for trees into tree_rules.TREE_RULE"
             raise BadValue(f"rule {rule!r} was replaced by a function of chains: {cure}")
     return rule
 
 
 def chosen(rule: str) -> Rule:
-    """Return the function of a rule: that in ``RULE``, or of this module if it was replaced."""
-    return in_use(RULE, rule, _TAUGHT, globals())
+    """Return the function of a rule: that in ``RULE``, or of this module if it was replaced.
+
+    The outcomes of a function that is not the library's are looked at, and refused by name.
+    """
+    found = in_use(RULE, rule, _TAUGHT, globals())
+    if found is _TAUGHT.get(rule):
+        return found
+
+    def looked_at(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
+        outcome = found(p, q, drafts)
+        check_outcome(f"rule {rule!r}", outcome, p)
+        return outcome
+
+    return looked_at
+
+
+def check_outcome(name: str, outcome: Any, p: mx.array, tolerance: float = 1e-3) -> None:
+    """Refuse what a rule of that ``name`` returned, if it is no ``Outcome`` of distributions."""
+    if not isinstance(outcome, Outcome):
+        raise BadType(f"{name} must return an Outcome, got {type(outcome).__name__}")
+    returned(f"{name}'s following", outcome.following, like=p)
+    kept = np.array(outcome.kept)
+    drawn_from = np.array(outcome.following)[kept > tolerance]
+    for part, rows in (("kept", kept), ("following", drawn_from)):
+        with np.errstate(invalid="ignore"):  # of a NaN both are false
+            least, total = rows.min(axis=-1, initial=0), rows.sum(axis=-1)
+            right = (least > -tolerance) & (np.abs(total - 1) < tolerance)
+        if not right.all():
+            wrong = rows[~right][0].round(3).tolist()
+            hint = "; is it 0/0 where nothing was drafted, q = 0?" if np.isnan(wrong).any() else ""
+            wanted = "must be probabilities with sum 1"
+            raise BadValue(f"{part} of {name} {wanted}, got {shown(wrong)}{hint}")
 
 
 def plays_out(rule: str, greedy: bool) -> bool:
@@ -176,7 +221,7 @@ def _of(rows: mx.array, ids: mx.array) -> mx.array:
     return mx.take_along_axis(rows, ids[..., None].astype(mx.int32), axis=-1)[..., 0]
 
 
-def _ratio(p: mx.array, q: mx.array, drafts: mx.array) -> mx.array:
+def ratio_of(p: mx.array, q: mx.array, drafts: mx.array) -> mx.array:
     """Return ``p(x)/q(x)`` of each draft; 0 where nothing was drafted: nothing is kept there."""
     p_x, q_x = _of(p[..., :-1, :], drafts), _of(q, drafts)
     return mx.where(q_x > 0, p_x / mx.where(q_x > 0, q_x, 1), 0)
@@ -201,12 +246,12 @@ def _race(p: mx.array, q: mx.array) -> list[mx.array]:
     return [mx.take_along_axis(x, back, axis=-1) for x in (s, most, area)]
 
 
-def _padded(q: mx.array) -> mx.array:
+def padded(q: mx.array) -> mx.array:
     """Append a row of zeros to ``q``: after the last draft, nothing was drafted."""
     return mx.pad(q, [*[(0, 0)] * (q.ndim - 2), (0, 1), (0, 0)])
 
 
-def _one_by_one(accept: mx.array) -> mx.array:
+def one_by_one(accept: mx.array) -> mx.array:
     """Turn the chance of each draft into that of each length: the first refusal ends it."""
     start = mx.ones_like(accept[..., :1])
     reach = mx.concatenate([start, mx.cumprod(accept, axis=-1)], axis=-1)
@@ -214,7 +259,7 @@ def _one_by_one(accept: mx.array) -> mx.array:
     return reach * refuse
 
 
-def _normalised(rest: mx.array, p: mx.array) -> mx.array:
+def scaled(rest: mx.array, p: mx.array) -> mx.array:
     """Scale rows to sum to 1. A row of zeros belongs to a length of probability 0: make it p."""
     total = mx.sum(rest, axis=-1, keepdims=True)
     return mx.where(total > 0, rest / mx.where(total > 0, total, 1), p)

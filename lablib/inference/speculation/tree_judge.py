@@ -25,7 +25,7 @@ class TreeJudge(Judge):
         return tree_rules.tree_plays_out(self.rule, self.sampler.greedy)
 
     def decide(
-        self, logits: mx.array, proposal: Proposal, counts: Sequence[int] | None = None
+        self, logits: mx.array, proposal: Proposal, meant: Sequence[int] | None = None
     ) -> list[Verdict]:
         """Decide which path of the tree stays; the host waits for the tokens on it."""
         raw = logits.astype(mx.float32)
@@ -99,7 +99,7 @@ class TreeJudge(Judge):
         seen = None
         if self.trace:
             before = mx.array(parents) + 1
-            seen = self._look(raw[:, before], p[:, before], proposal, q)
+            seen = self._evidence(raw[:, before], p[:, before], proposal, q)
         kept = mx.array([len(path)])
-        queued = Queued(report, kept, proposal.tokens, seen, self._health(proposal))
-        return self._read(queued, None)[0]
+        queued = Queued(report, kept, proposal.tokens, seen, self._draft_finite(proposal))
+        return self._fetch(queued, None)[0]

@@ -14,7 +14,7 @@ from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.strips import add_axes, canvas
 from lablib.course.theory.closed_forms import acceptance_rejection
 from lablib.inference.speculation import rules
-from lablib.validation import BadType, BadValue, function, integer
+from lablib.validation import BadValue, function, integer
 
 import mlx.core as mx
 import numpy as np
@@ -62,22 +62,8 @@ def exactly(rule: Rule, p: Any, q: Any, drafts: Any) -> tuple[np.ndarray, np.nda
     with mx.stream(mx.cpu):
         exact = [mx.array(np.array(x, np.float64), dtype=mx.float64) for x in (p, q)]
         outcome = rule(*exact, mx.array(np.array(drafts, np.int32)))
-        if not hasattr(outcome, "following"):
-            raise BadType(f"the rule must return an Outcome, got {type(outcome).__name__}")
-        kept, following = np.array(outcome.kept), np.array(outcome.following)
-    distributions("kept", kept)
-    distributions("following", following[kept > 0])  # no other row is ever drawn from
-    return kept, following
-
-
-def distributions(name: str, rows: np.ndarray) -> None:
-    """Refuse rows ``(..., n)`` of a rule's outcome that are no probabilities with sum 1."""
-    with np.errstate(invalid="ignore"):  # of a NaN both are false
-        right = (rows.min(axis=-1, initial=0) > -1e-9) & (np.abs(rows.sum(axis=-1) - 1) < 1e-6)
-    if not right.all():
-        wrong = rows[~right][0].round(3).tolist()
-        hint = "; is it 0/0 where nothing was drafted, q = 0?" if np.isnan(wrong).any() else ""
-        raise BadValue(f"the rule's {name} must be probabilities with sum 1, got {wrong}{hint}")
+        rules.check_outcome("the rule", outcome, exact[0], tolerance=1e-6)
+        return np.array(outcome.kept), np.array(outcome.following)
 
 
 def by_draft(rule: Rule, p: Sequence[float], q: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
