@@ -99,6 +99,20 @@ class Asked:
         work = _KINDS[self.what](self)
         return run(work.groups(), work, out=out, what=self.what, settings=work.settings(), **how)
 
+    def nothing(self, records: Sequence[Mapping[str, Any]]) -> str | None:
+        """Return why the records hold nothing to draw; None if they do."""
+        if self.what == "votes":
+            drawn = sum(len(each["answers"]) for each in records)
+            if any(answer is not None for each in records for answer in each["answers"]):
+                return None
+            most, mean = MAX_TOKENS[self.task], sum(each["tokens"] for each in records) / drawn
+            why = f"{drawn} completions, {mean:.3g} tokens long on average, of {most} at most"
+            cure = "votes need a model that ends with an answer, as the shipped ones do"
+            return f"no answer to {self.task} by {self.model} in {why}: {cure}"
+        if self.what == "acceptance" and not any(each["reached"] for each in records):
+            return f"{self.draft} drafted nothing that {self.model} reached: there is no α"
+        return None
+
 
 class _Kind:
     """A kind of sweep: its units, and the work on a group of them."""
