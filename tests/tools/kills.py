@@ -53,8 +53,8 @@ class Trials:
         out = self.folder / "swept.jsonl"
         self._hit(out, kind, ranks)
         while self.random.random() < again:
-            again, of = self.random.choice(KINDS), self.random.randint(1, 3)
-            self._hit(out, again, of)
+            kind, ranks = self.random.choice(KINDS), self.random.randint(1, 3)
+            self._hit(out, kind, ranks)
         log = self.folder / "log"
         with log.open("w") as said:
             status = start(self.random.randint(1, 3), command(out), stderr=said, stdout=said)
