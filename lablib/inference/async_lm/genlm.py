@@ -126,6 +126,8 @@ def _own_rows(
     shapes = [tuple(getattr(row, "shape", ())) for row in rows]
     if shapes != [(vocab_size,)] * count:
         raise BadValue(f"logprobs must be {count} of {vocab_size}, got {shapes}")
+    if any(mx.isnan(row).any().item() for row in rows):
+        raise BadValue("logprobs must be log-probabilities, got NaN")
     return [row.astype(mx.float32) + 0 for row in rows]
 
 
