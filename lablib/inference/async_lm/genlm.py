@@ -142,7 +142,8 @@ def _own_layers(
     given = sequence("prompt_cache", prompt_cache, "layers")
     kinds = [type(layer) for layer in given]
     if kinds not in ([KVCache] * len(own), [BatchKVCache] * len(own)):
-        raise BadValue(f"prompt_cache must be {len(own)} KVCache or BatchKVCache, got {kinds}")
+        wanted = f"{len(own)} KVCache or BatchKVCache"
+        raise BadValue(f"prompt_cache must be {wanted}, got {shown(kinds)}")
     evaluator.model(mx.array([[0]]), cache=own)  # not evaluated: shapes come before numbers
     taken: list[list[Pair]] = [[] for _ in prompts]
     for number, (layer, like) in enumerate(zip(given, own, strict=True)):

@@ -16,6 +16,7 @@ from typing import Any
 from lablib import models
 from lablib.course.replay.sampled import RULES
 from lablib.course.tasks import TASKS
+from lablib.inference.arguments import check_n
 from lablib.inference.decoding.batches import sample_many, sample_n
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import NGram
@@ -84,7 +85,7 @@ class Asked:
         integer("problems", self.problems, 1)
         integer("seed", self.seed, 0)
         for n, t in product(self.n, self.temperatures):
-            integer("n", n, 1), number("temperature", t, 0)
+            check_n(n), number("temperature", t, 0)
         for gamma in self.gammas:
             integer("gamma", gamma, 0 if self.what == "speed" else 1)
         for rule in self.rules:
