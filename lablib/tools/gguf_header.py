@@ -14,12 +14,18 @@ from lablib.validation import BadValue, shown
 
 _STRING, _ARRAY, _ALIGNMENT = 8, 9, 4  # the types of a value; that of an alignment is uint32
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8}  # bytes of a number
-# Weights of a block and its bytes: F32, F16, Q4_0, Q4_1, Q8_0, Q6_K, I8, I16, I32. What MLX reads
-# beyond these is no Llama that is known here.
+# Weights of a block, and its bytes. What MLX reads beyond these is no Llama that is known here.
 _BLOCKS = {
-    0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 8: (32, 34), 14: (256, 210),
-    24: (1, 1), 25: (1, 2), 26: (1, 4),
-}  # fmt: skip
+    0: (1, 4),  # F32
+    1: (1, 2),  # F16
+    2: (32, 18),  # Q4_0
+    3: (32, 20),  # Q4_1
+    8: (32, 34),  # Q8_0
+    14: (256, 210),  # Q6_K
+    24: (1, 1),  # I8
+    25: (1, 2),  # I16
+    26: (1, 4),  # I32
+}
 _SIDES = 4  # a tensor's, at most
 _MOST = 2**31 - 1  # MLX counts what is longer wrongly
 

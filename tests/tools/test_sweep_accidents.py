@@ -55,9 +55,11 @@ def launched(ranks: int, code: str, *arguments: str) -> subprocess.Popen:
 
 def children(process: subprocess.Popen, count: int) -> list[psutil.Process]:
     end = time.monotonic() + 30
-    while len(found := psutil.Process(process.pid).children()) < count:
+    found = []
+    while len(found) < count:
         assert time.monotonic() < end
         time.sleep(0.02)
+        found = psutil.Process(process.pid).children()
     return found
 
 
@@ -157,7 +159,8 @@ def test_a_damaged_line_is_named_set_aside_and_computed_again(
     assert "left out" in said
     assert swept(out, asked=asked) == found
     assert asked == [UNITS[2:4]]  # the group of the line, and no other
-    assert f"{out}, line 5 is damaged (" in (said := capsys.readouterr().err)
+    said = capsys.readouterr().err
+    assert f"{out}, line 5 is damaged (" in said
     assert "set aside in out.jsonl.damaged, and computed again" in said
     assert out.with_name("out.jsonl.damaged").read_bytes() == lines[4] + b"\n"
     assert sorted(out.read_bytes().splitlines()) == sorted(whole.splitlines())

@@ -83,9 +83,9 @@ class BatchEvaluator:
         """Put the log-probabilities ``(V,)`` after each of some distinct prompts into ``answers``.
 
         They are the tree's own arrays: hand out copies. A prompt whose logits are not finite gets
-        an error, and the tree nothing of it. With ``keys`` a prompt runs also if only its keys and
-        values are missing. A generator that stops before each forward. Closing it early frees all
-        it holds; an error in a forward leaves the cache as it was before.
+        an error, and the tree nothing of its batch. With ``keys`` a prompt runs also if only its
+        keys and values are missing. A generator that stops before each forward. Closing it early
+        frees all it holds; an error in a forward leaves the cache as it was before.
         """
         trie = self.trie
         missing: dict[Prompt, Match] = {}
@@ -139,15 +139,13 @@ class BatchEvaluator:
                 self.records.forward(record, [(run.done, stop) for run, stop in advances])
                 for run, stop in advances:
                     run.done = stop
-            spoilt: set[TokenRun] = set()
+            # Keys and values are as bad as logits, and so is what continues them: none is kept.
+            if any(isinstance(answers[prompt], BadValue) for prompt in missing):
+                return
             for run in runs:
-                ends = [run.prompt[:end] for end in run.ends]
-                # Keys and values are as bad as the logits, and so is what continues them.
-                if run.parent in spoilt or any(isinstance(answers[p], BadValue) for p in ends):
-                    spoilt.add(run)
-                    continue
                 lease.insert(run.prompt, new[run], run.kept, answers[run.prompt])
-                for prompt in ends[:-1]:
+                for end in run.ends[:-1]:
+                    prompt = run.prompt[:end]
                     trie.insert(prompt, logprobs=answers[prompt])
 
     def _forward(self, trie: TokenTrie, advances: list[Advance], answers: Answers) -> None:
