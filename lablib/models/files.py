@@ -17,7 +17,7 @@ from mlx.utils import tree_flatten
 
 def read(path: Path) -> tuple[LanguageModel, Any]:
     """Return the model and the tokenizer of a directory; errors as in ``zoo.load``."""
-    keys = check(path)
+    keys = read_json(path / "config.json")
     try:
         model = LanguageModel(ModelConfig.from_dict(keys), seed=0)
     except (BadValue, BadType) as error:

@@ -126,7 +126,11 @@ def test_a_lock_leaves_nothing_and_is_taken_again(tmp_path: Path) -> None:
     with pytest.raises(BadValue, match=f"written by process {os.getpid()}"):
         Records(out, first, grouped(UNITS))
     records.close()
+    for other in ("sweep", "votes"):  # a refusal gives it back as well
+        with pytest.raises(BadValue, match="holds a sweep with"):
+            Records(out, header(other, ["x"], {}), grouped(UNITS))
     swept(out)
+    assert [each.name for each in tmp_path.iterdir()] == ["out.jsonl"]
 
 
 @pytest.mark.parametrize(

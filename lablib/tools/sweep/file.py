@@ -153,7 +153,7 @@ class Records:
                 self._go_on(first, groups)
             self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         except BaseException:
-            self._lock.release()
+            _unlock(self._lock)
             raise
 
     def _go_on(self, first: Mapping[str, Any], groups: Sequence[Sequence[Unit]]) -> None:
@@ -207,8 +207,7 @@ class Records:
     def close(self) -> None:
         """Close the file, and let others write it."""
         os.close(self._file)
-        os.unlink(self._lock.lock_file)  # who waits for it sees that, and makes one anew
-        self._lock.release()
+        _unlock(self._lock)
 
 
 def _locked(path: Path) -> FileLock:
@@ -227,10 +226,16 @@ def _locked(path: Path) -> FileLock:
     try:
         place.write_text(holder, encoding="utf-8")
     except OSError as error:  # there is no room
-        lock.release()
+        _unlock(lock)
         error.filename = str(place)
         raise
     return lock
+
+
+def _unlock(lock: FileLock) -> None:
+    with suppress(OSError):
+        os.unlink(lock.lock_file)  # who waits for it sees that, and makes one anew
+    lock.release()
 
 
 def _expect(path: Path, found: Mapping[str, Any], first: Mapping[str, Any]) -> None:
