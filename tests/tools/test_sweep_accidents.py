@@ -15,8 +15,10 @@ from lablib.models import LanguageModel, llama_config
 from lablib.tools.saving import save
 from lablib.tools.sweep import grouped, read, run
 from lablib.tools.sweep.file import Records, header
-from lablib.validation import BadValue
+from lablib.tools.sweep.kinds import Asked
+from lablib.validation import BadType, BadValue
 
+import numpy as np
 import psutil
 import pytest
 from kills import KINDS, LAUNCH, Trials
@@ -223,6 +225,17 @@ def test_a_disk_that_takes_half_a_line_gives_it_back(tmp_path: Path, monkeypatch
     assert caught.value.filename == str(out)
     assert out.read_bytes() == before
     records.close()
+
+
+@pytest.mark.parametrize("name", ["model", "draft", "what", "task", "rules"])
+def test_an_array_is_no_name(name: str) -> None:
+    asked = {"what": "acceptance", "model": "draft"}
+    array = np.array(["draft", "sums"])
+    wrong = (array,) if name == "rules" else array
+    with pytest.raises(
+        (BadValue, BadType), match=rf"^{name.removesuffix('s')} must be .*got array"
+    ):
+        Asked(**asked | {name: wrong})
 
 
 def test_votes_without_an_answer_say_why(tmp_path: Path, capsys) -> None:

@@ -24,7 +24,7 @@ from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.tools.completions import MAX_TOKENS
 from lablib.tools.sweep.defaults import DEFAULTS
 from lablib.tools.sweep.rounds import Group, grouped, run, seed_of
-from lablib.validation import BadValue, integer, number, one_of
+from lablib.validation import BadType, BadValue, integer, number, one_of, shown
 
 import mlx.core as mx
 import numpy as np
@@ -66,6 +66,10 @@ class Asked:
     seed: int = 2026
 
     def __post_init__(self) -> None:
+        for name in ("model", "draft"):
+            given = getattr(self, name)
+            if not isinstance(given, str | Path | None):
+                raise BadType(f"{name} must be a model's name or path, got {shown(given)}")
         one_of("what", self.what, DEFAULTS)
         one_of("task", self.task, _ENDS if self.what == "votes" else TASKS)
         for name in ("problems", "n", "temperatures", "gammas", "rules"):
