@@ -6,6 +6,7 @@ a traceback, because the mistake is in the call and not in the library.
 """
 
 import numbers
+import re
 import reprlib
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,8 +16,12 @@ import numpy as np
 
 _SHORT = reprlib.Repr()  # a value that fills a screen would not leave one readable line
 _SHORT.maxstring = _SHORT.maxother = 100
-shown = _SHORT.repr
 _LARGEST = sys.float_info.max
+
+
+def shown(value: Any) -> str:
+    """Return a value as a short piece of one line; arrays have many."""
+    return re.sub(r"\s*\n\s*", " ", _SHORT.repr(value))
 
 
 class _OneLine:
@@ -76,7 +81,8 @@ def _outside(name: str, value: float, minimum: float | None, maximum: float | No
 def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Return ``value`` if it is among ``allowed``."""
     allowed = list(allowed)
-    if value not in allowed:
+    array = hasattr(value, "tolist") and not isinstance(value, np.generic)  # "==" gives another
+    if array or value not in allowed:
         raise BadValue(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     return value
 

@@ -97,6 +97,11 @@ def _check_names(entry: Callable[..., Any], sampler_options: dict[str, Any]) -> 
             raise BadType(f"unknown option {key!r}; {entry.__name__} knows {allowed}")
 
 
+def check_n(n: Any) -> int:
+    """Return how many completions of a prompt are wanted: a row each is made before the first."""
+    return integer("n", integer("n", n, 1), maximum=1_000_000)
+
+
 def check_prompt(
     model: Any, prompt: Any, name: str = "model", argument: str = "prompt"
 ) -> list[int]:

@@ -24,6 +24,9 @@ _DESCRIPTIVE = {
 }
 
 
+_MOST = {"num_hidden_layers": 10_000}  # each is built; all else is a side of an array: 31 bits
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
     """Describes the shape and kind of a ``LanguageModel``, every value checked.
@@ -56,7 +59,7 @@ class ModelConfig:
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
             if field.type is int:
-                integer(name, value, minimum=1)
+                integer(name, integer(name, value, 1), maximum=_MOST.get(name, 2**31 - 1))
             elif field.type is float and number(name, value) <= 0:
                 raise BadValue(f"{name} must be positive, got {value}")
             elif field.type is bool and not isinstance(value, bool):

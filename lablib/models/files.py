@@ -7,7 +7,7 @@ from typing import Any
 
 from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
-from lablib.validation import BadType, BadValue
+from lablib.validation import BadType, BadValue, integer
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -27,13 +27,27 @@ def read(path: Path) -> tuple[LanguageModel, Any]:
     return model.eval(), _read_tokenizer(path, keys, model.vocab_size)
 
 
+def check(path: Path) -> dict[str, Any]:
+    """Return the keys of a directory's config.json; refuse code, and ends that are no tokens."""
+    file = path / "tokenizer_config.json"
+    if file.exists() and "auto_map" in read_json(file):  # transformers would ask to run it
+        raise BadValue(f"{file}: auto_map names code of the model's own, and load runs none")
+    keys = read_json(path / "config.json")
+    ends, size = keys.get("eos_token_id"), keys.get("vocab_size")
+    most = size - 1 if isinstance(size, int) else None
+    for end in ends if isinstance(ends, list) else [ends]:
+        if end is not None:
+            integer(f"{path / 'config.json'}: eos_token_id", end, 0, most)
+    return keys
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file."""
     try:
         keys = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadValue(f"{path} is missing: a model directory needs it") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadValue(f"{path} is not readable JSON: {error}") from None
     if not isinstance(keys, dict):
         raise BadValue(f"{path} must hold a JSON object, got a {type(keys).__name__}")
@@ -73,9 +87,9 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     read_json(file)
     # transformers guesses a tokenizer class from config.json, and warns where it does not know the
     # model; tokenizer_config.json names the class, so it is handed an empty config.
-    empty = {"config": PretrainedConfig()}
+    settings = {"config": PretrainedConfig(), "trust_remote_code": False}
     try:
-        tokenizer = load(path, empty, eos_token_ids=keys.get("eos_token_id"))
+        tokenizer = load(path, settings, eos_token_ids=keys.get("eos_token_id"))
     except Exception as error:  # transformers and tokenizers raise plain Exceptions
         raise BadValue(f"{file} is not a tokenizer: {error}") from None
     largest = max(tokenizer.get_vocab().values(), default=-1)

@@ -2,17 +2,19 @@
 
 ``lablib.save`` writes such a directory: config.json, model.safetensors, tokenizer.json. A GPT or a
 hybrid names its code in config.json (``model_file``), which mlx-lm runs only when it is asked to:
-``mlx_lm.load(path, trust_remote_code=True)``. :func:`load` runs no such code.
+``mlx_lm.load(path, trust_remote_code=True)``. :func:`load` runs no code of a model's, neither this
+nor a tokenizer's (``auto_map``), and asks nobody whether it should.
 """
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from lablib import folders
 from lablib.machine import pages, scheduling
 from lablib.models import files
-from lablib.validation import BadType, BadValue
+from lablib.validation import BadType, BadValue, shown
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -22,7 +24,7 @@ CHECKPOINTS = Path(__file__).parent / "checkpoints"
 FETCHED = (
     "smollm2",
 )  # the names that ``python -m lablib fetch`` knows, see ``lablib.tools.fetch``
-_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+_HUB_ID = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}")
 
 
 def names() -> list[str]:
@@ -58,12 +60,12 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
         BadType: ``name`` or ``dtype`` is of the wrong type.
     """
     if not isinstance(name, str | Path):
-        raise BadType(f"name must be a model's name or path, got {name!r}")
+        raise BadType(f"name must be a model's name or path, got {shown(name)}")
     check_dtype(dtype)
     path = _find(name)
     if path is None:
         model, tokenizer = _load_with_mlx_lm(name, "from the Hugging Face hub")
-    elif "lablib" in files.read_json(path / "config.json"):
+    elif "lablib" in files.check(path):
         model, tokenizer = files.read(path)
     else:
         model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm")
@@ -84,21 +86,23 @@ def _find(name: str | Path) -> Path | None:
             cure = f"run python -m lablib fetch {name}"
             raise BadValue(f"name {name!r} is not on this machine: {cure}")
         return path
-    if str(name) and Path(name).is_dir():
-        return Path(name)
+    with suppress(OSError):  # of a name that is too long for a path
+        if str(name) and Path(name).is_dir():
+            return Path(name)
     if isinstance(name, str) and _HUB_ID.fullmatch(name):
         return None
     shipped = ", ".join(map(repr, names())) or "none"
     raise BadValue(
         f"name must be a shipped model ({shipped}), a directory such as './my_model' "
-        f"or a hub id such as 'mlx-community/Qwen3-0.6B-4bit', got {str(name)!r}"
+        f"or a hub id such as 'mlx-community/Qwen3-0.6B-4bit', got {shown(str(name))}"
     )
 
 
 def check_dtype(dtype: Any) -> None:
     """Refuse all but floating-point types and None."""
-    if dtype is not None and dtype not in (mx.float32, mx.float16, mx.bfloat16):
-        raise BadType(f"dtype must be float32, float16, bfloat16 or None, got {dtype!r}")
+    known = (mx.float32, mx.float16, mx.bfloat16)
+    if dtype is not None and not (isinstance(dtype, mx.Dtype) and dtype in known):
+        raise BadType(f"dtype must be float32, float16, bfloat16 or None, got {shown(dtype)}")
 
 
 def _load_with_mlx_lm(name: str, how: str) -> tuple[nn.Module, Any]:
@@ -106,7 +110,7 @@ def _load_with_mlx_lm(name: str, how: str) -> tuple[nn.Module, Any]:
 
     scheduling.gather_work()
     try:
-        return mlx_lm.load(name)
+        return mlx_lm.load(name, tokenizer_config={"trust_remote_code": False})
     except Exception as error:  # whatever goes wrong inside, the caller gets one line about it
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadValue(f"name: could not load {name!r} {how}: {first_line}") from error

@@ -1,9 +1,10 @@
 """GGUF files of Llama models, opened as ``LanguageModel``: one file that other tools pass around.
 
 A GGUF file holds a model's shape, its weights, often rounded to a few bits, and its tokenizer
-(https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). MLX reads the file; here the names are
-translated, and three conventions undone: rounded weights, rotated pairs that stand side by side,
-and the tokenizer as bare lists of tokens and merges.
+(https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). MLX reads the file, once
+``gguf_header`` has found that it is whole; here the names are translated, and three conventions
+undone: rounded weights, rotated pairs that stand side by side, and the tokenizer as bare lists of
+tokens and merges.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any
 
 from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
+from lablib.tools import gguf_header
 from lablib.tools.saving import save
 from lablib.validation import BadValue, integer, one_of
 
@@ -76,11 +78,12 @@ def _open(source: Path) -> tuple[dict[str, mx.array], dict[str, Any]]:
     if not source.is_file():
         raise BadValue(f"source must be a GGUF file, got {str(source)!r}")
     try:
+        gguf_header.check(source)
         arrays, keys = mx.load(str(source), format="gguf", return_metadata=True)
         mx.eval(arrays)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, TypeError) as error:
         what = "is no GGUF file, or damaged, or rounded otherwise than is known here"
-        raise BadValue(f"{source} {what}: {error}") from None
+        raise BadValue(f"{source} {what}: {' '.join(str(error).split())[:150]}") from None
     keys = {k: v.item() if isinstance(v, mx.array) and v.size == 1 else v for k, v in keys.items()}
     return arrays, keys
 

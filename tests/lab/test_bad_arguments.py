@@ -41,6 +41,7 @@ import pytest
 BAD = [
     None, "x", -1, 0, 1.5, float("nan"), 10**400, True, [], b"ab", bytearray(b"ab"), object(),
     [None], ["x"], [b"ab"], [True], [1.5], [10**400], np.int64(2), np.array([1.5]), {}, {1: 2},
+    np.array(["match", "beta"]), np.array(["log_prob"]), np.eye(30),
 ]  # fmt: skip
 
 

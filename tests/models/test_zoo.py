@@ -204,7 +204,8 @@ def test_another_architecture_goes_through_mlx_lm(llama):
 def test_a_hub_id_goes_to_mlx_lm(monkeypatch):
     asked = []
 
-    def load(name):
+    def load(name, tokenizer_config):
+        assert tokenizer_config == {"trust_remote_code": False}
         asked.append(name)
         return LanguageModel(CONFIGS["llama"], seed=0), "tokenizer"
 
@@ -213,7 +214,7 @@ def test_a_hub_id_goes_to_mlx_lm(monkeypatch):
     assert (asked, tokenizer) == (["mlx-community/Qwen3-0.6B-4bit"], "tokenizer")
     assert model.model.norm.weight.dtype == mx.float16
 
-    def offline(name):
+    def offline(name, **settings):
         raise ConnectionError("no network\nwith many more lines")
 
     monkeypatch.setattr(mlx_lm, "load", offline)
@@ -224,11 +225,48 @@ def test_a_hub_id_goes_to_mlx_lm(monkeypatch):
 
 @pytest.mark.parametrize("name", ["targett", "./no/such/dir", "/no/such", "a/b/c", "", "draft.txt"])
 def test_an_unknown_name_never_reaches_the_hub(name, monkeypatch):
-    monkeypatch.setattr(mlx_lm, "load", lambda name: pytest.fail("asked the hub"))
+    monkeypatch.setattr(mlx_lm, "load", lambda *_, **__: pytest.fail("asked the hub"))
     message = refusal(name)
     assert message.startswith("name must be a shipped model (")
     assert "a directory such as './my_model'" in message
     assert repr(name) in message or not name
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a/" + "b" * 5000, "a\0b", Path("a" * 5000)])
+def test_a_name_that_no_path_can_have(name, monkeypatch):
+    monkeypatch.setattr(mlx_lm, "load", lambda *_, **__: pytest.fail("asked the hub"))
+    message = refusal(name)
+    assert message.startswith("name must be a shipped model (")
+    assert len(message) < 400
+
+
+@pytest.fixture
+def code(llama, monkeypatch):
+    """A model's own tokenizer code, which leaves a mark where it runs; nobody may be asked."""
+    mark = llama / "it ran"
+    (llama / "own.py").write_text(
+        f"open({str(mark)!r}, 'w')\nfrom transformers import PreTrainedTokenizerFast as Own\n"
+    )
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked on the terminal"))
+    monkeypatch.setenv("HF_MODULES_CACHE", str(llama / "modules"))
+    yield {"auto_map": {"AutoTokenizer": [None, "own.Own"], "AutoConfig": "own.Own"}}
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_a_tokenizers_own_code_is_refused_by_name(llama, code, foreign):
+    if foreign:
+        edit_json(llama / "config.json", lablib=..., model_type="llama")
+    edit_json(llama / "tokenizer_config.json", **code)
+    file = llama / "tokenizer_config.json"
+    assert refusal(llama).startswith(f"{file}: auto_map names code of the model's own")
+
+
+def test_a_configs_own_code_does_not_run(llama, code):
+    """Many models on the hub name such code, for transformers; mlx-lm has its own."""
+    edit_json(llama / "config.json", lablib=..., **code)
+    model, _ = zoo.load(llama)
+    assert type(model).__module__ == "mlx_lm.models.llama"
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -236,6 +274,9 @@ def test_an_unknown_name_never_reaches_the_hub(name, monkeypatch):
 
 def test_wrong_types(llama):
     assert refusal(None) == "name must be a model's name or path, got None"
+    assert refusal(np.eye(30)).startswith("name must be a model's name or path, got array(")
+    assert refusal(np.array(["draft"])).startswith("name must be a model's name or path, got arr")
+    assert refusal(llama, dtype=np.eye(3)).startswith("dtype must be float32, float16, bfloat16")
     assert refusal(llama, dtype="float16").startswith("dtype must be float32, float16, bfloat16")
     assert refusal(llama, dtype=mx.int32).startswith("dtype must be float32, float16, bfloat16")
 
@@ -299,6 +340,19 @@ def test_weights_of_another_model(llama):
         ({"layer_types": ["full_attention"]}, "layer_types must name 2 layers, got 1"),
         ({"model_type": "gpt2"}, "model_type must be one of 'llama', got 'gpt2'"),
         ({"num_key_value_heads": 3}, "num_key_value_heads must divide the 4 attention heads"),
+        ({"vocab_size": 10**12}, "vocab_size must be at most 2147483647, got 1000000000000"),
+        ({"vocab_size": 2**31}, "vocab_size must be at most 2147483647, got 2147483648"),
+        ({"hidden_size": 10**12}, "hidden_size must be at most 2147483647, got 1000000000000"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers must be at most 10000, got 100000"),
+        ({"eos_token_id": "x"}, "eos_token_id must be an int, got 'x'"),
+        ({"eos_token_id": -5}, "eos_token_id must be between 0 and 47, got -5"),
+        ({"eos_token_id": 10**9}, "eos_token_id must be between 0 and 47, got 1000000000"),
+        ({"eos_token_id": [2, V]}, "eos_token_id must be between 0 and 47, got 48"),
+        ({"eos_token_id": [2, None, "x"]}, "eos_token_id must be an int, got 'x'"),
+        ({"eos_token_id": {"a": 1}}, "eos_token_id must be an int, got {'a': 1}"),
+        ({"eos_token_id": True}, "eos_token_id must be an int, got True"),
+        ({"eos_token_id": 10**9, "lablib": ...}, "eos_token_id must be between 0 and 47, got 1000"),
+        ({"eos_token_id": -5, "lablib": ..., "vocab_size": ...}, "eos_token_id must be at least 0"),
     ],
 )
 def test_a_bad_config(llama, changes, message):
@@ -307,7 +361,13 @@ def test_a_bad_config(llama, changes, message):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("{", "is not readable JSON"), ("[1]", "must hold a JSON object")]
+    ("text", "message"),
+    [
+        ("{", "is not readable JSON"),
+        ("[1]", "must hold a JSON object"),
+        ("[" * 100_000, "is not readable JSON: maximum recursion depth"),
+        ('{"a":' * 100_000, "is not readable JSON: maximum recursion depth"),
+    ],
 )
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
 def test_broken_json(llama, name, text, message):

@@ -324,6 +324,8 @@ BAD_CALLS = [
     ({"prompt": []}, BadValue, "prompt must hold at least one token"),
     ({"prompt": [6]}, BadValue, r"prompt\[0\] must be between 0 and 5, got 6"),
     ({"prompt": "sum"}, BadType, "encode it first"),
+    ({"n": 2**63}, BadValue, "n must be at most 1000000, got 9223372036854775808"),
+    ({"n": 1_000_001}, BadValue, "n must be at most 1000000, got 1000001"),
 ]
 
 
@@ -335,9 +337,20 @@ def test_bad_arguments_are_refused_before_any_work(chain, function, change, erro
     assert chain.calls == []
 
 
+class Score:
+    """A scorer's class, which somebody forgot to make an object of."""
+
+    def __call__(self, sequences):
+        return [0.0] * len(sequences)
+
+
 OWN_BAD_CALLS = [
     (best_of_n, {"score_fn": "logprob"}, BadValue, "score_fn must be one of 'log_prob', 'length"),
     (best_of_n, {"score_fn": None}, BadType, "score_fn must be one of .* or a callable"),
+    (best_of_n, {"score_fn": Score}, BadType, "score_fn must be one of .* or a callable, got <cla"),
+    (majority_vote, {"weight": Score}, BadType, "weight must be one of .* or a callable, got <cla"),
+    (vote_until, {"stop_rule": np.array(["beta"])}, BadValue, "stop_rule must be one of 'over"),
+    (majority_vote, {"weight": np.array(["log_prob"])}, BadType, "weight must be one of"),
     (majority_vote, {"extract": "#"}, BadType, "extract must be callable, got '#'"),
     (majority_vote, {"weight": "votes"}, BadValue, "weight must be one of 'log_prob'"),
     (vote_until, {"extract": 3}, BadType, "extract must be callable, got 3"),

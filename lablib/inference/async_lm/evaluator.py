@@ -8,7 +8,7 @@ to whoever drives it; it owns or has pinned all it needs, so the cache may chang
 import math
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
@@ -20,14 +20,16 @@ from lablib.cache.trie import Lease, Match, TokenTrie
 from lablib.inference.async_lm import plan
 from lablib.inference.async_lm.plan import WIDTH, Advance, Prompt, TokenRun
 from lablib.inference.async_lm.records import BatchRecord, Records
+from lablib.inference.sampling.text_sampler import NOT_FINITE
 from lablib.inference.sampling.transforms import log_softmax
 from lablib.models.interface import agree, find_out, vocab_size_of
+from lablib.validation import BadValue
 
 import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import KVCache, RotatingKVCache
 
-Answers = dict[Prompt, mx.array]
+Answers = dict[Prompt, mx.array | BadValue]  # a row, or why there is none
 
 
 class BatchEvaluator:
@@ -80,9 +82,10 @@ class BatchEvaluator:
     ) -> Iterator[None]:
         """Put the log-probabilities ``(V,)`` after each of some distinct prompts into ``answers``.
 
-        They are the tree's own arrays: hand out copies. With ``keys`` a prompt runs also if only
-        its keys and values are missing. A generator that stops before each forward. Closing it
-        early frees all it holds; an error in a forward leaves the cache as it was before.
+        They are the tree's own arrays: hand out copies. A prompt whose logits are not finite gets
+        an error, and the tree nothing of its batch. With ``keys`` a prompt runs also if only its
+        keys and values are missing. A generator that stops before each forward. Closing it early
+        frees all it holds; an error in a forward leaves the cache as it was before.
         """
         trie = self.trie
         missing: dict[Prompt, Match] = {}
@@ -99,8 +102,12 @@ class BatchEvaluator:
             else:
                 alone.append(prompt)
         yield from self._run(trie, missing, answers, record)
-        for equals in _equals(alone, self.step):
+        if alone:
             self._warn(f"has a sliding window of {self.longest}, shorter than a prompt")
+        # Attention gives what is masked a weight of 0, and 0 · NaN is NaN: a prompt that shared a
+        # row with a longer one may owe its NaN to that one.
+        alone += [prompt for prompt in missing if isinstance(answers[prompt], BadValue)]
+        for equals in _equals(alone, self.step):
             yield from self._run_alone(trie, equals, answers, record)
 
     # With the tree: plan, run, keep.
@@ -132,6 +139,9 @@ class BatchEvaluator:
                 self.records.forward(record, [(run.done, stop) for run, stop in advances])
                 for run, stop in advances:
                     run.done = stop
+            # Keys and values are as bad as logits, and so is what continues them: none is kept.
+            if any(isinstance(answers[prompt], BadValue) for prompt in missing):
+                return
             for run in runs:
                 lease.insert(run.prompt, new[run], run.kept, answers[run.prompt])
                 for end in run.ends[:-1]:
@@ -180,7 +190,8 @@ class BatchEvaluator:
             run.done = stop
         for prompt, row in zip(prompts, _each(rows), strict=True):
             answers[prompt] = row
-            trie.insert(prompt, logprobs=row)
+            if isinstance(row, mx.array):
+                trie.insert(prompt, logprobs=row)
 
     def _warn(self, why: str) -> None:
         if not self._warned:
@@ -189,9 +200,24 @@ class BatchEvaluator:
             warnings.warn(f"{type(self.model).__name__} {why}: {cost}", UserWarning, stacklevel=3)
 
 
-def _each(rows: mx.array) -> list[mx.array]:
-    """Return the rows ``(n, V)`` as arrays of their own: a view keeps the batch in memory."""
-    return [mx.array(row) for row in np.asarray(rows)]
+def _each(rows: mx.array) -> list[mx.array | BadValue]:
+    """Return the rows ``(n, V)`` as arrays of their own, or errors for those with NaN.
+
+    A view would keep the batch in memory.
+    """
+    return [
+        BadValue(f"model: {NOT_FINITE}") if np.isnan(row).any() else mx.array(row)
+        for row in np.asarray(rows)
+    ]
+
+
+def rows_of(answers: Answers, prompts: Iterable[Prompt]) -> list[mx.array]:
+    """Return the rows after some prompts; raise the error of the first without one."""
+    rows = [answers[prompt] for prompt in prompts]
+    for row in rows:
+        if isinstance(row, BadValue):
+            raise row
+    return rows
 
 
 def own_copy(rows: mx.array) -> mx.array:
@@ -221,7 +247,7 @@ def _agrees(model: Any, rows: int) -> bool:
         deque(evaluator.evaluate(prompts, answers), maxlen=0)
     alone = [model(mx.array([prompt]), cache=kv.make(model))[0, -1] for prompt in answers]
     wanted = log_softmax(mx.stack(alone).astype(mx.float32))
-    got = mx.stack(list(answers.values()))
+    got = mx.stack(rows_of(answers, answers))
     return agree(got.astype(alone[0].dtype), wanted)
 
 

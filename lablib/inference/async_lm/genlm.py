@@ -126,6 +126,8 @@ def _own_rows(
     shapes = [tuple(getattr(row, "shape", ())) for row in rows]
     if shapes != [(vocab_size,)] * count:
         raise BadValue(f"logprobs must be {count} of {vocab_size}, got {shapes}")
+    if any(mx.isnan(row).any().item() for row in rows):
+        raise BadValue("logprobs must be log-probabilities, got NaN")
     return [row.astype(mx.float32) + 0 for row in rows]
 
 
@@ -140,7 +142,8 @@ def _own_layers(
     given = sequence("prompt_cache", prompt_cache, "layers")
     kinds = [type(layer) for layer in given]
     if kinds not in ([KVCache] * len(own), [BatchKVCache] * len(own)):
-        raise BadValue(f"prompt_cache must be {len(own)} KVCache or BatchKVCache, got {kinds}")
+        wanted = f"{len(own)} KVCache or BatchKVCache"
+        raise BadValue(f"prompt_cache must be {wanted}, got {shown(kinds)}")
     evaluator.model(mx.array([[0]]), cache=own)  # not evaluated: shapes come before numbers
     taken: list[list[Pair]] = [[] for _ in prompts]
     for number, (layer, like) in enumerate(zip(given, own, strict=True)):

@@ -17,7 +17,7 @@ from typing import Any
 
 from lablib.cache.trie import TokenTrie
 from lablib.inference.arguments import check_stops
-from lablib.inference.async_lm.evaluator import Answers, BatchEvaluator, own_copy
+from lablib.inference.async_lm.evaluator import Answers, BatchEvaluator, own_copy, rows_of
 from lablib.inference.async_lm.genlm import GenlmCalls
 from lablib.inference.async_lm.plan import Prompt
 from lablib.inference.async_lm.queue import QueryQueue
@@ -34,7 +34,8 @@ import mlx.core as mx
 class AsyncMlxLM(GenlmCalls):
     """Give next-token log-probabilities, float32 ``(V,)``, to concurrent callers on one event loop.
 
-    Answers are the caller's own: writing into one changes nothing else.
+    Answers are the caller's own: writing into one changes nothing else. A prompt whose logits are
+    not finite raises ``ValueError`` for those who asked for it, and nothing of it is kept.
 
     Args:
         mlx_lm_model: an mlx-lm model or a ``LanguageModel``. If its cache cannot be cut at a token
@@ -108,7 +109,7 @@ class AsyncMlxLM(GenlmCalls):
         for start in range(0, len(distinct), self.batch_size):
             batch = distinct[start : start + self.batch_size]
             deque(self._evaluator.evaluate(batch, answers), maxlen=0)
-        return own_copy(mx.stack([answers[prompt] for prompt in prompts]))  # one row is no copy yet
+        return own_copy(mx.stack(rows_of(answers, prompts)))  # one row is no copy yet
 
     async def sample(
         self,
@@ -180,7 +181,10 @@ class AsyncMlxLM(GenlmCalls):
 
     def cache_kv(self, token_ids: Sequence[int]) -> None:
         """Compute a prompt's keys and values now, so that whoever begins with it has them."""
-        deque(self._evaluator.evaluate([self._checked(token_ids)], {}, keys=True), maxlen=0)
+        prompt = self._checked(token_ids)
+        answers: Answers = {}
+        deque(self._evaluator.evaluate([prompt], answers, keys=True), maxlen=0)
+        rows_of(answers, [prompt])
 
     def clear_cache(self) -> None:
         """Empty the cache; queries that wait or run are answered all the same."""

@@ -155,12 +155,13 @@ class QueryQueue:
             for future in self._futures.pop(prompt, ()):
                 if future.done():  # cancelled, and its batch ran on for the others
                     continue
-                if error is None:
-                    future.set_result(own_copy(answers[prompt]))
-                elif isinstance(error, Exception):
-                    future.set_exception(error)
-                else:
+                answer = answers[prompt] if error is None else error
+                if isinstance(answer, Exception):
+                    future.set_exception(answer)
+                elif isinstance(answer, BaseException):
                     _cancel(future)
+                else:
+                    future.set_result(own_copy(answer))
         if error is not None and not isinstance(error, Exception):
             raise error
 

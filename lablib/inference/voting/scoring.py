@@ -22,7 +22,7 @@ def check_scorer(name: str, scorer: Scorer) -> None:
     """Refuse a scorer that is neither one of ``NAMES`` nor callable."""
     if isinstance(scorer, str):
         one_of(name, scorer, NAMES)
-    elif not callable(scorer):
+    elif not callable(scorer) or isinstance(scorer, type):  # a class would make an object
         raise BadType(f"{name} must be one of {NAMES} or a callable, got {shown(scorer)}")
 
 

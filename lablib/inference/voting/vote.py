@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from lablib.inference.arguments import check_n
 from lablib.inference.decoding import batches
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.speculation import batched
@@ -215,7 +216,7 @@ def _sample(
     model: Any, draft_model: Any, prompt: Any, n: int, options: dict[str, Any]
 ) -> batches.SampleParts:
     """Sample in parts of ``max_batch``, with or without a draft model."""
-    n = integer("n", n, 1)
+    n = check_n(n)
     if draft_model is None:
         return batches.sample_batches(model, prompt, n, **options)
     return batched.speculative_batches(model, draft_model, [prompt] * n, **options)

@@ -98,10 +98,17 @@ def _sweep(options: argparse.Namespace) -> int:
     many = {key: tuple(getattr(options, key, ())) for _, key, *_ in _MANY}
     one = {name: getattr(options, name, None) for name in ("draft", "task", "problems", "seed")}
 
-    def work() -> None:
+    def work() -> int:
         asked = Asked(options.what, options.model, **one, **many)
-        if asked.sweep(options.out, patience=options.patience, limit=options.limit) is not None:
-            print(f"{options.out}: python -m lablib sweep plot {options.out} draws it")
+        found = asked.sweep(options.out, patience=options.patience, limit=options.limit)
+        if found is None:  # the first rank has it
+            return 0
+        why = asked.nothing(found)
+        if why is not None:
+            print(f"lablib: {options.out}: {why}", file=sys.stderr)
+            return 1
+        print(f"{options.out}: python -m lablib sweep plot {options.out} draws it")
+        return 0
 
     return as_ranks(options, work)
 

@@ -1,20 +1,31 @@
 """The file of a sweep: JSON Lines, one record a unit, after a first line that says what was asked.
 
-Whole groups of lines are added at the end and reach the disk before the next round begins. What a
-kill leaves is therefore whole but for its tail, and a sweep that goes on cuts that off.
+One process writes it at a time, under a lock that ends with that process. Whole groups of lines are
+added at the end and reach the disk before the next round begins; what a full disk takes in part is
+taken back. What a kill leaves is therefore whole but for its tail, and a sweep that goes on cuts
+that off. A line that is damaged otherwise is set aside, and its unit is computed again.
 """
 
 import json
 import os
+import socket
+import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
+from lablib.folders import replacing
 from lablib.validation import BadValue
+
+from filelock import FileLock, Timeout
 
 Unit = Mapping[str, Any]
 _FORMAT = 1
+_GRACE = 2.0  # seconds in which a writer that was killed with its launcher is gone
+_NAMED = 5  # lines that are named, of all that are damaged
 
 
 _LINE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -40,33 +51,85 @@ def read(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Read a sweep's file, finished or not.
 
     Returns:
-        Its first line (``sweep``, ``unit``, ``settings``), and the records, in no particular order;
-        a torn last line is left out.
+        Its first line (``sweep``, ``unit``, ``settings``), and the records, one a unit, in no
+        particular order. A torn last line is left out, and so is a damaged one: stderr names it.
 
     Raises:
         BadValue: there is no such file, or it is no sweep's.
     """
     if not Path(path).is_file():
         raise BadValue(f"{path} is no file of a sweep: python -m lablib sweep makes one")
-    first, lines = _lines(Path(path))
-    return first, [json.loads(each) for each in lines[1:]]
+    content = _Content(Path(path))
+    content.say("left out, and computed again by the sweep's own command")
+    return content.first, [json.loads(each) for _, each in content.records.values()]
 
 
-def _lines(path: Path) -> tuple[dict[str, Any], list[bytes]]:
-    """Return what was asked, and all whole lines, the first one too."""
-    content = path.read_bytes()
-    lines = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
-    try:
-        first = json.loads(lines[0])
+class _Content:
+    """What a file holds.
+
+    Attributes:
+        first: what was asked, and ``header`` the line that says it.
+        records: for each unit the number of its line, from 1, and the line.
+        damaged: for the number of a line that is no record, or contradicts another: it, and why.
+        again: the numbers of lines that are there already.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.raw = path, path.read_bytes()
+        self.header, *lines = self.raw[: self.raw.rfind(b"\n") + 1].split(b"\n")[:-1] or [b""]
+        self.first = _first(path, self.header)
+        self.records: dict[str, tuple[int, bytes]] = {}
+        self.damaged: dict[int, tuple[bytes, str]] = {}
+        self.again: list[int] = []
+        found: dict[str, dict[int, bytes]] = {}
+        for number, each in enumerate(lines, start=2):
+            try:
+                record = json.loads(each)
+                unit = identity({key: record[key] for key in self.first["unit"]})
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                self.damaged[number] = each, f"{type(error).__name__}: {error}"
+            else:
+                found.setdefault(unit, {})[number] = each
+        for unit, some in found.items():
+            numbers = list(some)
+            if len({*some.values()}) == 1:
+                self.records[unit] = numbers[0], some[numbers[0]]
+                self.again += numbers[1:]
+            else:
+                why = f"lines {_listed(numbers)} contradict each other about {unit}"
+                self.damaged |= {number: (each, why) for number, each in some.items()}
+
+    def say(self, fate: str) -> None:
+        """Print what is wrong, if anything, and what becomes of damaged lines."""
+        for number in sorted(self.damaged)[:_NAMED]:
+            _print(f"{self._path}, line {number} is damaged ({self.damaged[number][1]}): {fate}")
+        if len(self.damaged) > _NAMED:
+            numbers = _listed(sorted(self.damaged)[_NAMED:])
+            _print(f"{self._path}, so are lines {numbers}: {fate}")
+        if self.again:
+            numbers = _listed(sorted(self.again))
+            _print(f"{self._path}, lines {numbers} repeat others: each unit counts once")
+
+
+def _first(path: Path, header: bytes) -> dict[str, Any]:
+    with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        first = json.loads(header)
         if first["format"] == _FORMAT and {"sweep", "unit", "settings"} <= first.keys():
-            return first, lines
-    except (ValueError, LookupError, TypeError, AttributeError):
-        pass
+            return first
     raise BadValue(f"{path} is no file of a sweep (its first line would say what was asked)")
 
 
+def _listed(numbers: Sequence[int]) -> str:
+    more = f" and {len(numbers) - 10} more" if len(numbers) > 10 else ""
+    return ", ".join(map(str, numbers[:10])) + more
+
+
+def _print(words: str) -> None:
+    print(f"lablib: {words}", file=sys.stderr)
+
+
 class Records:
-    """The file while a sweep runs.
+    """The file while a sweep runs: locked, so that nobody else writes it.
 
     Args:
         path: of the file; made with its folder if it is not there.
@@ -74,45 +137,105 @@ class Records:
         groups: the units, as they are handed out.
 
     Raises:
-        BadValue: the file holds another sweep.
+        BadValue: the file holds another sweep, or another process is writing it.
     """
 
     def __init__(
         self, path: str | Path, first: Mapping[str, Any], groups: Sequence[Sequence[Unit]]
     ) -> None:
-        self._path, self.finished = Path(path), set[int]()
-        if not self._path.exists() or not self._path.stat().st_size:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._open("w")
-            self.add([line(first)])
-            return
-        found, lines = _lines(self._path)
-        _expect(self._path, found, first)
-        records, keys = map(json.loads, lines[1:]), first["unit"]
-        there = [identity({key: record[key] for key in keys}) for record in records]
-        place = {identity(unit): i for i, group in enumerate(groups) for unit in group}
-        if odd := [unit for unit in there if unit not in place]:
-            raise BadValue(f"out {path} holds {odd[0]}, which was not asked for: give another file")
-        missing = Counter(place.values())  # units of each group that are not in the file
-        missing.subtract(place[unit] for unit in there)
-        self.finished = {i for i, some in missing.items() if not some}
-        torn = (n for n, unit in enumerate(there) if place[unit] not in self.finished)
-        whole = lines[: 1 + next(torn, len(there))]  # a group that was being written is at the end
-        self._file = self._open("a")
-        self._file.truncate(sum(len(each) + 1 for each in whole))
+        self._path, self.finished = Path(path).resolve(), set[int]()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(self._path)
+        try:
+            if not self._path.exists() or not self._path.stat().st_size:
+                self._replace(line(first).encode() + b"\n")
+            else:
+                self._go_on(first, groups)
+            self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        except BaseException:
+            _unlock(self._lock)
+            raise
 
-    def _open(self, mode: str) -> TextIO:
-        return open(self._path, mode, encoding="utf-8", newline="\n")
+    def _go_on(self, first: Mapping[str, Any], groups: Sequence[Sequence[Unit]]) -> None:
+        """Keep the lines of groups that are whole, and set aside what is damaged."""
+        content = _Content(self._path)
+        _expect(self._path, content.first, first)
+        place = {identity(unit): i for i, group in enumerate(groups) for unit in group}
+        for unit, (number, _) in content.records.items():
+            if unit not in place:
+                odd = f"out {self._path}, line {number} holds {unit}, which was not asked for"
+                raise BadValue(f"{odd}: give another file")
+        missing = Counter(place.values())  # units of each group that are not in the file
+        missing.subtract(place[unit] for unit in content.records)
+        self.finished = {i for i, some in missing.items() if not some}
+        aside = self._path.with_name(f"{self._path.name}.damaged")
+        content.say(f"set aside in {aside.name}, and computed again")
+        if content.damaged:
+            with open(aside, "ab") as file:
+                file.writelines(each + b"\n" for each, _ in content.damaged.values())
+        kept = [e for unit, (_, e) in content.records.items() if place[unit] in self.finished]
+        self._replace(b"".join(each + b"\n" for each in (content.header, *kept)), content.raw)
+
+    def _replace(self, wanted: bytes, there: bytes = b"") -> None:
+        """Make the file hold what is wanted; a tail is cut off, as that needs no room."""
+        if there and there.startswith(wanted):
+            os.truncate(self._path, len(wanted))
+            return
+        with replacing(self._path) as beside, open(beside, "wb") as file:
+            file.write(wanted)
+            file.flush()
+            os.fsync(file.fileno())
 
     def add(self, lines: Iterable[str]) -> None:
-        """Write whole lines, and return when they are on the disk."""
-        self._file.write("".join(f"{each}\n" for each in lines))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """Write whole lines, all or none, and return when they are on the disk.
+
+        Raises:
+            OSError: there is no room; the file is as it was.
+        """
+        left = "".join(f"{each}\n" for each in lines).encode()
+        end = os.fstat(self._file).st_size
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+            os.fsync(self._file)
+        except BaseException as error:
+            os.truncate(self._file, end)  # the next line would be glued to half of one
+            if isinstance(error, OSError):
+                error.filename = str(self._path)
+            raise
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file, and let others write it."""
+        os.close(self._file)
+        _unlock(self._lock)
+
+
+def _locked(path: Path) -> FileLock:
+    """Return the lock of a file, which this process holds from now on; it says so in the lock."""
+    place = path.with_name(f".{path.name}.lock")
+    lock = FileLock(place, timeout=_GRACE)
+    try:
+        lock.acquire()
+    except Timeout:
+        holder = place.read_text(encoding="utf-8").strip() or "another process"
+        raise BadValue(
+            f"out {path} is being written by {holder}: wait until it ends, or end it"
+        ) from None
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    holder = f"process {os.getpid()} ({socket.gethostname()}) since {since}\n"
+    try:
+        place.write_text(holder, encoding="utf-8")
+    except OSError as error:  # there is no room
+        _unlock(lock)
+        error.filename = str(place)
+        raise
+    return lock
+
+
+def _unlock(lock: FileLock) -> None:
+    with suppress(OSError):
+        os.unlink(lock.lock_file)  # who waits for it sees that, and makes one anew
+    lock.release()
 
 
 def _expect(path: Path, found: Mapping[str, Any], first: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from lablib import models
 from lablib.course.replay.sampled import RULES
 from lablib.course.tasks import TASKS
+from lablib.inference.arguments import check_n
 from lablib.inference.decoding.batches import sample_many, sample_n
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import NGram
@@ -23,7 +24,7 @@ from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.tools.completions import MAX_TOKENS
 from lablib.tools.sweep.defaults import DEFAULTS
 from lablib.tools.sweep.rounds import Group, grouped, run, seed_of
-from lablib.validation import BadValue, integer, number, one_of
+from lablib.validation import BadType, BadValue, integer, number, one_of, shown
 
 import mlx.core as mx
 import numpy as np
@@ -65,6 +66,10 @@ class Asked:
     seed: int = 2026
 
     def __post_init__(self) -> None:
+        for name in ("model", "draft"):
+            given = getattr(self, name)
+            if not isinstance(given, str | Path | None):
+                raise BadType(f"{name} must be a model's name or path, got {shown(given)}")
         one_of("what", self.what, DEFAULTS)
         one_of("task", self.task, _ENDS if self.what == "votes" else TASKS)
         for name in ("problems", "n", "temperatures", "gammas", "rules"):
@@ -84,7 +89,7 @@ class Asked:
         integer("problems", self.problems, 1)
         integer("seed", self.seed, 0)
         for n, t in product(self.n, self.temperatures):
-            integer("n", n, 1), number("temperature", t, 0)
+            check_n(n), number("temperature", t, 0)
         for gamma in self.gammas:
             integer("gamma", gamma, 0 if self.what == "speed" else 1)
         for rule in self.rules:
@@ -98,6 +103,20 @@ class Asked:
         """Measure it, with all ranks; arguments and result are those of ``run``."""
         work = _KINDS[self.what](self)
         return run(work.groups(), work, out=out, what=self.what, settings=work.settings(), **how)
+
+    def nothing(self, records: Sequence[Mapping[str, Any]]) -> str | None:
+        """Return why the records hold nothing to draw; None if they do."""
+        if self.what == "votes":
+            drawn = sum(len(each["answers"]) for each in records)
+            if any(answer is not None for each in records for answer in each["answers"]):
+                return None
+            most, mean = MAX_TOKENS[self.task], sum(each["tokens"] for each in records) / drawn
+            why = f"{drawn} completions, {mean:.3g} tokens long on average, of {most} at most"
+            cure = "votes need a model that ends with an answer, as the shipped ones do"
+            return f"no answer to {self.task} by {self.model} in {why}: {cure}"
+        if self.what == "acceptance" and not any(each["reached"] for each in records):
+            return f"{self.draft} drafted nothing that {self.model} reached: there is no α"
+        return None
 
 
 class _Kind:

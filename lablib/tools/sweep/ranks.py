@@ -3,6 +3,9 @@
 MLX's distributed engine (``mx.distributed``) knows rank and size and carries bytes: ring, JACCL,
 MPI or NCCL, whichever the processes were started for. Only collectives are used, as the ``send`` of
 a ring reaches neighbours alone. A process that nobody started with others is rank 0 of 1.
+
+Ranks end when their launcher does, however it ends: it holds one end of a pipe, which the system
+closes with its process, and each rank waits at the other.
 """
 
 import json
@@ -12,9 +15,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 from lablib.validation import integer
@@ -23,6 +28,8 @@ import mlx.core as mx
 import numpy as np
 
 _RING = ("MLX_RANK", "MLX_HOSTFILE")  # what MLX's ring reads
+_PIPE = "LABLIB_LAUNCHER"  # the rank's end of the pipe, a number
+STATUS = 3  # of a process that ends because a rank, or the launcher, is lost
 _START = 60  # seconds in which all ranks should be there
 _LAST_WORDS = 5.0  # seconds in which the others may end by themselves when one has failed
 
@@ -41,6 +48,7 @@ class Ranks:
     """
 
     def __init__(self) -> None:
+        _end_with_launcher()
         try:
             with _in_time() if _RING[0] in os.environ else nullcontext():
                 self._group = mx.distributed.init()
@@ -74,20 +82,43 @@ class Ranks:
         return gathered
 
 
+@cache
+def _end_with_launcher() -> int | None:
+    """Let a thread end this process when its launcher is gone; return where it waits for that."""
+    pipe = os.environ.pop(_PIPE, None)  # a process that this one starts has not got the pipe
+    if pipe is None:
+        return None
+
+    def wait() -> None:
+        os.read(int(pipe), 1)  # nothing is ever written: it returns at the end of the launcher
+        os._exit(STATUS)
+
+    threading.Thread(target=wait, daemon=True).start()
+    return int(pipe)
+
+
 @contextmanager
 def _in_time() -> Iterator[None]:
-    """End this process with a line when a rank has not come after a minute.
+    """End this process when its launcher is gone, and with a line when a rank is a minute late.
 
     MLX waits for it without an end, and lets no thread of Python run meanwhile; a process does.
     """
     here = f"rank {os.environ[_RING[0]]} ({socket.gethostname()}, process {os.getpid()})"
     words = f"lablib: {here} has waited {_START} s for the other ranks\n"
-    script = f"import os, time; time.sleep({_START})\nif os.getppid() == {os.getpid()}:\n"
-    script += f" os.write(2, {words.encode()!r}); os.kill({os.getpid()}, {signal.SIGKILL:d})"
+    pipe = _end_with_launcher()
+    pipes = () if pipe is None else (pipe,)
+    script = "import os, select\n"
+    script += f"gone = select.select({[*pipes]}, [], [], {_START})[0]\n"
+    script += f"if os.getppid() == {os.getpid()}:\n"
+    script += f" gone or os.write(2, {words.encode()!r})\n"
+    script += f" os.kill({os.getpid()}, {signal.SIGKILL:d})"
     guard = subprocess.Popen(
-        [sys.executable, "-ISc", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        [sys.executable, "-ISc", script],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
         start_new_session=True,
-    )  # fmt: skip
+        pass_fds=pipes,
+    )
     try:
         yield
     finally:
@@ -97,6 +128,8 @@ def _in_time() -> Iterator[None]:
 
 def start(ranks: int, command: Sequence[str], **options: Any) -> int:
     """Run a command as so many ranks on this machine, over MLX's ring, and wait for them.
+
+    They end with this process, even if it is killed.
 
     ``mlx.launch -n RANKS --backend ring -- COMMAND`` does the same; but it keeps half a core busy
     while it waits, and succeeds whatever happened.
@@ -120,6 +153,11 @@ def start(ranks: int, command: Sequence[str], **options: Any) -> int:
         environment = dict(options.pop("env", None) or os.environ)
         for name in _RING:
             environment.pop(name, None)
+        theirs, ours = os.pipe()
+        for end in (theirs, ours):
+            stack.callback(os.close, end)  # or the system does, when this process is killed
+        environment[_PIPE] = str(theirs)
+        options = options | {"pass_fds": (theirs,)}
         processes = []
         try:
             for rank in range(ranks):

@@ -72,7 +72,8 @@ def run(
         other ranks None.
 
     Raises:
-        BadValue: the file holds another sweep, or two units are equal.
+        BadValue: the file holds another sweep, or another process writes it, or two units are
+            equal.
         SweepError: the work failed for a unit, or the ranks were asked for different things. A rank
             that dies, hangs or is stuck ends all processes, with one line that names it.
     """
@@ -88,7 +89,7 @@ def run(
         stack.enter_context(closing(records))
         bar = stack.enter_context(_bar(groups, records.finished, what, ranks, progress))
         _rounds(ranks, watch, groups, watch.over(work), records, bar.update)
-    return records.all() if ranks.rank == 0 else None
+        return records.all() if ranks.rank == 0 else None
 
 
 def _checked(groups: Sequence[Group]) -> list[str]:

@@ -19,11 +19,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from lablib.tools.sweep.ranks import Ranks, SweepError
+from lablib.tools.sweep.ranks import STATUS, Ranks, SweepError
 from lablib.validation import number
 
 PATIENCE = 20.0  # seconds of silence that are a hang
-STATUS = 3  # of a process that ends because a rank is lost
 _BEAT, _FAREWELL, _END, _UP = ".", "bye", "!", "@"
 
 
