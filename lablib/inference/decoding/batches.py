@@ -111,7 +111,7 @@ def sample_batches(
         ValueError, TypeError: an argument is out of range, at the call and not at the first
             ``next``; or, later, the model's logits are not finite.
     """
-    n = integer("n", n, 1)
+    n = arguments.check_n(n)
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
     flag("progress", progress)
     request = arguments.read_request(
@@ -208,7 +208,7 @@ def sample_many(
     prompts = arguments.check_prompts(model, prompts)
     options = sequence("options", options, "SamplerOptions")
     stops = arguments.check_stops(model, stop_tokens)
-    max_tokens, n = integer("max_tokens", max_tokens, 1), integer("n", n, 1)
+    max_tokens, n = integer("max_tokens", max_tokens, 1), arguments.check_n(n)
     max_batch = integer("max_batch", max_batch, 1)
     step_size = integer("prefill_step_size", prefill_step_size, 1)
     _check_options(options, len(prompts))
