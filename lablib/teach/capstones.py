@@ -17,7 +17,7 @@ from lablib.course.checks.running import Accident, Gone, TimeUp
 from lablib.course.lessons.lesson_16.board import CAPSTONES
 from lablib.course.lessons.lesson_16.scores import Foul, Score
 from lablib.course.lessons.lesson_16.texts import number
-from lablib.teach.apart.remote import Function, Limits, Process
+from lablib.teach.apart.remote import Function, Limits, Process, words
 from lablib.teach.handed_in import clean, code_of, hidden, read_cells, unreadable
 from lablib.teach.reports import no_formula
 from lablib.teach.roster import student_of, submissions
@@ -173,7 +173,7 @@ def _function(process: Process, cells: list[tuple[int, str]], name: str) -> Func
         if "check" in told:  # this is not about exercises
             process.send({"enough": True})
         elif "problem" in told and not problem:
-            problem = f"its cell raised {told.get('text')}"
+            problem = f"its cell raised {words(told.get('text'))}"
     process.send({"offer": name})
     told = process.receive(process.limits.statement)
     if told.get("callable") is not True:

@@ -1,7 +1,6 @@
 """The classroom's commands: ``release`` and ``solve``, ``grade`` and ``score``."""
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -144,9 +143,6 @@ def _solve(options: argparse.Namespace) -> None:
 def _grade(options: argparse.Namespace) -> None:
     from lablib.teach.grade import grade
 
-    if os.environ.get("PYTHONHASHSEED") != "0":  # two runs see sets in the same order
-        os.environ["PYTHONHASHSEED"] = "0"
-        os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
     wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
     written = options.csv or options.json or options.html
     further = "; what is judged is kept, and with --resume it goes on" if written else ""

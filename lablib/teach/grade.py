@@ -1,8 +1,9 @@
 """The teacher's report: who solved what, from a folder of submitted notebooks.
 
-Each notebook's functions run in a process of their own, behind walls (``apart``), and are judged
-here. What is finished is written at once to a journal, and now and then to the reports, each as a
-whole file: whoever kills it finds reports that are at most some seconds old.
+Each notebook's functions run in a process of their own, behind walls, and what they answer is judged
+in another (``apart``): here only verdicts are read. What is finished is written at once, to a
+journal and to the reports, each as a whole file. Once these take a tenth of the time, as in a large
+class, they are written less often: whoever kills it finds reports that are some seconds old.
 """
 
 import hashlib
@@ -10,25 +11,27 @@ import json
 import os
 import sys
 import time
-import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from lablib.course.checks.exercises import exercises
 from lablib.course.checks.exercises import lessons as known_lessons
 from lablib.folders import replacing
-from lablib.teach.apart.remote import Limits, begin, end_all, references
-from lablib.teach.handed_in import hidden, unreadable
+from lablib.teach.apart.desk import Order, Verdict, judge
+from lablib.teach.apart.remote import Limits
+from lablib.teach.apart.surroundings import references
+from lablib.teach.handed_in import LARGEST, hidden
 from lablib.teach.page import feedback as feedback_of
-from lablib.teach.page import file_name, page
+from lablib.teach.page import LONGEST, file_name, file_names, page
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
 from lablib.teach.roster import not_read, read_roster, student_of, submissions
-from lablib.teach.submission import RANK, Finding, judge_submission, read_submission
+from lablib.teach.submission import RANK, Finding
 from lablib.validation import BadValue, integer, number, one_of
 
-PAUSE = 2.0  # seconds between two writings of all reports: each takes longer than the one before
+SHARE = 9.0  # of the time, work for each time that reports are written: they grow with the class
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,15 @@ class Outputs:
 
     def write_feedback(self, report: GradeReport) -> None:
         """Write a page for each student: once, as there are many of them."""
-        if self.feedback is not None:
-            for student in report.students():
-                path = self.feedback / f"{file_name(student)}.md"
-                _replace(path, feedback_of(report, student))
+        if self.feedback is None:
+            return
+        names = file_names(report.students())
+        for student, name in names.items():
+            _replace(self.feedback / f"{name}.md", feedback_of(report, student))
+            plain = file_name(student)
+            if plain not in names.values() and len(plain.encode()) <= LONGEST:
+                # Of an earlier report, when it was one student's.
+                (self.feedback / f"{plain}.md").unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -152,15 +160,19 @@ def _held(
     ours = [*outputs.files(), *([journal.path] if journal.path else [])]
     skipped = not_read(job.folder, [*ours, *(p for p in (outputs.feedback, job.roster) if p)])
     done = job.known(journal)
+    began = time.monotonic()
     written()
     last = time.monotonic()
+    took = last - began
     try:
         for graded in job.work(done, workers, progress):
             done.append(graded)
             journal.add(graded)
-            if time.monotonic() - last > PAUSE:
+            now = time.monotonic()
+            if now - last > SHARE * took:
                 written()
                 last = time.monotonic()
+                took = last - now
     finally:
         report = written()
     outputs.write_feedback(report)
@@ -217,22 +229,17 @@ class _Job:
         from tqdm import tqdm
 
         old = {graded.path for graded in done}
-        paths = [p for p in submissions(self.folder) if self._inside(p) not in old]
-        pool = ThreadPoolExecutor(workers)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an overflow in a wrong answer is no news
-                jobs = [pool.submit(self._grade, path) for path in paths]
-                bar = tqdm(total=len(jobs), unit="notebook", file=sys.stderr, disable=not progress)
-                with bar:
-                    for job in as_completed(jobs):
-                        yield job.result()
-                        bar.update()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            end_all()
-            pool.shutdown()
-            begin()
+        paths = {self._inside(path): path for path in submissions(self.folder)}
+        orders = [
+            Order(str(path), inside, [*self.lessons])
+            for inside, path in paths.items()
+            if inside not in old
+        ]
+        bar = tqdm(total=len(orders), unit="notebook", file=sys.stderr, disable=not progress)
+        with bar, closing(judge(orders, self.limits, workers)) as verdicts:
+            for order, verdict in verdicts:
+                yield _graded(order.name, self._key(paths[order.name]), verdict)
+                bar.update()
 
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
         """Return who handed something in and is not on the roster, if there is one."""
@@ -264,28 +271,38 @@ class _Job:
                 ranked.append((-1, replace(missing, exercise=exercise)))
         return best_of(ranked)
 
-    def _grade(self, path: Path) -> Graded:
-        inside, key = self._inside(path), self._key(path)
-        try:
-            work = read_submission(path)
-            if self.lessons:
-                work = work.only(self.lessons)
-            return Graded(inside, key, judge_submission(work, self.limits))
-        except Exception as error:  # whatever is in the file, it gets a row
-            return Graded(inside, key, unreadable=unreadable(error, path, inside))
-
     def _inside(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
     def _key(self, path: Path) -> str:
         """Return what the verdict depends on: the file, the exercises, the limits, the lessons."""
-        found = hashlib.sha256()
-        for file in (path, *map(Path, references())):
-            if file.is_file() and os.access(file, os.R_OK):
-                found.update(file.read_bytes())
+        found = _digest(path)
         limits = replace(self.limits, hide=())
-        found.update(f"{limits} {self.lessons}".encode())
+        found.update(f"{_known_references()} {limits} {self.lessons}".encode())
         return found.hexdigest()[:32]
+
+
+def _graded(inside: str, key: str, verdict: Verdict) -> Graded:
+    """Return what a referee has found, in its bounds."""
+    if "unreadable" in verdict:
+        return Graded(inside, key, unreadable=verdict["unreadable"])
+    return Graded(inside, key, {id_: Finding(*note) for id_, note in verdict.items()})
+
+
+@cache
+def _known_references() -> str:
+    return "".join(_digest(Path(file)).hexdigest() for file in references())
+
+
+def _digest(path: Path) -> "hashlib._Hash":
+    """Return a hash of a file's bytes; of one that is too large to be read, of its size."""
+    found = hashlib.sha256()
+    if path.is_file() and os.access(path, os.R_OK) and not path.is_symlink():
+        if path.stat().st_size > LARGEST:
+            found.update(b"%d bytes" % path.stat().st_size)
+        else:
+            found.update(path.read_bytes())
+    return found
 
 
 def _line(graded: Graded) -> str:

@@ -1,7 +1,11 @@
 """The report as one HTML page that needs nothing else, and as a page of feedback a student."""
 
+import hashlib
 import html
 import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 
 from lablib.teach.reports import OUTCOMES, ExerciseRow, GradeReport
 
@@ -20,6 +24,7 @@ th[scope=row],td.text{text-align:left;font-weight:400}td.wide{min-width:12em;max
 .topics td[data-head]::before{content:attr(data-head) ": ";color:#555}}
 """
 
+LONGEST, HASH = 200, 16  # bytes of a file's name; letters of a hash
 FURTHER = (
     "<p>Each of them as code, with a question for the class, stands below its exercise in the "
     "teacher's edition, which <code>release</code> writes; questions on a whole lesson, with "
@@ -67,9 +72,31 @@ def feedback(report: GradeReport, student: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def file_names(students: Iterable[str]) -> dict[str, str]:
+    """Return a name for each student's file: every file system takes it, and for no other's.
+
+    Whose name another one's could be taken for has a hash behind it.
+    """
+    plain = {student: file_name(student) for student in students}
+    taken = Counter(map(_seen_alike, plain.values()))
+    names = {}
+    for student, name in plain.items():
+        hashed = hashlib.sha256(student.encode("utf-8", "replace")).hexdigest()[:HASH]
+        short = name.encode()[: LONGEST - HASH - 1].decode("utf-8", "ignore")
+        own = taken[_seen_alike(name)] == 1 and len(name.encode()) <= LONGEST
+        made = re.search(rf"-[0-9a-f]{{{HASH}}}$", name)  # one's own name may look like this
+        names[student] = name if own and not made else f"{short}-{hashed}"
+    return names
+
+
 def file_name(student: str) -> str:
-    """Return a name for a student's file that every file system takes."""
+    """Return a student's name with what no file system takes replaced."""
     return re.sub(r"[^\w.@+-]", "_", student).lstrip(".") or "_"
+
+
+def _seen_alike(name: str) -> str:
+    """Return what is the same for names that a file system may take for each other."""
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def _summary(report: GradeReport) -> str:

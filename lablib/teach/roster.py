@@ -16,10 +16,16 @@ _DECORATION = re.compile(
 
 
 def submissions(folder: Path) -> list[Path]:
-    """Return the files below a folder that are graded, in order."""
-    found = [path for path in sorted(folder.rglob("*")) if path.suffix in KINDS and path.is_file()]
+    """Return the files below a folder that are graded, in order, and links, which are refused."""
+    found = [path for path in sorted(folder.rglob("*")) if _is_handed_in(path)]
     inside = [(path, path.relative_to(folder).parts) for path in found]
     return [path for path, parts in inside if not any(part.startswith(".") for part in parts)]
+
+
+def _is_handed_in(path: Path) -> bool:
+    if path.is_symlink():  # to a folder, too: what is in there is somebody's own
+        return path.suffix in KINDS or path.is_dir()
+    return path.suffix in KINDS and path.is_file()
 
 
 def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
