@@ -1,7 +1,7 @@
 """The teacher's report: who solved what, from a folder of submitted notebooks.
 
-Each notebook's functions run in a process of their own, behind walls, and what they answer is judged
-in another (``apart``): here only verdicts are read. What is finished is written at once, to a
+Each notebook's functions run in a process of their own, behind walls; what they answer is judged in
+another (``apart``), and here only verdicts are read. What is finished is written at once, to a
 journal and to the reports, each as a whole file. Once these take a tenth of the time, as in a large
 class, they are written less often: whoever kills it finds reports that are some seconds old.
 """
@@ -24,8 +24,8 @@ from lablib.teach.apart.desk import Order, Verdict, judge
 from lablib.teach.apart.remote import Limits
 from lablib.teach.apart.surroundings import references
 from lablib.teach.handed_in import LARGEST, hidden
-from lablib.teach.page import feedback as feedback_of
 from lablib.teach.page import LONGEST, file_name, file_names, page
+from lablib.teach.page import feedback as feedback_of
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
 from lablib.teach.roster import not_read, read_roster, student_of, submissions
 from lablib.teach.submission import RANK, Finding
@@ -231,7 +231,7 @@ class _Job:
         old = {graded.path for graded in done}
         paths = {self._inside(path): path for path in submissions(self.folder)}
         orders = [
-            Order(str(path), inside, [*self.lessons])
+            Order(path=str(path), name=inside, lessons=[*self.lessons])
             for inside, path in paths.items()
             if inside not in old
         ]

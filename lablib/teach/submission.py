@@ -109,8 +109,8 @@ def judge_submission(
     Args:
         work: what is judged.
         limits: of the process that it runs in.
-        tell: is told of each exercise that is judged now (``None``; ``CELLS`` between them), and what
-            was found.
+        tell: is told of each exercise when it begins (``None``; ``CELLS`` between them), and of
+            what was found.
         known: what was found in an earlier sitting.
         struck: exercises that are not judged (again), and why.
         over: why nothing is judged any more, if so.
@@ -212,7 +212,7 @@ class _Sitting:
             again = found is None or found.outcome in "!○" or "NameError" in found.message
             if again and exercise not in self.closed:
                 process.send({"offer": find(exercise).name})
-                told = process.receive(self.limits.statement)
+                told = process.hear()
                 if "missing" not in told:
                     self._offered(process, exercise, told)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import exercises, lessons
-from lablib.course.checks.running import TimeUp
+from lablib.course.checks.running import Gone, TimeUp
 from lablib.teach.apart import cells, codec, sandbox
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.apart.surroundings import references
@@ -265,12 +265,16 @@ said = chat()
 """
 
 
-def test_who_never_stops_talking_is_late_all_the_same():
-    with Process(Limits(seconds=2)) as process:
+def test_who_never_stops_talking_is_not_heard_for_ever():
+    with Process(Limits(seconds=60)) as process:
         told = process.run([(0, CHAT)], ["said"])
-        with pytest.raises(TimeUp):
+        with pytest.raises(Gone, match="does not stop talking"):
             for _ in told:
                 pass
+        process.send({"offer": "said"})  # an answer's time is limited, however much is said
+        process.deadline = time.monotonic() + 2
+        with pytest.raises(TimeUp):
+            assert all(iter(lambda: process.receive(60), None))
         assert time.monotonic() < process.deadline + 1
 
 

@@ -21,7 +21,7 @@ from lablib.teach.editions import part_of
 from lablib.teach.grade import grade
 from lablib.teach.page import feedback, file_name, page
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
-from lablib.teach.submission import Finding, Submission, judge_submission, read_submission
+from lablib.teach.submission import Submission, judge_submission, read_submission
 
 import pytest
 import submitted

@@ -9,10 +9,8 @@ import contextlib
 import json
 import os
 import selectors
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -26,7 +24,7 @@ from lablib.teach.apart.surroundings import OURS
 from lablib.teach.submission import CELLS
 
 LOOK = 0.1  # seconds between two looks at what they use, and until a signal is answered
-LATE = 10.0  # seconds that a referee may be late, for its start
+LATE = 30.0  # seconds that a referee may be late, for its start
 READS = 5.0  # seconds of processor time to read a file, and to import its lesson
 STRIKES = 2  # referees that one submission may wear out
 LONGEST = 2**20  # bytes of one line
@@ -42,7 +40,7 @@ class Worn(Exception):
     """A referee has used up what it may, or has ended; the message says how."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Order:
     """A submission to judge, and what is known of it by now.
 
@@ -54,10 +52,14 @@ class Order:
         notes: what was found of an exercise: mark, misconception, message.
         struck: exercises that wore a referee out, and why.
         over: why nothing more is judged, if so.
+        task: ``"grade"`` or ``"score"``.
+        score: the capstone, its world and the student's files, if it is to be scored.
     """
 
     path: str
     name: str
+    task: str = "grade"
+    score: dict[str, Any] = field(default_factory=dict)
     lessons: list[str] = field(default_factory=list)
     only: list[str] = field(default_factory=list)
     notes: dict[str, list[str]] = field(default_factory=dict)
@@ -75,9 +77,7 @@ class Order:
         return None
 
 
-def judge(
-    orders: Iterable[Order], limits: Limits, workers: int
-) -> Iterator[tuple[Order, Verdict]]:
+def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tuple[Order, Verdict]]:
     """Have submissions judged; yield each with its verdict, in any order.
 
     A verdict has what was found of each exercise, or ``unreadable`` and why. Whoever closes the
@@ -139,7 +139,6 @@ class Referee:
         import psutil  # JupyterLab has it; who only infers needs none
 
         self._limits = limits
-        self._folder = tempfile.mkdtemp(prefix=leftovers.prefix())
         root, memory = str(Path(lablib.__file__).parents[1]), str(limits.memory)
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-B", "-c", RUN, root, memory],
@@ -147,8 +146,7 @@ class Referee:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            cwd=self._folder,
-            env={**os.environ, **OURS, "TMPDIR": self._folder},
+            env={**os.environ, **OURS},  # MLX' kernels stay among the teacher's temporary files
         )
         self._watched = psutil.Process(self._process.pid)
         self.line = self._process.stdout.fileno()
@@ -159,7 +157,9 @@ class Referee:
         self.order, self.at, self._text = order, READING, b""
         self._used: dict[str, float] = {}
         self._before, self._held = self._usage()
-        self._deadline = time.monotonic() + self._limits.seconds + LATE
+        self._most = MEMORY if order.task == "grade" else self._limits.memory  # models are read
+        files = len(order.score.get("paths", [order.path]))  # the limits are for each
+        self._deadline = time.monotonic() + files * self._limits.seconds + LATE
         limits = asdict(self._limits)
         data = json.dumps({**asdict(order), "limits": limits}) + "\n"
         with contextlib.suppress(OSError):  # it has ended, as its next look tells
@@ -183,8 +183,8 @@ class Referee:
         later = sum(used for at, used in self._used.items() if at != READING)
         if self._used[self.at] > most or later > STRIKES * cpu:
             raise Worn(f"it took more than {most:g} s of processor time")
-        if held - self._held > MEMORY:
-            raise Worn(f"it took more than {MEMORY >> 20} MB of memory")
+        if held - self._held > self._most:
+            raise Worn(f"it took more than {self._most >> 20} MB of memory")
         if time.monotonic() > self._deadline:
             raise Worn(f"the notebook ran longer than {self._limits.seconds:g} s")
         return None
@@ -196,7 +196,7 @@ class Referee:
         self._process.kill()
         self._process.wait()
         self._process.stdout.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        leftovers.remove(self._process.pid)
 
     def _hear(self) -> Verdict | None:
         try:

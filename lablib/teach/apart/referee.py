@@ -17,7 +17,7 @@ from typing import Any
 from lablib.teach.apart import sandbox
 from lablib.teach.apart.remote import Limits
 from lablib.teach.handed_in import unreadable
-from lablib.teach.submission import Finding, judge_submission, read_submission
+from lablib.teach.submission import CELLS, Finding, judge_submission, read_submission
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -42,10 +42,25 @@ def grade(order: dict[str, Any], limits: Limits, say: Say) -> None:
     known = {exercise: Finding(*note) for exercise, note in order["notes"].items()}
 
     def tell(exercise: str, finding: Finding | None) -> None:
-        say({"at": exercise} if finding is None else {"note": [exercise, *asdict(finding).values()]})
+        say(
+            {"at": exercise} if finding is None else {"note": [exercise, *asdict(finding).values()]}
+        )
 
     found = judge_submission(work, limits, tell, known, order["struck"], order["over"])
     say({"end": {id_: [*asdict(finding).values()] for id_, finding in found.items()}})
+
+
+def score(order: dict[str, Any], limits: Limits, say: Say) -> None:
+    """Score a capstone; ``order`` has ``score``, what is played, and ``over``, why nothing is."""
+    from lablib.teach.capstones import play
+
+    say({"at": CELLS})
+    say(
+        {"end": {"note": order["over"]} if order["over"] else play(**order["score"], limits=limits)}
+    )
+
+
+TASKS = {"grade": grade, "score": score}
 
 
 def main(memory: str) -> None:
@@ -63,4 +78,4 @@ def main(memory: str) -> None:
     for order in map(json.loads, sys.stdin):
         limits = Limits(**{**order["limits"], "hide": tuple(order["limits"]["hide"])})
         with contextlib.suppress(BrokenPipeError):
-            grade(order, limits, say)
+            TASKS[order["task"]](order, limits, say)

@@ -26,6 +26,8 @@ from lablib.teach.apart.surroundings import environment, hidden, seen
 GRACE = 1.0  # seconds that a process may be late before it is ended
 LOOK = 0.1  # seconds between two looks at what it has used
 
+TELLS = 10_000  # messages while statements run
+TALK = 2**16  # bytes of one that is no answer
 LONGEST = 500  # letters of a name or a text that is no answer
 PARAMETERS = 100  # of a function
 
@@ -123,9 +125,21 @@ class Process:
             TimeUp: one statement took too long.
         """
         self.send({"cells": cells, "functions": functions, "skip": skip})
-        while "done" not in (told := self.receive(self.limits.statement)):
+        for _ in range(TELLS):
+            told = self.hear()
+            if "done" in told:
+                return
             self.ration()
             yield told
+        raise Gone("it does not stop talking")
+
+    def hear(self) -> dict[str, Any]:
+        """Wait for a message that is no answer: it is short, and comes within a statement's time.
+
+        Raises:
+            Gone, TimeUp: see ``receive``.
+        """
+        return self.receive(self.limits.statement, TALK)
 
     def ration(self) -> None:
         """Count what it uses of the processor from now on."""
@@ -152,8 +166,12 @@ class Process:
             except OSError:
                 raise Gone(self._last_words()) from None
 
-    def receive(self, seconds: float) -> dict[str, Any]:
+    def receive(self, seconds: float, most: int = codec.LARGEST) -> dict[str, Any]:
         """Wait for one message.
+
+        Args:
+            seconds: by the clock.
+            most: bytes that it may have.
 
         Raises:
             Gone: it has ended, used up its processor time, or said what makes no sense.
@@ -161,7 +179,7 @@ class Process:
         """
         until = min(time.monotonic() + seconds, self.deadline)
         size = int.from_bytes(self._read(4, until), "big")
-        if size > codec.LARGEST:
+        if size > most:
             raise Gone("it wrote something else into its line")
         try:
             message = codec.loads(self._read(size, until))

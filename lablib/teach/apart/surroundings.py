@@ -52,7 +52,9 @@ def hidden() -> list[str]:
 def references() -> list[str]:
     """Return the files that hold the references, and the folders of their compiled copies."""
     found = [
-        file for folder in _folders(course.__path__) for file in Path(folder).glob("lesson_*/exercises*.py")
+        file
+        for folder in _folders(course.__path__)
+        for file in Path(folder).glob("lesson_*/exercises*.py")
     ]
     both = (str(path) for file in sorted(found) for path in (file, file.parent / "__pycache__"))
     return [*dict.fromkeys(both)]
