@@ -61,10 +61,11 @@ def _add_grade(commands: Any) -> None:
         ),
         epilog=(
             "Students' functions run in a process that has neither references nor verdicts; what\n"
-            "they answer is judged outside. On Linux with user namespaces it also has no network,\n"
-            "can't write, and sees neither the references' files nor what others handed in; on\n"
-            "macOS sandbox-exec does the same. Elsewhere only time, memory and file size are\n"
-            "limited: grade strangers' work in a container then. A mark says that a function\n"
+            "they answer is compared in another one. On Linux with user namespaces the first also\n"
+            "has no network, can't write, and sees Python, its packages and lablib without\n"
+            "exercises, nothing else; on macOS sandbox-exec does the same for files of users.\n"
+            "Elsewhere only time, memory and file size are limited, and your environment is kept\n"
+            "from it: grade strangers' work in a container then. A mark says that a function\n"
             "answers right, not who wrote it: a solution copied from a friend is a ✓.\n\n"
             "An exercise that needs more processor time than --cpu is not judged (!), so that an\n"
             "endless loop keeps nobody waiting. In Jupyter it has ten seconds by the clock, and\n"

@@ -52,6 +52,7 @@ class Order:
         notes: what was found of an exercise: mark, misconception, message.
         struck: exercises that wore a referee out, and why.
         over: why nothing more is judged, if so.
+        spent: seconds of processor time that other referees have compared it for.
         task: ``"grade"`` or ``"score"``.
         score: the capstone, its world and the student's files, if it is to be scored.
     """
@@ -65,14 +66,16 @@ class Order:
     notes: dict[str, list[str]] = field(default_factory=dict)
     struck: dict[str, str] = field(default_factory=dict)
     over: str = ""
+    spent: float = 0.0
 
-    def strike(self, at: str, why: str) -> Verdict | None:
+    def strike(self, at: str, why: str, spent: float) -> Verdict | None:
         """Note what wore a referee out; return the verdict if no other one shall try."""
+        self.spent += spent
         if at == READING or self.over:
             return {"unreadable": f"can't be read: {why}"}
         if at != CELLS:
             self.struck[at] = f"comparing its answers: {why}"
-        if at == CELLS or len(self.struck) >= STRIKES:
+        if at == CELLS or len(self.struck) >= STRIKES or self.task != "grade":
             self.over = why
         return None
 
@@ -103,7 +106,7 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
                 except Worn as worn:
                     busy.remove(referee)
                     referee.end()
-                    verdict = referee.order.strike(referee.at, str(worn))
+                    verdict = referee.order.strike(referee.at, str(worn), referee.spent)
                     if verdict is None:
                         waiting.append(referee.order)
                         continue
@@ -178,16 +181,21 @@ class Referee:
         now, held = self._usage()
         self._used[self.at] = self._used.get(self.at, 0.0) + now - self._before
         self._before = now
-        cpu = self._limits.cpu
-        most = READS if self.at == READING else cpu
-        later = sum(used for at, used in self._used.items() if at != READING)
-        if self._used[self.at] > most or later > STRIKES * cpu:
+        reads = self.at == READING or self.order.over != ""
+        most = READS if reads else self._limits.cpu
+        late = not reads and self.order.spent + self.spent > STRIKES * most
+        if late or self._used[self.at] > most:
             raise Worn(f"it took more than {most:g} s of processor time")
         if held - self._held > self._most:
             raise Worn(f"it took more than {self._most >> 20} MB of memory")
         if time.monotonic() > self._deadline:
             raise Worn(f"the notebook ran longer than {self._limits.seconds:g} s")
         return None
+
+    @property
+    def spent(self) -> float:
+        """Return for how many seconds of processor time it has compared this submission."""
+        return sum(used for at, used in self._used.items() if at != READING)
 
     def end(self) -> None:
         """End it, and with it the student's process that it asks."""
