@@ -82,6 +82,17 @@ def _add_grade(commands: Any) -> None:
         "--feedback", type=Path, metavar="FOLDER", help="a page for each student, .md"
     )
     grade.add_argument(
+        "--moodle", type=Path, metavar="CSV", help="write a row of points a student, for Moodle"
+    )
+    grade.add_argument("--canvas", type=Path, metavar="CSV", help="the same, for Canvas")
+    grade.add_argument(
+        "--points",
+        type=Path,
+        metavar="TOML",
+        help='what exercises are worth, and which are optional: optional = ["07.4"], [points] and '
+        'lines like "08.1" = 5 (default: their stars, none)',
+    )
+    grade.add_argument(
         "--roster",
         type=Path,
         metavar="CSV",
@@ -145,10 +156,12 @@ def _grade(options: argparse.Namespace) -> None:
     from lablib.teach.grade import grade
 
     wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
-    written = options.csv or options.json or options.html
+    files = options.csv, options.json, options.html, options.moodle, options.canvas
+    written = any(files)
     further = "; what is judged is kept, and with --resume it goes on" if written else ""
     with _behind_walls(further):
-        print(grade(options.folder, progress=sys.stderr.isatty(), **wanted))
+        report = grade(options.folder, progress=sys.stderr.isatty(), **wanted)
+        print(report.summary() if written else report)  # the table is in the file
 
 
 def _score(options: argparse.Namespace) -> None:

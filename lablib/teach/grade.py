@@ -9,6 +9,7 @@ class, they are written less often: whoever kills it finds reports that are some
 import hashlib
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -23,11 +24,13 @@ from lablib.folders import replacing
 from lablib.teach.apart.desk import Order, Verdict, judge
 from lablib.teach.apart.remote import Limits
 from lablib.teach.apart.surroundings import references
+from lablib.teach.gradebook import People, canvas, moodle
 from lablib.teach.handed_in import LARGEST, hidden
 from lablib.teach.page import LONGEST, file_name, file_names, page
 from lablib.teach.page import feedback as feedback_of
+from lablib.teach.points import Scheme, read_points
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
-from lablib.teach.roster import not_read, read_roster, student_of, submissions
+from lablib.teach.roster import not_read, packed, read_roster, student_of, submissions
 from lablib.teach.submission import RANK, Finding
 from lablib.validation import BadValue, integer, number, one_of
 
@@ -42,10 +45,14 @@ class Outputs:
     json: Path | None = None
     html: Path | None = None
     feedback: Path | None = None
+    moodle: Path | None = None
+    canvas: Path | None = None
+    people: People = field(default_factory=dict)
 
     def files(self) -> list[Path]:
         """Return the files among them."""
-        return [path for path in (self.csv, self.json, self.html) if path is not None]
+        found = self.csv, self.json, self.html, self.moodle, self.canvas
+        return [path for path in found if path is not None]
 
     def check(self) -> None:
         """Raise ``BadValue`` about one that can't be written."""
@@ -63,8 +70,14 @@ class Outputs:
 
     def write(self, report: GradeReport) -> None:
         """Write the files, each as a whole or not at all."""
-        texts = ((self.csv, report.csv), (self.json, report.json))
-        for path, text in (*texts, (self.html, lambda: page(report))):
+        texts = (
+            (self.csv, report.csv),
+            (self.json, report.json),
+            (self.html, lambda: page(report)),
+            (self.moodle, lambda: moodle(report, self.people)),
+            (self.canvas, lambda: canvas(report, self.people)),
+        )
+        for path, text in texts:
             if path is not None:
                 _replace(path, text())
 
@@ -98,7 +111,10 @@ def grade(
     json: str | Path | None = None,
     html: str | Path | None = None,
     feedback: str | Path | None = None,
+    moodle: str | Path | None = None,
+    canvas: str | Path | None = None,
     roster: str | Path | None = None,
+    points: str | Path | None = None,
     lessons: Sequence[str] = (),
     resume: bool = False,
     seconds: float = 120.0,
@@ -115,8 +131,12 @@ def grade(
         json: see ``csv``.
         html: see ``csv``.
         feedback: a folder for a page of feedback for each student.
+        moodle: a file with a row of points for each student, which Moodle imports.
+        canvas: one that Canvas imports.
         roster: a CSV file of who is in the class; who handed in nothing is in the report, too, and
             is asked for every exercise that anybody was.
+        points: a file in TOML that says what exercises are worth (see ``points``); else an exercise
+            is worth its stars.
         lessons: numbers, as ``["03", "05"]``: only their exercises are graded and reported, and
             whoever is on the roster is asked for all of them; every lesson when empty.
         resume: take what an earlier run of this report has found in files that are the same.
@@ -135,15 +155,17 @@ def grade(
     memory = integer("memory", memory, 256)
     cpu = number("cpu", cpu, 0.1)
     workers = integer("workers", workers or os.cpu_count() or 1, 1)
-    outputs = Outputs(*(Path(p) if p is not None else None for p in (csv, json, html, feedback)))
+    roster = Path(roster) if roster is not None else None
+    people = read_roster(roster) if roster is not None else {}
+    wanted = (csv, json, html, feedback, moodle, canvas)
+    outputs = Outputs(*(Path(p) if p is not None else None for p in wanted), people)
     outputs.check()
+    scheme = read_points(Path(points)) if points is not None else Scheme()
     if resume and not outputs.files():
         raise BadValue("resume needs the file of a report (csv, json or html), got none")
-    roster = Path(roster) if roster is not None else None
-    students = read_roster(roster) if roster is not None else []
     hide = hidden(folder, outputs.files())
     limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide)
-    job = _Job(folder, limits, students, sorted({*lessons}), roster)
+    job = _Job(folder, limits, [*people], sorted({*lessons}), roster, scheme)
     return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
 
 
@@ -153,12 +175,15 @@ def _held(
     """Grade what the journal doesn't know; write reports now and then, and however it ends."""
 
     def written() -> GradeReport:
-        report = GradeReport(job.rows(done), job.strangers(done), skipped)
+        found = job.rows(done), job.strangers(done), skipped, archives
+        report = GradeReport(*found, job.scheme)
         outputs.write(report)
         return report
 
     ours = [*outputs.files(), *([journal.path] if journal.path else [])]
     skipped = not_read(job.folder, [*ours, *(p for p in (outputs.feedback, job.roster) if p)])
+    archives = packed(job.folder)
+    skipped = [name for name in skipped if name not in archives]
     done = job.known(journal)
     began = time.monotonic()
     written()
@@ -218,6 +243,7 @@ class _Job:
     students: Sequence[str]
     lessons: Sequence[str]
     roster: Path | None = None
+    scheme: Scheme = field(default_factory=Scheme)
 
     def known(self, journal: Journal) -> list[Graded]:
         """Return what an earlier run has found in files that are the same."""
@@ -260,14 +286,14 @@ class _Job:
                 ranked.append((RANK[found.outcome], row))
         chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
         asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
-        unread = {row.student: row for _, row in ranked if row.exercise == "-"}
+        unread = [row for _, row in ranked if row.exercise == "-"]
         for student in self.students:
-            missing = ExerciseRow(student, "", "-", "∅", "", "nothing handed in")
-            if student in unread:  # who knows what is in it: that is not an absence
-                file = unread[student].notebook
-                told = f"not found, but {file} can't be read"
-                missing = replace(unread[student], message=told)
+            absent = ExerciseRow(student, "", "-", "∅", "", "nothing handed in")
+            broken = [row for row in unread if row.student == student]
             for exercise in asked or ["-"]:
+                missing = next(
+                    (_not_found(row) for row in broken if _may_hold(row, exercise)), absent
+                )
                 ranked.append((-1, replace(missing, exercise=exercise)))
         return best_of(ranked)
 
@@ -280,6 +306,17 @@ class _Job:
         limits = replace(self.limits, hide=())
         found.update(f"{_known_references()} {limits} {self.lessons}".encode())
         return found.hexdigest()[:32]
+
+
+def _may_hold(unread: ExerciseRow, exercise: str) -> bool:
+    """Return whether a file that can't be read may be of an exercise's lesson, by its name."""
+    told = {*re.findall(r"(?<!\d)\d\d(?!\d)", Path(unread.notebook).stem)} & {*known_lessons()}
+    return not told or exercise[:2] in told
+
+
+def _not_found(unread: ExerciseRow) -> ExerciseRow:
+    """Return what is said of an exercise that such a file may hold: that is not an absence."""
+    return replace(unread, message=f"not found, but {unread.notebook} can't be read")
 
 
 def _graded(inside: str, key: str, verdict: Verdict) -> Graded:

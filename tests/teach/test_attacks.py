@@ -165,7 +165,8 @@ def look(paths, words):
             for file in files:
                 path = os.path.join(folder, file)
                 kept = file.endswith((".pack", ".ipynb")) or "/exercises" in path
-                if kept and "/checks/" not in path and os.path.getsize(path):
+                others = "-packages/" in path or "/checks/" in path
+                if kept and not others and os.path.getsize(path):
                     found.append(path)
     return found
 """

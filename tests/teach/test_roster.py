@@ -92,7 +92,9 @@ def test_a_roster_is_a_list_or_a_table(tmp_path):
     named += ("No;Name;Mail\n1;ada;a,b\n2;bob;c\n", "No\tstudent\n1\tada\n2\tbob\n")
     for text in (*named, "\ufeffada,A\nbob,B\n\n", "ada\nbob\nada"):
         path.write_text(text, encoding="utf-8")
-        assert read_roster(path) == ["ada", "bob"]
+        assert [*read_roster(path)] == ["ada", "bob"]
+    path.write_text(named[2])
+    assert read_roster(path)["bob"] == {"No": "2", "Name": "bob", "Mail": "c"}
     path.write_bytes("name\nJos\xe9\n".encode("latin-1"))
     with pytest.raises(ValueError, match="roster must be a CSV file in UTF-8, got"):
         read_roster(path)
@@ -137,7 +139,8 @@ def test_who_is_on_no_roster_and_what_is_no_work_is_named(tmp_path, monkeypatch)
     )  # fmt: skip
     notes = [
         "Not on the roster, so only what they handed in is here: gus.",
-        "Not graded, as there is no .ipynb and no .py in it: hans/, ina.zip.",
+        "Not graded, as there is no .ipynb and no .py in it: hans/.",
+        "Packed, so nobody has looked into it; unpack it: ina.zip.",
     ]
     assert report.notes() == notes
     assert repr(report).splitlines()[-2:] == notes
