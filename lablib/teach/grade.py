@@ -185,6 +185,7 @@ def _held(
     archives = packed(job.folder)
     skipped = [name for name in skipped if name not in archives]
     done = job.known(journal)
+    exercises()  # every lesson is imported now: whoever interrupts later does not wait for it
     began = time.monotonic()
     written()
     last = time.monotonic()

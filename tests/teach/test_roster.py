@@ -143,7 +143,7 @@ def test_who_is_on_no_roster_and_what_is_no_work_is_named(tmp_path, monkeypatch)
         "Packed, so nobody has looked into it; unpack it: ina.zip.",
     ]
     assert report.notes() == notes
-    assert repr(report).splitlines()[-2:] == notes
+    assert repr(report).splitlines()[-3:] == notes
     other = grade(school, roster=school / "class.csv", lessons=["05"])
     assert not other.strangers  # whose work is of another lesson is not in the table
     text = (school / "r.html").read_text(encoding="utf-8")
