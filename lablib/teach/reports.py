@@ -120,6 +120,11 @@ class GradeReport:
         due = [row.exercise for row in rows if row.exercise not in self.scheme.optional]
         return got, sum(map(worth, due))
 
+    def shares(self) -> list[float]:
+        """Return the share of their points that students have; more than 1 is 1."""
+        points = [self.points(student) for student in self.students()]
+        return [min(got / most, 1.0) for got, most in points if most]
+
     def possible(self, lesson: str) -> float:
         """Return how many points there are for what is asked of a lesson."""
         asked = {row.exercise for row in self.rows if row.exercise.startswith(lesson)}

@@ -2,11 +2,13 @@
 
 import csv
 import io
+import re
 
 from lablib.__main__ import main
 from lablib.course.checks.exercises import exercises, find
 from lablib.teach.grade import grade
 from lablib.teach.gradebook import CANVAS, MOODLE, POSSIBLE, canvas, moodle
+from lablib.teach.page import page
 from lablib.teach.points import Scheme, read_points
 from lablib.teach.reports import ExerciseRow, GradeReport
 from lablib.teach.roster import packed
@@ -145,6 +147,21 @@ def test_the_command_writes_what_the_grade_books_take_and_a_line(tmp_path, capsy
     possible = table((tmp_path / "c.csv").read_text())[POSSIBLE]["lablib 00"]
     assert float(possible) == 7 + find("00.2").stars
     assert packed(school) == ["bob/rest.zip"]
+
+
+def test_the_page_tells_how_the_class_did_and_leads_to_what_was_told():
+    report = report_of({"ada": "✓", "bob": "✗", "cy": "✓", "<b>": "○"})
+    assert report.shares() == [0, 1, 0, 1]
+    text = page(report)
+    assert "Half of the students have 50 % of their points or more." in text
+    for share, count in (("0 to 10", 2), ("10 to 20", 0), ("90 to 100", 2)):
+        row = text[text.index(f'<th scope="row">{share} %</th>') :].partition("</tr>")[0]
+        assert row.endswith(f" {count}</td>")
+        assert ('class="bar"' in row) == (count > 0)
+    links = re.findall(r'<a href="#([^"]+)">', text)
+    assert len(links) == len(report.rows)
+    assert {*links} == {*re.findall(r'<li id="([^"]+)">', text)}
+    assert "Half" not in page(GradeReport([]))
 
 
 def test_a_broken_file_is_blamed_for_its_own_lesson_alone(tmp_path):
