@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 import subprocess
 import sys
 import time
@@ -247,9 +248,17 @@ def test_every_reference_lies_in_a_file_that_is_hidden():
 
 
 def test_the_profile_for_macos_names_every_wall():
-    profile = sandbox._profile({"folder": "/tmp/f", "see": ["/c"], "hide": ["/a b"]})
-    for wall in ("(deny network*)", '(subpath "/tmp/f")', '(deny file-read-data (subpath "/a b"))'):
+    order = {"folder": "/tmp/f", "see": ["/Users/t/lab/lablib"]}
+    order["hide"] = ["/Users/t/lab", "/Users/t/lab/lablib/exercises.py"]
+    profile = sandbox._profile(order)
+    for wall in ("(deny network*)", "(deny file-write*)", '(allow file-write* (subpath "/tmp/f")'):
         assert wall in profile
+    told = re.findall(r'\((\w+) file-read-data \(subpath "([^"]+)"\)\)', profile)
+    of = [rule for rule in told if rule[1].startswith("/Users") or rule[1] == "/tmp/f"]
+    assert of == [  # of two the later counts, so the deeper one comes later
+        ("deny", "/Users"), ("deny", "/Users/t/lab"), ("allow", "/Users/t/lab/lablib"),
+        ("deny", "/Users/t/lab/lablib/exercises.py"), ("allow", "/tmp/f"),
+    ]  # fmt: skip
 
 
 CHAT = """

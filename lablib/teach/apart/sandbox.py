@@ -42,7 +42,7 @@ SYSTEM = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
 )
 # Where people's files lie on macOS, whose own files are in many places that change.
-PRIVATE_ON_MACOS = ("/Users", "/Volumes", "/private/tmp", "/private/var/folders", "/opt", "/srv")
+PRIVATE_ON_MACOS = ("/Users", "/Volumes", "/private/tmp", "/private/var/folders")
 ROOT_SIZE = 2**20  # bytes, of names
 # From <sched.h>, <sys/mount.h> and <sys/prctl.h>.
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = (
