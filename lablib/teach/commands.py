@@ -75,16 +75,7 @@ def _add_grade(commands: Any) -> None:
         ),
     )
     grade.add_argument("folder", type=Path)
-    grade.add_argument("--csv", type=Path, help="write the table here")
-    grade.add_argument("--json", type=Path, help="write the table and its counts here")
-    grade.add_argument("--html", type=Path, help="write a page with all that is found here")
-    grade.add_argument(
-        "--feedback", type=Path, metavar="FOLDER", help="a page for each student, .md"
-    )
-    grade.add_argument(
-        "--moodle", type=Path, metavar="CSV", help="write a row of points a student, for Moodle"
-    )
-    grade.add_argument("--canvas", type=Path, metavar="CSV", help="the same, for Canvas")
+    _add_outputs(grade)
     grade.add_argument(
         "--points",
         type=Path,
@@ -119,6 +110,20 @@ def _add_grade(commands: Any) -> None:
         help="seconds of processor time an exercise (default: 1.2)",
     )
     grade.set_defaults(run=_grade)
+
+
+def _add_outputs(grade: argparse.ArgumentParser) -> None:
+    """Add where the report goes, and who it is about."""
+    grade.add_argument("--csv", type=Path, help="write the table here")
+    grade.add_argument("--json", type=Path, help="write the table and its counts here")
+    grade.add_argument("--html", type=Path, help="write a page with all that is found here")
+    grade.add_argument(
+        "--feedback", type=Path, metavar="FOLDER", help="a page for each student, .md"
+    )
+    grade.add_argument(
+        "--moodle", type=Path, metavar="CSV", help="write a row of points a student, for Moodle"
+    )
+    grade.add_argument("--canvas", type=Path, metavar="CSV", help="the same, for Canvas")
 
 
 def _add_score(commands: Any) -> None:

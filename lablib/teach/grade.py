@@ -54,8 +54,8 @@ class Outputs:
         found = self.csv, self.json, self.html, self.moodle, self.canvas
         return [path for path in found if path is not None]
 
-    def check(self) -> None:
-        """Raise ``BadValue`` about one that can't be written."""
+    def check(self, resume: bool) -> None:
+        """Raise ``BadValue`` about one that can't be written, or where there is none to resume."""
         for path in self.files():
             parent = path.absolute().parent
             if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
@@ -67,6 +67,8 @@ class Outputs:
                 self.feedback.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise BadValue(f"feedback must be a folder that can be made: {error}") from None
+        if resume and not self.files():
+            raise BadValue("resume needs the file of a report (csv, json or html), got none")
 
     def write(self, report: GradeReport) -> None:
         """Write the files, each as a whole or not at all."""
@@ -159,10 +161,8 @@ def grade(
     people = read_roster(roster) if roster is not None else {}
     wanted = (csv, json, html, feedback, moodle, canvas)
     outputs = Outputs(*(Path(p) if p is not None else None for p in wanted), people)
-    outputs.check()
+    outputs.check(resume)
     scheme = read_points(Path(points)) if points is not None else Scheme()
-    if resume and not outputs.files():
-        raise BadValue("resume needs the file of a report (csv, json or html), got none")
     hide = hidden(folder, outputs.files())
     limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide)
     job = _Job(folder, limits, [*people], sorted({*lessons}), roster, scheme)
