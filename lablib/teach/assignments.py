@@ -1,9 +1,9 @@
 """Lessons as source notebooks of nbgrader and Otter: solutions marked, a point for each star.
 
 ``nbgrader generate_assignment`` takes the solutions out, and ``nbgrader autograde`` runs what comes
-back; a cell that says ``assert check(...).correct`` gives its points or none. Its metadata is of
-schema 3, of nbgrader 0.6 to 0.9. ``otter assign`` and ``otter run`` do so with raw cells around
-each exercise. Submissions stay notebooks that ``grade`` can read.
+back; a locked cell gives its points or none, by what the notebook's file holds (``locked``). Its
+metadata is of schema 3, of nbgrader 0.6 to 0.9. ``otter assign`` and ``otter run`` do so with raw
+cells around each exercise. Submissions stay notebooks that ``grade`` can read.
 """
 
 import copy
@@ -18,8 +18,13 @@ _STUB = "    raise NotImplementedError"
 _OTTER = "# ASSIGNMENT CONFIG\ninit_cell: true\nexport_cell: false\nrun_tests: false"
 
 
-def nbgrader_source(student: Notebook) -> Notebook:
-    """Return a student edition as nbgrader's source notebook, without any output."""
+def nbgrader_source(student: Notebook, name: str) -> Notebook:
+    """Return a student edition as nbgrader's source notebook, without any output.
+
+    Args:
+        student: the edition.
+        name: of the file that it is written to, and handed in as.
+    """
     notebook = copy.deepcopy(student)
     for cell, _ in code_cells(notebook):
         unrun(cell)
@@ -31,8 +36,9 @@ def nbgrader_source(student: Notebook) -> Notebook:
         elif part == "check":
             exercise = find(id_)
             cell["source"] = (
-                f'display(found := check("{id_}", {exercise.name}))\n'
-                f"assert found.correct  # {exercise.stars} of {exercise.stars} points"
+                f"from lablib.course import check\nfrom lablib.teach.locked import correct\n\n"
+                f'display(check("{id_}", {exercise.name}))\n'
+                f'assert correct("{id_}", "{name}")  # {exercise.stars} of {exercise.stars} points'
             )
             _mark(cell, grade=True, points=exercise.stars)
         elif part == "task":
@@ -64,7 +70,8 @@ def _for_otter(cell: Cell) -> Iterator[Cell]:
         cell["source"] = _with_solution(find(id_), "# ")
     if part == "check":  # its output is what Otter expects
         right = {"output_type": "execute_result", "execution_count": 1, "metadata": {}}
-        test = {"source": f"{cell['source']}.correct", "metadata": {}, "execution_count": 1}
+        afresh = f"from lablib.course import check\n{cell['source']}.correct"
+        test = {"source": afresh, "metadata": {}, "execution_count": 1}
         yield _raw(f"{cell['id']}-begin", "# BEGIN TESTS")
         outputs = [right | {"data": {"text/plain": "True"}}]
         yield {"cell_type": "code", "id": f"{cell['id']}-test", **test, "outputs": outputs}

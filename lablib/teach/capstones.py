@@ -3,21 +3,28 @@
 The seeds are a hash of a secret, so the same secret gives the same table. All students play the
 same problems, with the same samples and the same random numbers. A student's function runs in a
 process of its own behind the walls that ``grade`` has (see ``apart``), and is asked case by case:
-it sees neither the seeds nor the answers, nor what others handed in.
+it sees neither the seeds nor the answers, nor what others handed in. What it answers is scored in
+another process; here scores are read.
 """
 
 import csv as tables
-import warnings
-from collections.abc import Iterator
+import pickle
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import lablib
 from lablib.course.checks.running import Accident, Gone, TimeUp
 from lablib.course.lessons.lesson_16.board import CAPSTONES
 from lablib.course.lessons.lesson_16.scores import Foul, Score
 from lablib.course.lessons.lesson_16.texts import number
-from lablib.teach.apart.remote import Function, Limits, Process
+from lablib.teach.apart import leftovers
+from lablib.teach.apart.desk import Order, judge
+from lablib.teach.apart.remote import Function, Limits, Process, words
 from lablib.teach.handed_in import clean, code_of, hidden, read_cells, unreadable
 from lablib.teach.reports import no_formula
 from lablib.teach.roster import student_of, submissions
@@ -115,18 +122,56 @@ def score_folder(
         Path(csv).touch()  # refused before the work, not after it
     outputs = [] if csv is None else [Path(csv)]
     limits = Limits(seconds, statement=seconds, hide=hidden(folder, outputs))
-    table = Table([*_results(files, secret, limits)], secret)
+    with TemporaryDirectory(prefix=leftovers.prefix()) as worlds:
+        table = Table([*_results(files, secret, limits, Path(worlds))], secret)
     if csv is not None:
         table.write_csv(csv)
     return table
 
 
-def _results(files: dict[str, list[Path]], secret: str, limits: Limits) -> Iterator[Result]:
+def _results(
+    files: dict[str, list[Path]], secret: str, limits: Limits, worlds: Path
+) -> list[Result]:
+    """Have every student's files scored; ``worlds`` is a folder for what all of them play."""
+    orders, results = [], {}
     for capstone, game in CAPSTONES.items():
-        world = game.world(number("hidden", secret, capstone))
+        played = worlds / capstone
+        played.write_bytes(pickle.dumps(game.world(number("hidden", secret, capstone))))
         for student, paths in sorted(files.items()):
-            score, note = _score(game, world, paths, limits)
-            yield Result(capstone, student, score, clean(note)[:LONGEST])
+            results[capstone, student] = Result(capstone, student, None)
+            told = {"capstone": capstone, "world": str(played), "paths": [*map(str, paths)]}
+            orders.append(Order(path=str(paths[0]), name=student, task="score", score=told))
+    with closing(judge(orders, limits, 1)) as verdicts:
+        for order, verdict in verdicts:
+            key = order.score["capstone"], order.name
+            found = verdict.get("score")
+            note = verdict.get("note", verdict.get("unreadable", ""))
+            score = Score(*found) if found is not None else None
+            results[key] = Result(*key, score, clean(note)[:LONGEST])
+    return [*results.values()]
+
+
+def play(capstone: str, world: str, paths: Sequence[str], limits: Limits) -> dict[str, Any]:
+    """Return the score of a student's files, as its fields, or a note that says why there is none.
+
+    This is what a referee does.
+
+    Args:
+        capstone: its name.
+        world: the file of what is played.
+        paths: of the student's files.
+        limits: of the process that the function runs in.
+    """
+    score, note = _score(CAPSTONES[capstone], _world(world), [*map(Path, paths)], limits)
+    if score is None:
+        return {"note": note}
+    return {"score": [score.capstone, score.value, score.low, score.high, score.parts]}
+
+
+@cache
+def _world(path: str) -> Any:
+    lablib.load("target")  # what takes its time is not the student's
+    return pickle.loads(Path(path).read_bytes())  # the judge's own
 
 
 def _score(
@@ -138,8 +183,7 @@ def _score(
     for path in paths:
         try:
             cells = _code(path)
-            with Process(limits) as process, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an overflow in a wrong answer is no news
+            with Process(limits) as process:
                 return game.play(_function(process, cells, game.FUNCTION), world), ""
         except Missing as missing:
             notes.append(str(missing))
@@ -173,9 +217,9 @@ def _function(process: Process, cells: list[tuple[int, str]], name: str) -> Func
         if "check" in told:  # this is not about exercises
             process.send({"enough": True})
         elif "problem" in told and not problem:
-            problem = f"its cell raised {told.get('text')}"
+            problem = f"its cell raised {words(told.get('text'))}"
     process.send({"offer": name})
-    told = process.receive(process.limits.statement)
+    told = process.hear()
     if told.get("callable") is not True:
         raise Missing("" if problem.endswith(f"name '{name}' is not defined") else problem)
     return Function(process, told, process.limits.seconds)

@@ -1,7 +1,6 @@
 """The classroom's commands: ``release`` and ``solve``, ``grade`` and ``score``."""
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -62,10 +61,11 @@ def _add_grade(commands: Any) -> None:
         ),
         epilog=(
             "Students' functions run in a process that has neither references nor verdicts; what\n"
-            "they answer is judged outside. On Linux with user namespaces it also has no network,\n"
-            "can't write, and sees neither the references' files nor what others handed in; on\n"
-            "macOS sandbox-exec does the same. Elsewhere only time, memory and file size are\n"
-            "limited: grade strangers' work in a container then. A mark says that a function\n"
+            "they answer is compared in another one. On Linux with user namespaces the first also\n"
+            "has no network, can't write, and sees Python, its packages and lablib without\n"
+            "exercises, nothing else; on macOS sandbox-exec does the same for files of users.\n"
+            "Elsewhere only time, memory and file size are limited, and your environment is kept\n"
+            "from it: grade strangers' work in a container then. A mark says that a function\n"
             "answers right, not who wrote it: a solution copied from a friend is a ✓.\n\n"
             "An exercise that needs more processor time than --cpu is not judged (!), so that an\n"
             "endless loop keeps nobody waiting. In Jupyter it has ten seconds by the clock, and\n"
@@ -75,11 +75,13 @@ def _add_grade(commands: Any) -> None:
         ),
     )
     grade.add_argument("folder", type=Path)
-    grade.add_argument("--csv", type=Path, help="write the table here")
-    grade.add_argument("--json", type=Path, help="write the table and its counts here")
-    grade.add_argument("--html", type=Path, help="write a page with all that is found here")
+    _add_outputs(grade)
     grade.add_argument(
-        "--feedback", type=Path, metavar="FOLDER", help="a page for each student, .md"
+        "--points",
+        type=Path,
+        metavar="TOML",
+        help='what exercises are worth, and which are optional: optional = ["07.4"], [points] and '
+        'lines like "08.1" = 5 (default: their stars, none)',
     )
     grade.add_argument(
         "--roster",
@@ -108,6 +110,20 @@ def _add_grade(commands: Any) -> None:
         help="seconds of processor time an exercise (default: 1.2)",
     )
     grade.set_defaults(run=_grade)
+
+
+def _add_outputs(grade: argparse.ArgumentParser) -> None:
+    """Add where the report goes, and who it is about."""
+    grade.add_argument("--csv", type=Path, help="write the table here")
+    grade.add_argument("--json", type=Path, help="write the table and its counts here")
+    grade.add_argument("--html", type=Path, help="write a page with all that is found here")
+    grade.add_argument(
+        "--feedback", type=Path, metavar="FOLDER", help="a page for each student, .md"
+    )
+    grade.add_argument(
+        "--moodle", type=Path, metavar="CSV", help="write a row of points a student, for Moodle"
+    )
+    grade.add_argument("--canvas", type=Path, metavar="CSV", help="the same, for Canvas")
 
 
 def _add_score(commands: Any) -> None:
@@ -144,14 +160,13 @@ def _solve(options: argparse.Namespace) -> None:
 def _grade(options: argparse.Namespace) -> None:
     from lablib.teach.grade import grade
 
-    if os.environ.get("PYTHONHASHSEED") != "0":  # two runs see sets in the same order
-        os.environ["PYTHONHASHSEED"] = "0"
-        os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
     wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
-    written = options.csv or options.json or options.html
+    files = options.csv, options.json, options.html, options.moodle, options.canvas
+    written = any(files)
     further = "; what is judged is kept, and with --resume it goes on" if written else ""
     with _behind_walls(further):
-        print(grade(options.folder, progress=sys.stderr.isatty(), **wanted))
+        report = grade(options.folder, progress=sys.stderr.isatty(), **wanted)
+        print(report.summary() if written else report)  # the table is in the file
 
 
 def _score(options: argparse.Namespace) -> None:

@@ -1,34 +1,40 @@
 """The teacher's report: who solved what, from a folder of submitted notebooks.
 
-Each notebook's functions run in a process of their own, behind walls (``apart``), and are judged
-here. What is finished is written at once to a journal, and now and then to the reports, each as a
-whole file: whoever kills it finds reports that are at most some seconds old.
+Each notebook's functions run in a process of their own, behind walls; what they answer is judged in
+another (``apart``), and here only verdicts are read. What is finished is written at once, to a
+journal and to the reports, each as a whole file. Once these take a tenth of the time, as in a large
+class, they are written less often: whoever kills it finds reports that are some seconds old.
 """
 
 import hashlib
 import json
 import os
+import re
 import sys
 import time
-import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from lablib.course.checks.exercises import exercises
 from lablib.course.checks.exercises import lessons as known_lessons
 from lablib.folders import replacing
-from lablib.teach.apart.remote import Limits, begin, end_all, references
-from lablib.teach.handed_in import hidden, unreadable
+from lablib.teach.apart.desk import Order, Verdict, judge
+from lablib.teach.apart.remote import Limits
+from lablib.teach.apart.surroundings import references
+from lablib.teach.gradebook import People, canvas, moodle
+from lablib.teach.handed_in import LARGEST, hidden
+from lablib.teach.page import LONGEST, file_name, file_names, page
 from lablib.teach.page import feedback as feedback_of
-from lablib.teach.page import file_name, page
+from lablib.teach.points import Scheme, read_points
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
-from lablib.teach.roster import not_read, read_roster, student_of, submissions
-from lablib.teach.submission import RANK, Finding, judge_submission, read_submission
+from lablib.teach.roster import not_read, packed, read_roster, student_of, submissions
+from lablib.teach.submission import RANK, Finding
 from lablib.validation import BadValue, integer, number, one_of
 
-PAUSE = 2.0  # seconds between two writings of all reports: each takes longer than the one before
+SHARE = 9.0  # of the time, work for each time that reports are written: they grow with the class
 
 
 @dataclass(frozen=True)
@@ -39,13 +45,17 @@ class Outputs:
     json: Path | None = None
     html: Path | None = None
     feedback: Path | None = None
+    moodle: Path | None = None
+    canvas: Path | None = None
+    people: People = field(default_factory=dict)
 
     def files(self) -> list[Path]:
         """Return the files among them."""
-        return [path for path in (self.csv, self.json, self.html) if path is not None]
+        found = self.csv, self.json, self.html, self.moodle, self.canvas
+        return [path for path in found if path is not None]
 
-    def check(self) -> None:
-        """Raise ``BadValue`` about one that can't be written."""
+    def check(self, resume: bool) -> None:
+        """Raise ``BadValue`` about one that can't be written, or where there is none to resume."""
         for path in self.files():
             parent = path.absolute().parent
             if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
@@ -57,20 +67,33 @@ class Outputs:
                 self.feedback.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise BadValue(f"feedback must be a folder that can be made: {error}") from None
+        if resume and not self.files():
+            raise BadValue("resume needs the file of a report (csv, json or html), got none")
 
     def write(self, report: GradeReport) -> None:
         """Write the files, each as a whole or not at all."""
-        texts = ((self.csv, report.csv), (self.json, report.json))
-        for path, text in (*texts, (self.html, lambda: page(report))):
+        texts = (
+            (self.csv, report.csv),
+            (self.json, report.json),
+            (self.html, lambda: page(report)),
+            (self.moodle, lambda: moodle(report, self.people)),
+            (self.canvas, lambda: canvas(report, self.people)),
+        )
+        for path, text in texts:
             if path is not None:
                 _replace(path, text())
 
     def write_feedback(self, report: GradeReport) -> None:
         """Write a page for each student: once, as there are many of them."""
-        if self.feedback is not None:
-            for student in report.students():
-                path = self.feedback / f"{file_name(student)}.md"
-                _replace(path, feedback_of(report, student))
+        if self.feedback is None:
+            return
+        names = file_names(report.students())
+        for student, name in names.items():
+            _replace(self.feedback / f"{name}.md", feedback_of(report, student))
+            plain = file_name(student)
+            if plain not in names.values() and len(plain.encode()) <= LONGEST:
+                # Of an earlier report, when it was one student's.
+                (self.feedback / f"{plain}.md").unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -90,7 +113,10 @@ def grade(
     json: str | Path | None = None,
     html: str | Path | None = None,
     feedback: str | Path | None = None,
+    moodle: str | Path | None = None,
+    canvas: str | Path | None = None,
     roster: str | Path | None = None,
+    points: str | Path | None = None,
     lessons: Sequence[str] = (),
     resume: bool = False,
     seconds: float = 120.0,
@@ -107,8 +133,12 @@ def grade(
         json: see ``csv``.
         html: see ``csv``.
         feedback: a folder for a page of feedback for each student.
+        moodle: a file with a row of points for each student, which Moodle imports.
+        canvas: one that Canvas imports.
         roster: a CSV file of who is in the class; who handed in nothing is in the report, too, and
             is asked for every exercise that anybody was.
+        points: a file in TOML that says what exercises are worth (see ``points``); else an exercise
+            is worth its stars.
         lessons: numbers, as ``["03", "05"]``: only their exercises are graded and reported, and
             whoever is on the roster is asked for all of them; every lesson when empty.
         resume: take what an earlier run of this report has found in files that are the same.
@@ -127,15 +157,15 @@ def grade(
     memory = integer("memory", memory, 256)
     cpu = number("cpu", cpu, 0.1)
     workers = integer("workers", workers or os.cpu_count() or 1, 1)
-    outputs = Outputs(*(Path(p) if p is not None else None for p in (csv, json, html, feedback)))
-    outputs.check()
-    if resume and not outputs.files():
-        raise BadValue("resume needs the file of a report (csv, json or html), got none")
     roster = Path(roster) if roster is not None else None
-    students = read_roster(roster) if roster is not None else []
+    people = read_roster(roster) if roster is not None else {}
+    wanted = (csv, json, html, feedback, moodle, canvas)
+    outputs = Outputs(*(Path(p) if p is not None else None for p in wanted), people)
+    outputs.check(resume)
+    scheme = read_points(Path(points)) if points is not None else Scheme()
     hide = hidden(folder, outputs.files())
     limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide)
-    job = _Job(folder, limits, students, sorted({*lessons}), roster)
+    job = _Job(folder, limits, [*people], sorted({*lessons}), roster, scheme)
     return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
 
 
@@ -145,22 +175,30 @@ def _held(
     """Grade what the journal doesn't know; write reports now and then, and however it ends."""
 
     def written() -> GradeReport:
-        report = GradeReport(job.rows(done), job.strangers(done), skipped)
+        found = job.rows(done), job.strangers(done), skipped, archives
+        report = GradeReport(*found, job.scheme)
         outputs.write(report)
         return report
 
     ours = [*outputs.files(), *([journal.path] if journal.path else [])]
     skipped = not_read(job.folder, [*ours, *(p for p in (outputs.feedback, job.roster) if p)])
+    archives = packed(job.folder)
+    skipped = [name for name in skipped if name not in archives]
     done = job.known(journal)
+    exercises()  # every lesson is imported now: whoever interrupts later does not wait for it
+    began = time.monotonic()
     written()
     last = time.monotonic()
+    took = last - began
     try:
         for graded in job.work(done, workers, progress):
             done.append(graded)
             journal.add(graded)
-            if time.monotonic() - last > PAUSE:
+            now = time.monotonic()
+            if now - last > SHARE * took:
                 written()
                 last = time.monotonic()
+                took = last - now
     finally:
         report = written()
     outputs.write_feedback(report)
@@ -206,6 +244,7 @@ class _Job:
     students: Sequence[str]
     lessons: Sequence[str]
     roster: Path | None = None
+    scheme: Scheme = field(default_factory=Scheme)
 
     def known(self, journal: Journal) -> list[Graded]:
         """Return what an earlier run has found in files that are the same."""
@@ -217,22 +256,17 @@ class _Job:
         from tqdm import tqdm
 
         old = {graded.path for graded in done}
-        paths = [p for p in submissions(self.folder) if self._inside(p) not in old]
-        pool = ThreadPoolExecutor(workers)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an overflow in a wrong answer is no news
-                jobs = [pool.submit(self._grade, path) for path in paths]
-                bar = tqdm(total=len(jobs), unit="notebook", file=sys.stderr, disable=not progress)
-                with bar:
-                    for job in as_completed(jobs):
-                        yield job.result()
-                        bar.update()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            end_all()
-            pool.shutdown()
-            begin()
+        paths = {self._inside(path): path for path in submissions(self.folder)}
+        orders = [
+            Order(path=str(path), name=inside, lessons=[*self.lessons])
+            for inside, path in paths.items()
+            if inside not in old
+        ]
+        bar = tqdm(total=len(orders), unit="notebook", file=sys.stderr, disable=not progress)
+        with bar, closing(judge(orders, self.limits, workers)) as verdicts:
+            for order, verdict in verdicts:
+                yield _graded(order.name, self._key(paths[order.name]), verdict)
+                bar.update()
 
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
         """Return who handed something in and is not on the roster, if there is one."""
@@ -253,39 +287,60 @@ class _Job:
                 ranked.append((RANK[found.outcome], row))
         chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
         asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
-        unread = {row.student: row for _, row in ranked if row.exercise == "-"}
+        unread = [row for _, row in ranked if row.exercise == "-"]
         for student in self.students:
-            missing = ExerciseRow(student, "", "-", "∅", "", "nothing handed in")
-            if student in unread:  # who knows what is in it: that is not an absence
-                file = unread[student].notebook
-                told = f"not found, but {file} can't be read"
-                missing = replace(unread[student], message=told)
+            absent = ExerciseRow(student, "", "-", "∅", "", "nothing handed in")
+            broken = [row for row in unread if row.student == student]
             for exercise in asked or ["-"]:
+                missing = next(
+                    (_not_found(row) for row in broken if _may_hold(row, exercise)), absent
+                )
                 ranked.append((-1, replace(missing, exercise=exercise)))
         return best_of(ranked)
-
-    def _grade(self, path: Path) -> Graded:
-        inside, key = self._inside(path), self._key(path)
-        try:
-            work = read_submission(path)
-            if self.lessons:
-                work = work.only(self.lessons)
-            return Graded(inside, key, judge_submission(work, self.limits))
-        except Exception as error:  # whatever is in the file, it gets a row
-            return Graded(inside, key, unreadable=unreadable(error, path, inside))
 
     def _inside(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
     def _key(self, path: Path) -> str:
         """Return what the verdict depends on: the file, the exercises, the limits, the lessons."""
-        found = hashlib.sha256()
-        for file in (path, *map(Path, references())):
-            if file.is_file() and os.access(file, os.R_OK):
-                found.update(file.read_bytes())
+        found = _digest(path)
         limits = replace(self.limits, hide=())
-        found.update(f"{limits} {self.lessons}".encode())
+        found.update(f"{_known_references()} {limits} {self.lessons}".encode())
         return found.hexdigest()[:32]
+
+
+def _may_hold(unread: ExerciseRow, exercise: str) -> bool:
+    """Return whether a file that can't be read may be of an exercise's lesson, by its name."""
+    told = {*re.findall(r"(?<!\d)\d\d(?!\d)", Path(unread.notebook).stem)} & {*known_lessons()}
+    return not told or exercise[:2] in told
+
+
+def _not_found(unread: ExerciseRow) -> ExerciseRow:
+    """Return what is said of an exercise that such a file may hold: that is not an absence."""
+    return replace(unread, message=f"not found, but {unread.notebook} can't be read")
+
+
+def _graded(inside: str, key: str, verdict: Verdict) -> Graded:
+    """Return what a referee has found, in its bounds."""
+    if "unreadable" in verdict:
+        return Graded(inside, key, unreadable=verdict["unreadable"])
+    return Graded(inside, key, {id_: Finding(*note) for id_, note in verdict.items()})
+
+
+@cache
+def _known_references() -> str:
+    return "".join(_digest(Path(file)).hexdigest() for file in references())
+
+
+def _digest(path: Path) -> "hashlib._Hash":
+    """Return a hash of a file's bytes; of one that is too large to be read, of its size."""
+    found = hashlib.sha256()
+    if path.is_file() and os.access(path, os.R_OK) and not path.is_symlink():
+        if path.stat().st_size > LARGEST:
+            found.update(b"%d bytes" % path.stat().st_size)
+        else:
+            found.update(path.read_bytes())
+    return found
 
 
 def _line(graded: Graded) -> str:

@@ -1,7 +1,12 @@
 """The report as one HTML page that needs nothing else, and as a page of feedback a student."""
 
+import hashlib
 import html
 import re
+import statistics
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 
 from lablib.teach.reports import OUTCOMES, ExerciseRow, GradeReport
 
@@ -12,6 +17,7 @@ body{font:16px/1.5 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0
 background:#fff}table{border-collapse:collapse;margin:1em 0}caption{text-align:left;font-weight:600;
 padding:.4em 0}th,td{border:1px solid #ccc;padding:.25em .6em;text-align:center}
 th[scope=row],td.text{text-align:left;font-weight:400}td.wide{min-width:12em;max-width:40em}
+.bar{display:inline-block;height:.8em;background:#00734f}td a{text-decoration:none}
 .scroll{overflow-x:auto}summary{cursor:pointer}
 @media(max-width:40em){table.topics thead{display:none}table.topics,.topics tbody,.topics tr,
 .topics th,.topics td{display:block;border:0;text-align:left;max-width:none;padding:.1em 0}
@@ -20,6 +26,8 @@ th[scope=row],td.text{text-align:left;font-weight:400}td.wide{min-width:12em;max
 .topics td[data-head]::before{content:attr(data-head) ": ";color:#555}}
 """
 
+BINS = 10  # of a histogram
+LONGEST, HASH = 200, 16  # bytes of a file's name; letters of a hash
 FURTHER = (
     "<p>Each of them as code, with a question for the class, stands below its exercise in the "
     "teacher's edition, which <code>release</code> writes; questions on a whole lesson, with "
@@ -39,10 +47,11 @@ def page(report: GradeReport) -> str:
         _topics(report),
         "<h2>Students and exercises</h2>",
         _grid(report),
+        _class(report),
         "<h2>Exercises</h2>",
         _counts(report),
         "<h2>What each was told</h2>",
-        *(_details(report, student) for student in report.students()),
+        *(_details(report, *each) for each in enumerate(report.students())),
         "</body></html>\n",
     ]
     return "\n".join(parts)
@@ -67,9 +76,31 @@ def feedback(report: GradeReport, student: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def file_names(students: Iterable[str]) -> dict[str, str]:
+    """Return a name for each student's file: every file system takes it, and for no other's.
+
+    Whose name another one's could be taken for has a hash behind it.
+    """
+    plain = {student: file_name(student) for student in students}
+    taken = Counter(map(_seen_alike, plain.values()))
+    names = {}
+    for student, name in plain.items():
+        hashed = hashlib.sha256(student.encode("utf-8", "replace")).hexdigest()[:HASH]
+        short = name.encode()[: LONGEST - HASH - 1].decode("utf-8", "ignore")
+        own = taken[_seen_alike(name)] == 1 and len(name.encode()) <= LONGEST
+        made = re.search(rf"-[0-9a-f]{{{HASH}}}$", name)  # one's own name may look like this
+        names[student] = name if own and not made else f"{short}-{hashed}"
+    return names
+
+
 def file_name(student: str) -> str:
-    """Return a name for a student's file that every file system takes."""
+    """Return a student's name with what no file system takes replaced."""
     return re.sub(r"[^\w.@+-]", "_", student).lstrip(".") or "_"
+
+
+def _seen_alike(name: str) -> str:
+    """Return what is the same for names that a file system may take for each other."""
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def _summary(report: GradeReport) -> str:
@@ -107,13 +138,13 @@ def _grid(report: GradeReport) -> str:
     listed = report.exercises()
     found = {(row.student, row.exercise): row for row in report.rows}
     rows = []
-    for student in report.students():
+    for number, student in enumerate(report.students()):
         strange = " <small>not on the roster</small>" * (student in report.strangers)
         cells = [f'<th scope="row">{html.escape(student)}{strange}</th>']
         own = [found.get((student, exercise.id)) for exercise in listed]
-        cells += [_cell("") if row is None else f"<td>{_mark(row.outcome)}</td>" for row in own]
+        cells += [_cell("") if row is None else _told(row, number) for row in own]
         cells.append(_cell(sum(row is not None and row.outcome == "✓" for row in own)))
-        cells.append(_cell("{} of {}".format(*report.points(student))))
+        cells.append(_cell("{:g} of {:g}".format(*report.points(student))))
         rows.append(cells)
     return _table("Marks", ("student", *(each.id for each in listed), "✓", "points"), rows)
 
@@ -130,14 +161,41 @@ def _counts(report: GradeReport) -> str:
     return _table("How many students of each outcome", ("exercise", *OUTCOMES), rows)
 
 
-def _details(report: GradeReport, student: str) -> str:
-    items = "".join(_item(row) for row in report.rows if row.student == student)
+def _class(report: GradeReport) -> str:
+    """Return how the class as a whole did: the middle, and how many have what share of points."""
+    shares = report.shares()
+    if not shares:
+        return ""
+    middle = statistics.median(shares)
+    counts = Counter(min(int(share * BINS), BINS - 1) for share in shares)
+    rows = []
+    for place in range(BINS):
+        count, low, high = counts[place], 100 * place // BINS, 100 * (place + 1) // BINS
+        bar = f'<span class="bar" style="width:{30 * count / max(counts.values()):.1f}em"></span>'
+        name = f'<th scope="row">{low} to {high} %</th>'
+        rows.append([name, f'<td class="text">{bar if count else ""} {count}</td>'])
+    told = f"<p>Half of the students have {100 * middle:.0f} % of their points or more.</p>"
+    return told + _table("Points", ("share of the points", "students"), rows)
+
+
+def _details(report: GradeReport, number: int, student: str) -> str:
+    items = "".join(_item(row, number) for row in report.rows if row.student == student)
     return f"<details><summary>{html.escape(student)}</summary><ul>{items}</ul></details>"
 
 
-def _item(row: ExerciseRow) -> str:
+def _item(row: ExerciseRow, number: int) -> str:
     told, where = html.escape(row.message), html.escape(row.notebook)
-    return f"<li>{_mark(row.outcome)} {row.exercise} {told} <small>{where}</small></li>"
+    told = f"{_mark(row.outcome)} {row.exercise} {told} <small>{where}</small>"
+    return f'<li id="{_place(row, number)}">{told}</li>'
+
+
+def _told(row: ExerciseRow, number: int) -> str:
+    """Return a mark that leads to what its student was told; browsers open what it is folded in."""
+    return f'<td><a href="#{_place(row, number)}">{_mark(row.outcome)}</a></td>'
+
+
+def _place(row: ExerciseRow, number: int) -> str:
+    return f"told-{number}-{row.exercise}"
 
 
 def _mark(mark: str) -> str:

@@ -125,7 +125,8 @@ def _editions(
     path: Path, notebook: Notebook, assessment: bool, nbgrader: bool, otter: bool
 ) -> Iterator[tuple[str, Notebook]]:
     if nbgrader:
-        yield f"source/{path.stem}/{path.name}", nbgrader_source(student_edition(notebook, True))
+        made = nbgrader_source(student_edition(notebook, True), path.name)
+        yield f"source/{path.stem}/{path.name}", made
     if otter:
         yield f"otter/{path.name}", otter_source(student_edition(notebook, True))
     if nbgrader or otter:

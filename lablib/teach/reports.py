@@ -8,10 +8,11 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, exercises
+from lablib.teach.points import Scheme
 
 # Each mark and what it says, in the order of a table of counts.
 OUTCOMES = {
@@ -66,22 +67,30 @@ class GradeReport:
         rows: one for each student and exercise.
         strangers: who handed something in and is not on the roster.
         unread: what lay at the top of the folder and could not be graded.
+        packed: archives, which are not opened.
+        scheme: what exercises are worth.
     """
 
     rows: list[ExerciseRow]
     strangers: Sequence[str] = ()
     unread: Sequence[str] = ()
+    packed: Sequence[str] = ()
+    scheme: Scheme = field(default_factory=Scheme)
 
     def __repr__(self) -> str:
         names = ["student", "exercise", "outcome", "misconception", "message"]
         table = [names, *([getattr(row, name) for name in names] for row in self.rows)]
         widths = [max(len(line[i]) for line in table) for i in range(4)]
         lines = ["  ".join([*map(str.ljust, line, widths), _cut(line[4])]) for line in table]
+        return "\n".join([*(line.rstrip() for line in lines), self.summary()])
+
+    def summary(self) -> str:
+        """Return the class in a few lines: how much is solved, what to discuss, what is missing."""
         asked = [row for row in self.rows if row.exercise != "-"]
-        lines.append(f"{sum(row.outcome == '✓' for row in asked)} of {len(asked)} ✓")
+        solved = sum(row.outcome == "✓" for row in asked)
+        lines = [f"{len(self.students())} students, {solved} of {len(asked)} ✓"]
         lines += [f"Discuss {line}" for line in map(topic_line, self.topics()[:TOPICS])]
-        lines += self.notes()
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join([*lines, *self.notes()])
 
     def notes(self) -> list[str]:
         """Return what else a teacher should know, a sentence each."""
@@ -92,14 +101,34 @@ class GradeReport:
         if self.unread:
             what = ", ".join(self.unread)
             told.append(f"Not graded, as there is no .ipynb and no .py in it: {what}.")
+        if self.packed:
+            what = ", ".join(self.packed)
+            told.append(f"Packed, so nobody has looked into it; unpack it: {what}.")
         return told
 
-    def points(self, student: str) -> tuple[int, int]:
-        """Return how many points a student has, and of how many: an exercise's stars are points."""
-        stars = {exercise.id: exercise.stars for exercise in self.exercises()}
-        rows = [row for row in self.rows if row.student == student and row.exercise in stars]
-        got = sum(stars[row.exercise] for row in rows if row.outcome == "✓")
-        return got, sum(stars[row.exercise] for row in rows)
+    def points(self, student: str, lesson: str = "") -> tuple[float, float]:
+        """Return how many points a student has, and of how many.
+
+        Args:
+            student: whose.
+            lesson: its number; all lessons when empty.
+        """
+        asked = [row for row in self.rows if row.student == student]
+        rows = [row for row in asked if row.exercise.startswith(lesson)]
+        worth = self.scheme.worth
+        got = sum(worth(row.exercise) for row in rows if row.outcome == "✓")
+        due = [row.exercise for row in rows if row.exercise not in self.scheme.optional]
+        return got, sum(map(worth, due))
+
+    def shares(self) -> list[float]:
+        """Return the share of their points that students have; more than 1 is 1."""
+        points = [self.points(student) for student in self.students()]
+        return [min(got / most, 1.0) for got, most in points if most]
+
+    def possible(self, lesson: str) -> float:
+        """Return how many points there are for what is asked of a lesson."""
+        asked = {row.exercise for row in self.rows if row.exercise.startswith(lesson)}
+        return sum(map(self.scheme.worth, asked - self.scheme.optional))
 
     def students(self) -> list[str]:
         """Return who is in the report, in order."""
@@ -139,11 +168,10 @@ class GradeReport:
     def csv(self) -> str:
         """Return every row as CSV with a header; Excel wants a mark at its beginning."""
         file = io.StringIO(newline="")
-        stars = {exercise.id: exercise.stars for exercise in self.exercises()}
         writer = csv.DictWriter(file, [*(each.name for each in fields(ExerciseRow)), "points"])
         writer.writeheader()
         for row in self.rows:
-            cells = asdict(row) | {"points": stars.get(row.exercise, 0) * (row.outcome == "✓")}
+            cells = asdict(row) | {"points": self.scheme.worth(row.exercise) * (row.outcome == "✓")}
             for name in ("student", "notebook", "message"):
                 cells[name] = no_formula(cells[name])
             writer.writerow(cells)

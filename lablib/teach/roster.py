@@ -8,6 +8,7 @@ from pathlib import Path
 from lablib.validation import BadValue
 
 KINDS = (".ipynb", ".py")
+ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".7z", ".rar")
 HEADINGS = ("student", "name")  # of the column that names the students, the first there is
 # What a browser, a course's platform or Jupyter puts around a name.
 _DECORATION = re.compile(
@@ -16,10 +17,16 @@ _DECORATION = re.compile(
 
 
 def submissions(folder: Path) -> list[Path]:
-    """Return the files below a folder that are graded, in order."""
-    found = [path for path in sorted(folder.rglob("*")) if path.suffix in KINDS and path.is_file()]
+    """Return the files below a folder that are graded, in order, and links, which are refused."""
+    found = [path for path in sorted(folder.rglob("*")) if _is_handed_in(path)]
     inside = [(path, path.relative_to(folder).parts) for path in found]
     return [path for path, parts in inside if not any(part.startswith(".") for part in parts)]
+
+
+def _is_handed_in(path: Path) -> bool:
+    if path.is_symlink():  # to a folder, too: what is in there is somebody's own
+        return path.suffix in KINDS or path.is_dir()
+    return path.suffix in KINDS and path.is_file()
 
 
 def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
@@ -36,6 +43,13 @@ def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
         for path in sorted(folder.iterdir())
         if path.name not in graded and path.name[0] != "." and path.resolve() not in known
     ]
+
+
+def packed(folder: Path) -> list[str]:
+    """Return the archives below a folder, which are not opened, in order."""
+    found = [path.relative_to(folder) for path in folder.rglob("*") if path.suffix in ARCHIVES]
+    shown = [path for path in found if not any(part.startswith(".") for part in path.parts)]
+    return sorted(path.as_posix() for path in shown)
 
 
 def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
@@ -62,8 +76,10 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
     return name
 
 
-def read_roster(path: Path) -> list[str]:
-    """Return the students in a CSV file: its column ``student`` or ``name``, else its first one.
+def read_roster(path: Path) -> dict[str, dict[str, str]]:
+    """Return what a CSV file says of each student, by its columns.
+
+    Who they are stands in the column ``student`` or ``name``, else in the first one.
 
     Raises:
         BadValue: there is no such list in it.
@@ -81,10 +97,13 @@ def read_roster(path: Path) -> list[str]:
     rows = [row for row in rows if any(row)]
     names = [cell.lower() for cell in rows[0]] if rows else []
     heading = next((heading for heading in HEADINGS if heading in names), None)
+    at, heads = 0, []
     if heading is not None:
-        at = names.index(heading)
-        rows = [row[at : at + 1] for row in rows[1:]]
-    found = [*dict.fromkeys(row[0] for row in rows if row and row[0])]
+        at, heads, rows = names.index(heading), rows[0], rows[1:]
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if len(row) > at and row[at]:
+            found.setdefault(row[at], dict(zip(heads, row, strict=False)))
     if not found:
         raise BadValue(f"roster must name at least one student, got none in {str(path)!r}")
     return found

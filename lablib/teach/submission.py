@@ -7,7 +7,7 @@ accident costs the exercise it touches and no other.
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import Exercise, exercises, find, lessons
 from lablib.course.checks.running import Gone, TimeUp
-from lablib.teach.apart.remote import Function, Limits, Process
+from lablib.teach.apart.remote import Function, Limits, Process, words
 from lablib.teach.handed_in import clean, code_of, read_cells
 
 FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
@@ -27,6 +27,7 @@ RANK = {
     "✓": 4,
 }  # of several verdicts on one exercise the best counts
 STARTS = 12  # of its process, at most
+CELLS = "its cells"  # what is at work when no exercise is judged
 OFFERS = 5  # of one exercise, at most: each costs time
 
 
@@ -55,9 +56,13 @@ class Submission:
     owners: dict[int, str] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
 
-    def only(self, lessons: Sequence[str]) -> "Submission":
-        """Return it without the exercises of other lessons; there may be none left."""
-        return replace(self, exercises=[e for e in self.exercises if e[:2] in lessons])
+    def only(self, lessons: Sequence[str], ids: Sequence[str] = ()) -> "Submission":
+        """Return it with the exercises of these lessons, and with these; with all where none are.
+
+        There may be none left.
+        """
+        kept = [e for e in self.exercises if not lessons or e[:2] in lessons]
+        return replace(self, exercises=[e for e in kept if not ids or e in ids])
 
 
 def read_submission(path: Path) -> Submission:
@@ -91,20 +96,44 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
     return Submission(code, [e.id for e in listed], owners, recorded)
 
 
-def judge_submission(work: Submission, limits: Limits) -> dict[str, Finding]:
-    """Return what was found of each exercise; nothing runs when there is none."""
+def judge_submission(
+    work: Submission,
+    limits: Limits,
+    tell: Callable[[str, Finding | None], None] = lambda exercise, finding: None,
+    known: Mapping[str, Finding] | None = None,
+    struck: Mapping[str, str] | None = None,
+    over: str = "",
+) -> dict[str, Finding]:
+    """Return what was found of each exercise; nothing runs when there is none.
+
+    Args:
+        work: what is judged.
+        limits: of the process that it runs in.
+        tell: is told of each exercise when it begins (``None``; ``CELLS`` between them), and of
+            what was found.
+        known: what was found in an earlier sitting.
+        struck: exercises that are not judged (again), and why.
+        over: why nothing is judged any more, if so.
+    """
     if not work.exercises:
         return {}
-    sitting = _Sitting(work, limits)
-    sitting.hold()
+    sitting = _Sitting(work, limits, tell)
+    sitting.recall(known or {}, struck or {})
+    if over:
+        sitting.give_up(over)
+    else:
+        tell(CELLS, None)
+        sitting.hold()
     return {exercise: sitting.finding(exercise) for exercise in work.exercises}
 
 
 class _Sitting:
     """One notebook before the judge, over as many processes as it wears out."""
 
-    def __init__(self, work: Submission, limits: Limits) -> None:
-        self.work, self.limits = work, limits
+    def __init__(
+        self, work: Submission, limits: Limits, tell: Callable[[str, Finding | None], None]
+    ) -> None:
+        self.work, self.limits, self.tell = work, limits, tell
         self.until = time.monotonic() + limits.seconds
         self.found: dict[str, Finding] = {}
         self.offers: dict[str, int] = {}
@@ -112,6 +141,20 @@ class _Sitting:
         self.accidents: dict[str | None, str] = {}
         self.skip: list[tuple[int, int]] = []
         self.at: tuple[int, int] | None = None
+
+    def recall(self, known: Mapping[str, Finding], struck: Mapping[str, str]) -> None:
+        """Go on from what an earlier sitting has found, without what has ended it."""
+        for exercise, text in struck.items():
+            self._note(exercise, Finding("!", "", clean(text)))
+            self.closed.add(exercise)
+        for exercise, finding in known.items():
+            self._note(exercise, finding)
+
+    def give_up(self, text: str) -> None:
+        """Note why what is not judged by now is not."""
+        for exercise in self.work.exercises:
+            if exercise not in self.closed:
+                self._note(exercise, Finding("!", "", clean(text)))
 
     def hold(self) -> None:
         """Judge until everything is judged, or the time is over."""
@@ -133,9 +176,7 @@ class _Sitting:
                 if self.at is not None:
                     self.skip.append(self.at)
                     self.accidents.setdefault(self.work.owners.get(self.at[0]), f"its cell: {text}")
-        for exercise in self.work.exercises:
-            if exercise not in self.closed:
-                self._note(exercise, Finding("!", "", clean(text)))
+        self.give_up(text)
 
     def finding(self, exercise: str) -> Finding:
         """Return the best that was found, or ``≠`` where the notebook itself says ✓."""
@@ -153,15 +194,13 @@ class _Sitting:
             if "at" in told:
                 self.at = _place(told["at"])
             elif "problem" in told:
-                owner, text = (
-                    self.work.owners.get(_place(told["problem"])[0]),
-                    str(told.get("text")),
-                )
+                owner = self.work.owners.get(_place(told["problem"])[0])
+                text = words(told.get("text"))
                 missing = owner and f"NameError: name '{find(owner).name}' is not defined"
                 if text != missing:  # which the check below it says; better said in words
                     self.accidents.setdefault(owner, f"its cell raised {text}")
             elif "check" in told:
-                self._offered(process, str(told["check"]), told)
+                self._offered(process, words(told["check"]), told)
             else:
                 raise Gone("it wrote something else into its line")
         self.at = None
@@ -173,7 +212,7 @@ class _Sitting:
             again = found is None or found.outcome in "!○" or "NameError" in found.message
             if again and exercise not in self.closed:
                 process.send({"offer": find(exercise).name})
-                told = process.receive(self.limits.statement)
+                told = process.hear()
                 if "missing" not in told:
                     self._offered(process, exercise, told)
 
@@ -183,10 +222,12 @@ class _Sitting:
         closed = exercise in self.closed or self.offers[exercise] > OFFERS
         if exercise in self.work.exercises and not closed:
             function = Function(process, told, find(exercise).seconds)
+            self.tell(exercise, None)
             try:
                 self._note(exercise, _verdict(find(exercise), function, told.get("callable")))
             except Gone as gone:
                 self._note(exercise, Finding("!", "", clean(f"calling it: {gone}")))
+            self.tell(CELLS, None)
             if function.gone:
                 self.at = None
                 self.closed.add(exercise)
@@ -197,6 +238,7 @@ class _Sitting:
         best = self.found.get(exercise)
         if best is None or RANK[finding.outcome] > RANK[best.outcome]:
             self.found[exercise] = finding
+            self.tell(exercise, finding)
         if finding.outcome == "✓":
             self.closed.add(exercise)
 
@@ -212,9 +254,11 @@ def _verdict(exercise: Exercise, function: Function, can_be_called: Any) -> Find
 
 def _place(told: Any) -> tuple[int, int]:
     try:
-        cell, statement = map(int, told)
+        cell, statement = told
     except (TypeError, ValueError):
-        raise Gone("it wrote something else into its line") from None
+        cell = statement = None
+    if type(cell) is not int or type(statement) is not int:
+        raise Gone("it wrote something else into its line")
     return cell, statement
 
 

@@ -30,14 +30,17 @@ class Case:
     """
 
     name: str  # of the student, too
-    notebook: dict | str
+    notebook: dict | str | Path  # a path is one that a link leads to
     due: dict[str, str]
     like: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
-        suffix = "py" if isinstance(self.notebook, str) else "ipynb"
+        suffix = "ipynb" if isinstance(self.notebook, dict) else "py"
         path = folder / self.name / f"lesson.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(self.notebook, Path):
+            path.symlink_to(self.notebook)
+            return path
         text = self.notebook if suffix == "py" else json.dumps(self.notebook)
         path.write_text(text, encoding="utf-8")
         return path
@@ -182,6 +185,16 @@ CHEATS = {
     "    space = {'np': np}\n"
     "    exec(text[text.index('def best_token('):text.index('def best_token_with')], space)\n"
     "    return space['best_token'](p)",
+    "unpacked": "import lablib, os, re, zlib\ndef best_token(p):\n"
+    "    root = os.path.dirname(os.path.dirname(lablib.__file__)) + '/.git'\n"
+    "    for folder, _, files in os.walk(root):\n        for file in files:\n"
+    "            data = open(os.path.join(folder, file), 'rb').read()\n"
+    "            for at in re.finditer(b'\\x78[\\x01\\x9c\\xda]', data):\n                try:\n"
+    "                    text = zlib.decompressobj().decompress(data[at.start():])\n"
+    "                except zlib.error:\n                    continue\n"
+    "                if b'def best_token(' in text and b'BEST_TOKEN =' in text:\n"
+    "                    space = {'np': np}\n                    exec(text, space)\n"
+    "                    return space['best_token'](p)\n    return 0",
     "tells": "def best_token(p):\n    raise AssertionError('✓ correct')",
     "starter": "def best_token(probabilities):\n    raise NotImplementedError",
     "syntax": "def best_token(p:",
@@ -221,6 +234,30 @@ KILLERS = {
     "surrogate": "def best_token(p):\n    return '\\ud800'",
     "random": "import random, time, os\ndef best_token(p):\n    return random.random() + 3",
 }
+# A student's process may write what it likes into its line: here the text of a message.
+RAW = """
+import json, os
+def raw(check, message):
+    data = json.dumps(message).encode()
+    data = len(data).to_bytes(4, "big") + data
+    while data:
+        data = data[os.write(check.__self__.line._out, data):]
+"""
+ANSWERS = RAW + "def best_token(p):\n    raw(check, {'answer': ANSWER})\n    return 0\n"
+# Each is a program about 00.1 that is wrong, and costs whoever reads its answers too much.
+COSTLY = {
+    "long_text": f"{RAW}raw(check, {{'problem': [0, 0], 'text': 'A' * 8_000_000}})\n{ZERO}",
+    "long_texts": f"{RAW}for _ in range(500):\n"
+    f"    raw(check, {{'problem': [0, 0], 'text': 'A' * 3_000_000}})\n{ZERO}",
+    "empty_rows": "def best_token(p):\n    return np.zeros((20_000_000, 0))",
+    "many_empty_rows": "def best_token(p):\n    return np.zeros((10**10, 0))",
+    "set": f"{ANSWERS}ANSWER = {{'set': [k * (2**61 - 1) for k in range(40_000)]}}",
+    "dict": f"{ANSWERS}ANSWER = {{'dict': "
+    "[[{'tuple': [k * (2**61 - 1)]}, 0] for k in range(20_000)]}",
+    "rows": f"{ANSWERS}ANSWER = {{'array': ['<f8', [20_000_000, 0], '']}}",
+    "lists": f"{ANSWERS}ANSWER = [[]] * 2_000_000",
+}
+KILLERS |= {f"wire_{name}": text for name, text in COSTLY.items()}
 HOGS = {
     "endless": "def best_token(p):\n    while True:\n        pass",
     "endless_in_c": "import itertools, collections\ndef best_token(p):\n"
@@ -281,6 +318,15 @@ def _shapes(rest: dict[str, str]) -> list[Case]:
         Case("fair_exported", exported, all_right),
         Case("fair_checked_otherwise", own, all_right),
         Case("differs", once, {"00.1": "≠", **rest}),
+    ]
+
+
+def links() -> list[Case]:
+    """Return links, which are refused: to another's work, and to the references."""
+    references = Path(course.__path__[0], "lesson_00", "exercises.py")
+    return [
+        Case("link_to_another", Path("../fair_program/lesson.py"), {"-": "!"}),
+        Case("link_to_references", references, {"-": "!"}),
     ]
 
 

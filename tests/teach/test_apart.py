@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 import subprocess
 import sys
 import time
@@ -10,9 +11,10 @@ from pathlib import Path
 
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import exercises, lessons
-from lablib.course.checks.running import TimeUp
+from lablib.course.checks.running import Gone, TimeUp
 from lablib.teach.apart import cells, codec, sandbox
-from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out, references
+from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
+from lablib.teach.apart.surroundings import references
 
 import mlx.core as mx
 import numpy as np
@@ -115,7 +117,7 @@ def test_what_no_honest_process_sends_is_refused(data):
 def test_an_answer_that_is_too_large_does_not_cross():
     with pytest.raises(ValueError, match="too large"):
         codec.pack(range(2**20 + 1))
-    with pytest.raises(ValueError, match="MB"):
+    with pytest.raises(ValueError, match="too large"):
         codec.dumps(codec.pack(np.zeros(2**21)))
 
 
@@ -246,9 +248,17 @@ def test_every_reference_lies_in_a_file_that_is_hidden():
 
 
 def test_the_profile_for_macos_names_every_wall():
-    profile = sandbox._profile({"folder": "/tmp/f", "hide": ["/a b"]})
-    for wall in ("(deny network*)", '(subpath "/tmp/f")', '(deny file-read* (subpath "/a b")'):
+    order = {"folder": "/tmp/f", "see": ["/Users/t/lab/lablib"]}
+    order["hide"] = ["/Users/t/lab", "/Users/t/lab/lablib/exercises.py"]
+    profile = sandbox._profile(order)
+    for wall in ("(deny network*)", "(deny file-write*)", '(allow file-write* (subpath "/tmp/f")'):
         assert wall in profile
+    told = re.findall(r'\((\w+) file-read-data \(subpath "([^"]+)"\)\)', profile)
+    of = [rule for rule in told if rule[1].startswith("/Users") or rule[1] == "/tmp/f"]
+    assert of == [  # of two the later counts, so the deeper one comes later
+        ("deny", "/Users"), ("deny", "/Users/t/lab"), ("allow", "/Users/t/lab/lablib"),
+        ("deny", "/Users/t/lab/lablib/exercises.py"), ("allow", "/tmp/f"),
+    ]  # fmt: skip
 
 
 CHAT = """
@@ -264,12 +274,16 @@ said = chat()
 """
 
 
-def test_who_never_stops_talking_is_late_all_the_same():
-    with Process(Limits(seconds=2)) as process:
+def test_who_never_stops_talking_is_not_heard_for_ever():
+    with Process(Limits(seconds=60)) as process:
         told = process.run([(0, CHAT)], ["said"])
-        with pytest.raises(TimeUp):
+        with pytest.raises(Gone, match="does not stop talking"):
             for _ in told:
                 pass
+        process.send({"offer": "said"})  # an answer's time is limited, however much is said
+        process.deadline = time.monotonic() + 2
+        with pytest.raises(TimeUp):
+            assert all(iter(lambda: process.receive(60), None))
         assert time.monotonic() < process.deadline + 1
 
 

@@ -34,12 +34,17 @@ def needs(package, install):
 
 needs_nbgrader = needs("nbgrader", "-e '.[teach]'")
 needs_otter = needs("otter", "otter-grader")
-# What five students wrote into the starter cells, by exercise; None leaves a starter.
+# Every name of the kernel says what its student wants, also under the exercise's own.
+FORGED = """class F: correct = True
+check = correct = lambda *a: F
+"""
+# What six students wrote into the starter cells, by exercise; None leaves a starter.
 ANSWERS = {
     "solved": lambda number, exercise: exercise.solution,
     "untouched": lambda number, exercise: None,
     "half": lambda number, exercise: exercise.solution if number % 2 else None,
     "wrong": lambda number, exercise: returns_one(exercise),
+    "forger": lambda number, exercise: FORGED + exercise.starter,
     "broken": lambda number, exercise: exercise.solution if number else "def broken(:",
 }
 
@@ -85,7 +90,9 @@ def points_of_grade(folder):
 
 
 def test_a_source_notebook_has_what_nbgrader_asks_for():
-    made = nbgrader_source(release.student_edition(read_notebook(LESSON), assessment=True))
+    made = nbgrader_source(
+        release.student_edition(read_notebook(LESSON), assessment=True), "x.ipynb"
+    )
     cells = {part_of(cell): cell for cell in made["cells"]}
     for exercise in EXERCISES:
         starter, check = cells[exercise.id, "starter"], cells[exercise.id, "check"]
@@ -120,7 +127,7 @@ def nbgrader(course, *arguments):
 @pytest.mark.parametrize(
     ("lesson", "whole"), [("01", False), pytest.param("01", True, marks=pytest.mark.slow), *OTHERS]
 )
-def test_nbgrader_gives_five_students_the_points_that_grade_gives(lesson, whole, tmp_path):
+def test_nbgrader_gives_six_students_the_points_that_grade_gives(lesson, whole, tmp_path):
     from nbgrader.api import Gradebook
 
     path, most = next(FOLDER.glob(f"{lesson}_*.ipynb")), sum(e.stars for e in exercises(lesson))

@@ -171,7 +171,7 @@ ROGUES = {
         "            except OSError: pass\n"
         "said = chat()\n"
         "def propose(*_):\n    return said",
-        "it ran longer than 4 s",
+        "it does not stop talking",
     ),
     "e_garbles": (
         "import os\n"

@@ -21,7 +21,7 @@ from lablib.teach.editions import part_of
 from lablib.teach.grade import grade
 from lablib.teach.page import feedback, file_name, page
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
-from lablib.teach.submission import Finding, Submission, judge_submission, read_submission
+from lablib.teach.submission import Submission, judge_submission, read_submission
 
 import pytest
 import submitted
@@ -233,42 +233,41 @@ def test_stopped_twice_it_says_one_line(tmp_path):
     assert left_over(tmp_path) == []
 
 
-def instantly(work, limits):
-    return {exercise: Finding("✓") for exercise in work.exercises}
+def instantly(orders, limits, workers):
+    for order in orders:
+        yield order, {"00.1": ["✓", "", ""]}
 
 
-def test_reports_are_written_now_and_then_and_the_journal_each_time(tmp_path, monkeypatch):
+def test_a_table_is_written_a_row_at_a_time_and_the_journal_too(tmp_path, monkeypatch):
     for number in range(30):
         (tmp_path / f"s{number}.py").write_text('check("00.1", best_token)')
-    monkeypatch.setattr(grading, "judge_submission", instantly)
+    monkeypatch.setattr(grading, "judge", instantly)
     writings, write = [], grading.Outputs.write
     monkeypatch.setattr(
         grading.Outputs, "write", lambda *each: (writings.append(each), write(*each))
     )
+    monkeypatch.setattr(grading, "SHARE", 1e9)  # however short each writing was
     grade(tmp_path, tmp_path / "r.csv")
-    assert len(writings) == 2  # the first, and the last: it took less than a pause
+    assert len(writings) == 2  # the first, and the last
     assert len((tmp_path / "r.csv.journal").read_text().splitlines()) == 30
-    monkeypatch.setattr(grading, "PAUSE", -1.0)
+    monkeypatch.setattr(grading, "SHARE", 0.0)
     grade(tmp_path, tmp_path / "r.csv")
     assert len(writings) == 2 + 32
 
 
 def test_whoever_interrupts_finds_in_the_report_what_the_journal_has(tmp_path, monkeypatch):
-    def slowly(work, limits):
-        if next(turns) == 5:
-            raise KeyboardInterrupt
-        time.sleep(0.02)
-        return instantly(work, limits)
+    def until_the_fifth(orders, limits, workers):
+        yield from [*instantly(orders, limits, workers)][:5]
+        raise KeyboardInterrupt
 
-    turns = iter(range(30))
     for number in range(10):
         (tmp_path / f"s{number}.py").write_text('check("00.1", best_token)')
-    monkeypatch.setattr(grading, "judge_submission", slowly)
+    monkeypatch.setattr(grading, "judge", until_the_fifth)
     with pytest.raises(KeyboardInterrupt):
         grade(tmp_path, tmp_path / "r.csv", workers=1)
     journal = (tmp_path / "r.csv.journal").read_text().splitlines()
     rows = [*csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text("utf-8-sig")))]
-    assert journal
+    assert len(journal) == 5
     assert {row["notebook"] for row in rows} == {json.loads(line)["path"] for line in journal}
 
 
@@ -391,7 +390,7 @@ def test_of_several_notebooks_the_best_counts_and_of_equals_the_first():
 def test_what_is_wrong_is_said_before_the_work(wanted, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("")
-    monkeypatch.setattr("lablib.teach.grade.judge_submission", None)
+    monkeypatch.setattr("lablib.teach.grade.judge", None)
     with pytest.raises(ValueError, match=message):
         grade(tmp_path, **wanted)
 
@@ -405,8 +404,7 @@ def test_the_command_says_what_its_walls_keep_out(capsys):
         assert word in said
 
 
-def test_a_command_leaves_signals_as_they_were(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("PYTHONHASHSEED", "0")  # else it starts anew, in this process
+def test_a_command_leaves_signals_as_they_were(tmp_path, capsys):
     (tmp_path / "ada.ipynb").write_text("{}")
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     assert main(["grade", str(tmp_path)]) == 0

@@ -7,19 +7,28 @@ from pathlib import Path
 from lablib.course.checks.exercises import exercises
 from lablib.teach import grade as grading
 from lablib.teach.grade import grade
+from lablib.teach.handed_in import unreadable
 from lablib.teach.page import feedback
 from lablib.teach.roster import read_roster, student_of, submissions
-from lablib.teach.submission import Finding
+from lablib.teach.submission import read_submission
 
 import pytest
 
 
-def instantly(work, limits):
-    return {exercise: Finding("✓") for exercise in work.exercises}
+def instantly(orders, limits, workers):
+    """Say of every exercise that is asked for that it is solved."""
+    for order in orders:
+        path = Path(order.path)
+        try:
+            work = read_submission(path).only(order.lessons)
+        except ValueError as error:
+            yield order, {"unreadable": unreadable(error, path, order.name)}
+        else:
+            yield order, {exercise: ["✓", "", ""] for exercise in work.exercises}
 
 
 def test_with_lessons_named_these_are_asked_for_and_no_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(grading, "judge_submission", instantly)
+    monkeypatch.setattr(grading, "judge", instantly)
     for name, asked in {"ada/a": "03.1", "ada/b": "05.2", "bob": "01.1", "cy": "07.1"}.items():
         path = tmp_path / "school" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +56,7 @@ def test_the_command_takes_lessons_after_the_folder(tmp_path):
 
 
 def test_a_verdict_on_some_lessons_is_not_taken_for_one_on_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(grading, "judge_submission", instantly)
+    monkeypatch.setattr(grading, "judge", instantly)
     (tmp_path / "ada.py").write_text('check("03.1", f)\ncheck("05.1", f)')
     for lesson in ("03", "05"):
         report = grade(tmp_path, tmp_path / "r.csv", lessons=[lesson], resume=True)
@@ -83,7 +92,9 @@ def test_a_roster_is_a_list_or_a_table(tmp_path):
     named += ("No;Name;Mail\n1;ada;a,b\n2;bob;c\n", "No\tstudent\n1\tada\n2\tbob\n")
     for text in (*named, "\ufeffada,A\nbob,B\n\n", "ada\nbob\nada"):
         path.write_text(text, encoding="utf-8")
-        assert read_roster(path) == ["ada", "bob"]
+        assert [*read_roster(path)] == ["ada", "bob"]
+    path.write_text(named[2])
+    assert read_roster(path)["bob"] == {"No": "2", "Name": "bob", "Mail": "c"}
     path.write_bytes("name\nJos\xe9\n".encode("latin-1"))
     with pytest.raises(ValueError, match="roster must be a CSV file in UTF-8, got"):
         read_roster(path)
@@ -115,7 +126,7 @@ def test_whose_file_is_broken_was_not_absent(tmp_path):
 
 
 def test_who_is_on_no_roster_and_what_is_no_work_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(grading, "judge_submission", instantly)
+    monkeypatch.setattr(grading, "judge", instantly)
     school = tmp_path / "school"
     for name in ("ada/x.py", "gus.py", "hans/essay.pdf", "ina.zip", "ada/notes.md", ".git/x"):
         path = school / name
@@ -128,10 +139,11 @@ def test_who_is_on_no_roster_and_what_is_no_work_is_named(tmp_path, monkeypatch)
     )  # fmt: skip
     notes = [
         "Not on the roster, so only what they handed in is here: gus.",
-        "Not graded, as there is no .ipynb and no .py in it: hans/, ina.zip.",
+        "Not graded, as there is no .ipynb and no .py in it: hans/.",
+        "Packed, so nobody has looked into it; unpack it: ina.zip.",
     ]
     assert report.notes() == notes
-    assert repr(report).splitlines()[-2:] == notes
+    assert repr(report).splitlines()[-3:] == notes
     other = grade(school, roster=school / "class.csv", lessons=["05"])
     assert not other.strangers  # whose work is of another lesson is not in the table
     text = (school / "r.html").read_text(encoding="utf-8")

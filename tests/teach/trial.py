@@ -3,11 +3,12 @@
 ``python tests/teach/trial.py`` hands in all of ``submitted`` and has it graded: at once; again,
 one notebook at a time, which tells what each costs; and killed twice and resumed. Every mark must
 be due, the reports of the three the same to the byte, and no notebook may take more than three
-seconds of processor time, the endless ones neither. What is wrong is named, and the exit status is
-then 1.
+seconds of processor time, the endless ones neither, nor may the command itself hold more than 300
+MB. What is wrong is named, and the exit status is then 1.
 """
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -26,6 +27,7 @@ import submitted
 from tabulate import tabulate
 
 MOST = 3.0  # seconds of processor time for a notebook
+HOLDS = 300  # MB of memory for the command itself
 BECOME_SUBREAPER = 36  # from <sys/prctl.h>
 PRINTED = "printed.txt"
 
@@ -39,6 +41,7 @@ class Run:
     seconds: float = 0.0
     judged: list[int] = field(default_factory=list)  # notebooks that were judged at each end
     costs: dict[str, float] = field(default_factory=dict)
+    most: float = 0.0  # MB that the command itself held
 
 
 def grade(school: Path, run: Run, options: Sequence[str], kill_at: Sequence[int] = ()) -> Run:
@@ -79,7 +82,9 @@ def _watch(process: subprocess.Popen, run: Run, enough: int) -> int:
     while process.poll() is None and known < enough:
         lines = journal.read_text(encoding="utf-8").split("\n")[:-1] if journal.exists() else []
         killed += _orphans(process.pid)
-        used = killed + sum(watched.cpu_times()[:4])  # its own, and of those that it has waited for
+        used = killed + _used(watched)
+        used = max(used, before or 0.0)
+        run.most = max(run.most, _held(watched))
         if journal.exists() and before is None:
             before, known = used, len(lines)
         for line in lines[known:]:
@@ -90,6 +95,22 @@ def _watch(process: subprocess.Popen, run: Run, enough: int) -> int:
             before, known = used, len(lines)
         time.sleep(0.004)
     return known
+
+
+def _used(watched: psutil.Process) -> float:
+    """Return the processor time of a process, of those below it and those that they waited for."""
+    used = 0.0
+    with contextlib.suppress(psutil.Error):  # one has just ended, and its parent knows its time
+        for each in (watched, *watched.children(recursive=True)):
+            used += sum(each.cpu_times()[:4])
+    return used
+
+
+def _held(watched: psutil.Process) -> float:
+    """Return how much memory a process holds, in MB."""
+    with contextlib.suppress(psutil.Error):
+        return watched.memory_info().rss / 2**20
+    return 0.0
 
 
 def _orphans(but: int) -> float:
@@ -152,10 +173,17 @@ def trial(cases: Sequence[submitted.Case], folder: Path, seconds: float) -> list
         cost = again.costs.get(case.name)
         if cost is None or cost > MOST:
             wrong.append(f"{case.name}: {cost} s of processor time")
+    wrong += [
+        f"{run.name}: the command held {run.most:.0f} MB"
+        for run in (whole, again, killed)
+        if run.most > HOLDS
+    ]
     print(_table(cases, rows, again.costs), end="\n\n")
-    head = ("run", "seconds", "judged at its ends", "files")
-    lines = [(r.name, f"{r.seconds:.0f}", r.judged, len(reports(r.out)))
-             for r in (whole, again, killed)]  # fmt: skip
+    head = ("run", "seconds", "judged at its ends", "files", "MB")
+    lines = [
+        (r.name, f"{r.seconds:.0f}", r.judged, len(reports(r.out)), f"{r.most:.0f}")
+        for r in (whole, again, killed)
+    ]
     print(tabulate(lines, head), end="\n\n")
     return wrong
 
@@ -182,7 +210,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="a pattern in the submissions' names")
     parser.add_argument("--seconds", type=float, default=60, help="limit of a notebook, 60")
     options = parser.parse_args(arguments)
-    cases = [case for case in submitted.submissions() if re.search(options.only, case.name)]
+    handed_in = [*submitted.submissions(), *submitted.links()]
+    cases = [case for case in handed_in if re.search(options.only, case.name)]
     if sys.platform == "linux":  # whoever outlives a killed process there becomes this one's child
         ctypes.CDLL(None).prctl(BECOME_SUBREAPER, 1, 0, 0, 0)
     with TemporaryDirectory() as folder:

@@ -1,8 +1,11 @@
-"""A student's notebook in a process of its own, which has neither references nor verdicts.
+"""A student's notebook in a process of its own, and what it answers compared in another one.
 
-sandbox   the walls: limits, no network, nothing to write but an empty folder
-cells     which statements of a notebook the exercises need
-runner    runs them behind the walls, and answers calls of the student's functions
-codec     values as JSON: what crosses is data, never code
-remote    the judge's end: start, call with a time limit, kill
+sandbox       the walls: limits, no network, no disk but what is named, nothing to write to
+surroundings  what is named: files, and the environment
+cells         which statements of a notebook the exercises need
+runner        runs them behind the walls, and answers calls of the student's functions
+codec         values as JSON: what crosses is data, never code, and bounded
+remote        the referee's end: start, call with a time limit, kill
+referee       a process that reads what was handed in, asks, and compares
+desk          the judge's end: orders out, verdicts in; ends referees that use too much
 """

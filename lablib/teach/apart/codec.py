@@ -4,11 +4,16 @@ Numbers, texts, lists, tuples, dicts, sets and arrays of numbers cross as copies
 an object that claims to equal everything arrives as a ``Strange`` that equals nothing, and nothing
 that a student's process sends is unpickled. What can't be copied is *lent*: the judge's functions
 and objects stay where they are, and the other side gets a stand-in that asks back.
+
+What arrives is bounded before it is read (``loads``): bytes, things, and boxes in boxes; and before
+anything is made of it (``unpack``): digits, cells of arrays, and what a set may cost. So both take
+a time that is linear in the message's size.
 """
 
 import base64
 import functools
 import json
+import math
 import numbers
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
@@ -17,9 +22,16 @@ from typing import Any
 
 import numpy as np
 
+# A text ends or the message does: a lone quotation mark is not looked for twice.
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
+
 DEPTH = 40  # boxes in boxes
-LARGEST = 8 * 2**20  # bytes of one message
-MOST = 2**20  # things in one box
+LARGEST = 4 * 2**20  # bytes of one message
+MOST = 2**17  # things in one message
+CELLS = 2**19  # of all arrays in one message; one without cells counts its rows
+SIDES = 32  # of an array
+TRIALS = 2**22  # looks that all sets and dicts of one message may cost, whatever their hashes
 LARGE = 2**63
 DIGITS = 4000  # of a whole number; Python's own limit for turning one into text is 4,300
 
@@ -47,8 +59,7 @@ class Strange:
 def dumps(message: Any) -> bytes:
     """Return a message as bytes; ``ValueError`` when it is too large."""
     data = json.dumps(message, separators=(",", ":")).encode("ascii")
-    if len(data) > LARGEST:
-        raise ValueError(f"the answer has more than {LARGEST >> 20} MB")
+    _bounded(data)
     return data
 
 
@@ -56,12 +67,78 @@ def loads(data: bytes) -> Any:
     """Return the message in these bytes.
 
     Raises:
-        Garbled: they hold none.
+        Garbled: they hold none, or one that no honest process sends.
     """
+    _bounded(data)
     try:
-        return json.loads(data)
+        message = json.loads(data, parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise Garbled(f"not JSON: {error}") from None
+    _Account().things(message)
+    return message
+
+
+def _bounded(data: bytes) -> None:
+    """Raise ``Garbled`` about a message that would make too much of few bytes."""
+    if len(data) > LARGEST:
+        raise Garbled(f"the answer has more than {LARGEST >> 20} MB")
+    if data.count(b'"') > 4 * MOST:
+        raise Garbled("an answer of so many texts is too large")
+    outside = _TEXT.sub(b"", data)
+    if sum(map(outside.count, (b"[", b"{", b","))) > 2 * MOST:
+        raise Garbled("an answer of so many things is too large")
+    brackets = np.frombuffer(outside.translate(None, delete=_NO_BRACKETS), np.uint8)
+    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
+    if np.cumsum(steps).max(initial=0) > 4 * DEPTH:  # a dict is three boxes, with its pairs
+        raise Garbled("too many boxes in boxes")
+
+
+class _Account:
+    """What all of one message would cost whoever unpacks it."""
+
+    def __init__(self) -> None:
+        self._cells, self._trials = 0, 0
+
+    def things(self, data: Any) -> int:
+        """Count the things in parsed JSON.
+
+        Raises:
+            Garbled: unpacking it would take more time or memory than its size lets expect.
+        """
+        if isinstance(data, list):
+            return 1 + sum(map(self.things, data))
+        if not isinstance(data, dict):
+            return 1
+        count = 1
+        for tag, body in data.items():
+            inside = self.things(body)
+            count += inside
+            if tag in ("array", "number"):
+                self._array(body)
+            elif tag in ("set", "frozenset", "dict") and isinstance(body, list):
+                self._hashed(len(body), inside)
+        return count
+
+    def _array(self, body: Any) -> None:
+        """Count its cells; of an array that has none its rows, which are made one by one."""
+        shape = body[1] if isinstance(body, list) and len(body) == 3 else None
+        sides = shape if isinstance(shape, list) else [-1]
+        if len(sides) > SIDES or not all(type(n) is int and 0 <= n <= CELLS for n in sides):
+            raise Garbled("no shape of an array")
+        self._cells += cells(sides)
+        if self._cells > CELLS:
+            raise Garbled(f"arrays of more than {CELLS:,} cells")
+
+    def _hashed(self, items: int, things: int) -> None:
+        """Count what it costs at worst: each item is compared with all before it."""
+        self._trials += items * things
+        if self._trials > TRIALS:
+            raise Garbled("sets or dicts that are too large")
+
+
+def cells(shape: Sequence[int]) -> int:
+    """Return how many cells an array has, a side of none counted as one."""
+    return math.prod(max(side, 1) for side in shape)
 
 
 def pack(value: Any, lend: Callable[[Any], Any] | None = None, depth: int = 0) -> Any:
@@ -80,8 +157,10 @@ def pack(value: Any, lend: Callable[[Any], Any] | None = None, depth: int = 0) -
     if isinstance(value, numbers.Integral) and not isinstance(value, np.generic):
         value = int(value)
         return value if value.bit_length() < 3.32 * DIGITS else {"strange": ["int", "a huge int"]}
-    if isinstance(value, Collection) and not hasattr(value, "shape") and len(value) > MOST:
-        raise ValueError(f"an answer of {len(value):,} things is too large")
+    if isinstance(value, Collection) and not hasattr(value, "shape"):
+        hashed = isinstance(value, Set | Mapping)
+        if len(value) > (math.isqrt(TRIALS) // 3 if hashed else MOST):  # a pair is three things
+            raise ValueError(f"an answer of {len(value):,} things is too large")
     if kind in (list, tuple):
         items = [pack(item, lend, depth + 1) for item in value]
         return items if kind is list else {"tuple": items}
@@ -165,6 +244,8 @@ def _pack_array(value: Any) -> Any:
         return None
     if not isinstance(value, np.ndarray | np.generic):
         value = np.asarray(value.tolist()).reshape(value.shape)
+    if cells(value.shape) > CELLS:
+        raise ValueError(f"an array of the shape {value.shape} is too large")
     if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
         return pack(value.tolist())
     tag = "array" if isinstance(value, np.ndarray) else "number"
@@ -202,23 +283,30 @@ def _numbers(state: Any, kind: type) -> Any:
     return state if state == "PCG64" else kind(state)
 
 
+def _whole(text: str) -> int:
+    """Return the whole number in a text: of many digits it takes a time that is not linear."""
+    if len(text) > DIGITS + 1:
+        raise Garbled("too many digits")
+    return int(text)
+
+
 def _unpack_array(body: Any) -> np.ndarray:
     kind, shape, text = body
-    kind = np.dtype(str(kind))
+    kind = np.dtype(kind[:8])
     if kind.kind not in "biuf":
         raise ValueError("not numbers")
     flat = np.frombuffer(base64.b64decode(text, validate=True), dtype=kind)
-    return flat.reshape([int(n) for n in shape]).copy()
+    return flat.reshape(shape).copy()
 
 
 def _unpack_generator(body: Any) -> np.random.Generator:
     generator = np.random.Generator(np.random.PCG64(0))
-    generator.bit_generator.state = _numbers(body, int)
+    generator.bit_generator.state = _numbers(body, _whole)
     return generator
 
 
 def _unpack_strange(body: Any) -> Strange:
-    name, text = map(str, body)
+    name, text = body
     return _kind(name[:60] if name.isidentifier() else "object")(text[:200])
 
 
@@ -237,7 +325,7 @@ _LEAVES: dict[str, Callable[[Any], Any]] = {
     "array": _unpack_array,
     "number": lambda body: _unpack_array(body)[()],
     "bytes": lambda text: base64.b64decode(text, validate=True),
-    "fraction": lambda body: Fraction(int(body[0]), int(body[1])),
+    "fraction": lambda body: Fraction(*map(_whole, body)),
     "generator": _unpack_generator,
     "strange": _unpack_strange,
 }

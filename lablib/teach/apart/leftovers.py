@@ -15,6 +15,12 @@ def prefix() -> str:
     return f"lablib-{os.getpid()}-"
 
 
+def remove(process: int) -> None:
+    """Remove the folders of a process that has just been ended."""
+    for folder in Path(tempfile.gettempdir()).glob(f"lablib-{process}-????????"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def sweep() -> None:
     """Remove this user's folders whose process is dead, and which nobody changed for an hour."""
     for folder in Path(tempfile.gettempdir()).glob("lablib-*-*"):

@@ -1,7 +1,7 @@
-"""The judge's end of the line to a student's process: start it, ask it, give up on it.
+"""The referee's end of the line to a student's process: start it, ask it, give up on it.
 
-Nothing that arrives is trusted: messages have a largest size, answers are data (see ``codec``),
-and whoever is late, garbled or silent is ended.
+Nothing that arrives is trusted: messages are bounded, answers are data (see ``codec``), and whoever
+is late, garbled or silent is ended.
 """
 
 import builtins
@@ -13,24 +13,23 @@ import select
 import shutil
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import lablib.course.lessons as course
 from lablib.course.checks.exercises import Wrong
 from lablib.course.checks.running import Accident, Gone, TimeUp
 from lablib.teach.apart import codec, leftovers, sandbox
+from lablib.teach.apart.surroundings import environment, hidden, seen
 
 GRACE = 1.0  # seconds that a process may be late before it is ended
 LOOK = 0.1  # seconds between two looks at what it has used
 
-_living: set["Process"] = set()
-_lock = threading.Lock()
-_over = threading.Event()  # no process is started any more
+TELLS = 10_000  # messages while statements run
+TALK = 2**16  # bytes of one that is no answer
+LONGEST = 500  # letters of a name or a text that is no answer
+PARAMETERS = 100  # of a function
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,8 @@ class Process:
         self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._buffer = bytearray()
         self.ration()
-        order = {"folder": self._folder, "hide": [*references(), *limits.hide]}
+        order = {"folder": self._folder, "see": seen(), "hide": [*hidden(), *limits.hide]}
         order |= {"memory": limits.memory, "seconds": limits.seconds}
-        quiet = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LABLIB_THREADS": "1"}
         self._process = subprocess.Popen(
             sandbox.command(order),
             stdin=subprocess.PIPE,
@@ -76,14 +74,9 @@ class Process:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd=self._folder,
-            env={**os.environ, **quiet, "MPLBACKEND": "Agg", "PYTHONHASHSEED": "0",
-                 "TMPDIR": self._folder},
-        )  # fmt: skip
-        with _lock:
-            _living.add(self)
+            env=environment(self._folder),
+        )
         try:
-            if _over.is_set():
-                raise Gone("grading was stopped")
             self.missing: list[str] = self.receive(30.0).get("missing", [])
         except BaseException:
             self.end()
@@ -101,10 +94,8 @@ class Process:
         Args:
             patience: seconds that it is given to end by itself.
         """
-        with _lock:
-            if self not in _living:
-                return
-            _living.discard(self)
+        if self._process.stdout.closed:
+            return
         with contextlib.suppress(OSError):
             self._process.stdin.close()  # an honest one ends now
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -134,9 +125,21 @@ class Process:
             TimeUp: one statement took too long.
         """
         self.send({"cells": cells, "functions": functions, "skip": skip})
-        while "done" not in (told := self.receive(self.limits.statement)):
+        for _ in range(TELLS):
+            told = self.hear()
+            if "done" in told:
+                return
             self.ration()
             yield told
+        raise Gone("it does not stop talking")
+
+    def hear(self) -> dict[str, Any]:
+        """Wait for a message that is no answer: it is short, and comes within a statement's time.
+
+        Raises:
+            Gone, TimeUp: see ``receive``.
+        """
+        return self.receive(self.limits.statement, TALK)
 
     def ration(self) -> None:
         """Count what it uses of the processor from now on."""
@@ -163,8 +166,12 @@ class Process:
             except OSError:
                 raise Gone(self._last_words()) from None
 
-    def receive(self, seconds: float) -> dict[str, Any]:
+    def receive(self, seconds: float, most: int = codec.LARGEST) -> dict[str, Any]:
         """Wait for one message.
+
+        Args:
+            seconds: by the clock.
+            most: bytes that it may have.
 
         Raises:
             Gone: it has ended, used up its processor time, or said what makes no sense.
@@ -172,7 +179,7 @@ class Process:
         """
         until = min(time.monotonic() + seconds, self.deadline)
         size = int.from_bytes(self._read(4, until), "big")
-        if size > codec.LARGEST:
+        if size > most:
             raise Gone("it wrote something else into its line")
         try:
             message = codec.loads(self._read(size, until))
@@ -195,7 +202,8 @@ class Process:
             if not more:
                 raise Gone(self._last_words())
             self._buffer += more
-        data, self._buffer = bytes(self._buffer[:count]), self._buffer[count:]
+        data = bytes(self._buffer[:count])
+        del self._buffer[:count]
         return data
 
     def _look(self) -> None:
@@ -237,7 +245,7 @@ class Function:
 
     def __init__(self, process: Process, told: dict[str, Any], seconds: float) -> None:
         self._process, self._until = process, time.monotonic() + seconds
-        self.__name__ = str(told.get("name"))[:100]
+        self.__name__ = words(told.get("name"))[:100]
         self.returns = bool(told.get("returns", True))
         self.empty = told.get("empty") is True
         with contextlib.suppress(ValueError, TypeError):
@@ -292,7 +300,7 @@ class Function:
             args, kwargs = codec.unpack(request["args"], borrow)
             if "method" not in request:
                 return {"value": codec.pack(thing(*args, **kwargs))}
-            name = str(request["method"])
+            name = words(request["method"])
             if name not in _methods(thing):
                 raise codec.Garbled(f"no method {name}")
             codec.restore(vars(thing), codec.unpack(request["attributes"], borrow))
@@ -318,20 +326,12 @@ class Function:
             raise self._raised[reply["refused"]]
         if "accident" in reply:
             name, text, line, unwritten = reply["accident"]
-            kind = getattr(builtins, str(name), Exception)
+            kind = getattr(builtins, words(name), Exception)
             kind = kind if isinstance(kind, type) and issubclass(kind, BaseException) else Exception
-            raise Accident(kind, str(text), str(line), unwritten is True)
+            raise Accident(kind, words(text), words(line), unwritten is True)
         if "answer" not in reply:
             raise codec.Garbled("no answer")
         return codec.unpack(reply["answer"])
-
-
-def references() -> list[str]:
-    """Return the files that hold the references, and the folders of their compiled copies."""
-    folders = [Path(path) for path in course.__path__]
-    found = [file for folder in folders for file in folder.glob("lesson_*/exercises*.py")]
-    both = (str(path) for file in sorted(found) for path in (file, file.parent / "__pycache__"))
-    return [*dict.fromkeys(both)]
 
 
 def not_kept_out() -> list[str]:
@@ -340,25 +340,16 @@ def not_kept_out() -> list[str]:
         return process.missing
 
 
-def begin() -> None:
-    """Let processes be started (again)."""
-    _over.clear()
-
-
-def end_all() -> None:
-    """End every student's process, and start none any more."""
-    _over.set()
-    with _lock:
-        living = [*_living]
-    for process in living:
-        process.end(0.0)
+def words(told: Any) -> str:
+    """Return a text that a process sent, cut; nothing for what is none."""
+    return told[:LONGEST] if isinstance(told, str) else ""
 
 
 def _signature(parameters: Any) -> inspect.Signature:
     made = []
-    for name, kind, optional in parameters:
+    for name, kind, optional in parameters[:PARAMETERS]:
         default = None if optional else inspect.Parameter.empty
-        made.append(inspect.Parameter(str(name), inspect._ParameterKind(kind), default=default))
+        made.append(inspect.Parameter(words(name), inspect._ParameterKind(kind), default=default))
     return inspect.Signature(made)
 
 

@@ -1,12 +1,14 @@
 """The walls around a student's notebook; run as a script, by path, so that it loads nothing else.
 
 ``python sandbox.py ORDER`` builds what walls the platform has, then runs the runner. ``ORDER`` is
-JSON with the keys ``folder`` (an empty one, the only place to write), ``hide`` (files and folders
-that should look empty), ``memory`` (bytes) and ``seconds`` (of processor time).
+JSON with the keys ``folder`` (an empty one, the only place to write), ``see`` and ``hide`` (files
+and folders; of two, the one that lies deeper counts), ``memory`` (bytes) and ``seconds`` (of
+processor time).
 
-On Linux, where user namespaces are allowed: no network, a read-only disk, other processes out of
-sight, and every process that the notebook started ends with it. On macOS ``sandbox-exec`` (see
-``command``) does the first two. The limits on memory, file size and processor time need neither.
+On Linux, where user namespaces are allowed: no network, a disk that has what ``see`` names and
+nothing else, read-only; other processes out of sight, and every process that the notebook started
+ends with it. On macOS ``sandbox-exec`` (see ``command``) lets it read no other file of any user,
+and does the first. The limits on memory, file size and processor time need neither.
 """
 
 import contextlib
@@ -19,6 +21,7 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,16 @@ PROCESSES = 64  # threads count too
 FILE_SIZE = 16 * 2**20
 FOLDER_SIZE = 64 * 2**20
 
+# What any program needs of a system, beside its own files; what is not there is left out.
+SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"),
+    *("/etc/localtime", "/sys/devices/system/cpu"),
+    *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
+)
+# Where people's files lie on macOS, whose own files are in many places that change.
+PRIVATE_ON_MACOS = ("/Users", "/Volumes", "/private/tmp", "/private/var/folders")
+ROOT_SIZE = 2**20  # bytes, of names
 # From <sched.h>, <sys/mount.h> and <sys/prctl.h>.
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = (
     1 << 17,
@@ -50,6 +63,7 @@ READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS, BIND, RECURSIVE, PRIVATE = (
 )
 DIE_WITH_PARENT, FILTER_CALLS, NO_NEW_PRIVILEGES = 1, 22, 38
 MOUNT_SETATTR, ALL_BELOW = 442, 0x8000
+PIVOT_ROOT, DETACH = {"x86_64": 155, "aarch64": 41}, 2
 
 # What starts a process or a program: on each machine its name for the filter, the call that can
 # also start a thread, and the others.
@@ -71,19 +85,25 @@ def command(order: dict[str, Any]) -> list[str]:
 def build(order: dict[str, Any]) -> list[str]:
     """Put up the walls around this process and return what could not be kept out."""
     missing = []
+    end_with_parent()
     if sys.platform == "linux":
-        _prctl(DIE_WITH_PARENT, 9)
         try:
             _namespaces(order)
         except OSError as error:
             missing = [f"the network and other files of yours (no user namespaces: {error})"]
-    else:
-        if not shutil.which("sandbox-exec"):
-            missing = [f"the network and other files of yours (no sandbox on {sys.platform})"]
-        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    elif not shutil.which("sandbox-exec"):
+        missing = [f"the network and other files of yours (no sandbox on {sys.platform})"]
     os.chdir(order["folder"])
     _limit(order)
     return missing
+
+
+def end_with_parent() -> None:
+    """Have this process end when the one that started it does, however that ends."""
+    if sys.platform == "linux":
+        _prctl(DIE_WITH_PARENT, 9)
+    else:
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
 
 def no_new_processes() -> None:
@@ -116,6 +136,14 @@ def _filter_calls(machine: int, clone: int, starts: tuple[int, ...]) -> None:
     buffer = ctypes.create_string_buffer(packed)
     header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(buffer))
     _call("prctl", FILTER_CALLS, 2, ctypes.c_char_p(header), 0, 0)
+
+
+def limit_memory(more: int) -> None:
+    """Let this process have so many bytes more than it has now, where the system can count them."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # macOS can't
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + more
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _limit(order: dict[str, Any]) -> None:
@@ -153,27 +181,65 @@ def _namespaces(order: dict[str, Any]) -> None:
     Path("/proc/self/gid_map").write_text(f"1000 {group} 1")
     # Counted in here only, so what else this user runs does not matter.
     resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
-    _call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
-    attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
-    size = ctypes.c_size_t(ctypes.sizeof(attributes))
-    _call("syscall", MOUNT_SETATTR, -100, b"/", ALL_BELOW, ctypes.byref(attributes), size)
-    for path in order["hide"]:
-        if os.path.isdir(path):
-            _empty(path, READ_ONLY)
-        elif os.path.exists(path):
-            _call("mount", b"/dev/null", os.fsencode(path), None, BIND, None)
-    _empty(order["folder"], 0)
-    try:
-        _call("mount", b"proc", b"/proc", b"proc", NO_SETUID | NO_DEVICES | NO_PROGRAMS, None)
-    except OSError:
-        _empty("/proc", READ_ONLY)
+    _new_root(order)
     header, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     _call("capset", ctypes.byref(header), ctypes.byref(nothing))
     _prctl(NO_NEW_PRIVILEGES, 1)
 
 
-def _empty(path: str, flags: int) -> None:
-    options = f"size={FOLDER_SIZE},mode=777".encode()
+def _new_root(order: dict[str, Any]) -> None:
+    """Put a disk in the place of the system's that has what an order says, and nothing else."""
+    folder = root = order["folder"]
+    _call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
+    _empty(root, 0, ROOT_SIZE)
+    for path, seen in _rules(order["see"], order["hide"]):
+        target = root + path
+        if seen:
+            _show(os.path.realpath(path), target)
+        elif os.path.isdir(target):
+            _empty(target, 0, ROOT_SIZE)
+        elif os.path.exists(target):
+            _call("mount", b"/dev/null", os.fsencode(target), None, BIND, None)
+    os.makedirs(f"{root}{folder}", exist_ok=True)
+    os.makedirs(f"{root}/proc", exist_ok=True)
+    attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    where = os.fsencode(root)
+    _call("syscall", MOUNT_SETATTR, -100, where, ALL_BELOW, ctypes.byref(attributes), size)
+    _empty(f"{root}{folder}", 0, FOLDER_SIZE)
+    try:
+        flags = NO_SETUID | NO_DEVICES | NO_PROGRAMS
+        _call("mount", b"proc", os.fsencode(f"{root}/proc"), b"proc", flags, None)
+    except OSError:
+        _empty(f"{root}/proc", READ_ONLY, ROOT_SIZE)
+    os.chdir(root)
+    _call("syscall", PIVOT_ROOT.get(platform.machine(), -1), b".", b".")
+    _call("umount2", b".", DETACH)  # the system's own disk, which lies over the new one now
+    os.chdir("/")
+
+
+def _rules(see: Iterable[str], hide: Iterable[str]) -> list[tuple[str, bool]]:
+    """Return what to show and what to hide, in an order in which the deeper one counts."""
+    rules = {path: True for given in see for path in (given, os.path.realpath(given))}
+    rules |= {path: False for given in hide for path in (given, os.path.realpath(given))}
+    return sorted(rules.items(), key=lambda rule: (rule[0].rstrip("/").count("/"), rule[0]))
+
+
+def _show(path: str, target: str) -> None:
+    """Mount a file or a folder, if it is there, at a place that is made if need be."""
+    if os.path.isdir(path):
+        os.makedirs(target, exist_ok=True)
+    elif os.path.exists(path):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not os.path.exists(target):
+            Path(target).touch()
+    else:
+        return
+    _call("mount", os.fsencode(path), os.fsencode(target), None, BIND | RECURSIVE, None)
+
+
+def _empty(path: str, flags: int, size: int) -> None:
+    options = f"size={size},mode=777".encode()
     flags |= NO_SETUID | NO_DEVICES
     _call("mount", b"tmpfs", os.fsencode(path), b"tmpfs", flags, options)
 
@@ -191,15 +257,17 @@ def _call(name: str, *args: Any) -> None:
 
 
 def _profile(order: dict[str, Any]) -> str:
-    """Return what macOS' sandbox-exec is to enforce."""
-    quoted = [json.dumps(os.path.realpath(path)) for path in order["hide"]]
-    hidden = " ".join(f"(subpath {path}) (literal {path})" for path in quoted)
+    """Return what macOS' sandbox-exec is to enforce; of two rules the later one counts."""
     folder = json.dumps(os.path.realpath(order["folder"]))
-    return (
-        "(version 1) (allow default) (deny network*) (deny process-fork) (deny file-write*)"
-        f'(allow file-write* (subpath {folder}) (literal "/dev/null"))'
-        + (f"(deny file-read* {hidden})" if hidden else "")
-    )
+    rules = [
+        "(version 1) (allow default) (deny network*) (deny process-fork) (deny file-write*)",
+        f'(allow file-write* (subpath {folder}) (literal "/dev/null"))',
+        *(f"(deny file-read-data (subpath {json.dumps(path)}))" for path in PRIVATE_ON_MACOS),
+    ]
+    for path, seen in _rules(order["see"], order["hide"]):
+        verb = "allow" if seen else "deny"
+        rules.append(f"({verb} file-read-data (subpath {json.dumps(path)}))")
+    return "".join([*rules, f"(allow file-read-data (subpath {folder}))"])
 
 
 def _end_with(parent: int) -> None:

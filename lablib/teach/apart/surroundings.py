@@ -1,0 +1,64 @@
+"""What a student's process may see: files, and its environment. Both are lists of what it needs."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import lablib
+import lablib.course.lessons as course
+from lablib.machine import backend
+from lablib.teach.apart.sandbox import SYSTEM
+
+# Of the teacher's environment: where programs and libraries lie, the language and the time zone.
+KEPT = (
+    *("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+    *("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ"),
+)
+# Two runs see sets in the same order, on one processor, and nothing opens a window.
+OURS = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "LABLIB_THREADS": "1",
+    "MPLBACKEND": "Agg",
+    "PYTHONHASHSEED": "0",
+}
+
+
+def environment(folder: str) -> dict[str, str]:
+    """Return the environment of a process whose home is a folder."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    # What this process found, as nothing can be looked for, or made, in a home that is empty.
+    blas = backend.blas()
+    found = {} if blas.source == "native" else {"LABLIB_BLAS": blas.path or "off"}
+    return {**kept, **OURS, **found, "HOME": folder, "TMPDIR": folder}
+
+
+def seen() -> list[str]:
+    """Return the files and folders that it can see: Python, packages, lablib and the system's."""
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    packages = {path for path in sys.path if path.endswith("-packages")}
+    blas = backend.blas().path or ""
+    ours = {*_folders(lablib.__path__), *([blas] if os.path.isabs(blas) else [])}
+    return sorted({*SYSTEM, *prefixes, *packages, *ours} - {"/"})
+
+
+def hidden() -> list[str]:
+    """Return what it can't see in there: the references, and what else lies in a checkout."""
+    checkouts = [os.path.dirname(path) for path in _folders(lablib.__path__)]
+    return [*(path for path in checkouts if not path.endswith("-packages")), *references()]
+
+
+def references() -> list[str]:
+    """Return the files that hold the references, and the folders of their compiled copies."""
+    found = [
+        file
+        for folder in _folders(course.__path__)
+        for file in Path(folder).glob("lesson_*/exercises*.py")
+    ]
+    both = (str(path) for file in sorted(found) for path in (file, file.parent / "__pycache__"))
+    return [*dict.fromkeys(both)]
+
+
+def _folders(paths: Iterable[str]) -> list[str]:
+    return [os.path.abspath(path) for path in paths]

@@ -1,0 +1,245 @@
+"""What was tried against ``grade``, one test an attack: none takes a mark, or stops a class."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unicodedata
+from pathlib import Path
+
+from lablib.teach.apart import codec
+from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
+from lablib.teach.grade import grade
+from lablib.teach.handed_in import clean
+from lablib.teach.page import file_names
+
+import psutil
+import pytest
+import submitted
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux' walls")
+RIGHT = submitted.RIGHT
+
+
+def class_of(folder, **programs):
+    """Hand in a program about 00.1 from each student."""
+    for student, text in programs.items():
+        path = folder / student / "work.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"import numpy as np\n{text}\n# %%\ncheck('00.1', best_token)\n")
+    return folder
+
+
+def marks(report):
+    return {row.student: row.outcome for row in report.rows if row.exercise == "00.1"}
+
+
+def start(school, out):
+    out.mkdir()
+    command = [sys.executable, "-m", "lablib", "grade", school, "--csv", out / "r.csv"]
+    return subprocess.Popen(
+        [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def watched(process, most_seconds=90.0):
+    """Wait for its end; return the processor time and the most memory of it alone."""
+    used, held, until = 0.0, 0, time.monotonic() + most_seconds
+    judge = psutil.Process(process.pid)
+    while process.poll() is None:
+        assert time.monotonic() < until, "the class is stopped"
+        try:
+            used = sum(judge.cpu_times()[:2])
+            held = max(held, judge.memory_info().rss)
+        except psutil.Error:
+            break
+        time.sleep(0.02)
+    return used, held
+
+
+@pytest.mark.parametrize("name", submitted.COSTLY)
+def test_a_costly_answer_costs_its_author_alone(name, tmp_path):
+    school = class_of(tmp_path / "school", ada=RIGHT, mal=submitted.COSTLY[name], zoe=RIGHT)
+    process = start(school, tmp_path / "out")
+    try:
+        used, held = watched(process)
+    finally:
+        process.kill()
+        process.communicate()
+    assert used < 3
+    assert held < 300 * 2**20
+    rows = (tmp_path / "out" / "r.csv").read_text("utf-8-sig").splitlines()
+    found = {row.split(",")[0]: row.split(",")[3] for row in rows[1:] if ",00.1," in row}
+    assert found["ada"] == found["zoe"] == "✓"
+    assert found["mal"] in "✗!"
+
+
+def test_long_text_is_cleaned_in_linear_time():
+    began = time.process_time()
+    assert len(clean("A" * 8_000_000)) <= 2000
+    clean("/lablib-" * 1_000_000)
+    assert time.process_time() - began < 0.5
+
+
+def test_empty_rows_are_counted_before_they_are_made():
+    for rows in (20_000_000, 10**10):
+        message = b'{"array":["<f8",[%d,0],""]}' % rows
+        with pytest.raises(codec.Garbled):
+            codec.unpack(codec.loads(message))
+    many = b"[" + b",".join([b'{"array":["<f8",[500000,0],""]}'] * 100) + b"]"
+    with pytest.raises(codec.Garbled, match="cells"):
+        codec.loads(many)
+
+
+def test_colliding_keys_are_counted_before_they_are_compared():
+    keys = [k * (2**61 - 1) for k in range(40_000)]
+    pairs = [[{"tuple": [key]}, 0] for key in keys]
+    for packed in ({"set": keys}, {"dict": pairs}, [{"frozenset": keys[:1500]}] * 20):
+        with pytest.raises(codec.Garbled):
+            codec.loads(json.dumps(packed).encode())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 4_000_000, b"[" + b"[]," * 1_000_000 + b"0]", b'"' * 4_000_001,
+        b'["' + b'\\"' * 2_000_000, b"9" * 4_000_000, b"[" + b'"",' * 1_000_000 + b'""]',
+        b'{"fraction":["' + b"9" * 5000 + b'","1"]}', b"[" + b"0," * 500_000 + b"0]", b"x" * 2**23,
+        b'{"array":["' + b"f8," * 1_000_000 + b'",[1],""]}', b'{"array":["<f8",' + b"[1]," * 9,
+        b'{"array":["<f8",[' + b"1," * 60 + b'1],"AAAAAAAAAAA="]}', b'{"array":["<f8",[true],""]}',
+    ],
+)  # fmt: skip
+def test_a_message_is_bounded_before_it_is_read(data):
+    began = time.process_time()
+    with pytest.raises(codec.Garbled):
+        codec.unpack(codec.loads(data))
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_answered_within_a_second_whatever_is_compared(how, tmp_path):
+    many = dict.fromkeys("abcdefghijklmnopqrstuvwxyz", submitted.COSTLY["long_text"])
+    school = class_of(tmp_path / "school", **many)
+    process = start(school, tmp_path / "out")
+    try:
+        until = time.monotonic() + 60
+        while not (tmp_path / "out" / "r.csv").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(2)
+        process.send_signal(how)
+        began = time.monotonic()
+        process.wait(20)
+        assert time.monotonic() - began < 1.5  # Python itself needs some of it to end
+        assert process.returncode == 130, process.stderr.read()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def asked(function, code, *args, folder=None, **limits):
+    """Return what a student's function answers behind the walls."""
+    with Process(Limits(**limits)) as process:
+        told = [*process.run([(0, code)], [function])]
+        assert not [each for each in told if "problem" in each], told
+        process.send({"offer": function})
+        answer = Function(process, process.receive(30), 60.0)(*args)
+        process.send({"enough": True})
+    return answer
+
+
+LOOK = """
+import glob, os, sys
+def look(paths, words):
+    found = []
+    for path in paths:
+        if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
+            found.append(path)
+    roots = [root for root in os.listdir("/") if root not in ("proc", "sys", "usr", "nix")]
+    for root in roots:
+        for folder, _, files in os.walk("/" + root):
+            if os.path.basename(folder) in (".git", ".venv", "site-packages"):
+                found += [folder] * (os.path.basename(folder) == ".git")
+                continue
+            for file in files:
+                path = os.path.join(folder, file)
+                kept = file.endswith((".pack", ".ipynb")) or "/exercises" in path
+                others = "-packages/" in path or "/checks/" in path
+                if kept and not others and os.path.getsize(path):
+                    found.append(path)
+    return found
+"""
+
+
+@linux
+def test_the_references_are_in_no_file_that_can_be_found(tmp_path):
+    """Nor the repository, nor a home, nor what lies among temporary files."""
+    if not_kept_out():
+        pytest.skip("no user namespaces here")
+    root = Path(__file__).parents[2]
+    (tmp_path / "secret").write_text("x")
+    paths = [root / ".git", root / "tests", root / "notebooks", Path.home() / ".ssh", tmp_path]
+    paths += [Path.home() / ".bashrc", "/etc/passwd", "/var", "/home"]
+    assert asked("look", LOOK, [*map(str, paths)], []) == []
+
+
+@linux
+def test_the_repository_is_not_there():
+    """Whoever unpacks its objects with zlib has all references."""
+    root = Path(__file__).parents[2] / ".git"
+    if not_kept_out() or not root.exists():
+        pytest.skip("no user namespaces here, or no repository")
+    code = "import os\ndef f(path):\n    return sum(len(files) for _, _, files in os.walk(path))"
+    assert asked("f", code, str(root)) == 0
+
+
+def test_the_environment_is_a_list(monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("SOMETHING_NEW", "secret")
+    code = "import os\ndef f(x):\n    return [*os.environ.items()]"
+    found = dict(asked("f", code, 0))
+    assert "secret" not in found.values()
+    assert {"AWS_SECRET_ACCESS_KEY", "SOMETHING_NEW"}.isdisjoint(found)
+    assert found["HOME"] != os.environ.get("HOME")
+    if not not_kept_out():
+        code = "def f(x):\n    return open('/proc/1/environ').read()"
+        assert "SECRET" not in asked("f", code, 0)
+
+
+def test_a_link_is_refused_by_its_name(tmp_path):
+    school = class_of(tmp_path / "school", other=RIGHT)
+    (school / "one").mkdir()
+    (school / "one" / "work.py").symlink_to("../other/work.py")
+    (school / "two").symlink_to("other")
+    exercises = submitted.course.__path__[0] + "/lesson_00/exercises.py"
+    (school / "ref.py").symlink_to(exercises)
+    report = grade(school)
+    assert marks(report) == {"other": "✓"}
+    refused = {row.student: row.message for row in report.rows if row.exercise == "-"}
+    assert {*refused} == {"one", "two", "ref"}
+    for student, target in {"one": "../other/work.py", "two": "other", "ref": exercises}.items():
+        assert refused[student] == f"can't be read: it is a link, to {target}"
+
+
+def test_pages_of_feedback_have_names_of_their_own(tmp_path):
+    """Folders that one file's name would do for, on this system or on another."""
+    same = ["A B", "A_B"], ["ada", "Ada"], ["e\u0301va", "éva"], ["x" * 255, "x" * 254 + "y"]
+    students = [*(name for names in same for name in names), "../up", ".hidden", "bob", ""]
+    names = file_names(students)
+    assert len({unicodedata.normalize("NFKC", name).casefold() for name in names.values()}) == 12
+    assert names["bob"] == "bob"
+    for name in names.values():
+        assert re.fullmatch(r"[\w@+-][\w.@+-]*", name)
+        assert len(name.encode()) <= 200
+    school = class_of(tmp_path / "school", **{"A B": RIGHT, "A_B": submitted.ZERO})
+    told = tmp_path / "told"
+    told.mkdir()
+    (told / "A_B.md").write_text("of an earlier run, when only one of the two was there")
+    grade(school, feedback=told)
+    pages = [path.read_text() for path in told.glob("*.md")]
+    assert sorted(page.splitlines()[:3] for page in pages) == [
+        ["# A B: your exercises", "", "1 of 3 solved."],
+        ["# A\\_B: your exercises", "", "0 of 3 solved."],
+    ]
