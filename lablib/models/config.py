@@ -78,7 +78,8 @@ class ModelConfig:
         width = self.hidden_size
         if head_dim is None and width % n:
             raise BadValue(f"hidden_size must be a multiple of the {n} heads, got {width}")
-        head_dim = width // n if head_dim is None else integer("head_dim", head_dim, minimum=1)
+        head_dim = width // n if head_dim is None else head_dim
+        integer("head_dim", head_dim, 1, (2**31 - 1) // n)
         if head_dim % 2 and self.positions == "rope":
             raise BadValue(f"head_dim must be even to be rotated, got {head_dim}")
         return {"num_key_value_heads": n_kv, "head_dim": head_dim}

@@ -17,12 +17,13 @@ from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
 from lablib.tools import gguf_header
 from lablib.tools.saving import save
-from lablib.validation import BadValue, integer, one_of
+from lablib.validation import BadType, BadValue, integer, one_of, sequence
 
 import mlx.core as mx
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 _TYPES = {0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0"}  # of most of a file's weights
+_TEXTS = ("general.name", "general.license", "tokenizer.chat_template")
 _GROUP = 32  # rounded weights that share a scale
 _CONTROL = 3  # the type of a token that is no text
 _WHOLE = (_CONTROL, 4)  # and of those that are never cut, 4 being text of the user
@@ -58,6 +59,9 @@ def convert(source: str | Path, out: str | Path) -> Path:
     source = Path(source)
     arrays, keys = _open(source)
     try:
+        for key in _TEXTS:
+            if not isinstance(keys.get(key, ""), str):
+                raise BadType(f"{key} must be a text")
         config = _config(keys, arrays)
         tokenizer, settings = _tokenizer(keys)
         model = _model(config, {_name(name): weight for name, weight in _plain(arrays).items()})
@@ -170,7 +174,7 @@ def _tokenizer(keys: dict[str, Any]) -> tuple[Tokenizer, dict[str, Any]]:
         one_of(f"tokenizer.ggml.{key}", keys.get(f"tokenizer.ggml.{key}", False), [False])
     tokens = keys["tokenizer.ggml.tokens"]
     vocabulary = {token: i for i, token in enumerate(tokens)}
-    types = keys["tokenizer.ggml.token_type"].tolist()
+    types = sequence("tokenizer.ggml.token_type", keys["tokenizer.ggml.token_type"], "numbers")
     if len(types) != len(tokens) or len(vocabulary) != len(tokens):
         raise BadValue("tokenizer.ggml.tokens must differ, and have a token_type each")
     merges = [tuple(merge.split(" ")) for merge in keys["tokenizer.ggml.merges"]]

@@ -342,6 +342,7 @@ def test_weights_of_another_model(llama):
         ({"num_key_value_heads": 3}, "num_key_value_heads must divide the 4 attention heads"),
         ({"vocab_size": 10**12}, "vocab_size must be at most 2147483647, got 1000000000000"),
         ({"vocab_size": 2**31}, "vocab_size must be at most 2147483647, got 2147483648"),
+        ({"head_dim": 2**31 - 2}, "head_dim must be between 1 and 536870911, got 2147483646"),
         ({"hidden_size": 10**12}, "hidden_size must be at most 2147483647, got 1000000000000"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers must be at most 10000, got 100000"),
         ({"eos_token_id": "x"}, "eos_token_id must be an int, got 'x'"),

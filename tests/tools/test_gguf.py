@@ -252,6 +252,10 @@ def test_converting_leaves_the_source_and_the_global_random_state(tmp_path):
         ({"tokenizer.ggml.merges": ["z q"]}, r"merges must join .*got \('z', 'q'\)"),
         ({"tokenizer.ggml.merges": ["zq x"]}, "merges must join"),
         ({"tokenizer.ggml.token_type": [1, 1]}, "must differ, and have a token_type each"),
+        ({"tokenizer.ggml.token_type": "text"}, "token_type must be a sequence of numbers, got s"),
+        ({"tokenizer.ggml.token_type": 3}, "token_type must be a sequence of numbers, got int"),
+        ({"tokenizer.chat_template": [1, 2]}, "tokenizer.chat_template must be a text"),
+        ({"general.name": [0.5, 1.5]}, "general.name must be a text"),
         ({"tokenizer.ggml.tokens": ["same"] * V}, "must differ, and have a token_type each"),
     ],
 )

@@ -99,6 +99,22 @@ def test_a_rank_that_waits_for_another_ends_with_its_launcher() -> None:
         second.kill()
 
 
+def test_a_rank_behind_another_command_takes_nothing_else_for_its_pipe(tmp_path: Path) -> None:
+    """A command that closes what it was not told of may leave the number to somebody's file."""
+    code = "from lablib.tools.sweep.ranks import Ranks; import time; Ranks(); time.sleep(0.5)"
+    (tmp_path / "empty").touch()
+    for number in (-1, 0, 3, 99):
+        with (tmp_path / "empty").open() as empty:
+            done = subprocess.run(
+                [sys.executable, "-c", code],
+                stdin=empty,
+                capture_output=True,
+                text=True,
+                env=os.environ | {"LABLIB_LAUNCHER": str(number)},
+            )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_one_writer_at_a_time(tmp_path: Path, capsys) -> None:
     out = tmp_path / "out.jsonl"
     options = ["--problems", "2", "--n", "2", "--out", str(out)]

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -85,16 +86,19 @@ class Ranks:
 @cache
 def _end_with_launcher() -> int | None:
     """Let a thread end this process when its launcher is gone; return where it waits for that."""
-    pipe = os.environ.pop(_PIPE, None)  # a process that this one starts has not got the pipe
-    if pipe is None:
+    pipe = int(os.environ.pop(_PIPE, -1))  # what this process starts has not got the pipe
+    try:
+        if not stat.S_ISFIFO(os.fstat(pipe).st_mode):
+            return None
+    except OSError:  # nobody's, or of a command between the launcher and this process
         return None
 
     def wait() -> None:
-        os.read(int(pipe), 1)  # nothing is ever written: it returns at the end of the launcher
+        os.read(pipe, 1)  # nothing is ever written: it returns at the end of the launcher
         os._exit(STATUS)
 
     threading.Thread(target=wait, daemon=True).start()
-    return int(pipe)
+    return pipe
 
 
 @contextmanager
