@@ -244,6 +244,16 @@ def test_a_bad_argument_is_refused_by_name_and_before_any_work(entry):
     assert refused >= 8
 
 
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if "n" in ENTRIES[e][1] and e != "pass_at_k"])
+def test_more_completions_than_any_memory_holds(entry):
+    call, good = ENTRIES[entry]
+    Counted.calls = 0
+    message = "n must be at most 1000000, got 9223372036854775808"
+    with at_most(5), pytest.raises(BadValue, match=message):
+        call(**(good | {"n": 2**63}))
+    assert Counted.calls == 0
+
+
 NEVER = {
     "prompt": BAD, "prompts": BAD, "token_ids": BAD, "token_ids_list": BAD, "prompt_token_ids": BAD,
     "stop_tokens": [b"ab", bytearray(b"ab"), "x", None, 3, [True], [1.5]],

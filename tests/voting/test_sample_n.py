@@ -3,7 +3,7 @@
 import math
 
 from lablib.cache import kv
-from lablib.inference.decoding.batches import sample_batches, sample_many, sample_n
+from lablib.inference.decoding.batches import sample_batches, sample_n
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling import text_sampler
 from lablib.inference.sampling.batch import Batch, Slot
@@ -254,13 +254,3 @@ def test_a_progress_bar_on_request(capsys):
     assert capsys.readouterr().err == ""
     sample_n(recorder(), PROMPT, 4, max_tokens=5, stop_tokens=STOPS, seed=0, progress=True)
     assert "/20" in capsys.readouterr().err
-
-
-def test_more_rows_than_memory_could_hold_are_refused_before_any_work():
-    model, options = recorder(), [SamplerOptions()]
-    for call in (
-        lambda: sample_n(model, PROMPT, 2**63),
-        lambda: sample_many(model, [PROMPT], options, 2**63),
-    ):
-        with pytest.raises(ValueError, match="n must be at most 1000000, got 9223372036854775808"):
-            call()

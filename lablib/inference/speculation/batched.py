@@ -17,7 +17,6 @@ from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.rules import named
 from lablib.inference.speculation.speculative_iterator import own_reader, speculative_decoder
-from lablib.validation import integer
 
 import mlx.core as mx
 
@@ -31,7 +30,7 @@ def speculative_sample_n(
     is the row i of ``sample_n`` with the same seed. The other arguments are those of
     :func:`speculative_batches`.
     """
-    prompts = [prompt] * integer("n", n, 1)
+    prompts = [prompt] * arguments.check_n(n)
     return speculative_batch(target, draft_model, prompts, **options)
 
 
