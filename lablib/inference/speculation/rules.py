@@ -172,17 +172,21 @@ def check_outcome(name: str, outcome: Any, p: mx.array, tolerance: float = 1e-3)
     if not isinstance(outcome, Outcome):
         raise BadType(f"{name} must return an Outcome, got {type(outcome).__name__}")
     returned(f"{name}'s following", outcome.following, like=p)
-    kept = np.array(outcome.kept)
-    drawn_from = np.array(outcome.following)[kept > tolerance]
-    for part, rows in (("kept", kept), ("following", drawn_from)):
-        with np.errstate(invalid="ignore"):  # of a NaN both are false
-            least, total = rows.min(axis=-1, initial=0), rows.sum(axis=-1)
-            right = (least > -tolerance) & (np.abs(total - 1) < tolerance)
-        if not right.all():
-            wrong = rows[~right][0].round(3).tolist()
-            hint = "; is it 0/0 where nothing was drafted, q = 0?" if np.isnan(wrong).any() else ""
-            wanted = "must be probabilities with sum 1"
-            raise BadValue(f"{part} of {name} {wanted}, got {shown(wrong)}{hint}")
+    kept, following = np.array(outcome.kept), np.array(outcome.following)
+    _check_sums(f"kept of {name}", kept, tolerance)
+    _check_sums(f"following of {name}", following[kept > tolerance], tolerance)
+
+
+def _check_sums(name: str, rows: np.ndarray, tolerance: float) -> None:
+    """Refuse rows ``(..., n)`` that are no distributions."""
+    with np.errstate(invalid="ignore"):  # of a NaN both are false
+        is_positive = rows.min(axis=-1, initial=0) > -tolerance
+        is_whole = np.abs(rows.sum(axis=-1) - 1) < tolerance
+    bad = rows[~(is_positive & is_whole)]
+    if len(bad):
+        got = shown(bad[0].round(3).tolist())
+        hint = "; is it 0/0 where nothing was drafted, q = 0?" if np.isnan(bad[0]).any() else ""
+        raise BadValue(f"{name} must be probabilities with sum 1, got {got}{hint}")
 
 
 def plays_out(rule: str, greedy: bool) -> bool:
