@@ -21,6 +21,7 @@ from pathlib import Path
 from lablib.course.checks.exercises import exercises
 from lablib.course.checks.exercises import lessons as known_lessons
 from lablib.folders import replacing
+from lablib.teach.alike import Alike, groups
 from lablib.teach.apart.desk import Order, Verdict, judge
 from lablib.teach.apart.remote import Limits
 from lablib.teach.apart.surroundings import references
@@ -98,12 +99,13 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Graded:
-    """What was found in one file: of each exercise, or why it can't be read."""
+    """What was found in one file: of each exercise, or why it can't be read; its answers' forms."""
 
     path: str
     key: str
     findings: dict[str, Finding] = field(default_factory=dict)
     unreadable: str = ""
+    forms: dict[str, str] = field(default_factory=dict)
 
 
 def grade(
@@ -175,8 +177,9 @@ def _held(
     """Grade what the journal doesn't know; write reports now and then, and however it ends."""
 
     def written() -> GradeReport:
-        found = job.rows(done), job.strangers(done), skipped, archives
-        report = GradeReport(*found, job.scheme)
+        rows = job.rows(done)
+        found = rows, job.strangers(done), skipped, archives
+        report = GradeReport(*found, job.scheme, equal_answers(rows, done))
         outputs.write(report)
         return report
 
@@ -265,7 +268,7 @@ class _Job:
         bar = tqdm(total=len(orders), unit="notebook", file=sys.stderr, disable=not progress)
         with bar, closing(judge(orders, self.limits, workers)) as verdicts:
             for order, verdict in verdicts:
-                yield _graded(order.name, self._key(paths[order.name]), verdict)
+                yield _graded(order, self._key(paths[order.name]), verdict)
                 bar.update()
 
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
@@ -305,8 +308,19 @@ class _Job:
         """Return what the verdict depends on: the file, the exercises, the limits, the lessons."""
         found = _digest(path)
         limits = replace(self.limits, hide=())
-        found.update(f"{_known_references()} {limits} {self.lessons}".encode())
+        found.update(f"{_known_references()} {limits} {self.lessons} forms".encode())
         return found.hexdigest()[:32]
+
+
+def equal_answers(rows: Sequence[ExerciseRow], graded: Sequence[Graded]) -> list[Alike]:
+    """Return who has equal answers, of those that count and were tried."""
+    forms = {each.path: each.forms for each in graded}
+    answers = {
+        (row.exercise, row.student): forms.get(row.notebook, {}).get(row.exercise, "")
+        for row in rows
+        if row.outcome in "✓≠✗!"
+    }
+    return groups(answers)
 
 
 def _may_hold(unread: ExerciseRow, exercise: str) -> bool:
@@ -320,11 +334,12 @@ def _not_found(unread: ExerciseRow) -> ExerciseRow:
     return replace(unread, message=f"not found, but {unread.notebook} can't be read")
 
 
-def _graded(inside: str, key: str, verdict: Verdict) -> Graded:
+def _graded(order: Order, key: str, verdict: Verdict) -> Graded:
     """Return what a referee has found, in its bounds."""
     if "unreadable" in verdict:
-        return Graded(inside, key, unreadable=verdict["unreadable"])
-    return Graded(inside, key, {id_: Finding(*note) for id_, note in verdict.items()})
+        return Graded(order.name, key, unreadable=verdict["unreadable"])
+    findings = {id_: Finding(*note) for id_, note in verdict.items()}
+    return Graded(order.name, key, findings, forms=order.forms)
 
 
 @cache

@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
+from lablib.teach.alike import SHORTEST
 from lablib.teach.reports import OUTCOMES, ExerciseRow, GradeReport
 
 # Okabe and Ito's colours, darkened to a contrast of 4.5 on white; the marks differ in shape, too.
@@ -33,6 +34,12 @@ FURTHER = (
     "teacher's edition, which <code>release</code> writes; questions on a whole lesson, with "
     "answers, stand in TEACHING.md.</p>"
 )
+EQUAL = (
+    "<p>These answers are one program once names, comments, annotations and blanks are set aside. "
+    "That does not tell how it came about: who works together, or has opened the solution, writes "
+    f"the same. Answers of fewer than {SHORTEST} nodes of syntax, some five lines, are left out: "
+    "many write these alike.</p>"
+)
 
 
 def page(report: GradeReport) -> str:
@@ -50,6 +57,7 @@ def page(report: GradeReport) -> str:
         _class(report),
         "<h2>Exercises</h2>",
         _counts(report),
+        _equal(report),
         "<h2>What each was told</h2>",
         *(_details(report, *each) for each in enumerate(report.students())),
         "</body></html>\n",
@@ -159,6 +167,21 @@ def _counts(report: GradeReport) -> str:
         for each in report.exercises()
     ]
     return _table("How many students of each outcome", ("exercise", *OUTCOMES), rows)
+
+
+def _equal(report: GradeReport) -> str:
+    """Return who has equal answers; how it came to that, nobody can see in them."""
+    titles = {each.id: each.title for each in report.exercises()}
+    rows = []
+    for each in report.alike:
+        name = f"{each.exercise} {titles[each.exercise]}"
+        remark = "as solution shows it" if each.shown else ""
+        who = _cell(", ".join(each.students), "text wide")
+        rows.append([f'<th scope="row">{html.escape(name)}</th>', who, _cell(remark, "text")])
+    if not rows:
+        return ""
+    table = _table("Equal but for names and comments", ("exercise", "students", ""), rows)
+    return f"<h2>Equal answers</h2>{EQUAL}{table}"
 
 
 def _class(report: GradeReport) -> str:

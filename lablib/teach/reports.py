@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, exercises
+from lablib.teach.alike import Alike
 from lablib.teach.points import Scheme
 
 # Each mark and what it says, in the order of a table of counts.
@@ -69,6 +70,7 @@ class GradeReport:
         unread: what lay at the top of the folder and could not be graded.
         packed: archives, which are not opened.
         scheme: what exercises are worth.
+        alike: students whose answers are equal.
     """
 
     rows: list[ExerciseRow]
@@ -76,6 +78,7 @@ class GradeReport:
     unread: Sequence[str] = ()
     packed: Sequence[str] = ()
     scheme: Scheme = field(default_factory=Scheme)
+    alike: Sequence[Alike] = ()
 
     def __repr__(self) -> str:
         names = ["student", "exercise", "outcome", "misconception", "message"]
@@ -90,6 +93,9 @@ class GradeReport:
         solved = sum(row.outcome == "✓" for row in asked)
         lines = [f"{len(self.students())} students, {solved} of {len(asked)} ✓"]
         lines += [f"Discuss {line}" for line in map(topic_line, self.topics()[:TOPICS])]
+        if self.alike:
+            asked = dict.fromkeys(each.exercise for each in self.alike)
+            lines.append(f"Equal but for names and comments: answers to {', '.join(asked)}")
         return "\n".join([*lines, *self.notes()])
 
     def notes(self) -> list[str]:
@@ -189,6 +195,7 @@ class GradeReport:
             },
             "counts": self.counts(),
             "misconceptions": [asdict(topic) for topic in self.topics()],
+            "equal": [asdict(each) for each in self.alike],
             "discuss": [*map(topic_line, self.topics()[:TOPICS])],
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
