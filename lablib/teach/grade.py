@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from lablib.teach.alike import Alike, groups
 from lablib.teach.apart.desk import Order, Verdict, judge
 from lablib.teach.apart.remote import Limits
 from lablib.teach.apart.surroundings import references
+from lablib.teach.due import is_late, read_due
 from lablib.teach.gradebook import People, canvas, moodle
 from lablib.teach.handed_in import LARGEST, hidden
 from lablib.teach.page import LONGEST, file_name, file_names, page
@@ -119,6 +121,7 @@ def grade(
     canvas: str | Path | None = None,
     roster: str | Path | None = None,
     points: str | Path | None = None,
+    due: str | datetime | None = None,
     lessons: Sequence[str] = (),
     resume: bool = False,
     seconds: float = 120.0,
@@ -141,6 +144,8 @@ def grade(
             is asked for every exercise that anybody was.
         points: a file in TOML that says what exercises are worth (see ``points``); else an exercise
             is worth its stars.
+        due: a date and a time, as ``"2026-11-30T23:59"``: what is of a file that was modified after
+            it is marked as late, which changes no points.
         lessons: numbers, as ``["03", "05"]``: only their exercises are graded and reported, and
             whoever is on the roster is asked for all of them; every lesson when empty.
         resume: take what an earlier run of this report has found in files that are the same.
@@ -155,6 +160,7 @@ def grade(
     if not folder.is_dir():
         raise BadValue(f"folder must be a folder of notebooks, got {str(folder)!r}")
     lessons = [one_of("lessons", str(lesson).zfill(2), known_lessons()) for lesson in lessons]
+    moment = read_due(due) if due is not None else None
     seconds = number("seconds", seconds, 0.1)
     memory = integer("memory", memory, 256)
     cpu = number("cpu", cpu, 0.1)
@@ -167,7 +173,7 @@ def grade(
     scheme = read_points(Path(points)) if points is not None else Scheme()
     hide = hidden(folder, outputs.files())
     limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide)
-    job = _Job(folder, limits, [*people], sorted({*lessons}), roster, scheme)
+    job = _Job(folder, limits, [*people], sorted({*lessons}), roster, scheme, moment)
     return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
 
 
@@ -179,7 +185,7 @@ def _held(
     def written() -> GradeReport:
         rows = job.rows(done)
         found = rows, job.strangers(done), skipped, archives
-        report = GradeReport(*found, job.scheme, equal_answers(rows, done))
+        report = GradeReport(*found, job.scheme, equal_answers(rows, done), job.due)
         outputs.write(report)
         return report
 
@@ -248,6 +254,7 @@ class _Job:
     lessons: Sequence[str]
     roster: Path | None = None
     scheme: Scheme = field(default_factory=Scheme)
+    due: datetime | None = None
 
     def known(self, journal: Journal) -> list[Graded]:
         """Return what an earlier run has found in files that are the same."""
@@ -280,13 +287,15 @@ class _Job:
     def rows(self, graded: Sequence[Graded]) -> list[ExerciseRow]:
         """Return one row for each student and exercise, in order."""
         ranked = []
-        for each in sorted(graded, key=lambda each: each.path):
-            student = student_of(Path(each.path), self.students)
+        late = {each.path: self._is_late(each) for each in graded}
+        # Of two that are equally good the one in time counts.
+        for each in sorted(graded, key=lambda each: (late[each.path], each.path)):
+            student, when = student_of(Path(each.path), self.students), late[each.path]
             if each.unreadable:
-                row = ExerciseRow(student, each.path, "-", "!", "", each.unreadable)
+                row = ExerciseRow(student, each.path, "-", "!", "", each.unreadable, when)
                 ranked.append((0, row))
             for exercise, found in each.findings.items():
-                row = ExerciseRow(student, each.path, exercise, *asdict(found).values())
+                row = ExerciseRow(student, each.path, exercise, *asdict(found).values(), when)
                 ranked.append((RANK[found.outcome], row))
         chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
         asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
@@ -300,6 +309,9 @@ class _Job:
                 )
                 ranked.append((-1, replace(missing, exercise=exercise)))
         return best_of(ranked)
+
+    def _is_late(self, graded: Graded) -> bool:
+        return self.due is not None and is_late(self.folder / graded.path, self.due)
 
     def _inside(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from lablib.teach.alike import SHORTEST
-from lablib.teach.reports import OUTCOMES, ExerciseRow, GradeReport
+from lablib.teach.reports import LATE, OUTCOMES, ExerciseRow, GradeReport
 
 # Okabe and Ito's colours, darkened to a contrast of 4.5 on white; the marks differ in shape, too.
 COLOURS = {"✓": "#00734f", "≠": "#7a4a8a", "✗": "#b34700", "○": "#666", "!": "#8a6100", "∅": "#666"}
@@ -208,13 +208,17 @@ def _details(report: GradeReport, number: int, student: str) -> str:
 
 def _item(row: ExerciseRow, number: int) -> str:
     told, where = html.escape(row.message), html.escape(row.notebook)
-    told = f"{_mark(row.outcome)} {row.exercise} {told} <small>{where}</small>"
+    told = f"{_mark(row.outcome)}{_late(row)} {row.exercise} {told} <small>{where}</small>"
     return f'<li id="{_place(row, number)}">{told}</li>'
 
 
 def _told(row: ExerciseRow, number: int) -> str:
     """Return a mark that leads to what its student was told; browsers open what it is folded in."""
-    return f'<td><a href="#{_place(row, number)}">{_mark(row.outcome)}</a></td>'
+    return f'<td><a href="#{_place(row, number)}">{_mark(row.outcome)}</a>{_late(row)}</td>'
+
+
+def _late(row: ExerciseRow) -> str:
+    return f"<small>{LATE}</small>" * row.late
 
 
 def _place(row: ExerciseRow, number: int) -> str:

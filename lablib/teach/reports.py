@@ -9,10 +9,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, exercises
 from lablib.teach.alike import Alike
+from lablib.teach.due import note
 from lablib.teach.points import Scheme
 
 # Each mark and what it says, in the order of a table of counts.
@@ -24,6 +26,7 @@ OUTCOMES = {
     "!": "could not be judged",
     "∅": "nothing handed in",
 }
+LATE = " late"  # behind a mark
 TOPICS = 5  # suggested for a discussion, at most
 
 
@@ -38,6 +41,7 @@ class ExerciseRow:
         outcome: one of ``OUTCOMES``.
         misconception: the name of the wrong answer that it looks like, or empty.
         message: what the student was told, on one line.
+        late: whether that notebook was modified after it was due.
     """
 
     student: str
@@ -46,6 +50,7 @@ class ExerciseRow:
     outcome: str
     misconception: str
     message: str
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ class GradeReport:
         packed: archives, which are not opened.
         scheme: what exercises are worth.
         alike: students whose answers are equal.
+        due: when the work was, if that was said.
     """
 
     rows: list[ExerciseRow]
@@ -79,10 +85,13 @@ class GradeReport:
     packed: Sequence[str] = ()
     scheme: Scheme = field(default_factory=Scheme)
     alike: Sequence[Alike] = ()
+    due: datetime | None = None
 
     def __repr__(self) -> str:
         names = ["student", "exercise", "outcome", "misconception", "message"]
         table = [names, *([getattr(row, name) for name in names] for row in self.rows)]
+        for line, row in zip(table[1:], self.rows, strict=True):
+            line[2] += LATE * row.late
         widths = [max(len(line[i]) for line in table) for i in range(4)]
         lines = ["  ".join([*map(str.ljust, line, widths), _cut(line[4])]) for line in table]
         return "\n".join([*(line.rstrip() for line in lines), self.summary()])
@@ -110,6 +119,9 @@ class GradeReport:
         if self.packed:
             what = ", ".join(self.packed)
             told.append(f"Packed, so nobody has looked into it; unpack it: {what}.")
+        if self.due is not None:
+            files = {row.notebook for row in self.rows if row.late}
+            told.append(f"{note(self.due)} Of what is here, {len(files)} are.")
         return told
 
     def points(self, student: str, lesson: str = "") -> tuple[float, float]:
@@ -177,7 +189,8 @@ class GradeReport:
         writer = csv.DictWriter(file, [*(each.name for each in fields(ExerciseRow)), "points"])
         writer.writeheader()
         for row in self.rows:
-            cells = asdict(row) | {"points": self.scheme.worth(row.exercise) * (row.outcome == "✓")}
+            points = self.scheme.worth(row.exercise) * (row.outcome == "✓")
+            cells = asdict(row) | {"points": points, "late": LATE.strip() * row.late}
             for name in ("student", "notebook", "message"):
                 cells[name] = no_formula(cells[name])
             writer.writerow(cells)
