@@ -97,6 +97,12 @@ def _add_grade(commands: Any) -> None:
         metavar="NN",
         help="only these, 03 05, asked of everybody on the roster (default: what was handed in)",
     )
+    grade.add_argument(
+        "--due",
+        metavar="WHEN",
+        help="2026-11-30T23:59: mark as late what is of a file modified after it (the file's own "
+        "time is all that is known; not in Canvas' table)",
+    )
     grade.add_argument("--resume", action="store_true", help="keep what is judged already")
     grade.add_argument(
         "--seconds", type=float, default=120.0, help="limit a notebook (default: 120)"

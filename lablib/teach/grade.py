@@ -15,15 +15,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
 from lablib.course.checks.exercises import exercises
 from lablib.course.checks.exercises import lessons as known_lessons
 from lablib.folders import replacing
+from lablib.teach.alike import Alike, groups
 from lablib.teach.apart.desk import Order, Verdict, judge
 from lablib.teach.apart.remote import Limits
 from lablib.teach.apart.surroundings import references
+from lablib.teach.due import is_late, read_due
 from lablib.teach.gradebook import People, canvas, moodle
 from lablib.teach.handed_in import LARGEST, hidden
 from lablib.teach.page import LONGEST, file_name, file_names, page
@@ -98,12 +101,13 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Graded:
-    """What was found in one file: of each exercise, or why it can't be read."""
+    """What was found in one file: of each exercise, or why it can't be read; its answers' forms."""
 
     path: str
     key: str
     findings: dict[str, Finding] = field(default_factory=dict)
     unreadable: str = ""
+    forms: dict[str, str] = field(default_factory=dict)
 
 
 def grade(
@@ -117,6 +121,7 @@ def grade(
     canvas: str | Path | None = None,
     roster: str | Path | None = None,
     points: str | Path | None = None,
+    due: str | datetime | None = None,
     lessons: Sequence[str] = (),
     resume: bool = False,
     seconds: float = 120.0,
@@ -139,6 +144,8 @@ def grade(
             is asked for every exercise that anybody was.
         points: a file in TOML that says what exercises are worth (see ``points``); else an exercise
             is worth its stars.
+        due: a date and a time, as ``"2026-11-30T23:59"``: what is of a file that was modified after
+            it is marked as late, which changes no points.
         lessons: numbers, as ``["03", "05"]``: only their exercises are graded and reported, and
             whoever is on the roster is asked for all of them; every lesson when empty.
         resume: take what an earlier run of this report has found in files that are the same.
@@ -153,6 +160,7 @@ def grade(
     if not folder.is_dir():
         raise BadValue(f"folder must be a folder of notebooks, got {str(folder)!r}")
     lessons = [one_of("lessons", str(lesson).zfill(2), known_lessons()) for lesson in lessons]
+    moment = read_due(due) if due is not None else None
     seconds = number("seconds", seconds, 0.1)
     memory = integer("memory", memory, 256)
     cpu = number("cpu", cpu, 0.1)
@@ -165,7 +173,7 @@ def grade(
     scheme = read_points(Path(points)) if points is not None else Scheme()
     hide = hidden(folder, outputs.files())
     limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide)
-    job = _Job(folder, limits, [*people], sorted({*lessons}), roster, scheme)
+    job = _Job(folder, limits, [*people], sorted({*lessons}), roster, scheme, moment)
     return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
 
 
@@ -175,8 +183,9 @@ def _held(
     """Grade what the journal doesn't know; write reports now and then, and however it ends."""
 
     def written() -> GradeReport:
-        found = job.rows(done), job.strangers(done), skipped, archives
-        report = GradeReport(*found, job.scheme)
+        rows = job.rows(done)
+        found = rows, job.strangers(done), skipped, archives
+        report = GradeReport(*found, job.scheme, equal_answers(rows, done), job.due)
         outputs.write(report)
         return report
 
@@ -245,6 +254,7 @@ class _Job:
     lessons: Sequence[str]
     roster: Path | None = None
     scheme: Scheme = field(default_factory=Scheme)
+    due: datetime | None = None
 
     def known(self, journal: Journal) -> list[Graded]:
         """Return what an earlier run has found in files that are the same."""
@@ -265,7 +275,7 @@ class _Job:
         bar = tqdm(total=len(orders), unit="notebook", file=sys.stderr, disable=not progress)
         with bar, closing(judge(orders, self.limits, workers)) as verdicts:
             for order, verdict in verdicts:
-                yield _graded(order.name, self._key(paths[order.name]), verdict)
+                yield _graded(order, self._key(paths[order.name]), verdict)
                 bar.update()
 
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
@@ -277,13 +287,15 @@ class _Job:
     def rows(self, graded: Sequence[Graded]) -> list[ExerciseRow]:
         """Return one row for each student and exercise, in order."""
         ranked = []
-        for each in sorted(graded, key=lambda each: each.path):
-            student = student_of(Path(each.path), self.students)
+        late = {each.path: self._is_late(each) for each in graded}
+        # Of two that are equally good the one in time counts.
+        for each in sorted(graded, key=lambda each: (late[each.path], each.path)):
+            student, when = student_of(Path(each.path), self.students), late[each.path]
             if each.unreadable:
-                row = ExerciseRow(student, each.path, "-", "!", "", each.unreadable)
+                row = ExerciseRow(student, each.path, "-", "!", "", each.unreadable, when)
                 ranked.append((0, row))
             for exercise, found in each.findings.items():
-                row = ExerciseRow(student, each.path, exercise, *asdict(found).values())
+                row = ExerciseRow(student, each.path, exercise, *asdict(found).values(), when)
                 ranked.append((RANK[found.outcome], row))
         chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
         asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
@@ -298,6 +310,9 @@ class _Job:
                 ranked.append((-1, replace(missing, exercise=exercise)))
         return best_of(ranked)
 
+    def _is_late(self, graded: Graded) -> bool:
+        return self.due is not None and is_late(self.folder / graded.path, self.due)
+
     def _inside(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
@@ -305,8 +320,19 @@ class _Job:
         """Return what the verdict depends on: the file, the exercises, the limits, the lessons."""
         found = _digest(path)
         limits = replace(self.limits, hide=())
-        found.update(f"{_known_references()} {limits} {self.lessons}".encode())
+        found.update(f"{_known_references()} {limits} {self.lessons} forms".encode())
         return found.hexdigest()[:32]
+
+
+def equal_answers(rows: Sequence[ExerciseRow], graded: Sequence[Graded]) -> list[Alike]:
+    """Return who has equal answers, of those that count and were tried."""
+    forms = {each.path: each.forms for each in graded}
+    answers = {
+        (row.exercise, row.student): forms.get(row.notebook, {}).get(row.exercise, "")
+        for row in rows
+        if row.outcome in "✓≠✗!"
+    }
+    return groups(answers)
 
 
 def _may_hold(unread: ExerciseRow, exercise: str) -> bool:
@@ -320,11 +346,12 @@ def _not_found(unread: ExerciseRow) -> ExerciseRow:
     return replace(unread, message=f"not found, but {unread.notebook} can't be read")
 
 
-def _graded(inside: str, key: str, verdict: Verdict) -> Graded:
+def _graded(order: Order, key: str, verdict: Verdict) -> Graded:
     """Return what a referee has found, in its bounds."""
     if "unreadable" in verdict:
-        return Graded(inside, key, unreadable=verdict["unreadable"])
-    return Graded(inside, key, {id_: Finding(*note) for id_, note in verdict.items()})
+        return Graded(order.name, key, unreadable=verdict["unreadable"])
+    findings = {id_: Finding(*note) for id_, note in verdict.items()}
+    return Graded(order.name, key, findings, forms=order.forms)
 
 
 @cache

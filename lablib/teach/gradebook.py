@@ -1,7 +1,8 @@
 """One row a student with points, as the grade books of Moodle and Canvas import it.
 
 Whose row it is they find by a column of the roster's that is called as theirs is: without one,
-Moodle gets the folder's name as ``Username``, and Canvas as ``SIS Login ID``.
+Moodle gets the folder's name as ``Username``, and Canvas as ``SIS Login ID``. Which lessons were
+late is in Moodle's alone: Canvas makes an assignment of any column that it doesn't know.
 """
 
 import csv
@@ -23,10 +24,12 @@ def moodle(report: GradeReport, people: People) -> str:
     known = named or ["Username"]
     lessons = _lessons(report)
     head = ["Student", *known, *(f"lablib {lesson}" for lesson in lessons), "Total"]
+    head += ["Late"] * (report.due is not None)
     rows = []
     for student in report.students():
         person = people.get(student, {}) if named else {"Username": student}
         got = [_text(report.points(student, lesson)[0]) for lesson in (*lessons, "")]
+        got += [_late(report, student)] * (report.due is not None)
         rows.append([student, *(person.get(name, "") for name in known), *got])
     return _csv([head, *rows])
 
@@ -43,6 +46,12 @@ def canvas(report: GradeReport, people: People) -> str:
         got = [_text(report.points(student, lesson)[0]) for lesson in lessons]
         rows.append([student, *(person.get(name, "") for name in CANVAS), *got])
     return _csv([head, [POSSIBLE, *[""] * len(CANVAS), *possible], *rows])
+
+
+def _late(report: GradeReport, student: str) -> str:
+    """Return the lessons of which something that counts was late."""
+    rows = [row for row in report.rows if row.student == student and row.late]
+    return " ".join(sorted({row.exercise[:2] for row in rows if row.exercise != "-"}))
 
 
 def _lessons(report: GradeReport) -> list[str]:

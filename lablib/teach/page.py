@@ -8,7 +8,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-from lablib.teach.reports import OUTCOMES, ExerciseRow, GradeReport
+from lablib.teach.alike import SHORTEST
+from lablib.teach.reports import LATE, OUTCOMES, ExerciseRow, GradeReport
 
 # Okabe and Ito's colours, darkened to a contrast of 4.5 on white; the marks differ in shape, too.
 COLOURS = {"✓": "#00734f", "≠": "#7a4a8a", "✗": "#b34700", "○": "#666", "!": "#8a6100", "∅": "#666"}
@@ -18,6 +19,8 @@ background:#fff}table{border-collapse:collapse;margin:1em 0}caption{text-align:l
 padding:.4em 0}th,td{border:1px solid #ccc;padding:.25em .6em;text-align:center}
 th[scope=row],td.text{text-align:left;font-weight:400}td.wide{min-width:12em;max-width:40em}
 .bar{display:inline-block;height:.8em;background:#00734f}td a{text-decoration:none}
+th button{all:unset;cursor:pointer;font-weight:600}th button:focus-visible{outline:2px solid}
+th[aria-sort]::after{content:" ▲"}th[aria-sort=descending]::after{content:" ▼"}
 .scroll{overflow-x:auto}summary{cursor:pointer}
 @media(max-width:40em){table.topics thead{display:none}table.topics,.topics tbody,.topics tr,
 .topics th,.topics td{display:block;border:0;text-align:left;max-width:none;padding:.1em 0}
@@ -25,13 +28,48 @@ th[scope=row],td.text{text-align:left;font-weight:400}td.wide{min-width:12em;max
 .topics caption{display:block}
 .topics td[data-head]::before{content:attr(data-head) ": ";color:#555}}
 """
+# A press on a column's head sorts by it, once more turns it round; without scripts nothing is lost.
+SORT = """
+for (const table of document.querySelectorAll("table.sorted")) {
+  const body = table.tBodies[0];
+  for (const head of table.tHead.rows[0].cells) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const turned = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+      const value = (row) => {
+        const cell = row.cells[head.cellIndex];
+        return cell.dataset.value ?? cell.textContent;
+      };
+      const rows = [...body.rows].sort((a, b) => {
+        const [one, other] = [value(a), value(b)];
+        const order = one - other;  // no number where one of them is a text
+        const texts = () => one.localeCompare(other, "en", { numeric: true });
+        return turned * (isNaN(order) ? texts() : order);
+      });
+      body.append(...rows);
+      for (const each of table.tHead.rows[0].cells) each.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", turned > 0 ? "ascending" : "descending");
+    });
+  }
+}
+"""
 
+ORDER = [*OUTCOMES][::-1]  # of marks in a sorted column: ✓ is the most
 BINS = 10  # of a histogram
 LONGEST, HASH = 200, 16  # bytes of a file's name; letters of a hash
 FURTHER = (
     "<p>Each of them as code, with a question for the class, stands below its exercise in the "
     "teacher's edition, which <code>release</code> writes; questions on a whole lesson, with "
     "answers, stand in TEACHING.md.</p>"
+)
+EQUAL = (
+    "<p>These answers are one program once names, comments, annotations and blanks are set aside. "
+    "That does not tell how it came about: who works together, or has opened the solution, writes "
+    f"the same. Answers of fewer than {SHORTEST} nodes of syntax, some five lines, are left out: "
+    "many write these alike.</p>"
 )
 
 
@@ -50,9 +88,10 @@ def page(report: GradeReport) -> str:
         _class(report),
         "<h2>Exercises</h2>",
         _counts(report),
+        _equal(report),
         "<h2>What each was told</h2>",
         *(_details(report, *each) for each in enumerate(report.students())),
-        "</body></html>\n",
+        f"<script>{SORT}</script></body></html>\n",
     ]
     return "\n".join(parts)
 
@@ -142,11 +181,14 @@ def _grid(report: GradeReport) -> str:
         strange = " <small>not on the roster</small>" * (student in report.strangers)
         cells = [f'<th scope="row">{html.escape(student)}{strange}</th>']
         own = [found.get((student, exercise.id)) for exercise in listed]
-        cells += [_cell("") if row is None else _told(row, number) for row in own]
+        cells += ['<td data-value="-1"></td>' if row is None else _told(row, number) for row in own]
         cells.append(_cell(sum(row is not None and row.outcome == "✓" for row in own)))
-        cells.append(_cell("{:g} of {:g}".format(*report.points(student))))
+        got, most = report.points(student)
+        cells.append(f'<td data-value="{got:g}">{got:g} of {most:g}</td>')
         rows.append(cells)
-    return _table("Marks", ("student", *(each.id for each in listed), "✓", "points"), rows)
+    return _table(
+        "Marks", ("student", *(each.id for each in listed), "✓", "points"), rows, "sorted"
+    )
 
 
 def _counts(report: GradeReport) -> str:
@@ -158,7 +200,22 @@ def _counts(report: GradeReport) -> str:
         ]
         for each in report.exercises()
     ]
-    return _table("How many students of each outcome", ("exercise", *OUTCOMES), rows)
+    return _table("How many students of each outcome", ("exercise", *OUTCOMES), rows, "sorted")
+
+
+def _equal(report: GradeReport) -> str:
+    """Return who has equal answers; how it came to that, nobody can see in them."""
+    titles = {each.id: each.title for each in report.exercises()}
+    rows = []
+    for each in report.alike:
+        name = f"{each.exercise} {titles[each.exercise]}"
+        remark = "as solution shows it" if each.shown else ""
+        who = _cell(", ".join(each.students), "text wide")
+        rows.append([f'<th scope="row">{html.escape(name)}</th>', who, _cell(remark, "text")])
+    if not rows:
+        return ""
+    table = _table("Equal but for names and comments", ("exercise", "students", ""), rows)
+    return f"<h2>Equal answers</h2>{EQUAL}{table}"
 
 
 def _class(report: GradeReport) -> str:
@@ -185,13 +242,18 @@ def _details(report: GradeReport, number: int, student: str) -> str:
 
 def _item(row: ExerciseRow, number: int) -> str:
     told, where = html.escape(row.message), html.escape(row.notebook)
-    told = f"{_mark(row.outcome)} {row.exercise} {told} <small>{where}</small>"
+    told = f"{_mark(row.outcome)}{_late(row)} {row.exercise} {told} <small>{where}</small>"
     return f'<li id="{_place(row, number)}">{told}</li>'
 
 
 def _told(row: ExerciseRow, number: int) -> str:
     """Return a mark that leads to what its student was told; browsers open what it is folded in."""
-    return f'<td><a href="#{_place(row, number)}">{_mark(row.outcome)}</a></td>'
+    value = f' data-value="{ORDER.index(row.outcome)}"'
+    return f'<td{value}><a href="#{_place(row, number)}">{_mark(row.outcome)}</a>{_late(row)}</td>'
+
+
+def _late(row: ExerciseRow) -> str:
+    return f"<small>{LATE}</small>" * row.late
 
 
 def _place(row: ExerciseRow, number: int) -> str:

@@ -9,9 +9,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, exercises
+from lablib.teach.alike import Alike
+from lablib.teach.due import note
 from lablib.teach.points import Scheme
 
 # Each mark and what it says, in the order of a table of counts.
@@ -23,6 +26,7 @@ OUTCOMES = {
     "!": "could not be judged",
     "∅": "nothing handed in",
 }
+LATE = " late"  # behind a mark
 TOPICS = 5  # suggested for a discussion, at most
 
 
@@ -37,6 +41,7 @@ class ExerciseRow:
         outcome: one of ``OUTCOMES``.
         misconception: the name of the wrong answer that it looks like, or empty.
         message: what the student was told, on one line.
+        late: whether that notebook was modified after it was due.
     """
 
     student: str
@@ -45,6 +50,7 @@ class ExerciseRow:
     outcome: str
     misconception: str
     message: str
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ class GradeReport:
         unread: what lay at the top of the folder and could not be graded.
         packed: archives, which are not opened.
         scheme: what exercises are worth.
+        alike: students whose answers are equal.
+        due: when the work was, if that was said.
     """
 
     rows: list[ExerciseRow]
@@ -76,10 +84,14 @@ class GradeReport:
     unread: Sequence[str] = ()
     packed: Sequence[str] = ()
     scheme: Scheme = field(default_factory=Scheme)
+    alike: Sequence[Alike] = ()
+    due: datetime | None = None
 
     def __repr__(self) -> str:
         names = ["student", "exercise", "outcome", "misconception", "message"]
         table = [names, *([getattr(row, name) for name in names] for row in self.rows)]
+        for line, row in zip(table[1:], self.rows, strict=True):
+            line[2] += LATE * row.late
         widths = [max(len(line[i]) for line in table) for i in range(4)]
         lines = ["  ".join([*map(str.ljust, line, widths), _cut(line[4])]) for line in table]
         return "\n".join([*(line.rstrip() for line in lines), self.summary()])
@@ -90,6 +102,9 @@ class GradeReport:
         solved = sum(row.outcome == "✓" for row in asked)
         lines = [f"{len(self.students())} students, {solved} of {len(asked)} ✓"]
         lines += [f"Discuss {line}" for line in map(topic_line, self.topics()[:TOPICS])]
+        if self.alike:
+            asked = dict.fromkeys(each.exercise for each in self.alike)
+            lines.append(f"Equal but for names and comments: answers to {', '.join(asked)}")
         return "\n".join([*lines, *self.notes()])
 
     def notes(self) -> list[str]:
@@ -104,6 +119,9 @@ class GradeReport:
         if self.packed:
             what = ", ".join(self.packed)
             told.append(f"Packed, so nobody has looked into it; unpack it: {what}.")
+        if self.due is not None:
+            files = {row.notebook for row in self.rows if row.late}
+            told.append(f"{note(self.due)} Of what is here, {len(files)} are.")
         return told
 
     def points(self, student: str, lesson: str = "") -> tuple[float, float]:
@@ -171,7 +189,8 @@ class GradeReport:
         writer = csv.DictWriter(file, [*(each.name for each in fields(ExerciseRow)), "points"])
         writer.writeheader()
         for row in self.rows:
-            cells = asdict(row) | {"points": self.scheme.worth(row.exercise) * (row.outcome == "✓")}
+            points = self.scheme.worth(row.exercise) * (row.outcome == "✓")
+            cells = asdict(row) | {"points": points, "late": LATE.strip() * row.late}
             for name in ("student", "notebook", "message"):
                 cells[name] = no_formula(cells[name])
             writer.writerow(cells)
@@ -189,6 +208,7 @@ class GradeReport:
             },
             "counts": self.counts(),
             "misconceptions": [asdict(topic) for topic in self.topics()],
+            "equal": [asdict(each) for each in self.alike],
             "discuss": [*map(topic_line, self.topics()[:TOPICS])],
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"

@@ -55,6 +55,7 @@ class Order:
         spent: seconds of processor time that other referees have compared it for.
         task: ``"grade"`` or ``"score"``.
         score: the capstone, its world and the student's files, if it is to be scored.
+        forms: what equal answers have in common, by exercise (see ``alike``); told with a verdict.
     """
 
     path: str
@@ -67,6 +68,7 @@ class Order:
     struck: dict[str, str] = field(default_factory=dict)
     over: str = ""
     spent: float = 0.0
+    forms: dict[str, str] = field(default_factory=dict)
 
     def strike(self, at: str, why: str, spent: float) -> Verdict | None:
         """Note what wore a referee out; return the verdict if no other one shall try."""
@@ -216,6 +218,7 @@ class Referee:
         for line in lines:
             told = json.loads(line)
             if "end" in told:
+                self.order.forms = told.get("forms", {})
                 return told["end"]
             if "note" in told:
                 exercise, *note = told["note"]
