@@ -33,12 +33,23 @@ def check(path: Path) -> dict[str, Any]:
     if file.exists() and "auto_map" in read_json(file):  # transformers would ask to run it
         raise BadValue(f"{file}: auto_map names code of the model's own, and load runs none")
     keys = read_json(path / "config.json")
+    for name in ("quantization", "quantization_config"):
+        _check_groups(f"{path / 'config.json'}: {name}", keys.get(name))
     ends, size = keys.get("eos_token_id"), keys.get("vocab_size")
     most = size - 1 if isinstance(size, int) else None
     for end in ends if isinstance(ends, list) else [ends]:
         if end is not None:
             integer(f"{path / 'config.json'}: eos_token_id", end, 0, most)
     return keys
+
+
+def _check_groups(name: str, settings: Any) -> None:
+    """Refuse groups of 0 weights, of the model or of a layer: MLX divides by it, and is killed."""
+    if isinstance(settings, dict):
+        if settings.get("group_size") == 0:
+            raise BadValue(f"{name}.group_size must be at least 1, got 0")
+        for key, inner in settings.items():
+            _check_groups(f"{name}.{key}", inner)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -63,7 +63,8 @@ class Outputs:
             parent = path.absolute().parent
             if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
                 raise BadValue(f"the report must go into a folder that can be written, got {path}")
-            if path.exists() and not os.access(path, os.W_OK):
+            is_file = not path.exists() or (path.is_file() and not path.is_symlink())
+            if not is_file or (path.exists() and not os.access(path, os.W_OK)):
                 raise BadValue(f"the report must be a file that can be written, got {path}")
         if self.feedback is not None:
             try:
@@ -223,7 +224,7 @@ class Journal:
         if self.path is None:
             return
         if resume and self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
+            for line in self.path.read_text(encoding="utf-8").split("\n"):
                 self._remember(line)
         lines = [_line(graded) for graded in self.known.values()]
         _replace(self.path, "".join(lines))
@@ -362,7 +363,9 @@ def _known_references() -> str:
 def _digest(path: Path) -> "hashlib._Hash":
     """Return a hash of a file's bytes; of one that is too large to be read, of its size."""
     found = hashlib.sha256()
-    if path.is_file() and os.access(path, os.R_OK) and not path.is_symlink():
+    with suppress(OSError):  # no right to look, or a path that is too long
+        if not path.is_file() or not os.access(path, os.R_OK) or path.is_symlink():
+            return found
         if path.stat().st_size > LARGEST:
             found.update(b"%d bytes" % path.stat().st_size)
         else:

@@ -6,6 +6,7 @@ Nothing here depends on when or how fast it was graded: the same work gives the 
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -26,6 +27,7 @@ OUTCOMES = {
     "!": "could not be judged",
     "∅": "nothing handed in",
 }
+_FORMULA = re.compile(r"[\s\x00-\x1f]*[=+\-@＝＋－＠]")  # full width, too
 LATE = " late"  # behind a mark
 TOPICS = 5  # suggested for a discussion, at most
 
@@ -240,4 +242,4 @@ def best_of(rows: Iterable[tuple[int, ExerciseRow]]) -> list[ExerciseRow]:
 
 def no_formula(text: str) -> str:
     """Return a text that a spreadsheet takes for a text: a student's may begin with ``=``."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return f"'{text}" if _FORMULA.match(text) else text

@@ -1,8 +1,11 @@
 """Whose notebook is it: by its folder, by its name, by the class's list."""
 
 import csv
+import os
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lablib.validation import BadValue
@@ -18,12 +21,30 @@ _DECORATION = re.compile(
 
 def submissions(folder: Path) -> list[Path]:
     """Return the files below a folder that are graded, in order, and links, which are refused."""
-    found = [path for path in sorted(folder.rglob("*")) if _is_handed_in(path)]
+    found = sorted(path for path in _below(folder) if _is_handed_in(path))
     inside = [(path, path.relative_to(folder).parts) for path in found]
     return [path for path, parts in inside if not any(part.startswith(".") for part in parts)]
 
 
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield all below a folder; what the system does not let be listed is passed over."""
+    left = [folder]  # a list: rglob, and os.walk before 3.12, nest a call for each folder
+    while left:
+        with suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                yield Path(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(Path(entry.path))
+
+
 def _is_handed_in(path: Path) -> bool:
+    try:
+        return _may_be_read(path)
+    except OSError:  # no right to look, or a path that is too long
+        return path.suffix in KINDS
+
+
+def _may_be_read(path: Path) -> bool:
     if path.is_symlink():  # to a folder, too: what is in there is somebody's own
         return path.suffix in KINDS or path.is_dir()
     return path.suffix in KINDS and path.is_file()
@@ -39,7 +60,7 @@ def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
     graded = {path.relative_to(folder).parts[0] for path in submissions(folder)}
     known = {path.resolve() for path in ours}
     return [
-        f"{path.name}/" if path.is_dir() else path.name
+        printable(f"{path.name}/" if path.is_dir() else path.name)
         for path in sorted(folder.iterdir())
         if path.name not in graded and path.name[0] != "." and path.resolve() not in known
     ]
@@ -47,9 +68,15 @@ def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
 
 def packed(folder: Path) -> list[str]:
     """Return the archives below a folder, which are not opened, in order."""
-    found = [path.relative_to(folder) for path in folder.rglob("*") if path.suffix in ARCHIVES]
+    found = [path.relative_to(folder) for path in _below(folder) if path.suffix in ARCHIVES]
     shown = [path for path in found if not any(part.startswith(".") for part in path.parts)]
-    return sorted(path.as_posix() for path in shown)
+    return sorted(printable(path.as_posix()) for path in shown)
+
+
+def printable(name: str) -> str:
+    """Return a name as every system writes it, in one line, and without orders for a terminal."""
+    composed = unicodedata.normalize("NFC", name)
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in composed)
 
 
 def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
@@ -59,18 +86,18 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
         inside: its path within the graded folder.
         roster: who is in the class, if that is known.
     """
-    parts = (*inside.parts[:-1], inside.stem)
-    known = {name.casefold(): name for name in roster}
-    for part in parts:
+    parts = [printable(part) for part in (*inside.parts[:-1], inside.stem)]
+    known = {printable(name).casefold(): name for name in roster}
+    for part in parts:  # ada_03_sampling-Copy1; an outer one counts before what lies in it
         if part.casefold() in known:
             return known[part.casefold()]
-    for part in parts:  # ada_03_sampling-Copy1
         for name in sorted(roster, key=len, reverse=True):
-            if re.search(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", part, re.IGNORECASE):
+            word = re.escape(printable(name))
+            if re.search(rf"(?<![^\W_]){word}(?![^\W_])", part, re.IGNORECASE):
                 return name
     if inside.parent.parts:
         return parts[0]
-    name = inside.stem
+    name = parts[-1]
     while (shorter := _DECORATION.sub("", name)) not in ("", name):
         name = shorter
     return name

@@ -262,6 +262,17 @@ def test_a_tokenizers_own_code_is_refused_by_name(llama, code, foreign):
     assert refusal(llama).startswith(f"{file}: auto_map names code of the model's own")
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"group_size": 0, "bits": 4}, {"group_size": 32, "bits": 4, "model.norm": {"group_size": 0}}],
+)
+@pytest.mark.parametrize("name", ["quantization", "quantization_config"])
+def test_groups_of_no_weights_are_refused(llama, name, settings):
+    """MLX divides by the number, and the process would end by a signal."""
+    edit_json(llama / "config.json", lablib=..., model_type="llama", **{name: settings})
+    assert refusal(llama).endswith("group_size must be at least 1, got 0")
+
+
 def test_a_configs_own_code_does_not_run(llama, code):
     """Many models on the hub name such code, for transformers; mlx-lm has its own."""
     edit_json(llama / "config.json", lablib=..., **code)

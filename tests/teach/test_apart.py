@@ -247,6 +247,16 @@ def test_every_reference_lies_in_a_file_that_is_hidden():
     assert {inspect.getsourcefile(each.reference) for each in exercises()} <= {*references()}
 
 
+def test_the_references_of_another_copy_are_hidden_too(tmp_path, monkeypatch):
+    """A venv may hold lablib as a copy, beside the clone that grades."""
+    packages = tmp_path / "site-packages"
+    copy = packages / "lablib" / "course" / "lessons" / "lesson_07" / "exercises.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_text("")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
+    assert str(copy) in references()
+
+
 def test_the_profile_for_macos_names_every_wall():
     order = {"folder": "/tmp/f", "see": ["/Users/t/lab/lablib"]}
     order["hide"] = ["/Users/t/lab", "/Users/t/lab/lablib/exercises.py"]

@@ -10,7 +10,7 @@ from lablib.teach.grade import grade
 from lablib.teach.gradebook import CANVAS, MOODLE, POSSIBLE, canvas, moodle
 from lablib.teach.page import page
 from lablib.teach.points import Scheme, read_points
-from lablib.teach.reports import ExerciseRow, GradeReport
+from lablib.teach.reports import ExerciseRow, GradeReport, no_formula
 from lablib.teach.roster import packed
 
 import pytest
@@ -82,6 +82,12 @@ def test_a_name_is_no_formula_in_either():
         assert not [
             cell for row in csv.reader(io.StringIO(text)) for cell in row if cell[:1] == "="
         ]
+
+
+@pytest.mark.parametrize("name", ["\t=1", " =1", "\r=1", "＝1", "@a", "-1"])
+def test_what_a_spreadsheet_may_take_for_a_formula_is_marked_as_text(name):
+    assert no_formula(name) == f"'{name}"
+    assert no_formula("a=1") == "a=1"
 
 
 def test_an_optional_exercise_is_not_missing_and_counts_when_it_is_solved():

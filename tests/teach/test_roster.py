@@ -1,5 +1,6 @@
 """Whose is it, who was absent, and which lessons were asked for."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,54 @@ def test_a_notebook_is_its_folders_or_its_names(path, student):
 )  # fmt: skip
 def test_a_roster_tells_whose_a_notebook_is(path, student):
     assert student_of(Path(path), ["Ada", "Ada Ng"]) == student
+
+
+def test_the_outer_folder_decides_whose_it_is():
+    """Moodle's folders hold a name, and a file in one may be called by another's."""
+    class_list = ["Mallory Moe", "Bob Li", "Jos\u00e9 \u00d1u"]
+    for inside in ("Bob Li.py", "Bob Li/00.py"):
+        path = Path("Mallory Moe_12345_assignsubmission_file_", inside)
+        assert student_of(path, class_list) == "Mallory Moe"
+    assert student_of(Path("Jose\u0301 N\u0303u", "00.py"), class_list) == class_list[2]  # macOS
+
+
+def test_a_name_is_one_line_without_orders_for_a_terminal():
+    assert student_of(Path("Amy\nZoe  00.1  ok", "x.py")) == "Amy\ufffdZoe  00.1  ok"
+    assert student_of(Path("eve\x1b[2K\rbob.py")) == "eve\ufffd[2K\ufffdbob"
+
+
+def test_a_folder_that_cannot_be_looked_into_costs_nobody_else(tmp_path, monkeypatch):
+    for name in ("al", "bob"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "00.py").write_text('check("00.1", f)')
+    right = Path.is_file
+
+    def is_file(path):
+        if "al" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return right(path)
+
+    monkeypatch.setattr(Path, "is_file", is_file)
+    assert [path.parent.name for path in submissions(tmp_path)] == ["al", "bob"]
+    monkeypatch.setattr(grading, "judge", instantly)
+    marks = {row.student: row.outcome for row in grade(tmp_path, lessons=["00"]).rows[::-1]}
+    assert marks["bob"] == "✓"
+
+
+def test_folders_in_folders_in_folders_end_nobodys_grading(tmp_path):
+    """A walk that calls itself for each folder would end in a RecursionError."""
+    (tmp_path / "bob.py").write_text('check("00.1", f)')
+    inner = tmp_path
+    for _ in range(300):
+        inner = inner / "d"
+        inner.mkdir()
+    most = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 120)
+    try:
+        found = submissions(tmp_path)
+    finally:
+        sys.setrecursionlimit(most)
+    assert [path.name for path in found] == ["bob.py"]
 
 
 def test_a_roster_is_a_list_or_a_table(tmp_path):

@@ -53,11 +53,20 @@ def references() -> list[str]:
     """Return the files that hold the references, and the folders of their compiled copies."""
     found = [
         file
-        for folder in _folders(course.__path__)
+        for folder in {*_folders(course.__path__), *_copies()}
         for file in Path(folder).glob("lesson_*/exercises*.py")
     ]
     both = (str(path) for file in sorted(found) for path in (file, file.parent / "__pycache__"))
     return [*dict.fromkeys(both)]
+
+
+def _copies() -> Iterable[str]:
+    """Yield the lessons of every other lablib that is installed where a student can see it."""
+    bases = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    found = {os.path.join(p, "lablib") for p in sys.path if p.endswith("-packages")}
+    for base in bases:
+        found |= {str(p) for p in Path(base).glob("lib*/python*/*-packages/lablib")}
+    return (os.path.join(path, "course", "lessons") for path in found)
 
 
 def _folders(paths: Iterable[str]) -> list[str]:

@@ -254,6 +254,12 @@ def one_at_a_time(layer, drafts, accepted):
         layer.read([token])
 
 
+@wrong("10.3")
+def writes_no_number(layer, drafts, accepted):
+    layer.read(drafts)
+    layer.state = np.array([np.nan])
+
+
 @wrong("10.3", like="divides_back")
 def backwards(layer, drafts, accepted):
     layer.read(drafts)

@@ -415,7 +415,7 @@ def _fault(
     """Return what is wrong after a round, if anything is."""
     if read[: len(drafts)] != drafts:
         return f"the drafts were not all read first; it read {as_text(read)}."
-    if len(state) != 1 or abs(state[0] - wanted[0]) > 1e-9:
+    if len(state) != 1 or not abs(state[0] - wanted[0]) <= 1e-9:
         return f"the state is {as_text(state)}, and should be {as_text(wanted)}."
     if len(read) > len(drafts) + accepted:
         return f"it read {len(read) - len(drafts)} tokens again, where {accepted} are enough."
