@@ -48,6 +48,22 @@ def _add_editions(commands: Any) -> None:
     solve.set_defaults(run=_solve)
 
 
+_GRADING = (
+    "Students' functions run in a process that has neither references nor verdicts; what\n"
+    "they answer is compared in another one. On Linux with user namespaces the first also\n"
+    "has no network, can't write, and sees Python, its packages and lablib without\n"
+    "exercises, nothing else; on macOS sandbox-exec does the same for files of users.\n"
+    "Elsewhere only time, memory and file size are limited, and your environment is kept\n"
+    "from it: grade strangers' work in a container then. A mark says that a function\n"
+    "answers right, not who wrote it: a solution copied from a friend is a ✓.\n\n"
+    "An exercise that needs more processor time than --cpu is not judged (!), so that an\n"
+    "endless loop keeps nobody waiting. In Jupyter it has ten seconds by the clock, and\n"
+    "--cpu 10 gives it these.\n\n"
+    "Of the capstones (lesson 16) it marks the first steps, 16.1 to 16.3, like exercises;\n"
+    "how well a capstone plays is what score tells."
+)
+
+
 def _add_grade(commands: Any) -> None:
     grade = commands.add_parser(
         "grade",
@@ -59,20 +75,7 @@ def _add_grade(commands: Any) -> None:
             "Marks: ✓ correct, ✗ wrong, ○ not attempted, ! could not be judged, ≠ the notebook's\n"
             "own output says ✓ and it is not so here (look at it), ∅ nothing handed in (--roster)."
         ),
-        epilog=(
-            "Students' functions run in a process that has neither references nor verdicts; what\n"
-            "they answer is compared in another one. On Linux with user namespaces the first also\n"
-            "has no network, can't write, and sees Python, its packages and lablib without\n"
-            "exercises, nothing else; on macOS sandbox-exec does the same for files of users.\n"
-            "Elsewhere only time, memory and file size are limited, and your environment is kept\n"
-            "from it: grade strangers' work in a container then. A mark says that a function\n"
-            "answers right, not who wrote it: a solution copied from a friend is a ✓.\n\n"
-            "An exercise that needs more processor time than --cpu is not judged (!), so that an\n"
-            "endless loop keeps nobody waiting. In Jupyter it has ten seconds by the clock, and\n"
-            "--cpu 10 gives it these.\n\n"
-            "Of the capstones (lesson 16) it marks the first steps, 16.1 to 16.3, like exercises;\n"
-            "how well a capstone plays is what score tells."
-        ),
+        epilog=_GRADING,
     )
     grade.add_argument("folder", type=Path)
     _add_outputs(grade)

@@ -1,6 +1,7 @@
 """What sweeps survive: kills at any moment, two writers, a damaged file, a full disk, no answer."""
 
 import errno
+import json
 import os
 import signal
 import socket
@@ -283,3 +284,37 @@ def test_a_hundred_kills(tmp_path: Path) -> None:
     trials = Trials(tmp_path, seed=7)
     while trials.counts.total() < 100:
         trials.hit(trials.random.choice(KINDS), trials.random.randint(1, 3))
+
+
+VOTE = {"task": "sums", "problem": 0, "truth": "7", "answers": ["7"], "logprobs": [-1.0]}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"answers": ...}, "KeyError: 'answers'"),
+        ({"answers": None}, "answers must be list, got NoneType"),
+        ({"answers": 1}, "answers must be list, got int"),
+        ({"tokens": "3"}, "tokens must be int, got str"),
+        ({"tokens": True}, "tokens must be int, got bool"),
+    ],
+)
+def test_a_line_of_another_shape_is_damaged(change, why: str, tmp_path: Path, capsys) -> None:
+    """It would count as finished for good, and end every plot with words of Python's."""
+    record = {**VOTE, "tokens": 3}
+    broken = {key: value for key, value in (record | change).items() if value is not ...}
+    lines = [header("votes", ["task", "problem"], {}), record | {"problem": 1}, broken]
+    out = tmp_path / "votes.jsonl"
+    out.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    assert read(out)[1] == [record | {"problem": 1}]
+    assert f"line 3 is damaged ({why.split(':')[0]}" in capsys.readouterr().err.replace(
+        "TypeError: ", ""
+    )
+
+
+@pytest.mark.parametrize("change", [{"settings": [1]}, {"unit": 5}, {"sweep": None}])
+def test_a_first_line_of_another_shape_is_no_sweeps(change, tmp_path: Path) -> None:
+    out = tmp_path / "votes.jsonl"
+    out.write_text(json.dumps(header("votes", ["problem"], {}) | change) + "\n")
+    with pytest.raises(BadValue, match="is no file of a sweep"):
+        read(out)

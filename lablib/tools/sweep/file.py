@@ -26,7 +26,12 @@ Unit = Mapping[str, Any]
 _FORMAT = 1
 _GRACE = 2.0  # seconds in which a writer that was killed with its launcher is gone
 _NAMED = 5  # lines that are named, of all that are damaged
-
+# What a sweep says of each unit, and of which type.
+_FIELDS: dict[str, dict[str, type]] = {
+    "votes": {"truth": str, "answers": list, "logprobs": list, "tokens": int},
+    "acceptance": dict.fromkeys(("drafted", "accepted", "reached", "rounds", "tokens"), int),
+    "speed": {"seconds": float, "tokens": int, "host": str},
+}
 
 _LINE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _IDENTITY = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -86,6 +91,7 @@ class _Content:
             try:
                 record = json.loads(each)
                 unit = identity({key: record[key] for key in self.first["unit"]})
+                _check_fields(self.first["sweep"], record)
             except (ValueError, LookupError, TypeError, RecursionError) as error:
                 self.damaged[number] = each, f"{type(error).__name__}: {error}"
             else:
@@ -111,10 +117,18 @@ class _Content:
             _print(f"{self._path}, lines {numbers} repeat others: each unit counts once")
 
 
+def _check_fields(what: str, record: Mapping[str, Any]) -> None:
+    """Raise ``TypeError`` or ``LookupError`` where a record lacks what its sweep says of a unit."""
+    for name, kind in _FIELDS.get(what, {}).items():
+        if type(record[name]) is not kind:
+            raise TypeError(f"{name} must be {kind.__name__}, got {type(record[name]).__name__}")
+
+
 def _first(path: Path, header: bytes) -> dict[str, Any]:
     with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
         first = json.loads(header)
-        if first["format"] == _FORMAT and {"sweep", "unit", "settings"} <= first.keys():
+        is_whole = isinstance(first["unit"], list) and isinstance(first["settings"], dict)
+        if first["format"] == _FORMAT and isinstance(first["sweep"], str) and is_whole:
             return first
     raise BadValue(f"{path} is no file of a sweep (its first line would say what was asked)")
 
