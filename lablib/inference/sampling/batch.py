@@ -135,7 +135,7 @@ class Batch:
         """
         shape = logits.shape[:-1]
         n_rows = shape[1] if len(shape) == 2 else 1
-        n_unseen = 0 if unseen is None else unseen.shape[1]
+        n_unseen = count_unseen(unseen)
         plan, scores, peak = self._penalized_scores(logits, unseen)
         steps = np.arange(n_unseen + 1 - n_rows, n_unseen + 1)
         positions = self.positions()[:, None] + steps
@@ -241,7 +241,7 @@ class Batch:
         lengths = np.array([[len(tokens)] for tokens in latest])
         is_real = np.arange(width) >= width - lengths
         tokens = mx.array(np.array(padded, np.int32))
-        n_unseen = 0 if unseen is None else unseen.shape[1]
+        n_unseen = count_unseen(unseen)
         if n_unseen:
             # An id beyond V is flagged elsewhere, but must not write beyond the array here.
             drawn = mx.clip(unseen, 0, vocab_size - 1).astype(mx.int32)
@@ -259,6 +259,11 @@ class Batch:
 def _rows_of(slots: list[int], n_rows: int) -> list[int]:
     """Return the rows of slots, of ``n_rows`` each."""
     return [i * n_rows + row for i in slots for row in range(n_rows)]
+
+
+def count_unseen(unseen: mx.array | None) -> int:
+    """Return how many tokens ``(B, A)`` each text does not have yet; 0 for None."""
+    return 0 if unseen is None else unseen.shape[1]
 
 
 def is_finite(scores: mx.array) -> mx.array:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.batch import Batch, Slot
+from lablib.inference.sampling.batch import Batch, Slot, count_unseen
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.validation import BadType, BadValue, integer, token_ids
 
@@ -73,7 +73,6 @@ class Sampler:
         ids, batch = self._batch(seq_ids, logits)
         token, finite = batch.draw(logits)
         result = _report([slot.options for slot in batch.slots], logits, token)
-        finite = finite[:, None]
         mx.eval(token, finite, result.logprob, result.top_tokens, result.top_logprobs)
         _check_finite(ids, finite)
         for seq_id, new in zip(ids, token.tolist(), strict=True):
@@ -283,7 +282,7 @@ def _check_unseen(ids: Ids, logits: mx.array, unseen: mx.array | None) -> None:
     """Refuse unseen tokens that are not ``(B, A)`` with R <= A + 1."""
     if unseen is not None and (unseen.ndim != 2 or len(unseen) != len(ids)):
         raise BadValue(f"unseen must have shape ({len(ids)}, A), got {unseen.shape}")
-    n_unseen = 0 if unseen is None else unseen.shape[1]
+    n_unseen = count_unseen(unseen)
     n_rows = logits.shape[1] if logits.ndim == 3 else 1
     if n_rows > n_unseen + 1:
         wanted = f"the tokens between {n_rows} positions"
@@ -310,9 +309,9 @@ def _check_drafts(
 
 
 def _check_finite(ids: Ids, finite: mx.array) -> None:
-    """Refuse sequences with a row that cannot be drawn from, by name; ``finite`` is ``(B, R)``."""
+    """Refuse sequences that cannot be drawn from, by name; ``finite`` is ``(B,)`` or ``(B, R)``."""
     rows = finite.tolist()
-    bad = [seq_id for seq_id, row in zip(ids, rows, strict=True) if not all(row)]
+    bad = [seq_id for seq_id, row in zip(ids, rows, strict=True) if not np.all(row)]
     if bad:
         names = ", ".join(map(repr, bad[:4]))
         raise BadValue(f"logits of slot {names}: a row must have no NaN, no +inf, a finite score")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.batch import Batch, Slot, is_finite
+from lablib.inference.sampling.batch import Batch, Slot, count_unseen, is_finite
 from lablib.validation import BadValue, returned
 
 import mlx.core as mx
@@ -103,8 +103,7 @@ class TextSampler:
         ``unseen (B, A)`` are tokens that were drawn, but are not in the texts yet.
         """
         raw = logits.astype(mx.float32)
-        ahead = 0 if unseen is None else unseen.shape[1]
-        scores = self.process(raw, unseen, ahead)
+        scores = self.process(raw, unseen, count_unseen(unseen))
         tokens, finite = self.draw(scores, unseen)
         return self.report(raw, tokens, finite)
 
@@ -124,8 +123,7 @@ class TextSampler:
         if not self.coupled:
             return self.batch.draw(scores, unseen)
         p, finite = self.probabilities(scores, unseen)
-        n_unseen = 0 if unseen is None else unseen.shape[1]
-        return self.race(p, n_unseen + 1 - p.shape[1]), finite
+        return self.race(p, count_unseen(unseen) + 1 - p.shape[1]), finite
 
     def report(self, raw: mx.array, tokens: mx.array, finite: mx.array | None) -> Drawn:
         """Add log-probabilities to tokens ``(B, R)``: theirs, and the best if asked for."""
