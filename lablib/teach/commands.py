@@ -20,7 +20,8 @@ def _add_editions(commands: Any) -> None:
     release = commands.add_parser(
         "release",
         help="write the student's, solved, teacher's editions",
-        usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] OUT [LESSON ...]",
+        usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] [--slides] [--sheet] OUT "
+        "[LESSON ...]",
     )
     release.add_argument(
         "out", metavar="OUT", type=Path, help="gets student (hand out), solved, teacher (keep)"
@@ -39,6 +40,16 @@ def _add_editions(commands: Any) -> None:
     )
     release.add_argument(
         "--otter", action="store_true", help="write OUT/otter for Otter instead, or as well"
+    )
+    release.add_argument(
+        "--slides",
+        action="store_true",
+        help="write OUT/slides, a page of slides a lesson, likewise",
+    )
+    release.add_argument(
+        "--sheet",
+        action="store_true",
+        help="write OUT/sheet, pages of board exercises to print, likewise",
     )
     release.set_defaults(run=_release)
 
@@ -156,7 +167,8 @@ def _release(options: argparse.Namespace) -> None:
     from lablib.course.working_copy import notebooks_folder
     from lablib.teach.release import release
 
-    kinds = {name: getattr(options, name) for name in ("assessment", "nbgrader", "otter")}
+    names = "assessment", "nbgrader", "otter", "slides", "sheet"
+    kinds = {name: getattr(options, name) for name in names}
     print(*release(options.out, options.sources or [notebooks_folder()], **kinds), sep="\n")
 
 

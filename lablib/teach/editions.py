@@ -9,8 +9,10 @@ Jupyter keeps when a student edits the cell.
 
 import copy
 import json
+import re
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from lablib.course.checks.exercises import Exercise, find
 from lablib.folders import write_whole
 from lablib.validation import BadValue
 
+QUESTION = "**Question.**"
 _NOTHING = {"output_type": "display_data", "data": {}, "metadata": {}}
 Notebook = dict[str, Any]  # as in the file; nbformat's nodes are such dictionaries too
 Cell = dict[str, Any]
@@ -110,7 +113,29 @@ def code_cells(notebook: Notebook) -> Iterator[tuple[Cell, bool]]:
         if cell["cell_type"] == "code":
             yield cell, asked
         else:
-            asked = "**Question.**" in "".join(cell["source"])
+            asked = QUESTION in "".join(cell["source"])
+
+
+def answered(text: str) -> tuple[list[str], list[str]]:
+    """Return the paragraphs after an experiment that answer its question, and the others.
+
+    The answer ends where a heading or a bold word begins something new; where another question
+    follows, it is the first paragraph alone, for what comes then may belong to that question.
+    """
+    paragraphs = text.split("\n\n")
+    new = (i for i, each in enumerate(paragraphs) if re.match(r"#|\*\*", each))
+    count = min(next(new, len(paragraphs)), 1 if QUESTION in text else len(paragraphs))
+    return paragraphs[:count], paragraphs[count:]
+
+
+def joined(outputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield outputs, what was printed in several goes as one."""
+    for name, some in groupby(outputs, key=lambda output: output.get("name")):
+        if name is None:
+            yield from some
+        else:
+            text = "".join("".join(output["text"]) for output in some)
+            yield {"output_type": "stream", "name": name, "text": text}
 
 
 def unrun(cell: Cell) -> None:

@@ -2,7 +2,8 @@
 
 *Student*: starters, and no output that answers a question or shows a solution. *Solved*: the
 references in their places. *Teacher*: solved, with what goes wrong in each exercise and what to
-make of it. A folder is read and checked as a whole before the first file is written.
+make of it. Slides, and a sheet of the board exercises, are made of the same cells. A folder is read
+and checked as a whole before the first file is written.
 """
 
 import re
@@ -10,7 +11,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from lablib.folders import course
+from lablib.folders import course, write_whole
 from lablib.teach.assignments import nbgrader_source, otter_source
 from lablib.teach.editions import (
     Cell,
@@ -23,6 +24,8 @@ from lablib.teach.editions import (
     write_notebook,
 )
 from lablib.teach.notes import exercise_notes, lesson_notes
+from lablib.teach.sheet import SECTION, boards, sheet_page
+from lablib.teach.slides import slides_page
 from lablib.validation import BadValue
 
 _IMPORT = re.compile(r"^(from lablib\.course import )(\([\w\s,]*\)|.*)$", re.MULTILINE)
@@ -86,50 +89,85 @@ def release(
     assessment: bool = False,
     nbgrader: bool = False,
     otter: bool = False,
+    slides: bool = False,
+    sheet: bool = False,
 ) -> list[Path]:
     """Write the editions of notebooks below a folder, and return the folders that were written.
 
     Files that the lessons link to, a glossary say, go along.
 
     Args:
-        out: gets the folders ``student``, ``solved`` and ``teacher``; or ``source``, or ``otter``.
-            What an earlier release left there under the same names is replaced.
+        out: gets the folders ``student``, ``solved`` and ``teacher``; or, of what else is asked
+            for, ``source``, ``otter``, ``slides`` and ``sheet``. What an earlier release left there
+            under the same names is replaced.
         sources: numbers of lessons, notebooks, or folders of notebooks.
         assessment: the student edition shows no solutions.
         nbgrader: write what ``nbgrader generate_assignment`` reads instead, an assignment for each
             lesson; there are no solutions to look at in it either.
         otter: write what ``otter assign`` reads, likewise.
+        slides: write a page of slides for each lesson instead (the rule stands in ``slides``).
+        sheet: write the board exercises of all these lessons to print instead: ``student.html``
+            without answers, ``teacher.html`` with them (the rule stands in ``sheet``).
 
     Raises:
-        ValueError: a source is not there, is no notebook, or would be written over.
+        ValueError: a source is not there, is no notebook, has no board exercises, or would be
+            written over; or ``assessment`` is asked of slides or of a sheet.
     """
+    asked = {"nbgrader": nbgrader, "otter": otter, "slides": slides, "sheet": sheet}
+    kinds = {kind for kind, wanted in asked.items() if wanted}
+    if assessment and (slides or sheet):
+        raise BadValue("assessment must be off for slides and sheet: they show no solutions")
     out, paths = Path(out), list(_notebooks(sources))
-    lessons = [(path, _read(path)) for path in paths]
-    written: dict[Path, Notebook | Path] = {}
-    for path, notebook in lessons:
-        for target, made in _editions(path, notebook, assessment, nbgrader, otter):
-            written[out / target] = made
-            for linked in _linked(notebook, path.parent):
-                written.setdefault((out / target).parent / linked, path.parent / linked)
-    if clash := {*map(Path.resolve, written)} & {*map(Path.resolve, paths)}:
+    lessons = {path: _read(path) for path in paths}
+    written = _files(lessons, kinds, assessment)
+    if clash := {(out / name).resolve() for name in written} & {*map(Path.resolve, paths)}:
         raise BadValue(f"out must not hold the sources, got {str(out)!r} with {min(clash)}")
-    for target, made in written.items():
-        if isinstance(made, Path):
-            shutil.copyfile(made, target)
-        else:
-            write_notebook(made, target)
-    return sorted({out / target.relative_to(out).parts[0] for target in written})
+    for name, made in written.items():
+        _write(out / name, made)
+    return sorted({out / Path(name).parts[0] for name in written})
+
+
+def _files(
+    lessons: dict[Path, Notebook], kinds: set[str], assessment: bool
+) -> dict[str, Notebook | Path | str]:
+    """Return what is to be written, by its path below the folder."""
+    written: dict[str, Notebook | Path | str] = {}
+    for path, notebook in lessons.items():
+        for name, made in _editions(path, notebook, assessment, kinds):
+            written[name] = made
+            for linked in _linked(notebook, path.parent):
+                written.setdefault(f"{Path(name).parent}/{linked}", path.parent / linked)
+        if "slides" in kinds:
+            written[f"slides/{path.stem}.html"] = slides_page(edition(notebook, solved=False))
+    if "sheet" in kinds:
+        if not any(map(boards, lessons.values())):
+            names = ", ".join(path.name for path in lessons)
+            raise BadValue(f"source must ask something in a section {SECTION!r}, got {names}")
+        written["sheet/student.html"] = sheet_page([*lessons.values()], answers=False)
+        written["sheet/teacher.html"] = sheet_page([*lessons.values()], answers=True)
+    return written
+
+
+def _write(target: Path, made: Notebook | Path | str) -> None:
+    """Write a notebook, a copy of a file, or a text."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(made, Path):
+        shutil.copyfile(made, target)
+    elif isinstance(made, str):
+        write_whole(target, made)
+    else:
+        write_notebook(made, target)
 
 
 def _editions(
-    path: Path, notebook: Notebook, assessment: bool, nbgrader: bool, otter: bool
+    path: Path, notebook: Notebook, assessment: bool, kinds: set[str]
 ) -> Iterator[tuple[str, Notebook]]:
-    if nbgrader:
+    if "nbgrader" in kinds:
         made = nbgrader_source(student_edition(notebook, True), path.name)
         yield f"source/{path.stem}/{path.name}", made
-    if otter:
+    if "otter" in kinds:
         yield f"otter/{path.name}", otter_source(student_edition(notebook, True))
-    if nbgrader or otter:
+    if kinds:
         return
     yield f"student/{path.name}", student_edition(notebook, assessment)
     yield f"solved/{path.name}", solved_edition(notebook)

@@ -9,14 +9,12 @@ import ast
 import base64
 import html
 import json
-import re
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.exercises import find
-from lablib.teach.editions import Cell, Notebook, code_cells, part_of
+from lablib.teach.editions import Cell, Notebook, answered, code_cells, joined, part_of
 from lablib.tools.site.film import MIME, keep
 from lablib.tools.site.run import Run
 
@@ -51,15 +49,8 @@ def page(notebook: Notebook, run: Run, frames: Path, launch: str = "") -> Notebo
 
 
 def folded(text: str) -> str:
-    """Return the text after an experiment with its answer folded.
-
-    The answer ends where a heading or a bold word begins something new; where another question
-    follows, it is the first paragraph alone, for what comes then may belong to that question.
-    """
-    paragraphs = text.split("\n\n")
-    new = (i for i, each in enumerate(paragraphs) if re.match(r"#|\*\*", each))
-    count = min(next(new, len(paragraphs)), 1 if "**Question.**" in text else len(paragraphs))
-    answer, rest = paragraphs[:count], paragraphs[count:]
+    """Return the text after an experiment with its answer folded."""
+    answer, rest = answered(text)
     return "\n\n".join([*_fold(_ANSWER, answer), *rest]) if answer else text
 
 
@@ -113,7 +104,7 @@ def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
 
 
 def _outputs(cell: Cell, run: Run, frames: Path) -> Iterator[dict[str, Any]]:
-    for output in _joined(run.outputs.get(cell["id"], cell["outputs"])):
+    for output in joined(run.outputs.get(cell["id"], cell["outputs"])):
         data = output.get("data", {})
         if output["output_type"] == "stream":
             yield output
@@ -127,16 +118,6 @@ def _outputs(cell: Cell, run: Run, frames: Path) -> Iterator[dict[str, Any]]:
             yield _html("".join(data["text/html"]))
         elif data:
             yield output
-
-
-def _joined(outputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield outputs, what was printed in several goes as one."""
-    for name, some in groupby(outputs, key=lambda output: output.get("name")):
-        if name is None:
-            yield from some
-        else:
-            text = "".join("".join(output["text"]) for output in some)
-            yield {"output_type": "stream", "name": name, "text": text}
 
 
 def _exercise(exercise_id: str) -> str:
