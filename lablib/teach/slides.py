@@ -29,8 +29,8 @@ from lablib.teach.shown import given, printed_html, shown
 
 FIRST, LONGEST = 230, 300  # characters of a text's first sentences, and of a question
 WIDE, HIGH = 70, 12.5  # characters of a line of text, and lines of a slide
-COLUMNS, ROWS = 100, 21  # of code and of what was printed
-LARGE = 68, 13  # columns and rows that are few enough for a larger type
+COLUMNS, ROWS = 100, 20  # of code and of what was printed
+LARGE = 68, 12  # columns and rows that are few enough for a larger type
 MOST = 8  # slides for what one cell printed
 _LINKS = "**Previous lesson**", "**Next lesson**"
 
