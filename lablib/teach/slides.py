@@ -30,7 +30,7 @@ from lablib.teach.shown import given, printed_html, shown
 FIRST, LONGEST = 230, 300  # characters of a text's first sentences, and of a question
 WIDE, HIGH = 70, 12.5  # characters of a line of text, and lines of a slide
 COLUMNS, ROWS = 100, 20  # of code and of what was printed
-LARGE = 68, 12  # columns and rows that are few enough for a larger type
+LARGE = 68, 13  # columns and rows that are few enough for a larger type
 MOST = 8  # slides for what one cell printed
 _LINKS = "**Previous lesson**", "**Next lesson**"
 
@@ -84,7 +84,7 @@ def slides(notebook: Notebook) -> list[Slide]:
             made.append(_exercise(exercise, source))
         elif cell["cell_type"] == "code" and not exercise and not source.startswith("progress("):
             if made and made[-1].kind == "question" and (numbers := given(source)):
-                made[-1] = replace(made[-1], body=made[-1].body + _printed(numbers))
+                made[-1] = replace(made[-1], body=made[-1].body + code_html(numbers))
             made += _code(title, cell)
         elif cell["cell_type"] == "markdown" and not exercise:
             for each in _texts(title, source):
@@ -205,17 +205,17 @@ def _code(title: str, cell: Cell) -> Iterator[Slide]:
         elif each.text == above:
             made, above = [_printed(code, each.text)], ""
         else:
-            made = [_printed(text=text) for text in _screens(each.text)]
+            made = [_printed("", text) for text in _screens(each.text)]
         for body in made:
             yield Slide("output", title, body, notes)
             notes = ""
 
 
-def _printed(code: str = "", text: str = "") -> str:
+def _printed(code: str, text: str) -> str:
     """Return code and what it printed, in a larger type if both are small."""
     lines = [*code.splitlines(), *text.splitlines()]
     large = max(map(len, lines)) <= LARGE[0] and len(lines) <= LARGE[1]
-    body = (code_html(code) if code else "") + (printed_html(text) if text else "")
+    body = (code_html(code) if code else "") + printed_html(text)
     return f'<div class="large">{body}</div>' if large else body
 
 
