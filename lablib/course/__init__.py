@@ -1,13 +1,18 @@
-"""Exercises that can be trusted: ``check``, ``hint``, ``solution``, ``progress``."""
+"""What a lesson calls: ``check`` and its like, ``predict`` and its like, and ``claim``."""
 
+import importlib
 from typing import Any
 
-__all__ = ["assessment", "check", "hint", "progress", "solution"]
+_HOMES = {
+    "checks.checking": ["assessment", "check", "hint", "progress", "solution"],
+    "checks.predictions": ["outcome", "predict", "recall"],
+    "claims": ["claim"],
+}
+__all__ = sorted(name for names in _HOMES.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from lablib.course.checks import checking
-
-        return getattr(checking, name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lablib.course.checks import marks
+from lablib.course.checks import marks, predictions
 from lablib.folders import FIRST_LESSON, course, replacing, write_whole
 from lablib.validation import BadValue
 
@@ -169,7 +169,11 @@ def _files(course: Path) -> Iterator[Path]:
     """Yield the course's files, but hidden ones, marks and what is for teachers."""
     for path in sorted(course.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(course).parts)
-        if path.is_file() and not hidden and path.name not in (marks.FILE, *FOR_TEACHERS):
+        if (
+            path.is_file()
+            and not hidden
+            and path.name not in (marks.FILE, predictions.FILE, *FOR_TEACHERS)
+        ):
             yield path
 
 

@@ -21,6 +21,7 @@ from lablib.folders import write_whole
 from lablib.validation import BadValue
 
 QUESTION = "**Question.**"
+CLAIMS = "claims"  # the tag of a folded cell that checks the sentences above it
 _NOTHING = {"output_type": "display_data", "data": {}, "metadata": {}}
 Notebook = dict[str, Any]  # as in the file; nbformat's nodes are such dictionaries too
 Cell = dict[str, Any]
@@ -98,7 +99,7 @@ def fold(notebook: Notebook) -> Notebook:
     """
     notebook = copy.deepcopy(notebook)
     for cell, answers in code_cells(notebook):
-        cell["metadata"].pop("jupyter", None)
+        unfold(cell)
         cell["outputs"] = [output for output in cell["outputs"] if output != _NOTHING]
         if answers and cell["outputs"]:
             cell["metadata"]["jupyter"] = {"outputs_hidden": True}
@@ -107,11 +108,14 @@ def fold(notebook: Notebook) -> Notebook:
 
 
 def code_cells(notebook: Notebook) -> Iterator[tuple[Cell, bool]]:
-    """Yield each code cell, and whether it answers a question: no other text is between them."""
+    """Yield each code cell, and whether it answers a question: no other text is between them.
+
+    A question's own ``predict`` shows its choices, and answers nothing.
+    """
     asked = False
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            yield cell, asked
+            yield cell, asked and not "".join(cell["source"]).startswith("predict(")
         else:
             asked = QUESTION in "".join(cell["source"])
 
@@ -138,10 +142,22 @@ def joined(outputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield {"output_type": "stream", "name": name, "text": text}
 
 
+def is_claims(cell: Cell) -> bool:
+    """Return whether a cell checks what the text above it claims."""
+    return CLAIMS in cell["metadata"].get("tags", ())
+
+
+def unfold(cell: Cell) -> None:
+    """Take away what was said about showing a code cell; what checks claims stays folded."""
+    cell["metadata"].pop("jupyter", None)
+    if is_claims(cell):
+        cell["metadata"]["jupyter"] = {"source_hidden": True}
+
+
 def unrun(cell: Cell) -> None:
     """Take a code cell's outputs away, and what was said about showing them."""
     cell["outputs"], cell["execution_count"] = [], None
-    cell["metadata"].pop("jupyter", None)
+    unfold(cell)
 
 
 def main(*paths: str) -> None:

@@ -32,6 +32,7 @@ from lablib.teach.handed_in import LARGEST, hidden
 from lablib.teach.page import LONGEST, file_name, file_names, page
 from lablib.teach.page import feedback as feedback_of
 from lablib.teach.points import Scheme, read_points
+from lablib.teach.predicted import Predicted, predicted
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
 from lablib.teach.roster import not_read, packed, read_roster, student_of, submissions
 from lablib.teach.submission import RANK, Finding
@@ -186,13 +187,13 @@ def _held(
     def written() -> GradeReport:
         rows = job.rows(done)
         found = rows, job.strangers(done), skipped, archives
-        report = GradeReport(*found, job.scheme, equal_answers(rows, done), job.due)
+        report = GradeReport(*found, job.scheme, equal_answers(rows, done), job.due, said)
         outputs.write(report)
         return report
 
     ours = [*outputs.files(), *([journal.path] if journal.path else [])]
     skipped = not_read(job.folder, [*ours, *(p for p in (outputs.feedback, job.roster) if p)])
-    archives = packed(job.folder)
+    archives, said = packed(job.folder), job.predicted()
     skipped = [name for name in skipped if name not in archives]
     done = job.known(journal)
     exercises()  # every lesson is imported now: whoever interrupts later does not wait for it
@@ -278,6 +279,13 @@ class _Job:
             for order, verdict in verdicts:
                 yield _graded(order, self._key(paths[order.name]), verdict)
                 bar.update()
+
+    def predicted(self) -> list[Predicted]:
+        """Return what students predicted in what they handed in, of the lessons asked for."""
+        paths = submissions(self.folder)
+        whose = ((student_of(Path(self._inside(p)), self.students), p) for p in paths)
+        every = predicted(whose)
+        return [each for each in every if not self.lessons or each.question[:2] in self.lessons]
 
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
         """Return who handed something in and is not on the roster, if there is one."""

@@ -89,6 +89,7 @@ def page(report: GradeReport) -> str:
         "<h2>Exercises</h2>",
         _counts(report),
         _equal(report),
+        _predicted(report),
         "<h2>What each was told</h2>",
         *(_details(report, *each) for each in enumerate(report.students())),
         f"<script>{SORT}</script></body></html>\n",
@@ -216,6 +217,19 @@ def _equal(report: GradeReport) -> str:
         return ""
     table = _table("Equal but for names and comments", ("exercise", "students", ""), rows)
     return f"<h2>Equal answers</h2>{EQUAL}{table}"
+
+
+def _predicted(report: GradeReport) -> str:
+    """Return what the class predicted; it counts for nothing, and is worth a talk."""
+    rows = []
+    for each in report.predicted:
+        answers = "; ".join(f"{count} × {answer}" for answer, count in each.answers.items())
+        name = html.escape(f"{each.question} {each.text}")
+        rows.append([f'<th scope="row">{name}</th>', _cell(answers, "text wide")])
+    if not rows:
+        return ""
+    table = _table("Before the cell was run", ("question", "predictions"), rows)
+    return f"<h2>What the class predicted</h2>{table}"
 
 
 def _class(report: GradeReport) -> str:

@@ -20,6 +20,7 @@ from lablib.teach.editions import (
     edition,
     part_of,
     read_notebook,
+    unfold,
     unrun,
     write_notebook,
 )
@@ -64,7 +65,7 @@ def teacher_edition(notebook: Notebook) -> Notebook:
     for cell, _ in code_cells(notebook):
         if any(part_of(cell)):
             unrun(cell)
-        cell["metadata"].pop("jupyter", None)
+        unfold(cell)
     last = {part_of(cell)[0]: number for number, cell in enumerate(notebook["cells"])}
     last.pop(None, None)
     for exercise, number in sorted(last.items(), key=lambda item: -item[1]):

@@ -17,6 +17,7 @@ from lablib.course.checks.exercises import Exercise, exercises
 from lablib.teach.alike import Alike
 from lablib.teach.due import note
 from lablib.teach.points import Scheme
+from lablib.teach.predicted import Predicted
 
 # Each mark and what it says, in the order of a table of counts.
 OUTCOMES = {
@@ -79,6 +80,7 @@ class GradeReport:
         scheme: what exercises are worth.
         alike: students whose answers are equal.
         due: when the work was, if that was said.
+        predicted: what the class predicted, by question.
     """
 
     rows: list[ExerciseRow]
@@ -88,6 +90,7 @@ class GradeReport:
     scheme: Scheme = field(default_factory=Scheme)
     alike: Sequence[Alike] = ()
     due: datetime | None = None
+    predicted: Sequence[Predicted] = ()
 
     def __repr__(self) -> str:
         names = ["student", "exercise", "outcome", "misconception", "message"]
@@ -211,6 +214,7 @@ class GradeReport:
             "counts": self.counts(),
             "misconceptions": [asdict(topic) for topic in self.topics()],
             "equal": [asdict(each) for each in self.alike],
+            "predicted": [asdict(each) for each in self.predicted],
             "discuss": [*map(topic_line, self.topics()[:TOPICS])],
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"

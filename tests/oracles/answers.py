@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.checking import check
+from lablib.course.checks.exercises import find
 
 Right = tuple[str, Callable]  # exercise, answer
 Wrong = tuple[str, str | None, Callable]  # exercise, the misconception it looks like, answer
@@ -36,6 +38,20 @@ class Answers:
             return function
 
         return note
+
+    def changed(
+        self, exercise: str, name: str, old: str, new: str, like: str | None = None
+    ) -> None:
+        """Note the exercise's reference, one place changed, as an answer to be refused.
+
+        Args:
+            exercise: its id.
+            name: what the answer is called.
+            old: see ``lablib.course.checks.changed``.
+            new: see there.
+            like: the misconception that it looks like, if it should be recognised.
+        """
+        self.wrongs.append((exercise, like, changed(find(exercise).reference, name, old, new)))
 
 
 def name(row: Right | Wrong) -> str:

@@ -14,13 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.exercises import find
-from lablib.teach.editions import Cell, Notebook, answered, code_cells, joined, part_of
+from lablib.teach.editions import (
+    Cell,
+    Notebook,
+    answered,
+    code_cells,
+    is_claims,
+    joined,
+    part_of,
+)
 from lablib.tools.site.film import MIME, keep
 from lablib.tools.site.run import Run
 
 FRAMES = "_static/frames"
 _PYTHON = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
 _ANSWER = "What you should have seen"
+_CHECKED = "How this is checked"
 _ONE = "Here one control moves at a time: it puts the others back. In Jupyter they move together."
 _THINNED = "The sliders skip some values here."
 
@@ -43,7 +52,7 @@ def page(notebook: Notebook, run: Run, frames: Path, launch: str = "") -> Notebo
             cells.append(_said(cell, folded(cell["source"]) if answers else cell["source"]))
         else:
             cells += _code(cell, run, frames, asked[cell["id"]])
-        before = cell
+        before = before if is_claims(cell) else cell
     cells[0]["source"] += f"\n\n{launch}" if launch else ""
     return {**notebook, "cells": cells, "metadata": _PYTHON}
 
@@ -99,8 +108,10 @@ def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
     if part in ("check", "hint", "solution") or cell["source"].startswith("progress("):
         return
     outputs = [] if part == "starter" else [*_outputs(cell, run, frames)]
-    tags = ["hide-output"] if answers and outputs else []
-    yield {**cell, "outputs": outputs, "metadata": {"tags": tags}}
+    metadata: dict[str, Any] = {"tags": ["hide-output"] if answers and outputs else []}
+    if is_claims(cell):
+        metadata = {"tags": ["hide-input"], "mystnb": {"code_prompt_show": _CHECKED}}
+    yield {**cell, "outputs": outputs, "metadata": metadata}
 
 
 def _outputs(cell: Cell, run: Run, frames: Path) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,85 @@
+"""What a lesson's sentences claim is checked where it is made.
+
+What counts as a claim, and as none, say the first lines of ``oracles/claims.py``; with a lesson's
+number it prints the claims that nothing checks yet.
+"""
+
+import copy
+
+from lablib.course.claims import claim
+from lablib.teach.editions import read_notebook
+
+import numpy as np
+import pytest
+from oracles.claims import FOLDER, NOT_YET, complaints, lesson_path, sentences, stated
+
+LESSONS = sorted(path.name[:2] for path in FOLDER.glob("[0-9]*.ipynb"))
+
+
+@pytest.mark.parametrize("lesson", sorted({*LESSONS} - NOT_YET))
+def test_every_claim_of_a_lesson_is_checked(lesson):
+    assert complaints(read_notebook(lesson_path(lesson)), stated(lesson)) == []
+
+
+TEXT = """Three of *them* are [right](x.ipynb). Nothing to see.
+
+**Question.** Which two lose? Look.
+- It is faster
+  than `that`.
+"""
+CELLS = [
+    {"cell_type": "markdown", "source": TEXT, "metadata": {}},
+    {
+        "cell_type": "code",
+        "source": 'claim("Three of them are right.", n == 3)\n'
+        'claim("It is faster than that.", a < b)',
+        "metadata": {"tags": ["claims"]},
+    },
+]
+NOTEBOOK = {"cells": CELLS}
+SAID = {"Nothing to see.": "definition"}
+
+
+def test_sentences_are_read_as_they_are_seen():
+    texts = [each.text for each in sentences(NOTEBOOK)]
+    assert texts[:3] == ["Three of them are right.", "Nothing to see.", "Question."]
+    assert texts[-1] == "It is faster than that."
+    assert [each.text for each in sentences(NOTEBOOK) if each.claims] == [
+        "Three of them are right.",
+        "Nothing to see.",
+        "It is faster than that.",
+    ]
+    assert complaints(NOTEBOOK, SAID) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("Three of *them*", "Four of them", "nothing checks: Four of them are right."),
+        ("Three of *them*", "Four of them", "no such sentence: Three of them are right."),
+        ("n == 3", "3 == 3", "its check looks at nothing"),
+        ("Nothing to", "Something to", "stated, but no such sentence"),
+        ('"It is faster than that."', '"Nothing to see."', "stated, and checked as well"),
+        ("Look.", "Every one does.", "nothing checks: Every one does."),
+    ],
+)
+def test_a_claim_that_drifts_is_seen(old, new, complaint):
+    notebook = copy.deepcopy(NOTEBOOK)
+    for cell in notebook["cells"]:
+        cell["source"] = cell["source"].replace(old, new)
+    assert any(line.startswith(complaint) for line in complaints(notebook, SAID))
+
+
+def test_an_answer_is_not_checked_before_it_is_given_and_reasons_are_few():
+    turned = {"cells": CELLS[::-1]}
+    assert any(line.startswith("checked before") for line in complaints(turned, SAID))
+    assert any("is no reason" in line for line in complaints(NOTEBOOK, {"Look.": "obvious"}))
+
+
+def test_a_claim_says_which_sentence_does_not_hold():
+    claim("Two is more than one.", np.bool_(True))
+    with pytest.raises(AssertionError, match="Two is less than one"):
+        claim("Two is less than one.", 2 < 1)
+    for vague in (float("nan"), np.array([True]), None, 1):
+        with pytest.raises(TypeError, match="True or False"):
+            claim("x", vague)

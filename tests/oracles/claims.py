@@ -1,0 +1,179 @@
+"""Which sentences of a lesson claim something, and what checks them.
+
+    python tests/oracles/claims.py 06
+
+prints those that nothing checks yet, as lines for a cell of claims. What only defines, instructs,
+cites, proves, or is worked out on paper goes to ``tests/lessons/stated/06.txt`` instead, a line
+each: ``definition: The sentence.``
+
+A sentence *claims* if it has a number (a digit, or a word from *two* on), a comparison or a
+superlative (*than*, *less*, *best*, *fastest*, *never*, *every*, *none*, *twice*, ...), or a cause
+(*because*, *so*, *therefore*). Headings, questions, exercises, aims, papers and links to other
+lessons do not count, nor does what stands in code or in a table.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lablib.teach.editions import is_claims, part_of, read_notebook
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+STATED = Path(__file__).parents[1] / "lessons" / "stated"
+# Lessons whose sentences are not yet beside their checks. It only shrinks.
+NOT_YET = {f"{number:02}" for number in range(17)}
+REASONS = {"definition", "instruction", "citation", "proof", "by-hand"}
+
+NUMBER = (
+    r"\d|\b(two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixteen|twenty|thirty|forty"
+    r"|fifty|sixty|seventy|eighty|ninety|dozen|hundred|thousand|million|half|third|quarter)s?\b"
+)
+COMPARISON = (
+    r"\b(than|more|less|fewer|better|worse|faster|slower|larger|smaller|higher|lower|longer|shorter"
+    r"|sooner|later|earlier|wider|narrower|cheaper|dearer|surer|stronger|weaker|closer|further"
+    r"|most|least|best|worst|never|always|every|none|nobody|nothing|twice|double|equal|same"
+    r"|(fast|slow|larg|small|high|low|long|short|earli|wid|narrow|cheap|dear|strong|weak|clos"
+    r"|great|hard|eas|simpl|few|lik|near)(i|el|li)?est)\b"
+)
+CAUSE = r"\b(because|therefore|hence|thus)\b|(^|[,;:] )so\b(?! that)"
+CLAIM = re.compile(f"{NUMBER}|{COMPARISON}|{CAUSE}", re.IGNORECASE)
+
+SKIPPED = re.compile(
+    r"#|\||<|\*\*(You will be able to|Time|Further reading|Previous lesson|Next)|\[?\d\d · "
+)
+PAPER = re.compile(r".*\]\(https?://\S+\)")
+ENDS = r"(?:(?<!al\.)(?<=[.!?])|(?<=[.!?][\"”)*_])|(?<=[.!?][\"”)*_]{2}))"
+END = re.compile(ENDS + r"\s+(?=[\"“(*_`\[]*[A-ZΑ-Ωα-ω0-9√σ])")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, plain, and the number of the cell that it stands in."""
+
+    text: str
+    cell: int
+
+    @property
+    def claims(self) -> bool:
+        """Return whether it claims something (see the module's first lines)."""
+        return not self.text.endswith("?") and bool(CLAIM.search(self.text))
+
+
+@dataclass(frozen=True)
+class Check:
+    """A ``claim(sentence, condition)``, and the number of its cell."""
+
+    text: str
+    cell: int
+    condition: ast.expr
+
+
+def plain(text: str) -> str:
+    """Return a text without Markdown's marks, and with single blanks."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"(?<!\w)[*_]+|[*_]+(?!\w)|`|\*\*", "", text)
+    return " ".join(text.split())
+
+
+def sentences(notebook: Any) -> list[Sentence]:
+    """Return the sentences of a lesson's own text, in order."""
+    found = []
+    for number, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] == "markdown" and not any(part_of(cell)):
+            for paragraph in _paragraphs(cell["source"]):
+                parts = filter(None, map(plain, END.split(paragraph)))
+                found += [Sentence(part, number) for part in parts]
+    return found
+
+
+def _paragraphs(source: str) -> Iterator[str]:
+    """Yield paragraphs and items of lists, each on one line; aims, papers and links left out."""
+    source = re.sub(r"^```.*?^```$", "", source, flags=re.M | re.S)
+    source = re.sub(r"^( *)([-*]|\d+\.) (?=\S)", r"\n", source, flags=re.M)
+    aims = False
+    for paragraph in re.split(r"\n\s*\n|\n(?=#)|(?<=\S)\n(?=\*\*[A-Z])", source):
+        first = paragraph.strip()
+        aims = first.startswith("**You will be able to") or (aims and not first.startswith("**"))
+        cited = PAPER.match(first) and "arxiv.org" in first and first.startswith("*")
+        if first and not aims and not cited and not SKIPPED.match(first):
+            yield " ".join(first.split())
+
+
+def checks(notebook: Any) -> list[Check]:
+    """Return every ``claim`` of a lesson's folded cells, in order."""
+    found = []
+    for number, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] == "code" and is_claims(cell):
+            for node in ast.walk(ast.parse(cell["source"])):
+                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "claim":
+                    found.append(Check(plain(ast.literal_eval(node.args[0])), number, node.args[1]))
+    return found
+
+
+def stated(lesson: str) -> dict[str, str]:
+    """Return the sentences that claim nothing of a lesson's outputs, each with the reason."""
+    path = STATED / f"{lesson}.txt"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {plain(text): reason for reason, text in (line.split(": ", 1) for line in lines if line)}
+
+
+def complaints(notebook: Any, said: dict[str, str]) -> list[str]:
+    """Return what is wrong with a lesson's claims, a line each.
+
+    Args:
+        notebook: the lesson.
+        said: sentences that need no check, each with the reason.
+    """
+    own, made = sentences(notebook), checks(notebook)
+    texts, checked = {each.text: each.cell for each in own}, {each.text for each in made}
+    found = [f"nothing checks: {each.text}" for each in open_claims(own, checked | {*said})]
+    for check in made:
+        if check.text not in texts:
+            found.append(f"no such sentence: {check.text}")
+        elif check.cell < texts[check.text]:
+            found.append(f"checked before it is said: {check.text}")
+        if not any(isinstance(node, ast.Name) for node in ast.walk(check.condition)):
+            found.append(f"its check looks at nothing: {check.text}")
+    for text, reason in said.items():
+        if text not in texts:
+            found.append(f"stated, but no such sentence: {text}")
+        if text in checked:
+            found.append(f"stated, and checked as well: {text}")
+        if reason not in REASONS:
+            found.append(f"{reason!r} is no reason for: {text}")
+    return found
+
+
+def open_claims(own: list[Sentence], known: set[str]) -> list[Sentence]:
+    """Return the sentences that claim something and are not known."""
+    return [each for each in own if each.claims and each.text not in known]
+
+
+def lesson_path(lesson: str) -> Path:
+    """Return where a lesson's notebook lies."""
+    return next(FOLDER.glob(f"{lesson}_*.ipynb"))
+
+
+def main(lesson: str) -> None:
+    """Print what is wrong, then the open claims by cell, to be pasted."""
+    notebook = read_notebook(lesson_path(lesson))
+    said = stated(lesson)
+    for line in complaints(notebook, said):
+        if not line.startswith("nothing checks"):
+            print(line)
+    known = {each.text for each in checks(notebook)} | {*said}
+    cell = -1
+    for each in open_claims(sentences(notebook), known):
+        if each.cell != cell:
+            cell = each.cell
+            print(f"\n# behind cell {cell}, {notebook['cells'][cell]['id']}")
+        text = each.text.replace('"', '\\"')
+        print(f'claim("{text}", )')
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
