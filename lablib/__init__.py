@@ -35,9 +35,7 @@ __getattr__, __dir__, __all__ = exports(
             "speculative_batch speculative_decode speculative_sample_n vote_until"
         ),
         "lablib.machine.doctor": "doctor",
-        "lablib.models": (
-            "LanguageModel gpt_config hybrid_config llama_config load load_head quicken"
-        ),
+        "lablib.models": ("LanguageModel gpt_config hybrid_config llama_config load load_head"),
         "lablib.course.plots.chat": "chat",
         "lablib.text": "generate stream",
         "lablib.tools.forecast": "forecast",

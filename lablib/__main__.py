@@ -151,6 +151,7 @@ def _add_bench(commands: Any) -> None:
     bench.add_argument("--quick", action="store_true", help="measure little, in a minute")
     bench.add_argument("--genlm", metavar="PYTHON", help="of an environment with genlm-backend")
     bench.add_argument("--lmxlab", metavar="PYTHON", help="of an environment with lmxlab")
+    bench.add_argument("--few-rows", action="store_true", help="for the peers, too")
     bench.add_argument("--json", type=Path, help="write the numbers here")
     bench.add_argument("--out", type=Path, help="draw them here: an .svg or .png file")
     bench.set_defaults(run=_bench)
@@ -239,11 +240,14 @@ def _forecast(options: argparse.Namespace) -> None:
     print(forecast(target, draft, tokenizer, **wanted))
 
 
+_BENCH_OPTIONS = ("turns", "only", "genlm", "lmxlab", "few_rows")
+
+
 def _bench(options: argparse.Namespace) -> int:
     from lablib.tools.bench import QUICK, Plan, SideError, bench, report
 
     report.check_picture(options.out)
-    wanted = {name: getattr(options, name) for name in ("turns", "only", "genlm", "lmxlab")}
+    wanted = {name: getattr(options, name) for name in _BENCH_OPTIONS}
     try:
         found = bench(options.what, plan=QUICK if options.quick else Plan(), **wanted)
     except SideError as error:

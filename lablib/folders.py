@@ -6,7 +6,7 @@ at all.
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,6 +37,26 @@ def own() -> Iterator[Path]:
         # In a folder that all may write to, somebody else could have put something of theirs.
         if folder.stat().st_uid == cache.stat().st_uid == os.getuid():
             yield folder
+
+
+def made_once(name: str, make: Callable[[Path], None]) -> Path:
+    """Return the path of the user's file of that name; ``make`` it if it is not there yet.
+
+    ``make`` takes the path and writes the file whole or not at all.
+
+    Raises:
+        OSError: there is no folder to write to, or it could not be made.
+    """
+    reasons = []
+    for folder in own():
+        path = folder / name
+        try:
+            if not path.is_file():
+                make(path)
+            return path
+        except OSError as error:
+            reasons.append(str(error))
+    raise OSError("; ".join(dict.fromkeys(reasons)) or "no folder of our own to write to")
 
 
 @contextmanager

@@ -4,10 +4,12 @@ MLX's Linux wheel bundles the reference BLAS: about 2 GFLOP/s whatever the shape
 batching nor verifying a draft can pay. A library that is in the process first, with its symbols
 global, answers MLX's ``cblas_sgemm`` instead. ``configure`` loads an OpenBLAS that way: conda's,
 the one that ``openblas.py`` makes, or the system's. It must run before ``mlx.core`` is imported, so
-``import lablib`` runs it. macOS (Accelerate, Metal) and CUDA need no library.
+``import lablib`` runs it. macOS (Accelerate, Metal) and CUDA need no library. In front of OpenBLAS
+stands ``few_rows.c``, for the products that decoding consists of.
 
 Environment:
     LABLIB_BLAS: ``off`` keeps MLX's own library; a path names the library to load.
+    LABLIB_FEW_ROWS: ``off`` leaves products of few rows to OpenBLAS; a path names the library.
     MLX_ENABLE_TF32: ``1`` lets a GPU round the factors of a float32 product to ten bits, and two
         ways to the same logits agree to three digits only; so we set ``0`` unless it is set.
     LABLIB_THREADS: how many threads the BLAS uses (default 1: best for one-token steps, and kernels
@@ -20,11 +22,11 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
-from lablib.machine import openblas
+from lablib.machine import few_rows, openblas
 from lablib.validation import BadValue, integer
 
 _SYMBOLS = (
@@ -43,6 +45,14 @@ class Blas:
     source: str  # "conda", "system", "wheel", "LABLIB_BLAS", "native" (macOS, CUDA) or "reference"
     path: str | None = None
     note: str | None = None  # why the fast one is not in use, where it is not
+    few_rows: str | None = None  # the path of the library of products of few rows
+    few_rows_note: str | None = None  # why it is not in use, where it is not
+
+    def settings(self) -> dict[str, str]:
+        """Return the environment in which another process loads the same, without a search."""
+        if self.source == "native":
+            return {}
+        return {"LABLIB_BLAS": self.path or "off", "LABLIB_FEW_ROWS": self.few_rows or "off"}
 
 
 _blas: Blas | None = None
@@ -121,7 +131,7 @@ def _load_wanted(path: str) -> Blas:
     if error is not None:
         allowed = "'off' or the path of an OpenBLAS"
         raise BadValue(f"LABLIB_BLAS must be {allowed}, got {path!r}: {error}")
-    return Blas("LABLIB_BLAS", path)
+    return _with_few_rows(Blas("LABLIB_BLAS", path))
 
 
 def _load_best() -> Blas:
@@ -133,7 +143,7 @@ def _load_best() -> Blas:
         except OSError as raised:
             error = str(raised)
         if error is None:
-            return Blas(source, str(path), "; ".join(reasons) or None)
+            return _with_few_rows(Blas(source, str(path), "; ".join(reasons) or None))
         if source != "conda":  # most people have none
             reasons.append(error)
     return Blas("reference", note="; ".join(["no OpenBLAS found", *reasons]))
@@ -148,7 +158,7 @@ _CANDIDATES: tuple[tuple[str, Callable[[], Path]], ...] = (
 
 
 def _load(path: Path) -> str | None:
-    """Put the library at ``path`` in front of MLX's own; return why not, or None."""
+    """Load the library at ``path``, its names not yet for others; return why not, or None."""
     global _library
     n = _threads_wanted()
     # PASSIVE lets waiting threads of OpenMP sleep: spinning ones starve a second kernel on the same
@@ -162,7 +172,7 @@ def _load(path: Path) -> str | None:
         # A library reads its settings once, when it loads. They are ours only for so long: the
         # user's own, for other libraries and child processes, stay as they were.
         with _environment(settings):
-            library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+            library = ctypes.CDLL(str(path))
     except OSError as error:
         return str(error)
     missing = [name for name in _SYMBOLS if not hasattr(library, name)]
@@ -171,6 +181,29 @@ def _load(path: Path) -> str | None:
     library.openblas_set_num_threads(ctypes.c_int(n))
     _library = library
     return None
+
+
+def _with_few_rows(blas: Blas) -> Blas:
+    """Put few rows, and then the loaded BLAS, in front of MLX's own library: first come, first."""
+    path, note = _start_few_rows(os.environ.get("LABLIB_FEW_ROWS", ""))
+    ctypes.CDLL(blas.path, mode=ctypes.RTLD_GLOBAL)
+    return replace(blas, few_rows=path, few_rows_note=note)
+
+
+def _start_few_rows(wanted: str) -> tuple[str | None, str | None]:
+    """Return the path of the library in use, or None and why not."""
+    if wanted.lower() == "off":
+        return None, "LABLIB_FEW_ROWS=off"
+    try:
+        path = wanted or str(few_rows.library(core()))
+        few_rows.start(path, _library)
+    except OSError as error:
+        if not wanted:
+            return None, str(error)
+        allowed = "'off' or the path of a built few_rows.c"
+        said = f"LABLIB_FEW_ROWS must be {allowed}, got {wanted!r}: {error}"
+        raise BadValue(said) from None
+    return path, None
 
 
 @contextmanager

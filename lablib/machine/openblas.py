@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -29,15 +30,7 @@ def library() -> Path:
     digest = original.hash.value if original.hash else "unknown"
     mark = re.sub(r"\W", "", digest)[:12]
     name = f"openblas-{metadata.version(_PACKAGE)}-{mark}.so"
-    reasons = []
-    for folder in folders.own():
-        try:
-            if not (folder / name).is_file():
-                _rename(Path(original.locate()), folder / name)
-            return folder / name
-        except OSError as error:
-            reasons.append(str(error))
-    raise OSError("; ".join(reasons) or "no folder of our own to write to")
+    return folders.made_once(name, partial(_rename, Path(original.locate())))
 
 
 def _rename(original: Path, path: Path) -> None:

@@ -4,7 +4,6 @@ from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
 from lablib.models.gpt import gpt_config
 from lablib.models.head import DraftHead, load_head
-from lablib.models.linear import quicken
 from lablib.models.llama import llama_config
 from lablib.models.retention import hybrid_config
 from lablib.models.zoo import load, names
@@ -19,5 +18,4 @@ __all__ = [
     "load",
     "load_head",
     "names",
-    "quicken",
 ]

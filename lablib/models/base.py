@@ -17,7 +17,6 @@ from lablib.definitions import FastPath
 from lablib.machine import scheduling
 from lablib.models import few, kernels, retention
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
-from lablib.models.linear import Embedding, Linear
 from lablib.validation import BadType, BadValue, integer
 
 import mlx.core as mx
@@ -43,10 +42,10 @@ class Attention(nn.Module):
         hidden, bias = config.hidden_size, config.attention_bias
         width = self.n_heads * config.head_dim
         kv_width = self.n_kv_heads * config.head_dim
-        self.q_proj = Linear(hidden, width, bias=bias)
-        self.k_proj = Linear(hidden, kv_width, bias=bias)
-        self.v_proj = Linear(hidden, kv_width, bias=bias)
-        self.o_proj = Linear(width, hidden, bias=bias)
+        self.q_proj = nn.Linear(hidden, width, bias=bias)
+        self.k_proj = nn.Linear(hidden, kv_width, bias=bias)
+        self.v_proj = nn.Linear(hidden, kv_width, bias=bias)
+        self.o_proj = nn.Linear(width, hidden, bias=bias)
 
     def __call__(self, x: mx.array, past: Past, cache: Any | None = None) -> mx.array:
         """Mix ``x (B, T, hidden)``; ``cache`` holds the earlier keys and values and takes these."""
@@ -86,9 +85,9 @@ class MLP(nn.Module):
         hidden, inner = config.hidden_size, config.intermediate_size
         self.gated = config.mlp == "swiglu"
         if self.gated:
-            self.gate_proj = Linear(hidden, inner, bias=config.mlp_bias)
-        self.up_proj = Linear(hidden, inner, bias=config.mlp_bias)
-        self.down_proj = Linear(inner, hidden, bias=config.mlp_bias)
+            self.gate_proj = nn.Linear(hidden, inner, bias=config.mlp_bias)
+        self.up_proj = nn.Linear(hidden, inner, bias=config.mlp_bias)
+        self.down_proj = nn.Linear(inner, hidden, bias=config.mlp_bias)
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return the MLP of ``x (B, T, hidden)``, of the same shape."""
@@ -110,7 +109,6 @@ _FEW = FastPath(
     (Attention, "__call__"),
     (MLP, "__call__"),
     (RMSNorm, "__call__"),
-    (Linear, "__call__"),
     (nn.Linear, "__call__"),
     (kernels.Rotation, "__call__"),
     (kernels, "rms_norm"),
@@ -211,9 +209,9 @@ class Stack(Blocks):
 
     def __init__(self, config: ModelConfig):
         nn.Module.__init__(self)  # embeddings first: the weights of a seed depend on the order
-        self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         if config.positions == "learned":
-            self.embed_positions = Embedding(config.max_position_embeddings, config.hidden_size)
+            self.embed_positions = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         super().__init__(config)
 
 
@@ -237,7 +235,7 @@ class LanguageModel(nn.Module):
         with seeded(seed):
             self.model = Stack(config)
             if not config.tie_word_embeddings:
-                self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
+                self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
 
     @property
     def layers(self) -> list[Block]:

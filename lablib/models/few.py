@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lablib.models.kernels import Rotation, gated, join_heads, rms_norm, split_heads, turned
-from lablib.models.linear import Linear, product
 
 import mlx.core as mx
+import mlx.nn as nn
 
 MOST = 16  # tokens of all rows; beyond, the writing is a small part of the time
 Layer = Mapping[str, Any]  # an ``nn.Module``, which is a dict of its weights and parts
@@ -31,13 +31,13 @@ def fits(x: mx.array, rotation: Rotation) -> bool:
 
 
 def is_ours(block: Layer) -> bool:
-    """Return whether all layers of a block are of our own kind."""
+    """Return whether all layers of a block are plain ones."""
     layers = [block[part].get(name) for part, names in _LAYERS.items() for name in names]
-    return all(type(layer) is Linear for layer in layers)
+    return all(type(layer) is nn.Linear for layer in layers)
 
 
 def _linear(x: mx.array, layer: Layer) -> mx.array:
-    y = product(x, layer["weight"])
+    y = x @ layer["weight"].T
     return y + layer["bias"] if "bias" in layer else y
 
 

@@ -16,7 +16,6 @@ from lablib.models import files, zoo
 from lablib.models.base import Blocks, LanguageModel, seeded
 from lablib.models.config import ATTENTION
 from lablib.models.files import fingerprint
-from lablib.models.linear import Linear, product
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
@@ -65,7 +64,7 @@ class DraftHead(nn.Module):
         output = target.model.embed_tokens if config.tie_word_embeddings else target.lm_head
         self._rows = output.weight[self._ids]
         with seeded(seed):
-            self.join = Linear(2 * width, width, bias=False)
+            self.join = nn.Linear(2 * width, width, bias=False)
             self.blocks = Blocks(self.shape)
 
     @property
@@ -94,7 +93,7 @@ class DraftHead(nn.Module):
 
     def scores(self, states: mx.array) -> mx.array:
         """Return the logits ``(..., len(ids))`` of the tokens that can be drafted."""
-        return product(states, self._rows)
+        return states @ self._rows.T
 
     def logits(self, states: mx.array) -> mx.array:
         """Return logits ``(B, V)`` of states ``(B, hidden)``, -inf for tokens never drafted."""

@@ -17,7 +17,6 @@ from typing import Any
 
 from lablib.models import kernels
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
-from lablib.models.linear import Linear
 from lablib.models.llama import llama_config
 from lablib.validation import integer
 
@@ -151,11 +150,11 @@ class Retention(nn.Module):
         mx.eval(self._ones, self._decay)
         hidden, bias = config.hidden_size, config.attention_bias
         width = self.n_heads * self.head_dim
-        self.q_proj = Linear(hidden, width, bias=bias)
-        self.k_proj = Linear(hidden, width, bias=bias)
-        self.v_proj = Linear(hidden, width, bias=bias)
-        self.g_proj = Linear(hidden, width, bias=bias)
-        self.o_proj = Linear(width, hidden, bias=bias)
+        self.q_proj = nn.Linear(hidden, width, bias=bias)
+        self.k_proj = nn.Linear(hidden, width, bias=bias)
+        self.v_proj = nn.Linear(hidden, width, bias=bias)
+        self.g_proj = nn.Linear(hidden, width, bias=bias)
+        self.o_proj = nn.Linear(width, hidden, bias=bias)
 
     def __call__(self, x: mx.array, chunks: list[Fading] | None, cache: Any = None) -> mx.array:
         """Mix ``x (B, T, hidden)``; ``chunks`` None takes the recurrent form, for T = 1."""

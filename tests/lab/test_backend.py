@@ -85,7 +85,7 @@ def test_a_current_openblas_is_made_once_whole_and_for_this_user_only(tmp_path: 
     assert made[0] == made[1]
     source, path, note = made[0].split("|")
     assert (source, note, Path(path).parent) == ("wheel", "None", tmp_path / "lablib")
-    assert [file.name for file in (tmp_path / "lablib").iterdir()] == [Path(path).name]
+    assert [file.name for file in (tmp_path / "lablib").glob("openblas*")] == [Path(path).name]
     assert (tmp_path / "lablib").stat().st_mode & 0o777 == 0o700
     written = Path(path).stat().st_mtime_ns
     run(WHICH, XDG_CACHE_HOME=str(tmp_path))
@@ -98,7 +98,7 @@ def test_several_at_once_make_one_library(tmp_path: Path) -> None:
     asked = [sys.executable, "-c", PRODUCT]
     all_of = [subprocess.Popen(asked, env=environment, stdout=subprocess.PIPE) for _ in range(4)]
     assert all(process.communicate()[0].split()[0] == b"wheel" for process in all_of)
-    assert len(list((tmp_path / "lablib").iterdir())) == 1
+    assert len(list((tmp_path / "lablib").glob("openblas*"))) == 1
 
 
 @linux
@@ -191,7 +191,7 @@ def test_importing_is_cheap() -> None:
     top = {name.split(".")[0] for name in loaded} - set(sys.stdlib_module_names)
     assert top == {"lablib", "numpy"}  # no mlx, mlx_lm, scipy, matplotlib, ipywidgets, tqdm, ...
     assert "numpy.random" not in loaded  # half of NumPy's time
-    assert len([name for name in loaded if name.startswith("lablib.")]) <= 7
+    assert len([name for name in loaded if name.startswith("lablib.")]) <= 8
 
 
 def test_every_public_name_loads_and_an_unknown_one_is_an_attribute_error() -> None:

@@ -3,8 +3,10 @@
 import json
 import re
 import runpy
+import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import lablib
 
@@ -37,6 +39,9 @@ def test_a_clone_is_installed_as_a_path_and_a_wheel_has_the_lessons(command, mon
     setuptools = pytest.importorskip("setuptools")
     told: dict = {}
     monkeypatch.setattr(setuptools, "setup", lambda **wanted: told.update(wanted))
+    # The environment's own setuptools may be older than what pyproject.toml builds with.
+    newer = SimpleNamespace(bdist_wheel=object)
+    monkeypatch.setitem(sys.modules, "setuptools.command.bdist_wheel", newer)
     monkeypatch.setattr("sys.argv", ["setup.py", command])
     monkeypatch.chdir(ROOT)
     runpy.run_path("setup.py")

@@ -19,9 +19,10 @@ import lablib
 from lablib.inference import AdaptiveLength, Costs, NGram, Tree
 from lablib.inference.sampling import transforms
 from lablib.inference.speculation import rules, tree_rules
-from lablib.models import DraftHead, LanguageModel, base, hybrid_config, linear, llama_config
+from lablib.models import DraftHead, LanguageModel, base, hybrid_config, llama_config
 
 import mlx.core as mx
+import mlx.nn as nn
 import pytest
 import structure
 
@@ -286,7 +287,7 @@ PARTS = {
     "Attention.read": Place(base.Attention, "read"),
     "MLP.__call__": Place(base.MLP, "__call__"),
     "RMSNorm.__call__": Place(base.RMSNorm, "__call__"),
-    "Linear.__call__": Place(linear.Linear, "__call__"),
+    "Linear.__call__": Place(nn.Linear, "__call__"),
     "DraftHead.__call__": Place(DraftHead, "__call__"),
 }
 AT_0 = [

@@ -9,7 +9,6 @@ from lablib.models import (
     gpt_config,
     hybrid_config,
     kernels,
-    linear,
     llama_config,
     retention,
     zoo,
@@ -33,7 +32,7 @@ OF_ALL = [
     (base.Attention, "__call__"),
     (base.Attention, "read"),
     (base.MLP, "__call__"),
-    (linear.Linear, "__call__"),
+    (nn.Linear, "__call__"),
     (kernels, "attention"),
     (kernels, "split_heads"),
     (kernels, "join_heads"),
@@ -124,18 +123,3 @@ def test_the_faster_ways_give_the_same_logits(name, shape) -> None:
     quick = logits()
     with lablib.by_definition():
         np.testing.assert_allclose(logits(), quick, atol=1e-4)
-
-
-def test_a_product_is_whole_by_definition_and_where_a_layers_own_was_replaced(monkeypatch) -> None:
-    monkeypatch.setattr(linear, "_pays", lambda: mx.default_device() == mx.cpu)
-    layer, x = linear.Linear(512, 1024, bias=False), mx.ones((4, 512))
-    if mx.default_device() == mx.cpu:
-        assert linear.blocked(x, layer.weight) is not None
-    with lablib.by_definition():
-        assert linear.blocked(x, layer.weight) is None
-        whole = layer(x)
-    assert mx.array_equal(whole, x @ layer.weight.T)
-    np.testing.assert_allclose(np.array(layer(x)), np.array(whole), atol=1e-4)
-    monkeypatch.setattr(nn.Linear, "__call__", notice)
-    with pytest.raises(Noticed):
-        layer(x)

@@ -29,8 +29,7 @@ def environment(folder: str) -> dict[str, str]:
     """Return the environment of a process whose home is a folder."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     # What this process found, as nothing can be looked for, or made, in a home that is empty.
-    blas = backend.blas()
-    found = {} if blas.source == "native" else {"LABLIB_BLAS": blas.path or "off"}
+    found = backend.blas().settings()
     return {**kept, **OURS, **found, "HOME": folder, "TMPDIR": folder}
 
 
@@ -38,8 +37,8 @@ def seen() -> list[str]:
     """Return the files and folders that it can see: Python, packages, lablib and the system's."""
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     packages = {path for path in sys.path if path.endswith("-packages")}
-    blas = backend.blas().path or ""
-    ours = {*_folders(lablib.__path__), *([blas] if os.path.isabs(blas) else [])}
+    libraries = [path for path in backend.blas().settings().values() if os.path.isabs(path)]
+    ours = {*_folders(lablib.__path__), *libraries}
     return sorted({*SYSTEM, *prefixes, *packages, *ours} - {"/"})
 
 

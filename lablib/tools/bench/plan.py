@@ -10,9 +10,7 @@ from lablib.models import LanguageModel, llama_config, zoo
 from lablib.tools.saving import save
 
 WHAT = ("decode", "speculation", "votes", "async", "best_of_n")
-LABLIB, MLX_LM, QUICKENED, GENLM, LMXLAB = (
-    "lablib", "mlx-lm", "mlx-lm, quickened", "genlm-backend", "lmxlab",
-)  # fmt: skip
+LABLIB, MLX_LM, GENLM, LMXLAB = "lablib", "mlx-lm", "genlm-backend", "lmxlab"
 FOREIGN = "lablib, mlx-lm's model"
 HEAD = "lablib, with its head"
 PEERS = {"async": GENLM, "best_of_n": LMXLAB}  # whose environment has to be named
@@ -101,7 +99,7 @@ def cases(plan: Plan) -> list[Case]:
     found = []
     for model, _ in plan.decode:
         name = f"decode, {model}"
-        runs = {side: (side, name) for side in (LABLIB, MLX_LM, QUICKENED)}
+        runs = {side: (side, name) for side in (LABLIB, MLX_LM)}
         found.append(Case("decode", model, runs, exact=f"{name}, exactly", model=model))
     name = "decode, text"
     runs = {side: (side, name) for side in (LABLIB, MLX_LM)}

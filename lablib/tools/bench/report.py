@@ -152,16 +152,21 @@ def _notes(side: dict[str, Any]) -> str:
     return ", ".join(said)
 
 
-def about(plan: Plan) -> dict[str, Any]:
+def about(plan: Plan, few_rows: bool) -> dict[str, Any]:
     """Return plan, machine and versions: what a number may depend on."""
     names = ("mlx", "mlx-lm", "numpy")
     return {
         "plan": asdict(plan),
         "machine": f"{platform.system()} {platform.machine()}, {backend.core() or 'native'}",
         "blas": f"{backend.blas().source}, {backend.threads()} thread(s)",
+        "few rows": f"lablib {_has(backend.blas().few_rows)}, its peers {_has(few_rows)}",
         "python": platform.python_version(),
         "versions": {name: metadata.version(name) for name in names},
     }
+
+
+def _has(it: object) -> str:
+    return "with" if it else "without"
 
 
 def check_picture(path: Path | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from lablib.machine import backend
 from lablib.tools.bench import plan as plans
 from lablib.tools.bench import report
-from lablib.tools.bench.plan import GENLM, LABLIB, LMXLAB, MLX_LM, QUICKENED, Case, Plan
+from lablib.tools.bench.plan import GENLM, LABLIB, LMXLAB, MLX_LM, Case, Plan
 from lablib.tools.bench.turns import Answer, Side, SideError, take_turns
 from lablib.validation import BadValue, integer, one_of, sequence
 
@@ -20,17 +20,16 @@ from tqdm import tqdm
 
 _HERE = Path(__file__).parent
 _OURS = {
-    LABLIB: ("side_lablib",),
-    MLX_LM: ("side_mlx_lm",),
-    QUICKENED: ("side_mlx_lm", "quickened"),
-    "memory": ("side_memory",),
+    LABLIB: "side_lablib",
+    MLX_LM: "side_mlx_lm",
+    "memory": "side_memory",
 }
 _THEIRS = {GENLM: "side_genlm.py", LMXLAB: "side_lmxlab.py"}
 
 
 def bench(
     what: Sequence[str] = (), *, plan: Plan | None = None, turns: int | None = None,
-    only: str = "", genlm: str | None = None, lmxlab: str | None = None
+    only: str = "", genlm: str | None = None, lmxlab: str | None = None, few_rows: bool = False
 ) -> dict[str, Any]:  # fmt: skip
     """Measure lablib beside its peers: the same weights, prompts, BLAS and threads.
 
@@ -42,6 +41,7 @@ def bench(
         only: a regular expression; cases in whose name it is found are run.
         genlm: a Python with genlm-backend, which "async" needs.
         lmxlab: a Python with lmxlab, which "best_of_n" needs.
+        few_rows: whether the peers, too, get lablib's products of few rows, and not only its BLAS.
 
     Returns:
         ``about`` the machine, ``memory`` in bytes a second, and ``cases``: see ``report.summary``.
@@ -60,7 +60,9 @@ def bench(
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lablib-bench-"))
         told = plans.settings(plan, Path(folder), {case.model for case in wanted})
-        sides = {label: stack.enter_context(_start(label, pythons, told)) for label in labels}
+        sides = {
+            label: stack.enter_context(_start(label, pythons, told, few_rows)) for label in labels
+        }
         _ready(sides)
         steps = sum(len(case.runs) * (plan.turns + 1) for case in wanted)
         progress = stack.enter_context(tqdm(total=steps, disable=None, file=sys.stderr))
@@ -70,7 +72,7 @@ def bench(
             found.append(row)
             memory += speeds
             progress.write(report.line(row), file=sys.stderr)
-    return {"about": report.about(plan), "memory": report.median(memory), "cases": found}
+    return {"about": report.about(plan, few_rows), "memory": report.median(memory), "cases": found}
 
 
 def _wanted(
@@ -95,17 +97,20 @@ def _wanted(
     return found
 
 
-def _start(label: str, pythons: dict[str, str | None], settings: dict[str, Any]) -> Side:
+def _start(
+    label: str, pythons: dict[str, str | None], settings: dict[str, Any], few_rows: bool
+) -> Side:
     """Start a side: ours where lablib is, a peer's in its own environment, all with one BLAS."""
     threads = str(backend.threads())
     environment = {
-        "LABLIB_BLAS": str(backend.blas().path or "off"), "LABLIB_THREADS": threads,
+        **backend.blas().settings(), "LABLIB_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads,
     }  # fmt: skip
+    if label != LABLIB and not few_rows:
+        environment["LABLIB_FEW_ROWS"] = "off"
     if label in _OURS:
-        module, *arguments = _OURS[label]
         root = str(_HERE.parents[2])
-        command = [sys.executable, "-m", f"lablib.tools.bench.{module}", *arguments]
+        command = [sys.executable, "-m", f"lablib.tools.bench.{_OURS[label]}"]
         return Side(command, settings, environment | {"PYTHONPATH": root})
     script = str(_HERE / _THEIRS[label])
     try:

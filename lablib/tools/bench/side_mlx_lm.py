@@ -1,14 +1,9 @@
-"""What mlx-lm runs in a comparison, with the same weights, prompts and BLAS, by its public names.
+"""What mlx-lm runs in a comparison, by its public names, with the same weights and prompts."""
 
-``quickened`` as the first argument: its models' products go by blocks (``lablib.quicken``).
-"""
-
-import sys
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
-from lablib.models import quicken
 from lablib.tools.bench.side_lablib import after_first, peak_of, prompt_read, tokens_of
 from lablib.tools.bench.turns import Answer, Run, clock, serve
 
@@ -21,15 +16,15 @@ from mlx_lm.sample_utils import make_sampler
 _NO_TEXT = SimpleNamespace(eos_token_ids=[], decode=lambda tokens: "")
 
 
-def make(settings: dict[str, Any], quickened: bool = False) -> dict[str, Run]:
+def make(settings: dict[str, Any]) -> dict[str, Run]:
     """Return mlx-lm's cases by name."""
-    side = _MlxLM(settings, quickened)
+    side = _MlxLM(settings)
     return side.decoding() | side.speculation() | side.votes()
 
 
 class _MlxLM:
-    def __init__(self, settings: dict[str, Any], quickened: bool) -> None:
-        self.settings, self.plan, self.quickened = settings, settings["plan"], quickened
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings, self.plan = settings, settings["plan"]
         self.load = cache(self._load)
         self.lengths: dict[str, int] = {}  # drafts a round, by case
 
@@ -38,8 +33,6 @@ class _MlxLM:
         if mx.default_device() == mx.cpu:
             model.set_dtype(mx.float32)  # as lablib does: half precision has no BLAS
         mx.eval(model.parameters())
-        if self.quickened:
-            quicken(model)
         return model, tokenizer
 
     # --- one token at a time ------------------------------------------------------------------
@@ -145,4 +138,4 @@ class _MlxLM:
 
 
 if __name__ == "__main__":
-    serve(partial(make, quickened=sys.argv[1:] == ["quickened"]))
+    serve(make)

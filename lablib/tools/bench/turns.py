@@ -35,9 +35,13 @@ def load_blas() -> None:
 
     That is the BLAS that lablib has chosen, and Linux's scheduling as in
     ``lablib/machine/scheduling.py``, so that engines are compared. Call it before ``mlx.core`` is
-    imported; ``LABLIB_BLAS`` is a path, or "off".
+    imported; ``LABLIB_BLAS`` and ``LABLIB_FEW_ROWS`` are paths, or "off".
     """
-    path = os.environ.get("LABLIB_BLAS", "off")
+    path, few_rows = (os.environ.get(f"LABLIB_{name}", "off") for name in ("BLAS", "FEW_ROWS"))
+    if few_rows != "off":  # in front: it is loaded first
+        rest = ctypes.CDLL(path).cblas_sgemm
+        few = ctypes.CDLL(few_rows, mode=ctypes.RTLD_GLOBAL)
+        few.few_rows_start(ctypes.cast(rest, ctypes.c_void_p))
     if path != "off":
         ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     if hasattr(os, "SCHED_BATCH"):

@@ -1,0 +1,182 @@
+/* Products of a few rows with a matrix, C = alpha A B + beta C, that read each weight once.
+
+   Decoding multiplies 1 to 16 rows by every matrix of a model, which should take as long as reading
+   it. OpenBLAS copies the whole matrix into another order first. This cblas_sgemm stands in front
+   of OpenBLAS's: it computes products of few rows itself, and hands all others on.
+
+   The numbers of a row don't depend on how many rows there are: each sum has one order. */
+
+#include <stddef.h>
+
+#if defined(__AVX512F__)
+enum { LANES = 16 }; /* floats of a vector */
+enum { UP = 6 };     /* rows of A at a time: UP * ACROSS sums stay in registers */
+#elif defined(__AVX__)
+enum { LANES = 8 };
+enum { UP = 3 };
+#elif defined(__aarch64__)
+enum { LANES = 4 };
+enum { UP = 4 };
+#else
+enum { LANES = 4 };
+enum { UP = 2 };
+#endif
+enum { ACROSS = 4 };              /* rows of B at a time for dots, vectors of a row for strips */
+enum { WIDTH = ACROSS * LANES };  /* columns of a strip */
+enum { MOST_ROWS = 16 };          /* beyond, a product is worth OpenBLAS's copy */
+enum { DEPTH = 512 };             /* rows of B that are added before the next rows of A */
+enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+
+typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+typedef void (*sgemm)(int, int, int, int, int, int, float, const float *, int, const float *, int,
+                      float, float *, int);
+
+typedef struct {
+    int rows, columns, depth;
+    const float *a; /* (rows, depth), each row lda after the one before */
+    const float *b; /* (columns, depth) for dots, (depth, columns) for strips */
+    float *c;       /* (rows, columns) */
+    ptrdiff_t lda, ldb, ldc;
+    float alpha, beta;
+} product;
+
+static sgemm openblas;
+
+/* Say which cblas_sgemm is to compute all other products. */
+void few_rows_start(sgemm other) { openblas = other; }
+
+#define INLINE static inline __attribute__((always_inline))
+/* At most UP, and known to the compiler, so that sums are registers. */
+#define ROWS(n) ((n) < UP ? (n) : UP)
+
+INLINE void put(const product *p, int row, int column, float sum) {
+    float *c = p->c + row * p->ldc + column;
+    *c = p->beta == 0 ? p->alpha * sum : p->alpha * sum + p->beta * *c;
+}
+
+INLINE float total_of(const vector *sums) {
+    const quad *quads = (const quad *)sums;
+    quad four = quads[0];
+    for (int n = 1; n < LANES / 4; n++) four += quads[n];
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+/* --- B (columns, depth): each number is the dot product of a row of A and one of B --- */
+
+/* Put the dots of some rows of A with some of B.
+
+   The next rows of B are asked for meanwhile, each in one of the passes over these, so that memory
+   is never idle: a core that waits for what it asked for reads half as fast. They go into the
+   second cache, which has more requests under way than the first, and holds this pass's A. */
+INLINE void dot_tile(const product *p, int row, int column, const int rows, const int across) {
+    const float *a = p->a + row * p->lda;
+    const float *b = p->b + column * p->ldb;
+    int passes = (p->rows + UP - 1) / UP;
+    int is_asked[ACROSS];
+    for (int j = 0; j < ACROSS; j++) is_asked[j] = j % passes == row / UP;
+    vector sums[UP][ACROSS] = {0};
+    int k = 0;
+    for (; k + LANES <= p->depth; k += LANES)
+        for (int j = 0; j < across; j++) {
+            const float *weights = b + j * p->ldb + k;
+            if (is_asked[j]) __builtin_prefetch(weights + across * p->ldb, 0, 2);
+            for (int i = 0; i < rows; i++)
+                sums[i][j] += *(const vector *)weights * *(const vector *)(a + i * p->lda + k);
+        }
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < across; j++) {
+            float rest = 0;
+            for (int n = k; n < p->depth; n++) rest += a[i * p->lda + n] * b[j * p->ldb + n];
+            put(p, row + i, column + j, total_of(&sums[i][j]) + rest);
+        }
+}
+
+INLINE void dot_rows(const product *p, int column, const int across) {
+    int row = 0;
+    for (; row + UP <= p->rows; row += UP) dot_tile(p, row, column, UP, across);
+    switch (p->rows - row) {
+        case 5: dot_tile(p, row, column, ROWS(5), across); break;
+        case 4: dot_tile(p, row, column, ROWS(4), across); break;
+        case 3: dot_tile(p, row, column, ROWS(3), across); break;
+        case 2: dot_tile(p, row, column, ROWS(2), across); break;
+        case 1: dot_tile(p, row, column, ROWS(1), across);
+    }
+}
+
+static void dots(const product *p) {
+    int column = 0;
+    for (; column + ACROSS <= p->columns; column += ACROSS) dot_rows(p, column, ACROSS);
+    for (; column < p->columns; column++) dot_rows(p, column, 1);
+}
+
+/* --- B (depth, columns): strips of columns, to which each row of B adds a multiple --- */
+
+INLINE void strip_tile(const product *p, int row, int column, int from, int to, const int rows,
+                       float (*sums)[WIDTH]) {
+    const float *a = p->a + row * p->lda;
+    const float *b = p->b + column;
+    vector tile[UP][ACROSS];
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < ACROSS; v++) tile[i][v] = *(const vector *)(sums[row + i] + v * LANES);
+    for (int k = from; k < to; k++)
+        for (int v = 0; v < ACROSS; v++) {
+            vector weights = *(const vector *)(b + k * p->ldb + v * LANES);
+            for (int i = 0; i < rows; i++) tile[i][v] += weights * a[i * p->lda + k];
+        }
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < ACROSS; v++) *(vector *)(sums[row + i] + v * LANES) = tile[i][v];
+}
+
+INLINE void strip_rows(const product *p, int column, int from, int to, float (*sums)[WIDTH]) {
+    int row = 0;
+    for (; row + UP <= p->rows; row += UP) strip_tile(p, row, column, from, to, UP, sums);
+    switch (p->rows - row) {
+        case 5: strip_tile(p, row, column, from, to, ROWS(5), sums); break;
+        case 4: strip_tile(p, row, column, from, to, ROWS(4), sums); break;
+        case 3: strip_tile(p, row, column, from, to, ROWS(3), sums); break;
+        case 2: strip_tile(p, row, column, from, to, ROWS(2), sums); break;
+        case 1: strip_tile(p, row, column, from, to, ROWS(1), sums);
+    }
+}
+
+static void narrow_strip(const product *p, int column) {
+    int width = p->columns - column;
+    for (int row = 0; row < p->rows; row++) {
+        float sums[WIDTH] = {0};
+        for (int k = 0; k < p->depth; k++)
+            for (int j = 0; j < width; j++)
+                sums[j] += p->a[row * p->lda + k] * p->b[k * p->ldb + column + j];
+        for (int j = 0; j < width; j++) put(p, row, column + j, sums[j]);
+    }
+}
+
+static void strips(const product *p) {
+    int column = 0;
+    for (; column + WIDTH <= p->columns; column += WIDTH) {
+        float sums[MOST_ROWS][WIDTH] = {0};
+        for (int from = 0; from < p->depth; from += DEPTH) {
+            int to = from + DEPTH < p->depth ? from + DEPTH : p->depth;
+            strip_rows(p, column, from, to, sums);
+        }
+        for (int row = 0; row < p->rows; row++)
+            for (int j = 0; j < WIDTH; j++) put(p, row, column + j, sums[row][j]);
+    }
+    if (column < p->columns) narrow_strip(p, column);
+}
+
+void cblas_sgemm(int order, int trans_a, int trans_b, int rows, int columns, int depth, float alpha,
+                 const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc) {
+    int is_ours = order == ROW_MAJOR && trans_a == NO_TRANS &&
+                  (trans_b == TRANS || trans_b == NO_TRANS) && rows > 0 && rows <= MOST_ROWS &&
+                  columns > 0 && depth > 0 && alpha != 0;
+    if (!is_ours) {
+        openblas(order, trans_a, trans_b, rows, columns, depth, alpha, a, lda, b, ldb, beta, c, ldc);
+        return;
+    }
+    product p = {rows, columns, depth, a, b, c, lda, ldb, ldc, alpha, beta};
+    if (trans_b == TRANS)
+        dots(&p);
+    else
+        strips(&p);
+}
