@@ -8,18 +8,15 @@
 
 #include <stddef.h>
 
-#if defined(__AVX512F__)
-enum { LANES = 16 }; /* floats of a vector */
-enum { UP = 6 };     /* rows of A at a time: UP * ACROSS sums stay in registers */
-#elif defined(__AVX__)
-enum { LANES = 8 };
-enum { UP = 3 };
-#elif defined(__aarch64__)
-enum { LANES = 4 };
-enum { UP = 4 };
+#if defined(__AVX__)
+enum { LANES = 8 }; /* floats of a vector; 16 are no faster, as few of them lie in one cache line */
 #else
 enum { LANES = 4 };
-enum { UP = 2 };
+#endif
+#if defined(__AVX512VL__) || defined(__aarch64__)
+enum { UP = 6 }; /* rows of A at a time: UP * ACROSS sums stay in 32 registers */
+#else
+enum { UP = 3 }; /* in 16 */
 #endif
 enum { ACROSS = 4 };              /* rows of B at a time for dots, vectors of a row for strips */
 enum { WIDTH = ACROSS * LANES };  /* columns of a strip */
