@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 from lablib import models
@@ -134,6 +135,18 @@ def test_saving_beside_other_files(llama, tokenizer):
         tree_flatten(model.parameters()), tree_flatten(loaded.parameters()), strict=True
     ):
         assert mx.array_equal(a, b)
+
+
+@pytest.mark.skipif(mx.default_device() == mx.gpu, reason="a GPU multiplies all of them")
+def test_what_a_cpu_is_slow_at_is_said_in_one_line():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zoo.load("draft")
+    with pytest.warns(
+        RuntimeWarning, match="draft has weights of float16: .* bypass the BLAS"
+    ) as said:
+        zoo.load("draft", dtype=mx.float16)
+    assert [warning.filename for warning in said] == [__file__]
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
