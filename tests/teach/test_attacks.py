@@ -37,9 +37,9 @@ def marks(report):
     return {row.student: row.outcome for row in report.rows if row.exercise == "00.1"}
 
 
-def start(school, out):
+def start(school, out, *options):
     out.mkdir()
-    command = [sys.executable, "-m", "lablib", "grade", school, "--csv", out / "r.csv"]
+    command = [sys.executable, "-m", "lablib", "grade", school, "--csv", out / "r.csv", *options]
     return subprocess.Popen(
         [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -75,6 +75,29 @@ def test_a_costly_answer_costs_its_author_alone(name, tmp_path):
     found = {row.split(",")[0]: row.split(",")[3] for row in rows[1:] if ",00.1," in row}
     assert found["ada"] == found["zoe"] == "✓"
     assert found["mal"] in "✗!"
+
+
+PREDICTS = f"{RIGHT}check('00.1', best_token)\n"
+HUGE = {
+    "lines.py": PREDICTS + "predict('06.q1', (\n" * 2_000_000,
+    "boxes.ipynb": f'{{"nbformat":4,"cells":[{"[]," * 12_000_000}[]]}}',
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_the_judge_itself_reads_no_file_for_its_predictions(name, tmp_path):
+    school = class_of(tmp_path / "school", ada=f"{RIGHT}\npredict('06.q1', 30)")
+    (school / "mal").mkdir()
+    (school / "mal" / name).write_text(HUGE[name])
+    process = start(school, tmp_path / "out", "--html", str(tmp_path / "out" / "r.html"))
+    try:
+        used, held = watched(process)
+    finally:
+        process.kill()
+        process.communicate()
+    assert used < 3
+    assert held < 300 * 2**20
+    assert "1 × 30" in (tmp_path / "out" / "r.html").read_text("utf-8")
 
 
 def test_long_text_is_cleaned_in_linear_time():
