@@ -35,7 +35,7 @@ from lablib.teach.page import feedback as feedback_of
 from lablib.teach.points import Scheme, read_points
 from lablib.teach.predicted import Predicted, predicted
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
-from lablib.teach.roster import not_read, packed, read_roster, student_of, submissions
+from lablib.teach.roster import not_read, packed, printable, read_roster, student_of, submissions
 from lablib.teach.submission import RANK, Finding
 from lablib.validation import BadValue, integer, number, one_of
 
@@ -303,11 +303,12 @@ class _Job:
         # Of two that are equally good the one in time counts.
         for each in sorted(graded, key=lambda each: (late[each.path], each.path)):
             student, when = student_of(Path(each.path), self.students), late[each.path]
+            file = printable(each.path)
             if each.unreadable:
-                row = ExerciseRow(student, each.path, "-", "!", "", each.unreadable, when)
+                row = ExerciseRow(student, file, "-", "!", "", each.unreadable, when)
                 ranked.append((0, row))
             for exercise, found in each.findings.items():
-                row = ExerciseRow(student, each.path, exercise, *asdict(found).values(), when)
+                row = ExerciseRow(student, file, exercise, *asdict(found).values(), when)
                 ranked.append((RANK[found.outcome], row))
         chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
         asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
@@ -338,7 +339,7 @@ class _Job:
 
 def equal_answers(rows: Sequence[ExerciseRow], graded: Sequence[Graded]) -> list[Alike]:
     """Return who has equal answers, of those that count and were tried."""
-    forms = {each.path: each.forms for each in graded}
+    forms = {printable(each.path): each.forms for each in graded}
     answers = {
         (row.exercise, row.student): forms.get(row.notebook, {}).get(row.exercise, "")
         for row in rows

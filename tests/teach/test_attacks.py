@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 import unicodedata
+from dataclasses import asdict
 from pathlib import Path
 
 from lablib.teach.apart import codec
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import clean
-from lablib.teach.page import file_names
+from lablib.teach.page import file_names, page
 
 import psutil
 import pytest
@@ -291,6 +292,32 @@ def test_a_link_is_refused_by_its_name(tmp_path):
     assert {*refused} == {"one", "two", "ref"}
     for student, target in {"one": "../other/work.py", "two": "other", "ref": exercises}.items():
         assert refused[student] == f"can't be read: it is a link, to {target}"
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J\x1b[31m", "x\n\n# Passed\n\n", "\udcff", "=1+1\r"])
+def test_a_files_name_says_nothing_to_a_terminal_or_a_page(name, tmp_path):
+    school = class_of(tmp_path / "school", ada=RIGHT, bob=submitted.ZERO)
+    for student, text in {"eve": "{", "bob": None}.items():
+        path = school / student / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        try:
+            if text is None:
+                path.symlink_to(f"{name}/there")
+            else:
+                path.with_suffix(".ipynb").write_text(text)
+        except (OSError, UnicodeEncodeError):
+            pytest.skip("no such names here")
+    (tmp_path / "class.csv").write_text("student\nada\nbob\neve\n")
+    told = tmp_path / "told"
+    report = grade(school, roster=tmp_path / "class.csv", feedback=told)
+    assert all(
+        field.isprintable() for row in report.rows for field in asdict(row).values() if field
+    )
+    assert marks(report) == {"ada": "✓", "bob": "✗", "eve": "!"}
+    for text in (report.csv(), page(report), str(report)):
+        assert text.encode()  # no letter that can't be written
+    lines = [line for path in told.glob("*.md") for line in path.read_text("utf-8").splitlines()]
+    assert sum(line.startswith("#") for line in lines) == 3
 
 
 def test_pages_of_feedback_have_names_of_their_own(tmp_path):
