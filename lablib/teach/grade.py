@@ -228,7 +228,7 @@ class Journal:
         if self.path is None:
             return
         if resume and self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").split("\n"):
+            for line in self.path.read_text(encoding="utf-8", errors="replace").split("\n"):
                 self._remember(line)
         lines = [_line(graded) for graded in self.known.values()]
         _replace(self.path, "".join(lines))

@@ -320,6 +320,15 @@ def test_a_files_name_says_nothing_to_a_terminal_or_a_page(name, tmp_path):
     assert sum(line.startswith("#") for line in lines) == 3
 
 
+def test_a_journal_that_ends_within_a_letter_is_gone_on_with(tmp_path):
+    school = class_of(tmp_path / "school", ada=RIGHT, zoe=RIGHT)
+    whole = grade(school, tmp_path / "r.csv").csv()
+    journal = tmp_path / "r.csv.journal"
+    lines = journal.read_bytes()
+    journal.write_bytes(lines[: lines.rindex("✓".encode()) + 1])  # a full disk, or a kill
+    assert grade(school, tmp_path / "r.csv", resume=True).csv() == whole
+
+
 def test_pages_of_feedback_have_names_of_their_own(tmp_path):
     """Folders that one file's name would do for, on this system or on another."""
     same = ["A B", "A_B"], ["ada", "Ada"], ["e\u0301va", "éva"], ["x" * 255, "x" * 254 + "y"]
