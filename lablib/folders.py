@@ -4,6 +4,7 @@ Files that are made once, for all environments, go into such a folder. They are 
 at all.
 """
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -61,7 +62,13 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a file to write, which then replaces ``path``: readers see the old or the new one."""
+    """Yield a file to write, which then replaces ``path``: readers see the old or the new one.
+
+    Raises:
+        OSError: there is a folder, a pipe or a device, which would be gone; or it can't be written.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "Not a file, so nothing replaces it", str(path))
     beside = path.with_name(f"writing-{path.name}")
     try:
         yield beside

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +30,31 @@ def read(path: Path) -> tuple[LanguageModel, Any]:
 
 
 def check(path: Path) -> dict[str, Any]:
-    """Return the keys of a directory's config.json; refuse code, and ends that are no tokens."""
+    """Return the keys of a directory's config.json; refuse code, and ends that are no tokens.
+
+    mlx-lm takes the ends from generation_config.json, if there is one that has them.
+    """
     file = path / "tokenizer_config.json"
     if file.exists() and "auto_map" in read_json(file):  # transformers would ask to run it
         raise BadValue(f"{file}: auto_map names code of the model's own, and load runs none")
     keys = read_json(path / "config.json")
     for name in ("quantization", "quantization_config"):
         _check_groups(f"{path / 'config.json'}: {name}", keys.get(name))
-    ends, size = keys.get("eos_token_id"), keys.get("vocab_size")
-    most = size - 1 if isinstance(size, int) else None
-    for end in ends if isinstance(ends, list) else [ends]:
-        if end is not None:
-            integer(f"{path / 'config.json'}: eos_token_id", end, 0, most)
+    inner = keys.get("text_config")
+    size = keys.get("vocab_size", inner.get("vocab_size") if isinstance(inner, dict) else None)
+    _check_ends(path / "config.json", keys, size)
+    if (path / "generation_config.json").exists():
+        file = path / "generation_config.json"
+        _check_ends(file, read_json(file), size)
     return keys
+
+
+def _check_ends(path: Path, keys: dict[str, Any], vocab_size: Any) -> None:
+    """Refuse an ``eos_token_id`` that is neither a token nor a list of them."""
+    ends = keys.get("eos_token_id")
+    most = vocab_size - 1 if isinstance(vocab_size, int) else None
+    for end in ends if isinstance(ends, list) else [] if ends is None else [ends]:
+        integer(f"{path}: eos_token_id", end, 0, most)
 
 
 def _check_groups(name: str, settings: Any) -> None:
@@ -100,7 +114,8 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     # model; tokenizer_config.json names the class, so it is handed an empty config.
     settings = {"config": PretrainedConfig(), "trust_remote_code": False}
     try:
-        tokenizer = load(path, settings, eos_token_ids=keys.get("eos_token_id"))
+        with nobody_asked():
+            tokenizer = load(path, settings, eos_token_ids=keys.get("eos_token_id"))
     except Exception as error:  # transformers and tokenizers raise plain Exceptions
         raise BadValue(f"{file} is not a tokenizer: {error}") from None
     largest = max(tokenizer.get_vocab().values(), default=-1)
@@ -108,6 +123,22 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
         misfit = f"but vocab_size in config.json is {vocab_size}: this tokenizer belongs to another"
         raise BadValue(f"{file}: token ids go up to {largest}, {misfit} model")
     return tokenizer
+
+
+@contextmanager
+def nobody_asked() -> Iterator[None]:
+    """Let transformers refuse code of a model's own where it would ask whether to run it.
+
+    It asks wherever it was told nothing: a class of its own that is no tokenizer, and is named as
+    one, is told nothing.
+    """
+    from transformers import dynamic_module_utils as modules
+
+    seconds, modules.TIME_OUT_REMOTE_CODE = modules.TIME_OUT_REMOTE_CODE, 0
+    try:
+        yield
+    finally:
+        modules.TIME_OUT_REMOTE_CODE = seconds
 
 
 def fingerprint(model: LanguageModel) -> str:

@@ -3,7 +3,7 @@
 ``lablib.save`` writes such a directory: config.json, model.safetensors, tokenizer.json. A GPT or a
 hybrid names its code in config.json (``model_file``), which mlx-lm runs only when it is asked to:
 ``mlx_lm.load(path, trust_remote_code=True)``. :func:`load` runs no code of a model's, neither this
-nor a tokenizer's (``auto_map``), and asks nobody whether it should.
+nor a tokenizer's (``auto_map``), whatever names it, and asks nobody whether it should.
 """
 
 import re
@@ -124,7 +124,8 @@ def _load_with_mlx_lm(name: str, how: str) -> tuple[nn.Module, Any]:
 
     scheduling.gather_work()
     try:
-        return mlx_lm.load(name, tokenizer_config={"trust_remote_code": False})
+        with files.nobody_asked():
+            return mlx_lm.load(name, tokenizer_config={"trust_remote_code": False})
     except Exception as error:  # whatever goes wrong inside, the caller gets one line about it
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadValue(f"name: could not load {name!r} {how}: {first_line}") from error

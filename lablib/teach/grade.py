@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from lablib.course.checks.exercises import exercises
 from lablib.course.checks.exercises import lessons as known_lessons
@@ -28,13 +29,13 @@ from lablib.teach.apart.remote import Limits
 from lablib.teach.apart.surroundings import references
 from lablib.teach.due import is_late, read_due
 from lablib.teach.gradebook import People, canvas, moodle
-from lablib.teach.handed_in import LARGEST, hidden
+from lablib.teach.handed_in import LARGEST, clean, hidden
 from lablib.teach.page import LONGEST, file_name, file_names, page
 from lablib.teach.page import feedback as feedback_of
 from lablib.teach.points import Scheme, read_points
 from lablib.teach.predicted import Predicted, predicted
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
-from lablib.teach.roster import not_read, packed, read_roster, student_of, submissions
+from lablib.teach.roster import not_read, packed, printable, read_roster, student_of, submissions
 from lablib.teach.submission import RANK, Finding
 from lablib.validation import BadValue, integer, number, one_of
 
@@ -103,13 +104,14 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Graded:
-    """What was found in one file: of each exercise, or why it can't be read; its answers' forms."""
+    """What was found in one file: its exercises, or why it can't be read; forms, predictions."""
 
     path: str
     key: str
     findings: dict[str, Finding] = field(default_factory=dict)
     unreadable: str = ""
     forms: dict[str, str] = field(default_factory=dict)
+    predicted: dict[str, Any] = field(default_factory=dict)
 
 
 def grade(
@@ -186,14 +188,15 @@ def _held(
 
     def written() -> GradeReport:
         rows = job.rows(done)
-        found = rows, job.strangers(done), skipped, archives
-        report = GradeReport(*found, job.scheme, equal_answers(rows, done), job.due, said)
+        found = rows, job.strangers(done), skipped, archives, job.scheme
+        said = job.predicted(done)
+        report = GradeReport(*found, equal_answers(rows, done), job.due, said)
         outputs.write(report)
         return report
 
     ours = [*outputs.files(), *([journal.path] if journal.path else [])]
     skipped = not_read(job.folder, [*ours, *(p for p in (outputs.feedback, job.roster) if p)])
-    archives, said = packed(job.folder), job.predicted()
+    archives = packed(job.folder)
     skipped = [name for name in skipped if name not in archives]
     done = job.known(journal)
     exercises()  # every lesson is imported now: whoever interrupts later does not wait for it
@@ -225,7 +228,7 @@ class Journal:
         if self.path is None:
             return
         if resume and self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").split("\n"):
+            for line in self.path.read_text(encoding="utf-8", errors="replace").split("\n"):
                 self._remember(line)
         lines = [_line(graded) for graded in self.known.values()]
         _replace(self.path, "".join(lines))
@@ -280,10 +283,10 @@ class _Job:
                 yield _graded(order, self._key(paths[order.name]), verdict)
                 bar.update()
 
-    def predicted(self) -> list[Predicted]:
+    def predicted(self, graded: Sequence[Graded]) -> list[Predicted]:
         """Return what students predicted in what they handed in, of the lessons asked for."""
-        paths = submissions(self.folder)
-        whose = ((student_of(Path(self._inside(p)), self.students), p) for p in paths)
+        ordered = sorted(graded, key=lambda each: each.path)
+        whose = ((student_of(Path(e.path), self.students), e.predicted) for e in ordered)
         every = predicted(whose)
         return [each for each in every if not self.lessons or each.question[:2] in self.lessons]
 
@@ -300,11 +303,12 @@ class _Job:
         # Of two that are equally good the one in time counts.
         for each in sorted(graded, key=lambda each: (late[each.path], each.path)):
             student, when = student_of(Path(each.path), self.students), late[each.path]
+            file = printable(each.path)
             if each.unreadable:
-                row = ExerciseRow(student, each.path, "-", "!", "", each.unreadable, when)
+                row = ExerciseRow(student, file, "-", "!", "", each.unreadable, when)
                 ranked.append((0, row))
             for exercise, found in each.findings.items():
-                row = ExerciseRow(student, each.path, exercise, *asdict(found).values(), when)
+                row = ExerciseRow(student, file, exercise, *asdict(found).values(), when)
                 ranked.append((RANK[found.outcome], row))
         chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
         asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
@@ -329,13 +333,13 @@ class _Job:
         """Return what the verdict depends on: the file, the exercises, the limits, the lessons."""
         found = _digest(path)
         limits = replace(self.limits, hide=())
-        found.update(f"{_known_references()} {limits} {self.lessons} forms".encode())
+        found.update(f"{_known_references()} {limits} {self.lessons} predictions".encode())
         return found.hexdigest()[:32]
 
 
 def equal_answers(rows: Sequence[ExerciseRow], graded: Sequence[Graded]) -> list[Alike]:
     """Return who has equal answers, of those that count and were tried."""
-    forms = {each.path: each.forms for each in graded}
+    forms = {printable(each.path): each.forms for each in graded}
     answers = {
         (row.exercise, row.student): forms.get(row.notebook, {}).get(row.exercise, "")
         for row in rows
@@ -358,9 +362,9 @@ def _not_found(unread: ExerciseRow) -> ExerciseRow:
 def _graded(order: Order, key: str, verdict: Verdict) -> Graded:
     """Return what a referee has found, in its bounds."""
     if "unreadable" in verdict:
-        return Graded(order.name, key, unreadable=verdict["unreadable"])
+        return Graded(order.name, key, unreadable=clean(verdict["unreadable"]))
     findings = {id_: Finding(*note) for id_, note in verdict.items()}
-    return Graded(order.name, key, findings, forms=order.forms)
+    return Graded(order.name, key, findings, forms=order.forms, predicted=order.predicted)
 
 
 @cache

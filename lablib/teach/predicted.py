@@ -1,13 +1,11 @@
 """What a class predicted, read from the ``predict`` lines of what it handed in; nothing is run."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.predictions import Question, questions
-from lablib.teach.handed_in import code_of, read_cells
 
 
 @dataclass(frozen=True)
@@ -19,18 +17,23 @@ class Predicted:
     answers: dict[str, int]
 
 
-def predicted(files: Iterable[tuple[str, Path]]) -> list[Predicted]:
-    """Return what was predicted, by question.
+def predictions(cells: Sequence[tuple[int, str]]) -> dict[str, Any]:
+    """Return what is predicted in code cells, numbers and sources, by question: the last counts.
 
-    Args:
-        files: whose it is, and a notebook; of several predictions of one student the last counts.
+    Students' texts are parsed here, so ``referee`` does it, in bounds.
     """
     known = questions()
-    said: dict[tuple[str, str], Any] = {}
-    for student, path in files:
-        for id_, answer in _lines(path):
-            if id_ in known and known[id_].accepts(answer):
-                said[id_, student] = answer
+    return {i: answer for i, answer in _lines(cells) if i in known and known[i].accepts(answer)}
+
+
+def predicted(files: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Predicted]:
+    """Return what a class predicted, by question.
+
+    Args:
+        files: whose it is, and its ``predictions``; of one student's the last count.
+    """
+    known = questions()
+    said = {(id_, student): answer for student, told in files for id_, answer in told.items()}
     found = []
     for id_, question in known.items():
         given = [answer for (asked, _), answer in said.items() if asked == id_]
@@ -44,13 +47,9 @@ def _counted(question: Question, given: list[Any]) -> dict[str, int]:
     return {question.words(answer): given.count(answer) for answer in ordered}
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Any]]:
+def _lines(cells: Sequence[tuple[int, str]]) -> Iterator[tuple[str, Any]]:
     """Yield the question and the answer of each ``predict(...)`` that a line consists of."""
-    try:
-        sources = [source for _, source in code_of(read_cells(path))]
-    except Exception:  # what can't be read is reported where it is graded
-        return
-    for line in (line for source in sources for line in source.splitlines()):
+    for line in (line for _, source in cells for line in source.splitlines()):
         if line.startswith("predict(") and len(line) < 200:
             try:
                 call = ast.parse(line.strip(), mode="eval").body

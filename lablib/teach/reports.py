@@ -39,7 +39,7 @@ class ExerciseRow:
 
     Attributes:
         student: the folder that the notebook lies in, or its own name at the top of the folder.
-        notebook: the path, within the graded folder, of the notebook that counts.
+        notebook: the path, within the graded folder, of the notebook that counts, as it is shown.
         exercise: the exercise's id, ``"-"`` for a file that can't be read.
         outcome: one of ``OUTCOMES``.
         misconception: the name of the wrong answer that it looks like, or empty.

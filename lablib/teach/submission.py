@@ -17,6 +17,7 @@ from lablib.course.checks.exercises import Exercise, exercises, find, lessons
 from lablib.course.checks.running import Gone, TimeUp
 from lablib.teach.apart.remote import Function, Limits, Process, words
 from lablib.teach.handed_in import clean, code_of, read_cells
+from lablib.teach.predicted import predictions
 
 FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
 RANK = {
@@ -49,12 +50,14 @@ class Submission:
         exercises: ids of all exercises of its lessons.
         owners: the exercise that a cell is about, by the cell's number.
         recorded: what ``check`` said when the student ran it, by exercise.
+        predicted: what its ``predict`` lines say, by question; nothing is judged of it.
     """
 
     cells: list[tuple[int, str]]
     exercises: list[str]
     owners: dict[int, str] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
+    predicted: dict[str, Any] = field(default_factory=dict)
 
     def only(self, lessons: Sequence[str], ids: Sequence[str] = ()) -> "Submission":
         """Return it with the exercises of these lessons, and with these; with all where none are.
@@ -93,7 +96,7 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
         defined = [e.id for e in listed if re.search(rf"^def {e.name}\b", source, re.MULTILINE)]
         if number in marks or defined:
             owners[number] = defined[-1] if defined else marks[number]
-    return Submission(code, [e.id for e in listed], owners, recorded)
+    return Submission(code, [e.id for e in listed], owners, recorded, predictions(code))
 
 
 def judge_submission(

@@ -156,6 +156,37 @@ def test_rows_from_elsewhere_are_refused_too():
     assert lm.cache.tokens == 0
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_a_row_from_elsewhere_that_gives_no_token_is_refused(value):
+    lm = AsyncMlxLM(model(), None)
+    with pytest.raises(ValueError, match=f"logprobs must be log-probabilities, got .*{value}"):
+        lm.add_to_cache([Query([1])], logprobs=[mx.full((V,), value)])
+    assert lm.cache.tokens == 0
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("side", ["keys", "values"])
+def test_keys_and_values_from_elsewhere_are_refused_too(side, value):
+    """Kept, they would make all that continues the prompt run twice, for good."""
+    own = model()
+    lm, cache = AsyncMlxLM(own, None), own.make_cache()
+    own(mx.array([[1, 2, 3]]), cache=cache)
+    array = np.array(getattr(cache[1], side))
+    array[0, 0, 1, 0] = value
+    setattr(cache[1], side, mx.array(array))
+    with pytest.raises(ValueError, match=r"prompt_cache\[1\] must hold finite numbers"):
+        lm.add_to_cache([Query([1, 2, 3])], cache)
+    assert lm.cache.tokens == 0
+    lm.add_to_cache([Query([1])], _cut(cache, 1))  # what is behind the prompt is not looked at
+    assert lm.cache.tokens == 1
+
+
+def _cut(cache, length):
+    for layer in cache:
+        layer.trim(3 - length)
+    return cache
+
+
 @pytest.mark.filterwarnings("ignore:.*without prefix reuse")
 def test_minus_infinity_forbids_a_token_and_is_an_answer():
     own = model()

@@ -286,6 +286,19 @@ def test_groups_of_no_weights_are_refused(llama, name, settings):
     assert refusal(llama).endswith("group_size must be at least 1, got 0")
 
 
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("name", ["AutoProcessor", "AutoFeatureExtractor", "AutoImageProcessor"])
+def test_a_tokenizer_that_is_none_runs_no_code_either(llama, code, name, foreign):
+    """transformers takes any of its names for a tokenizer's class, and these ask for themselves."""
+    if foreign:
+        edit_json(llama / "config.json", lablib=..., model_type="llama")
+    edit_json(llama / "tokenizer_config.json", tokenizer_class=name)
+    own = {"auto_map": {name: "own.Own"}}
+    for file in ("processor_config.json", "preprocessor_config.json"):
+        (llama / file).write_text(json.dumps(own))
+    assert "execute custom code contained in the model repository" in refusal(llama)
+
+
 def test_a_configs_own_code_does_not_run(llama, code):
     """Many models on the hub name such code, for transformers; mlx-lm has its own."""
     edit_json(llama / "config.json", lablib=..., **code)
@@ -373,7 +386,8 @@ def test_weights_of_another_model(llama):
         ({"eos_token_id": -5}, "eos_token_id must be between 0 and 47, got -5"),
         ({"eos_token_id": 10**9}, "eos_token_id must be between 0 and 47, got 1000000000"),
         ({"eos_token_id": [2, V]}, "eos_token_id must be between 0 and 47, got 48"),
-        ({"eos_token_id": [2, None, "x"]}, "eos_token_id must be an int, got 'x'"),
+        ({"eos_token_id": [2, None]}, "eos_token_id must be an int, got None"),
+        ({"eos_token_id": [[2]]}, "eos_token_id must be an int, got [2]"),
         ({"eos_token_id": {"a": 1}}, "eos_token_id must be an int, got {'a': 1}"),
         ({"eos_token_id": True}, "eos_token_id must be an int, got True"),
         ({"eos_token_id": 10**9, "lablib": ...}, "eos_token_id must be between 0 and 47, got 1000"),
@@ -383,6 +397,31 @@ def test_weights_of_another_model(llama):
 def test_a_bad_config(llama, changes, message):
     edit_json(llama / "config.json", **changes)
     assert refusal(llama).startswith(f"{llama / 'config.json'}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("x", "must be an int, got 'x'"),
+        (-5, "must be between 0 and 47, got -5"),
+        (10**9, "must be between 0 and 47, got 1000000000"),
+        ([2, None], "must be an int, got None"),
+        ({"a": 1}, "must be an int, got {'a': 1}"),
+        (True, "must be an int, got True"),
+        (1.5, "must be an int, got 1.5"),
+    ],
+)
+def test_a_bad_end_in_what_goes_before_the_config(llama, end, message):
+    """mlx-lm takes the ends of a foreign model from there."""
+    edit_json(llama / "config.json", lablib=..., model_type="llama")
+    file = llama / "generation_config.json"
+    file.write_text(json.dumps({"eos_token_id": end}))
+    assert refusal(llama).startswith(f"{file}: eos_token_id {message}")
+    file.write_text(json.dumps({"eos_token_id": [2, 3]}))
+    assert zoo.load(llama)[1].eos_token_ids == {2, 3}
+    edit_json(llama / "config.json", vocab_size=..., text_config={"vocab_size": V})
+    file.write_text(json.dumps({"eos_token_id": V}))
+    assert refusal(llama).startswith(f"{file}: eos_token_id must be between 0 and 47, got 48")
 
 
 @pytest.mark.parametrize(

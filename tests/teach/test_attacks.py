@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 import unicodedata
+from dataclasses import asdict
 from pathlib import Path
 
 from lablib.teach.apart import codec
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import clean
-from lablib.teach.page import file_names
+from lablib.teach.page import file_names, page
 
 import psutil
 import pytest
@@ -37,9 +38,9 @@ def marks(report):
     return {row.student: row.outcome for row in report.rows if row.exercise == "00.1"}
 
 
-def start(school, out):
+def start(school, out, *options):
     out.mkdir()
-    command = [sys.executable, "-m", "lablib", "grade", school, "--csv", out / "r.csv"]
+    command = [sys.executable, "-m", "lablib", "grade", school, "--csv", out / "r.csv", *options]
     return subprocess.Popen(
         [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -75,6 +76,29 @@ def test_a_costly_answer_costs_its_author_alone(name, tmp_path):
     found = {row.split(",")[0]: row.split(",")[3] for row in rows[1:] if ",00.1," in row}
     assert found["ada"] == found["zoe"] == "✓"
     assert found["mal"] in "✗!"
+
+
+PREDICTS = f"{RIGHT}check('00.1', best_token)\n"
+HUGE = {
+    "lines.py": PREDICTS + "predict('06.q1', (\n" * 2_000_000,
+    "boxes.ipynb": f'{{"nbformat":4,"cells":[{"[]," * 12_000_000}[]]}}',
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_the_judge_itself_reads_no_file_for_its_predictions(name, tmp_path):
+    school = class_of(tmp_path / "school", ada=f"{RIGHT}\npredict('06.q1', 30)")
+    (school / "mal").mkdir()
+    (school / "mal" / name).write_text(HUGE[name])
+    process = start(school, tmp_path / "out", "--html", str(tmp_path / "out" / "r.html"))
+    try:
+        used, held = watched(process)
+    finally:
+        process.kill()
+        process.communicate()
+    assert used < 3
+    assert held < 300 * 2**20
+    assert "1 × 30" in (tmp_path / "out" / "r.html").read_text("utf-8")
 
 
 def test_long_text_is_cleaned_in_linear_time():
@@ -208,6 +232,53 @@ def test_the_environment_is_a_list(monkeypatch):
         assert "SECRET" not in asked("f", code, 0)
 
 
+KEEPS = """
+import ctypes, mmap, os, platform, socket
+def tried():
+    found, libc = [], ctypes.CDLL(None)
+    machine = platform.machine()
+    if machine == "x86_64":  # fork as a program of 32 bits calls it, and as one of x32 does
+        for code in ("b802000000cd80c3", "b8390000400f05c3"):
+            page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+            page.write(bytes.fromhex(code))
+            where = ctypes.addressof(ctypes.c_char.from_buffer(page))
+            me, made = os.getpid(), ctypes.CFUNCTYPE(ctypes.c_int)(where)()
+            if os.getpid() != me:
+                os._exit(0)
+            found += ["another way to fork"] * (made > 0)
+    secret = libc.syscall(447, 0)
+    found += ["memfd_secret"] * (secret >= 0)
+    try:
+        found += ["memfd"] * (os.memfd_create("kept") >= 0)
+    except OSError:
+        pass
+    found += ["shmget"] * (libc.shmget(0, ctypes.c_size_t(2**28), 0o1600) >= 0)
+    found += ["unshare"] * (libc.unshare(0x20000) >= 0)
+    sockets = []
+    try:
+        while len(sockets) < 2000:
+            sockets += socket.socketpair()
+        found.append("sockets")
+    except OSError:
+        del sockets
+    try:
+        for number in range(100_000):
+            open(str(number), "w").close()
+        found.append("files")
+    except OSError:
+        pass
+    return found
+"""
+
+
+@linux
+def test_nothing_is_kept_that_no_limit_counts():
+    """Neither processes, started in a way of their own, nor memory that belongs to no process."""
+    if not_kept_out():
+        pytest.skip("no user namespaces here")
+    assert asked("tried", KEEPS) == []
+
+
 def test_a_link_is_refused_by_its_name(tmp_path):
     school = class_of(tmp_path / "school", other=RIGHT)
     (school / "one").mkdir()
@@ -221,6 +292,41 @@ def test_a_link_is_refused_by_its_name(tmp_path):
     assert {*refused} == {"one", "two", "ref"}
     for student, target in {"one": "../other/work.py", "two": "other", "ref": exercises}.items():
         assert refused[student] == f"can't be read: it is a link, to {target}"
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J\x1b[31m", "x\n\n# Passed\n\n", "\udcff", "=1+1\r"])
+def test_a_files_name_says_nothing_to_a_terminal_or_a_page(name, tmp_path):
+    school = class_of(tmp_path / "school", ada=RIGHT, bob=submitted.ZERO)
+    for student, text in {"eve": "{", "bob": None}.items():
+        path = school / student / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        try:
+            if text is None:
+                path.symlink_to(f"{name}/there")
+            else:
+                path.with_suffix(".ipynb").write_text(text)
+        except (OSError, UnicodeEncodeError):
+            pytest.skip("no such names here")
+    (tmp_path / "class.csv").write_text("student\nada\nbob\neve\n")
+    told = tmp_path / "told"
+    report = grade(school, roster=tmp_path / "class.csv", feedback=told)
+    assert all(
+        field.isprintable() for row in report.rows for field in asdict(row).values() if field
+    )
+    assert marks(report) == {"ada": "✓", "bob": "✗", "eve": "!"}
+    for text in (report.csv(), page(report), str(report)):
+        assert text.encode()  # no letter that can't be written
+    lines = [line for path in told.glob("*.md") for line in path.read_text("utf-8").splitlines()]
+    assert sum(line.startswith("#") for line in lines) == 3
+
+
+def test_a_journal_that_ends_within_a_letter_is_gone_on_with(tmp_path):
+    school = class_of(tmp_path / "school", ada=RIGHT, zoe=RIGHT)
+    whole = grade(school, tmp_path / "r.csv").csv()
+    journal = tmp_path / "r.csv.journal"
+    lines = journal.read_bytes()
+    journal.write_bytes(lines[: lines.rindex("✓".encode()) + 1])  # a full disk, or a kill
+    assert grade(school, tmp_path / "r.csv", resume=True).csv() == whole
 
 
 def test_pages_of_feedback_have_names_of_their_own(tmp_path):

@@ -8,6 +8,7 @@ from lablib.course.checks import marks, predictions
 from lablib.course.checks.predictions import Question, outcome, predict, questions, recall
 from lablib.teach.page import page
 from lablib.teach.predicted import Predicted, predicted
+from lablib.teach.predicted import predictions as predictions_of
 from lablib.teach.reports import GradeReport
 
 import pytest
@@ -96,6 +97,11 @@ def test_a_number_is_right_when_it_is_close():
     assert asked.right(0, 0)
 
 
+def test_a_number_that_no_float_holds_is_no_answer(capsys):
+    predict("97.q2", 10**400)
+    assert "is no answer" in said(capsys)
+
+
 @pytest.mark.parametrize("answer", ["c", "", 1, None, "ab", ["a"]])
 def test_what_is_no_answer_is_not_kept(capsys, answer):
     predict("97.q1", answer)
@@ -103,11 +109,26 @@ def test_what_is_no_answer_is_not_kept(capsys, answer):
     assert predictions._kept == {}
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"97.q1": 3}', '{"97.q1": {"said": "z"}}', "null"])
-def test_a_file_of_something_else_is_as_none(capsys, text):
+HUGE = '{"97.q2": {"said": 1' + "0" * 400 + "}}"
+ODD = ["[]", "{", '{"97.q1": 3}', '{"97.q1": {"said": "z"}}', "null", "[" * 100_000, HUGE]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_a_file_of_something_else_is_as_none_and_stays(capsys, text):
     Path(predictions.FILE).write_text(text)
+    Path(marks.FILE).write_text("{}")
     outcome("97.q1", "b")
     assert said(capsys) == "It came out: b (that)\n"
+    predict("97.q1", "a")
+    outcome("97.q1", "b")
+    assert "predictions.json holds something else" in said(capsys)
+    assert Path(predictions.FILE).read_text() == text
+
+
+def test_marks_that_are_boxes_in_boxes_are_no_marks():
+    Path(marks.FILE).write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="must be a new file or a progress file"):
+        marks.read(Path(marks.FILE))
 
 
 def test_a_question_that_does_not_exist_is_named():
@@ -115,12 +136,9 @@ def test_a_question_that_does_not_exist_is_named():
         predict("97.q9", "a")
 
 
-def test_the_class_is_counted_and_nothing_runs(tmp_path):
+def test_the_class_is_counted_and_nothing_runs():
     def notebook(name, *lines):
-        cells = [{"cell_type": "code", "source": [line]} for line in lines]
-        path = tmp_path / name
-        path.write_text(json.dumps({"nbformat": 4, "cells": cells}))
-        return name, path
+        return name, predictions_of([*enumerate(lines)])
 
     files = [
         notebook("ada", 'predict("97.q1", "b")', 'predict("97.q2", 3)', "1/0"),
@@ -129,7 +147,6 @@ def test_the_class_is_counted_and_nothing_runs(tmp_path):
             "eve", 'predict("97.q1", ...)', 'predict("97.q2", 10**9)', 'predict("97.q1", "z")'
         ),
         notebook("mal", "predict(", 'predict("97.q2", __import__("os").getpid())'),
-        ("gone", tmp_path / "gone.ipynb"),
     ]
     found = predicted(files)
     assert [(each.question, each.answers) for each in found] == [

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import lablib
 from lablib import __main__
+from lablib.folders import write_whole
 from lablib.models import LanguageModel, llama_config
 from lablib.tools.saving import save
 from lablib.tools.sweep import grouped, read, run
 from lablib.tools.sweep.file import Records, header
 from lablib.tools.sweep.kinds import Asked
+from lablib.tools.sweep.watch import Watch
 from lablib.validation import BadType, BadValue
 
 import numpy as np
@@ -134,6 +137,102 @@ def test_one_writer_at_a_time(tmp_path: Path, capsys) -> None:
     assert not out.with_name("out.jsonl.damaged").exists()
     with pytest.raises(BadValue, match="holds a sweep with"):  # its lock has ended with it
         swept(out)
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+def a_device(path: Path) -> None:
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("make", [a_folder, a_pipe, a_socket, a_device])
+def test_what_is_no_file_is_refused_before_any_work(make, linked, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(lablib.models, "load", lambda *_: pytest.fail("it has begun"))
+    monkeypatch.chdir(tmp_path)  # a socket's path may not be long
+    out = Path("there")
+    make(out)
+    kind = out.stat().st_mode
+    if linked:
+        out = Path("link")
+        out.symlink_to("there")
+    assert __main__.main(["sweep", "votes", "draft", "--out", str(out)]) == 2
+    what = make.__name__.replace("_", " ")
+    assert capsys.readouterr().err == f"lablib: out must be a file, and {out} is {what}\n"
+    with pytest.raises(BadValue, match="out must be a file"):
+        swept(out)
+    with pytest.raises(OSError, match="there"):
+        write_whole(Path("there"), "text")
+    assert Path("there").stat().st_mode == kind
+    assert {each.name for each in tmp_path.iterdir()} == {"there", out.name}
+
+
+def test_a_loop_of_links_is_refused_in_one_line(tmp_path: Path, capsys) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert __main__.main(["sweep", "votes", "draft", "--out", str(tmp_path / "loop")]) == 2
+    assert "loop" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", ["moved away", "written anew", "deleted"])
+def test_a_file_that_is_another_one_by_now_ends_the_sweep_at_once(how, tmp_path: Path) -> None:
+    """An editor that saves it does so: what is written from then on would be in no file."""
+    out, moved, asked = tmp_path / "out.jsonl", tmp_path / "moved.jsonl", []
+
+    def spoiled(group):
+        asked.append(group)
+        if len(asked) == 2:
+            if how == "deleted":
+                out.unlink()
+            else:
+                out.rename(moved)
+            if how == "written anew":
+                out.write_bytes(moved.read_bytes())
+        return work(group)
+
+    with pytest.raises(OSError, match="is another file by now, or none"):
+        run(grouped(UNITS), spoiled, out=out, progress=False)
+    if how == "moved away":
+        assert len(read(moved)[1]) == len(asked)
+    assert len(swept(out, 1)) == len(UNITS)
+
+
+def test_a_picture_is_not_drawn_over_its_records(tmp_path: Path, capsys) -> None:
+    out = tmp_path / "votes.png"
+    out.write_text(f"{json.dumps(header('votes', ['problem'], {}))}\n")
+    before = out.read_bytes()
+    (tmp_path / "link.svg").symlink_to(out)
+    for options in ([], ["--out", str(tmp_path / "link.svg")]):
+        assert __main__.main(["sweep", "plot", str(out), *options]) == 2
+        assert "out must be another file than the records" in capsys.readouterr().err
+        assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [b"5\n", b'["\xc3\xa9",1]\n', b"[" * 100_000 + b"\n", b"\xff\n"])
+def test_a_stranger_at_the_door_is_not_heard(words: bytes, monkeypatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        where = door.getsockname()
+        with socket.create_connection(where) as stranger, socket.create_connection(where) as rank:
+            stranger.sendall(words)
+            rank.sendall(b'["secret",1]\n')
+            watch = Watch.__new__(Watch)
+            watch._peers = {}
+            watch._answer(door, "secret", 1)
+            assert [*watch._peers] == [1]
+            watch._peers[1].socket.close()
 
 
 def test_a_lock_leaves_nothing_and_is_taken_again(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def read(path: Path) -> dict[str, str]:
         return {}
     try:
         marks = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         marks = None
     if not isinstance(marks, dict) or any(mark not in [*MARKS] for mark in marks.values()):
         raise BadValue(f"save must be a new file or a progress file, got {str(path)!r}")

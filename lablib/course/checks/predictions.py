@@ -12,7 +12,7 @@ import datetime
 import importlib
 import importlib.util
 import json
-import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class Question:
         """Return whether this is an answer to it, right or wrong."""
         if self.choices:
             return isinstance(answer, str) and answer in [*LETTERS[: len(self.choices)]]
-        return type(answer) in (int, float) and math.isfinite(answer)
+        return type(answer) in (int, float) and abs(answer) <= sys.float_info.max
 
     def words(self, answer: str | float) -> str:
         """Return an answer as it is shown."""
@@ -183,7 +183,8 @@ def _read() -> dict[str, dict[str, Any]]:
     try:
         found = json.loads(Path(FILE).read_text(encoding="utf-8"))
         return {id_: dict(each) for id_, each in found.items() if _is_entry(id_, each)}
-    except (OSError, ValueError, AttributeError, TypeError):  # none yet, or somebody else's
+    # None yet, or somebody else's.
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return {}
 
 
@@ -199,6 +200,9 @@ def _keep(question: str, entry: dict[str, Any]) -> None:
     """Keep an entry in this kernel, and in the folder's file where marks are kept."""
     _kept[question] = entry
     if not Path(marks.FILE).exists():
+        return
+    if Path(FILE).exists() and not _read():
+        print(f"Note: {FILE} holds something else: your predictions end with this kernel.")
         return
     try:
         write_whole(Path(FILE), json.dumps(_all(), ensure_ascii=False, indent=1) + "\n")

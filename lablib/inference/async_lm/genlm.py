@@ -5,6 +5,7 @@ and values from elsewhere.
 """
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -128,6 +129,8 @@ def _own_rows(
         raise BadValue(f"logprobs must be {count} of {vocab_size}, got {shapes}")
     if any(mx.isnan(row).any().item() for row in rows):
         raise BadValue("logprobs must be log-probabilities, got NaN")
+    if odd := [top for row in rows if not math.isfinite(top := row.max().item())]:
+        raise BadValue(f"logprobs must be log-probabilities, got a largest of {odd[0]}")
     return [row.astype(mx.float32) + 0 for row in rows]
 
 
@@ -154,12 +157,15 @@ def _own_layers(
         padding = getattr(layer, "left_padding", mx.zeros(rows, mx.int32)).tolist()
         for row, (prompt, start) in enumerate(zip(prompts, padding, strict=True)):
             stop = min(start + len(prompt), layer.size())
-            parts = [array[row, :, start:stop] for array in layer.state[:2]]
+            kind = like.keys.dtype
+            parts = [array[row, :, start:stop].astype(kind) for array in layer.state[:2]]
             shapes = [part.shape for part in parts]
             wanted = [(a.shape[1], len(prompt), a.shape[3]) for a in like.state[:2]]
             if shapes != wanted:
                 raise BadValue(f"{name} must hold {wanted} of prompt {row}, got {shapes}")
-            taken[row].append([part.astype(like.keys.dtype) for part in parts])
+            if not all(mx.isfinite(part).all().item() for part in parts):
+                raise BadValue(f"{name} must hold finite numbers, got others for prompt {row}")
+            taken[row].append(parts)
     return taken
 
 

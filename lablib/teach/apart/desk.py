@@ -56,6 +56,7 @@ class Order:
         task: ``"grade"`` or ``"score"``.
         score: the capstone, its world and the student's files, if it is to be scored.
         forms: what equal answers have in common, by exercise (see ``alike``); told with a verdict.
+        predicted: what was predicted, by question (see ``predicted``); likewise.
     """
 
     path: str
@@ -69,6 +70,7 @@ class Order:
     over: str = ""
     spent: float = 0.0
     forms: dict[str, str] = field(default_factory=dict)
+    predicted: dict[str, Any] = field(default_factory=dict)
 
     def strike(self, at: str, why: str, spent: float) -> Verdict | None:
         """Note what wore a referee out; return the verdict if no other one shall try."""
@@ -219,6 +221,7 @@ class Referee:
             told = json.loads(line)
             if "end" in told:
                 self.order.forms = told.get("forms", {})
+                self.order.predicted = told.get("predicted", {})
                 return told["end"]
             if "note" in told:
                 exercise, *note = told["note"]

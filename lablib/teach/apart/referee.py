@@ -54,7 +54,7 @@ def grade(order: dict[str, Any], limits: Limits, say: Say) -> None:
         sources = [source for _, source in work.cells]
         forms = {id_: alike.form(sources, find(id_).name) for id_ in found}
     told = {id_: [*asdict(finding).values()] for id_, finding in found.items()}
-    say({"end": told, "forms": forms})
+    say({"end": told, "forms": forms, "predicted": work.predicted})
 
 
 def score(order: dict[str, Any], limits: Limits, say: Say) -> None:

@@ -33,6 +33,8 @@ except ImportError:  # Windows
 PROCESSES = 64  # threads count too
 FILE_SIZE = 16 * 2**20
 FOLDER_SIZE = 64 * 2**20
+FILES = 10_000  # in the folder: the kernel holds more of each than its size
+OPEN = 256  # files and sockets, whose buffers no limit of memory counts
 
 # What any program needs of a system, beside its own files; what is not there is left out.
 SYSTEM = (
@@ -65,13 +67,15 @@ DIE_WITH_PARENT, FILTER_CALLS, NO_NEW_PRIVILEGES = 1, 22, 38
 MOUNT_SETATTR, ALL_BELOW = 442, 0x8000
 PIVOT_ROOT, DETACH = {"x86_64": 155, "aarch64": 41}, 2
 
-# What starts a process or a program: on each machine its name for the filter, the call that can
-# also start a thread, and the others.
+# What is refused: on each machine its name for the filter, the call that starts a process or a
+# thread, the others that start a process or a program, and those that get memory which belongs to
+# no process (memfd_create, memfd_secret, shmget; unshare and setns, by a disk of one's own).
 STARTS = {
-    "x86_64": (0xC000003E, 56, (57, 58, 59, 322)),
-    "aarch64": (0xC00000B7, 220, (221, 281)),
+    "x86_64": (0xC000003E, 56, (57, 58, 59, 322), (319, 447, 29, 272, 308)),
+    "aarch64": (0xC00000B7, 220, (221, 281), (279, 447, 194, 97, 268)),
 }
 START_ANYTHING, NOT_PERMITTED, UNKNOWN_CALL = 435, 1, 38  # clone3 hides its flags from a filter
+X32 = 0x40000000  # from here on the calls of another kind of program, by other numbers
 
 
 def command(order: dict[str, Any]) -> list[str]:
@@ -107,7 +111,10 @@ def end_with_parent() -> None:
 
 
 def no_new_processes() -> None:
-    """Refuse to start processes or programs, for good; threads may be started."""
+    """Refuse to start processes or programs, for good; threads may be started.
+
+    The kernel also refuses memory that no limit would count.
+    """
     starts = ("os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen")
 
     def refuse(event: str, _: Any) -> None:
@@ -122,12 +129,18 @@ def no_new_processes() -> None:
             _filter_calls(*STARTS[machine])
 
 
-def _filter_calls(machine: int, clone: int, starts: tuple[int, ...]) -> None:
-    """Have the kernel refuse these calls (seccomp), whoever makes them."""
-    load, equal, any_of, give = 0x20, 0x15, 0x45, 0x06
+def _filter_calls(
+    machine: int, clone: int, starts: tuple[int, ...], keeps: tuple[int, ...]
+) -> None:
+    """Have the kernel refuse these calls (seccomp), whoever makes them.
+
+    All calls by other numbers are refused: those of a program of 32 bits, say.
+    """
+    load, equal, at_least, any_of, give = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, refuse = 0x7FFF0000, 0x00050000
-    program = [(load, 0, 0, 4), (equal, 1, 0, machine), (give, 0, 0, allow), (load, 0, 0, 0)]
-    for number in starts:
+    program = [(load, 0, 0, 4), (equal, 1, 0, machine), (give, 0, 0, refuse | NOT_PERMITTED)]
+    program += [(load, 0, 0, 0), (at_least, 0, 1, X32), (give, 0, 0, refuse | NOT_PERMITTED)]
+    for number in (*starts, *keeps):
         program += [(equal, 0, 1, number), (give, 0, 0, refuse | NOT_PERMITTED)]
     program += [(equal, 0, 1, START_ANYTHING), (give, 0, 0, refuse | UNKNOWN_CALL)]
     program += [(equal, 1, 0, clone), (give, 0, 0, allow), (load, 0, 0, 16)]  # its flags
@@ -153,6 +166,7 @@ def _limit(order: dict[str, Any]) -> None:
         "AS": order["memory"],
         "FSIZE": FILE_SIZE,
         "CORE": 0,
+        "NOFILE": OPEN,
         "CPU": int(order["seconds"]) + 1,
     }
     for name, most in limits.items():
@@ -239,7 +253,7 @@ def _show(path: str, target: str) -> None:
 
 
 def _empty(path: str, flags: int, size: int) -> None:
-    options = f"size={size},mode=777".encode()
+    options = f"size={size},nr_inodes={FILES},mode=777".encode()
     flags |= NO_SETUID | NO_DEVICES
     _call("mount", b"tmpfs", os.fsencode(path), b"tmpfs", flags, options)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.tools.sweep.defaults import DEFAULTS
+from lablib.validation import BadValue
 
 # Set by whoever started this process as one of many: mlx.launch, Open MPI, MPICH.
 _RANK = ("MLX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -120,6 +121,8 @@ def _plot(options: argparse.Namespace) -> None:
     need("pictures", "matplotlib", "ipywidgets")
     picture = options.out or options.file.with_suffix(".png")
     check_picture(picture)
+    if picture.exists() and picture.samefile(options.file):
+        raise BadValue(f"out must be another file than the records, got {str(picture)!r}")
 
     from lablib.course.plots import charts
     from lablib.tools.sweep.drawing import draw

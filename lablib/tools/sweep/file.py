@@ -9,6 +9,7 @@ that off. A line that is damaged otherwise is set aside, and its unit is compute
 import json
 import os
 import socket
+import stat
 import sys
 import time
 from collections import Counter
@@ -50,6 +51,24 @@ def identity(unit: Unit) -> str:
 def header(what: str, keys: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first line: what was swept, which keys name a unit, and all that was asked."""
     return {"sweep": what, "format": _FORMAT, "unit": list(keys), "settings": dict(settings)}
+
+
+def check_out(path: str | Path) -> None:
+    """Refuse a place that holds something else than a file: a folder, a pipe, a device.
+
+    Raises:
+        BadValue: it does.
+        OSError: it can't be looked at.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:  # not yet
+        return
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        raise BadValue(
+            f"out must be a file, and {path} is {kinds.get(stat.S_IFMT(mode), 'a device')}"
+        )
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -157,6 +176,7 @@ class Records:
     def __init__(
         self, path: str | Path, first: Mapping[str, Any], groups: Sequence[Sequence[Unit]]
     ) -> None:
+        check_out(path)
         self._path, self.finished = Path(path).resolve(), set[int]()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(self._path)
@@ -204,7 +224,7 @@ class Records:
         """Write whole lines, all or none, and return when they are on the disk.
 
         Raises:
-            OSError: there is no room; the file is as it was.
+            OSError: there is no room; the file is as it was. Or its name is another file's by now.
         """
         left = "".join(f"{each}\n" for each in lines).encode()
         end = os.fstat(self._file).st_size
@@ -217,6 +237,17 @@ class Records:
             if isinstance(error, OSError):
                 error.filename = str(self._path)
             raise
+        if not self._is_there():
+            raise OSError(
+                f"{self._path} is another file by now, or none: it was moved, deleted or saved "
+                "anew while it was written; the same command goes on with what is there"
+            )
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._file), os.stat(self._path))
+        except FileNotFoundError:
+            return False
 
     def close(self) -> None:
         """Close the file, and let others write it."""

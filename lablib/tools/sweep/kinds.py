@@ -23,6 +23,7 @@ from lablib.inference.speculation import NGram
 from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.tools.completions import MAX_TOKENS
 from lablib.tools.sweep.defaults import DEFAULTS
+from lablib.tools.sweep.file import check_out
 from lablib.tools.sweep.rounds import Group, grouped, run, seed_of
 from lablib.validation import BadType, BadValue, integer, number, one_of, shown
 
@@ -101,6 +102,8 @@ class Asked:
 
     def sweep(self, out: str | Path | None = None, **how: Any) -> list[dict[str, Any]] | None:
         """Measure it, with all ranks; arguments and result are those of ``run``."""
+        if out is not None:
+            check_out(out)  # before a model is loaded
         work = _KINDS[self.what](self)
         return run(work.groups(), work, out=out, what=self.what, settings=work.settings(), **how)
 

@@ -23,6 +23,7 @@ from lablib.tools.sweep.ranks import STATUS, Ranks, SweepError
 from lablib.validation import number
 
 PATIENCE = 20.0  # seconds of silence that are a hang
+_LONGEST = 100  # letters that a rank says at the door
 _BEAT, _FAREWELL, _END, _UP = ".", "bye", "!", "@"
 
 
@@ -150,8 +151,9 @@ class Watch:
             while len(self._peers) < callers:
                 peer = _Peer(door.accept()[0])
                 peer.socket.settimeout(5)
-                with suppress(OSError, ValueError):  # a stranger
-                    said, rank = json.loads(peer.socket.makefile().readline())
+                # A stranger may say anything, and at any length.
+                with suppress(OSError, ValueError, TypeError, RecursionError):
+                    said, rank = json.loads(peer.socket.makefile().readline(_LONGEST))
                     if secrets.compare_digest(str(said), token):
                         self._peers[rank] = peer
 
