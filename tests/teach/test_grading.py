@@ -94,6 +94,29 @@ def test_processor_time_is_limited_and_waiting_costs_none(tmp_path):
     assert marks["works✓"].message.endswith(f"here it is not judged: {late}")
 
 
+WORK = """
+import time
+def work(seconds):
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+"""
+MANY_STATEMENTS = {
+    "statements": "\n".join(["work(0.2)"] * 100),
+    "what they say": "while True:\n    work(0.01)\n    check.__self__.line.send({'at': [0, 0]})",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
+@pytest.mark.parametrize("how", MANY_STATEMENTS)
+def test_all_statements_together_have_a_limit(how: str) -> None:
+    """However often it says that the next one begins."""
+    cell = f"{WORK}check\n{MANY_STATEMENTS[how]}\ndef f(p):\n    work(0)"
+    with Process(Limits(cpu=0.4)) as process, pytest.raises(Gone, match=r"more than 2 s of proc"):
+        for _ in process.run([(0, cell)], ["f"]):
+            pass
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
 def test_processor_time_counts_every_process_and_all_calls(tmp_path):
     with Process(Limits(cpu=0.5)) as process:

@@ -30,6 +30,7 @@ TELLS = 10_000  # messages while statements run
 TALK = 2**16  # bytes of one that is no answer
 LONGEST = 500  # letters of a name or a text that is no answer
 PARAMETERS = 100  # of a function
+STATEMENTS = 5  # rations of processor time that all statements of a notebook may use
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Limits:
     Attributes:
         seconds: by the clock, for all of it.
         statement: seconds by the clock, for one statement.
-        cpu: seconds of processor time for one statement, and for one exercise.
+        cpu: seconds of processor time for one statement, and for one exercise. All statements
+            together may use five times as much.
         memory: bytes.
         hide: paths.
     """
@@ -64,6 +66,9 @@ class Process:
         self.deadline = time.monotonic() + limits.seconds
         self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._buffer = bytearray()
+        self._is_running = False  # its statements, and not an exercise
+        self._start: float | None = None  # what it had used when its statements began
+        self._next_look = time.monotonic() + LOOK
         self.ration()
         order = {"folder": self._folder, "see": seen(), "hide": [*hidden(), *limits.hide]}
         order |= {"memory": limits.memory, "seconds": limits.seconds}
@@ -125,9 +130,11 @@ class Process:
             TimeUp: one statement took too long.
         """
         self.send({"cells": cells, "functions": functions, "skip": skip})
+        self._is_running = True
         for _ in range(TELLS):
             told = self.hear()
             if "done" in told:
+                self._is_running = False
                 return
             self.ration()
             yield told
@@ -143,7 +150,7 @@ class Process:
 
     def ration(self) -> None:
         """Count what it uses of the processor from now on."""
-        self._before, self._next_look = None, time.monotonic() + LOOK
+        self._before: float | None = None  # what it had used then; the next look says
 
     def send(self, message: Any) -> None:
         """Send one message.
@@ -217,9 +224,12 @@ class Process:
             everyone = [outer, *outer.children(recursive=True)]
             used = sum(sum(each.cpu_times()[:4]) for each in everyone)
             self._before = used if self._before is None else self._before
-            if used - self._before > self.limits.cpu:
-                most = f"{self.limits.cpu:g} s of processor time"
-                raise Gone(f"it used more than {most}: does every loop end?")
+            self._start = used if self._start is None else self._start
+            in_all = STATEMENTS * self.limits.cpu if self._is_running else math.inf
+            for before, most in (self._before, self.limits.cpu), (self._start, in_all):
+                if used - before > most:
+                    said = f"{most:g} s of processor time"
+                    raise Gone(f"it used more than {said}: does every loop end?")
         self._next_look = time.monotonic() + LOOK
 
     def _last_words(self) -> str:
