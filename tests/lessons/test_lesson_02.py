@@ -3,6 +3,7 @@
 import lablib
 from lablib.course.lessons.lesson_02.widgets import CacheCost, CacheMemory, Shape, forward_cost
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -44,17 +45,28 @@ def test_cache_memory_is_the_formula() -> None:
     assert "3,000 tokens at 4 bits" in widget.set(thousands=3, bits=4)
 
 
-def test_cache_memory_is_drawn_on_one_axis_with_the_weights() -> None:
+def test_cache_memory_is_drawn_over_the_length_on_one_axis_with_the_weights() -> None:
     widget = CacheMemory(SHAPES)
-    small, large = (widget.compute(n, "even", 16) for n in (1, 128))
-    axes = [widget.draw(data).axes[0] for data in (small, large)]
-    assert axes[0].get_ylim() == axes[1].get_ylim()  # a longer bar is a larger cache
-    assert axes[0].get_yscale() == "log"
-    for data, drawn in zip((small, large), axes, strict=True):
-        assert [bar.get_height() for bar in drawn.patches] == [*data["mib"].values()]
-        (line,) = drawn.lines
-        assert set(line.get_ydata()) == {data["weights"]} == {5e6 * 2 / 2**20}
+    for name, caches in (("even", ["grouped"]), ("small", ["grouped", "ungrouped"])):
+        drawn = []
+        for thousands in (1, 128):
+            data = widget.compute(thousands, name, 16)
+            axes = widget.draw(data).axes[0]
+            drawn.append(np.array([line.get_ydata() for line in axes.lines[::2]]))
+            points = [line.get_xydata().tolist() for line in axes.lines[1::2]]
+            assert points == [[[thousands, data["mib"][each]]] for each in caches]
+            assert {*axes.lines[-1].get_ydata()} == {data["weights"]}
+            assert axes.get_ylim() == CacheMemory.RANGE
+        assert np.allclose(*drawn)  # only the points move
     assert "The weights take 9.5 MiB" in widget.caption(widget.compute(1, "even", 4))
+
+
+def test_a_shape_is_read_off_a_model() -> None:
+    config = lablib.llama_config(16, d_model=8, n_heads=2, n_layers=3, n_kv_heads=1)
+    model = lablib.LanguageModel(config, seed=0)
+    shape = Shape.of(model)
+    assert (shape.layers, shape.heads, shape.kv_heads, shape.head_dim) == (3, 2, 1, 4)
+    assert shape.weights > 16 * 8 + 3 * 8 * 8
 
 
 def test_forward_cost_draws_the_line_of_theory() -> None:

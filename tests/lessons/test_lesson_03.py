@@ -18,12 +18,14 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 def test_before_after_follows_its_sliders() -> None:
     widget = BeforeAfter(WORDS, LOGITS)
-    assert widget.picture.caption.startswith("4 of 4 words stay")
+    assert widget.picture.caption.startswith("3 of 4 words stay")  # a first look shows a cut
+    (line,) = widget.draw(widget.compute(**widget.values)).axes[0].lines
+    assert set(line.get_xdata()) == {2.5}
     data = widget.compute(temperature=2.0, top_k=2, top_p=1.0, min_p=0.0)
     assert data["before"] == pytest.approx(softmax(np.array(LOGITS)), abs=1e-6)
     assert data["after"] == pytest.approx([*softmax(np.array([1.0, 0.5])), 0, 0], abs=1e-6)
     assert "1 of 4 words stay" in widget.set(temperature=0.0)
-    assert isinstance(widget.draw(data), Figure)
+    assert not widget.draw(data | {"after": data["before"]}).axes[0].lines
 
 
 def test_penalties_see_the_window() -> None:

@@ -54,6 +54,7 @@ def test_answers_are_on_the_teachers_sheet_alone(path):
     assert said or path.name[:2] == "01"
     assert student.count("Answer") == 0
     assert teacher.count("Answer") == len(boards(notebook))
+    assert not any(word in teacher for word in ("claim(", "predict("))
 
 
 def test_the_numbers_that_are_needed_are_on_the_students_sheet():

@@ -18,6 +18,13 @@ def simulated(prompt, new, first_step=0, read_last=False, swapped=False):
     return counts[::-1] if swapped else counts
 
 
+def by_recursion(prompt, new):
+    if new == 1:
+        return prompt, prompt
+    without, with_cache = by_recursion(prompt, new - 1)
+    return without + prompt + new - 1, with_cache + 1
+
+
 # ------------------------------------------------------------------ 02.2 one step
 
 
@@ -29,53 +36,72 @@ def soft(scores):
 def step(weigh=soft, scale=np.sqrt, front=False, give=lambda out, k, v: (out, k, v)):
     """Return an answer to 02.2 with one of its parts replaced."""
 
-    def attend(query, key, value, keys, values):
-        pair = (key[None], keys) if front else (keys, key[None])
-        keys = np.concatenate(pair)
-        values = np.concatenate((value[None], values) if front else (values, value[None]))
-        return give(weigh(keys @ query / scale(len(query))) @ values, keys, values)
+    def attend(x, to_query, to_key, to_value, keys, values):
+        key, value = (x @ to_key)[None], (x @ to_value)[None]
+        keys = np.concatenate((key, keys) if front else (keys, key))
+        values = np.concatenate((value, values) if front else (values, value))
+        return give(weigh(keys @ (x @ to_query) / scale(len(key[0]))) @ values, keys, values)
 
     return attend
 
 
-def in_mlx(query, key, value, keys, values):
-    query, key, value, keys, values = map(mx.array, (query, key, value, keys, values))
-    keys, values = mx.concatenate([keys, key[None]]), mx.concatenate([values, value[None]])
-    return mx.softmax(keys @ query / len(query) ** 0.5) @ values, keys, values
+def in_mlx(*arrays):
+    x, to_query, to_key, to_value, keys, values = (mx.array(a, mx.float32) for a in arrays)
+    keys = mx.concatenate([keys, (x @ to_key)[None]])
+    values = mx.concatenate([values, (x @ to_value)[None]])
+    return mx.softmax(keys @ (x @ to_query) / keys.shape[1] ** 0.5) @ values, keys, values
 
 
-def by_mlx_attention(query, key, value, keys, values):
-    keys, values = np.vstack([keys, key]), np.vstack([values, value])
-    q, k, v = (mx.array(x.reshape(1, 1, -1, len(query)), mx.float32) for x in (query, keys, values))
-    output = mx.fast.scaled_dot_product_attention(q, k, v, scale=len(query) ** -0.5)
+def by_mlx_attention(x, to_query, to_key, to_value, keys, values):
+    keys, values, d = (
+        np.vstack([keys, x @ to_key]),
+        np.vstack([values, x @ to_value]),
+        len(to_key[0]),
+    )
+    parts = (x @ to_query, keys, values)
+    q, k, v = (mx.array(part.reshape(1, 1, -1, d), mx.float32) for part in parts)
+    output = mx.fast.scaled_dot_product_attention(q, k, v, scale=d**-0.5)
     return [output.reshape(-1), keys, values]
 
 
-def in_lists(query, key, value, keys, values):
-    keys, values = [*keys.tolist(), key.tolist()], [*values.tolist(), value.tolist()]
+def in_lists(x, to_query, to_key, to_value, keys, values):
+    def through(matrix):
+        return [
+            sum(a * b for a, b in zip(x, column, strict=True))
+            for column in zip(*matrix, strict=True)
+        ]
+
+    query = through(to_query)
+    keys, values = [*keys.tolist(), through(to_key)], [*values.tolist(), through(to_value)]
     weights = soft([sum(map(float.__mul__, k, query)) / len(query) ** 0.5 for k in keys])
-    return [sum(weights * [v[i] for v in values]) for i in range(len(value))], keys, values
+    return [sum(weights * [v[i] for v in values]) for i in range(len(values[0]))], keys, values
 
 
-def looks_first(query, key, value, keys, values):
-    scores = keys @ query / np.sqrt(len(query))
-    output = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum() @ values
-    return output, np.vstack([keys, key]), np.vstack([values, value])
+def by_einsum(x, to_query, to_key, to_value, keys, values):
+    query, key, value = np.einsum("m,nmd->nd", x, np.stack([to_query, to_key, to_value]))
+    keys, values = np.append(keys, key[None], axis=0), np.append(values, value[None], axis=0)
+    return soft((keys * query).sum(axis=1) / np.sqrt(query.size)) @ values, keys, values
 
 
-def looks_first_and_divides_by_zero(query, key, value, keys, values):
-    weights = np.exp(keys @ query / np.sqrt(len(query)))
+def looks_first(x, to_query, to_key, to_value, keys, values):
+    weights = soft(keys @ (x @ to_query) / np.sqrt(len(to_key[0])))
+    return weights @ values, np.vstack([keys, x @ to_key]), np.vstack([values, x @ to_value])
+
+
+def looks_first_and_divides_by_zero(x, to_query, to_key, to_value, keys, values):
+    weights = np.exp(keys @ (x @ to_query) / np.sqrt(len(to_key[0])))
     output = weights / weights.sum() @ values
-    return output, np.vstack([keys, key]), np.vstack([values, value])
+    return output, np.vstack([keys, x @ to_key]), np.vstack([values, x @ to_value])
 
 
-def swaps(query, key, value, keys, values):
-    output, keys, values = step()(query, key, value, keys, values)
+def swaps(*given):
+    output, keys, values = step()(*given)
     return output, values, keys
 
 
-def remembers_the_query(query, key, value, keys, values):
-    return step()(query, query, value, keys, values)
+def keeps_weighted_values(*given):
+    output, keys, values = step()(*given)
+    return output, keys, np.vstack([values[:-1], output])
 
 
 # ------------------------------------------------------------------ 02.3 trim
@@ -106,16 +132,25 @@ def zeroes(array, n):
     return array
 
 
+def zeroes_the_old_tail(layers, n):
+    shorter = each(lambda a, n: a[: len(a) - n].copy())(layers, n)
+    for part in (part for layer in layers for part in layer):
+        part[len(part) - n :] = 0
+    return shorter
+
+
 RIGHT = [
     ("02.1", simulated),
     ("02.1", lambda p, n: [np.int64(n * (2 * p + n - 1) // 2), np.int64(p + n - 1)]),
     ("02.1", lambda p, n: mx.array([sum(range(p, p + n)), p + n - 1])),
     ("02.1", lambda p, n: (n * p + n * (n - 1) / 2, p + n - 1.0)),
     ("02.1", lambda p, n: (np.arange(p, p + n).sum(), len(range(1, p + n)))),
+    ("02.1", by_recursion),
     ("02.2", step()),
     ("02.2", in_mlx),
     ("02.2", by_mlx_attention),
     ("02.2", in_lists),
+    ("02.2", by_einsum),
     ("02.3", each(lambda a, n: a[: len(a) - n])),
     ("02.3", each(lambda a, n: a[:-n] if n else a)),
     ("02.3", each(lambda a, n: a[: -n or None].copy())),
@@ -135,11 +170,13 @@ WRONG = [
     ("02.1", "whole_text_each_time", lambda p, n: ((p + n) * n, p + n - 1)),
     ("02.1", "prompt_again_each_time", lambda p, n: (simulated(p, n)[0], p * n + n - 1)),
     ("02.1", "only_what_is_written", lambda p, n: (simulated(p, n)[0], n)),
-    ("02.1", None, lambda p, n: (p * n, p + n - 1)),
+    ("02.1", "prompt_only_each_time", lambda p, n: (p * n, p + n - 1)),
+    ("02.1", "stores_the_answers", lambda p, n: (simulated(p, n)[0], p)),
+    ("02.1", "one_step_too_many", lambda p, n: (sum(p + i for i in range(n + 1)), p + n - 1)),
     ("02.1", None, lambda p, n: simulated(p, n)[0]),
     ("02.1", None, lambda p, n: (simulated(p, n)[0] + n, p + n + 1)),
     ("02.1", None, lambda p, n: ((p + n) * (p + n - 1) // 2, p + n - 1)),
-    ("02.1", None, lambda p, n: (simulated(p, n)[0] + (n > 1000), p + n - 1)),
+    ("02.1", None, lambda p, n: (simulated(p, n)[0] + (n > 100), p + n - 1)),
     ("02.1", None, lambda p, n: (simulated(p, n - 1)[0], p + n - 1)),
     ("02.2", "looks_before_remembering", looks_first),
     ("02.2", "looks_before_remembering", looks_first_and_divides_by_zero),
@@ -156,9 +193,11 @@ WRONG = [
     ("02.2", None, step(give=lambda out, k, v: (out[None], k, v))),
     ("02.2", None, step(weigh=lambda s: np.exp(s - s.max()) / np.exp(s - s.max()).max())),
     ("02.2", None, step(weigh=lambda s: soft(-s))),
-    ("02.2", None, step(scale=lambda d: np.sqrt(2))),
+    ("02.2", "always_root_2", step(scale=lambda d: np.sqrt(2))),
+    ("02.2", None, step(scale=lambda d: d**2)),
+    ("02.2", None, step(weigh=lambda s: s / s.sum())),
     ("02.2", None, swaps),
-    ("02.2", None, remembers_the_query),
+    ("02.2", None, keeps_weighted_values),
     ("02.3", "changes_the_old_one", in_place),
     ("02.3", "changes_the_old_one", pops_the_layers),
     ("02.3", "minus_zero", each(lambda a, n: a[:-n])),
@@ -166,8 +205,9 @@ WRONG = [
     ("02.3", "keeps_n", each(lambda a, n: a[:n])),
     ("02.3", "forgets_layers", lambda cache, n: cache[: len(cache) - n]),
     ("02.3", "keys_only", lambda cache, n: [(k[: len(k) - n], v) for k, v in cache]),
-    ("02.3", None, lambda cache, n: [(k, v[: len(v) - n]) for k, v in cache]),
-    ("02.3", None, lambda cache, n: [(k[: len(k) - n], k[: len(k) - n]) for k, v in cache]),
+    ("02.3", "changes_the_old_one", zeroes_the_old_tail),
+    ("02.3", "values_only", lambda cache, n: [(k, v[: len(v) - n]) for k, v in cache]),
+    ("02.3", "keys_twice", lambda cache, n: [(k[: len(k) - n],) * 2 for k, v in cache]),
     ("02.3", None, lambda cache, n: [(k[: len(cache) - n], v[: len(cache) - n]) for k, v in cache]),
     ("02.3", None, each(zeroes)),
     ("02.3", None, each(lambda a, n: a[: len(a) - n - 1])),
@@ -181,12 +221,12 @@ WRONG = [
     ("02.4", "bytes_as_bits", lambda la, h, d, t, b: 2 * la * h * d * t * b / 8),
     ("02.4", "in_mebibytes", lambda la, h, d, t, b: 2 * la * h * d * t * b / 1024**2),
     ("02.4", "squared_tokens", lambda la, h, d, t, b: 2 * la * h * d * t * t * b),
-    ("02.4", None, lambda la, h, d, t, b: 2 * la * h * t * b),
+    ("02.4", "one_number_a_key", lambda la, h, d, t, b: 2 * la * h * t * b),
     ("02.4", None, lambda la, h, d, t, b: 4 * la * h * d * t * b),
     ("02.4", None, lambda la, h, d, t, b: la * (h * d * t * b) ** 2),
     ("02.4", None, lambda la, h, d, t, b: 2 * la * h * d * t * b + 1000 * (t > 5000)),
     ("02.4", None, lambda la, h, d, t, b: 2 * la * h * d * max(t, 1) * b),
-    ("02.4", None, lambda la, h, d, t, b: 2 * la * h * d * 256 * -(-t // 256) * b),
+    ("02.4", "room_for_256", lambda la, h, d, t, b: 2 * la * h * d * 256 * -(-t // 256) * b),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)

@@ -1,5 +1,8 @@
 """Answers to the exercises of lesson 03, as students write them: right ones and wrong ones."""
 
+from itertools import pairwise
+from statistics import NormalDist
+
 import lablib  # noqa: F401 (before mlx)
 
 import mlx.core as mx
@@ -35,6 +38,24 @@ def crossing(sums, row, p):
     stays = sums < p
     stays[np.argmax(~stays)] = True  # the first one that is out comes back in
     return stays
+
+
+def up_to_the_first_sum(sums, row, p):
+    return np.arange(len(sums)) < np.argmax(sums >= p) + 1
+
+
+def first_place_where(sums, row, p):
+    return np.arange(len(sums)) <= np.where(sums >= p)[0][0]
+
+
+def while_the_mass_is_below(probs, p):
+    result = np.zeros_like(probs)
+    for i, row in enumerate(probs):
+        order, mass, k = np.argsort(-row, kind="stable"), 0.0, 0
+        while mass < p:
+            mass, k = mass + row[order[k]], k + 1
+        result[i, order[:k]] = row[order[:k]] / mass
+    return result
 
 
 def in_mlx(probs, p):
@@ -192,6 +213,9 @@ WRONG = [
     ("03.1", "not_renormalised", top_p(before, divide=False)),
     ("03.1", "least_probable_first", top_p(before, order=np.argsort)),
     ("03.1", "keeps_all_ties", threshold),
+    ("03.1", "looks_for_p_among_the_sums", top_p(up_to_the_first_sum)),
+    ("03.1", None, top_p(first_place_where)),
+    ("03.1", None, while_the_mass_is_below),
     ("03.1", None, whole_batch_at_once),
     ("03.1", None, writes_into_the_argument),
     ("03.1", None, top_p(lambda sums, row, p: row >= p)),
@@ -200,16 +224,20 @@ WRONG = [
     ("03.1", None, top_p(lambda sums, row, p: np.arange(len(row)) <= np.argmax(sums > p))),
     ("03.1", None, lambda probs, p: top_p(before)(probs[:1], p)),
     ("03.1", None, lambda probs, p: top_p(before)(probs, p) > 0),
-    ("03.2", "absolute_threshold", min_p(lambda p, m: (p >= m) | (p == p.max()))),
-    ("03.2", "drops_the_tie", min_p(lambda p, m: (p > m * p.max()) | (p == p.max()))),
+    ("03.2", "absolute_threshold", min_p(lambda p, m: p >= m)),
+    ("03.2", "absolute_threshold_or_the_best", min_p(lambda p, m: (p >= m) | (p == p.max()))),
+    ("03.2", "drops_the_tie", min_p(lambda p, m: p / p.max() > m)),
+    (
+        "03.2",
+        "drops_the_tie_but_the_best",
+        min_p(lambda p, m: (p > m * p.max()) | (p == p.max())),
+    ),
     ("03.2", "not_renormalised_row", min_p(ratio, divide=False)),
     ("03.2", "difference_to_the_best", min_p(lambda p, m: p.max() - p <= m)),
     ("03.2", "share_of_the_mean", min_p(lambda p, m: p / p.mean() >= m)),
-    ("03.2", None, min_p(lambda p, m: p >= m)),
-    ("03.2", None, min_p(lambda p, m: p > m * p.max())),
     ("03.2", None, min_p(lambda p, m: p <= m * p.max())),
     ("03.2", None, min_p(lambda p, m: p >= m * np.sort(p)[-2:][0])),
-    ("03.2", None, min_p(lambda p, m: p >= m * p[0])),
+    ("03.2", "share_of_the_first", min_p(lambda p, m: p >= m * p[0])),
     ("03.2", None, min_p(lambda p, m: p >= m * p.max() - 1e-3)),
     ("03.2", None, lambda p, m: min_p(ratio)(p, m)[p >= m * p.max()]),
     ("03.2", None, lambda p, m: np.exp(p) * (p >= m * p.max()) / np.exp(p)[p >= m * p.max()].sum()),
@@ -226,7 +254,9 @@ WRONG = [
     ("03.3", None, unique_floats),
     ("03.3", None, rule(lambda s, p: -np.inf)),
     ("03.3", None, tokens(lambda recent: set(recent[:5]))),
-    ("03.3", None, tokens(lambda recent: {t for t in recent if recent.count(t) > 1})),
+    ("03.3", "repeats_only", tokens(lambda recent: {t for t in recent if recent.count(t) > 1})),
+    ("03.3", "window_of_64", tokens(lambda recent: set(recent[-64:]))),
+    ("03.3", None, tokens(lambda recent: {b for _, b in pairwise(recent)})),
     ("03.3", None, tokens(lambda recent: {t % 10 for t in recent})),
     ("03.3", None, rule(lambda s, p: s - abs(s) * (p - 1))),
     ("03.4", "wrong_sign", lambda x, u: np.argmax(x + np.log(-np.log(u)))),
@@ -238,6 +268,13 @@ WRONG = [
     ("03.4", "uniform_noise", lambda x, u: np.argmax(x + u)),
     ("03.4", "one_log", lambda x, u: np.argmax(x - np.log(u))),
     ("03.4", "value_of_the_best", lambda x, u: max(x + noise(u))),
+    ("03.4", "logistic_noise", lambda x, u: np.argmax(x + np.log(u) - np.log(1 - u))),
+    ("03.4", "other_base", lambda x, u: np.argmax(x - np.log2(-np.log2(u)))),
+    ("03.4", None, lambda x, u: np.argmax(x + 1.1 * noise(u))),
+    ("03.4", None, lambda x, u: np.argmax(x + 0.9 * noise(u))),
+    ("03.4", None, lambda x, u: np.argmax(x + [NormalDist().inv_cdf(v) for v in u])),
+    ("03.4", None, lambda x, u: np.argmax(x - np.log(1 - u))),
+    ("03.4", None, lambda x, u: np.argmax(x - np.log10(-np.log10(u)))),
     ("03.4", None, lambda x, u: np.argmax(x + np.log(u))),
     ("03.4", None, lambda x, u: np.argmax(x * noise(u))),
     ("03.4", None, lambda x, u: np.argmax(x[:20] + noise(u)[:20])),

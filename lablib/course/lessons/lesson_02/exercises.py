@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.comparing import compare
 from lablib.course.checks.exercises import Exercise, Wrong
 from lablib.course.checks.running import Watched
@@ -25,34 +26,6 @@ def token_forwards_closed(prompt, new):
     return new * prompt + new * (new - 1) // 2, prompt + new - 1
 
 
-def reads_the_last_token(prompt, new):
-    return sum(prompt + written for written in range(new)), prompt + new
-
-
-def one_token_too_late(prompt, new):
-    return sum(prompt + written for written in range(1, new + 1)), prompt + new - 1
-
-
-def one_too_late_in_both(prompt, new):
-    return sum(prompt + written for written in range(1, new + 1)), prompt + new
-
-
-def only_what_is_written(prompt, new):
-    return sum(prompt + written for written in range(new)), new
-
-
-def turned_round(prompt, new):
-    return token_forwards(prompt, new)[::-1]
-
-
-def whole_text_each_time(prompt, new):
-    return new * (prompt + new), prompt + new - 1
-
-
-def prompt_again_each_time(prompt, new):
-    return sum(prompt + written for written in range(new)), new * prompt + new - 1
-
-
 def _lengths(rng: np.random.Generator) -> Iterator[tuple[int, int]]:
     yield 1, 1
     yield 3, 2
@@ -60,7 +33,7 @@ def _lengths(rng: np.random.Generator) -> Iterator[tuple[int, int]]:
     yield 1, 6
     for _ in range(6):
         yield int(rng.integers(1, 50)), int(rng.integers(1, 50))
-    yield 2000, 3000
+    yield 200, 300  # and not more, for a recursion is right, too
 
 
 TOKEN_FORWARDS = Exercise(
@@ -76,34 +49,56 @@ TOKEN_FORWARDS = Exercise(
     reference=token_forwards,
     alternatives=[token_forwards_closed],
     wrong={
-        reads_the_last_token: (
+        changed(token_forwards, "reads_the_last_token", "new - 1", "new"): (
             "with the cache you count one token too many: the last written token is never read, "
             "because nobody asks what comes after it."
         ),
-        one_token_too_late: (
+        changed(token_forwards, "one_token_too_late", "range(new)", "range(1, new + 1)"): (
             "without a cache you count one token too many at each step: the first step reads the "
             "prompt alone, for nothing has been written yet."
         ),
-        one_too_late_in_both: (
+        changed(token_forwards, "one_step_too_many", "range(new)", "range(new + 1)"): (
+            "without a cache you count one step too many: `new` tokens take `new` steps."
+        ),
+        changed(
+            token_forwards,
+            "one_too_late_in_both",
+            "without, prompt + new - 1",
+            "without + new, prompt + new",
+        ): (
             "both counts are one step too late. The first step reads the prompt alone, and the "
             "last written token is never read, because nobody asks what comes after it."
         ),
-        only_what_is_written: "with the cache you forget the prefill: the prompt is read once.",
-        turned_round: "your two counts are in the other order: first without a cache, then with.",
-        whole_text_each_time: (
+        changed(token_forwards, "only_what_is_written", "prompt + new - 1", "new"): (
+            "with the cache you forget the prefill: the prompt is read once."
+        ),
+        changed(token_forwards, "stores_the_answers", "prompt + new - 1", "prompt"): (
+            "with the cache you count the prompt only. It stores no answers: each written token "
+            "but the last is read, too."
+        ),
+        changed(
+            token_forwards, "turned_round", "without, prompt + new - 1", "prompt + new - 1, without"
+        ): "your two counts are in the other order: first without a cache, then with.",
+        changed(token_forwards, "whole_text_each_time", "prompt + written", "prompt + new"): (
             "without the cache you read the finished text at every step: at step i only i tokens "
             "have been written yet."
         ),
-        prompt_again_each_time: (
-            "with the cache you read the prompt at every step: it is read once, in the prefill."
+        changed(token_forwards, "prompt_only_each_time", "prompt + written", "prompt"): (
+            "without the cache you read the prompt at every step, but not what has been written."
         ),
+        changed(
+            token_forwards,
+            "prompt_again_each_time",
+            "prompt + new - 1",
+            "new * prompt + new - 1",
+        ): "with the cache you read the prompt at every step: it is read once, in the prefill.",
     },
     cases=_lengths,
     tolerance=0.0,
     hints=[
         "Write down how many tokens each of the first three steps reads, for a prompt of 5.",
-        "Without a cache step i reads prompt + i tokens. With one, the first step reads the "
-        "prompt and each further step reads one token.",
+        "Without a cache a step reads what the one before it read, and one token more. With one, "
+        "the first step reads the prompt: what does each further step read?",
     ],
     next="For which prompt length is the ratio of the two counts largest, if you write 100 tokens?",
 )
@@ -111,98 +106,50 @@ TOKEN_FORWARDS = Exercise(
 # ------------------------------------------------------------------ 02.2 one step of attention
 
 
-def attend_step(query, key, value, keys, values):
-    """Take one decoding step; return (output, keys, values) with the new token remembered.
+def attend_step(x, to_query, to_key, to_value, keys, values):
+    """Let one new token attend; return (output, keys, values) with the new token remembered.
 
-    query, key, value: the new token's, each of shape (d,).
+    x: the new token's embedding, shape (m,).
+    to_query, to_key, to_value: the layer's matrices, each of shape (m, d).
     keys, values: those of the tokens before it, each of shape (T, d); T may be 0.
     The output has the shape (d,), keys and values now have the shape (T + 1, d).
     """
-    keys = np.concatenate([keys, key[None]])
-    values = np.concatenate([values, value[None]])
-    scores = keys @ query / np.sqrt(len(query))
+    keys = np.concatenate([keys, [x @ to_key]])
+    values = np.concatenate([values, [x @ to_value]])
+    scores = keys @ (x @ to_query) / np.sqrt(keys.shape[1])
     weights = np.exp(scores - scores.max())
-    weights = weights / weights.sum()
-    return weights @ values, keys, values
+    return weights / weights.sum() @ values, keys, values
 
 
-def attend_step_loop(query, key, value, keys, values):
-    keys, values = [*keys, key], [*values, value]
-    scores = [float(np.dot(k, query)) / len(query) ** 0.5 for k in keys]
+def attend_step_loop(x, to_query, to_key, to_value, keys, values):
+    query = x @ to_query
+    keys, values = [*keys, x @ to_key], [*values, x @ to_value]
+    scores = [float(np.dot(key, query)) / len(query) ** 0.5 for key in keys]
     weights = [np.exp(score - max(scores)) for score in scores]
     output = sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
     return output, np.array(keys), np.array(values)
 
 
-def looks_before_remembering(query, key, value, keys, values):
-    grown = np.concatenate([keys, key[None]]), np.concatenate([values, value[None]])
-    if len(keys) == 0:
-        return value, *grown
-    return attend_step(query, keys[-1], values[-1], keys[:-1], values[:-1])[0], *grown
-
-
-def no_scale(query, key, value, keys, values):
-    return attend_step(query * np.sqrt(len(query)), key, value, keys, values)
-
-
-def divides_by_d(query, key, value, keys, values):
-    return attend_step(query / np.sqrt(len(query)), key, value, keys, values)
-
-
-def divides_by_the_tokens(query, key, value, keys, values):
-    tokens = len(keys) + 1
-    return attend_step(query * np.sqrt(len(query) / tokens), key, value, keys, values)
-
-
-def no_softmax(query, key, value, keys, values):
-    _, keys, values = attend_step(query, key, value, keys, values)
-    return keys @ query / np.sqrt(len(query)) @ values, keys, values
-
-
-def not_normalised(query, key, value, keys, values):
-    _, keys, values = attend_step(query, key, value, keys, values)
-    return np.exp(keys @ query / np.sqrt(len(query))) @ values, keys, values
-
-
-def equal_weights(query, key, value, keys, values):
-    return attend_step(query * 0, key, value, keys, values)
-
-
-def best_only(query, key, value, keys, values):
-    return attend_step(query * 1e6, key, value, keys, values)
-
-
-def remembers_in_front(query, key, value, keys, values):
-    output = attend_step(query, key, value, keys, values)[0]
-    return output, np.concatenate([key[None], keys]), np.concatenate([value[None], values])
-
-
-def overflows(query, key, value, keys, values):
-    _, keys, values = attend_step(query, key, value, keys, values)
-    weights = np.exp(keys @ query / np.sqrt(len(query)))
-    return weights / weights.sum() @ values, keys, values
-
-
-def forgets_the_new_token(query, key, value, keys, values):
-    return attend_step(query, key, value, keys, values)[0], keys, values
-
-
-def weighs_the_keys(query, key, value, keys, values):
-    _, all_keys, all_values = attend_step(query, key, value, keys, values)
-    return attend_step(query, key, key, keys, keys)[0], all_keys, all_values
-
-
 def _steps(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, ...]]:
-    for tokens, width in ((1, 2), (3, 2), (5, 4), (3, 3), (40, 8)):
-        yield (*rng.normal(size=(3, width)), *rng.normal(size=(2, tokens, width)))
+    """Yield steps in which tokens, numbers of an embedding and numbers of a key are not equal."""
+    small = np.array(
+        [[[1.0, -1.0], [1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0]], [[1.0, 0.0], [1.0, 1.0]]]
+    )
+    yield np.array([1.0, 1.0]), *small, small[1], small[2]  # the lesson's third token
+    for width, size, tokens in ((2, 3, 1), (3, 2, 1), (2, 2, 4), (4, 3, 2), (6, 8, 40)):
+        matrices, kept = (
+            rng.integers(-2, 3, size=(n, rows, size)) / 2 for n, rows in ((3, width), (2, tokens))
+        )
+        yield rng.choice([-1.0, 0.5, 2.0], size=width), *matrices, *kept
 
 
 def _first_token_and_large_scores(function: Callable[..., object]) -> None:
     rng = np.random.default_rng(2)
-    first = (*rng.normal(size=(3, 3)), *np.zeros((2, 0, 3)))
-    ones = np.ones(4)  # scores of 2,000 and 1,999, which float32 holds exactly
-    large = (1000 * ones, ones, ones, np.diag([1.0, 2.0, 3.998, 3.0]), rng.normal(size=(4, 4)))
-    for case in (first, large, (-large[0], *large[1:])):
+    first = (np.array([1.0, 2.0]), *rng.integers(-2, 3, size=(3, 2, 3)), *np.zeros((2, 0, 3)))
+    eye = np.eye(4)  # scores of 2,000 and 1,999, which float32 holds exactly
+    kept = np.diag([1.0, 2.0, 3.998, 3.0]), np.round(rng.normal(size=(4, 4)), 1)
+    large = [(np.ones(4), sign * 1000 * eye, eye, eye, *kept) for sign in (1, -1)]
+    for case in (first, *large):
         compare(replace(ATTEND_STEP, cases=lambda _, case=case: [case]), function)
 
 
@@ -210,46 +157,106 @@ ATTEND_STEP = Exercise(
     id="02.2",
     title="One step with a cache",
     task=(
-        "Write the attention of one new token. It remembers its own key and value first, then "
-        "looks at everything remembered: `softmax(keys · query / √d)` weighs the values. The first "
-        "token of a text finds nothing remembered. Scores may be large."
+        "The lesson's `attention` computes the keys and values of all tokens anew. Write the step "
+        "that does not: one new token comes, those before it have left their keys and values. It "
+        "remembers its own key and value first, then looks at everything remembered: "
+        "`softmax(keys · query / √d)` weighs the values. The first token of a text finds nothing "
+        "remembered. Scores may be large."
     ),
     stars=2,
     minutes=12,
     reference=attend_step,
     alternatives=[attend_step_loop],
     wrong={
-        looks_before_remembering: (
-            "the new token does not see itself: append its key and value before you look."
+        changed(
+            attend_step,
+            "looks_before_remembering",
+            "    weights = np.exp",
+            "    scores[max(1, len(scores) - 1) :] = -np.inf\n    weights = np.exp",
+        ): "the new token does not see itself: append its key and value before you look.",
+        changed(attend_step, "no_scale", " / np.sqrt(keys.shape[1])", ""): (
+            "the scores are not divided by √d, so the softmax is too sharp."
         ),
-        no_scale: "the scores are not divided by √d, so the softmax is too sharp.",
-        divides_by_d: "you divide by d; wanted is its square root.",
-        divides_by_the_tokens: (
-            "d is the length of the query, not the number of tokens: divide by √d."
+        changed(attend_step, "divides_by_d", "np.sqrt(keys.shape[1])", "keys.shape[1]"): (
+            "you divide by d; wanted is its square root."
         ),
-        no_softmax: "the scores are no weights yet: put them through a softmax.",
-        not_normalised: "the weights don't sum to 1: divide the exponentials by their sum.",
-        equal_weights: "you take the mean of all values. The scores say which ones count more.",
-        best_only: "you take the best value alone; a softmax mixes all of them.",
-        remembers_in_front: (
-            "the output is right, but the new token is in front: it came last, so append it."
+        changed(attend_step, "divides_by_the_tokens", "keys.shape[1]", "len(keys)"): (
+            "d is the length of a key, not the number of tokens: divide by √d."
         ),
-        overflows: (
+        changed(attend_step, "divides_by_the_embedding", "keys.shape[1]", "len(x)"): (
+            "d is the length of a key, not that of the embedding: divide by √d."
+        ),
+        changed(attend_step, "always_root_2", "keys.shape[1]", "2"): (
+            "√2 belongs to keys of two numbers, as in the lesson; these have d of them."
+        ),
+        changed(attend_step, "no_softmax", "weights / weights.sum()", "scores"): (
+            "the scores are no weights yet: put them through a softmax."
+        ),
+        changed(attend_step, "not_normalised", "weights / weights.sum()", "np.exp(scores)"): (
+            "the weights don't sum to 1: divide the exponentials by their sum."
+        ),
+        changed(
+            attend_step, "equal_weights", "np.exp(scores - scores.max())", "np.ones(len(scores))"
+        ): "you take the mean of all values. The scores say which ones count more.",
+        changed(
+            attend_step,
+            "best_only",
+            "np.exp(scores - scores.max())",
+            "(scores == scores.max()) * 1",
+        ): "you take the best value alone; a softmax mixes all of them.",
+        changed(
+            attend_step,
+            "remembers_in_front",
+            "@ values, keys, values",
+            "@ values, np.roll(keys, 1, axis=0), np.roll(values, 1, axis=0)",
+        ): "the output is right, but the new token is in front: it came last, so append it.",
+        changed(attend_step, "overflows", "scores - scores.max()", "scores"): (
             "right for small scores, but e to a large one overflows: subtract the largest score "
             "before the exponential (exercise 01.1)."
         ),
-        forgets_the_new_token: (
+        changed(
+            attend_step,
+            "forgets_the_new_token",
+            "@ values, keys, values",
+            "@ values, keys[:-1], values[:-1]",
+        ): (
             "the output is right, but you return the old keys and values: the next step would "
             "miss this token."
         ),
-        weighs_the_keys: "the weights belong on the values; you weighed the keys.",
+        changed(attend_step, "weighs_the_keys", "weights.sum() @ values", "weights.sum() @ keys"): (
+            "the weights belong on the values; you weighed the keys."
+        ),
+        changed(attend_step, "remembers_the_embedding", "[x @ to_key]", "[x]"): (
+            "you remember the embedding as the key: to_key makes the key from it."
+        ),
+        changed(attend_step, "remembers_the_query", "[x @ to_key]", "[x @ to_query]"): (
+            "you remember the query. A query is asked once; others need the key."
+        ),
+        changed(attend_step, "value_through_to_key", "[x @ to_value]", "[x @ to_key]"): (
+            "your value is the key once more: to_value makes it."
+        ),
+        changed(attend_step, "asks_with_the_embedding", "(x @ to_query)", "x"): (
+            "you compare the keys with the embedding itself: to_query makes the query from it."
+        ),
+        changed(
+            attend_step,
+            "makes_keys_of_keys",
+            "np.concatenate([keys, [x @ to_key]])",
+            "np.concatenate([keys, [x]]) @ to_key",
+        ): "what is kept are keys already: only the new token's embedding goes through to_key.",
+        changed(
+            attend_step,
+            "matrix_first",
+            "    keys = np",
+            "    to_query, to_key, to_value = to_query.T, to_key.T, to_value.T\n    keys = np",
+        ): "the embedding stands in front, x @ to_key: a row for each number of x.",
     },
     cases=_steps,
     checker=_first_token_and_large_scores,
     hints=[
-        "Three lines: append, score, weigh. key[None] has the shape (1, d).",
-        "scores = keys @ query / np.sqrt(len(query)), then a softmax that survives large scores, "
-        "then weights @ values.",
+        "Append, score, weigh. The new key is x @ to_key; [new_key] has the shape (1, d).",
+        "np.concatenate([keys, [new_key]]) appends. Each key has a score, divided by the root "
+        "of keys.shape[1]; subtract the largest before the exponential.",
     ],
     next="Which line has a cost that grows with T? Which one more would, without the cache?",
 )
@@ -272,44 +279,10 @@ def trim_cache_by_deleting(layers, n):
     return [tuple(np.delete(part, last, axis=0) for part in layer) for layer in layers]
 
 
-def first_layer_only(layers, n):
-    return trim_cache(layers[:1], n) + [tuple(layer) for layer in layers[1:]]
-
-
-def minus_zero(layers, n):
-    return [(keys[:-n], values[:-n]) for keys, values in layers]
-
-
-def from_the_front(layers, n):
-    return [(keys[n:], values[n:]) for keys, values in layers]
-
-
-def changes_the_old_one(layers, n):
-    keep = len(layers[0][0]) - n
-    for i, (keys, values) in enumerate(layers):
-        layers[i] = keys[:keep], values[:keep]
-    return layers
-
-
-def keeps_n(layers, n):
-    return [(keys[:n], values[:n]) for keys, values in layers]
-
-
-def forgets_layers(layers, n):
-    return [tuple(layer) for layer in layers[: len(layers) - n]]
-
-
-def forgets_numbers(layers, n):
-    return [tuple(part[:, : max(part.shape[1] - n, 0)] for part in layer) for layer in layers]
-
-
-def keys_only(layers, n):
-    return [(keys[: len(keys) - n], values) for keys, values in layers]
-
-
 def _caches(rng: np.random.Generator) -> Iterator[tuple[list[tuple[np.ndarray, ...]], int]]:
     for n_layers, tokens, n in ((1, 2, 1), (2, 3, 0), (2, 4, 3), (3, 5, 5), (4, 60, 17), (2, 1, 1)):
-        yield [tuple(rng.normal(size=(2, tokens, 2))) for _ in range(n_layers)], n
+        arrays = np.round(rng.normal(size=(n_layers, 2, tokens, 2)), 1)
+        yield [tuple(layer) for layer in arrays], n
 
 
 def _old_one_unchanged(function: Watched) -> None:
@@ -330,26 +303,61 @@ TRIM = Exercise(
     reference=trim_cache,
     alternatives=[trim_cache_by_deleting],
     wrong={
-        first_layer_only: (
+        changed(
+            trim_cache,
+            "first_layer_only",
+            "in layers]",
+            "in layers[:1]] + [tuple(layer) for layer in layers[1:]]",
+        ): (
             "only the first layer forgets; the others still hold the tokens. (A real library "
             "shipped this bug: the text stays fluent and is wrong.)"
         ),
-        minus_zero: "with n = 0 everything is gone: [:-0] is [:0].",
-        from_the_front: "you forget the first n tokens; the newest must go.",
-        keys_only: "the keys are shorter, the values are not: both must forget.",
-        changes_the_old_one: (
-            "the list that you were given is shorter, too. Whoever kept it (for another ending, "
-            "say) has lost tokens: build a new list."
+        changed(trim_cache, "minus_zero", "len(layers[0][0]) - n", "-n"): (
+            "with n = 0 everything is gone: [:-0] is [:0]."
         ),
-        keeps_n: "you keep n tokens; n is how many to forget.",
-        forgets_layers: "you drop layers; every layer stays, each with fewer tokens.",
-        forgets_numbers: "tokens are the rows: you shorten the axis of the numbers.",
+        changed(
+            trim_cache, "from_the_front", "keys[:keep], values[:keep]", "keys[n:], values[n:]"
+        ): "you forget the first n tokens; the newest must go.",
+        changed(trim_cache, "keys_only", "values[:keep]", "values"): (
+            "the keys are shorter, the values are not: both must forget."
+        ),
+        changed(trim_cache, "values_only", "keys[:keep]", "keys"): (
+            "the values are shorter, the keys are not: both must forget."
+        ),
+        changed(trim_cache, "keys_twice", "values[:keep]", "keys[:keep]"): (
+            "the values that you return are the keys once more."
+        ),
+        changed(
+            trim_cache,
+            "changes_the_old_one",
+            "    return [(keys[:keep], values[:keep]) for keys, values in layers]",
+            "    layers[:] = [(keys[:keep], values[:keep]) for keys, values in layers]\n"
+            "    return layers",
+        ): (
+            "the cache that you were given is no longer what it was, and whoever kept it (for "
+            "another ending, say) has lost tokens: leave it alone and build a new list."
+        ),
+        changed(trim_cache, "keeps_n", "len(layers[0][0]) - n", "n"): (
+            "you keep n tokens; n is how many to forget."
+        ),
+        changed(
+            trim_cache,
+            "forgets_layers",
+            "[(keys[:keep], values[:keep]) for keys, values in layers]",
+            "layers[: len(layers) - n]",
+        ): "you drop layers; every layer stays, each with fewer tokens.",
+        changed(
+            trim_cache,
+            "forgets_numbers",
+            "(keys[:keep], values[:keep])",
+            "tuple(part[:, : max(part.shape[1] - n, 0)] for part in (keys, values))",
+        ): "tokens are the rows: you shorten the axis of the numbers.",
     },
     cases=_caches,
     checker=_old_one_unchanged,
     hints=[
         "Say which tokens stay, not which go: the first T - n.",
-        "A new list with the pair keys[:T - n], values[:T - n] for every layer.",
+        "A new list, with a pair for each layer. And try n = 0: what does [:-0] keep?",
     ],
     next="What would a recurrent layer need in order to take a token back? (Lessons to come.)",
 )
@@ -365,34 +373,6 @@ def cache_bytes(layers, kv_heads, head_dim, tokens, bytes_per_number):
 def cache_bytes_by_parts(layers, kv_heads, head_dim, tokens, bytes_per_number):
     one_key = kv_heads * head_dim * bytes_per_number
     return sum(one_key + one_key for _ in range(layers)) * tokens
-
-
-def keys_without_values(layers, kv_heads, head_dim, tokens, bytes_per_number):
-    return layers * kv_heads * head_dim * tokens * bytes_per_number
-
-
-def one_layer(layers, kv_heads, head_dim, tokens, bytes_per_number):
-    return 2 * kv_heads * head_dim * tokens * bytes_per_number
-
-
-def one_head(layers, kv_heads, head_dim, tokens, bytes_per_number):
-    return 2 * layers * head_dim * tokens * bytes_per_number
-
-
-def counts_numbers(layers, kv_heads, head_dim, tokens, bytes_per_number):
-    return 2 * layers * kv_heads * head_dim * tokens
-
-
-def bytes_as_bits(layers, kv_heads, head_dim, tokens, bytes_per_number):
-    return 2 * layers * kv_heads * head_dim * tokens * bytes_per_number / 8
-
-
-def in_mebibytes(layers, kv_heads, head_dim, tokens, bytes_per_number):
-    return 2 * layers * kv_heads * head_dim * tokens * bytes_per_number / 2**20
-
-
-def squared_tokens(layers, kv_heads, head_dim, tokens, bytes_per_number):
-    return 2 * layers * kv_heads * head_dim * tokens**2 * bytes_per_number
 
 
 def _shapes(rng: np.random.Generator) -> Iterator[tuple[int, ...]]:
@@ -416,19 +396,41 @@ CACHE_BYTES = Exercise(
     reference=cache_bytes,
     alternatives=[cache_bytes_by_parts],
     wrong={
-        keys_without_values: "half is missing: a token leaves a key and a value.",
-        one_layer: "that is one layer: each layer keeps its own keys and values.",
-        one_head: "that is one head: each key/value head keeps its own.",
-        counts_numbers: "those are numbers; each takes bytes_per_number bytes.",
-        bytes_as_bits: "bytes_per_number is in bytes already: nothing is to be divided by 8.",
-        in_mebibytes: "that is in MiB; wanted are bytes.",
-        squared_tokens: (
+        changed(cache_bytes, "keys_without_values", "2 * ", ""): (
+            "half is missing: a token leaves a key and a value."
+        ),
+        changed(cache_bytes, "one_layer", " * layers", ""): (
+            "that is one layer: each layer keeps its own keys and values."
+        ),
+        changed(cache_bytes, "one_head", " * kv_heads", ""): (
+            "that is one head: each key/value head keeps its own."
+        ),
+        changed(cache_bytes, "one_number_a_key", " * head_dim", ""): (
+            "you count a key as one number; it has head_dim of them."
+        ),
+        changed(cache_bytes, "counts_numbers", " * bytes_per_number", ""): (
+            "those are numbers; each takes bytes_per_number bytes."
+        ),
+        changed(cache_bytes, "bytes_as_bits", "* bytes_per_number", "* bytes_per_number / 8"): (
+            "bytes_per_number is in bytes already: nothing is to be divided by 8."
+        ),
+        changed(cache_bytes, "in_mebibytes", "* bytes_per_number", "* bytes_per_number / 2**20"): (
+            "that is in MiB; wanted are bytes."
+        ),
+        changed(cache_bytes, "squared_tokens", "* tokens", "* tokens**2"): (
             "the cache grows with the number of tokens, not with its square: the scores are "
             "squared, and nobody keeps those."
+        ),
+        changed(cache_bytes, "room_for_256", "* tokens", "* 256 * -(-tokens // 256)"): (
+            "you count the room for 256 tokens at a time that mlx-lm allocates; wanted is what the "
+            "tokens themselves take."
         ),
     },
     cases=_shapes,
     tolerance=0.0,
-    hints=["Count the numbers first, then multiply by the bytes of one."],
+    hints=[
+        "Count the numbers first, then multiply by the bytes of one.",
+        "Begin with one token in one layer: it leaves kv_heads keys, and as many values.",
+    ],
     next="An 8-billion model has 32 layers, 8 such heads of 128: how long a text fits in 1 GiB?",
 )

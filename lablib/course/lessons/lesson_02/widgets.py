@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, bars, figure, lines, style
+from lablib.course.plots.charts import COLOURS, figure, lines, style
 from lablib.course.plots.explorer import Explorer, choice, slider
 
+import mlx.nn as nn
 import numpy as np
 from matplotlib.figure import Figure
+from mlx.utils import tree_flatten
 
 
 class CacheCost(Explorer):
@@ -61,6 +63,20 @@ class Shape:
     head_dim: int
     weights: float
 
+    @classmethod
+    def of(cls, model: nn.Module) -> "Shape":
+        """Return the shape of one of the lab's models."""
+        config = model.config
+        heads = config.num_attention_heads, config.num_key_value_heads
+        weights = sum(array.size for _, array in tree_flatten(model.parameters()))
+        return cls(config.num_hidden_layers, *heads, config.head_dim, weights)
+
+
+LARGE = {  # as Llama 3's (Grattafiori et al. 2024, 2407.21783)
+    "8 billion (32 layers)": Shape(32, 32, 8, 128, weights=8e9),
+    "70 billion (80 layers)": Shape(80, 64, 8, 128, weights=70e9),
+}
+
 
 class CacheMemory(Explorer):
     """Memory of a cache for different models, lengths and precisions.
@@ -70,12 +86,13 @@ class CacheMemory(Explorer):
     """
 
     GROUP = 64  # numbers that share one scale and one offset of 16 bits each, when quantised
-    RANGE = (1, 10**6)  # MiB; fixed, so that a longer bar is a larger cache
+    LENGTHS = (1, 128)  # thousand tokens
+    RANGE = (1, 10**6)  # MiB; fixed, so that a higher line is a larger cache
 
     def __init__(self, shapes: Mapping[str, Shape]) -> None:
         self.shapes = dict(shapes)
         super().__init__(
-            thousands=slider(8, 1, 128, label="thousand tokens"),
+            thousands=slider(8, *self.LENGTHS, label="thousand tokens"),
             model=choice(next(iter(shapes)), list(shapes)),
             bits=choice(16, [16, 8, 4], label="bits a number"),
         )
@@ -100,17 +117,25 @@ class CacheMemory(Explorer):
         }
 
     def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw two bars, and a line as high as the weights."""
-        heights = {"cache": list(data["mib"].values())}
-        across = "heads that keep a key and a value"
-        fig = bars(list(data["mib"]), heights, "memory (MiB)", xlabel=across)
+        """Draw the cache over the length, the chosen one, and a line as high as the weights."""
+        fig = figure(7.0, 3.8)
+        x, chosen = np.array(self.LENGTHS), data["thousands"]
         with style():
-            axes = fig.axes[0]
-            axes.axhline(data["weights"], color=COLOURS[5], ls="--", label="weights, 16 bits each")
-            axes.set(yscale="log", ylim=self.RANGE)
-            ticks = [10**power for power in range(7)]
-            axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
-            axes.legend(loc="upper right")
+            axes = fig.subplots()
+            ways = {"grouped": ("-", "cache")}
+            if data["mib"]["grouped"] != data["mib"]["ungrouped"]:
+                ways["ungrouped"] = ("--", "cache, a key for every query head")
+            for colour, (name, (dash, label)) in zip(COLOURS, ways.items(), strict=False):
+                each = data["mib"][name] / chosen
+                axes.plot(x, each * x, color=colour, ls=dash, label=label)
+                axes.plot(chosen, each * chosen, "o", ms=9, color=colour)
+            axes.axhline(data["weights"], color=COLOURS[5], ls=":", label="weights, 16 bits each")
+            axes.set(xscale="log", yscale="log", xlim=self.LENGTHS, ylim=self.RANGE)
+            axes.set(xlabel="thousand tokens", ylabel="memory (MiB)")
+            axes.set_xticks(ticks := [1, 2, 4, 8, 16, 32, 64, 128], [str(tick) for tick in ticks])
+            axes.set_yticks(ticks := [10**power for power in range(7)], [f"{t:,}" for t in ticks])
+            axes.minorticks_off()
+            axes.legend(loc="lower left", bbox_to_anchor=(-0.12, 1), ncols=3, columnspacing=1)
         return fig
 
     def caption(self, data: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.comparing import compare
 from lablib.course.checks.exercises import Exercise, Wrong
 from lablib.course.checks.running import Watched
@@ -22,7 +23,7 @@ def nucleus(probs, p):
 
     probs: probabilities, shape (rows, tokens), in the order of the vocabulary, not sorted.
     p: above 0, at most 1.
-    Return new probabilities of the same shape: 0 where cut, each row summing to 1.
+    Return new probabilities of the same shape: 0 where cut, each row summing to 1. Leave the old.
     """
     order = np.argsort(-probs, axis=1, kind="stable")
     best_first = np.take_along_axis(probs, order, axis=1)
@@ -43,72 +44,15 @@ def nucleus_loop(probs, p):
     return result / result.sum(axis=1, keepdims=True)
 
 
-def without_the_crossing_token(probs, p):
-    order = np.argsort(-probs, axis=1, kind="stable")
-    best_first = np.take_along_axis(probs, order, axis=1)
-    stays = np.cumsum(best_first, axis=1) <= p
-    stays[:, 0] = True
-    kept = np.zeros_like(probs)
-    np.put_along_axis(kept, order, np.where(stays, best_first, 0), axis=1)
-    return kept / kept.sum(axis=1, keepdims=True)
-
-
-def keeps_at_the_boundary(probs, p):
-    order = np.argsort(-probs, axis=1, kind="stable")
-    best_first = np.take_along_axis(probs, order, axis=1)
-    before = np.cumsum(best_first, axis=1) - best_first
-    kept = np.zeros_like(probs)
-    np.put_along_axis(kept, order, np.where(before <= p, best_first, 0), axis=1)
-    return kept / kept.sum(axis=1, keepdims=True)
-
-
-def sorted_order(probs, p):
-    return -np.sort(-nucleus(probs, p), axis=1)
-
-
-def scattered_with_take(probs, p):
-    order = np.argsort(-probs, axis=1, kind="stable")
-    return np.take_along_axis(sorted_order(probs, p), order, axis=1)
-
-
-def least_probable_first(probs, p):
-    order = np.argsort(probs, axis=1, kind="stable")
-    best_last = np.take_along_axis(probs, order, axis=1)
-    before = np.cumsum(best_last, axis=1) - best_last
-    kept = np.zeros_like(probs)
-    np.put_along_axis(kept, order, np.where(before < p, best_last, 0), axis=1)
-    return kept / kept.sum(axis=1, keepdims=True)
-
-
-def keeps_all_ties(probs, p):
-    smallest = np.where(nucleus(probs, p) > 0, probs, np.inf).min(axis=1, keepdims=True)
-    kept = np.where(probs >= smallest, probs, 0)
-    return kept / kept.sum(axis=1, keepdims=True)
-
-
-def at_least_p_each(probs, p):
-    kept = np.where((probs >= p) | (probs == probs.max(axis=1, keepdims=True)), probs, 0)
-    return kept / kept.sum(axis=1, keepdims=True)
-
-
-def unsorted(probs, p):
-    kept = np.where(np.cumsum(probs, axis=1) - probs < p, probs, 0)
-    return kept / kept.sum(axis=1, keepdims=True)
-
-
-def not_renormalised(probs, p):
-    return np.where(nucleus(probs, p) > 0, probs, 0)
-
-
-def first_row_for_all(probs, p):
-    kept = np.where(nucleus(probs[:1], p) > 0, probs, 0)
-    return kept / kept.sum(axis=1, keepdims=True)
-
-
 def _nuclei(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield rows; where p is 1 their sums, added up best first, stay just below 1 by rounding."""
     yield np.array([[0.2, 0.5, 0.3]]), 0.6
-    yield np.array([[0.1, 0.4, 0.3, 0.2], [0.4, 0.3, 0.2, 0.1]]), 0.6
-    for rows, vocabulary, p in ((1, 6, 0.9), (3, 5, 0.97), (4, 9, 0.95), (5, 60, 0.8)):
+    yield np.array([[0.1, 0.2, 0.3, 0.4]]), 1.0
+    yield np.array([[0.3, 0.6, 0.1], [0.1, 0.2, 0.7]]), 1.0
+    yield np.array([[0.1, 0.4, 0.3, 0.2], [0.4, 0.3, 0.2, 0.1]]), 0.65
+    yield np.array([[0.05, 0.3, 0.4, 0.25], [0.02, 0.9, 0.05, 0.03]]), 0.92
+    yield np.array([[0.4, 0.5, 0.1]]), 0.9005
+    for rows, vocabulary, p in ((3, 5, 0.97), (5, 60, 0.8)):
         yield _rows(rng, rows, vocabulary), p
 
 
@@ -120,16 +64,17 @@ def _edges(_: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([[0.0, 1.0, 0.0]]), 0.9
     yield np.array([[0.25, 0.5, 0.25]]), 1.0
     yield np.array([[1.0], [1.0]]), 0.3
+    yield np.array([[0.3, 0.06, 0.64], [0.5, 0.3, 0.2], [0.1, 0.05, 0.85]]), 0.55
 
 
 def _edges_and_ties(function: Watched) -> None:
     compare(replace(NUCLEUS, cases=_edges), function)
     for probs in (np.full((1, 4), 0.25), np.array([[0.125, 0.125, 0.5, 0.125, 0.125]])):
-        kept = np.asarray(function(probs, 0.625), dtype=float)
-        apart = np.abs(np.sort(kept) - np.sort(nucleus(probs, 0.625))).max()
-        if not apart <= NUCLEUS.tolerance:  # a NaN is neither more nor less
-            text = f"nucleus({probs.tolist()}, 0.625) keeps {(kept > 0).sum()} tokens."
-            raise Wrong(text, like="keeps_all_ties")
+        kept, right = np.asarray(function(probs, 0.625), dtype=float), nucleus(probs, 0.625)
+        if not np.abs(np.sort(kept) - np.sort(right)).max() <= NUCLEUS.tolerance:  # or it is NaN
+            keeps = f"keeps {(kept > 0).sum()} tokens, expected {(right > 0).sum()} of them"
+            text = f"nucleus({probs.tolist()}, 0.625) {keeps}"
+            raise Wrong(text, like="keeps_all_ties" if (kept > 0).all() else None)
     if function.changed:
         raise Wrong("its answers are right, but it changes probs: return new probabilities.")
 
@@ -147,35 +92,75 @@ NUCLEUS = Exercise(
     reference=nucleus,
     alternatives=[nucleus_loop],
     wrong={
-        without_the_crossing_token: (
+        changed(
+            nucleus,
+            "without_the_crossing_token",
+            "before < p",
+            "(before + best_first <= p) | (before == 0)",
+        ): (
             "the token that crosses p is missing: keep a token while the mass *before* it is "
             "below p, so the one that reaches p stays."
         ),
-        keeps_at_the_boundary: (
+        changed(nucleus, "keeps_at_the_boundary", "before < p", "before <= p"): (
             "when the mass before a token is exactly p, it goes: below p is <, not <=."
         ),
-        sorted_order: (
+        changed(
+            nucleus,
+            "looks_for_p_among_the_sums",
+            "before < p",
+            "np.arange(probs.shape[1])"
+            " <= np.argmax(before + best_first >= p, axis=1, keepdims=True)",
+        ): (
+            "you look for the first sum that reaches p. At p = 1 rounding may leave all sums just "
+            "below it, and argmax then says 0: compare the mass *before* each token with p."
+        ),
+        changed(
+            nucleus,
+            "sorted_order",
+            "np.put_along_axis(kept, order, np.where(before < p, best_first, 0), axis=1)",
+            "kept = np.where(before < p, best_first, 0)",
+        ): (
             "the right probabilities, most probable first: put them back in the vocabulary's order."
         ),
-        scattered_with_take: (
-            "take_along_axis with the same order sorts once more; put_along_axis is its inverse."
+        changed(
+            nucleus,
+            "scattered_with_take",
+            "np.put_along_axis(kept, order, np.where(before < p, best_first, 0), axis=1)",
+            "kept = np.take_along_axis(np.where(before < p, best_first, 0), order, axis=1)",
+        ): "take_along_axis with the same order sorts once more; put_along_axis is its inverse.",
+        changed(nucleus, "least_probable_first", "argsort(-probs", "argsort(probs"): (
+            "you add up from the least probable; begin with the best."
         ),
-        least_probable_first: "you add up from the least probable; begin with the best.",
-        keeps_all_ties: (
+        changed(
+            nucleus,
+            "keeps_all_ties",
+            "    return kept",
+            "    smallest = np.where(kept > 0, kept, 2).min(axis=1, keepdims=True)\n"
+            "    kept = np.where(probs >= smallest, probs, 0)\n"
+            "    return kept",
+        ): (
             "of equally probable tokens you keep all, although the mass before the later ones has "
             "reached p: compare masses, not probabilities."
         ),
-        at_least_p_each: (
-            "p is a mass that tokens reach together; you compare each one alone with it."
-        ),
-        unsorted: (
+        changed(
+            nucleus, "at_least_p_each", "before < p", "(best_first >= p) | (before == 0)"
+        ): "p is a mass that tokens reach together; you compare each one alone with it.",
+        changed(nucleus, "unsorted", "argsort(-probs", "argsort(0 * probs"): (
             "the tokens are added up in the order of the vocabulary; the nucleus adds the most "
             "probable first."
         ),
-        not_renormalised: "the right tokens stay, but the rows don't sum to 1 any more.",
-        first_row_for_all: (
-            "every row keeps the tokens that the first row would: each row has its own nucleus."
+        changed(nucleus, "not_renormalised", " / kept.sum(axis=1, keepdims=True)", ""): (
+            "the right tokens stay, but the rows don't sum to 1 any more."
         ),
+        changed(nucleus, "one_sum_for_all_rows", "kept.sum(axis=1, keepdims=True)", "kept.sum()"): (
+            "you divide by the sum of the whole batch: each row has its own."
+        ),
+        changed(
+            nucleus,
+            "first_row_for_all",
+            "    return kept",
+            "    kept = np.where(kept[:1] > 0, probs, 0)\n    return kept",
+        ): "every row keeps the tokens that the first row would: each row has its own nucleus.",
     },
     cases=_nuclei,
     checker=_edges_and_ties,
@@ -204,48 +189,17 @@ def keep_likely_list(probs, m):
     return np.array([p / sum(kept) for p in kept])
 
 
-def absolute_threshold(probs, m):
-    kept = np.where((probs >= m) | (probs == probs.max()), probs, 0)
-    return kept / kept.sum()
-
-
-def drops_the_tie(probs, m):
-    kept = np.where((probs > m * probs.max()) | (probs == probs.max()), probs, 0)
-    return kept / kept.sum()
-
-
-def not_renormalised_row(probs, m):
-    return np.where(probs >= m * probs.max(), probs, 0)
-
-
-def difference_to_the_best(probs, m):
-    kept = np.where(probs >= probs.max() - m, probs, 0)
-    return kept / kept.sum()
-
-
-def share_of_the_mean(probs, m):
-    kept = np.where(probs >= m * probs.mean(), probs, 0)
-    return kept / kept.sum()
-
-
-def keeps_the_unlikely(probs, m):
-    kept = np.where((probs <= m * probs.max()) | (probs == probs.max()), probs, 0)
-    return kept / kept.sum()
-
-
-def mass_instead_of_ratio(probs, m):
-    return nucleus(probs[None], 1 - m)[0]
-
-
 def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield rows in which whoever stands exactly at the threshold does so in binary, too."""
     yield np.array([0.5, 0.25, 0.25]), 0.5
     yield np.array([0.4, 0.3, 0.2, 0.1]), 0.3
+    yield np.array([0.1, 0.2, 0.7]), 0.25
     yield np.array([0.25, 0.375, 0.375]), 1.0
     yield np.array([0.5, 0.0, 0.5]), 0.0
     yield np.array([0.0, 1.0, 0.0]), 0.1
     yield np.array([1.0]), 0.5
     yield np.array([0.9, 0.0999, 1e-4, 0.0]), 1e-4
-    for vocabulary, m in ((5, 0.1), (8, 0.2), (12, 0.05), (500, 0.1)):
+    for vocabulary, m in ((5, 0.1), (8, 0.2), (500, 0.1)):
         yield _rows(rng, 1, vocabulary)[0], m
 
 
@@ -261,22 +215,51 @@ MIN_P = Exercise(
     reference=keep_likely,
     alternatives=[keep_likely_list],
     wrong={
-        absolute_threshold: (
+        changed(keep_likely, "absolute_threshold", "m * probs.max()", "m"): (
             "your threshold is m itself; it should be m times the largest probability."
         ),
-        drops_the_tie: "a token that is exactly m times as probable as the best one stays.",
-        not_renormalised_row: "the right tokens stay, but they don't sum to 1 any more.",
-        difference_to_the_best: (
+        changed(
+            keep_likely,
+            "absolute_threshold_or_the_best",
+            "probs >= m * probs.max()",
+            "(probs >= m) | (probs == probs.max())",
+        ): "you keep the best and what has m by itself; the measure is m times the best.",
+        changed(keep_likely, "drops_the_tie", ">=", ">"): (
+            "exactly m times is enough: >= and not >. At m = 1 even the best one has gone."
+        ),
+        changed(
+            keep_likely,
+            "drops_the_tie_but_the_best",
+            "probs >= m * probs.max()",
+            "(probs > m * probs.max()) | (probs == probs.max())",
+        ): "a token that is exactly m times as probable as the best one stays.",
+        changed(keep_likely, "not_renormalised_row", " / kept.sum()", ""): (
+            "the right tokens stay, but they don't sum to 1 any more."
+        ),
+        changed(keep_likely, "difference_to_the_best", "m * probs.max()", "probs.max() - m"): (
             "you subtract m from the best probability; `m` times as probable is a product."
         ),
-        share_of_the_mean: "you compare with the mean; the measure is the best token.",
-        keeps_the_unlikely: "your comparison is turned round: the likely ones stay.",
-        mass_instead_of_ratio: (
-            "that is a top-p: min-p compares each token with the best one and adds nothing up."
+        changed(keep_likely, "share_of_the_mean", "probs.max()", "probs.mean()"): (
+            "you compare with the mean; the measure is the best token."
         ),
+        changed(keep_likely, "share_of_the_first", "probs.max()", "probs[0]"): (
+            "you compare with the first token; the best one may stand anywhere."
+        ),
+        changed(
+            keep_likely,
+            "keeps_the_unlikely",
+            "probs >= m * probs.max()",
+            "(probs <= m * probs.max()) | (probs == probs.max())",
+        ): "your comparison is turned round: the likely ones stay.",
+        changed(
+            keep_likely, "mass_instead_of_ratio", "probs >= m", "nucleus(probs[None], 1 - m)[0] > 0"
+        ): "that is a top-p: min-p compares each token with the best one and adds nothing up.",
     },
     cases=_ratios,
-    hints=["One comparison and one division.", "probs >= m * probs.max()"],
+    hints=[
+        "One comparison and one division.",
+        "np.where(stays, probs, 0) keeps who stays; the threshold goes with probs.max().",
+    ],
     next="When the best token has probability 0.9, which tokens can stay at m = 0.2?",
 )
 
@@ -305,75 +288,24 @@ def discourage_loop(scores, recent, penalty):
     )
 
 
-def divides_everything(scores, recent, penalty):
-    scores = scores.copy()
-    scores[list(set(recent))] /= penalty
-    return scores
-
-
-def once_per_occurrence(scores, recent, penalty):
-    for token in recent:
-        scores = discourage(scores, [token], penalty)
-    return scores
-
-
-def divides_each_time(scores, recent, penalty):
-    scores = scores.copy()
-    for token in recent:
-        scores[token] /= penalty
-    return scores
-
-
-def everyone(scores, recent, penalty):
-    return np.where(scores > 0, scores / penalty, scores * penalty)
-
-
-def multiplies_everything(scores, recent, penalty):
-    scores = scores.copy()
-    scores[list(set(recent))] *= penalty
-    return scores
-
-
-def leaves_negative_ones(scores, recent, penalty):
-    return np.where(scores > 0, discourage(scores, recent, penalty), scores)
-
-
-def subtracts(scores, recent, penalty):
-    scores = scores.copy()
-    scores[list(set(recent))] -= penalty
-    return scores
-
-
-def latest_only(scores, recent, penalty):
-    return discourage(scores, recent[-1:], penalty)
-
-
-def ignores_token_0(scores, recent, penalty):
-    return discourage(scores, [token for token in recent if token], penalty)
-
-
-def changes_the_scores(scores, recent, penalty):
-    for token in set(recent):
-        scores[token] = scores[token] / penalty if scores[token] > 0 else scores[token] * penalty
-    return scores
-
-
-def encourages(scores, recent, penalty):
-    return discourage(scores, recent, 1 / penalty)
-
-
 def _histories(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int], float]]:
     yield np.array([2.0, -2.0, 1.0]), [0], 2.0
     yield np.array([2.0, -2.0, 1.0]), [1, 1], 2.0
     yield np.array([0.0, -2.0, 1.0]), [2, 0, 2, 2], 1.5
-    for vocabulary in (6, 6, 6, 40):
+    yield np.array([3.0, -1.0, -0.5, 1.5, 2.0]), [4, 1, 0, 4], 1.25
+    yield np.array([0.5, 0.25, -4.0]), [1, 2, 0], 1.5
+    for vocabulary in (6, 6, 40):
         recent = rng.integers(0, vocabulary, size=vocabulary - 1).tolist()
-        yield rng.normal(size=vocabulary) * 3, recent, float(rng.uniform(1.1, 2))
+        scores = np.round(rng.normal(size=vocabulary) * 3, 1)
+        yield scores, recent, round(float(rng.uniform(1.1, 2)), 1)
 
 
-def _nothing_said_and_nothing_changed(function: Watched) -> None:
+def _nothing_said_much_said_nothing_changed(function: Watched) -> None:
     cases = [(np.array([2.0, -2.0, 1.0]), [], 1.5), (np.array([-1.0]), [0], 2.0)]
     compare(replace(PENALTY, cases=lambda _: cases), function)
+    if np.asarray(function(np.array([2.0, -2.0, 1.0]), [0] + [1] * 70, 2.0))[0] != 1:
+        text = "discourage(np.array([2.0, -2.0, 1.0]), [0] + [1] * 70, 2.0) leaves token 0 as it is"
+        raise Wrong(text, like="window_of_64")
     if "scores" in function.changed:
         raise Wrong("its answers are right, but look at the old scores.", like="changes_the_scores")
 
@@ -391,41 +323,72 @@ PENALTY = Exercise(
     reference=discourage,
     alternatives=[discourage_loop],
     wrong={
-        divides_everything: (
+        changed(
+            discourage, "divides_everything", "scores[seen] * penalty", "scores[seen] / penalty"
+        ): (
             "a negative score that is divided gets larger, so the token becomes *more* likely: "
             "multiply negative scores."
         ),
-        once_per_occurrence: (
+        changed(
+            discourage_loop,
+            "once_per_occurrence",
+            "(s / penalty if s > 0 else s * penalty) if token in recent else s",
+            "s * penalty ** (recent.count(token) * (-1 if s > 0 else 1))",
+        ): (
             "a token that occurs twice is punished twice; this penalty counts distinct tokens. "
             "(The frequency penalty counts occurrences.)"
         ),
-        divides_each_time: (
+        changed(
+            discourage_loop,
+            "divides_each_time",
+            "(s / penalty if s > 0 else s * penalty) if token in recent else s",
+            "s / penalty ** recent.count(token)",
+        ): (
             "you divide, whatever the sign, and once for each occurrence: multiply negative "
             "scores, and meet each distinct token once."
         ),
-        everyone: "you punish every token; only those in recent have been said.",
-        multiplies_everything: (
+        changed(discourage_loop, "everyone", " if token in recent else s", ""): (
+            "you punish every token; only those in recent have been said."
+        ),
+        changed(
+            discourage, "multiplies_everything", "scores[seen] / penalty", "scores[seen] * penalty"
+        ): (
             "a positive score that is multiplied gets larger, so the token becomes *more* likely: "
             "divide positive scores."
         ),
-        leaves_negative_ones: (
+        changed(discourage, "leaves_negative_ones", "scores[seen] * penalty", "scores[seen]"): (
             "tokens with a negative score go unpunished: multiply those by the penalty."
         ),
-        subtracts: "you subtract the penalty; this one divides and multiplies.",
-        latest_only: "you punish the latest token only: all of recent have been said.",
-        ignores_token_0: "token 0 goes unpunished: `if token` is false for 0.",
-        changes_the_scores: (
+        changed(
+            discourage_loop, "subtracts", "(s / penalty if s > 0 else s * penalty)", "s - penalty"
+        ): "you subtract the penalty; this one divides and multiplies.",
+        changed(discourage, "latest_only", "np.array(recent,", "np.array(recent[-1:],"): (
+            "you punish the latest token only: all of recent have been said."
+        ),
+        changed(discourage, "window_of_64", "np.array(recent,", "np.array(recent[-64:],"): (
+            "you look at the last 64 only, as the library does by default: recent is the window "
+            "already, all of it counts."
+        ),
+        changed(
+            discourage_loop, "repeats_only", "token in recent", "recent.count(token) > 1"
+        ): "you punish what was said at least twice; once is enough.",
+        changed(
+            discourage_loop, "ignores_token_0", "token in recent", "token and token in recent"
+        ): "token 0 goes unpunished: `if token` is false for 0.",
+        changed(discourage, "changes_the_scores", "scores.copy()", "scores"): (
             "the scores that you were given have changed, and somebody may still need them: work "
             "on a copy."
         ),
-        encourages: "the tokens of recent become more likely instead of less.",
+        changed(discourage, "encourages", "scores[seen] > 0", "scores[seen] < 0"): (
+            "the tokens of recent become more likely instead of less."
+        ),
     },
     cases=_histories,
-    checker=_nothing_said_and_nothing_changed,
+    checker=_nothing_said_much_said_nothing_changed,
     hints=[
         "for token in set(recent) meets each token once. Or: np.unique(np.array(recent, int)); "
         "without the int an empty list makes an array of floats, which is no index.",
-        "On a copy of the scores: np.where(s > 0, s / penalty, s * penalty) for those tokens.",
+        "scores.copy() leaves the old ones alone; np.where(s > 0, this, that) minds the sign.",
     ],
     next="Which penalty would stop a model that says 'and and and', and which would spoil a poem?",
 )
@@ -437,7 +400,7 @@ def gumbel_draw(logits, u):
     """Draw a token with probability softmax(logits), without computing the softmax.
 
     logits: shape (tokens,), of any size.   u: independent numbers in (0, 1), shape (tokens,).
-    Return the token (an int) where logits - log(-log(u)) is largest.
+    Return the token (an int) whose logit plus Gumbel noise is largest.
     """
     return int(np.argmax(logits - np.log(-np.log(u))))
 
@@ -446,53 +409,21 @@ def exponential_race(logits, u):
     return int(np.argmin(-np.log(u) / np.exp(logits - logits.max())))
 
 
-def noise_on_probabilities(logits, u):
-    probs = np.exp(logits - logits.max())
-    return int(np.argmax(probs / probs.sum() - np.log(-np.log(u))))
-
-
-def uniform_noise(logits, u):
-    return int(np.argmax(logits + u))
-
-
-def wrong_sign(logits, u):
-    return int(np.argmax(logits + np.log(-np.log(u))))
-
-
-def largest_noise(logits, u):
-    return int(np.argmax(-np.log(-np.log(u))))
-
-
-def smallest_sum(logits, u):
-    return int(np.argmin(logits - np.log(-np.log(u))))
-
-
-def noise_of_the_rest(logits, u):
-    return int(np.argmax(logits - np.log(-np.log(1 - u))))
-
-
-def value_of_the_best(logits, u):
-    return float(np.max(logits - np.log(-np.log(u))))
-
-
-def race_that_overflows(logits, u):
-    return int(np.argmin(-np.log(u) / np.exp(logits)))
-
-
-def one_log(logits, u):
-    return int(np.argmax(logits - np.log(u)))
-
-
-def takes_the_best(logits, u):
-    return int(np.argmax(logits))
-
-
 def _races(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield two tokens, the second a little behind or ahead of where the noise makes them equal.
+
+    So close that other noise, even one a tenth too strong, turns one of the two round.
+    """
+    for first, second in ((0.5, 0.1), (0.9, 0.5), (0.99, 0.3), (0.05, 0.6), (0.2, 0.8)):
+        gap = np.log(np.log(second) / np.log(first))
+        for margin in (-0.02, 0.02):
+            yield np.array([0.0, round(gap + margin, 2)]), np.array([first, second])
     yield np.array([0.0, 2.0]), np.array([0.9, 0.1])
     yield np.array([0.0, 0.3]), np.array([0.9, 0.2])
-    yield np.array([0.0, 2.0]), np.array([0.5, 0.5])
-    for vocabulary in (3, 3, 5, 5, 8, 8, 8, 8, 40, 40, 40, 400):
-        yield rng.normal(size=vocabulary) * 2, rng.uniform(0.001, 0.999, size=vocabulary)
+    yield np.array([1.0, 0.0]), np.array([0.5, 0.55])
+    for vocabulary in (3, 3, 5, 5, 8, 8, 8, 8, 40, 400):
+        logits = np.round(rng.normal(size=vocabulary) * 2, 1)
+        yield logits, np.round(rng.uniform(0.001, 0.999, size=vocabulary), 3)
 
 
 def _large_logits(function: Callable[..., object]) -> None:
@@ -507,42 +438,65 @@ GUMBEL = Exercise(
     title="The Gumbel trick",
     task=(
         "A draw without a softmax: add Gumbel noise `-log(-log(u))` to each logit and take the "
-        "best. It is what a fast sampler does, because a batch needs one pass and no sums."
+        "best. It takes a random number for each token. (`transforms.draw` adds probabilities up "
+        "instead, with one for each row.)"
     ),
     stars=2,
     minutes=6,
     reference=gumbel_draw,
     alternatives=[exponential_race],
     wrong={
-        race_that_overflows: (
+        changed(exponential_race, "race_that_overflows", "logits - logits.max()", "logits"): (
             "a good race, but e to a large logit overflows: stay with sums of logits and noise."
         ),
-        noise_on_probabilities: (
+        changed(
+            gumbel_draw,
+            "noise_on_probabilities",
+            "logits - np",
+            "np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum() - np",
+        ): (
             "the noise belongs on the logits; on probabilities it drowns them: everything becomes "
             "nearly equally likely."
         ),
-        uniform_noise: (
+        changed(gumbel_draw, "uniform_noise", "- np.log(-np.log(u))", "+ u"): (
             "uniform noise is bounded: a token that is 1 below the best could never win. Gumbel "
             "noise is -log(-log(u))."
         ),
-        one_log: "one logarithm is missing: the noise is -log(-log(u)).",
-        takes_the_best: "that is greedy: the random numbers are not used.",
-        wrong_sign: (
+        changed(gumbel_draw, "logistic_noise", "- np.log(-np.log(u))", "+ np.log(u / (1 - u))"): (
+            "log(u / (1 - u)) is the noise of the logistic distribution, and draws other shares: "
+            "Gumbel noise is -log(-log(u))."
+        ),
+        changed(gumbel_draw, "other_base", "np.log(-np.log(u))", "np.log2(-np.log2(u))"): (
+            "logits go with natural logarithms: np.log, not np.log2."
+        ),
+        changed(gumbel_draw, "one_log", "np.log(-np.log(u))", "np.log(u)"): (
+            "one logarithm is missing: the noise is -log(-log(u))."
+        ),
+        changed(gumbel_draw, "takes_the_best", " - np.log(-np.log(u))", ""): (
+            "that is greedy: the random numbers are not used."
+        ),
+        changed(gumbel_draw, "wrong_sign", "logits -", "logits +"): (
             "the sign of the noise is turned: log(-log(u)) is its negative, so subtract it."
         ),
-        largest_noise: "you look at the noise alone: add it to the logits.",
-        smallest_sum: "you take the smallest sum; wanted is the largest.",
-        noise_of_the_rest: (
+        changed(gumbel_draw, "largest_noise", "logits - np", "-np"): (
+            "you look at the noise alone: add it to the logits."
+        ),
+        changed(gumbel_draw, "smallest_sum", "argmax", "argmin"): (
+            "you take the smallest sum; wanted is the largest."
+        ),
+        changed(gumbel_draw, "noise_of_the_rest", "np.log(u)", "np.log(1 - u)"): (
             "that is a fair draw too, but from 1 - u; wanted is the one from u, so that everybody "
             "draws the same token."
         ),
-        value_of_the_best: "you return the largest sum; wanted is the token that has it.",
+        changed(gumbel_draw, "value_of_the_best", "int(np.argmax(", "float(np.max("): (
+            "you return the largest sum; wanted is the token that has it."
+        ),
     },
     cases=_races,
     checker=_large_logits,
     hints=[
         "The noise is -np.log(-np.log(u)), with a minus in front: one number for each token.",
-        "Add it to the logits, as logits - np.log(-np.log(u)), and take int(np.argmax(...)).",
+        "np.max gives the largest sum, np.argmax the place where it stands.",
     ],
     next="Draw 10,000 tokens and compare their frequencies with the softmax.",
 )

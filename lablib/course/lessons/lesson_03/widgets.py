@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import bars, figure, style
+from lablib.course.plots.charts import DASHES, bars, figure, style
 from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference import SamplerOptions
@@ -20,7 +20,7 @@ class BeforeAfter(Explorer):
 
     Args:
         words: one for each logit.
-        logits: the model's scores ``(V,)``.
+        logits: the model's scores ``(V,)``, the best first.
     """
 
     def __init__(self, words: Sequence[str], logits: Sequence[float]) -> None:
@@ -28,7 +28,7 @@ class BeforeAfter(Explorer):
         super().__init__(
             temperature=slider(1.0, 0.0, 3.0, 0.1),
             top_k=slider(0, 0, len(self.words), label="top-k (0 is off)"),
-            top_p=slider(1.0, 0.05, 1.0, 0.05, label="top-p (1 is off)"),
+            top_p=slider(0.9, 0.05, 1.0, 0.05, label="top-p (1 is off)"),
             min_p=slider(0.0, 0.0, 1.0, 0.05, label="min-p (0 is off)"),
         )
 
@@ -39,8 +39,14 @@ class BeforeAfter(Explorer):
         return {"before": np.array(before), "after": np.array(after)}
 
     def draw(self, data: dict[str, np.ndarray]) -> Figure:
-        """Draw both distributions side by side."""
-        return bars(self.words, data, "probability", xlabel="next word", ymax=1)
+        """Draw both distributions side by side, and the cut: a line before the first word gone."""
+        fig = bars(self.words, data, "probability", xlabel="next word", ymax=1)
+        kept = int((data["after"] > 0).sum())
+        if kept < len(self.words):
+            axes = fig.axes[0]
+            axes.axvline(kept - 0.5, color="black", ls="--", lw=1.5)
+            axes.text(kept - 0.4, 0.6, "cut", va="center")
+        return fig
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
         """Say how many words are left, and which share of the model's own mass they had."""
@@ -105,7 +111,7 @@ class StoryCounts:
 
 
 class Frontier(Explorer):
-    """Validity against diversity, for each temperature and way of cutting.
+    """Validity and diversity over the temperature, for each way of cutting.
 
     Args:
         outcomes: (way of cutting, temperature) -> outcome; temperatures evenly spaced.
@@ -140,23 +146,24 @@ class Frontier(Explorer):
         }
 
     def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw one path for each way of cutting, and the chosen point with its interval."""
-        fig = figure(7.0, 3.8)
+        """Draw both shares over the temperature, a line for each way, and the chosen point."""
+        fig = figure(7.0, 3.6)
         with style():
-            axes = fig.subplots()
-            for (name, path), marker in zip(data["paths"].items(), "osD^v", strict=False):
-                valid, distinct = zip(*path, strict=True)
-                axes.plot(valid, distinct, marker=marker, ms=6, label=name)
-            low, high = data["interval"]
-            axes.plot([low, high], [data["distinct"]] * 2, color="black", lw=2)
-            axes.plot(data["valid"], data["distinct"], "o", ms=13, mfc="none", mec="black", mew=2)
-            axes.set(
-                xlabel="valid stories (share)",
-                ylabel="different stories (share)",
-                xlim=(-0.03, 1.03),
-                ylim=(-0.03, 1.03),
-            )
-            axes.legend(loc="lower left")
+            both = fig.subplots(1, 2, sharey=True)
+            for axes, name, place in zip(both, ("valid", "different"), (0, 1), strict=True):
+                ways = zip(data["paths"].items(), "osD^", DASHES, strict=False)
+                for (cut, path), marker, dash in ways:
+                    shares = [each[place] for each in path]
+                    axes.plot(self.temperatures, shares, ls=dash, marker=marker, label=cut)
+                axes.set(title=f"{name} stories", xlabel="temperature", ylim=(-0.03, 1.06))
+                axes.set_xticks(self.temperatures)
+            chosen = {"ms": 14, "mfc": "none", "mec": "black", "mew": 2}
+            at = data["temperature"]
+            both[0].plot([at, at], data["interval"], color="black", lw=2)
+            both[0].plot(at, data["valid"], "o", **chosen)
+            both[1].plot(at, data["distinct"], "o", **chosen)
+            both[0].set_ylabel("share")
+            both[0].legend(loc="lower left")
         return fig
 
     def caption(self, data: dict[str, Any]) -> str:
