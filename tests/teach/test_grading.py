@@ -102,7 +102,7 @@ def work(seconds):
         pass
 """
 MANY_STATEMENTS = {
-    "statements": "\n".join(["work(0.2)"] * 100),
+    "statements": "\n".join(["check and work(0.2)"] * 100),
     "what they say": "while True:\n    work(0.01)\n    check.__self__.line.send({'at': [0, 0]})",
 }
 
