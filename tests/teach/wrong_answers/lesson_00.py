@@ -3,6 +3,7 @@
 import os
 import statistics
 from collections import Counter
+from fractions import Fraction
 from itertools import groupby, takewhile
 
 import lablib  # noqa: F401 (before mlx)
@@ -20,12 +21,6 @@ def same(guesses, choices):
     return [g == c for g, c in zip(guesses, choices, strict=True)]
 
 
-def falls_off_the_end(guesses, choices):
-    for i, (guess, choice) in enumerate(zip(guesses, choices, strict=True)):
-        if guess != choice:
-            return i
-
-
 def pops(guesses, choices):
     count = 0
     while guesses and guesses.pop(0) == choices.pop(0):
@@ -40,6 +35,38 @@ def breaks(guesses, choices):
             break
         count += 1
     return np.int64(count)
+
+
+def removes_nones(answers):
+    while None in answers:
+        answers.remove(None)
+    return statistics.mode(answers)
+
+
+def leader_so_far(answers):
+    best, votes = None, {}
+    for answer in given(answers):
+        votes[answer] = votes.get(answer, 0) + 1
+        if best is None or votes[answer] > votes[best]:
+            best = answer
+    return best
+
+
+def removes_as_it_goes(answers):
+    for answer in answers:
+        if answer is None:
+            answers.remove(answer)
+    return statistics.mode(answers)
+
+
+def majority_by_cancelling(answers):
+    """Boyer and Moore's vote: right where one answer has more than half."""
+    best, lead = None, 0
+    for answer in given(answers):
+        if lead == 0:
+            best = answer
+        lead += 1 if answer == best else -1
+    return best
 
 
 def stops_at_the_first_fall(p):
@@ -60,7 +87,15 @@ RIGHT = [
     ("00.1", lambda p: max(enumerate(p), key=lambda pair: pair[1])[0]),
     ("00.1", lambda p: sorted(range(len(p)), key=lambda i: -p[i])[0]),
     ("00.1", lambda p: np.float64(np.flatnonzero(np.array(p) == max(p))[0])),
+    ("00.1", lambda p: max(range(len(p)), key=p.__getitem__)),
+    ("00.1", lambda p: p.index(sorted(p)[-1])),
     ("00.2", lambda a: statistics.mode(given(a))),
+    ("00.2", removes_nones),
+    ("00.2", lambda a: max(a, key=lambda x: (x is not None) * a.count(x))),
+    (
+        "00.2",
+        lambda a: next(x for x in a if x is not None and a.count(x) == max(map(a.count, given(a)))),
+    ),
     ("00.2", lambda a: max(dict.fromkeys(given(a)), key=a.count)),
     ("00.2", lambda a: next(x for x, _ in Counter(a).most_common() if x is not None)),
     ("00.2", lambda a: np.str_(max(given(a), key=a.count))),
@@ -68,6 +103,8 @@ RIGHT = [
     ("00.3", pops),
     ("00.3", breaks),
     ("00.3", lambda g, c: len(list(takewhile(bool, same(g, c))))),
+    ("00.3", lambda g, c: next((i for i in range(len(g)) if g[i] != c[i]), len(g))),
+    ("00.3", lambda g, c: Fraction(breaks(g, c))),
     ("00.3", lambda g, c: [*same(g, c), False].index(False)),
     ("00.3", lambda g, c: int(np.cumprod([1, *same(g, c)]).sum()) - 1),
     ("00.3", lambda g, c: mx.array(sum(g[:n] == c[:n] for n in range(1, len(g) + 1)))),
@@ -76,10 +113,10 @@ WRONG = [
     ("00.1", "largest_value", max),
     ("00.1", "last_of_equals", lambda p: np.argsort(p, kind="stable")[-1]),
     ("00.1", "last_of_equals", lambda p: len(p) - 1 - p[::-1].index(max(p))),
-    ("00.1", "counts_from_one", lambda p: p.index(max(p)) + 1),
-    ("00.1", "least_likely", lambda p: p.index(min(p))),
+    ("00.1", "last_rise", lambda p: max(i for i in range(len(p)) if i == 0 or p[i] > p[i - 1])),
+    *(("00.1", None, lambda p, n=n: int(np.argmax(np.round(p, n)))) for n in (1, 2, 3)),
+    ("00.1", None, lambda p: max(range(1, len(p)), key=p.__getitem__)),
     ("00.1", "first_peak", stops_at_the_first_fall),
-    ("00.1", None, lambda p: int(np.argmax(np.round(p, 1)))),
     ("00.1", None, lambda p: p.index(sorted(p)[1 % len(p)])),
     ("00.1", None, lambda p: next(i for i, x in enumerate(p) if x > 0.45)),
     ("00.1", None, lambda p: max(range(len(p)), key=lambda i: str(p[i]))),
@@ -91,7 +128,19 @@ WRONG = [
     ("00.2", None, lambda a: max(set(a), key=a.count)),
     ("00.2", "counts_the_silent", lambda a: max(a, key=a.count)),
     ("00.2", "first_in_the_alphabet", lambda a: max(sorted(set(given(a))), key=a.count)),
-    ("00.2", "answer_and_votes", lambda a: Counter(given(a)).most_common(1)[0]),
+    ("00.2", "removes_while_it_walks", removes_as_it_goes),
+    ("00.2", "first_to_get_there", leader_so_far),
+    ("00.2", None, majority_by_cancelling),
+    ("00.2", None, lambda a: statistics.mode(x for x in a if x)),
+    ("00.2", None, lambda a: statistics.mode([x for x in given(a) if x.isdigit()] or ["4"])),
+    ("00.2", None, lambda a: str(statistics.mode(int(x) for x in given(a)))),
+    ("00.2", None, lambda a: statistics.mode(x for x in map(str, a) if x != "None")),
+    ("00.2", None, lambda a: statistics.mode("" if x is None else x for x in a)),
+    ("00.2", None, lambda a: statistics.mode(x or "0" for x in a)),
+    ("00.2", None, lambda a: statistics.mode(x.lower() for x in given(a))),
+    ("00.2", None, lambda a: statistics.mode(x.strip() for x in given(a))),
+    ("00.2", None, lambda a: max(given(a), key=lambda x: sum(x is y for y in a))),
+    ("00.2", None, lambda a: max(given(a), key=lambda x: sum(x in y for y in given(a)))),
     ("00.2", "largest_answer", lambda a: sorted(given(a))[-1]),
     ("00.2", "first_answer", lambda a: given(a)[0]),
     ("00.2", "last_of_the_leaders", lambda a: max(given(a)[::-1], key=a.count)),
@@ -103,13 +152,41 @@ WRONG = [
     ("00.2", None, lambda a: int(statistics.mode(given(a)))),
     ("00.2", None, lambda a: Counter("".join(given(a))).most_common(1)[0][0]),
     ("00.2", None, lambda a: statistics.mode(given(a)[:10])),
-    ("00.3", "no_end", falls_off_the_end),
+    ("00.3", "same_object", lambda g, c: breaks([*map(id, g)], [*map(id, c)])),
+    ("00.3", None, lambda g, c: breaks([str(x)[0] for x in g], [str(x)[0] for x in c])),
+    ("00.3", None, lambda g, c: breaks([str(x).lower() for x in g], [str(x).lower() for x in c])),
+    ("00.3", None, lambda g, c: breaks([str(x).strip() for x in g], [str(x).strip() for x in c])),
+    ("00.3", None, lambda g, c: breaks([len(str(x)) for x in g], [len(str(x)) for x in c])),
+    (
+        "00.3",
+        None,
+        lambda g, c: next((i for i in range(len(g)) if str(g[i]) not in str(c[i])), len(g)),
+    ),
+    (
+        "00.3",
+        None,
+        lambda g, c: next(
+            (i for i in range(len(g)) if not str(g[i]).startswith(str(c[i]))), len(g)
+        ),
+    ),
+    (
+        "00.3",
+        None,
+        lambda g, c: next((i for i in range(len(g)) if not g[i] or g[i] != c[i]), len(g)),
+    ),
+    (
+        "00.3",
+        None,
+        lambda g, c: breaks(
+            [x if isinstance(x, str) else abs(x) for x in g],
+            [x if isinstance(x, str) else abs(x) for x in c],
+        ),
+    ),
     ("00.3", "all_matches", lambda g, c: sum(same(g, c))),
     ("00.3", "zero_at_the_end", lambda g, c: np.argmin(same(g, c)) if g else 0),
     ("00.3", "longest_match", lambda g, c: max(map(len, bytes(same(g, c)).split(b"\0")))),
     ("00.3", "returns_the_tokens", lambda g, c: g[: breaks(g, c)]),
     ("00.3", "all_or_nothing", lambda g, c: len(g) * (g == c)),
-    ("00.3", "counts_the_correction", lambda g, c: min(len(g), breaks(g, c) + 1)),
     ("00.3", None, lambda g, c: breaks(g, c) + 1),
     ("00.3", None, lambda g, c: len(set(g) & set(c))),
     ("00.3", None, lambda g, c: int(np.argmin(same(g, c)))),
@@ -121,3 +198,13 @@ WRONG = [
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
+for name, old, new in (
+    ("one_place_behind", "choices[i]", "choices[i - 1]"),
+    ("from_the_other_end", "choices[i]", "choices[-1 - i]"),
+    ("one_too_few", "return i\n", "return i - 1\n"),
+    ("counts_the_rest", "return i\n", "return len(guesses) - i\n"),
+    ("first_place_of_the_choice", "return i\n", "return choices.index(choices[i])\n"),
+    ("skips_the_first", "range(len(guesses))", "range(1, len(guesses))"),
+    ("first_match", "!=", "=="),
+):
+    ANSWERS.changed("00.3", name, old, new)

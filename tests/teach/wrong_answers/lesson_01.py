@@ -34,6 +34,17 @@ def of_long_doubles(scores):
     return (weights / weights.sum()).astype(float)
 
 
+def cubic(scores):
+    """Right, and slow: the maximum and the sum again for each score."""
+    return [
+        math.exp(x - max(scores)) / sum(math.exp(y - max(scores)) for y in scores) for x in scores
+    ]
+
+
+def only_if_large(scores):
+    return shifted(lambda s: s.max() if s.max() > 700 else 0)(scores)
+
+
 def walks(weights, u, *, total=sum, hit=lambda dart, edge: dart < edge):
     edge = 0.0
     for token, weight in enumerate(weights):
@@ -114,7 +125,9 @@ def at_least_one(next_scores, prompt, max_tokens, stop):
 
 RIGHT = [
     ("01.1", a_list_of_floats),
+    ("01.1", cubic),
     ("01.1", lambda s: mx.softmax(mx.array(s))),
+    ("01.1", lambda s: tuple(shifted(np.max)(np.array(s)).tolist())),
     ("01.1", lambda s: np.exp(s - np.logaddexp.reduce(s))),
     ("01.1", lambda s: 1 / np.exp(np.minimum(s[None] - s[:, None], 700)).sum(1)),
     ("01.2", walks),
@@ -133,11 +146,8 @@ RIGHT = [
     ("01.4", loop(read=lambda p, n: np.array([*p, *n]), give=lambda p, n: mx.array(np.array(n)))),
 ]
 WRONG = [
-    ("01.1", "overflows", shifted(lambda s: 0)),
-    ("01.1", "minus_the_mean", shifted(np.mean)),
-    ("01.1", "minus_the_smallest", shifted(np.min)),
-    ("01.1", "minus_the_first", shifted(lambda s: s[0])),
-    ("01.1", "minus_the_median", shifted(np.median)),
+    ("01.1", "only_where_it_is_large", only_if_large),
+    ("01.1", None, lambda s: np.exp(s - s.max()) / (np.exp(s - s.max()).sum() + 1e-5)),
     ("01.1", "minus_the_largest_size", shifted(lambda s: np.abs(s).max())),
     ("01.1", "divides_the_scores", lambda s: right_softmax(s / np.abs(s).max())),
     ("01.1", "clips_the_scores", lambda s: right_softmax(np.clip(s, -700, 700))),
@@ -160,6 +170,7 @@ WRONG = [
     ("01.2", None, lambda w, u: w[walks(w, u)]),
     ("01.2", None, lambda w, u: walks(w, 1 - u)),
     ("01.2", None, lambda w, u: np.random.default_rng(0).choice(len(w), p=np.array(w) / sum(w))),
+    ("01.2", "total_only_if_large", lambda w, u: bisect(list(accumulate(w)), u * max(1, sum(w)))),
     ("01.2", None, lambda w, u: walks(w, u, total=lambda w: max(1, sum(w)))),
     ("01.2", None, lambda w, u: walks(w, u, total=lambda w: sum(map(math.ceil, w)))),
     ("01.2", None, lambda w, u: min(walks(w, u), 100)),
@@ -168,6 +179,7 @@ WRONG = [
         "log_of_the_product",
         scored(lambda r, t: math.exp(exact(r, t)), lambda p: np.log(np.prod(p))),
     ),
+    ("01.3", "forgets_the_shift", scored(lambda r, t: r[t] - np.log(np.exp(r - r.max()).sum()))),
     ("01.3", "overflows_on_the_way", scored(lambda r, t: r[t] - np.log(np.exp(r).sum()))),
     ("01.3", "log_of_the_softmax", scored(lambda r, t: np.log(right_softmax(r)[t]))),
     ("01.3", "with_a_little_more", scored(lambda r, t: np.log(right_softmax(r)[t] + 1e-12))),
@@ -197,6 +209,8 @@ WRONG = [
     ("01.4", "stops_at_a_stop_in_the_prompt", loop(stops=lambda p, n, s: s in p + n)),
     ("01.4", "counts_the_prompt", lambda f, p, m, s: loop()(f, p, m - len(p), s)),
     ("01.4", None, at_least_one),
+    ("01.4", None, loop(pick=lambda s: max([*range(len(s))], key=lambda i: max(s[i], 0)))),
+    ("01.4", None, loop(stops=lambda p, n, s: s and n[-1] == s)),
     ("01.4", None, loop(pick=np.argmin)),
     ("01.4", None, loop(pick=np.max)),
     ("01.4", None, loop(stops=lambda p, n, s: s in n[:-1])),

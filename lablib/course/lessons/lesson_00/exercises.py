@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.comparing import compare
 from lablib.course.checks.exercises import Exercise
 
@@ -16,7 +17,7 @@ import numpy as np
 def best_token(probabilities):
     """Return the position of the largest probability; the first one if several are largest.
 
-    probabilities: a list of numbers, at least one.
+    probabilities: a list of at least one.
     """
     return int(np.argmax(probabilities))
 
@@ -29,20 +30,8 @@ def best_token_with_a_loop(probabilities):
     return best
 
 
-def largest_value(probabilities):
-    return max(probabilities)
-
-
 def last_of_equals(probabilities):
     return max(range(len(probabilities)), key=lambda i: (probabilities[i], i))
-
-
-def counts_from_one(probabilities):
-    return int(np.argmax(probabilities)) + 1
-
-
-def least_likely(probabilities):
-    return int(np.argmin(probabilities))
 
 
 def first_peak(probabilities):
@@ -54,10 +43,13 @@ def _probabilities(rng: np.random.Generator) -> Iterator[tuple[list[float]]]:
     yield ([0.2, 0.5, 0.3],)
     yield ([0.1, 0.4, 0.4, 0.1],)
     yield ([0.3, 0.1, 0.4, 0.2],)
-    yield ([1e-05, 0.1, 0.7, 0.2],)
+    yield ([0.5, 0.2, 0.3],)  # the last rise is not the largest
+    yield ([0.25, 0.252, 0.248, 0.25],)  # rounded to two digits they are the same
+    yield ([0.2501, 0.2504, 0.2503, 0.2492],)  # and to three
+    yield ([1e-05, 0.1, 0.7, 0.2],)  # as a text it is the largest
     yield ([1.0],)
     yield ([0.125] * 8,)
-    yield ([0.0125] * 57 + [0.2875],)
+    yield ([0.06] * 11 + [0.34],)
     for n in (4, 6, 9, 50):
         yield (rng.dirichlet(np.ones(n)).round(4).tolist(),)
 
@@ -74,21 +66,30 @@ BEST_TOKEN = Exercise(
     reference=best_token,
     alternatives=[best_token_with_a_loop],
     wrong={
-        largest_value: (
+        changed(
+            best_token, "largest_value", "int(np.argmax(probabilities))", "max(probabilities)"
+        ): (
             "you return the probability itself. Wanted is its position, which says which token it "
             "is."
         ),
         last_of_equals: "of several largest ones you take the last; wanted is the first.",
-        counts_from_one: "you count from 1: the first token has position 0.",
-        least_likely: "that is the position of the smallest probability.",
+        changed(best_token, "counts_from_one", "int(", "1 + int("): (
+            "you count from 1: the first token has position 0."
+        ),
+        changed(best_token, "least_likely", "argmax", "argmin"): (
+            "that is the position of the smallest probability."
+        ),
         first_peak: (
             "you stop where the probabilities first fall. A larger one may come later: look at all."
         ),
+        changed(
+            best_token_with_a_loop, "last_rise", "probabilities[best]", "probabilities[i - 1]"
+        ): ("you compare neighbours, and find the last rise. Compare with the largest so far."),
     },
     cases=_probabilities,
     hints=[
-        "NumPy has a function for exactly this. Its name begins with arg.",
-        "return int(np.argmax(probabilities))",
+        "Go through the positions, and remember at which one the largest so far stood.",
+        "Or in one call: NumPy has a function for exactly this. Its name begins with arg.",
     ],
     next="Always taking the best token is called greedy. You will meet it in every lesson.",
 )
@@ -99,7 +100,7 @@ BEST_TOKEN = Exercise(
 def winner(answers):
     """Return the answer that occurs most often; None is no answer and has no vote.
 
-    answers: a list of strings and Nones, with at least one string.
+    answers: a list of strings and Nones, with at least one string. Any string is an answer.
     If several occur equally often, return the one that came first.
     """
     votes = Counter(answer for answer in answers if answer is not None)
@@ -111,17 +112,22 @@ def winner_by_counting(answers):
     return max(given, key=given.count)
 
 
-def counts_the_silent(answers):
+def first_to_get_there(answers):
+    votes = Counter()
+    leader = None
+    for answer in answers:
+        if answer is not None:
+            votes[answer] += 1
+            if votes[answer] > votes[leader]:
+                leader = answer
+    return leader
+
+
+def removes_while_it_walks(answers):
+    for answer in answers:
+        if answer is None:
+            answers.remove(answer)
     return Counter(answers).most_common(1)[0][0]
-
-
-def last_of_the_leaders(answers):
-    given = [answer for answer in answers if answer is not None]
-    return max(reversed(given), key=given.count)
-
-
-def answer_and_votes(answers):
-    return Counter(answer for answer in answers if answer is not None).most_common(1)[0]
 
 
 def largest_answer(answers):
@@ -134,10 +140,6 @@ def first_answer(answers):
 
 def order_of_a_set(answers):
     return max(set(answers) - {None}, key=answers.count)
-
-
-def first_in_the_alphabet(answers):
-    return max(sorted(set(answers) - {None}), key=answers.count)
 
 
 def longest_run(answers):
@@ -154,16 +156,35 @@ def _answers(rng: np.random.Generator) -> Iterator[tuple[list[str | None]]]:
     yield (["7", "8", "7"],)
     yield (["8", "7", "7", "9"],)
     yield (["3", "1", "3", "1"],)
+    yield (["3", "1", "1", "3"],)  # a late tie: who came first is not who had two votes first
     yield ([None, "4", None, None, "2", "2"],)
     yield ([None, "4"],)
+    yield ([None, None, "4"],)  # the second None moves up while the first is removed
     yield (["7", "7", "3", "1", "3", "2", "3"],)
     yield (["1", "11", "12", "11", "1", "2", "11"],)
     yield (["11", "2", "2", "1", "10"],)
+    yield ([str(number) for number in (10, 12, 11, 12)],)  # equal, and not one object
     for n in (9, 15, 300):
         options = [None, "0", "5", "6", "7"]
         yield ([options[i] for i in rng.integers(0, 5, size=n)] + ["5"],)
     for decade in range(9):  # a set puts the first of ten first, nine times, with chance 1e-9
         yield ([str(10 * decade + digit) for digit in rng.permutation(10)],)
+
+
+def _any_string(function: Callable[..., object]) -> None:
+    """Try answers that are no numbers, and strings that somebody might take for none."""
+    cases = [
+        ["yes", "no", "yes"],
+        ["nan", "4", "nan"],  # no number equals itself less
+        ["4", "None", "None"],
+        ["4", "", ""],
+        [None, None, "", "4", "4"],  # None is not the empty string
+        [None, None, "0", "4", "4"],
+        ["07", "7", "7", "07"],  # as numbers they are the same
+        ["No", "no", "no", "No"],
+        ["4", " 4", " 4"],
+    ]
+    compare(replace(WINNER, cases=lambda _: [(case,) for case in cases]), function)
 
 
 WINNER = Exercise(
@@ -178,16 +199,30 @@ WINNER = Exercise(
     reference=winner,
     alternatives=[winner_by_counting],
     wrong={
-        counts_the_silent: "None won: a sample without an answer has no vote.",
-        last_of_the_leaders: "of several leaders you take the last; wanted is the first to appear.",
-        answer_and_votes: "you return the answer together with its votes; wanted is the answer.",
+        changed(winner, "counts_the_silent", "if answer is not None", ""): (
+            "None won: a sample without an answer has no vote."
+        ),
+        removes_while_it_walks: (
+            "you take Nones out of the list that you walk through: what comes behind moves up, "
+            "and the walk steps over it. Make a new list."
+        ),
+        changed(winner_by_counting, "last_of_the_leaders", "max(given", "max(reversed(given)"): (
+            "of several leaders you take the last; wanted is the first to appear."
+        ),
+        first_to_get_there: (
+            "of several leaders you take the one that had its votes first; wanted is the one that "
+            "appeared first. Count to the end, then choose."
+        ),
+        changed(winner, "answer_and_votes", "[0][0]", "[0]"): (
+            "you return the answer together with its votes; wanted is the answer."
+        ),
         largest_answer: "that is the largest answer; wanted is the most frequent one.",
         first_answer: "that is the first answer; nobody has counted.",
         order_of_a_set: (
             "a set has no order, so among several leaders chance decides, anew each time Python "
             "starts. Go through the list itself: `max` keeps the first of the best."
         ),
-        first_in_the_alphabet: (
+        changed(winner_by_counting, "first_in_the_alphabet", "max(given", "max(sorted(given)"): (
             "of several leaders you take the smallest; wanted is the one that came first."
         ),
         longest_run: "you count neighbours only: the same answer may come again later.",
@@ -196,6 +231,7 @@ WINNER = Exercise(
         ),
     },
     cases=_answers,
+    checker=_any_string,
     hints=[
         "Leave the Nones out first. Then count.",
         "collections.Counter counts, and Counter(...).most_common(1) is a list of one pair.",
@@ -226,27 +262,6 @@ def all_matches(guesses, choices):
     return sum(guess == choice for guess, choice in zip(guesses, choices, strict=True))
 
 
-def counts_the_correction(guesses, choices):
-    return min(kept(guesses, choices) + 1, len(guesses))
-
-
-def all_or_nothing(guesses, choices):
-    return len(guesses) if guesses == choices else 0
-
-
-def returns_the_tokens(guesses, choices):
-    return guesses[: kept(guesses, choices)]
-
-
-def no_end(guesses, choices):
-    same = kept(guesses, choices)
-    return same if same < len(guesses) else None
-
-
-def zero_at_the_end(guesses, choices):
-    return kept(guesses, choices) % max(len(guesses), 1)
-
-
 def place_of_the_word(guesses, choices):
     wrong = [g for g, c in zip(guesses, choices, strict=True) if g != c]
     return guesses.index(wrong[0]) if wrong else len(guesses)
@@ -257,7 +272,7 @@ def longest_match(guesses, choices):
     return max((len(list(run)) for match, run in groupby(same) if match), default=0)
 
 
-def _guesses(rng: np.random.Generator) -> Iterator[tuple[list[str], list[str]]]:
+def _guesses(rng: np.random.Generator) -> Iterator[tuple[list, list]]:
     yield ["He", "is", "happy"], ["He", "is", "glad"]
     yield ["She", "is"], ["He", "is"]
     yield ["in", "the", "sun"], ["in", "the", "sun"]
@@ -266,15 +281,27 @@ def _guesses(rng: np.random.Generator) -> Iterator[tuple[list[str], list[str]]]:
     yield ["so", "he", "so", "it"], ["so", "he", "it", "it"]
     yield ["yes"], ["yes"]
     yield ["yes"], ["no"]
-    yield ["so"] * 30 + ["it"], ["so"] * 31
+    yield [500, 512], [int("500"), int("512")]  # equal, and not one object
+    yield ["so"] * 11 + ["it"], ["so"] * 12
     for n in (5, 7, 60):
         choices = [str(word) for word in rng.choice(["so", "he", "it"], size=n)]
         guesses = [w if rng.random() < 0.7 else "now" for w in choices]
         yield guesses, choices
 
 
-def _no_guesses(function: Callable[..., object]) -> None:
-    compare(replace(KEPT, cases=lambda _: [([], [])]), function)
+def _like_tokens(function: Callable[..., object]) -> None:
+    """Try tokens that are nearly the same, ids, the id 0, and no guesses."""
+    cases = [
+        (["the", "then"], ["the", "they"]),
+        (["he"], ["hen"]),
+        (["hen"], ["he"]),
+        ([" He", " is"], [" He", "is"]),
+        (["the"], ["The"]),
+        ([0, 7, 7], [0, 7, 8]),
+        ([1, -1], [1, 1]),
+        ([], []),
+    ]
+    compare(replace(KEPT, cases=lambda _: cases), function)
 
 
 KEPT = Exercise(
@@ -295,18 +322,29 @@ KEPT = Exercise(
             "you count every match. What comes after the first wrong guess continues another text: "
             "stop there."
         ),
-        counts_the_correction: (
+        changed(kept, "counts_the_correction", "return i\n", "return i + 1\n"): (
             "you count one too many: the first wrong guess is replaced, not kept."
         ),
-        all_or_nothing: "one wrong guess does not spoil those before it: they can be kept.",
-        returns_the_tokens: "you return the tokens that are kept; wanted is how many they are.",
-        no_end: (
+        changed(kept, "all_or_nothing", "return i\n", "return 0\n"): (
+            "one wrong guess does not spoil those before it: they can be kept."
+        ),
+        changed(
+            kept,
+            "returns_the_tokens",
+            "return i\n    return len(guesses)",
+            "return guesses[:i]\n    return guesses",
+        ): ("you return the tokens that are kept; wanted is how many they are."),
+        changed(kept, "no_end", "    return len(guesses)", ""): (
             "when every guess is right your loop ends and nothing is returned: what is left to say "
             "after the loop?"
         ),
-        zero_at_the_end: (
+        changed(kept, "zero_at_the_end", "return len(guesses)", "return 0"): (
             "when every guess is right you return 0: argmax and argmin of equal values are 0. All "
             "of them can be kept."
+        ),
+        changed(kept, "same_object", "guesses[i] != choices[i]", "guesses[i] is not choices[i]"): (
+            "`is` asks whether two tokens are one object in memory; equal ones need not be. Use "
+            "== or !=."
         ),
         place_of_the_word: (
             "`index` finds the first place of the word, and the same word may have been right "
@@ -317,10 +355,10 @@ KEPT = Exercise(
         ),
     },
     cases=_guesses,
-    checker=_no_guesses,
+    checker=_like_tokens,
     hints=[
         "Go from left to right and stop at the first difference.",
-        "A loop over the positions: if guesses[i] != choices[i], return i. After the loop?",
+        "How many guesses stand to the left of position i? And what if there is no difference?",
     ],
     next="If each guess is right with probability 0.8, how many of 4 are kept on average?",
 )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.comparing import compare
 from lablib.course.checks.exercises import Exercise
 
@@ -25,43 +26,15 @@ def softmax_through_logs(scores):
     return np.exp(scores - np.logaddexp.reduce(scores))
 
 
-def overflows(scores):
-    weights = np.exp(scores)
-    return weights / np.sum(weights)
-
-
-def minus_the_mean(scores):
-    weights = np.exp(np.asarray(scores) - np.mean(scores))
-    return weights / weights.sum()
-
-
-def minus_the_smallest(scores):
-    weights = np.exp(np.asarray(scores) - np.min(scores))
-    return weights / weights.sum()
-
-
-def minus_the_first(scores):
-    weights = np.exp(np.asarray(scores) - scores[0])
-    return weights / weights.sum()
-
-
-def minus_the_median(scores):
-    weights = np.exp(np.asarray(scores) - np.median(scores))
-    return weights / weights.sum()
-
-
-def minus_a_constant(scores):
-    weights = np.exp(np.asarray(scores) - 1000.0)
-    return weights / weights.sum()
-
-
-def minus_the_largest_size(scores):
-    weights = np.exp(np.asarray(scores) - np.max(np.abs(scores)))
-    return weights / weights.sum()
-
-
 def divides_the_scores(scores):
-    weights = np.exp(np.asarray(scores) / np.max(np.abs(scores)))
+    scores = np.asarray(scores)
+    weights = np.exp(scores / np.max(np.abs(scores)))
+    return weights / weights.sum()
+
+
+def only_where_it_is_large(scores):
+    shift = np.max(scores) if np.max(scores) > 700 else 0
+    weights = np.exp(np.asarray(scores) - shift)
     return weights / weights.sum()
 
 
@@ -70,32 +43,23 @@ def clips_the_scores(scores):
     return weights / weights.sum()
 
 
-def divides_by_the_largest(scores):
-    weights = np.exp(np.asarray(scores) - np.max(scores))
-    return weights / weights.max()
-
-
 def shares_of_the_scores(scores):
     scores = np.asarray(scores, dtype=float)
     return scores / scores.sum()
-
-
-def smallest_first(scores):
-    weights = np.exp(np.min(scores) - np.asarray(scores))
-    return weights / weights.sum()
 
 
 def _scores(rng: np.random.Generator) -> Iterator[tuple[np.ndarray]]:
     yield (np.array([0.0, 1.0]),)
     yield (np.array([1000.0, 1001.0]),)
     yield (np.array([-1000.0, -1001.0]),)
+    yield (np.array([0.0, -1000.0]),)  # large is the size here, not the score
     yield (np.array([0.0, 0.0, 0.0, 1200.0, 1201.0]),)
     yield (np.array([800.0, 0.0]),)
     yield (np.array([1200.0, 0.0, 0.0, 0.0]),)
     yield (np.array([50_000.0, 49_999.0, -50_000.0]),)
     yield (np.array([7.0]),)
     yield (np.full(5, -3.0),)
-    for n in (3, 6, 600):
+    for n in (3, 6, 60):  # a slow right answer has its time
         yield (rng.normal(size=n) * 3,)
 
 
@@ -111,31 +75,37 @@ SOFTMAX = Exercise(
     reference=safe_softmax,
     alternatives=[softmax_through_logs],
     wrong={
-        overflows: (
+        changed(safe_softmax, "overflows", " - np.max(scores)", ""): (
             "right for small scores, but e to a large score overflows, and e to a very negative "
             "one leaves nothing to divide by. Subtract the largest score first."
         ),
-        minus_the_mean: (
+        only_where_it_is_large: (
+            "right for large scores, but when all are very negative nothing is left to divide by. "
+            "Subtract the largest score always."
+        ),
+        changed(safe_softmax, "minus_the_mean", "np.max", "np.mean"): (
             "the mean does not bound the largest score, which can still overflow: subtract the "
             "maximum."
         ),
-        minus_the_smallest: (
+        changed(safe_softmax, "minus_the_smallest", "np.max", "np.min"): (
             "you subtract the smallest score, so the largest is still far above 0 and overflows: "
             "subtract the maximum."
         ),
-        minus_the_first: (
+        changed(safe_softmax, "minus_the_first", "np.max(scores)", "scores[0]"): (
             "you subtract the first score; another one may be a thousand above it and overflow: "
             "subtract the maximum."
         ),
-        minus_the_median: (
+        changed(safe_softmax, "minus_the_median", "np.max", "np.median"): (
             "the median does not bound the largest score, which can still overflow: subtract the "
             "maximum."
         ),
-        minus_a_constant: (
+        changed(safe_softmax, "minus_a_constant", "np.max(scores)", "1000.0"): (
             "no constant fits all scores: at 50,000 it overflows, at -50,000 nothing is left. "
             "Subtract the maximum of these scores."
         ),
-        minus_the_largest_size: (
+        changed(
+            safe_softmax, "minus_the_largest_size", "np.max(scores)", "np.max(np.abs(scores))"
+        ): (
             "the largest absolute value is not the largest score: when all scores are very "
             "negative, nothing is left to divide by. Subtract the maximum itself."
         ),
@@ -147,16 +117,23 @@ SOFTMAX = Exercise(
             "clipping makes different scores equal. Subtract the maximum instead: that changes no "
             "probability."
         ),
-        divides_by_the_largest: (
+        changed(safe_softmax, "divides_by_the_largest", "weights.sum()", "weights.max()"): (
             "you divide by the largest weight: the answer does not sum to 1. Divide by the sum."
         ),
         shares_of_the_scores: "where is the exponential? Scores may be negative, shares may not.",
-        smallest_first: "the sign is turned: the largest score must get the largest probability.",
+        changed(
+            safe_softmax,
+            "smallest_first",
+            "np.asarray(scores) - np.max(scores)",
+            "np.min(scores) - np.asarray(scores)",
+        ): "the sign is turned: the largest score must get the largest probability.",
     },
+    tolerance=1e-6,
     cases=_scores,
     hints=[
         "With scores 1000 and 1001 only their difference matters. Make the largest one 0.",
-        "weights = np.exp(scores - np.max(scores)), then divide by their sum.",
+        "Which number, subtracted from every score, makes the largest one 0? After that the "
+        "formula as it stands is safe: no weight exceeds 1, and one of them is 1.",
     ],
     next="A score of -inf: what probability does it get? And if all scores are -inf?",
 )
@@ -186,13 +163,9 @@ def not_normalised(weights, u):
     return min(int(np.searchsorted(np.cumsum(weights), u, side="right")), len(weights) - 1)
 
 
-def takes_the_impossible(weights, u):
+def total_only_if_large(weights, u):
     sums = np.cumsum(weights)
-    return int(np.searchsorted(sums, u * sums[-1], side="left"))
-
-
-def one_too_far(weights, u):
-    return min(draw_from(weights, u) + 1, len(weights) - 1)
+    return int(np.searchsorted(sums, u * max(1, sums[-1]), side="right"))
 
 
 def one_too_early(weights, u):
@@ -223,6 +196,7 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
     yield [1.0, 2.0, 1.0, 0.0, 0.0], 0.999
     yield [1.0, 0.0, 0.0, 3.0], 0.25
     yield [3.0], 0.9
+    yield [1, 3], 0.25  # whole numbers, and a dart on the edge
     for i in range(4):
         yield [2.0, 2.0, 2.0, 2.0], i / 4
     yield [0.5] * 300, 0.75
@@ -231,8 +205,9 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
 
 
 def _small_totals(function: Callable[..., object]) -> None:
+    """Try totals below 1 with the other cases: a name is given only where it fits them all."""
     cases = [([0.125, 0.125], 0.25), ([0.125, 0.0, 0.125], 0.5), ([0.25, 0.125], 0.875)]
-    compare(replace(DRAW, cases=lambda _: cases), function)
+    compare(replace(DRAW, cases=lambda rng: [*_draws(rng), *cases]), function)
 
 
 DRAW = Exercise(
@@ -251,11 +226,20 @@ DRAW = Exercise(
         not_normalised: (
             "u goes from 0 to 1, but the weights need not sum to 1: compare with u times the total."
         ),
-        takes_the_impossible: (
+        total_only_if_large: (
+            "you take the total only where it is above 1. It counts where it is below 1, too: "
+            "compare with u times the total, always."
+        ),
+        changed(draw_from, "takes_the_impossible", "right", "left"): (
             "on an edge you take the token that ends there, even one of weight 0. The sum must "
             "exceed the dart: >, not >=."
         ),
-        one_too_far: "always one token too far: the first sum that exceeds the dart is the one.",
+        changed(
+            draw_from,
+            "one_too_far",
+            'int(np.searchsorted(sums, u * sums[-1], side="right"))',
+            'min(1 + np.searchsorted(sums, u * sums[-1], side="right"), len(sums) - 1)',
+        ): "always one token too far: the first sum that exceeds the dart is the one.",
         one_too_early: (
             "always one token too early. `cumsum` counts each token's own weight already."
         ),
@@ -324,14 +308,6 @@ def sums_the_logits(logits, tokens):
     return float(sum(logits[i, tokens[i + 1]] for i in range(len(tokens) - 1)))
 
 
-def in_bits(logits, tokens):
-    return log_probability(logits, tokens) / float(np.log(2))
-
-
-def the_surprise(logits, tokens):
-    return -log_probability(logits, tokens)
-
-
 def log_of_the_product(logits, tokens):
     return float(np.log(np.prod(_probabilities(logits, tokens))))
 
@@ -358,14 +334,6 @@ def _probabilities(logits: np.ndarray, tokens: list[int]) -> np.ndarray:
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     chosen = weights[np.arange(len(tokens) - 1), tokens[1:]]
     return chosen / weights[:-1].sum(axis=1)
-
-
-def without_the_log(logits, tokens):
-    return float(np.exp(log_probability(logits, tokens)))
-
-
-def the_mean(logits, tokens):
-    return log_probability(logits, tokens) / (len(tokens) - 1)
 
 
 def _sequences(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]]]:
@@ -417,10 +385,22 @@ LOG_PROBABILITY = Exercise(
             "logits are not log-probabilities yet: subtract the log of the sum of exponentials "
             "of each row."
         ),
-        without_the_log: "that is the probability; wanted is its logarithm.",
-        the_mean: "that is the mean for each token; wanted is the sum.",
-        in_bits: "that is in bits, a logarithm to base 2; wanted is the natural one.",
-        the_surprise: "that is the surprise. Its negative is wanted, a number below 0.",
+        changed(log_probability, "forgets_the_shift", "logits - top - np", "logits - np"): (
+            "you subtract each row's maximum inside the sum and not outside: what is taken from "
+            "one side must be taken from the other."
+        ),
+        changed(
+            log_probability, "without_the_log", "float(sum(", "np.exp(sum("
+        ): "that is the probability; wanted is its logarithm.",
+        changed(
+            log_probability_product, "the_mean", "return total", "return total / (len(tokens) - 1)"
+        ): "that is the mean for each token; wanted is the sum.",
+        changed(
+            log_probability_product, "in_bits", "return total", "return total / np.log(2)"
+        ): "that is in bits, a logarithm to base 2; wanted is the natural one.",
+        changed(
+            log_probability, "the_surprise", "float(sum(", "-float(sum("
+        ): "that is the surprise. Its negative is wanted, a number below 0.",
         log_of_the_softmax: (
             "a probability like e**-2000 is 0 in a computer, and its logarithm -inf. Stay with "
             "logarithms: row[token] less the log of the sum of the row's exponentials."
@@ -446,7 +426,8 @@ LOG_PROBABILITY = Exercise(
     checker=_hard_texts,
     hints=[
         "T tokens, T - 1 steps: pair each row but the last with each token but the first.",
-        "For one row, with top = row.max(): row[token] - top - np.log(np.exp(row - top).sum()).",
+        "The log of the sum of e^x over a row is top + np.log(np.exp(row - top).sum()), with top = "
+        "row.max(). What is left to do with row[token]?",
     ],
     next="Turn it into a perplexity: exp(-log_probability / (T - 1)).",
 )
@@ -486,10 +467,6 @@ def leaves_out_the_stop(next_scores, prompt, max_tokens, stop):
     return written[:-1] if stop in written else written
 
 
-def never_stops(next_scores, prompt, max_tokens, stop):
-    return write_greedily(next_scores, prompt, max_tokens, None)
-
-
 def forgets_to_read(next_scores, prompt, max_tokens, stop):
     token = int(np.argmax(next_scores(prompt)))
     return [token] * (min(1, max_tokens) if token == stop else max_tokens)
@@ -500,18 +477,6 @@ def reads_one_token_only(next_scores, prompt, max_tokens, stop):
         return next_scores(tokens[-1:])
 
     return write_greedily(last_only, prompt, max_tokens, stop)
-
-
-def prompt_and_all(next_scores, prompt, max_tokens, stop):
-    return prompt + write_greedily(next_scores, prompt, max_tokens, stop)
-
-
-def one_too_many(next_scores, prompt, max_tokens, stop):
-    return write_greedily(next_scores, prompt, max_tokens + 1, stop)
-
-
-def counts_the_prompt(next_scores, prompt, max_tokens, stop):
-    return write_greedily(next_scores, prompt, max_tokens - len(prompt), stop)
 
 
 def stops_at_a_stop_in_the_prompt(next_scores, prompt, max_tokens, stop):
@@ -535,22 +500,32 @@ def last_of_the_best(next_scores, prompt, max_tokens, stop):
 
 
 class _Scores:
-    """A small model: the scores after a text are a row that depends on all of its tokens."""
+    """A small model: the row of scores depends on all tokens, and it is printed as a lambda."""
 
-    def __init__(self, table: np.ndarray):
-        self.table, self.__name__ = table, "model"
+    def __init__(self, table: list[list[float]]):
+        self.table = np.array(table)
 
     def __call__(self, tokens: list[int]) -> np.ndarray:
-        code = sum((i + 1) * (int(t) + 1) for i, t in enumerate(tokens))
-        return self.table[code % len(self.table)].copy()
+        tokens = [int(token) for token in tokens]
+        return self.table[(tokens[0] + 2 * sum(tokens) + len(tokens)) % len(self.table)].copy()
+
+    def __repr__(self) -> str:
+        rows = str(self.table.tolist()).replace(".0", "").replace(" ", "")
+        if len(self.table) == 1:
+            return f"lambda t: np.array({rows[1:-1]})"
+        return f"lambda t: np.array({rows}[(t[0] + 2 * sum(t) + len(t)) % {len(self.table)}])"
 
 
 def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int, int]]:
-    always = np.tile([0.0, 0.0, 5.0], (7, 1))
-    yield _Scores(always), [1], 1, 2
-    yield _Scores(always), [0], 3, 1
+    yield _Scores([[0, 0, 5]]), [1], 1, 2
+    yield _Scores([[0, 0, 5]]), [0], 3, 1
+    yield _Scores([[-3, -1, -2]]), [0], 2, 2  # no score above 0
+    yield _Scores([[0, 5]]), [1], 3, 1  # a stop token in the prompt
+    yield _Scores([[5, 0]]), [1], 3, 0  # the stop token 0
+    yield _Scores([[0, 2, 2]]), [1], 2, 0  # a tie
+    yield _Scores([[0, 1, 2], [2, 2, 0], [0, 0, 0]]), [2, 1], 4, 1
     for length in (2, 3, 4, 5):
-        table = rng.normal(size=(17, 6))
+        table = rng.integers(-5, 6, size=(17, 6))
         yield _Scores(table), rng.integers(0, 6, size=length).tolist(), 8, int(rng.integers(0, 6))
     table = rng.normal(size=(101, 30))
     table[:, 29] = -9.0  # the stop token never comes
@@ -561,8 +536,7 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int,
 
 
 def _no_tokens(function: Callable[..., object]) -> None:
-    scores = _Scores(np.tile([0.0, 0.0, 5.0], (7, 1)))
-    compare(replace(WRITE_GREEDILY, cases=lambda _: [(scores, [1], 0, 2)]), function)
+    compare(replace(WRITE_GREEDILY, cases=lambda _: [(_Scores([[0, 0, 5]]), [1], 0, 2)]), function)
 
 
 WRITE_GREEDILY = Exercise(
@@ -581,16 +555,24 @@ WRITE_GREEDILY = Exercise(
             "the stop token is missing: it was written, so it belongs to the answer. Append first, "
             "then look whether to stop."
         ),
-        never_stops: "you go on after the stop token.",
+        changed(
+            write_greedily, "never_stops", "token == stop", "False"
+        ): "you go on after the stop token.",
         forgets_to_read: (
             "each step asks about the same text. Append the new token to what the model reads next."
         ),
         reads_one_token_only: (
             "you show the model only the last token. It needs the prompt and all that was written."
         ),
-        prompt_and_all: "the prompt is in your answer; wanted are the new tokens only.",
-        one_too_many: "one token more than max_tokens: compare before you write another.",
-        counts_the_prompt: "max_tokens counts new tokens; you count the prompt's too.",
+        changed(
+            write_greedily, "prompt_and_all", "return written", "return prompt + written"
+        ): "the prompt is in your answer; wanted are the new tokens only.",
+        changed(
+            write_greedily, "one_too_many", "< max", "<= max"
+        ): "one token more than max_tokens: compare before you write another.",
+        changed(
+            write_greedily, "counts_the_prompt", "len(written)", "len(prompt + written)"
+        ): "max_tokens counts new tokens; you count the prompt's too.",
         stops_at_a_stop_in_the_prompt: (
             "a stop token in the prompt ends nothing: ask whether the token just written is one."
         ),
@@ -606,7 +588,8 @@ WRITE_GREEDILY = Exercise(
     checker=_no_tokens,
     hints=[
         "Keep two things apart: what the model reads (prompt and new tokens), and what you return.",
-        "while len(written) < max_tokens: take the argmax, append it, break if it is the stop.",
+        "Each round: ask about everything so far, append, look whether to stop. What must be asked "
+        "before each round, so that max_tokens may be 0?",
     ],
     next="Replace the argmax by your draw from 01.2, and you have a sampler.",
 )
