@@ -1,5 +1,6 @@
 """The widgets of lesson 09 compute what they say."""
 
+from lablib import LanguageModel, llama_config
 from lablib.course.lessons.lesson_09 import widgets as lab
 from lablib.course.lessons.lesson_09.exercises import estimate
 from lablib.course.replay.rounds import Guesses, replay
@@ -12,6 +13,10 @@ from matplotlib.figure import Figure
 
 COSTS = Costs((1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8), 0.1)
 FREE = Costs(COSTS.target, 0.0)
+
+
+def tiny():
+    return LanguageModel(llama_config(5, 16, 1, 1), seed=3)
 
 
 def random_guesses(rng, n, alpha):
@@ -109,6 +114,23 @@ def test_the_exercise_estimates_alpha_as_the_library_does() -> None:
         assert estimate(rounds, 0.6, memory) == pytest.approx(length.alpha, rel=1e-12)
 
 
-def test_clock_figure_and_bad_input() -> None:
-    fig = lab.promised_and_measured(["a"], {"x": [1.5]}, {"x": [(1.4, 1.2, 1.6)]})
-    assert isinstance(fig, Figure)
+def test_texts_are_written_once_and_raced() -> None:
+    target, prompts = tiny(), {"some": [[0, 1], [0, 1, 2]]}
+    options = {"max_tokens": 6, "stop_tokens": ()}
+    texts, guesses = lab.written(target, prompts, {"model": tiny(), "gram": None}, **options)
+    prompt, tokens = texts["some"]
+    assert prompt == [0, 1]
+    assert len(tokens) == 6
+    assert guesses["some"]["model"][0].right == (6, 5, 4, 3, 2, 1)  # the same model
+    assert len(guesses["some"]["gram"]) == 2
+    seconds = lab.race(target, prompts, {"model": tiny()}, {**options, "temperature": 0.0})
+    assert [*seconds["some"]] == ["plain", "model"]
+    assert all(0 < time < 60 for took in seconds["some"].values() for time in took)
+
+
+def test_rows_written_together_are_counted() -> None:
+    found = lab.together(tiny(), tiny(), [0, 1], 3, max_tokens=11, seed=1, stop_tokens=())
+    assert found.rows == 3
+    assert 3 <= found.calls <= found.plain_calls <= 12
+    assert 0 <= found.alpha <= 1
+    assert found.measured > 0

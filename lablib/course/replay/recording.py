@@ -53,7 +53,12 @@ class Recording:
 
     def written(self, task: str, temperature: float) -> tuple[list[int], list[int]]:
         """Return prompt and completion of the first text at this temperature."""
-        return self.tokens[self._first(task) + self.at(temperature) * self.problems]
+        return self.texts(task, temperature)[0]
+
+    def texts(self, task: str, temperature: float) -> list[tuple[list[int], list[int]]]:
+        """Return prompt and completion of each text of a task at this temperature."""
+        first = self._first(task) + self.at(temperature) * self.problems
+        return self.tokens[first : first + self.problems]
 
     def at(self, temperature: float) -> int:
         """Return the number of a temperature."""

@@ -7,7 +7,7 @@ import numpy as np
 from oracles.answers import Answers
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
+right, wrong, changed = ANSWERS.right, ANSWERS.wrong, ANSWERS.changed
 
 # ------------------------------------------------------------------ 08.1 how much is kept
 
@@ -43,9 +43,7 @@ def mean_of_the_chances(p, q):
     return np.mean(np.minimum(1, p / q)), np.sum(p * q)
 
 
-@wrong("08.1", like="not_capped")
-def sum_of_the_target(p, q):
-    return np.sum(q * (p / q)), np.sum(p * q)
+changed("08.1", "sum_of_the_target", "min(a, b)", "a", like="not_capped")
 
 
 @wrong("08.1", like="weighted_by_p")
@@ -53,9 +51,7 @@ def drawn_from_p(p, q):
     return np.sum(p * np.minimum(1, p / q)), np.sum(p * q)
 
 
-@wrong("08.1", like="swapped")
-def match_first(p, q):
-    return p @ q, np.minimum(p, q).sum()
+changed("08.1", "match_first", "return rejection, match", "return match, rejection", like="swapped")
 
 
 @wrong("08.1", like="swapped")
@@ -68,24 +64,15 @@ def without_the_half(p, q):
     return 1 - sum(abs(p - q)), sum(p * q)
 
 
-@wrong("08.1")
-def only_rejection(p, q):
-    return np.minimum(p, q).sum()
-
-
-@wrong("08.1")
-def match_by_squares_of_q(p, q):
-    return np.minimum(p, q).sum(), (q**2).sum()
-
-
-@wrong("08.1")
-def match_by_roots(p, q):
-    return np.minimum(p, q).sum(), np.sqrt(p * q).sum()
-
-
-@wrong("08.1")
-def match_by_the_likeliest(p, q):
-    return np.minimum(p, q).sum(), (p * q).max()
+changed("08.1", "only_rejection", "return rejection, match", "return rejection")
+changed("08.1", "match_by_squares_of_q", "a * b", "b * b")
+changed("08.1", "match_by_roots", "a * b", "(a * b) ** 0.5")
+changed(
+    "08.1",
+    "match_by_the_likeliest",
+    "match = sum(a * b for a, b in zip(p, q, strict=True))",
+    "match = max(a * b for a, b in zip(p, q, strict=True))",
+)
 
 
 @wrong("08.1")
@@ -93,9 +80,7 @@ def largest_difference(p, q):
     return 1 - np.abs(p - q).max(), p @ q
 
 
-@wrong("08.1")
-def rounded(p, q):
-    return round(np.minimum(p, q).sum(), 2), round(p @ q, 2)
+changed("08.1", "rounded", "return rejection, match", "return round(rejection, 2), round(match, 2)")
 
 
 # ------------------------------------------------------------------ 08.2 the rejection rule
@@ -152,16 +137,14 @@ def _kept(drafts, stays):
     return next((i for i in range(len(drafts)) if not stays(i)), len(drafts))
 
 
-@wrong("08.2", like="without_chance")
-def only_what_the_target_likes_better(p, q, drafts, u):
-    kept = _kept(drafts, lambda i: p[i, drafts[i]] >= q[i, drafts[i]])
-    return _after(p, q, kept, drafts)
-
-
-@wrong("08.2", like="keeps_at_the_border")
-def at_least_u(p, q, drafts, u):
-    kept = _kept(drafts, lambda i: min(1, p[i, drafts[i]] / q[i, drafts[i]]) >= u[i])
-    return _after(p, q, kept, drafts)
+changed(
+    "08.2",
+    "only_what_the_target_likes_better",
+    "u[i] >= p[i, x] / q[i, x]",
+    "p[i, x] / q[i, x] < 1",
+    like="without_chance",
+)
+changed("08.2", "at_least_u", ">=", ">", like="keeps_at_the_border")
 
 
 @wrong("08.2", like="chances_multiplied")
@@ -174,13 +157,7 @@ def product_of_chances(p, q, drafts, u):
     return len(drafts), p[-1]
 
 
-@wrong("08.2", like="the_other_way_round")
-def surplus_of_the_draft(p, q, drafts, u):
-    kept = _kept(drafts, lambda i: p[i, drafts[i]] / q[i, drafts[i]] > u[i])
-    if kept == len(drafts):
-        return kept, p[kept]
-    rest = np.maximum(q[kept] - p[kept], 0)
-    return kept, rest / rest.sum()
+changed("08.2", "surplus_of_the_draft", "p[i] - q[i]", "q[i] - p[i]", like="the_other_way_round")
 
 
 @wrong("08.2", like="counts_the_correction")
@@ -197,35 +174,20 @@ def residual_behind_the_last(p, q, drafts, u):
     return kept, rest / rest.sum()
 
 
-@wrong("08.2")
-def one_u_for_all(p, q, drafts, u):
-    kept = _kept(drafts, lambda i: p[i, drafts[i]] / q[i, drafts[i]] > u[0])
-    return _after(p, q, kept, drafts)
-
-
-@wrong("08.2")
-def absolute_residual(p, q, drafts, u):
-    kept = _kept(drafts, lambda i: p[i, drafts[i]] / q[i, drafts[i]] > u[i])
-    rest = np.abs(p[kept] - q[kept]) if kept < len(drafts) else p[kept]
-    return kept, rest / rest.sum()
-
-
-@wrong("08.2")
-def the_row_after_the_refused(p, q, drafts, u):
-    kept = _kept(drafts, lambda i: p[i, drafts[i]] / q[i, drafts[i]] > u[i])
-    if kept == len(drafts):
-        return kept, p[kept]
-    rest = np.maximum(p[kept + 1] - q[kept], 0)
-    return kept, rest / rest.sum()
-
-
-@wrong("08.2")
-def softmax_of_the_residual(p, q, drafts, u):
-    kept = _kept(drafts, lambda i: p[i, drafts[i]] / q[i, drafts[i]] > u[i])
-    if kept == len(drafts):
-        return kept, p[kept]
-    rest = np.exp(np.maximum(p[kept] - q[kept], 0))
-    return kept, rest / rest.sum()
+changed("08.2", "one_u_for_all", "u[i]", "u[0]", like="one_u")
+changed("08.2", "absolute_residual", "np.maximum(p[i] - q[i], 0)", "np.abs(p[i] - q[i])")
+changed(
+    "08.2",
+    "the_row_after_the_refused",
+    "np.maximum(p[i] - q[i], 0)",
+    "np.maximum(p[i + 1] - q[i], 0)",
+)
+changed(
+    "08.2",
+    "softmax_of_the_residual",
+    "np.maximum(p[i] - q[i], 0)",
+    "np.exp(np.maximum(p[i] - q[i], 0))",
+)
 
 
 @wrong("08.2")
@@ -242,6 +204,34 @@ def changes_q(p, q, drafts, u):
     answer = _after(p, q, kept, drafts)
     q[:] = 0
     return answer
+
+
+changed(
+    "08.2",
+    "a_surplus_is_saved",
+    "p[i, x] / q[i, x]",
+    "np.prod(p[range(i + 1), drafts[: i + 1]] / q[range(i + 1), drafts[: i + 1]])",
+)
+changed(
+    "08.2",
+    "refused_word_and_residual",
+    "np.maximum(p[i] - q[i], 0)",
+    "np.maximum(p[i] - q[i], 0) + 0.01",
+)
+changed("08.2", "goes_by_the_last_u", "u[i]", "u[-1]")
+changed("08.2", "relative_surplus", "np.maximum(p[i] - q[i], 0)", "np.maximum(p[i] / q[i] - 1, 0)")
+changed(
+    "08.2",
+    "only_the_first_draft",
+    "for i, x in enumerate(drafts)",
+    "for i, x in enumerate(drafts[:1])",
+)
+changed(
+    "08.2",
+    "residual_of_all_rows",
+    "np.maximum(p[i] - q[i], 0)",
+    "np.maximum((p[:-1] - q)[: i + 1].sum(axis=0), 0)",
+)
 
 
 # ------------------------------------------------------------------ 08.3 a guess without a q
@@ -301,16 +291,14 @@ def nearly_certain_is_certain(p, draft):
     return over_what_is_left(p, draft)
 
 
-@wrong("08.3")
-def draft_still_there(p, draft):
-    return p[draft], p / (1 - p[draft]) if p[draft] < 1 else p
-
-
-@wrong("08.3")
-def all_others_alike(p, draft):
-    after = np.full(len(p), 1 / max(1, len(p) - 1))
-    after[draft] = 0
-    return p[draft], after if len(p) > 1 and p[draft] < 1 else p
+changed("08.3", "draft_still_there", "0.0 if token == draft else x", "x")
+changed(
+    "08.3",
+    "all_others_alike",
+    "0.0 if token == draft else x",
+    "float(token != draft)",
+    like="others_alike",
+)
 
 
 @wrong("08.3")
@@ -319,14 +307,18 @@ def surely_the_second_best(p, draft):
     return p[draft], np.eye(len(p))[rest.argmax()] if rest.sum() else p
 
 
-@wrong("08.3")
-def kept_with_the_square(p, draft):
-    return p[draft] ** 2, over_what_is_left(p, draft)[1]
-
-
-@wrong("08.3")
-def in_the_other_order(p, draft):
-    return over_what_is_left(p, draft)[::-1]
+changed(
+    "08.3",
+    "kept_with_the_square",
+    "return p[draft], [x / sum(rest) for x in rest]",
+    "return p[draft] ** 2, [x / sum(rest) for x in rest]",
+)
+changed(
+    "08.3",
+    "in_the_other_order",
+    "return p[draft], [x / sum(rest) for x in rest]",
+    "return [x / sum(rest) for x in rest], p[draft]",
+)
 
 
 @wrong("08.3")
@@ -361,33 +353,13 @@ def asks_first(p, written, limit):
     return np.int64(math.ceil(limit / growth))
 
 
-@wrong("08.4", like="not_rounded")
-def a_fraction(p, written, limit):
-    each = ((written - p) ** 2 / p).sum()
-    return limit / each if each > 0 else math.inf
-
-
-@wrong("08.4", like="rounded_down")
-def cut_off(p, written, limit):
-    each = ((written - p) ** 2 / p).sum()
-    return int(limit / each) if each > 0 else math.inf
-
-
-@wrong("08.4", like="rounded_to_nearest")
-def nearest(p, written, limit):
-    each = ((written - p) ** 2 / p).sum()
-    return round(limit / each) if each > 0 else math.inf
-
-
-@wrong("08.4", like="one_more")
-def cut_off_and_one(p, written, limit):
-    each = ((written - p) ** 2 / p).sum()
-    return int(limit / each) + 1 if each > 0 else math.inf
-
-
-@wrong("08.4", like="never_right")
-def no_guard(p, written, limit):
-    return math.ceil(limit / ((written - p) ** 2 / p).sum())
+changed("08.4", "a_fraction", "math.ceil(limit / each)", "limit / each", like="not_rounded")
+changed("08.4", "cut_off", "math.ceil(limit / each)", "int(limit / each)", like="rounded_down")
+changed("08.4", "nearest", "math.ceil", "round", like="rounded_to_nearest")
+changed(
+    "08.4", "cut_off_and_one", "math.ceil(limit / each)", "int(limit / each) + 1", like="one_more"
+)
+changed("08.4", "no_guard", " if each > 0 else math.inf", "", like="never_right")
 
 
 @wrong("08.4")
@@ -396,28 +368,15 @@ def no_guard_in_plain_python(p, written, limit):
     return math.ceil(limit / sum((w - a) ** 2 / a for a, w in pairs))
 
 
-@wrong("08.4")
-def small_errors_are_none(p, written, limit):
-    each = ((written - p) ** 2 / p).sum()
-    return math.ceil(limit / each) if each > 1e-4 else math.inf
-
-
-@wrong("08.4", like="divided_by_written")
-def over_written(p, written, limit):
-    each = ((written - p) ** 2 / written).sum()
-    return math.ceil(limit / each) if each > 0 else math.inf
-
-
-@wrong("08.4")
-def mean_in_place_of_the_sum(p, written, limit):
-    each = ((written - p) ** 2 / p).mean()
-    return math.ceil(limit / each) if each > 0 else math.inf
-
-
-@wrong("08.4")
-def square_of_the_quotient(p, written, limit):
-    each = (((written - p) / p) ** 2).sum()
-    return math.ceil(limit / each) if each > 0 else math.inf
+changed("08.4", "small_errors_are_none", "each > 0", "each > 1e-4")
+changed("08.4", "over_written", "/ a", "/ w", like="divided_by_written")
+changed(
+    "08.4",
+    "mean_in_place_of_the_sum",
+    "math.ceil(limit / each)",
+    "math.ceil(limit * len(p) / each)",
+)
+changed("08.4", "square_of_the_quotient", "(w - a) ** 2 / a", "((w - a) / a) ** 2", like="root")
 
 
 @wrong("08.4")
@@ -426,7 +385,23 @@ def relative_entropy(p, written, limit):
     return math.ceil(limit / each) if each > 1e-9 else math.inf
 
 
-@wrong("08.4")
-def zero_for_a_right_rule(p, written, limit):
-    each = ((written - p) ** 2 / p).sum()
-    return math.ceil(limit / each) if each > 0 else 0
+changed("08.4", "zero_for_a_right_rule", "else math.inf", "else 0")
+
+changed("08.4", "only_what_comes_too_often", "(w - a) ** 2 / a", "max(w - a, 0) ** 2 / a")
+changed("08.4", "degrees_of_freedom", "limit / each", "(limit - len(p) + 1) / each")
+changed("08.4", "none_for_a_right_rule", "else math.inf", "else None")
+
+
+@right("08.4")
+def in_single_precision(p, written, limit):
+    p, written = mx.array(p), mx.array(written)
+    each = (((written - p) ** 2) / p).sum().item()
+    return math.ceil(limit / each) if each else math.inf
+
+
+@right("08.4")
+def counts_up(p, written, limit):  # slowly
+    each, n = sum((w - a) ** 2 / a for w, a in zip(written.tolist(), p.tolist(), strict=True)), 0
+    while each and n * each < limit:
+        n += 1
+    return n if each else math.inf

@@ -5,7 +5,7 @@ import numpy as np
 from oracles.answers import Answers
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
+right, wrong, changed = ANSWERS.right, ANSWERS.wrong, ANSWERS.changed
 
 # ------------------------------------------------------------------ 09.1 prompt lookup
 
@@ -78,59 +78,42 @@ def place_in_digits_taken_for_a_place_in_ids(text, n, longest):
     return []
 
 
-@wrong("09.1", like="runs_that_overlap_do_not_count")
-def runs_apart(text, n, longest):
-    for size in range(min(longest, len(text) // 2), 0, -1):
-        for start in range(len(text) - 2 * size, -1, -1):
-            if text[start : start + size] == text[-size:]:
-                return text[start + size : start + size + n]
-    return []
-
-
-@wrong("09.1", like="first_place")
-def index_of_the_first(text, n, longest):
-    for size in range(min(longest, len(text) - 1), 0, -1):
-        for start in range(len(text) - size):
-            if text[start : start + size] == text[-size:]:
-                return text[start + size : start + size + n]
-    return []
-
-
-@wrong("09.1", like="longer_than_longest")
-def as_long_as_it_goes(text, n, longest):
-    return with_commas_around_each_id(text, n, len(text))
-
-
-@wrong("09.1")
-def last_token_then_longest(text, n, longest):
-    for start in range(len(text) - 2, -1, -1):
-        if text[start] == text[-1]:
-            return text[start + 1 : start + 1 + n]
-    return []
-
-
-@wrong("09.1")
-def start_of_the_text_forgotten(text, n, longest):
-    for size in range(min(longest, len(text) - 1), 0, -1):
-        for start in range(len(text) - size - 1, 0, -1):
-            if text[start : start + size] == text[-size:]:
-                return text[start + size : start + size + n]
-    return []
-
-
-@wrong("09.1")
-def one_size_too_few(text, n, longest):
-    return as_a_tuple(text, n, longest - 1)
-
-
-@wrong("09.1")
-def one_token_only(text, n, longest):
-    return as_a_tuple(text, 1, longest)
-
-
-@wrong("09.1")
-def no_answer_for_a_new_token(text, n, longest):
-    return as_a_tuple(text, n, longest) or None
+changed(
+    "09.1",
+    "runs_apart",
+    "len(text) - size))",
+    "len(text) - 2 * size + 1))",
+    like="runs_that_overlap_do_not_count",
+)
+changed(
+    "09.1",
+    "index_of_the_first",
+    "reversed(range(len(text) - size))",
+    "range(len(text) - size)",
+    like="first_place",
+)
+changed(
+    "09.1",
+    "as_long_as_it_goes",
+    "min(longest, len(text) - 1)",
+    "len(text) - 1",
+    like="longer_than_longest",
+)
+changed(
+    "09.1",
+    "last_token_then_longest",
+    "range(min(longest, len(text) - 1), 0, -1)",
+    "[1] if len(text) > 1 else []",
+)
+changed(
+    "09.1",
+    "start_of_the_text_forgotten",
+    "reversed(range(len(text) - size))",
+    "reversed(range(1, len(text) - size))",
+)
+changed("09.1", "one_size_too_few", "min(longest, ", "min(longest - 1, ")
+changed("09.1", "one_token_only", "size + n]", "size + 1]")
+changed("09.1", "no_answer_for_a_new_token", "return []", "return None")
 
 
 @wrong("09.1")
@@ -144,6 +127,41 @@ def eats_the_text(text, n, longest):
     answer = list(as_a_tuple(text, n, longest))
     text.clear()
     return answer
+
+
+changed("09.1", "three_at_most", "min(longest, ", "min(longest, 3, ", like="at_most_three")
+changed("09.1", "five_drafts_at_most", "size + n]", "size + min(n, 5)]")
+changed(
+    "09.1",
+    "the_same_objects",
+    "text[start : start + size] == run",
+    "all(a is b for a, b in zip(text[start : start + size], run))",
+)
+changed(
+    "09.1",
+    "zero_is_nothing",
+    "text[start : start + size] == run",
+    "text[start : start + size] == run and text[start + size]",
+)
+changed(
+    "09.1",
+    "any_order",
+    "text[start : start + size] == run",
+    "sorted(text[start : start + size]) == sorted(run)",
+)
+changed(
+    "09.1",
+    "what_came_before",
+    "text[start + size : start + size + n]",
+    "text[max(0, start - n) : start]",
+)
+changed(
+    "09.1",
+    "last_of_the_run_only",
+    "text[start : start + size] == run",
+    "text[start + size - 1] == run[-1]",
+)
+changed("09.1", "four_at_most", "min(longest, ", "min(longest, 4, ")
 
 
 # ------------------------------------------------------------------ 09.2 the best length
@@ -194,18 +212,14 @@ def _tokens(alpha, gamma):
     return sum(alpha**i for i in range(gamma + 1))
 
 
-@wrong("09.2", like="forgets_its_own_token")
-def geometric_sum_of_gamma_terms(alpha, target, draft, most):
-    def rate(g):
-        kept = sum(alpha**i for i in range(1, g + 1)) if g else 1
-        return kept / (g * draft + target[g])
-
-    return _best(most, rate)
-
-
-@wrong("09.2", like="never_most")
-def range_of_most(alpha, target, draft, most):
-    return _best(max(0, most - 1), lambda g: _tokens(alpha, g) / (g * draft + target[g]))
+changed(
+    "09.2",
+    "geometric_sum_of_gamma_terms",
+    "range(gamma + 1)",
+    "range(1, gamma + 1)",
+    like="forgets_its_own_token",
+)
+changed("09.2", "range_of_most", "most + 1)", "most)", like="never_most")
 
 
 @wrong("09.2", like="drafts_one_more")
@@ -213,61 +227,65 @@ def one_draft_for_each_token(alpha, target, draft, most):
     return _best(most, lambda g: _tokens(alpha, g) / ((g + 1) * draft + target[g]))
 
 
-@wrong("09.2", like="never_zero")
-def at_least_one(alpha, target, draft, most):
-    return _best(most, lambda g: _tokens(alpha, g) / (g * draft + target[g]), first=1)
+changed("09.2", "at_least_one", "0, 1 / target[0]", "min(1, most), 0", like="never_zero")
+changed("09.2", "each_token_its_forward", "target[gamma]", "(gamma + 1) * target[0]")
+changed("09.2", "all_forwards_up_to_gamma", "target[gamma]", "sum(target[: gamma + 1])")
+changed(
+    "09.2",
+    "closed_form_without_alpha_1",
+    "sum(alpha**i for i in range(gamma + 1))",
+    "(1 - alpha ** (gamma + 1)) / (1 - alpha)",
+)
+changed("09.2", "the_rate_itself", "return best", "return best_rate")
+changed("09.2", "all_prices_that_are_known", "most + 1)", "len(target))")
+changed(
+    "09.2",
+    "difference_in_place_of_quotient",
+    "tokens / (gamma * draft + target[gamma])",
+    "tokens - (gamma * draft + target[gamma])",
+)
+changed("09.2", "one_is_plain", "0, 1 / target[0]", "0, 1.0")
+changed(
+    "09.2",
+    "greater_or_equal",
+    "> best_rate * (1 + 1e-9)",
+    ">= best_rate * (1 - 1e-9)",
+    like="the_last_of_equals",
+)
+changed(
+    "09.2",
+    "a_dip_after_a_rise",
+    "best, best_rate = gamma, rate",
+    "best, best_rate = gamma, rate\n        elif best:\n            break",
+    like="stops_after_a_rise",
+)
+changed(
+    "09.2",
+    "while_it_is_worth_its_price",
+    "rate > best_rate * (1 + 1e-9)",
+    "alpha**gamma * target[0] > draft + target[gamma] - target[gamma - 1]",
+    like="each_pays_for_itself",
+)
+changed("09.2", "halves", "range(1, most + 1)", "(2**k for k in range(most.bit_length()))")
+changed("09.2", "seven_at_most", "most + 1)", "min(most, 7) + 1)")
+changed(
+    "09.2",
+    "alpha_times_gamma",
+    "sum(alpha**i for i in range(gamma + 1))",
+    "min(gamma, alpha / (1 - alpha + 1e-12)) + 1",
+)
+changed("09.2", "one_more_is_much_better", "(1 + 1e-9)", "1.03")
 
 
 @wrong("09.2")
-def each_token_its_forward(alpha, target, draft, most):
-    return _best(most, lambda g: _tokens(alpha, g) / (g * draft + (g + 1) * target[0]))
-
-
-@wrong("09.2")
-def all_forwards_up_to_gamma(alpha, target, draft, most):
-    return _best(most, lambda g: _tokens(alpha, g) / (g * draft + sum(target[: g + 1])))
-
-
-@wrong("09.2")
-def closed_form_without_alpha_1(alpha, target, draft, most):
-    def rate(g):
-        return (1 - alpha ** (g + 1)) / (1 - alpha) / (g * draft + target[g])
-
-    return _best(most, rate)
-
-
-@wrong("09.2")
-def the_rate_itself(alpha, target, draft, most):
-    return max(_tokens(alpha, g) / (g * draft + target[g]) for g in range(most + 1))
-
-
-@wrong("09.2")
-def all_prices_that_are_known(alpha, target, draft, most):
-    return _best(len(target) - 1, lambda g: _tokens(alpha, g) / (g * draft + target[g]))
-
-
-@wrong("09.2")
-def difference_in_place_of_quotient(alpha, target, draft, most):
-    return _best(most, lambda g: _tokens(alpha, g) - (g * draft + target[g]))
-
-
-@wrong("09.2")
-def one_is_plain(alpha, target, draft, most):
-    best, top = 0, 1.0
-    for g in range(1, most + 1):
-        rate = _tokens(alpha, g) / (g * draft + target[g])
-        if rate > top * (1 + 1e-9):
-            best, top = g, rate
-    return best
-
-
-@wrong("09.2", like="the_last_of_equals")
-def greater_or_equal(alpha, target, draft, most):
+def gives_up_after_three(alpha, target, draft, most):
     best, top = 0, 0.0
     for g in range(most + 1):
         rate = _tokens(alpha, g) / (g * draft + target[g])
-        if rate >= top * (1 - 1e-9):
+        if rate > top * (1 + 1e-9):
             best, top = g, rate
+        elif g - best >= 3:
+            break
     return best
 
 
@@ -327,14 +345,7 @@ def drafted_ones_fade(rounds, start, memory):
     return _follow(rounds, start, _reached, lambda d, a: (1 - 1 / memory) ** d)
 
 
-@wrong("09.3", like="start_weighs_one")
-def start_as_one_draft(rounds, start, memory):
-    return _follow(rounds, start, _reached, lambda d, a: 1 - 1 / memory, first=1)
-
-
-@wrong("09.3", like="counts_one_too_many")
-def always_one_more(rounds, start, memory):
-    return _follow(rounds, start, lambda d, a: a + 1, lambda d, a: 1 - 1 / memory)
+changed("09.3", "start_as_one_draft", "4 * start, 4.0", "start, 1.0", like="start_weighs_one")
 
 
 @wrong("09.3")
@@ -365,23 +376,8 @@ def moving_average_of_rates(rounds, start, memory):
     return alpha
 
 
-@wrong("09.3")
-def only_one_sum_fades(rounds, start, memory):
-    kept, judged = 4 * start, 4
-    for drafted, accepted in rounds:
-        if drafted:
-            kept = kept * (1 - 1 / memory) + accepted
-            judged += _reached(drafted, accepted)
-    return kept / judged
-
-
-@wrong("09.3", like="plain_rounds_fade")
-def every_round_fades(rounds, start, memory):
-    kept, judged = 4 * start, 4
-    for drafted, accepted in rounds:
-        kept = kept * (1 - 1 / memory) + accepted
-        judged = judged * (1 - 1 / memory) + _reached(drafted, accepted)
-    return kept / judged
+changed("09.3", "only_one_sum_fades", "(1 - 1 / memory) * judged + ", "judged + ")
+changed("09.3", "every_round_fades", "if drafted > 0:", "if True:", like="plain_rounds_fade")
 
 
 @wrong("09.3")
@@ -393,14 +389,28 @@ def plain_rounds_are_judged(rounds, start, memory):
     return kept / judged
 
 
-@wrong("09.3")
-def the_rounds_backwards(rounds, start, memory):
-    return draft_by_draft(rounds[::-1], start, memory)
+changed("09.3", "the_rounds_backwards", "in rounds:", "in rounds[::-1]:")
 
 
 @wrong("09.3")
 def fails_without_rounds(rounds, start, memory):
     return draft_by_draft([rounds[0], *rounds[1:]], start, memory)
+
+
+@wrong("09.3")
+def half_life(rounds, start, memory):
+    return _follow(rounds, start, _reached, lambda d, a: 2 ** (-1 / memory))
+
+
+@wrong("09.3")
+def exponential_of_the_memory(rounds, start, memory):
+    return _follow(rounds, start, _reached, lambda d, a: np.exp(-1 / memory))
+
+
+changed("09.3", "an_unlucky_round_only", "if drafted > 0:", "if drafted > accepted:")
+changed("09.3", "a_hopeless_round_teaches_nothing", "if drafted > 0:", "if accepted > 0:")
+changed("09.3", "clipped_from_below", "return kept / judged", "return max(0.05, kept / judged)")
+changed("09.3", "all_but_one", "min(accepted + 1, drafted)", "max(accepted, 1)")
 
 
 # ------------------------------------------------------------------ 09.4 block verification
@@ -472,12 +482,13 @@ def _block(p, q, drafts, w=None, zero=0.0):
     return passes
 
 
-@wrong("09.4", like="ratios_capped_one_by_one")
-def product_of_capped_ratios(p, q, drafts):
-    w = [1.0]
-    for i, x in enumerate(drafts):
-        w.append(w[-1] * min(1.0, p[i, x] / q[i, x]))
-    return _longest(_block(p, q, drafts, w))
+changed(
+    "09.4",
+    "product_of_capped_ratios",
+    "min(1.0, w[-1] * p[i, x] / q[i, x])",
+    "w[-1] * min(1.0, p[i, x] / q[i, x])",
+    like="ratios_capped_one_by_one",
+)
 
 
 @wrong("09.4", like="zero_over_zero")
@@ -500,9 +511,7 @@ def error_for_equal_models(p, q, drafts):
     return _longest([1.0, *(a / (a + 1 - b) for a, b in zip(s[1:], w[1:], strict=True))])
 
 
-@wrong("09.4")
-def equal_models_pass(p, q, drafts):
-    return _longest(_block(p, q, drafts, zero=1.0))
+changed("09.4", "equal_models_pass", "else 0.0", "else 1.0")
 
 
 @wrong("09.4", like="shortest_first")
@@ -546,11 +555,15 @@ def chances_to_pass(p, q, drafts):
     return _block(p, q, drafts)
 
 
-@wrong("09.4")
-def backwards(p, q, drafts):
-    return _longest(_block(p, q, drafts))[::-1]
-
-
-@wrong("09.4")
-def without_nothing(p, q, drafts):
-    return _longest(_block(p, q, drafts))[1:]
+changed("09.4", "backwards", "return chances[::-1]", "return chances")
+changed("09.4", "without_nothing", "return chances[::-1]", "return chances[-2::-1]")
+changed(
+    "09.4",
+    "the_bonus_row_too",
+    "if n < len(drafts) else w[n]",
+    "if n < len(drafts) else w[n] * p[n].max()",
+)
+changed("09.4", "absolute_rest", "np.maximum(w[n] * p[n] - q[n], 0)", "np.abs(w[n] * p[n] - q[n])")
+changed("09.4", "rest_of_q", "w[n] * p[n] - q[n], 0", "q[n] - w[n] * p[n], 0")
+changed("09.4", "failures_forgotten", "longer_failed *= 1 - passes", "pass")
+changed("09.4", "little_is_nothing", "if s > 0 ", "if s > 0.01 ")

@@ -27,16 +27,20 @@ class Overlap(Explorer):
         words: the vocabulary.
         p: the target's distribution ``(V,)``, all positive.
         other: the draft's distribution ``(V,)`` when it is as far away as the slider goes.
+        names: the rules to choose from, all by default.
     """
 
-    def __init__(self, words: Sequence[str], p: Sequence[float], other: Sequence[float]) -> None:
+    def __init__(
+        self, words: Sequence[str], p: Sequence[float], other: Sequence[float],
+        names: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
         self.words, (self.p, self.other) = list(words), positive(p, other)
         judged = Player(len(self.words) + 1, milliseconds=1500, label="words judged")
         judged.value = judged.play.value = len(self.words)
         super().__init__(
             distance=slider(1.0, 0.0, 1.0, 0.05, label="draft's distance"),
             temperature=slider(1.0, 0.3, 3.0, 0.1, label="temperature of q"),
-            rule=choice("rejection", list(every_rule()), label="rule"),
+            rule=choice("rejection", list(names or every_rule()), label="rule"),
             judged=judged,
         )
 

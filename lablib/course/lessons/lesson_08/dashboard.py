@@ -61,16 +61,19 @@ class Dashboard(Explorer):
         draft: the draft model.
         head: the target's draft head.
         words: the text of every id.
+        rules: those of ``RULES`` that are shown.
+        drafters: those of ``DRAFTERS`` that are shown.
         **start: where controls start, by their names: ``task``, ``drafter``, ``rule``,
             ``draft_tokens``, ``temperature``.
     """
 
     def __init__(
         self, recording: Recording, target: Any, draft: Any, head: DraftHead,
-        words: Sequence[str], **start: Any,
+        words: Sequence[str], rules: Sequence[str] = RULES, drafters: Sequence[str] = DRAFTERS,
+        **start: Any,
     ) -> None:  # fmt: skip
         self.recording, self.words = recording, list(words)
-        self._models = target, draft, head
+        self._models, self._rules = (target, draft, head), tuple(rules)
         self.expected, self.rows = cache(self._expected), cache(self._rows)
         self._target, self._chances = cache(self._read), cache(self._judged)
         grid = recording.temperatures.tolist()
@@ -81,8 +84,8 @@ class Dashboard(Explorer):
         hard = np.argmin(self.overlaps(begin["task"], begin["drafter"], begin["temperature"]))
         super().__init__(
             task=choice(begin["task"], list(recording.tasks)),
-            drafter=choice(begin["drafter"], list(DRAFTERS)),
-            rule=choice(begin["rule"], list(RULES)),
+            drafter=choice(begin["drafter"], list(drafters)),
+            rule=choice(begin["rule"], list(rules)),
             draft_tokens=slider(begin["draft_tokens"], 1, LONGEST, label="draft tokens γ"),
             temperature=slider(begin["temperature"], grid[0], grid[-1], grid[1] - grid[0]),
             token=TokenPicker(int(hard) + 1, longest),
@@ -181,8 +184,10 @@ class Dashboard(Explorer):
             "coins": [(1 - kept) * kept**i for i in range(gamma)] + [kept**gamma],
             "promise": expected_tokens(kept, gamma),
             "grid": self.recording.temperatures,
-            "lines": {name: [row[i].alpha for row in expected] for i, name in enumerate(RULES)},
-            "points": {name: self._measured(task, drafter, name) for name in RULES},
+            "lines": {
+                name: [row[RULES.index(name)].alpha for row in expected] for name in self._rules
+            },
+            "points": {name: self._measured(task, drafter, name) for name in self._rules},
             "counted": self.recording.counted(task, temperature, rule, drafter),
         }
 

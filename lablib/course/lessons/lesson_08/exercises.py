@@ -1,12 +1,24 @@
-"""Exercises of lesson 08: rules that lose nothing, and how to find one that does."""
+"""Exercises of lesson 08: rules that lose nothing, and how to find one that does.
+
+The wrong ideas are listed with what is said of each, in ``wrong``. The numbers of the cases are
+sixteenths: exact in binary, and short enough to paste. Where that matters a comment says which idea
+a case is for.
+"""
 
 import math
 from collections.abc import Iterator
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise
 from lablib.course.lessons.edges import edges
 
 import numpy as np
+
+
+def _sixteenths(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Return a distribution of positive sixteenths."""
+    return (1 + rng.multinomial(16 - size, np.ones(size) / size)) / 16
+
 
 # ------------------------------------------------------------------ 08.1 how much is kept
 
@@ -32,44 +44,9 @@ def by_definition(p, q):
     return sum(b * min(1, a / b) for a, b in pairs), sum(b * a for a, b in pairs)
 
 
-def _weighted(weights, p, q):
-    """Average the chance of every draft with these weights."""
-    kept = [w * min(1, a / b) for w, a, b in zip(weights, p, q, strict=True) if b > 0]
-    return sum(kept), acceptance(p, q)[1]
-
-
-def swapped(p, q):
-    return acceptance(p, q)[::-1]
-
-
-def twice_the_distance(p, q):
-    p, q = np.asarray(p), np.asarray(q)
-    return 1 - np.abs(p - q).sum(), float(p @ q)
-
-
-def the_distance(p, q):
-    return 1 - acceptance(p, q)[0], acceptance(p, q)[1]
-
-
-def same_favourite(p, q):
-    return acceptance(p, q)[0], float(np.argmax(p) == np.argmax(q))
-
-
 def best_of_q_only(p, q):
     best = int(np.argmax(q))
     return min(1.0, p[best] / q[best]), p[best]
-
-
-def every_draft_alike(p, q):
-    return _weighted(np.ones(len(p)) / len(p), p, q)
-
-
-def weighted_by_p(p, q):
-    return _weighted(p, p, q)
-
-
-def not_capped(p, q):
-    return sum(p), acceptance(p, q)[1]
 
 
 def zero_over_zero(p, q):
@@ -79,14 +56,16 @@ def zero_over_zero(p, q):
 def _pairs(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.array([0.5, 0.5]), np.array([0.5, 0.5])
     yield np.array([0.75, 0.25]), np.array([0.25, 0.75])
-    for size in (3, 4, 6, 1000):
-        yield tuple(rng.dirichlet(np.ones(size), size=2))
+    for size in (3, 4, 5):
+        yield _sixteenths(rng, size), _sixteenths(rng, size)
+    yield np.array([0.5, 0.125, 0.375]), np.array([0.125, 0.5, 0.375])  # as likely in both
 
 
 def _pairs_with_zeros(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.array([1.0]), np.array([1.0])
     yield np.array([1.0, 0.0]), np.array([0.0, 1.0])
     yield np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.25, 0.5])
+    yield np.array([0.5, 0.25, 0.25]), np.array([0.5, 0.5, 0.0])
     # a token that neither model would write
     yield np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.75, 0.0])
 
@@ -104,13 +83,22 @@ ACCEPTANCE = Exercise(
     reference=acceptance,
     alternatives=[one_minus_tv, by_definition],
     wrong={
-        swapped: "you return them in the other order: rejection first, then match.",
-        twice_the_distance: (
+        changed(
+            acceptance, "swapped", "return rejection, match", "return match, rejection"
+        ): "you return them in the other order: rejection first, then match.",
+        changed(one_minus_tv, "twice_the_distance", ".sum() / 2", ".sum()"): (
             "the total variation is *half* of Σ |p − q|: what leaves one token arrives at another "
             "and would be counted twice."
         ),
-        the_distance: "that is the share that is refused: take 1 minus it.",
-        same_favourite: (
+        changed(
+            acceptance, "the_distance", "return rejection", "return 1 - rejection"
+        ): "that is the share that is refused: take 1 minus it.",
+        changed(
+            acceptance,
+            "same_favourite",
+            "sum(a * b for a, b in zip(p, q, strict=True))",
+            "float(np.argmax(p) == np.argmax(q))",
+        ): (
             "match does not compare the two favourites: it compares two *samples*, one from each "
             "model. Equal samples can be any token."
         ),
@@ -118,18 +106,29 @@ ACCEPTANCE = Exercise(
             "that holds if q's favourite was drafted. Average over every draft x, each with its "
             "weight q(x)."
         ),
-        every_draft_alike: "not every draft is equally likely: weigh each x with q(x).",
-        weighted_by_p: "the draft is drawn from q, not from p: weigh each x with q(x).",
-        not_capped: (
+        changed(
+            by_definition, "every_draft_alike", "b * min(", "1 / len(p) * min("
+        ): "not every draft is equally likely: weigh each x with q(x).",
+        changed(
+            by_definition, "weighted_by_p", "b * min(", "a * min("
+        ): "the draft is drawn from q, not from p: weigh each x with q(x).",
+        changed(acceptance, "not_capped", "min(a, b)", "a"): (
             "p/q may exceed 1, and a probability cannot: without the min everything seems kept."
         ),
+        changed(acceptance, "all_or_nothing", "min(a, b)", "a * (a <= b)"): (
+            "where p(x) ≥ q(x) every draft of x is kept: its share is q(x), and not 0."
+        ),
+        changed(
+            acceptance, "cosine", "match = sum(", "match = 1 / math.sqrt(p @ p * (q @ q)) * sum("
+        ): ("the chance that two samples are equal is Σ p·q itself: even for p = q it is not 1."),
         zero_over_zero: "a token with q(x) = 0 is never drafted, so it adds nothing: 0 / 0 is NaN.",
     },
     cases=_pairs,
     checker=edges(_pairs_with_zeros),
     hints=[
         "Sum over x: the chance that x is drafted, times the chance that it is then kept.",
-        "q(x)·min(1, p(x)/q(x)) is min(p(x), q(x)); q(x)·p(x) is the other one.",
+        "q(x) · min(1, p(x)/q(x)) can be written without a division. For match, how likely is it "
+        "that the target's own token is x?",
     ],
     next="For p = q: what are the two numbers, and which draft would make match keep the most?",
 )
@@ -172,98 +171,15 @@ def _after(p, q, drafts, kept):
     return kept, rest / rest.sum()
 
 
-def _judged(p, q, drafts, u, chance):
-    """Follow verify with another chance of keeping draft i."""
-    kept = next((i for i in range(len(drafts)) if u[i] >= chance(i)), len(drafts))
-    return _after(p, q, drafts, kept)
-
-
-def residual_is_p(p, q, drafts, u):
-    kept, _ = verify(p, q, drafts, u)
-    return kept, p[kept]
-
-
-def not_renormalised(p, q, drafts, u):
-    kept, after = verify(p, q, drafts, u)
-    if kept == len(drafts):
-        return kept, after
-    return kept, np.maximum(p[kept] - q[kept], 0)
-
-
-def the_other_way_round(p, q, drafts, u):
-    kept, after = verify(p, q, drafts, u)
-    if kept == len(drafts):
-        return kept, after
-    rest = np.maximum(q[kept] - p[kept], 0)
-    return kept, rest / rest.sum()
-
-
-def q_after_the_last(p, q, drafts, u):
-    kept, after = verify(p, q, drafts, u)
-    if kept < len(drafts):
-        return kept, after
-    rest = np.maximum(p[kept] - q[kept - 1], 0)
-    return kept, rest / rest.sum()
-
-
 def counts_the_correction(p, q, drafts, u):
     kept, after = verify(p, q, drafts, u)
     return kept + 1, after
-
-
-def without_chance(p, q, drafts, u):
-    return _judged(
-        p, q, drafts, np.full(len(u), 1 - 1e-12), lambda i: p[i, drafts[i]] / q[i, drafts[i]]
-    )
-
-
-def chances_multiplied(p, q, drafts, u):
-    places = range(len(drafts))
-    chances = np.cumprod([min(1.0, p[i, drafts[i]] / q[i, drafts[i]]) for i in places])
-    return _judged(p, q, drafts, u, lambda i: chances[i])
-
-
-def keeps_with_p(p, q, drafts, u):
-    return _judged(p, q, drafts, u, lambda i: p[i][drafts[i]])
-
-
-def upside_down(p, q, drafts, u):
-    return _judged(p, q, drafts, u, lambda i: q[i][drafts[i]] / max(p[i][drafts[i]], 1e-12))
-
-
-def keeps_at_the_border(p, q, drafts, u):
-    for i, x in enumerate(drafts):
-        if u[i] > p[i, x] / q[i, x]:
-            return _after(p, q, drafts, i)
-    return _after(p, q, drafts, len(drafts))
-
-
-def q_of_another_token(p, q, drafts, u):
-    return _judged(p, q, drafts, u, lambda i: p[i][drafts[i]] / max(q[i]))
 
 
 def skips_over_refusals(p, q, drafts, u):
     chances = [p[i][x] / q[i][x] for i, x in enumerate(drafts)]
     kept = sum(a < b for a, b in zip(u, chances, strict=True))
     return _after(p, q, drafts, kept)
-
-
-def keeps_everything(p, q, drafts, u):
-    return len(drafts), p[len(drafts)]
-
-
-def forgotten_bonus(p, q, drafts, u):
-    kept, after = verify(p, q, drafts, u)
-    return kept, (p[kept - 1] if 0 < kept == len(drafts) else after)
-
-
-def without_the_draft(p, q, drafts, u):
-    kept, after = verify(p, q, drafts, u)
-    if kept == len(drafts):
-        return kept, after
-    rest = np.array(p[kept])
-    rest[drafts[kept]] = 0
-    return kept, rest / rest.sum()
 
 
 def _round(p, q, drafts, u) -> tuple[np.ndarray, np.ndarray, list[int], list[float]]:
@@ -276,12 +192,22 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, 
     yield _round([[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [0.6])
     yield _round([[0.5, 0.25, 0.25], [0.2, 0.2, 0.6]], [[0.25, 0.5, 0.25]], [1], [0.4])
     yield _round([[0.75, 0.25], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.5])  # its chance is u, not more
-    for drafted in (2, 3, 3, 4, 4, 4, 12):
-        size = int(rng.integers(3, 6)) if drafted < 12 else 200
-        p = rng.dirichlet(np.ones(size), size=drafted + 1)
-        q = 0.4 * rng.dirichlet(np.ones(size), size=drafted) + 0.6 * p[:-1]
-        drafts = [int(rng.choice(size, p=row)) for row in q]
-        yield p, q, drafts, rng.random(drafted).tolist()
+    # two words are missing something, in other shares than p's
+    yield _round([[0.5, 0.375, 0.125], [0.25, 0.25, 0.5]], [[0.375, 0.125, 0.5]], [2], [0.5])
+    # refused, and the next draft would be kept
+    rows = [[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
+    yield _round(rows, [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]], [0, 0], [0.75, 0.25])
+    # two chances of 3/4: not their product, and not one u for both
+    rows, chosen = [[0.375, 0.375, 0.25], [0.375, 0.375, 0.25], [0.25, 0.25, 0.5]], [0, 0]
+    for u in ([0.25, 0.625], [0.25, 0.875]):
+        yield _round(rows, [[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], chosen, u)
+    # p/q of 2 and then of 1/2: a surplus is not saved up
+    rows = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]]
+    yield _round(rows, [[0.25, 0.5, 0.25], [0.5, 0.25, 0.25]], chosen, [0.5, 0.75])
+    for drafted in (2, 2, 2, 3, 3, 3):
+        p, q = (np.array([_sixteenths(rng, 3) for _ in range(n)]) for n in (drafted + 1, drafted))
+        drafts = [int(rng.choice(3, p=row)) for row in q]
+        yield p, q, drafts, (rng.integers(0, 16, drafted) / 16).tolist()
 
 
 def _rounds_at_the_edge(
@@ -290,7 +216,7 @@ def _rounds_at_the_edge(
     yield _round([[0.25, 0.75]], [], [], [])  # nothing drafted: the token is the target's own
     yield _round([[1.0, 0.0], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.0])  # the target never writes it
     yield _round([[1.0], [1.0]], [[1.0]], [0], [0.5])
-    p = rng.dirichlet(np.ones(4), size=3)
+    p = np.array([_sixteenths(rng, 4) for _ in range(3)])
     yield _round(p, p[:-1], [0, 3], [0.999, 0.999])  # the same model: nothing is refused
     yield _round([[0.0, 1.0], [0.5, 0.5]], [[1e-9, 1 - 1e-9]], [1], [0.5])
 
@@ -309,50 +235,80 @@ VERIFY = Exercise(
     reference=verify,
     alternatives=[verify_with_zeros],
     wrong={
-        residual_is_p: (
+        changed(verify, "residual_is_p", "rest / rest.sum()", "p[i]"): (
             "after a refusal you draw from p as if nothing had been drafted. Tokens that q covers "
             "have had their share already; only max(p − q, 0) is left."
         ),
-        not_renormalised: "`after` does not sum to 1: divide max(p − q, 0) by its sum.",
-        keeps_with_p: (
+        changed(
+            verify, "not_renormalised", "rest / rest.sum()", "rest"
+        ): "`after` does not sum to 1: divide max(p − q, 0) by its sum.",
+        changed(verify, "keeps_with_p", " / q[i, x]", ""): (
             "you keep a draft with probability p(x). It was already drawn with probability q(x), "
             "so it would be written with p(x)·q(x): too rarely. Divide by q(x)."
         ),
-        upside_down: "the ratio is upside down: it is p/q, what the target wants over what it got.",
-        keeps_at_the_border: (
+        changed(
+            verify, "upside_down", "p[i, x] / q[i, x]", "q[i, x] / max(p[i, x], 1e-12)"
+        ): "the ratio is upside down: it is p/q, what the target wants over what it got.",
+        changed(verify, "keeps_at_the_border", ">=", ">"): (
             "a draft is kept if its chance *exceeds* u. With u = 0 you keep one that the target "
             "never writes: its chance is 0."
         ),
-        q_of_another_token: "q belongs to the token that was drafted: q[i][x], not the largest q.",
+        changed(
+            verify, "q_of_another_token", "/ q[i, x]", "/ max(q[i])"
+        ): "q belongs to the token that was drafted: q[i][x], not the largest q.",
         skips_over_refusals: (
             "you go on after a refusal and count later drafts. They continue a text that was "
             "refused: the first refusal ends the round."
         ),
-        keeps_everything: "you keep every draft, whatever u says. That writes q, not p.",
-        forgotten_bonus: (
+        changed(
+            verify, "keeps_everything", "u[i] >= p[i, x] / q[i, x]", "False"
+        ): "you keep every draft, whatever u says. That writes q, not p.",
+        changed(verify, "forgotten_bonus", "p[len(drafts)]", "p[max(len(drafts) - 1, 0)]"): (
             "when all drafts are kept, the next token comes from the *last* row of p, the one "
             "after the last draft; you use the row before."
         ),
-        without_the_draft: (
+        changed(
+            verify,
+            "without_the_draft",
+            "np.maximum(p[i] - q[i], 0)",
+            "np.where(np.arange(len(p[i])) == x, 0, p[i])",
+        ): (
             "p without the draft is right under `match`, where a refusal means that the target's "
             "own sample was another one. Here a refusal says more: take q away from p everywhere."
         ),
-        the_other_way_round: (
+        changed(verify, "the_other_way_round", "p[i] - q[i]", "q[i] - p[i]"): (
             "max(q − p, 0) is what the draft writes too often. What is still missing is "
             "max(p − q, 0)."
         ),
-        q_after_the_last: (
+        changed(
+            verify,
+            "q_after_the_last",
+            "p[len(drafts)]",
+            "np.maximum(p[-1] - q[-1], 0) / np.maximum(p[-1] - q[-1], 0).sum()",
+        ): (
             "behind the last kept draft nothing was drafted, so no q is taken away there: the next "
             "token comes from p[γ] itself."
+        ),
+        changed(verify, "whole_words", "np.maximum(p[i] - q[i], 0)", "p[i] * (p[i] > q[i])"): (
+            "those are the right words, but each gets what is missing of it, p − q, and not its "
+            "whole p."
+        ),
+        changed(verify, "one_u", "u[i]", "u[0]"): (
+            "each draft has a u of its own, u[i]; with one for all a round is kept or lost as one."
         ),
         counts_the_correction: (
             "`kept` counts drafts; the token that follows them is not one of them."
         ),
-        without_chance: (
+        changed(verify, "without_chance", "u[i] >= p[i, x] / q[i, x]", "p[i, x] < q[i, x]"): (
             "you keep a draft only if p(x) ≥ q(x), whatever u says. The others are kept too, with "
             "probability p/q, or the words that q likes come too rarely."
         ),
-        chances_multiplied: (
+        changed(
+            verify,
+            "chances_multiplied",
+            "p[i, x] / q[i, x]",
+            "np.prod([min(1, p[j, drafts[j]] / q[j, drafts[j]]) for j in range(i + 1)])",
+        ): (
             "each draft has a u of its own: compare u[i] with p/q of draft i alone, not with the "
             "product of all chances so far."
         ),
@@ -361,7 +317,8 @@ VERIFY = Exercise(
     checker=edges(_rounds_at_the_edge),
     hints=[
         "A loop over the drafts that returns at the first refusal, and one line after the loop.",
-        "Refused at i: max(p[i] − q[i], 0) over its sum. All kept: p[len(drafts)].",
+        "After a refusal: what p has more than q at that place, as a distribution. When all were "
+        "kept nothing was drafted at the next place: what is there to take away?",
     ],
     next="Which tokens can follow a refusal at all? Can the refused draft be written after all?",
 )
@@ -381,6 +338,13 @@ def looked_up(p, draft):
     return p[draft], [x / sum(rest) for x in rest]
 
 
+def with_an_array(p, draft):
+    rest = np.array(p, float)
+    rest[draft] = 0
+    after = rest / rest.sum() if rest.any() else p
+    return p[draft], after
+
+
 def looked_up_by_the_rule(p, draft):
     return _rejection(p, [float(token == draft) for token in range(len(p))], draft)
 
@@ -389,27 +353,6 @@ def _rejection(p, q, draft):
     keep = min(1.0, p[draft] / q[draft])
     rest = [max(a - b, 0.0) for a, b in zip(p, q, strict=True)]
     return keep, [x / sum(rest) for x in rest] if sum(rest) else p
-
-
-def always_kept(p, draft):
-    return 1.0, looked_up(p, draft)[1]
-
-
-def never_refused(p, draft):
-    return 1.0, p
-
-
-def never_wrong_about_p(p, draft):
-    return p[draft], p
-
-
-def with_gaps(p, draft):
-    rest = [0.0 if token == draft else x for token, x in enumerate(p)]
-    return p[draft], rest if sum(rest) else p
-
-
-def only_if_likeliest(p, draft):
-    return float(p[draft] == max(p)), looked_up(p, draft)[1]
 
 
 def as_if_q_were_uniform(p, draft):
@@ -426,16 +369,11 @@ def divides_by_zero(p, draft):
     return p[draft], rest / rest.sum()
 
 
-def the_other_chance(p, draft):
-    keep, after = looked_up(p, draft)
-    return 1 - keep, after
-
-
 def _lookups(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, int]]:
     yield np.array([0.5, 0.5]), 0
     yield np.array([0.5, 0.25, 0.25]), 0
-    for size in (3, 4, 5, 6, 300):
-        yield rng.dirichlet(np.ones(size)), int(rng.integers(size))
+    for size in (3, 3, 4, 4, 5):
+        yield _sixteenths(rng, size), int(rng.integers(size))
     yield np.array([0.0078125, 0.9921875]), 1  # nearly certain is not certain
 
 
@@ -457,21 +395,44 @@ LOOKED_UP = Exercise(
     stars=2,
     minutes=8,
     reference=looked_up,
-    alternatives=[looked_up_by_the_rule],
+    alternatives=[looked_up_by_the_rule, with_an_array],
     wrong={
-        always_kept: "you keep every guess; a guess is only as good as p says: keep it with p(x).",
-        never_refused: (
+        changed(
+            with_an_array, "always_kept", "return p[draft]", "return 1.0"
+        ): "you keep every guess; a guess is only as good as p says: keep it with p(x).",
+        changed(with_an_array, "never_refused", "return p[draft], after", "return 1.0, p"): (
             "you keep every guess, so nothing ever follows a refusal. A guess is only as good as p "
             "says: keep it with p(x), and after a refusal draw without it."
         ),
-        never_wrong_about_p: (
+        changed(
+            with_an_array, "never_wrong_about_p", "return p[draft], after", "return p[draft], p"
+        ): (
             "after a refusal you draw from p with the draft still in it: its share was already "
             "written when the draft was kept. The draft must go."
         ),
-        with_gaps: "`after` does not sum to 1: the draft is gone, divide by what is left.",
-        only_if_likeliest: (
+        changed(
+            with_an_array, "with_gaps", "rest / rest.sum()", "rest"
+        ): "`after` does not sum to 1: the draft is gone, divide by what is left.",
+        changed(
+            with_an_array,
+            "only_if_likeliest",
+            "return p[draft]",
+            "return float(p[draft] == max(p))",
+        ): (
             "that is greedy decoding's rule. With sampling any token may be right, as often as p "
             "says."
+        ),
+        changed(
+            with_an_array, "others_alike", "rest[draft] = 0", "rest[:] = np.arange(len(p)) != draft"
+        ): (
+            "the others are not equally likely after a refusal: they keep the shares that p gives "
+            "them."
+        ),
+        changed(
+            with_an_array, "surely_the_best", "rest / rest.sum()", "np.eye(len(p))[rest.argmax()]"
+        ): (
+            "`after` is drawn from: any other token may follow, as often as p says, not only the "
+            "best of them."
         ),
         as_if_q_were_uniform: (
             "q is not uniform: the drafter was certain of its guess. q is 1 at the draft and 0 "
@@ -484,13 +445,16 @@ LOOKED_UP = Exercise(
             "when p is certain of the draft nothing is left to divide by: it is never refused, and "
             "`after` is p."
         ),
-        the_other_chance: "that is the chance of a *refusal*: keep = p(x).",
+        changed(
+            with_an_array, "the_other_chance", "return p[draft]", "return 1 - p[draft]"
+        ): "that is the chance of a *refusal*: keep = p(x).",
     },
     cases=_lookups,
     checker=edges(_certain_lookups),
     hints=[
         "Put q(draft) = 1 and q = 0 elsewhere into min(1, p/q) and max(p − q, 0).",
-        "keep = p[draft]; after is p with a 0 at the draft, divided by its sum, if there is one.",
+        "Only the draft has lost its share: what is left of p, as a distribution. And if p was "
+        "sure of the draft?",
     ],
     next="Compare with `match` for the same draft. Does the stronger rule help without a q?",
 )
@@ -516,63 +480,15 @@ def samples_with_arrays(p, written, limit):
     return math.inf if growth < 1e-15 else int(np.ceil(limit / growth - 1e-9))
 
 
-def not_squared(p, written, limit):
-    each = sum(abs(w - a) / a for w, a in zip(written, p, strict=True))
-    return math.ceil(limit / each) if each > 0 else math.inf
-
-
-def not_divided_by_p(p, written, limit):
-    each = sum((w - a) ** 2 for w, a in zip(written, p, strict=True))
-    return math.ceil(limit / each) if each > 0 else math.inf
-
-
-def divided_by_written(p, written, limit):
-    each = sum((w - a) ** 2 / w for w, a in zip(written, p, strict=True))
-    return math.ceil(limit / each) if each > 0 else math.inf
-
-
-def times_the_growth(p, written, limit):
-    each = sum((w - a) ** 2 / a for w, a in zip(written, p, strict=True))
-    return math.ceil(limit * each) if each > 0 else math.inf
-
-
-def never_right(p, written, limit):
-    each = sum((w - a) ** 2 / a for w, a in zip(written, p, strict=True))
-    return math.ceil(limit / each)
-
-
-def _growth(p, written):
-    return float(((written - p) ** 2 / p).sum())
-
-
-def not_rounded(p, written, limit):
-    each = _growth(p, written)
-    return limit / each if each else math.inf
-
-
-def rounded_down(p, written, limit):
-    each = _growth(p, written)
-    return math.floor(limit / each) if each else math.inf
-
-
-def rounded_to_nearest(p, written, limit):
-    each = _growth(p, written)
-    return round(limit / each) if each else math.inf
-
-
-def one_more(p, written, limit):
-    each = _growth(p, written)
-    return math.floor(limit / each) + 1 if each else math.inf
-
-
 def _tests(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
     yield np.array([0.5, 0.5]), np.array([0.75, 0.25]), 30.0  # the limit is met exactly
     yield np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25]), 30.0
     yield np.array([0.5, 0.5]), np.array([0.75, 0.25]), 30.0625
-    for size in (3, 4, 6, 50):
-        p, other = rng.dirichlet(3 * np.ones(size), size=2)
-        for share in (0.5, 0.05, 0.001):
-            yield p, (1 - share) * p + share * other, 33.4
+    for size in (2, 3, 4):
+        p = _sixteenths(rng, size)
+        further = np.roll(p, 1) - p if len({*p}) > 1 else np.eye(size)[0] - p
+        for share in (1 / 2, 1 / 16, 1 / 128):  # the least error needs a million samples
+            yield p, p + share * further, 33.4
 
 
 def _tests_at_the_edge(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
@@ -594,26 +510,44 @@ SAMPLES = Exercise(
     reference=samples_needed,
     alternatives=[samples_with_arrays],
     wrong={
-        not_squared: "the differences are squared: half the error needs four times the samples.",
-        not_divided_by_p: (
+        changed(
+            samples_needed, "not_squared", "(w - a) ** 2", "abs(w - a)"
+        ): "the differences are squared: half the error needs four times the samples.",
+        changed(samples_needed, "not_divided_by_p", " / a", ""): (
             "each square is divided by p: the same error weighs more where little is expected."
         ),
-        divided_by_written: "divide by p, what is expected if the rule is right, not by `written`.",
-        times_the_growth: "a rule that errs more needs *fewer* samples: divide by the sum.",
-        not_rounded: "a number of samples is whole: round up, math.ceil.",
-        rounded_down: (
+        changed(
+            samples_needed, "divided_by_written", "/ a", "/ w"
+        ): "divide by p, what is expected if the rule is right, not by `written`.",
+        changed(
+            samples_needed, "times_the_growth", "limit / each", "limit * each"
+        ): "a rule that errs more needs *fewer* samples: divide by the sum.",
+        changed(
+            samples_needed, "not_rounded", "math.ceil(limit / each)", "limit / each"
+        ): "a number of samples is whole: round up, math.ceil.",
+        changed(samples_needed, "rounded_down", "math.ceil", "math.floor"): (
             "you round down: with so many samples the statistic has not reached the limit yet. "
             "Round up, math.ceil."
         ),
-        rounded_to_nearest: "half of the time the nearest number is too small: math.ceil.",
-        one_more: "where limit / sum is whole, so many are enough: math.ceil adds none.",
-        never_right: "a right rule has a sum of 0: no number of samples is enough, math.inf.",
+        changed(
+            samples_needed, "rounded_to_nearest", "math.ceil", "round"
+        ): "half of the time the nearest number is too small: math.ceil.",
+        changed(
+            samples_needed, "one_more", "math.ceil(limit / each)", "math.floor(limit / each) + 1"
+        ): "where limit / sum is whole, so many are enough: math.ceil adds none.",
+        changed(samples_needed, "root", "** 2 / a", "** 2 / a ** 2"): (
+            "that is the square of the relative error: divide the square by p once."
+        ),
+        changed(
+            samples_needed, "never_right", " if each > 0 else math.inf", ""
+        ): "a right rule has a sum of 0: no number of samples is enough, math.inf.",
     },
     cases=_tests,
     checker=edges(_tests_at_the_edge),
     hints=[
         "Compute the sum first: it is how much the statistic grows with each sample.",
-        "limit / sum, rounded up with math.ceil; math.inf if the sum is 0.",
+        "n times the sum has to reach the limit: for which whole n is that so first? And for which "
+        "sum never?",
     ],
     next="For the bug `residual from p` and a draft at distance 0.1: how many samples?",
 )

@@ -9,7 +9,6 @@ from lablib.course.plots.stage import Stage
 from lablib.course.plots.strips import box, scales
 from lablib.course.replay.recording import GAMMA
 from lablib.course.replay.rounds import LONGEST
-from lablib.course.replay.sampled import RULES
 
 import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
@@ -106,7 +105,7 @@ def _temperatures(data: Mapping[str, Any], axes: Any) -> None:
     grid, beside = data["grid"], {"transform": axes.transAxes, "clip_on": False}
     now = data["temperature"]
     axes.add_line(Line2D((now, now), axes.get_ylim(), color="#333333", lw=1, ls=":"))
-    for place, name in enumerate(RULES):
+    for place, name in enumerate(data["lines"]):
         i, chosen = LOOKS[name], name == data["rule"]
         look = {"color": COLOURS[i], "ls": DASHES[i % 4], "lw": 3.5 if chosen else 1.5}
         # A wide white edge would swallow a small cross.
@@ -114,7 +113,7 @@ def _temperatures(data: Mapping[str, Any], axes: Any) -> None:
         axes.add_line(Line2D(grid, data["lines"][name], **look))
         if data["gamma"] == GAMMA:
             middle, low, high = np.array(data["points"][name]).T
-            x = grid + 0.03 * (place - 1.5)  # beside each other
+            x = grid + 0.03 * (place - (len(data["lines"]) - 1) / 2)  # beside each other
             _upright(axes, x, low, high, colors=COLOURS[i], linewidths=1)
             axes.add_line(Line2D(x, middle, **dot, color=COLOURS[i], ls=""))
         y = 0.96 - 0.16 * place  # whole pixels, as a row between two would jump

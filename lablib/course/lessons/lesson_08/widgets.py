@@ -213,19 +213,22 @@ class RoundTexts(Explorer):
         other: the draft's when it is as far away as the slider goes.
         start: the token before the round.
         drafted: γ.
+        names: the rules to choose from, all by default.
     """
 
     def __init__(
-        self, letters: str, target: Any, other: Any, start: int = 0, drafted: int = 2
-    ) -> None:
+        self, letters: str, target: Any, other: Any, start: int = 0, drafted: int = 2,
+        names: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
         rows = [positive(*row) for row in zip(target, other, strict=True)]
         self.target, self.other = (np.array(table) for table in zip(*rows, strict=True))
         self.start, self.drafted = integer("start", start, 0), integer("drafted", drafted, 1)
         self.texts = ["".join(text) for text in product(letters, repeat=drafted + 1)]
         self.truth = plain(self.target, start, drafted + 1)
+        self.names = list(names or every_rule())
         super().__init__(
             distance=slider(1.0, 0.0, 1.0, 0.05, label="draft's distance"),
-            rule=choice("rejection", list(every_rule()), label="rule"),
+            rule=choice("rejection", self.names, label="rule"),
         )
 
     def compute(self, distance: float, rule: str) -> dict[str, Any]:
@@ -234,7 +237,7 @@ class RoundTexts(Explorer):
         all_rules = {
             name: one_round(each, self.target, draft, self.start, self.drafted)
             for name, each in every_rule().items()
-            if name in (rule, *rules.RULE)
+            if name == rule or (name in rules.RULE and name in self.names)
         }
         return {
             "written": all_rules[rule][0].ravel(),

@@ -1,7 +1,12 @@
-"""Exercises of lesson 09: looking drafts up, choosing how many, and judging them together."""
+"""Exercises of lesson 09: looking drafts up, choosing how many, and judging them together.
+
+The wrong ideas are listed with what is said of each, in ``wrong``; a comment at a case says which
+one it is for. Cases are short enough to paste, and probabilities are sixteenths.
+"""
 
 from collections.abc import Iterator
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise
 from lablib.course.lessons.edges import edges
 
@@ -37,57 +42,6 @@ def lookup_by_table(text, n, longest):
     return []
 
 
-def _search(text, n, longest, places=None, copy=None, sizes=None):
-    """Follow lookup with other places to look at, another copy, or another order of sizes."""
-    places = places or (lambda end, size: reversed(range(end - size)))
-    copy = copy or (lambda start, size: text[start + size : start + size + n])
-    whole = range(min(longest, len(text) - 1), 0, -1)
-    for size in whole if sizes is None else sizes(whole):
-        for start in places(len(text), size):
-            if text[start : start + size] == text[-size:]:
-                return copy(start, size)
-    return []
-
-
-def finds_itself(text, n, longest):
-    return _search(text, n, longest, places=lambda end, size: reversed(range(end - size + 1)))
-
-
-def first_place(text, n, longest):
-    return _search(text, n, longest, places=lambda end, size: range(end - size))
-
-
-def shortest_first(text, n, longest):
-    return _search(text, n, longest, sizes=reversed)
-
-
-def longest_or_nothing(text, n, longest):
-    return _search(text, n, longest, sizes=lambda _: [longest] if longest < len(text) else [])
-
-
-def copies_the_run(text, n, longest):
-    return _search(text, n, longest, copy=lambda start, size: text[start : start + n])
-
-
-def one_too_far(text, n, longest):
-    def copy(start, size):
-        return text[start + size + 1 : start + size + 1 + n]
-
-    return _search(text, n, longest, copy=copy)
-
-
-def copies_beyond_the_end(text, n, longest):
-    def copy(start, size):
-        source = text[start + size :]
-        return [source[i % len(source)] for i in range(n)]
-
-    return _search(text, n, longest, copy=copy)
-
-
-def always_all(text, n, longest):
-    return _search(text, n, longest, copy=lambda start, size: text[start + size :])
-
-
 def in_the_joined_text(text, n, longest):
     for size in range(min(longest, len(text) - 1), 0, -1):
         run = "".join(str(token) for token in text[-size:])
@@ -95,18 +49,6 @@ def in_the_joined_text(text, n, longest):
             if "".join(str(token) for token in text[:start]).endswith(run):
                 return text[start : start + n]
     return []
-
-
-def runs_that_overlap_do_not_count(text, n, longest):
-    return _search(text, n, longest, places=lambda end, size: reversed(range(end - 2 * size + 1)))
-
-
-def longer_than_longest(text, n, longest):
-    return lookup(text, n, len(text))
-
-
-def only_full_guesses(text, n, longest):
-    return _search(text, n, longest, places=lambda end, size: reversed(range(end - size - n + 1)))
 
 
 def most_frequent(text, n, longest):
@@ -130,11 +72,13 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [2, 7, 12, 8, 5, 2], 1, 1  # a 2 is no 12
     yield [3, 8, 5, 3, 7, 3, 7, 9, 3, 6, 3], 1, 1
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 1
-    for _ in range(4):
-        yield rng.choice([1, 2, 11, 12, 21, 112, 211], size=60).tolist(), 2, 2
-    for size in (10, 20, 30):
+    yield [1, 2, 3, 4, 9, 0, 2, 3, 4, 8, 1, 2, 3, 4], 1, 4  # only a run of four finds the 9
+    yield [1, 2, 3, 4, 5, 9, 2, 3, 4, 5, 8, 1, 2, 3, 4, 5], 1, 6  # and one of five this
+    yield [1, 2, 3, 4, 5, 6, 7, 1], 6, 1
+    yield [1, 21, 3, 12, 1, 4, 2, 1], 2, 2  # the digits 21 stand in three places
+    for size in (8, 12, 16):
         n, longest = int(rng.integers(1, 5)), int(rng.integers(1, 5))
-        yield rng.integers(0, 4, size=size).tolist(), n, longest
+        yield rng.integers(0, 3, size=size).tolist(), n, longest
 
 
 def _short_texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
@@ -142,7 +86,9 @@ def _short_texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int
     yield [4], 2, 3
     yield [4, 4], 2, 3
     yield [10, 20, 30], 1, 12
-    yield rng.integers(0, 30, size=400).tolist(), 8, 6
+    yield [4, 0, 4], 1, 1  # 0 is an id as any other
+    yield [0, 5, 0, 0, 5], 2, 2
+    yield [int("1000"), 7, int("1000")], 1, 1  # equal, and not the same object
 
 
 LOOKUP = Exercise(
@@ -158,38 +104,77 @@ LOOKUP = Exercise(
     reference=lookup,
     alternatives=[lookup_by_table],
     wrong={
-        finds_itself: (
+        changed(lookup, "finds_itself", "len(text) - size)", "len(text) - size + 1)"): (
             "the run matches *itself* at the very end of the text, where nothing follows it: that "
             "place does not count."
         ),
-        first_place: "the *last* earlier place counts, not the first: near text guides better.",
-        shortest_first: (
+        changed(
+            lookup, "first_place", "reversed(range(len(text) - size))", "range(len(text) - size)"
+        ): "the *last* earlier place counts, not the first: near text guides better.",
+        changed(
+            lookup,
+            "shortest_first",
+            "range(min(longest, len(text) - 1), 0, -1)",
+            "range(1, min(longest, len(text) - 1) + 1)",
+        ): (
             "you begin with a single token. A longer run fits in fewer places, and better: try "
             "the longest first."
         ),
-        longest_or_nothing: "if the longest run is new, try shorter ones, down to one token.",
-        copies_the_run: (
+        changed(
+            lookup,
+            "longest_or_nothing",
+            "range(min(longest, len(text) - 1), 0, -1)",
+            "[longest] if longest < len(text) else []",
+        ): "if the longest run is new, try shorter ones, down to one token.",
+        changed(
+            lookup,
+            "copies_the_run",
+            "text[start + size : start + size + n]",
+            "text[start : start + n]",
+        ): (
             "you propose the run itself, which the text has just said. Propose what came *after* "
             "it."
         ),
-        one_too_far: "you start one token too late: the first token after the run is the guess.",
-        copies_beyond_the_end: (
+        changed(
+            lookup,
+            "one_too_far",
+            "text[start + size : start + size + n]",
+            "text[start + size + 1 : start + size + 1 + n]",
+        ): "you start one token too late: the first token after the run is the guess.",
+        changed(
+            lookup,
+            "copies_beyond_the_end",
+            "text[start + size : start + size + n]",
+            "[text[start + size + i % (len(text) - start - size)] for i in range(n)]",
+        ): (
             "what followed ends where the text ends: propose fewer than n tokens then, and don't "
             "start again from the front."
         ),
-        always_all: "at most n tokens: every further one has to be read and judged.",
+        changed(
+            lookup, "always_all", "start + size + n]", "]"
+        ): "at most n tokens: every further one has to be read and judged.",
         in_the_joined_text: (
             "you search in a text of joined digits, where 1, 12 and 11, 2 look the same: compare "
             "whole ids, text[i : i + size] == run."
         ),
-        runs_that_overlap_do_not_count: (
+        changed(
+            lookup,
+            "runs_that_overlap_do_not_count",
+            "len(text) - size)",
+            "len(text) - 2 * size + 1)",
+        ): (
             "the earlier place may overlap the run itself: in 3 3 3 the run 3 3 stood before, one "
             "token to the left."
         ),
-        longer_than_longest: "you look for runs longer than `longest`.",
-        only_full_guesses: (
+        changed(
+            lookup, "longer_than_longest", "min(longest, len(text) - 1)", "len(text) - 1"
+        ): "you look for runs longer than `longest`.",
+        changed(lookup, "only_full_guesses", "len(text) - size)", "len(text) - size - n + 1)"): (
             "you skip places that are followed by fewer than n tokens. A short guess from the last "
             "place counts: up to n."
+        ),
+        changed(lookup, "at_most_three", "min(longest, ", "min(longest, 3, "): (
+            "you look for runs of three tokens at most; `longest` says how many."
         ),
         most_frequent: (
             "you propose what followed the run most often. Here the *last* place counts, however "
@@ -232,74 +217,6 @@ def best_length_by_arrays(alpha, target, draft, most):
     return int(np.flatnonzero(rates >= rates.max() * (1 - 1e-9))[0])
 
 
-def _rated(most, rate, first=0):
-    """Return the first gamma with the largest rate."""
-    rates = {gamma: rate(gamma) for gamma in range(first, most + 1)}
-    top = max(rates.values())
-    return min(gamma for gamma, value in rates.items() if value >= top * (1 - 1e-9))
-
-
-def _tokens(alpha, gamma):
-    return sum(alpha**i for i in range(gamma + 1))
-
-
-def _rate(alpha, gamma, target, draft):
-    return _tokens(alpha, gamma) / (gamma * draft + target[gamma])
-
-
-def most_tokens(alpha, target, draft, most):
-    return _rated(most, lambda g: _tokens(alpha, g))
-
-
-def never_zero(alpha, target, draft, most):
-    return _rated(most, lambda g: _rate(alpha, g, target, draft), first=1)
-
-
-def drafts_are_free(alpha, target, draft, most):
-    return _rated(most, lambda g: _tokens(alpha, g) / target[g])
-
-
-def reading_is_free(alpha, target, draft, most):
-    return _rated(most, lambda g: _tokens(alpha, g) / (g * draft + target[0]))
-
-
-def one_draft_too_few(alpha, target, draft, most):
-    return _rated(most, lambda g: _tokens(alpha, g) / (g * draft + target[max(0, g - 1)]))
-
-
-def forgets_its_own_token(alpha, target, draft, most):
-    return _rated(most, lambda g: (_tokens(alpha, g) - (g > 0)) / (g * draft + target[g]))
-
-
-def all_or_nothing(alpha, target, draft, most):
-    return _rated(most, lambda g: (1 + g * alpha) / (g * draft + target[g]))
-
-
-def stops_at_the_first_dip(alpha, target, draft, most):
-    rates = [_rate(alpha, gamma, target, draft) for gamma in range(most + 1)]
-    return next((gamma for gamma in range(most) if rates[gamma + 1] <= rates[gamma]), most)
-
-
-def the_last_of_equals(alpha, target, draft, most):
-    return max(range(most + 1), key=lambda g: (_rate(alpha, g, target, draft), g))
-
-
-def cheapest(alpha, target, draft, most):
-    return 0
-
-
-def never_most(alpha, target, draft, most):
-    return _rated(max(0, most - 1), lambda g: _rate(alpha, g, target, draft))
-
-
-def drafts_one_more(alpha, target, draft, most):
-    return _rated(most, lambda g: _tokens(alpha, g) / ((g + 1) * draft + target[g]))
-
-
-def only_the_whole_block(alpha, target, draft, most):
-    return _rated(most, lambda g: (1 + g * alpha**g) / (g * draft + target[g]))
-
-
 def _prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], float, int]]:
     flat = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8]
     yield 0.8, flat, 0.1, 8
@@ -314,12 +231,16 @@ def _prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], floa
     yield 0.6, [1.0, 1.6, 1.7, 1.8, 1.9], 0.05, 4  # and it pays for those behind it
     yield 0.5, [1.0, 1.5, 1.75], 0.0, 2  # all are equal, exactly
     yield 0.5, [2.0, 2.5, 3.5, 4.5], 0.25, 3  # a tie that is no dip
+    # prices rise in steps: what does not pay at a step may pay behind it
+    yield 0.9, [1.0, 1.1, 1.9, 1.95, 2.0, 2.05], 0.05, 5
+    yield 0.95, [1.0, 1.1, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0], 0.0, 7
+    yield 0.8, [1.0, 1.2, 2.4, 2.5, 2.6, 2.7], 0.0, 5  # and may not
     for alpha in (0.5, 0.7, 0.85, 0.95):
-        slope = float(rng.uniform(0.02, 0.3))
-        yield alpha, [2.0 * (1 + slope * k) for k in range(13)], float(rng.uniform(0, 0.5)), 12
+        slope, price = rng.uniform(0.02, 0.3), rng.uniform(0, 0.5)
+        yield alpha, [round(2 + 2 * slope * k, 2) for k in range(9)], round(price, 2), 8
     # prices in microseconds, or in hours: only their ratios matter
-    yield 0.9, [2e-7 * (1 + 0.03 * k) for k in range(41)], 2e-8, 40
-    yield 0.9, [2e7 * (1 + 0.03 * k) for k in range(41)], 2e6, 40
+    yield 0.9, [2e-7, 2.1e-7, 2.2e-7, 2.3e-7, 2.4e-7], 1e-8, 4
+    yield 0.9, [2e7, 2.1e7, 2.2e7, 2.3e7, 2.4e7], 1e6, 4
 
 
 def _extreme_prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], float, int]]:
@@ -343,37 +264,79 @@ BEST_LENGTH = Exercise(
     reference=best_length,
     alternatives=[best_length_by_arrays],
     wrong={
-        most_tokens: (
+        changed(best_length, "most_tokens", "tokens / (gamma * draft + target[gamma])", "tokens"): (
             "you maximise tokens per round. That always grows with γ, so you would always draft "
             "as many as allowed: divide by what the round costs."
         ),
-        never_zero: (
+        changed(best_length, "never_zero", "0, 1 / target[0]", "min(1, most), 0"): (
             "you never return 0. Where drafting cannot pay, plain decoding is the best choice."
         ),
-        drafts_are_free: "drafted tokens have a price too: γ times `draft`.",
-        reading_is_free: (
+        changed(
+            best_length, "drafts_are_free", "gamma * draft + ", ""
+        ): "drafted tokens have a price too: γ times `draft`.",
+        changed(best_length, "reading_is_free", "target[gamma]", "target[0]"): (
             "the target reads γ + 1 tokens in its forward, and that costs target[γ], not target[0]."
         ),
-        one_draft_too_few: (
+        changed(best_length, "one_draft_too_few", "target[gamma]", "target[gamma - 1]"): (
             "the target reads the last token *and* the γ drafts: γ + 1 tokens, so target[γ]."
         ),
-        forgets_its_own_token: (
+        changed(best_length, "forgets_its_own_token", "range(gamma + 1)", "range(1, gamma + 1)"): (
             "a round yields one token of the target's own as well: 1 + α + ... + α^γ."
         ),
-        all_or_nothing: (
+        changed(
+            best_length,
+            "all_or_nothing",
+            "sum(alpha**i for i in range(gamma + 1))",
+            "1 + gamma * alpha",
+        ): (
             "you count α tokens for every draft. The third draft counts only if the first two "
             "were kept: it is worth α³."
         ),
-        stops_at_the_first_dip: (
-            "you stop where one more draft does not help. Two more might: try every number."
+        changed(
+            best_length,
+            "stops_at_the_first_dip",
+            "best, best_rate = gamma, rate",
+            "best, best_rate = gamma, rate\n        else:\n            break",
+        ): ("you stop where one more draft does not help. Two more might: try every number."),
+        changed(
+            best_length,
+            "stops_after_a_rise",
+            "best, best_rate = gamma, rate",
+            "best, best_rate = gamma, rate\n        elif best:\n            break",
+        ): (
+            "you stop where it pays no more. The price of reading rises in steps, and behind a "
+            "step a draft may pay again: try every number."
         ),
-        the_last_of_equals: "among equals the smallest number wins: nothing is drafted in vain.",
-        cheapest: "you always return 0, whatever α is.",
-        never_most: "`most` itself is allowed: range(most + 1).",
-        drafts_one_more: (
-            "γ drafts cost γ times `draft`: the token of the target's own is no draft."
+        changed(
+            best_length,
+            "each_pays_for_itself",
+            "rate > best_rate * (1 + 1e-9)",
+            "alpha**gamma * target[0] > draft + target[gamma] - target[gamma - 1]",
+        ): (
+            "you draft as long as a draft is worth more than it costs in plain tokens. A good "
+            "round makes tokens cheaper than plain ones: compare whole rounds, tokens over cost."
         ),
-        only_the_whole_block: (
+        changed(
+            best_length,
+            "the_last_of_equals",
+            "> best_rate * (1 + 1e-9)",
+            ">= best_rate * (1 - 1e-9)",
+        ): "among equals the smallest number wins: nothing is drafted in vain.",
+        changed(
+            best_length, "cheapest", "return best", "return 0"
+        ): "you always return 0, whatever α is.",
+        changed(
+            best_length, "never_most", "most + 1)", "most)"
+        ): "`most` itself is allowed: range(most + 1).",
+        changed(
+            best_length_by_arrays, "drafts_one_more", "(gammas * draft", "((gammas + 1) * draft"
+        ): ("γ drafts cost γ times `draft`: the token of the target's own is no draft."),
+        changed(
+            best_length,
+            "only_the_whole_block",
+            "sum(alpha**i for i in range(gamma + 1))",
+            "1 + gamma * alpha**gamma",
+        ): (
             "a round keeps what comes before the first refusal too: the n-th draft counts with α^n."
         ),
     },
@@ -406,6 +369,15 @@ def estimate(rounds, start, memory):
     return kept / judged
 
 
+def with_a_fade(rounds, start, memory):
+    kept, judged = 4 * start, 4.0
+    for drafted, accepted in rounds:
+        reached = min(accepted + 1, drafted)
+        fade = 1 - 1 / memory if reached else 1.0
+        kept, judged = fade * kept + accepted, fade * judged + reached
+    return kept / judged
+
+
 def estimate_backwards(rounds, start, memory):
     kept, judged, weight = 0.0, 0.0, 1.0
     for drafted, accepted in reversed(rounds):
@@ -417,85 +389,20 @@ def estimate_backwards(rounds, start, memory):
     return (kept + weight * 4 * start) / (judged + weight * 4)
 
 
-def _reached(drafted, accepted):
-    return min(accepted + 1, drafted)
-
-
-def _estimated(rounds, start, memory, fades=lambda d, a: 1, judges=_reached, weight=4.0):
-    """Follow estimate, fading so many times a round and counting other drafts as judged."""
-    kept, judged = weight * start, weight
-    for drafted, accepted in rounds:
-        if drafted == 0:
-            continue
-        fade = (1 - 1 / memory) ** fades(drafted, accepted)
-        kept, judged = fade * kept + accepted, fade * judged + judges(drafted, accepted)
-    return kept / judged if judged else start
-
-
-def divides_by_drafted(rounds, start, memory):
-    return _estimated(rounds, start, memory, judges=lambda d, a: d)
-
-
-def never_forgets(rounds, start, memory):
-    return _estimated(rounds, start, memory, fades=lambda d, a: 0)
-
-
-def fades_by_judged(rounds, start, memory):
-    return _estimated(rounds, start, memory, fades=_reached)
-
-
-def fades_by_accepted(rounds, start, memory):
-    return _estimated(rounds, start, memory, fades=lambda d, a: a)
-
-
-def fades_by_drafted(rounds, start, memory):
-    return _estimated(rounds, start, memory, fades=lambda d, a: d)
-
-
-def last_round_only(rounds, start, memory):
-    return _estimated(rounds[-1:], start, memory, weight=0.0)
-
-
-def ignores_the_start(rounds, start, memory):
-    return _estimated(rounds, start, memory, weight=0.0)
-
-
-def start_weighs_one(rounds, start, memory):
-    return _estimated(rounds, start, memory, weight=1.0)
-
-
-def counts_one_too_many(rounds, start, memory):
-    return _estimated(rounds, start, memory, judges=lambda d, a: a + 1)
-
-
-def fades_the_new_ones_too(rounds, start, memory):
-    kept, judged, fade = 4 * start, 4.0, 1 - 1 / memory
-    for drafted, accepted in rounds:
-        if drafted > 0:
-            kept, judged = fade * (kept + accepted), fade * judged + _reached(drafted, accepted)
-    return kept / judged
-
-
 def mean_of_the_rounds(rounds, start, memory):
-    rates = [accepted / _reached(drafted, accepted) for drafted, accepted in rounds if drafted]
+    rates = [accepted / min(accepted + 1, drafted) for drafted, accepted in rounds if drafted]
     return sum([start, *rates]) / (1 + len(rates))
-
-
-def plain_rounds_fade(rounds, start, memory):
-    kept, judged, fade = 4 * start, 4.0, 1 - 1 / memory
-    for drafted, accepted in rounds:
-        kept, judged = fade * kept + accepted, fade * judged + _reached(drafted, accepted)
-    return kept / judged
 
 
 def _histories(rng: np.random.Generator) -> Iterator[tuple[list[tuple[int, int]], float, int]]:
     yield [(4, 4)], 0.5, 8
     yield [(4, 0)], 0.5, 8
     yield [(4, 1), (4, 4), (2, 0)], 0.8, 4
+    yield [(2, 2), (2, 2), (2, 1)], 0.5, 2  # all kept, and then not
     for memory in (4, 16, 64):
-        drafted = rng.integers(1, 9, size=12)
+        drafted = rng.integers(1, 9, size=5)
         rounds = [(int(d), int(rng.integers(0, d + 1))) for d in drafted]
-        yield rounds, float(rng.uniform(0.2, 0.9)), memory
+        yield rounds, round(rng.uniform(0.2, 0.9), 2), memory
 
 
 def _histories_at_the_edge(
@@ -506,8 +413,9 @@ def _histories_at_the_edge(
     yield [(1, 1)], 0.0, 8
     yield [(4, 2), (0, 0), (0, 0), (3, 3)], 0.6, 8  # two rounds of plain decoding
     yield [(5, 3), (2, 2), (0, 0)], 0.5, 1  # it remembers one round only
-    drafted = rng.integers(0, 12, size=400)
-    yield [(int(d), int(rng.integers(0, d + 1))) for d in drafted], 0.5, 1000
+    yield [(0, 0), (6, 0)], 0.75, 1000
+    yield [(4, 0)] * 6, 0.2, 4  # nearly 0, and nearly 1
+    yield [(4, 4)] * 6, 0.9, 4
 
 
 ESTIMATE = Exercise(
@@ -520,37 +428,60 @@ ESTIMATE = Exercise(
     stars=2,
     minutes=10,
     reference=estimate,
-    alternatives=[estimate_backwards],
+    alternatives=[estimate_backwards, with_a_fade],
     wrong={
-        divides_by_drafted: (
+        changed(estimate, "divides_by_drafted", "min(accepted + 1, drafted)", "drafted"): (
             "you divide by all drafts. Those after a refusal were never judged and say nothing "
             "about α."
         ),
-        never_forgets: (
+        changed(with_a_fade, "never_forgets", "1 - 1 / memory if reached else 1.0", "1.0"): (
             "old rounds keep their full weight: after a long easy text you would need as long "
             "again to notice a hard one."
         ),
-        fades_by_judged: "the old evidence fades once in each round, not once for each draft.",
-        fades_by_accepted: (
-            "the old evidence fades once in each round, however many drafts were accepted in it."
-        ),
-        fades_by_drafted: (
-            "the old evidence fades once in each round, however many drafts were made in it."
-        ),
-        last_round_only: "only the last round counts with you: earlier ones fade, but they stay.",
-        ignores_the_start: "before the first round `start` counts, with the weight of 4 drafts.",
-        start_weighs_one: "`start` has the weight of 4 judged drafts, not of one.",
-        counts_one_too_many: (
+        changed(
+            with_a_fade,
+            "fades_by_judged",
+            "1 - 1 / memory if reached else 1.0",
+            "(1 - 1 / memory) ** reached",
+        ): "the old evidence fades once in each round, not once for each draft.",
+        changed(
+            with_a_fade,
+            "fades_by_accepted",
+            "1 - 1 / memory if reached else 1.0",
+            "(1 - 1 / memory) ** accepted",
+        ): ("the old evidence fades once in each round, however many drafts were accepted in it."),
+        changed(
+            with_a_fade,
+            "fades_by_drafted",
+            "1 - 1 / memory if reached else 1.0",
+            "(1 - 1 / memory) ** drafted",
+        ): ("the old evidence fades once in each round, however many drafts were made in it."),
+        changed(
+            with_a_fade,
+            "last_round_only",
+            "1 - 1 / memory if reached else 1.0",
+            "0.0 if reached else 1.0",
+        ): "only the last round counts with you: earlier ones fade, but they stay.",
+        changed(
+            with_a_fade, "ignores_the_start", "4 * start, 4.0", "0.0, 1e-300"
+        ): "before the first round `start` counts, with the weight of 4 drafts.",
+        changed(
+            with_a_fade, "start_weighs_one", "4 * start, 4.0", "start, 1.0"
+        ): "`start` has the weight of 4 judged drafts, not of one.",
+        changed(estimate, "counts_one_too_many", "min(accepted + 1, drafted)", "accepted + 1"): (
             "if all drafts were accepted, no further one was judged: min(accepted + 1, drafted)."
         ),
-        fades_the_new_ones_too: (
-            "what this round brings has full weight: fade the old sums first, then add."
-        ),
+        changed(
+            with_a_fade,
+            "fades_the_new_ones_too",
+            "fade * kept + accepted, fade * judged + reached",
+            "fade * (kept + accepted), fade * (judged + reached)",
+        ): ("what this round brings has full weight: fade the old sums first, then add."),
         mean_of_the_rounds: (
             "you average the rates of the rounds. A round of one draft would weigh as much as one "
             "of eight: keep two sums."
         ),
-        plain_rounds_fade: (
+        changed(with_a_fade, "plain_rounds_fade", " if reached else 1.0", ""): (
             "a round without drafts has taught nothing, so nothing fades: leave both sums."
         ),
     },
@@ -558,7 +489,8 @@ ESTIMATE = Exercise(
     checker=edges(_histories_at_the_edge),
     hints=[
         "Begin with 4 * start accepted drafts of 4 judged ones.",
-        "Each round with drafts: multiply both sums by 1 - 1 / memory, then add to both.",
+        "What was there fades before a round's own counts are added. How many of its drafts were "
+        "judged if all were kept? And if not?",
     ],
     next="AdaptiveLength.observe does this for each place of a round. Why is one α not enough?",
 )
@@ -600,27 +532,16 @@ def block_by_arrays(p, q, drafts):
     return (passes * later).tolist()
 
 
-def _passes(p, q, drafts, cap=True, whole=True, scaled=True):
-    """Return w and the chance that each prefix passes, with parts of the rule left out."""
+def _passes(p, q, drafts):
+    """Return the chance that each prefix passes."""
     w = [1.0]
     for i, x in enumerate(drafts):
-        ratio = w[-1] * p[i][x] / q[i][x]
-        w.append(min(1.0, ratio) if cap else ratio)
-    chances = []
-    for n in range(len(drafts) + 1):
-        taken = q[n] if n < len(drafts) else 0.0
-        s = float(np.maximum((w[n] if scaled else 1.0) * p[n] - taken, 0).sum())
-        room = s + (1 - w[n] if whole else 1.0)
-        chances.append(min(1.0, max(0.0, s / room)) if room > 0 else 0.0)
-    return w, [1.0, *chances[1:]]
-
-
-def _longest(passes):
-    chances, failed = [], 1.0
-    for each in reversed(passes):
-        chances.append(failed * each)
-        failed *= 1 - each
-    return chances[::-1]
+        w.append(min(1.0, w[-1] * p[i][x] / q[i][x]))
+    chances = [1.0]
+    for n in range(1, len(drafts) + 1):
+        s = np.maximum(w[n] * p[n] - q[n], 0).sum() if n < len(drafts) else w[n]
+        chances.append(s / (s + 1 - w[n]) if s > 0 else 0.0)
+    return chances
 
 
 def one_by_one(p, q, drafts):
@@ -630,71 +551,42 @@ def one_by_one(p, q, drafts):
 
 
 def first_failure_ends(p, q, drafts):
-    _, passes = _passes(p, q, drafts)
+    passes = _passes(p, q, drafts)
     reach = np.cumprod(passes)
     return [*(reach[:-1] * (1 - np.array(passes[1:]))).tolist(), float(reach[-1])]
 
 
-def not_capped(p, q, drafts):
-    return _longest(_passes(p, q, drafts, cap=False)[1])
-
-
-def not_scaled(p, q, drafts):
-    return _longest(_passes(p, q, drafts, scaled=False)[1])
-
-
-def coverage_is_the_chance(p, q, drafts):
-    w, _ = _passes(p, q, drafts)
-    return _longest(w)
-
-
-def at_least(p, q, drafts):
-    return np.cumsum(_longest(_passes(p, q, drafts)[1])[::-1])[::-1].tolist()
-
-
-def room_forgotten(p, q, drafts):
-    return _longest(_passes(p, q, drafts, whole=False)[1])
-
-
-def ratios_capped_one_by_one(p, q, drafts):
-    w = np.cumprod([1.0, *(min(1.0, p[i, x] / q[i, x]) for i, x in enumerate(drafts))])
-    rest = [np.maximum(w[n] * p[n] - q[n], 0).sum() for n in range(len(drafts))]
-    s = np.array([*rest, w[-1]])
-    room = s + 1 - w
-    passes = np.divide(s, room, out=np.zeros_like(s), where=room > 0)
-    return _longest([1.0, *passes[1:]])
-
-
 def shortest_first(p, q, drafts):
     chances, failed = [], 1.0
-    for each in _passes(p, q, drafts)[1][1:]:
+    for each in _passes(p, q, drafts)[1:]:
         chances.append(failed * each)
         failed *= 1 - each
     return [failed, *chances]
 
 
-def zero_over_zero(p, q, drafts):
-    w = np.array(_passes(p, q, drafts)[0])
-    s = np.array([*np.maximum(w[:-1, None] * p[:-1] - q, 0).sum(axis=1), w[-1]])
-    return _longest([1.0, *(s / (s + 1 - w))[1:]])
+def _sixteenths(rng: np.random.Generator, rows: int) -> np.ndarray:
+    """Return distributions of three positive sixteenths, ``(rows, 3)``."""
+    return (1 + rng.multinomial(13, np.ones(3) / 3, size=rows)) / 16
 
 
 def _blocks(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, list[int]]]:
     third, other = [1 / 3, 2 / 3], [2 / 3, 1 / 3]
     for drafts in ([0, 1], [1, 0], [0, 0], [1, 1]):
         yield np.array([third] * 3), np.array([other] * 2), drafts
-    for gamma, size in ((1, 3), (2, 3), (3, 4), (4, 5), (12, 40)):
-        p, q = (rng.dirichlet(np.ones(size), size=rows) for rows in (gamma + 1, gamma))
-        yield p, q, [int(rng.choice(size, p=row)) for row in q]
+    for gamma in (1, 2, 2, 3, 3, 4):
+        p, q = (_sixteenths(rng, rows) for rows in (gamma + 1, gamma))
+        yield p, q, [int(rng.choice(3, p=row)) for row in q]
 
 
 def _equal_blocks(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, list[int]]]:
-    p, q = (rng.dirichlet(np.ones(4), size=rows) for rows in (4, 3))
-    yield p[[0, 0, 1, 2]], np.array([p[0], p[0], q[2]]), [3, 0, 2]  # p = q, and then not
+    p, q = (_sixteenths(rng, rows) for rows in (4, 3))
+    yield p[[0, 0, 1, 2]], np.array([p[0], p[0], q[2]]), [2, 0, 2]  # p = q, and then not
     yield np.array([[0.25, 0.75], [0.5, 0.5]]), np.array([[0.25, 0.75]]), [1]  # p = q
     yield np.vstack([p[:1], p[:1], p[:1]]), np.vstack([q[:1], p[:1]]), [int(p[0].argmax()), 1]
     yield np.array([[1.0, 0.0]] * 3), np.array([[0.5, 0.5]] * 2), [1, 0]  # never the target's
     yield np.ones((3, 1)), np.ones((2, 1)), [0, 0]  # a vocabulary of one
+    # little is left, and it is not nothing
+    yield np.full((3, 2), 0.5), np.array([[0.25, 0.75], [0.5078125, 0.4921875]]), [0, 0]
 
 
 BLOCK = Exercise(
@@ -717,22 +609,38 @@ BLOCK = Exercise(
             "a prefix that does not pass ends nothing: a longer one may pass. Ask the longest "
             "prefix first."
         ),
-        not_capped: (
-            "w is at most 1: what a draft has too much of is not saved up for later drafts."
-        ),
-        not_scaled: "in s the target's row is multiplied by w: only that share of it is left.",
-        coverage_is_the_chance: (
+        changed(
+            block, "not_capped", "min(1.0, w[-1] * p[i, x] / q[i, x])", "w[-1] * p[i, x] / q[i, x]"
+        ): ("w is at most 1: what a draft has too much of is not saved up for later drafts."),
+        changed(
+            block, "not_scaled", "w[n] * p[n]", "p[n]"
+        ): "in s the target's row is multiplied by w: only that share of it is left.",
+        changed(block, "coverage_is_the_chance", "s / (s + 1 - w[n]) if s > 0 else 0.0", "w[n]"): (
             "w says how well a prefix is covered; it passes with s / (s + 1 - w), which is w only "
             "for the last one."
         ),
-        at_least: "that is the chance that *at least* n are kept: the chances must sum to 1.",
-        room_forgotten: "the chance to pass is s / (s + 1 - w), not s / (s + 1).",
-        ratios_capped_one_by_one: (
+        changed(
+            block, "at_least", "return chances[::-1]", "return np.cumsum(chances)[::-1].tolist()"
+        ): "that is the chance that *at least* n are kept: the chances must sum to 1.",
+        changed(
+            block, "room_forgotten", "(s + 1 - w[n])", "(s + 1)"
+        ): "the chance to pass is s / (s + 1 - w), not s / (s + 1).",
+        changed(
+            block,
+            "ratios_capped_one_by_one",
+            "min(1.0, w[-1] * p[i, x] / q[i, x])",
+            "w[-1] * min(1.0, p[i, x] / q[i, x])",
+        ): (
             "you cap each p/q at 1 before you multiply, so a surplus can't make up for the deficit "
             "before it. Multiply first, then cap: min(1, w[n - 1] * p(x) / q(x))."
         ),
         shortest_first: "you ask the shortest prefix first; the *longest* that passes is kept.",
-        zero_over_zero: (
+        changed(
+            block_by_arrays,
+            "zero_over_zero",
+            "np.divide(rest, rest + 1 - w, out=np.zeros_like(rest), where=rest + 1 - w > 0)",
+            "rest / (rest + 1 - w)",
+        ): (
             "0 / 0: where s is 0 nothing could follow that prefix, and it does not pass. It "
             "happens when p = q."
         ),
