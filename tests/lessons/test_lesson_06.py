@@ -1,12 +1,9 @@
 """The widgets of lesson 06 compute what they say."""
 
+from collections import Counter
+
 from lablib.course.lessons.lesson_06.exact import one_die_accuracy, process_accuracy
-from lablib.course.lessons.lesson_06.widgets import (
-    Stopping,
-    VoteBars,
-    before_after_vote,
-    heat_map,
-)
+from lablib.course.lessons.lesson_06.widgets import Stopping, VoteBars
 from lablib.course.replay.curves import Sampled
 from lablib.course.tasks import sums
 from lablib.course.theory.estimators import majority_accuracy
@@ -41,29 +38,35 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
 
 
 @pytest.mark.parametrize("confidence", [0.7, 0.95, 0.99])
-def test_stopping_replays_the_stop_rule(confidence: float) -> None:
+@pytest.mark.parametrize("floor", [1, 6])
+def test_stopping_replays_the_stop_rule(confidence: float, floor: int) -> None:
     problems = polls(12)
-    widget = Stopping(problems, batch=2, at_least=6)
-    rule = StopRule(confidence, at_least=6)
-    used, right = [], []
+    rule = StopRule(confidence, at_least=floor)
+    used, right, kept = [], [], []
     for problem in problems:
-        for drawn in range(2, 21, 2):
-            cast = [answer for answer in problem.answers[:drawn] if answer is not None]
-            counts = [cast.count(answer) for answer in dict.fromkeys(cast)]
-            if drawn == 20 or rule.reason(counts, drawn, 20):
+        for drawn in range(1, 21):
+            votes = tally([[0]] * drawn, problem.answers[:drawn])
+            counts = Counter(each for each in problem.answers[:drawn] if each is not None)
+            if drawn == 20 or rule.reason([*counts.values()], drawn, 20):
                 break
         used.append(drawn)
-        right.append(max(cast, key=cast.count) == problem.truth)
-    data = widget.compute(confidence=confidence)
+        right.append(votes.winner == problem.truth)
+        kept.append(votes.winner == tally([[0]] * 20, problem.answers).winner)
+    data = Stopping(problems).compute(confidence=confidence, floor=floor)
     assert data["used"].tolist() == used
     assert data["accuracy"] == pytest.approx(np.mean(right))
+    assert data["kept"] == pytest.approx(np.mean(kept))
 
 
 def test_the_certain_rule_changes_no_winner() -> None:
     widget = Stopping(polls(12))
-    data = widget.compute(confidence=1.0)
+    data = widget.compute(confidence=1.0, floor=1)
     assert data["accuracy"] == data["full"]
+    assert data["kept"] == 1
     assert data["used"].mean() < 20
+    said, lost = widget.promise(15, 0.9)
+    assert 0 <= said <= 0.1
+    assert 0 <= lost <= 1
     assert "At confidence 0.80" in widget.set(confidence=0.8)
     assert isinstance(widget.draw(data), Figure)
 
@@ -80,11 +83,3 @@ def test_process_and_one_die_are_averages_in_another_order() -> None:
     ]
     assert process_accuracy(problems, 8) == pytest.approx(np.mean(exact))
     assert one_die_accuracy(problems[:1], 8) == pytest.approx(exact[0])
-
-
-def test_figures_show_what_they_are_given() -> None:
-    fig = heat_map(["a", "b"], ["1", "2", "4"], [[0, 0.5, 1], [0.25, 0.5, 0.75]], "T", "N")
-    assert [text.get_text() for text in fig.axes[0].texts][:3] == ["0.00", "0.50", "1.00"]
-    fig = before_after_vote([0.2, 0.6, 0.7], [0.1, 0.9, 0.7])
-    labels = [text.get_text() for text in fig.axes[0].get_legend().get_texts()]
-    assert labels == ["vote no worse (2)", "vote worse (1)"]

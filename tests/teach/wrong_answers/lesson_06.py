@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections import Counter, defaultdict
+from fractions import Fraction
 from itertools import groupby
 
 import lablib  # noqa: F401 (before mlx)
@@ -131,6 +132,12 @@ def the_first_vote(answers):
 
 
 @wrong("06.1")
+def the_same_object(answers):
+    cast = votes_of(answers)
+    return max(cast, key=lambda a: sum(a is b for b in cast), default=None)
+
+
+@wrong("06.1")
 def always_a_text(answers):
     cast = votes_of(answers)
     return str(Counter(cast).most_common(1)[0][0]) if cast else None
@@ -145,6 +152,15 @@ def softmax_of_mlx(answers, log_weights):
     for answer, share in zip(answers, mx.softmax(mx.array(log_weights)), strict=True):
         shares[answer] = shares[answer] + share
     return shares
+
+
+@right("06.2")
+def exact_fractions(answers, log_weights):
+    weights = [Fraction(math.exp(w - max(log_weights))) for w in log_weights]
+    return {
+        a: sum(w for b, w in zip(answers, weights, strict=True) if a == b) / sum(weights)
+        for a in answers
+    }
 
 
 @right("06.2")
@@ -383,6 +399,9 @@ def average_of_what_remains(counts, remaining):
 def only_rivals_before(counts, remaining):
     leader = counts.index(max(counts))
     return all(votes + remaining < counts[leader] for votes in counts[:leader])
+
+
+ANSWERS.changed("06.3", "first_of_those_before", "place < leader", "place == 0 < leader")
 
 
 @wrong("06.3")

@@ -96,6 +96,7 @@ def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | int]]]:
     yield (["5", "1", "2", "2", "1", "3"],)
     yield ([30, 4, 4, 30],)  # a set of numbers has the same order every day, and not this one
     yield ([30, 4, 30, 4, 17],)
+    yield ([7, 1000, 5, int("1000")],)  # equal, but not the same object
     yield (["10", "1", "1", "10", "10"],)
     for size in (4, 6, 8, 12, 12):
         yield ([str(each) for each in rng.integers(1, 5, size=size)],)
@@ -430,6 +431,9 @@ def _standings(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
     yield [12, 10, 40], 28
     yield [7], 7
     yield [7], 8
+    yield [1, 4, 5], 1  # of two rivals before the leader the second is the stronger
+    yield [1, 4, 5], 0
+    yield [2, 5, 4, 7, 6], 1  # and the strongest of all stands behind it
     for _ in range(20):
         counts = rng.integers(1, 7, size=int(rng.integers(1, 4))).tolist()
         yield counts, int(rng.integers(0, 7))

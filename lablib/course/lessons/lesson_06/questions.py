@@ -12,12 +12,18 @@ QUESTIONS = [
     Question(
         "06.q3",
         "A judge errs, now and then by very much. What is best with 64 samples?",
-        ("best of 64", "votes that weigh e to the score", "votes that weigh σ of the score"),
+        (
+            "best of 64",
+            "plain votes",
+            "votes that weigh e to the score",
+            "votes that weigh σ of it",
+        ),
     ),
     Question(
         "06.q4",
-        "A vote stops once its leader is safe enough. Ask for less safety: what is lost first?",
-        ("hardly anything, only samples are saved", "answers, as soon as samples are"),
+        "After every sample a vote asks whether its leader is safe with probability 0.95, and "
+        "stops if so. How often does it elect whom the full vote elects?",
+        ("in at least 95 % of the cases", "in fewer"),
     ),
     Question(
         "06.m1",

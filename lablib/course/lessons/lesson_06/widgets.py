@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, MARKERS, bars, figure, style
+from lablib.course.plots.charts import COLOURS, figure, style
 from lablib.course.plots.explorer import Explorer, Player, choice, slider
 from lablib.course.replay.curves import Sampled
 from lablib.inference.voting.leads import cannot_lose, overtake_risk
@@ -24,6 +24,10 @@ class VoteBars(Explorer):
         self.problems = dict(problems)
         names = list(self.problems)
         steps = min(len(problem.answers) for problem in self.problems.values())
+        self.top = max(
+            max(map(list(problem.answers).count, problem.answers))
+            for problem in self.problems.values()
+        )
         super().__init__(
             samples=Player(steps + 1, milliseconds=350),
             problem=choice(names[0], names),
@@ -41,7 +45,6 @@ class VoteBars(Explorer):
             "leader": leader,
             "truth": chosen.truth,
             "samples": samples,
-            "top": max(map(list(chosen.answers).count, votes)),
             "settled": bool(cast) and cannot_lose(_counts(cast), total - samples),
         }
 
@@ -56,7 +59,7 @@ class VoteBars(Explorer):
             axes.bar(places, right, color=COLOURS[2], edgecolor="white", label="right answer")
             axes.bar(places, wrong, color=COLOURS[1], hatch="///", edgecolor="white", label="wrong")
             axes.set_xticks(places, list(data["votes"]))
-            axes.set(xlabel="answer", ylabel="votes", ylim=(0, data["top"] * 1.05))
+            axes.set(xlabel="answer", ylabel="votes", ylim=(0, 1.05 * self.top))
             axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
         return fig
 
@@ -73,114 +76,75 @@ class VoteBars(Explorer):
 
 
 class Stopping(Explorer):
-    """A vote that stops when the leader is safe enough: samples used and answers right.
+    """A vote that asks after every sample whether its leader is safe, and stops when it is.
 
     Args:
         problems: samples of each problem; they arrive in the order they are in.
-        batch: samples between two looks.
-        at_least: samples before a probability is believed.
     """
 
-    def __init__(
-        self, problems: Sequence[Sampled], batch: int = 2, at_least: int = StopRule.at_least
-    ) -> None:
+    def __init__(self, problems: Sequence[Sampled]) -> None:
         self.n = min(len(problem.answers) for problem in problems)
-        self.looks = np.array([*range(batch, self.n, batch), self.n])
-        self._risk = np.array([[self._look(p, n)[0] for n in self.looks] for p in problems])
-        self._right = np.array([[self._look(p, n)[1] for n in self.looks] for p in problems])
-        self._early = self.looks < at_least
-        super().__init__(confidence=slider(0.95, 0.6, 1.0, 0.01))
+        self._risk, self._leader = (
+            np.array(each)
+            for each in zip(*(self._watch(problem.answers) for problem in problems), strict=True)
+        )
+        self._right = self._leader == np.array([[problem.truth] for problem in problems])
+        super().__init__(
+            confidence=slider(0.95, 0.6, 1.0, 0.01),
+            floor=slider(StopRule.at_least, 1, self.n, label="floor (samples)"),
+        )
 
-    def _look(self, problem: Sampled, drawn: int) -> tuple[float, bool]:
-        """Return the leader's risk of losing after ``drawn`` samples, and whether it is right."""
-        cast = [answer for answer in problem.answers[:drawn] if answer is not None]
-        if not cast:
-            return 1.0, False
-        risk = overtake_risk(_counts(cast), self.n - drawn)
-        return risk, max(cast, key=cast.count) == problem.truth
+    def _watch(self, answers: Sequence[Any]) -> tuple[list[float], list[Any]]:
+        """Return after each sample the leader's risk of losing, and the leader."""
+        risks, leaders, counts = [], [], {}
+        for drawn, answer in enumerate(answers[: self.n], start=1):
+            if answer is not None:
+                counts[answer] = counts.get(answer, 0) + 1
+            risks.append(overtake_risk([*counts.values()], self.n - drawn) if counts else 1.0)
+            leaders.append(max(counts, key=counts.__getitem__, default=None))
+        return risks, leaders
 
-    def compute(self, confidence: float) -> dict[str, Any]:
-        """Return samples used by each problem ``(problems,)`` and both accuracies."""
-        safe = self._risk <= 1.0 - confidence + 1e-9
-        certain = self._risk == 0.0
-        stops = np.where(self._early, certain, safe)
+    def compute(self, confidence: float, floor: int) -> dict[str, Any]:
+        """Return samples used by each problem ``(problems,)``, and shares: right, kept winners."""
+        stops = self._risk <= 1.0 - confidence + 1e-9
+        stops[:, : floor - 1] = self._risk[:, : floor - 1] == 0.0
         stops[:, -1] = True
-        first = stops.argmax(axis=1)
+        rows, first = np.arange(len(stops)), stops.argmax(axis=1)
         return {
-            "used": self.looks[first],
-            "accuracy": float(np.mean(self._right[np.arange(len(first)), first])),
+            "used": first + 1,
+            "accuracy": float(np.mean(self._right[rows, first])),
             "full": float(np.mean(self._right[:, -1])),
+            "kept": float(np.mean(self._leader[rows, first] == self._leader[:, -1])),
             "confidence": confidence,
+            "floor": floor,
         }
 
+    def promise(self, drawn: int, confidence: float) -> tuple[float, float]:
+        """Return of the leaders that are safe enough then the share expected to lose, and lost."""
+        safe = self._risk[:, drawn - 1] <= 1.0 - confidence
+        lost = self._leader[:, drawn - 1] != self._leader[:, -1]
+        return float(self._risk[safe, drawn - 1].mean()), float(lost[safe].mean())
+
     def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw how many problems stopped after how many samples."""
-        stopped = [int((data["used"] == look).sum()) for look in self.looks]
-        labels = [str(look) for look in self.looks]
-        fig = bars(labels, {"problems": stopped}, "problems", xlabel="stopped after … samples")
+        """Draw how many votes stopped after how many samples."""
+        stopped = np.bincount(data["used"], minlength=self.n + 1)[1:] / len(data["used"])
+        fig = figure()
+        with style():
+            axes = fig.subplots()
+            axes.bar(range(1, self.n + 1), stopped, color=COLOURS[0], edgecolor="white")
+            axes.axvline(data["floor"] - 0.5, color="black", ls=":", label="floor")
+            axes.set(xlabel="stopped after … samples", ylabel="votes (share)", ylim=(0, 1))
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
         return fig
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what was saved and what it cost."""
         return (
-            f"At confidence {data['confidence']:.2f} a vote takes {data['used'].mean():.1f} of "
-            f"{self.n} samples on average and is right on {data['accuracy']:.0%} of the problems; "
-            f"the full vote on {data['full']:.0%}."
+            f"At confidence {data['confidence']:.2f} and a floor of {data['floor']} a vote takes "
+            f"{data['used'].mean():.1f} of {self.n} samples on average and elects whom the full "
+            f"vote elects in {data['kept']:.1%}; {data['accuracy']:.1%} are right, of the full "
+            f"votes {data['full']:.1%}."
         )
-
-
-def heat_map(
-    rows: Sequence[str], columns: Sequence[str], values: Any, rows_are: str, columns_are: str
-) -> Figure:
-    """Draw shares between 0 and 1 as a map, each cell with its number.
-
-    Args:
-        rows: labels, the first at the top.
-        columns: labels.
-        values: ``(rows, columns)``.
-        rows_are: what the rows are, with the unit.
-        columns_are: what the columns are, with the unit.
-    """
-    values = np.asarray(values, dtype=float)
-    fig = figure(7.0, 1.4 + 0.45 * len(rows))
-    with style():
-        axes = fig.subplots()
-        image = axes.imshow(values, cmap="cividis", vmin=0, vmax=1, aspect="auto")
-        for (row, column), value in np.ndenumerate(values):
-            ink = "black" if value > 0.5 else "white"
-            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink)
-        axes.set_xticks(range(len(columns)), columns)
-        axes.set_yticks(range(len(rows)), rows)
-        axes.set(xlabel=columns_are, ylabel=rows_are)
-        axes.spines[:].set_visible(False)
-        fig.colorbar(image, label="share right")
-    return fig
-
-
-def before_after_vote(single: Sequence[float], voted: Sequence[float]) -> Figure:
-    """Draw each problem as a point: accuracy of one sample, and of the vote.
-
-    Args:
-        single: ``(problems,)``.
-        voted: ``(problems,)``.
-    """
-    single, voted = np.asarray(single, dtype=float), np.asarray(voted, dtype=float)
-    fig = figure(5.6, 4.0)
-    with style():
-        axes = fig.subplots()
-        axes.plot([0, 1], [0, 1], color="black", lw=1, ls=":")
-        kinds = {"vote no worse": voted >= single, "vote worse": voted < single}
-        for i, (name, those) in enumerate(kinds.items()):
-            axes.plot(single[those], voted[those], MARKERS[i], color=COLOURS[i], alpha=0.8)
-            axes.lines[-1].set_label(f"{name} ({those.sum()})")
-        axes.set(
-            xlabel="one sample right (share)",
-            ylabel="vote right (share)",
-            xlim=(-0.04, 1.04),
-            ylim=(-0.04, 1.04),
-        )
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
-    return fig
 
 
 def _counts(cast: Sequence[str]) -> list[int]:

@@ -194,6 +194,13 @@ def what_is_left(read, window, back):
     return list(range(max(0, read - window), read - back))
 
 
+def as_many_as_taken_back(read, window, back):
+    if read <= window:
+        return []
+    first = max(0, read - back - window)
+    return list(range(first, first + min(back, read - back, window)))
+
+
 def how_many(read, window, back):
     return len(lost(read, window, back))
 
@@ -205,6 +212,8 @@ def _rings(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
     yield 6, 4, 2
     yield 9, 4, 3
     yield 9, 3, 5
+    yield 5, 4, 2  # one was pushed out, two are taken back
+    yield 6, 5, 3
     for _ in range(5):
         read = int(rng.integers(4, 30))
         yield read, int(rng.integers(2, 12)), int(rng.integers(0, min(read, 6)))
@@ -255,6 +264,10 @@ LOST = Exercise(
         ),
         one_too_many: "the ring should hold `window` tokens of what stays, not one more.",
         what_is_left: "those are the tokens that are still there and should be; return the others.",
+        as_many_as_taken_back: (
+            "you miss one for each token taken back. Of 0 … 4 a ring of 4 has lost only 0: take "
+            "two back, and 0 is all that is missing."
+        ),
         how_many: "the question is *which* positions, not how many: a list.",
     },
     cases=_rings,
@@ -345,6 +358,13 @@ def drafts_never_read(layer, drafts, accepted):
     layer.read(drafts[:accepted])
 
 
+def verdict_in_advance(layer, drafts, accepted):
+    layer.read(drafts[:accepted])
+    snapshot = layer.state.copy()
+    layer.read(drafts[accepted:])
+    layer.state = snapshot
+
+
 def divides_back(layer, drafts, accepted):
     layer.read(drafts)
     for token in reversed(drafts[accepted:]):
@@ -373,24 +393,27 @@ _ROUNDS = (
 _NO_DRAFTS = ((([], 0), ([3, 5], 1)), (([7], 0), ([], 0)))
 
 
-def _follow(function: Callable[..., Any], lives: Any) -> list[tuple[list[float], list[float]]]:
-    """Return what the layer holds after each round, and what it has read in it."""
+def _follow(
+    function: Callable[..., Any], lives: Any
+) -> list[tuple[list[float], list[float], list[int]]]:
+    """Return what the layer holds after each round, what it read, and how many in each call."""
     results = []
     for rounds in lives:
-        reads: list[float] = []  # kept apart: whoever puts the whole layer back puts its log back
+        calls: list[list[float]] = []  # kept apart: a layer put back whole puts its log back
 
         class Watching(Recurrent):
-            def read(self, tokens: list[float], reads: list[float] = reads) -> None:
-                reads.extend(tokens)
+            def read(self, tokens: list[float], calls: list[list[float]] = calls) -> None:
+                calls.append(list(tokens))
                 super().read(tokens)
 
         layer = Watching()
         layer.read([1, 2])
         for drafts, accepted in rounds:
-            before = len(reads)
+            before = len(calls)
             function(layer, list(drafts), accepted)
             state = np.ravel(np.asarray(layer.state)).astype(float).tolist()
-            results.append((state, reads[before:]))
+            read = [token for call in calls[before:] for token in call]
+            results.append((state, read, [len(call) for call in calls[before:] if call]))
     return results
 
 
@@ -398,8 +421,8 @@ def _check_replay(function: Callable[..., Any]) -> None:
     for lives in (_ROUNDS, _NO_DRAFTS):
         got, right = _follow(function, lives), _follow(try_drafts, lives)
         every = [(life, i) for life in lives for i in range(len(life))]
-        for (life, i), (state, read), (wanted, _) in zip(every, got, right, strict=True):
-            if fault := _fault(*life[i], state, read, wanted):
+        for (life, i), (*done, sizes), (wanted, *_) in zip(every, got, right, strict=True):
+            if fault := _fault(*life[i], *done, wanted, sizes):
                 names = (wrong.__name__ for wrong in REPLAYS if _follow(wrong, lives) == got)
                 text = [1, 2] if i == 0 else "[1, 2] and a round before"
                 raise Wrong(
@@ -410,13 +433,24 @@ def _check_replay(function: Callable[..., Any]) -> None:
 
 
 def _fault(
-    drafts: list[float], accepted: int, state: list[float], read: list[float], wanted: list[float]
+    drafts: list[float],
+    accepted: int,
+    state: list[float],
+    read: list[float],
+    wanted: list[float],
+    sizes: list[int],
 ) -> str | None:
-    """Return what is wrong after a round, if anything is."""
+    """Return what is wrong after a round, if anything is.
+
+    Whoever reads the accepted drafts apart, and none again, knows the verdict in advance. Token by
+    token, with a copy after each, is right: any verdict finds its copy.
+    """
     if read[: len(drafts)] != drafts:
         return f"the drafts were not all read first; it read {as_text(read)}."
     if len(state) != 1 or not abs(state[0] - wanted[0]) <= 1e-9:
         return f"the state is {as_text(state)}, and should be {as_text(wanted)}."
+    if read == drafts and sizes[:1] == [accepted] and max(sizes) > 1 and len(sizes) > 1:
+        return f"it read the {accepted} that stay apart, before the model had judged the others."
     if len(read) > len(drafts) + accepted:
         return f"it read {len(read) - len(drafts)} tokens again, where {accepted} are enough."
     return None
@@ -425,7 +459,8 @@ def _fault(
 REPLAYS = {
     alias: (
         "the state is as if you had never gone back. Is the snapshot the array itself? Then "
-        "reading the drafts changed it too: keep a copy, layer.state.copy()."
+        "reading the drafts changed it too: keep layer.state.copy(). If it is a copy: was it put "
+        "back, as layer.state, before the second read?"
     ),
     nothing_replayed: (
         "you go back to the snapshot and stop there: the accepted drafts are part of the text and "
@@ -445,6 +480,10 @@ REPLAYS = {
     reads_the_text_again: (
         "you begin again from nothing and read the whole text. That is right, and costs as much "
         "as no cache at all: the snapshot holds the text already."
+    ),
+    verdict_in_advance: (
+        "you read the accepted drafts first and take the snapshot behind them. But nobody knows "
+        "how many those are until the model has read all: the snapshot is of before."
     ),
     drafts_never_read: (
         "you read only the accepted drafts. But nobody knows how many those are until the model "
