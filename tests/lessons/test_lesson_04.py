@@ -1,6 +1,7 @@
 """The picture of slots over time is a right schedule."""
 
-from lablib.course.lessons.lesson_04.widgets import SlotTimeline
+from lablib.course.lessons.lesson_04.trial import countdown
+from lablib.course.lessons.lesson_04.widgets import SlotTimeline, throughput
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
 
 import pytest
@@ -45,12 +46,44 @@ def test_whole_batches_take_as_long_as_their_longest(lengths: list[int], slots: 
     assert max(stay.start + stay.length for stay in stays) == sum(map(max, groups))
 
 
+QUEUES = {"ann": [4, 1, 1], "ben": [1] * 6}
+
+
 def test_the_timeline_counts_the_busy_share() -> None:
-    assert SlotTimeline([1] * 6).values["slots"] == 4  # the question's
-    widget = SlotTimeline([4, 1, 1])
-    assert widget.values["slots"] == 3
-    data = widget.compute(slots=2, mode=WHOLE)
+    widget = SlotTimeline(QUEUES, slots=2)
+    data = widget.compute("ann", WHOLE)
     assert (data["steps"], data["busy"]) == (5, pytest.approx(6 / 10))
-    assert widget.compute(slots=2, mode=CONTINUOUS)["steps"] == 4
-    assert "continuous: 4 steps" in widget.set(slots=2, mode=CONTINUOUS)
-    assert isinstance(widget.draw(data), Figure)
+    assert widget.compute("ann", CONTINUOUS)["steps"] == 4
+    assert "ben, continuous: 3 steps" in widget.set(queue="ben", mode=CONTINUOUS)
+    assert "ben, continuous: step 1 of 3" in widget.set(step=1)
+    early = widget.compute("ann", WHOLE, step=2)["stays"]
+    assert [(stay.sequence, stay.length) for stay in early] == [(0, 2), (1, 1)]
+
+
+def test_the_timelines_axes_stay_where_they_are_and_what_is_empty_is_drawn() -> None:
+    widget = SlotTimeline(QUEUES, slots=2)
+    limits = set()
+    for queue, lengths in QUEUES.items():
+        for mode in (WHOLE, CONTINUOUS):
+            data = widget.compute(queue, mode)
+            (axes,) = widget.draw(data).axes
+            limits.add((axes.get_xlim(), axes.get_ylim()))
+            assert len(axes.texts) == len(lengths)
+            empty = [bar.get_width() for bar in axes.patches if bar.get_hatch()]
+            assert empty == [data["steps"]] * 2  # sequences lie upon it
+    assert len(limits) == 1
+
+
+def test_a_step_that_costs_the_same_is_a_straight_line() -> None:
+    figure = throughput([1, 2, 4], [[1, 1.1], [1.9, 2.0], [3.0, 2.5]], [1, 1.7, 3.0])
+    assert isinstance(figure, Figure)
+    (axes,) = figure.axes
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    assert [*axes.lines[0].get_ydata()] == [1, 2, 4]
+    assert [*axes.lines[2].get_ydata()] == [1.1, 2.0, 3.0]
+
+
+def test_requests_count_down_and_are_finished_once() -> None:
+    step = countdown({5: 2, 7: 1})
+    assert step([5, 7]) == [7]
+    assert step([5]) == [5]

@@ -202,7 +202,7 @@ def test_equal_arrays_of_words_are_the_same_answer_when_called_again():
     exercise = dataclasses.replace(SOFTMAX, reference=words_and_places, cases=lambda rng: cases)
     assert check(exercise, lambda words: (np.array(words), np.arange(len(words)))).correct
     wrong = check(exercise, lambda words: (np.array(words[::-1]), np.arange(len(words))))
-    assert "at [0]: at [0]: expected 'a', got 'b'" in wrong.message
+    assert "at [0][0]: expected 'a', got 'b'" in wrong.message
 
 
 def mass_is_one(function):

@@ -147,7 +147,9 @@ def _first_difference(keys: Any, expected: Any, got: Any, tolerance: float) -> s
         problem = difference(expected[key], got[key], tolerance)
         if problem is not None:
             pair = pair_text(expected[key], got[key])
-            return f"at [{key!r}]: {problem or f'expected {pair[0]}, got {pair[1]}'}"
+            problem = problem or f"expected {pair[0]}, got {pair[1]}"
+            inner = problem.startswith("at [")  # then its place goes on from here
+            return f"at [{key!r}]{problem[3:] if inner else f': {problem}'}"
     return None
 
 

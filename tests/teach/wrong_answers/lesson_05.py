@@ -1,8 +1,6 @@
 """Answers to the exercises of lesson 05, as students write them: right ones and wrong ones."""
 
-import functools
 import math
-import statistics
 from fractions import Fraction
 
 import lablib  # noqa: F401 (before mlx)
@@ -43,76 +41,46 @@ def the_least_surprise(logprobs, normalized):
     return min(range(len(logprobs)), key=surprise)
 
 
-def best(scores):
-    return int(np.argmax(scores))
+def pick(name, old, new, like=None):
+    ANSWERS.changed("05.1", name, old, new, like)
+
+
+MEAN, RULE = "sum(row) / len(row)", "sum(row) / len(row) if normalized else sum(row)"
+BEST = "int(np.argmax(scores))"
+pick("mean_probability", MEAN, "np.mean(np.exp(row))", "mean_of_probabilities")
+pick("divides_by_the_longest", MEAN, "sum(row) / max(map(len, logprobs))", "always_the_sum")
+pick("one_token_less", MEAN, "sum(row) / max(1, len(row) - 1)")
+pick("one_token_more", MEAN, "sum(row) / (len(row) + 1)")
+pick("square_root_of_the_length", MEAN, "sum(row) / math.sqrt(len(row))")
+pick("a_penalty_for_length", MEAN, "sum(row) / ((5 + len(row)) / 6) ** 0.6")
+pick("median_token", MEAN, "float(np.median(row))")
+pick("weakest_token", MEAN, "min(row)")
+pick("first_token", RULE, "row[0]")
+pick("last_token", RULE, "row[-1]")
+pick("without_the_last_token", MEAN, "sum(row[:-1]) / max(1, len(row) - 1)")
+pick("certain_tokens_do_not_count", MEAN, "sum(row) / max(1, sum(x != 0 for x in row))")
+pick("mean_first_then_the_shortest", MEAN, "(sum(row) / len(row), -len(row))[1]")
+pick("multiplies_the_logarithms", RULE, "float(np.prod(row))")
+pick("least_surprise_turned_round", RULE, f"-({RULE})")
+pick("largest_magnitude", RULE, f"abs({RULE})")
+pick("shortest_for_the_sum", "else sum(row)", "else -len(row)")
+pick("rounded_scores", RULE, f"round({RULE}, 2)")
+pick("rules_swapped", "if normalized else", "if not normalized else")
+pick("counts_from_one", BEST, f"1 + {BEST}")
+pick("a_number_for_each", BEST, "np.argsort(scores)")
+pick("all_of_the_best", BEST, "[i for i, x in enumerate(scores) if x == max(scores)]")
+pick("index_among_the_sorted", BEST, "sorted(scores).index(max(scores))")
+pick("largest_last", BEST, "int(np.argsort(scores, kind='stable')[-1])", "last_of_equals")
+pick("a_low_start", BEST, "max([(-1000.0, 0)] + [(x, -i) for i, x in enumerate(scores)])[1] * -1")
+pick("a_very_low_start", BEST, "max([(-1e9, 0)] + [(x, -i) for i, x in enumerate(scores)])[1] * -1")
+pick("sorts_the_callers_rows", "scores = ", "[row.sort() for row in logprobs]; scores = ")
 
 
 @wrong("05.1", "multiplies_probabilities")
 def product_of_exponentials(logprobs, normalized):
     products = [np.prod(np.exp(row)) for row in logprobs]
     roots = [1 / len(row) if normalized else 1 for row in logprobs]
-    return best([p**r for p, r in zip(products, roots, strict=True)])
-
-
-@wrong("05.1")
-def mean_probability(logprobs, normalized):
-    return best([np.mean(np.exp(row)) if normalized else sum(row) for row in logprobs])
-
-
-@wrong("05.1")
-def a_low_start(logprobs, normalized):
-    winner, highest = 0, -1000.0
-    for i, row in enumerate(logprobs):
-        score = sum(row) / len(row) if normalized else sum(row)
-        if score > highest:
-            winner, highest = i, score
-    return winner
-
-
-@wrong("05.1", "always_the_sum")
-def divides_by_the_longest(logprobs, normalized):
-    longest = max(map(len, logprobs))
-    return best([sum(row) / (longest if normalized else 1) for row in logprobs])
-
-
-@wrong("05.1")
-def one_token_less(logprobs, normalized):
-    return best([sum(r) / max(1, len(r) - 1) if normalized else sum(r) for r in logprobs])
-
-
-@wrong("05.1")
-def one_token_more(logprobs, normalized):
-    return best([sum(row) / (len(row) + 1) if normalized else sum(row) for row in logprobs])
-
-
-@wrong("05.1")
-def square_root_of_the_length(logprobs, normalized):
-    return best([sum(r) / math.sqrt(len(r)) if normalized else sum(r) for r in logprobs])
-
-
-@wrong("05.1")
-def median_token(logprobs, normalized):
-    return best([statistics.median(row) if normalized else sum(row) for row in logprobs])
-
-
-@wrong("05.1")
-def weakest_token(logprobs, normalized):
-    return best([min(row) if normalized else sum(row) for row in logprobs])
-
-
-@wrong("05.1", "the_score_itself")
-def score_of_the_best(logprobs, normalized):
-    return max([np.mean(row) if normalized else np.sum(row) for row in logprobs])
-
-
-@wrong("05.1")
-def largest_magnitude(logprobs, normalized):
-    return best([abs(sum(row) / len(row) if normalized else sum(row)) for row in logprobs])
-
-
-@wrong("05.1")
-def shortest_for_the_sum(logprobs, normalized):
-    return best([sum(row) / len(row) if normalized else -len(row) for row in logprobs])
+    return int(np.argmax([p**r for p, r in zip(products, roots, strict=True)]))
 
 
 @wrong("05.1", "last_of_equals")
@@ -123,20 +91,6 @@ def greater_or_equal(logprobs, normalized):
         if score >= highest:
             winner, highest = i, score
     return winner
-
-
-@wrong("05.1")
-def sorts_the_callers_rows(logprobs, normalized):
-    scores = []
-    for row in logprobs:
-        row.sort()
-        scores.append(sum(row) / len(row) if normalized else sum(row))
-    return best(scores)
-
-
-@wrong("05.1")
-def counts_from_one(logprobs, normalized):
-    return 1 + best([sum(row) / len(row) if normalized else sum(row) for row in logprobs])
 
 
 # ------------------------------------------------------------------ 05.2 unbiased pass@k
@@ -174,10 +128,41 @@ def each_number_of_right_ones(n, c, k):
     return sum(ways) / math.comb(n, k)
 
 
-@wrong("05.2", "with_replacement")
-def the_biased_formula(n, c, k):
-    p = c / n
-    return 1 - np.power(1 - p, k)
+@right("05.2")
+def n_and_c_change_places(n, c, k):
+    return 1 - Fraction(math.comb(n - k, c), math.comb(n, c))
+
+
+def pass_at(name, old, new, like=None):
+    ANSWERS.changed("05.2", name, old, new, like)
+
+
+NONE = "math.comb(n - c, k) / math.comb(n, k)"
+pass_at("the_biased_formula", NONE, "np.power(1 - c / n, k)", "with_replacement")
+pass_at("adds_chances", f"1 - {NONE}", "min(1, c / n * k)", "k_times_one")
+pass_at("the_mean_number_of_right_ones", f"1 - {NONE}", "c / n * k")
+pass_at("certain_too_early", f"1 - {NONE}", f"1.0 if n - c <= k else 1 - {NONE}")
+pass_at("zero_where_wrong_ones_run_out", f"1 - {NONE}", f"0.0 if n - c < k else 1 - {NONE}")
+pass_at("divides_the_wrong_way", NONE, "math.comb(n, k) / max(1, math.comb(n - c, k))")
+pass_at("divides_whole_numbers", NONE, "math.comb(n - c, k) // math.comb(n, k)")
+pass_at("chooses_right_ones", NONE, "math.comb(c, k) / math.comb(n, k)")
+pass_at("k_of_the_right_ones", NONE, "math.comb(n - k, k) / math.comb(n, k)")
+pass_at("some_wrong_one", f"1 - {NONE}", "1 - math.comb(c, k) / math.comb(n, k)")
+pass_at("one_sample", f"1 - {NONE}", "c / n")
+pass_at("all_of_them_right", f"1 - {NONE}", "math.comb(c, k) / math.comb(n, k)", "all_of_them")
+pass_at("permutations_and_combinations", NONE, "math.comb(n - c, k) / math.perm(n, k)")
+pass_at("half_without_replacement", NONE, "math.perm(n - c, k) / n**k")
+pass_at("rounded", f"1 - {NONE}", f"round(1 - {NONE}, 3)")
+pass_at("share_of_the_wrong", NONE, "((n - c) / n) * ((n - c) / n) ** (k - 1)", "with_replacement")
+pass_at("never_all_of_them", NONE, "math.comb(n - c, min(k, n - c)) / math.comb(n, k)")
+pass_at("one_more_in_all", NONE, "math.comb(n - c, k) / math.comb(n + 1, k)")
+pass_at("in_per_cent", f"1 - {NONE}", f"100 * (1 - {NONE})")
+pass_at(
+    "exactly_one_right",
+    f"1 - {NONE}",
+    "math.comb(c, 1) * math.comb(n - c, k - 1) / math.comb(n, k)",
+    "exactly_one",
+)
 
 
 @wrong("05.2", "float_factorials")
@@ -202,46 +187,6 @@ def int64_factorials(n, c, k):
 def a_simulation(n, c, k):
     rng = np.random.default_rng(0)
     return np.mean([min(rng.permutation(n)[:k]) < c for _ in range(200)])
-
-
-@wrong("05.2")
-def certain_too_early(n, c, k):
-    return 1.0 if n - c <= k else 1 - math.comb(n - c, k) / math.comb(n, k)
-
-
-@wrong("05.2")
-def zero_where_wrong_ones_run_out(n, c, k):
-    return 0.0 if n - c < k else 1 - math.comb(n - c, k) / math.comb(n, k)
-
-
-@wrong("05.2")
-def divides_the_wrong_way(n, c, k):
-    return 1 - math.comb(n, k) / max(1, math.comb(n - c, k))
-
-
-@wrong("05.2")
-def chooses_right_ones(n, c, k):
-    return 1 - math.comb(c, k) / math.comb(n, k)
-
-
-@wrong("05.2", "exactly_one")
-def one_right_one(n, c, k):
-    return math.comb(c, 1) * math.comb(n - c, k - 1) / math.comb(n, k)
-
-
-@wrong("05.2", "k_times_one")
-def adds_chances(n, c, k):
-    return min(1, c / n * k)
-
-
-@wrong("05.2")
-def permutations_and_combinations(n, c, k):
-    return 1 - math.comb(n - c, k) / math.perm(n, k)
-
-
-@wrong("05.2")
-def rounded(n, c, k):
-    return round(1 - math.comb(n - c, k) / math.comb(n, k), 3)
 
 
 # ------------------------------------------------------------------ 05.3 best of k
@@ -281,65 +226,67 @@ def exact_sum(scores, right, k):
     return float(Fraction(total, math.comb(len(ordered), k)))
 
 
-def weighed(order, right, weight):
-    return sum(right[i] * weight(r) for r, i in enumerate(order))
+def best_of(name, old, new, like=None):
+    ANSWERS.changed("05.3", name, old, new, like)
 
 
-@wrong("05.3", "order_for_rank")
-def takes_order_for_rank(scores, right, k):
-    n = len(scores)
-    return sum(
-        truth * math.comb(int(place), k - 1) / math.comb(n, k)
-        for place, truth in zip(np.argsort(scores), right, strict=True)
-    )
-
-
-@wrong("05.3", "with_replacement")
-def draws_with_replacement(scores, right, k):
-    n = len(scores)
-    return weighed(np.argsort(scores), right, lambda r: ((r + 1) / n) ** k - (r / n) ** k)
-
-
-@wrong("05.3", "from_the_best")
-def sorted_downwards(scores, right, k):
-    n = len(scores)
-    order = np.argsort([-score for score in scores])
-    return weighed(order, right, lambda r: math.comb(r, k - 1) / math.comb(n, k))
-
-
-@wrong("05.3")
-def k_instead_of_k_minus_one(scores, right, k):
-    n = len(scores)
-    return weighed(np.argsort(scores), right, lambda r: math.comb(r, k) / math.comb(n, k))
-
-
-@wrong("05.3")
-def counts_k_minus_one_subsets(scores, right, k):
-    n = len(scores)
-    order = np.argsort(scores)
-    return weighed(order, right, lambda r: math.comb(r, k - 1) / math.comb(n, k - 1))
-
-
-@wrong("05.3")
-def places_from_one(scores, right, k):
-    n = len(scores)
-    order = np.argsort(scores)
-    return weighed(order, right, lambda r: math.comb(r + 1, k - 1) / math.comb(n, k))
+ORDER, TOTAL = "np.argsort(scores)", "return total"
+SHARE = "math.comb(r, k - 1) / math.comb(n, k)"
+best_of("sorted_downwards", ORDER, "np.argsort([-score for score in scores])", "from_the_best")
+best_of("takes_them_as_they_stand", ORDER, "np.arange(len(scores))", "unsorted")
+best_of("ranks_for_order", ORDER, "np.argsort(np.argsort(scores))")
+best_of("sorted_by_size", ORDER, "np.argsort(np.abs(scores))")
+best_of("sorted_as_texts", ORDER, "sorted(range(len(scores)), key=lambda i: str(scores[i]))")
+best_of("sorted_by_truth", ORDER, "np.argsort(right)")
+best_of(
+    "sorted_as_whole_numbers", ORDER, "np.argsort([int(score) for score in scores], kind='stable')"
+)
+best_of("draws_with_replacement", SHARE, "(((r + 1) / n) ** k - (r / n) ** k)", "with_replacement")
+best_of("k_instead_of_k_minus_one", SHARE, "math.comb(r, k) / math.comb(n, k)")
+best_of("counts_k_minus_one_subsets", SHARE, "math.comb(r, k - 1) / math.comb(n, k - 1)")
+best_of("places_from_one", SHARE, "math.comb(r + 1, k - 1) / math.comb(n, k)")
+best_of("all_others_are_below", SHARE, "math.comb(n - 1, k - 1) / math.comb(n, k)")
+best_of("orders_count", SHARE, "math.perm(r, k - 1) / math.perm(n, k)")
+best_of("each_place_alike", SHARE, "(r >= k - 1) / (n - k + 1)")
+best_of("whole_shares", "* math.comb(r, k - 1) / math.comb", "* math.comb(r, k - 1) // math.comb")
+best_of("nothing_below_the_kth", "enumerate(order)", "enumerate(order[k - 1 :])")
+best_of("wrong_for_right", "right[index]", "(1 - right[index])")
+best_of("place_for_sample", "right[index]", "right[r]")
+best_of(
+    "pass_at_k", TOTAL, "return 1 - math.comb(n - sum(right), k) / math.comb(n, k)", "any_right"
+)
+best_of("one_verdict", TOTAL, "return right[scores.index(max(scores))]", "best_of_all")
+best_of(
+    "share_of_the_top",
+    TOTAL,
+    "return sum(right[i] for i in order[n - k :]) / k",
+    "mean_of_the_best_k",
+)
+best_of("rounded", TOTAL, "return round(total, 2)")
+best_of(
+    "best_of_neighbours",
+    TOTAL,
+    "return np.mean(\n"
+    "        [right[max(range(i, i + k), key=scores.__getitem__)] for i in range(n - k + 1)]\n"
+    "    )",
+)
+best_of(
+    "sorts_the_callers_list",
+    "order = np.argsort(scores)",
+    "order = np.argsort(scores); scores.sort()",
+)
+best_of(
+    "takes_order_for_rank",
+    "right[index] * math.comb(r, k - 1)",
+    "right[r] * math.comb(int(index), k - 1)",
+    "order_for_rank",
+)
 
 
 @wrong("05.3")
 def sorts_the_scores_alone(scores, right, k):
-    n = len(scores)
-    order = [scores.index(score) for score in scores]
-    scores.sort()
-    return weighed(order, right, lambda r: math.comb(r, k - 1) / math.comb(n, k))
-
-
-@wrong("05.3")
-def sorts_the_callers_list(scores, right, k):
-    n, order = len(scores), np.argsort(scores)
-    scores.sort()
-    return weighed(order, right, lambda r: math.comb(r, k - 1) / math.comb(n, k))
+    n, ordered = len(scores), sorted(scores)
+    return sum(right[r] * math.comb(r, k - 1) / math.comb(n, k) for r, _ in enumerate(ordered))
 
 
 @wrong("05.3")
@@ -347,26 +294,3 @@ def a_few_random_subsets(scores, right, k):
     rng = np.random.default_rng(1)
     subsets = [rng.permutation(len(scores))[:k] for _ in range(100)]
     return np.mean([right[max(subset, key=lambda i: scores[i])] for subset in subsets])
-
-
-@wrong("05.3", "any_right")
-def pass_at_k(scores, right, k):
-    return 1 - math.comb(len(right) - sum(right), k) / math.comb(len(right), k)
-
-
-@wrong("05.3", "best_of_all")
-def one_verdict(scores, right, k):
-    return right[scores.index(max(scores))]
-
-
-@wrong("05.3")
-def sorted_as_texts(scores, right, k):
-    n = len(scores)
-    order = sorted(range(n), key=lambda i: str(scores[i]))
-    return weighed(order, right, lambda r: math.comb(r, k - 1) / math.comb(n, k))
-
-
-@wrong("05.3", "mean_of_the_best_k")
-def share_of_the_top(scores, right, k):
-    top = sorted(zip(scores, right, strict=True), reverse=True)[:k]
-    return functools.reduce(lambda total, pair: total + pair[1], top, 0) / k

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from itertools import combinations
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise
 from lablib.course.lessons.edges import edges
 
@@ -32,50 +33,25 @@ def pick_loop(logprobs, normalized):
     return best
 
 
-def always_the_sum(logprobs, normalized):
-    return int(np.argmax([sum(row) for row in logprobs]))
-
-
-def always_the_mean(logprobs, normalized):
-    return int(np.argmax([sum(row) / len(row) for row in logprobs]))
-
-
-def the_worst(logprobs, normalized):
-    return int(np.argmin([sum(r) / len(r) if normalized else sum(r) for r in logprobs]))
-
-
-def last_of_equals(logprobs, normalized):
-    scores = [sum(row) / len(row) if normalized else sum(row) for row in logprobs]
-    return max(range(len(scores)), key=lambda i: (scores[i], i))
-
-
-def multiplies_probabilities(logprobs, normalized):
-    scores = []
-    for row in logprobs:
-        probability = math.prod(math.exp(x) for x in row)
-        scores.append(probability ** (1 / len(row)) if normalized else probability)
-    return int(np.argmax(scores))
-
-
-def the_longest(logprobs, normalized):
-    return int(np.argmax([len(row) for row in logprobs]))
-
-
-def the_score_itself(logprobs, normalized):
-    return max(sum(row) / len(row) if normalized else sum(row) for row in logprobs)
-
-
-def the_completion_itself(logprobs, normalized):
-    return logprobs[pick(logprobs, normalized)]
-
-
 def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], bool]]:
+    """Yield log-probabilities and the rule.
+
+    Ideas that come out right on some of them: one rule for both; a mean of probabilities; one
+    divisor for all rows; the weakest, the middle or the first token decides; the last of equals;
+    the search begins at some "very low" number; scores are rounded; a certain token does not count;
+    probabilities are multiplied.
+    """
     short_or_even = [[-1.0, -0.5], [-0.5, -0.5, -0.5, -0.5], [-2.0]]
     yield short_or_even, False
     yield short_or_even, True
     yield [[-1.0, -1.0], [-1.0, -1.0]], True
     yield [[-0.5], [-1.0], [-0.5]], False
     yield [[-1.1] * 11, [-1.0, -1.0]], True
+    yield [[-900.0], [-800.0]], False  # e to them is 0
+    yield [[-900.0], [-800.0]], True
+    yield [[-0.1, -3.0], [-1.0, -1.0]], True
+    yield [[-3e12], [-2e12]], False  # lower than any start that one would type
+    yield [[-1.004], [-1.002]], True
     for normalized in (False, True) * 4:
         lengths = rng.integers(1, 9, size=5)
         yield [(-rng.exponential(size=n)).tolist() for n in lengths], normalized
@@ -85,10 +61,10 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
 
 def _long_and_single(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], bool]]:
     for normalized in (False, True):
-        yield [[-3.0] * 400, [-4.0] * 400, [-2.5] * 440, [-2.75] * 420], normalized
-        yield [[-30.0] * 600, [-50.0] * 300], normalized
+        yield [[-30.0] * 30, [-50.0] * 15], normalized
         yield [[-0.25]], normalized
         yield [[-1.0, 0.0], [0.0], [0.0, 0.0]], normalized  # some token is certain
+        yield [[-1.0, 0.0], [-0.75]], normalized
 
 
 PICK = Exercise(
@@ -103,31 +79,53 @@ PICK = Exercise(
     reference=pick,
     alternatives=[pick_loop],
     wrong={
-        always_the_sum: (
+        changed(pick, "always_the_sum", "sum(row) / len(row) if normalized else ", ""): (
             "normalized=True makes no difference: divide each sum by its own completion's length "
             "then (one number for all would change no ranking)."
         ),
-        always_the_mean: "you divide by the length even if normalized is False.",
-        the_worst: (
+        changed(
+            pick, "always_the_mean", " if normalized else sum(row)", ""
+        ): "you divide by the length even if normalized is False.",
+        changed(pick, "the_worst", "argmax", "argmin"): (
             "that is the least probable one: log-probabilities are negative, and the best is the "
             "one nearest to 0."
         ),
-        last_of_equals: "among equals the first one wins; you return the last.",
-        multiplies_probabilities: (
-            "the probability of hundreds of tokens is too small for a float: it becomes 0 for all "
-            "of them. Stay with the logarithms, and add."
+        changed(
+            pick, "last_of_equals", "np.argmax(scores)", "len(scores) - 1 - np.argmax(scores[::-1])"
+        ): "among equals the first one wins; you return the last.",
+        changed(
+            pick,
+            "multiplies_probabilities",
+            "sum(row) / len(row) if normalized else sum(row)",
+            "np.prod(np.exp(row)) ** (1 / len(row) if normalized else 1)",
+        ): (
+            "the probability of hundreds of tokens is too small for a float: e to the -800 is 0, "
+            "like e to the -900. Stay with the logarithms, and add."
         ),
-        the_longest: "you compare lengths: compare the log-probabilities.",
-        the_score_itself: "that is the best score; return the index of its completion.",
-        the_completion_itself: "that is the best completion; return its index.",
+        changed(
+            pick,
+            "mean_of_probabilities",
+            "sum(row) / len(row) if",
+            "np.mean(np.exp(row)) if",
+        ): "you take the mean of the probabilities; take the mean of their logarithms.",
+        changed(
+            pick, "the_longest", "sum(row) / len(row) if normalized else sum(row)", "len(row)"
+        ): "you compare lengths: compare the log-probabilities.",
+        changed(
+            pick, "the_score_itself", "int(np.argmax(scores))", "max(scores)"
+        ): "that is the best score; return the index of its completion.",
+        changed(
+            pick, "the_completion_itself", "int(np.argmax(scores))", "logprobs[np.argmax(scores)]"
+        ): "that is the best completion; return its index.",
     },
     cases=_completions,
     checker=edges(_long_and_single),
     hints=[
         "One score for each completion, then the place of the largest.",
-        "sum(row) / len(row); np.argmax returns the first of the largest.",
+        "A mean is a sum, divided by its own row's length. What finds the place of the largest of "
+        "several numbers, and the first of equals?",
     ],
-    next="Can the sum's winner ever be longer than the mean's winner? Try to prove your answer.",
+    next="Divide by the root of the length. Where does that stand between the two rules?",
 )
 
 # ------------------------------------------------------------------ 05.2 unbiased pass@k
@@ -155,26 +153,6 @@ def product(n, c, k):
     return 1 - none_right
 
 
-def with_replacement(n, c, k):
-    return 1 - (1 - c / n) ** k
-
-
-def k_times_one(n, c, k):
-    return min(1.0, k * c / n)
-
-
-def all_of_them(n, c, k):
-    return math.comb(c, k) / math.comb(n, k)
-
-
-def none_of_them(n, c, k):
-    return math.comb(n - c, k) / math.comb(n, k)
-
-
-def exactly_one(n, c, k):
-    return c * math.comb(n - c, k - 1) / math.comb(n, k)
-
-
 def float_factorials(n, c, k):
     def choose(a, b):
         return math.gamma(a + 1) / math.gamma(b + 1) / math.gamma(a - b + 1) if b <= a else 0.0
@@ -182,11 +160,16 @@ def float_factorials(n, c, k):
     return 1 - choose(n - c, k) / choose(n, k)
 
 
-def first_k_only(n, c, k):
-    return 1.0 if c and k > n - c else c / n
+_NONE = "math.comb(n - c, k) / math.comb(n, k)"
 
 
 def _subsets(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
+    """Yield n, c and k.
+
+    Ideas that come out right on some of them: draws with replacement; chances are added; all, none
+    or exactly one instead of at least one; the answer is certain one sample too early, or never;
+    numbers too large for a float; a few random subsets; a rounded answer.
+    """
     yield 2, 1, 1
     yield 3, 1, 2
     yield 4, 2, 2
@@ -222,18 +205,29 @@ PASS_AT_K = Exercise(
     reference=pass_at_k,
     alternatives=[enumerated, product],
     wrong={
-        with_replacement: (
+        changed(pass_at_k, "with_replacement", _NONE, "(1 - c / n) ** k"): (
             "that is the biased formula: it draws k samples *with* replacement from the n, as if "
             "one sample could be drawn twice. A subset holds k different samples."
         ),
-        k_times_one: (
+        changed(pass_at_k, "k_times_one", f"1 - {_NONE}", "min(1.0, k * c / n)"): (
             "chances of overlapping events can't be added: several of the k samples may be right "
             "at once."
         ),
-        all_of_them: "that is the chance that *all* k are right; one is enough.",
-        none_of_them: "that is the chance that none is right: take 1 minus it.",
-        first_k_only: "k hardly enters your answer: more samples must give a larger chance.",
-        exactly_one: "that is the chance that *exactly* one is right: two or more count as well.",
+        changed(
+            pass_at_k, "all_of_them", f"1 - {_NONE}", "math.comb(c, k) / math.comb(n, k)"
+        ): "that is the chance that *all* k are right; one is enough.",
+        changed(
+            pass_at_k, "none_of_them", "1 - ", ""
+        ): "that is the chance that none is right: take 1 minus it.",
+        changed(
+            pass_at_k, "first_k_only", f"1 - {_NONE}", "1.0 if c and k > n - c else c / n"
+        ): "k hardly enters your answer: more samples must give a larger chance.",
+        changed(
+            pass_at_k,
+            "exactly_one",
+            f"1 - {_NONE}",
+            "c * math.comb(n - c, k - 1) / math.comb(n, k)",
+        ): "that is the chance that *exactly* one is right: two or more count as well.",
         float_factorials: (
             "the factorial of some hundreds is too large for a float: math.comb counts in whole "
             "numbers, and a quotient of two whole numbers may be as large as it likes."
@@ -243,7 +237,8 @@ PASS_AT_K = Exercise(
     checker=edges(_large_and_extreme),
     hints=[
         "How many k-subsets are there? How many hold only wrong samples?",
-        "math.comb(n - c, k) of the math.comb(n, k) subsets hold no right sample.",
+        "math.comb(a, b) counts the subsets of b things out of a. Out of how many samples is a "
+        "subset taken that holds no right one?",
     ],
     next="For n = 2, c = 1, k = 2: what do both formulas say, and which one is right?",
 )
@@ -281,62 +276,16 @@ def every_subset(scores, right, k):
     return sum(right[max(subset, key=lambda i: scores[i])] for subset in subsets) / len(subsets)
 
 
-def any_right(scores, right, k):
-    n, c = len(right), int(sum(right))
-    return 1 - math.comb(n - c, k) / math.comb(n, k)
-
-
-def from_the_best(scores, right, k):
-    n = len(scores)
-    order = np.argsort(scores)[::-1]
-    return sum(right[i] * math.comb(r, k - 1) for r, i in enumerate(order)) / math.comb(n, k)
-
-
-def unsorted(scores, right, k):
-    n = len(scores)
-    return sum(right[i] * math.comb(i, k - 1) for i in range(n)) / math.comb(n, k)
-
-
-def first_k(scores, right, k):
-    return float(right[int(np.argmax(scores[:k]))])
-
-
-def best_of_all(scores, right, k):
-    return float(right[int(np.argmax(scores))])
-
-
-def itself_included(scores, right, k):
-    n = len(scores)
-    order = np.argsort(scores)
-    weights = [math.comb(r + 1, k) for r in range(n)]
-    return sum(right[i] * w for i, w in zip(order, weights, strict=True)) / sum(weights)
-
-
-def with_replacement(scores, right, k):
-    n = len(scores)
-    order = np.argsort(scores)
-    return sum(right[i] * ((r + 1) ** k - r**k) / n**k for r, i in enumerate(order))
-
-
-def order_for_rank(scores, right, k):
-    n = len(scores)
-    places = np.argsort(scores).tolist()
-    return sum(right[i] * math.comb(places[i], k - 1) for i in range(n)) / math.comb(n, k)
-
-
-def the_mean(scores, right, k):
-    return sum(right) / len(right)
-
-
-def mean_of_the_best_k(scores, right, k):
-    return sum(right[i] for i in np.argsort(scores)[-k:]) / k
-
-
-def mean_best_score(scores, right, k):
-    return best_of_k(scores, scores, k)
+_SHARE = "math.comb(r, k - 1) / math.comb(n, k)"
 
 
 def _scored(rng: np.random.Generator) -> Iterator[tuple[list[float], list[int], int]]:
+    """Yield scores, truths and k.
+
+    Ideas that come out right on some of them: any right one counts; the order is turned round, left
+    as it is, or taken for the ranks; one subset stands for all; draws with replacement; the sample
+    counts among those it beats; scores are compared as texts, or by their size without the sign.
+    """
     yield [0.3, 0.1, 0.2], [0, 1, 1], 2
     yield [0.3, 0.1, 0.2], [1, 0, 0], 1
     yield [1.0, 2.0, 3.0, 4.0], [0, 1, 1, 0], 3
@@ -350,8 +299,8 @@ def _many_and_single(rng: np.random.Generator) -> Iterator[tuple[list[float], li
     yield [-7.5], [1], 1
     yield [-7.5], [0], 1
     yield [2.0, -1.0, 0.0], [0, 0, 0], 2
-    for k in (1, 2, 63, 64):  # few subsets of many: whoever lists them may
-        yield rng.permutation(64).tolist(), rng.integers(0, 2, size=64).tolist(), k
+    for k in (1, 2, 21, 22):  # few subsets of many: whoever lists them may
+        yield rng.permutation(22).tolist(), rng.integers(0, 2, size=22).tolist(), k
 
 
 BEST_OF_K = Exercise(
@@ -367,37 +316,63 @@ BEST_OF_K = Exercise(
     reference=best_of_k,
     alternatives=[weight_by_weight, every_subset],
     wrong={
-        any_right: (
+        changed(
+            best_of_k,
+            "any_right",
+            "return total",
+            "return 1 - math.comb(n - sum(right), k) / math.comb(n, k)",
+        ): (
             "that is pass@k: it asks whether *any* of the k is right, but the score chooses which "
             "one is kept."
         ),
-        from_the_best: (
+        changed(best_of_k, "from_the_best", "np.argsort(scores)", "np.argsort(scores)[::-1]"): (
             "the order is turned round: the samples *below* one in score are those it beats, so "
             "sort from the worst."
         ),
-        unsorted: "places are those after sorting by score, not those of the list.",
-        first_k: "that is one subset, the first k samples; take the mean over all of them.",
-        best_of_all: "that is the best of all n samples, whatever k is.",
-        itself_included: (
-            "the best one is itself one of the k: the other k - 1 come from those below it."
-        ),
-        with_replacement: (
+        changed(
+            best_of_k, "unsorted", "np.argsort(scores)", "range(len(scores))"
+        ): "places are those after sorting by score, not those of the list.",
+        changed(
+            best_of_k, "first_k", "return total", "return right[np.argmax(scores[:k])]"
+        ): "that is one subset, the first k samples; take the mean over all of them.",
+        changed(
+            best_of_k, "best_of_all", "return total", "return right[order[-1]]"
+        ): "that is the best of all n samples, whatever k is.",
+        changed(
+            best_of_k, "itself_included", _SHARE, "math.comb(r + 1, k) / math.comb(n + 1, k + 1)"
+        ): "the best one is itself one of the k: the other k - 1 come from those below it.",
+        changed(best_of_k, "with_replacement", _SHARE, "((r + 1) ** k - r**k) / n**k"): (
             "those are the chances of k draws *with* replacement: a subset holds k different "
             "samples, so count with math.comb."
         ),
-        order_for_rank: (
+        changed(
+            best_of_k,
+            "order_for_rank",
+            "right[index] * math.comb(r,",
+            "right[r] * math.comb(index,",
+        ): (
             "np.argsort says *who* is at each place, not at which place each one is: go through "
             "it with enumerate."
         ),
-        the_mean: "that is the accuracy of one sample: k and the scores play no part.",
-        mean_of_the_best_k: "only the best of a subset is kept, and subsets are drawn from all n.",
-        mean_best_score: "that is the mean *score* of the best one: ask whether it is right.",
+        changed(
+            best_of_k, "the_mean", "return total", "return sum(right) / n"
+        ): "that is the accuracy of one sample: k and the scores play no part.",
+        changed(
+            best_of_k,
+            "mean_of_the_best_k",
+            "return total",
+            "return np.mean(np.array(right)[order[-k:]])",
+        ): "only the best of a subset is kept, and subsets are drawn from all n.",
+        changed(
+            best_of_k, "mean_best_score", "right[index]", "scores[index]"
+        ): "that is the mean *score* of the best one: ask whether it is right.",
     },
     cases=_scored,
     checker=edges(_many_and_single),
     hints=[
         "order = np.argsort(scores) lists the samples from the worst to the best.",
-        "Place r is the best of math.comb(r, k - 1) subsets, of math.comb(n, k) in all.",
+        "Three samples make three pairs. The worst is the best of none of them, the middle one of "
+        "one, the best of two: which math.comb gives 0, 1, 2?",
     ],
     next="What does the function give for k = 1 and k = n? And which of the two is noisier?",
 )

@@ -58,6 +58,8 @@ class OverOptimisation(Explorer):
         rng = np.random.default_rng(integer("seed", seed, 0))
         shape = (self.verifiers, *self.right.shape)
         self._errors = {GAUSSIAN: rng.normal(size=shape), HEAVY: rng.standard_t(1, size=shape)}
+        loudest = self.compute(noise=1.0, errors=HEAVY)["score"]
+        self._top = 1.1 * float(max(1.0, loudest.max()))  # the axis stays where it is
         super().__init__(
             noise=slider(0.2, 0.0, 1.0, 0.05, label="noise (in rewards)"),
             errors=choice(HEAVY, [GAUSSIAN, HEAVY], label="errors are"),
@@ -88,10 +90,9 @@ class OverOptimisation(Explorer):
                 else:
                     # beyond a few rewards a heavy tail would flatten everything else
                     axes.set_yscale("symlog", linthresh=2)
-                    top = 1.1 * float(np.max(data[name]))
-                    ticks = [tick for tick in (0, 0.5, 1, 2, 5, 10, 20, 50, 100) if tick <= top]
+                    ticks = [t for t in (0, 0.5, 1, 2, 5, 10, 20, 50, 100) if t <= self._top]
                     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-                    axes.set(ylim=(0, top), ylabel="verifier's score (rewards)")
+                    axes.set(ylim=(0, self._top), ylabel="verifier's score (rewards)")
                 axes.minorticks_off()  # nobody reads them, and they take time to place
         return fig
 

@@ -1,0 +1,20 @@
+"""What lesson 04's scheduler can be tried on: requests that need a number of steps each."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+
+def countdown(needs: Mapping[int, int]) -> Callable[[Sequence[int]], list[int]]:
+    """Return a ``step`` for a scheduler.
+
+    Args:
+        needs: request -> how many steps it needs.
+    """
+    left = dict(needs)
+
+    def step(active: Sequence[int]) -> list[int]:
+        for request in active:
+            left[request] -= 1
+        # in another order than they came: nobody should count on it
+        return [request for request in reversed(active) if left[request] == 0]
+
+    return step
