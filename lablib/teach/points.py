@@ -1,6 +1,6 @@
 """What an exercise is worth, and which ones may be skipped: set in one small file.
 
-    optional = ["07.4", "11.2"]  # points for who solves them, and none missing to who does not
+    optional = ["07.4", "11.4"]  # points for who solves them, and none missing to who does not
 
     [points]
     "08.1" = 5

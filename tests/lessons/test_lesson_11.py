@@ -2,15 +2,18 @@
 
 import asyncio
 import random
+import threading
+import time
 
+from lablib.course.checks.running import TimeUp, time_limit
 from lablib.course.lessons.lesson_11 import timeline as batches
+from lablib.course.lessons.lesson_11.callers import together
 from lablib.course.lessons.lesson_11.timeline import FORWARD_MS, TOKEN_MS, BatchTimeline, follow
 from lablib.course.lessons.lesson_11.widgets import (
     EVICTED,
     HELD,
     NEW,
     REUSED,
-    LiveTree,
     TreeFilm,
     edges,
     scenes,
@@ -126,28 +129,6 @@ def test_the_film_names_its_events():
         TreeFilm(QUERIES, budget=5)
 
 
-def test_a_live_tree_follows_the_model():
-    lm = new_lm(cache_size=9)
-    lm.next_token_logprobs_sync([9, 9])
-    live = LiveTree(lm, lambda tokens: " ".join(map(str, tokens)))
-    assert "tree holds 2 tokens" in live.picture.caption
-    assert live.set(query=12) == live.picture.caption  # the End key: the last look, whichever it is
-    prompts = [[1, 2, 3, 4], [1, 2, 5], [1, 2, 5], [7, 7, 7, 7, 7]]
-    for prompt in prompts:
-        lm.next_token_logprobs_sync(prompt)
-        live.look(prompt)
-    played = [live.compute(query=number) for number in range(5)]
-    assert [scene.run for scene in played] == [0, 4, 1, 0, 5]
-    assert [scene.found for scene in played] == [0, 0, 2, 3, 0]
-    kinds = [[event.kind for event in scene.events] for scene in played]
-    assert kinds[:4] == [[], ["insert"], ["split", "insert"], []]
-    assert kinds[4][-1] == "insert"
-    assert set(kinds[4][:-1]) == {"evict"}
-    assert live.values == {"query": 4}
-    assert live.set(query=2).startswith("“1 2 5”: 2 of 3 tokens found, 1 run")
-    assert isinstance(live.draw(played[4]), Figure)
-
-
 # The batches.
 
 
@@ -221,3 +202,50 @@ def test_the_timeline_says_what_was_saved():
     for bad in ([], [(1, ["a"]), (0, ["b"])], [(0, [])]):
         with pytest.raises(ValueError, match="queries must be"):
             BatchTimeline(bad)
+
+
+# The callers of exercise 11.1.
+
+
+async def never():
+    await asyncio.get_running_loop().create_future()
+
+
+async def soon(value):
+    await asyncio.sleep(0)
+    return value
+
+
+def test_callers_run_side_by_side_also_inside_a_running_loop():
+    async def notebook():
+        return together([soon(1), soon(2)])
+
+    assert together([]) == []
+    assert together([soon(1), soon(2)]) == asyncio.run(notebook()) == [1, 2]
+
+
+def test_who_waits_for_ever_is_told():
+    with pytest.raises(RuntimeError, match="nobody will answer"):
+        together([never(), soon(1)])
+
+
+def test_an_error_of_one_caller_ends_all():
+    async def fails():
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        together([never(), fails()])
+
+
+def test_an_endless_caller_ends_with_its_call():
+    async def spins():
+        while True:
+            pass
+
+    before = threading.active_count()
+    with pytest.raises(TimeUp), time_limit(0.2):
+        together([spins()])
+    end = time.monotonic() + 20
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threading.active_count() == before

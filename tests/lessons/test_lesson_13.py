@@ -2,6 +2,7 @@
 
 import io
 
+from lablib import load
 from lablib.course.lessons.lesson_13 import rounds
 from lablib.course.lessons.lesson_13 import widgets as lab
 from lablib.inference import DraftModel, Head, SpeculativeTokenIterator, Tree
@@ -165,8 +166,29 @@ def test_a_tree_is_drawn_as_from_nothing(widget):
 def test_pictures_and_bad_input(models):
     assert isinstance(lab.mask_figure([-1, -1, 0], "abc"), Figure)
     ways = [(2.0, 1.5, 2.5), (3.0, 2.5, 3.5)]
-    assert isinstance(lab.yields_figure(["a", "b"], [2.0, 3.0], ways, [1.0, 2.0]), Figure)
-    lines = {"match": {"chain": [2.0, 1.0]}, "rejection": {"chain": [3.0, 2.0]}}
-    assert isinstance(lab.worth_figure([0.0, 0.4], lines, 0.1), Figure)
+    assert isinstance(lab.yields_figure(["a", "b"], [2.0, 3.0], ways), Figure)
     with pytest.raises(ValueError, match="texts must hold"):
         lab.Trees(*models, {}, [], PRICES)
+
+
+def test_what_a_tree_is_worth_is_the_formula():
+    chains, trees = {"match": [1.5, 2.0]}, {"match": {2: (1.8, 1.0), 4: (2.6, 2.0)}}
+    worth = lab.Worth(chains, trees, 0.2)
+    data = worth.compute("match", reading=0.1, draft=0.1)
+    assert data["chain"] == pytest.approx(max(1.5 / 1.2, 2.0 / 1.4))
+    assert data["length"] == 2
+    assert data["tree"][0] == pytest.approx(max(1.8 / 1.3, 2.6 / 1.6))
+    assert data["tree"][-1] == pytest.approx(max(1.8 / 1.7, 2.6 / 2.4))
+    assert 0 < data["ahead"] < 0.4
+    assert "A tree is ahead where waiting costs up to" in worth.caption(data)
+    none = worth.compute("match", reading=0.5, draft=0.4)
+    assert "No tree is ahead" in worth.caption(none)
+    assert isinstance(worth.draw(data), Figure)
+
+
+def test_places_end_before_an_operand_and_the_engine_writes_there():
+    model, tokenizer = load("target", dtype=mx.float32)
+    operands, stories = rounds.places(model, tokenizer, 2)
+    assert min(map(len, (operands, stories))) > 3
+    assert not any(tokenizer.decode(text)[-1].isdigit() for text in operands)
+    assert 1 <= rounds.engine_round(model, Tree(model, drawn=False), operands[0], 3, seed=1) <= 4

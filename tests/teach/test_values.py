@@ -111,7 +111,8 @@ def test_copies_protect_arrays_but_share_models():
 def test_values_are_shown_short_and_without_addresses():
     assert as_text(np.array([1.0, 1 / 3])) == "[1, 0.3333]"
     assert as_text(mx.array([[1, 2]])) == "[[1, 2]]"
-    assert as_text({"a": (1.5, "x")}) == "{'a': [1.5, 'x']}"
+    assert as_text({"a": (1.5, "x")}) == "{'a': (1.5, 'x')}"
+    assert as_text({(1, 2): {}, (3,): [(4,), ()]}) == "{(1, 2): {}, (3,): [(4,), ()]}"
     assert len(as_text(np.arange(1000))) == 88
     assert "0x" not in as_text(object()) + as_text(np.random.default_rng(0)) + as_text(as_text)
     assert call_text("f", ([1], "a")) == "f([1], 'a')"

@@ -9,8 +9,7 @@ import signal
 import textwrap
 import threading
 import traceback
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MappingView
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +71,7 @@ class Watched:
 
     Arguments are copies, unless the exercise is to work in place. An exception, a missing
     ``return``, a wrong signature or an endless loop becomes a ``Wrong`` that says so in one or two
-    lines. Generators are run to their end.
+    lines. Generators, and what else can be gone through only once, are run to their end.
 
     Attributes:
         calls: how often it was called.
@@ -93,7 +92,7 @@ class Watched:
         self.calls += 1
         try:
             result = self.function(*given, **named)
-            if isinstance(result, types.GeneratorType):
+            if isinstance(result, Iterator | MappingView):
                 result = list(result)
         except (KeyboardInterrupt, TimeUp, Gone, Wrong):
             raise

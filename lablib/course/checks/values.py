@@ -64,7 +64,7 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
 
 def as_text(value: Any, digits: int = 4) -> str:
     """Return a short text for a value: rounded, on one line, not longer than ``LONGEST_TEXT``."""
-    text = _text(_plain(value), digits)
+    text = _text(value if type(value) is tuple else _plain(value), digits)
     return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
 
@@ -170,10 +170,13 @@ def _text(value: Any, digits: int) -> str:
         return f"{float(value):.{digits}g}"
     if isinstance(value, np.generic):
         return repr(value.item())
+    if type(value) is tuple:  # it may be the key of a dict, and is to be pasted
+        items = [as_text(item, digits) for item in value[:LONGEST_TEXT]]
+        return f"({', '.join(items)}{',' * (len(items) == 1)})"
     if isinstance(value, np.ndarray) or type(value) is list:
-        return f"[{', '.join(_text(_plain(item), digits) for item in value[:LONGEST_TEXT])}]"
+        return f"[{', '.join(as_text(item, digits) for item in value[:LONGEST_TEXT])}]"
     if isinstance(value, dict):
-        items = (f"{key!r}: {_text(_plain(item), digits)}" for key, item in value.items())
+        items = (f"{key!r}: {as_text(item, digits)}" for key, item in value.items())
         return f"{{{', '.join(items)}}}"
     text = repr(value)
     if " at 0x" in text:  # an address is different every time

@@ -14,7 +14,7 @@ import random
 import re
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, MappingView, Sequence
 from typing import Any
 
 import lablib.course
@@ -184,7 +184,7 @@ class Servant:
         try:
             with time_limit(seconds):
                 result = function(*given, **named)
-                if isinstance(result, types.GeneratorType):
+                if isinstance(result, Iterator | MappingView):
                     result = list(result)
                 return {"answer": codec.pack(result)}
         except TimeUp:

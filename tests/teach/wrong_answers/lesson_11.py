@@ -1,6 +1,9 @@
 """Answers to the exercises of lesson 11, as students write them: right ones and wrong ones."""
 
+import asyncio
 from collections import OrderedDict, deque
+
+from lablib.course.lessons.lesson_11.callers import together
 
 import mlx.core as mx
 import numpy as np
@@ -9,7 +12,7 @@ from oracles.answers import Answers
 ANSWERS = Answers()
 right, wrong = ANSWERS.right, ANSWERS.wrong
 
-# ------------------------------------------------------------------ 11.1 longest match
+# ------------------------------------------------------------------ 11.2 longest match
 
 
 def paths(tree, above=()):
@@ -27,17 +30,17 @@ def shared(a, b):
     return size
 
 
-@right("11.1")
+@right("11.2")
 def over_all_paths(tree, prompt):
     return max((shared(path, prompt) for path in paths(tree)), default=0)
 
 
-@right("11.1")
+@right("11.2")
 def as_an_array(tree, prompt):
     return np.array(over_all_paths(tree, prompt))
 
 
-@right("11.1")
+@right("11.2")
 def with_a_stack(tree, prompt):
     found, waiting = 0, [(0, tree)]
     while waiting:
@@ -50,13 +53,13 @@ def with_a_stack(tree, prompt):
     return mx.array(found)
 
 
-@right("11.1")
+@right("11.2")
 def prefix_by_prefix(tree, prompt):
     held = {path[:size] for path in paths(tree) for size in range(len(path) + 1)} | {()}
     return max(size for size in range(len(prompt) + 1) if prompt[:size] in held)
 
 
-@wrong("11.1", like="in_joined_digits")
+@wrong("11.2", like="in_joined_digits")
 def digits(tree, prompt):
     best, text = 0, "".join(map(str, prompt))
     for path in paths(tree):
@@ -66,7 +69,7 @@ def digits(tree, prompt):
     return best
 
 
-@wrong("11.1", like="goes_on_below_a_broken_edge")
+@wrong("11.2", like="goes_on_below_a_broken_edge")
 def never_stops(tree, prompt):
     found = 0
     while prompt:
@@ -80,29 +83,65 @@ def never_stops(tree, prompt):
     return found
 
 
-@wrong("11.1", like="whole_edges_only")
+@wrong("11.2", like="whole_edges_only")
 def ends_of_edges(tree, prompt):
     return max((len(path) for path in paths(tree) if prompt[: len(path)] == path), default=0)
 
 
-@wrong("11.1", like="first_edge_only")
+@wrong("11.2", like="first_edge_only")
 def top_level(tree, prompt):
     return max((shared(edge, prompt) for edge in tree), default=0)
 
 
-@wrong("11.1")
+@wrong("11.2")
 def tokens_in_any_order(tree, prompt):
     return max((len(set(path) & set(prompt)) for path in paths(tree)), default=0)
 
 
-@wrong("11.1")
+@wrong("11.2", like="counts_later_agreements")
+def agreements(tree, prompt):
+    for edge, below in tree.items():
+        if prompt and edge[0] == prompt[0]:
+            same = sum(a == b for a, b in zip(edge, prompt, strict=False))
+            more = agreements(below, prompt[same:]) if same == len(edge) else 0
+            return same + more
+    return 0
+
+
+@wrong("11.2")
+def compares_identity(tree, prompt):
+    def same(edge):
+        found = [a is b for a, b in zip(edge, prompt, strict=False)]
+        return [*found, False].index(False)
+
+    return max(map(same, paths(tree)), default=0)
+
+
+@wrong("11.2")
+def begins_anywhere(tree, prompt):
+    below = [begins_anywhere(subtree, prompt) for subtree in tree.values()]
+    return max([over_all_paths(tree, prompt), *below])
+
+
+@wrong("11.2")
+def begins_inside_an_edge(tree, prompt):
+    ends = [path[i:] for path in paths(tree) for i in range(len(path))]
+    return max((shared(end, prompt) for end in ends), default=0)
+
+
+@wrong("11.2")
+def different_tokens_only(tree, prompt):
+    return len({*prompt[: over_all_paths(tree, prompt)]})
+
+
+@wrong("11.2")
 def anywhere_in_the_path(tree, prompt):
     return max(
         (sum(a == b for a, b in zip(p, prompt, strict=False)) for p in paths(tree)), default=0
     )
 
 
-@wrong("11.1")
+@wrong("11.2")
 def first_fitting_path(tree, prompt):
     for path in paths(tree):
         if path[:1] == prompt[:1]:
@@ -110,40 +149,40 @@ def first_fitting_path(tree, prompt):
     return 0
 
 
-@wrong("11.1")
+@wrong("11.2")
 def what_is_missing(tree, prompt):
     return len(prompt) - over_all_paths(tree, prompt)
 
 
-@wrong("11.1")
+@wrong("11.2")
 def known_or_not(tree, prompt):
     return len(prompt) if over_all_paths(tree, prompt) == len(prompt) else 0
 
 
-@wrong("11.1")
+@wrong("11.2")
 def fails_without_a_prompt(tree, prompt):
     first = prompt[0]
     return over_all_paths(tree, prompt) if any(edge[0] == first for edge in tree) else 0
 
 
-@wrong("11.1")
+@wrong("11.2")
 def fails_without_a_tree(tree, prompt):
     return max(shared(path, prompt) for path in paths(tree))
 
 
-@wrong("11.1")
+@wrong("11.2")
 def one_token_more(tree, prompt):
     return min(len(prompt), over_all_paths(tree, prompt) + 1)
 
 
-@wrong("11.1")
+@wrong("11.2")
 def eats_the_tree(tree, prompt):
     answer = over_all_paths(tree, prompt)
     tree.clear()
     return answer
 
 
-# ------------------------------------------------------------------ 11.2 insert with a split
+# ------------------------------------------------------------------ 11.4 insert with a split
 
 
 def rebuilt(ends):
@@ -156,7 +195,7 @@ def rebuilt(ends):
     return tree
 
 
-@right("11.2")
+@right("11.4")
 def from_all_its_ends(tree, prompt):
     ends = list(paths(tree))
     return _with_ends(tree, [*ends, prompt])
@@ -173,7 +212,7 @@ def _with_ends(tree, ends):
     return new
 
 
-@right("11.2")
+@right("11.4")
 def recursively(tree, prompt):
     for edge, below in tree.items():
         same = shared(edge, prompt)
@@ -191,12 +230,12 @@ def recursively(tree, prompt):
     return dict(tree, **{}) | ({prompt: {}} if prompt else {})
 
 
-@right("11.2")
+@right("11.4")
 def in_an_ordered_dict(tree, prompt):
     return OrderedDict(sorted(recursively(tree, prompt).items()))
 
 
-@right("11.2")
+@right("11.4")
 def token_by_token(tree, prompt):
     import copy
 
@@ -213,12 +252,12 @@ def token_by_token(tree, prompt):
     return root
 
 
-@wrong("11.2", like="adds_at_the_top")
+@wrong("11.4", like="adds_at_the_top")
 def one_more_edge(tree, prompt):
     return tree | {prompt: {}} if prompt else tree
 
 
-@wrong("11.2", like="new_edge_below_the_parting")
+@wrong("11.4", like="new_edge_below_the_parting")
 def second_edge(tree, prompt):
     for edge in tree:
         same = shared(edge, prompt)
@@ -227,7 +266,7 @@ def second_edge(tree, prompt):
     return {**tree, **({prompt: {}} if prompt else {})}
 
 
-@wrong("11.2", like="empty_lower_edge")
+@wrong("11.4", like="empty_lower_edge")
 def always_cuts(tree, prompt):
     if not prompt:
         return tree
@@ -239,7 +278,7 @@ def always_cuts(tree, prompt):
     return {**tree, prompt: {}}
 
 
-@wrong("11.2", like="new_end_forgotten")
+@wrong("11.4", like="new_end_forgotten")
 def only_cuts(tree, prompt):
     if not prompt:
         return tree
@@ -253,7 +292,7 @@ def only_cuts(tree, prompt):
     return {**tree, prompt: {}}
 
 
-@wrong("11.2", like="old_subtree_below_the_upper")
+@wrong("11.4", like="old_subtree_below_the_upper")
 def children_stay_above(tree, prompt):
     for edge, below in tree.items():
         same = shared(edge, prompt)
@@ -268,20 +307,20 @@ def children_stay_above(tree, prompt):
     return tree | ({prompt: {}} if prompt else {})
 
 
-@wrong("11.2")
+@wrong("11.4")
 def a_node_for_each_token(tree, prompt):
     if not prompt:
         return tree
     return {**tree, prompt[:1]: a_node_for_each_token(tree.get(prompt[:1], {}), prompt[1:])}
 
 
-@wrong("11.2")
+@wrong("11.4")
 def nodes_with_one_way_are_merged(tree, prompt):
     leaves = [p for p in paths(tree) if not any(o[: len(p)] == p != o for o in paths(tree))]
     return rebuilt([*leaves, prompt])
 
 
-@wrong("11.2")
+@wrong("11.4")
 def works_in_the_given_tree(tree, prompt):
     node = tree
     while prompt:
@@ -296,12 +335,12 @@ def works_in_the_given_tree(tree, prompt):
     return tree
 
 
-@wrong("11.2")
+@wrong("11.4")
 def empty_edge_for_an_empty_prompt(tree, prompt):
     return recursively(tree, prompt) if prompt else {**tree, (): {}}
 
 
-@wrong("11.2")
+@wrong("11.4")
 def edges_as_text(tree, prompt):
     def text(node):
         return {"".join(map(str, edge)): text(below) for edge, below in node.items()}
@@ -309,7 +348,7 @@ def edges_as_text(tree, prompt):
     return text(recursively(tree, prompt))
 
 
-@wrong("11.2")
+@wrong("11.4")
 def the_subtree_in_place_of_the_tree(tree, prompt):
     for edge, below in tree.items():
         if prompt[: len(edge)] == edge:
@@ -317,7 +356,7 @@ def the_subtree_in_place_of_the_tree(tree, prompt):
     return recursively(tree, prompt)
 
 
-@wrong("11.2", like="loses_the_old_end")
+@wrong("11.4", like="loses_the_old_end")
 def overwrites(tree, prompt):
     if not prompt:
         return tree
@@ -456,120 +495,253 @@ def empties_the_history(events, capacity):
     return answer
 
 
-# ------------------------------------------------------------------ 11.4 batches without repeats
+# ------------------------------------------------------------------ 11.1 a queue
 
 
-@right("11.4")
-def with_divmod(prompts, batch_size):
-    number = {}
-    for prompt in prompts:
-        number.setdefault(prompt, len(number))
-    batches = [[] for _ in range(-(-len(number) // batch_size))]
-    for prompt, i in number.items():
-        batches[i // batch_size].append(prompt)
-    return batches, [divmod(number[prompt], batch_size) for prompt in prompts]
+def queue(serve):
+    """Return an answer to 11.1 with its own ``ask(prompt, run, state)``."""
+
+    def ask_together(callers):
+        batches, state = [], {}
+
+        def run(prompts):
+            batches.append(sorted(prompts))
+            return {prompt: prompt.upper() for prompt in prompts}
+
+        async def caller(prompts):
+            return [await serve(prompt, run, state) for prompt in prompts]
+
+        return batches, together(map(caller, callers))
+
+    ask_together.__name__ = serve.__name__
+    return ask_together
 
 
-@right("11.4")
-def as_numpy_arrays(prompts, batch_size):
-    batches, seats = with_divmod(prompts, batch_size)
-    return [np.array(batch) for batch in batches], np.array(seats).reshape(-1, 2)
+def queued(how, **options):
+    """Note ``ask(prompt, run, state)`` as a right or a wrong answer to 11.1."""
+    return lambda serve: how("11.1", **options)(queue(serve))
 
 
-@right("11.4")
-def as_tuples(prompts, batch_size):
-    batches, seats = with_divmod(prompts, batch_size)
-    return tuple(map(tuple, batches)), tuple(map(list, seats))
+@queued(right)
+async def by_the_loop(prompt, run, state):
+    loop = asyncio.get_running_loop()
+
+    def flush():
+        batch = dict(state)
+        state.clear()
+        for each, answer in run(batch).items():
+            batch[each].set_result(answer)
+
+    if not state:
+        loop.call_soon(flush)
+    return await state.setdefault(prompt, loop.create_future())
 
 
-@right("11.4")
-def seats_from_mlx(prompts, batch_size):
-    batches, seats = with_divmod(prompts, batch_size)
-    return [batches, mx.array(seats, dtype=mx.int32).reshape(-1, 2) if seats else []]
+@queued(right)
+async def with_an_event(prompt, run, state):
+    first = not state
+    if first:
+        state["batch"] = asyncio.Event(), {prompt}, {}
+    event, prompts, answers = state["batch"]
+    prompts.add(prompt)
+    if first:
+        await asyncio.sleep(0)
+        state.clear()
+        answers.update(run(prompts))
+        event.set()
+    await event.wait()
+    return answers[prompt]
 
 
-@right("11.4")
-def with_index(prompts, batch_size):
-    different = sorted(set(prompts), key=prompts.index)
-    batches = [different[i : i + batch_size] for i in range(0, len(different), batch_size)]
-    place = [different.index(prompt) for prompt in prompts]
-    return batches, [(np.int64(i // batch_size), np.int64(i % batch_size)) for i in place]
+@queued(right)
+async def looks_again_and_again(prompt, run, state):
+    if first := not state:
+        state["batch"] = {}
+    answers = state["batch"]
+    answers.setdefault(prompt)
+    await asyncio.sleep(0)
+    if first:
+        state.clear()
+        answers.update(run(list(answers)))
+    while answers[prompt] is None:
+        await asyncio.sleep(0)
+    return answers[prompt]
 
 
-@wrong("11.4")
-def a_set_of_prompts(prompts, batch_size):
-    different = list(set(prompts))
-    batches = [different[i : i + batch_size] for i in range(0, len(different), batch_size)]
-    return batches, [divmod(different.index(prompt), batch_size) for prompt in prompts]
+@queued(right)
+async def waits_a_little(prompt, run, state):
+    future = state.get(prompt)
+    if future is None:
+        alone = not state
+        future = state[prompt] = asyncio.get_running_loop().create_future()
+        if alone:
+            await asyncio.sleep(0.001)
+            batch = {each: state.pop(each) for each in list(state)}
+            answers = run(list(batch))
+            for each in batch:
+                batch[each].set_result(answers[each])
+    return await future
 
 
-@wrong("11.4", like="rows_without_batches")
-def numbers(prompts, batch_size):
-    different = list(dict.fromkeys(prompts))
-    batches = [different[i : i + batch_size] for i in range(0, len(different), batch_size)]
-    return batches, [different.index(prompt) for prompt in prompts]
+@queued(right)
+async def a_list_for_each_prompt(prompt, run, state):
+    first = not state
+    future = asyncio.get_running_loop().create_future()
+    state.setdefault(prompt, []).append(future)
+    if first:
+        await asyncio.sleep(0)
+        groups = dict(state)
+        state.clear()
+        answers = run(tuple(groups))
+        for each, futures in groups.items():
+            for waiting in futures:
+                waiting.set_result(answers[each])
+    return await future
 
 
-@wrong("11.4", like="rows_before_batches")
-def rows_first(prompts, batch_size):
-    batches, seats = with_divmod(prompts, batch_size)
-    return batches, [seat[::-1] for seat in seats]
+@queued(wrong, like="makes_no_way")
+async def at_once(prompt, run, state):
+    return run([prompt])[prompt]
 
 
-@wrong("11.4", like="sorted_order")
-def unique_of_numpy(prompts, batch_size):
-    different = np.unique(prompts).tolist()
-    batches = [different[i : i + batch_size] for i in range(0, len(different), batch_size)]
-    return batches, [divmod(different.index(prompt), batch_size) for prompt in prompts]
+@queued(wrong)
+async def each_for_itself(prompt, run, state):
+    await asyncio.sleep(0)
+    return run([prompt])[prompt]
 
 
-@wrong("11.4", like="only_the_first_asker")
-def a_seat_for_each_prompt(prompts, batch_size):
-    batches, seats = with_divmod(list(dict.fromkeys(prompts)), batch_size)
-    return batches, seats
+@queued(wrong, like="keeps_answers")
+async def remembers(prompt, run, state):
+    known, waiting = state.setdefault("known", {}), state.setdefault("waiting", {})
+    if prompt in known:
+        return known[prompt]
+    first = not waiting
+    future = waiting.setdefault(prompt, asyncio.get_running_loop().create_future())
+    if first:
+        await asyncio.sleep(0)
+        batch = dict(waiting)
+        waiting.clear()
+        known.update(run(batch))
+        for each in batch:
+            batch[each].set_result(known[each])
+    return await future
 
 
-@wrong("11.4")
-def dealt_like_cards(prompts, batch_size):
-    different = list(dict.fromkeys(prompts))
-    count = -(-len(different) // batch_size)
-    batches = [different[i::count] for i in range(count)]
-    return batches, [(different.index(p) % count, different.index(p) // count) for p in prompts]
+@queued(wrong)
+async def clears_before_it_waits(prompt, run, state):
+    first = not state
+    future = state.setdefault(prompt, asyncio.get_running_loop().create_future())
+    if first:
+        batch = dict(state)
+        state.clear()
+        await asyncio.sleep(0)
+        for each, answer in run(batch).items():
+            batch[each].set_result(answer)
+    return await future
 
 
-@wrong("11.4")
-def last_batch_filled_up(prompts, batch_size):
-    batches, seats = with_divmod(prompts, batch_size)
-    return [[*b, *[None] * (batch_size - len(b))] for b in batches], seats
+@queued(wrong)
+async def clears_when_others_have_asked(prompt, run, state):
+    first = not state
+    future = state.setdefault(prompt, asyncio.get_running_loop().create_future())
+    if first:
+        await asyncio.sleep(0)
+        for each, answer in run(state).items():
+            state[each].set_result(answer)
+        await asyncio.sleep(0)
+        state.clear()
+    return await future
 
 
-@wrong("11.4")
-def one_batch(prompts, batch_size):
-    different = list(dict.fromkeys(prompts))
-    return [different], [(0, different.index(prompt)) for prompt in prompts]
+@queued(wrong)
+async def the_batch_for_an_answer(prompt, run, state):
+    first = not state
+    future = state.setdefault(prompt, asyncio.get_running_loop().create_future())
+    if first:
+        await asyncio.sleep(0)
+        batch = dict(state)
+        state.clear()
+        answers = run(batch)
+        for each in batch.values():
+            each.set_result(answers)
+    return await future
 
 
-@wrong("11.4")
-def counted_from_one(prompts, batch_size):
-    batches, seats = with_divmod(prompts, batch_size)
-    return batches, [(batch + 1, row + 1) for batch, row in seats]
+@queued(wrong)
+async def the_future_for_an_answer(prompt, run, state):
+    first = not state
+    future = state.setdefault(prompt, asyncio.get_running_loop().create_future())
+    if first:
+        await asyncio.sleep(0)
+        batch = dict(state)
+        state.clear()
+        for each, answer in run(batch).items():
+            batch[each].set_result(answer)
+    return future
 
 
-@wrong("11.4")
-def seats_by_prompt(prompts, batch_size):
-    batches, seats = with_divmod(prompts, batch_size)
-    return batches, dict(zip(prompts, seats, strict=True))
+@queued(wrong)
+async def answers_all_alike(prompt, run, state):
+    first = not state
+    future = state.setdefault("one", asyncio.get_running_loop().create_future())
+    state.setdefault("prompts", set()).add(prompt)
+    if first:
+        await asyncio.sleep(0)
+        prompts = state["prompts"]
+        state.clear()
+        future.set_result(run(prompts)[prompt])
+    return await future
 
 
-@wrong("11.4")
-def an_empty_batch_for_nobody(prompts, batch_size):
-    batches, seats = with_divmod(prompts, batch_size)
-    return batches or [[]], seats
+@queued(wrong)
+async def two_at_a_time(prompt, run, state):
+    first = not state
+    future = state.setdefault(prompt, asyncio.get_running_loop().create_future())
+    if first:
+        await asyncio.sleep(0)
+    if first or len(state) == 2:
+        batch = dict(state)
+        state.clear()
+        for each, answer in run(batch).items() if batch else ():
+            batch[each].set_result(answer)
+    return await future
 
 
-@wrong("11.4")
-def consumes_the_queue(prompts, batch_size):
-    answer = with_divmod(list(prompts), batch_size)
-    while prompts:
-        prompts.pop(0)
-    return answer
+@queued(wrong)
+async def one_batch_for_all_time(prompt, run, state):
+    known = state.setdefault("known", {})
+    await asyncio.sleep(0)
+    if prompt not in known:
+        known.update(run([prompt]))
+    return known[prompt]
+
+
+@queued(wrong)
+async def does_not_await_the_pause(prompt, run, state):
+    first = not state
+    future = state.setdefault(prompt, asyncio.get_running_loop().create_future())
+    if first:
+        asyncio.sleep(0).close()
+        batch = dict(state)
+        state.clear()
+        for each, answer in run(batch).items():
+            batch[each].set_result(answer)
+    return await future
+
+
+@queued(wrong)
+async def pauses_for_ever(prompt, run, state):
+    future = state.setdefault(prompt, asyncio.get_running_loop().create_future())
+    return await future
+
+
+ANSWERS.changed("11.1", "no_answer", "return await future", "await future")
+ANSWERS.changed("11.1", "answers_the_prompt", "set_result(answer)", "set_result(each)")
+ANSWERS.changed("11.1", "runs_its_own_only", "run([*batch])", "run([prompt])")
+
+ANSWERS.changed(
+    "11.4", "not_at_its_end", "if not prompt:", "if any(prompt == e[: len(prompt)] for e in tree):"
+)
+ANSWERS.changed("11.3", "a_read_is_enough", 'kind == "read" and', 'kind == "write" and')
+ANSWERS.changed("11.3", "two_uses_keep_two", "if name in cached:", "if False:")
+ANSWERS.changed("11.3", "most_used_last", "cached.append(name)", "cached.insert(0, name)")

@@ -1,5 +1,8 @@
 """Answers to the exercises of lesson 13, as students write them: right ones and wrong ones."""
 
+from lablib.course.checks.changed import changed
+from lablib.course.checks.exercises import find
+
 import mlx.core as mx
 import numpy as np
 from oracles.answers import Answers
@@ -45,7 +48,7 @@ def causal_mask(parents, before):
     return np.tri(n, before + n, before, dtype=bool), positions
 
 
-@wrong("13.1")
+@wrong("13.1", like="mask_of_a_chain")
 def causal_mask_and_places(parents, before):
     n = len(parents)
     return np.tri(n, before + n, before, dtype=bool), [before + i for i in range(n)]
@@ -273,3 +276,67 @@ def path_alone(drafts, parents, said):
 def text_as_a_node(drafts, parents, said):
     path, token = by_recursion(drafts, parents, said)
     return [-1, *path], token
+
+
+@wrong("13.3")
+def as_a_chain(drafts, parents, said):
+    size = 0
+    while size < len(drafts) and drafts[size] == said[size]:
+        size += 1
+    return list(range(size)), said[size]
+
+
+@wrong("13.3")
+def compares_identity(drafts, parents, said):
+    path, at = [], -1
+    for node, (draft, parent) in enumerate(zip(drafts, parents, strict=True)):
+        if parent == at and draft is said[at + 1]:
+            path, at = [*path, node], node
+    return path, said[at + 1]
+
+
+@wrong("13.2")
+def sorted_and_put_back(p, q, children):
+    order = sorted(children, key=lambda child: -q[child])
+    kept, left = with_lists(p, q, order)
+    chance = dict(zip(order, kept, strict=True))
+    return [chance[child] for child in children], left
+
+
+CLIMB = find("13.1").alternatives[0]
+for name, old, new in (
+    (
+        "sees_its_level",
+        "return sees, ",
+        "sees[:, before:] |= np.equal.outer(depth, depth)\n    return sees, ",
+    ),
+    (
+        "sees_all_siblings",
+        "return sees, ",
+        "sees[:, before:] |= np.equal.outer(parents, parents)\n    return sees, ",
+    ),
+    ("sees_half_the_text", "np.ones((n, before))", "np.arange(before)[None].repeat(n, 0)"),
+    ("stops_below_the_top", "while up != -1", "while up > 0"),
+    ("depth_from_one", "depth = [0] * n", "depth = [1] * n"),
+):
+    wrong("13.1")(changed(CLIMB, name, old, new))
+
+for name, old, new in (
+    ("kept_if_none_before", "here *= 1 - accept", "here -= accept"),
+    ("residual_turned", "left - drawn", "drawn - left"),
+    ("ratio_turned", "left[child] / drawn[child]", "drawn[child] / left[child]"),
+    ("absolute_difference", "np.maximum(left - drawn, 0)", "np.abs(left - drawn)"),
+    ("p_of_the_child_goes", "drawn[child] = 0", "drawn[child] = left[child] = 0"),
+    ("what_is_left_of_q", "return kept, left", "return kept, drawn"),
+    ("accepts_more_than_once", "here *= 1 - accept", "pass"),
+):
+    ANSWERS.changed("13.2", name, old, new)
+
+for name, old, new in (
+    ("at_the_parent", "said[at + 1]", "said[at]"),
+    ("any_child", "drafts[node] == token", "True"),
+    ("one_place_too_far", "path.append(node)", "path.append(node + 1)"),
+    ("newest_first", "path.append(node)", "path.insert(0, node)"),
+    ("what_was_said_first", "return path, token", "return path, said[0]"),
+):
+    ANSWERS.changed("13.3", name, old, new)

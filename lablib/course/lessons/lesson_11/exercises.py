@@ -1,11 +1,15 @@
-"""Exercises of lesson 11: a tree of prefixes, what it forgets, and who runs with whom."""
+"""Exercises of lesson 11: who runs with whom, a tree of prefixes, and what it forgets."""
 
+import asyncio
+import inspect
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise
 from lablib.course.lessons.edges import edges
+from lablib.course.lessons.lesson_11.callers import together
 
 import numpy as np
 
@@ -43,7 +47,190 @@ def _edge(tree: Tree, prompt: Prompt) -> Prompt | None:
     return next((edge for edge in tree if edge[:1] == prompt[:1]), None)
 
 
-# ------------------------------------------------------------------ 11.1 longest match
+# ------------------------------------------------------------------ 11.1 a queue
+
+
+def ask_together(callers):
+    """Return (batches, heard): what ran together, and what each caller heard.
+
+    callers: for each a list of prompts; it asks for the next when it has heard the last.
+    A batch leaves when all who can ask have asked. Equal prompts stand in it once. What was
+    answered is forgotten: asked again later, it runs again.
+    """
+    batches, waiting = [], {}
+
+    def run(prompts):  # the model, which answers a whole batch
+        batches.append(sorted(prompts))
+        return {prompt: prompt.upper() for prompt in prompts}
+
+    async def ask(prompt, waiting):  # all callers have the same dictionary, empty at first
+        first = not waiting
+        if prompt not in waiting:
+            waiting[prompt] = asyncio.get_running_loop().create_future()
+        future = waiting[prompt]
+        if first:  # it serves all who join
+            await asyncio.sleep(0)
+            batch = dict(waiting)
+            waiting.clear()
+            for each, answer in run([*batch]).items():
+                batch[each].set_result(answer)
+        return await future
+
+    async def caller(prompts):
+        return [await ask(prompt, waiting) for prompt in prompts]
+
+    return batches, together(map(caller, callers))
+
+
+def with_a_task(callers):
+    batches, waiting = [], []
+
+    async def serve():
+        batch = waiting[:]
+        waiting.clear()
+        batches.append(sorted({prompt for prompt, _ in batch}))
+        for prompt, future in batch:
+            future.set_result(prompt.upper())
+
+    async def caller(prompts):
+        heard = []
+        for prompt in prompts:
+            waiting.append((prompt, asyncio.get_running_loop().create_future()))
+            future = waiting[-1][1]
+            task = asyncio.create_task(serve()) if len(waiting) == 1 else None
+            heard.append(await future)
+            del task
+        return heard
+
+    return batches, together(map(caller, callers))
+
+
+def repeats_run_again(callers):
+    batches, waiting = [], []
+
+    async def ask(prompt):
+        waiting.append((prompt, asyncio.get_running_loop().create_future()))
+        future = waiting[-1][1]
+        if len(waiting) == 1:
+            await asyncio.sleep(0)
+            batch = waiting[:]
+            waiting.clear()
+            batches.append(sorted(each for each, _ in batch))
+            for each, promised in batch:
+                promised.set_result(each.upper())
+        return await future
+
+    async def caller(prompts):
+        return [await ask(prompt) for prompt in prompts]
+
+    return batches, together(map(caller, callers))
+
+
+def _without_ask(source: str) -> str:
+    """Return the reference with nothing in ``ask``."""
+    head, body = source.rstrip().split("        first = not waiting\n")
+    tail = body[body.index("    async def caller") :]
+    return f"{head}        raise NotImplementedError\n\n{tail}"
+
+
+def _callers(rng: np.random.Generator) -> Iterator[tuple[list[list[str]]]]:
+    yield ([["b"], ["a"]],)
+    yield ([["a"], ["a"]],)
+    yield ([["a", "b"], ["c"]],)  # the second batch has one caller only
+    yield ([["a", "a"]],)
+    yield ([["b", "c"], ["a", "b"], ["b", "a"]],)
+    for _ in range(8):
+        sizes = rng.integers(1, 5, size=rng.integers(2, 6))
+        yield ([rng.choice(list("dcba"), size=size).tolist() for size in sizes],)
+
+
+def _extreme_callers(rng: np.random.Generator) -> Iterator[tuple[list[list[str]]]]:
+    yield ([],)
+    yield ([[], ["a"]],)
+    yield ([[f"p{i}" for i in rng.integers(0, 50, size=5)] for _ in range(60)],)
+
+
+ASK_TOGETHER = Exercise(
+    id="11.1",
+    title="Strangers share a forward",
+    task=(
+        "Write `ask`, which the callers await. The first to ask makes way, so that the others can "
+        "ask too; then it takes all who wait, runs them as one batch, and gives each its answer. "
+        "All else is there: `together` runs coroutines side by side, and says so if all wait for "
+        "ever."
+    ),
+    stars=2,
+    minutes=15,
+    reference=ask_together,
+    alternatives=[with_a_task],
+    starter=_without_ask(inspect.getsource(ask_together)),
+    wrong={
+        changed(ask_together, "makes_no_way", "await asyncio.sleep(0)", "pass"): (
+            "each prompt runs alone: until its caller awaits something, no other one can ask. "
+            "`await asyncio.sleep(0)` lets them, once."
+        ),
+        repeats_run_again: (
+            "equal prompts stand in a batch once for each caller; one row can serve them all."
+        ),
+        changed(ask_together, "a_new_future_for_each", "if prompt not in waiting:", "if True:"): (
+            "whoever asks second for a prompt puts a new future in the place of the first one, and "
+            "who awaits that is never answered. Let both await the same."
+        ),
+        changed(ask_together, "never_forgets", "waiting.clear()", "pass"): (
+            "those who were answered stay among the waiting: nobody is the first again, so no "
+            "second batch runs."
+        ),
+        changed(
+            ask_together,
+            "keeps_answers",
+            "first = not waiting",
+            """if any(prompt in batch for batch in batches):
+            return prompt.upper()
+        first = not waiting""",
+        ): (
+            "you keep answers. That saves a run, and here is wrong: what was answered is forgotten."
+        ),
+        changed(ask_together, "everybody_runs", "first = not waiting", "first = True"): (
+            "each who asks runs a batch, and all but the first find nobody waiting: empty batches. "
+            "One caller serves the others."
+        ),
+        changed(
+            ask_together,
+            "only_the_first_hears",
+            "batch[each].set_result(answer)",
+            """if each == prompt:
+                    batch[each].set_result(answer)""",
+        ): "you answer one prompt of the batch: all others that wait need their results too.",
+        changed(
+            ask_together,
+            "waits_for_every_caller",
+            "first = not waiting",
+            "first = len({*waiting, prompt}) == len(callers)",
+        ): (
+            "you wait until there are as many prompts as callers. Two may ask for the same, and "
+            "one may have nothing more to ask: then all wait for ever."
+        ),
+        changed(
+            ask_together,
+            "by_position",
+            """for each, answer in run([*batch]).items():
+                batch[each].set_result(answer)""",
+            """for promised, answer in zip(batch.values(), sorted(run([*batch]).values())):
+                promised.set_result(answer)""",
+        ): "answers go to whoever stands in their place: look an answer up by its prompt.",
+    },
+    cases=_callers,
+    checker=edges(_extreme_callers),
+    hints=[
+        "`waiting[prompt] = asyncio.get_running_loop().create_future()` for who asks first for a "
+        "prompt; everybody ends with `return await` that prompt's future.",
+        "Who found `waiting` empty is the first. After `await asyncio.sleep(0)` it copies and "
+        "clears `waiting`, runs the copy, and calls `set_result` on each of its futures.",
+    ],
+    next="The model fails: run raises. Who hears of it in your queue, and who waits for ever?",
+)
+
+# ------------------------------------------------------------------ 11.2 longest match
 
 
 def longest_match(tree, prompt):
@@ -75,34 +262,6 @@ def by_recursion(tree, prompt):
     return best
 
 
-def whole_edges_only(tree, prompt):
-    matched = 0
-    while True:
-        for edge in tree:
-            if prompt[matched : matched + len(edge)] == edge:
-                matched += len(edge)
-                tree = tree[edge]
-                break
-        else:
-            return matched
-
-
-def first_edge_only(tree, prompt):
-    return max((_shared(edge, prompt) for edge in tree), default=0)
-
-
-def trusts_the_first_token(tree, prompt):
-    matched = 0
-    while True:
-        for edge in tree:
-            if matched < len(prompt) and edge[0] == prompt[matched]:
-                matched += len(edge)
-                tree = tree[edge]
-                break
-        else:
-            return min(matched, len(prompt))
-
-
 def counts_edges(tree, prompt):
     edges = 0
     while True:
@@ -113,14 +272,6 @@ def counts_edges(tree, prompt):
                 break
         else:
             return edges
-
-
-def goes_on_below_a_broken_edge(tree, prompt):
-    edge = _edge(tree, prompt) if prompt else None
-    if edge is None:
-        return 0
-    size = _shared(edge, prompt)
-    return size + goes_on_below_a_broken_edge(tree[edge], prompt[size:])
 
 
 def in_joined_digits(tree, prompt):
@@ -147,6 +298,11 @@ def _matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1,): {(2, 3): {}}}, (1, 2, 3)
     yield {(1,): {(2, 3): {}, (4,): {}}}, (1, 4, 2)
     yield {(1, 2, 3): {}}, (1, 2)
+    yield {(1, 2, 3): {}}, (1, 9, 3)  # behind the 9 all is different
+    yield {(1, 1, 2): {}}, (1, 1, 3)
+    yield {(1,): {(2, 3): {}}}, (2, 3)  # the root is where every prompt begins
+    yield {(1, 2): {}}, (2,)
+    yield {(int("50000"), 7): {}}, (int("50000"), 7)  # equal, but not the same object
     yield {(1, 2, 3): {(5,): {}}}, (1, 2, 5)  # the child hangs below the 3
     yield {(12, 3): {}}, (1, 23)  # ids are no digits
     yield {(11,): {(2, 34): {}}}, (11, 23, 4)
@@ -164,7 +320,7 @@ def _empty_matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
 
 
 LONGEST_MATCH = Exercise(
-    id="11.1",
+    id="11.2",
     title="The longest known prefix",
     task=(
         "Here a tree is a plain dictionary, from edges to subtrees. Walk down it and count how "
@@ -176,17 +332,54 @@ LONGEST_MATCH = Exercise(
     reference=longest_match,
     alternatives=[by_recursion],
     wrong={
-        whole_edges_only: (
+        changed(
+            longest_match,
+            "whole_edges_only",
+            "matched < len(prompt) and edge[0] == prompt[matched]",
+            "prompt[matched : matched + len(edge)] == edge",
+        ): (
             "you count only edges that match to their end. A match may end *inside* an edge: those "
             "tokens have keys and values too, and would be computed twice."
         ),
-        first_edge_only: "you stop after one edge: when it matches to its end, go on below it.",
-        trusts_the_first_token: (
+        changed(longest_match, "first_edge_only", "tree = tree[edge]", "return matched"): (
+            "you stop after one edge: when it matches to its end, go on below it."
+        ),
+        changed(
+            longest_match,
+            "trusts_the_first_token",
+            """for token in edge:
+            if matched == len(prompt) or token != prompt[matched]:
+                return matched
+            matched += 1""",
+            "matched = min(matched + len(edge), len(prompt))",
+        ): (
             "an edge that *begins* with the right token need not go on with the right ones. You "
             "would reuse keys and values of other tokens: wrong answers, and no error."
         ),
         counts_edges: "you count edges; the question is how many tokens are known.",
-        goes_on_below_a_broken_edge: (
+        changed(
+            longest_match,
+            "counts_later_agreements",
+            """for token in edge:
+            if matched == len(prompt) or token != prompt[matched]:
+                return matched
+            matched += 1""",
+            """same = sum(a == b for a, b in zip(edge, prompt[matched:]))
+        matched += same
+        if same < len(edge):
+            return matched""",
+        ): (
+            "you count agreements behind the first token that differs. What comes after another "
+            "token has other keys and values: stop there."
+        ),
+        changed(
+            longest_match,
+            "goes_on_below_a_broken_edge",
+            """token != prompt[matched]:
+                return matched""",
+            """token != prompt[matched]:
+                break""",
+        ): (
             "you go on below an edge although the prompt left it in the middle. What hangs there "
             "comes after the *whole* edge."
         ),
@@ -203,231 +396,6 @@ LONGEST_MATCH = Exercise(
         "agreed.",
     ],
     next="What would change if the tree also said for which prompts the answer itself is known?",
-)
-
-# ------------------------------------------------------------------ 11.2 insert with a split
-
-
-def insert(tree, prompt):
-    """Return the tree with the prompt stored too; split an edge where they part.
-
-    tree: {edge: subtree}, as before, perhaps {}.   prompt: a tuple of tokens, perhaps empty.
-    Two edges of one node must never begin with the same token, and no edge may be empty. The tree
-    that was given stays as it is.
-    """
-    if not prompt:
-        return tree
-    for edge in tree:
-        if edge[0] == prompt[0]:
-            break
-    else:
-        return {**tree, prompt: {}}
-    size = 0
-    while size < min(len(edge), len(prompt)) and edge[size] == prompt[size]:
-        size += 1
-    upper, lower = edge[:size], edge[size:]
-    others = {key: value for key, value in tree.items() if key != edge}
-    below = {lower: tree[edge]} if lower else tree[edge]
-    return {**others, upper: insert(below, prompt[size:])}
-
-
-def insert_in_place(tree, prompt):
-    root = node = dict(tree)
-    while prompt:
-        edge = _edge(node, prompt)
-        if edge is None:
-            node[prompt] = {}
-            break
-        size = _shared(edge, prompt)
-        below = dict(node.pop(edge))
-        if size < len(edge):
-            below = {edge[size:]: below}
-        node[edge[:size]] = below
-        node, prompt = below, prompt[size:]
-    return root
-
-
-def never_splits(tree, prompt):
-    for edge, below in tree.items():
-        if prompt[: len(edge)] == edge:
-            rest = prompt[len(edge) :]
-            return {**tree, edge: never_splits(below, rest)} if rest else tree
-    return {**tree, prompt: {}}
-
-
-def _split_at(tree, prompt, choose, keep=True):
-    """Insert, with another idea of where to split, or of what stays below."""
-    if not prompt:
-        return tree
-    edge = _edge(tree, prompt)
-    if edge is None:
-        return {**tree, prompt: {}}
-    below = tree[edge]
-    others = {key: value for key, value in tree.items() if key != edge}
-    cut = choose(_shared(edge, prompt), len(edge))
-    if cut < len(edge):
-        below = {edge[cut:]: below if keep else {}}
-    return {**others, edge[:cut]: _split_at(below, prompt[cut:], choose, keep)}
-
-
-def adds_at_the_top(tree, prompt):
-    return {**tree, prompt: {}} if prompt else tree
-
-
-def new_edge_below_the_parting(tree, prompt):
-    for edge, below in tree.items():
-        size = _shared(edge, prompt)
-        if size == len(edge) or size == len(prompt):
-            return {**tree, edge: new_edge_below_the_parting(below, prompt[size:])}
-    return {**tree, prompt: {}} if prompt else tree
-
-
-def empty_lower_edge(tree, prompt):
-    edge = next((edge for edge in tree if prompt and edge[0] == prompt[0]), None)
-    if edge is None:
-        return {**tree, prompt: {}} if prompt else tree
-    size = _shared(edge, prompt)
-    others = {key: value for key, value in tree.items() if key != edge}
-    return {**others, edge[:size]: empty_lower_edge({edge[size:]: tree[edge]}, prompt[size:])}
-
-
-def new_end_forgotten(tree, prompt):
-    edge = _edge(tree, prompt) if prompt else None
-    if edge is None:
-        return {**tree, prompt: {}} if prompt else tree
-    size = _shared(edge, prompt)
-    if size == len(edge):
-        return {**tree, edge: new_end_forgotten(tree[edge], prompt[size:])}
-    others = {key: value for key, value in tree.items() if key != edge}
-    return {**others, edge[:size]: {edge[size:]: tree[edge]}}
-
-
-def old_subtree_below_the_upper(tree, prompt):
-    edge = _edge(tree, prompt) if prompt else None
-    if edge is None:
-        return {**tree, prompt: {}} if prompt else tree
-    size = _shared(edge, prompt)
-    if size == len(edge):
-        return {**tree, edge: old_subtree_below_the_upper(tree[edge], prompt[size:])}
-    others = {key: value for key, value in tree.items() if key != edge}
-    ends = {edge[size:]: {}, **({prompt[size:]: {}} if prompt[size:] else {})}
-    return {**others, edge[:size]: {**tree[edge], **ends}}
-
-
-def splits_after_one(tree, prompt):
-    return _split_at(tree, prompt, lambda size, length: 1)
-
-
-def one_too_far(tree, prompt):
-    return _split_at(tree, prompt, lambda size, length: min(size + 1, length))
-
-
-def loses_what_was_below(tree, prompt):
-    return _split_at(tree, prompt, lambda size, length: size, keep=False)
-
-
-def loses_the_old_end(tree, prompt):
-    if not prompt:
-        return tree
-    edge = _edge(tree, prompt)
-    if edge is None:
-        return {**tree, prompt: {}}
-    others = {key: value for key, value in tree.items() if key != edge}
-    size = _shared(edge, prompt)
-    if size == len(edge):
-        return {**others, edge: loses_the_old_end(tree[edge], prompt[size:])}
-    return {**others, edge[:size]: {prompt[size:]: {}} if prompt[size:] else {}}
-
-
-def empty_edge(tree, prompt):
-    edge = _edge(tree, prompt) if prompt else None
-    if edge is None:
-        return {**tree, prompt: {}}
-    size = _shared(edge, prompt)
-    below = {edge[size:]: tree[edge]} if size < len(edge) else tree[edge]
-    others = {key: value for key, value in tree.items() if key != edge}
-    return {**others, edge[:size]: empty_edge(below, prompt[size:])}
-
-
-def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
-    yield {}, (1, 2)
-    yield {(1, 2, 3): {}}, (1, 2, 4)
-    yield {(1, 2): {(3,): {}, (4,): {}}}, (1, 5)
-    yield {(1, 2, 3): {}}, (1, 2)
-    yield {(1, 2): {}}, (1, 2)
-    yield {(1,): {(2, 3): {}}}, (1, 2, 4)
-    for _ in range(14):
-        tree = _tree(rng)
-        yield tree, _prompt(rng, tree)
-
-
-def _empty_inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
-    yield {}, ()
-    yield {(1, 2): {}}, ()
-    yield {}, (1,)
-    yield {(12, 3): {}}, (1, 23)  # ids are no digits
-    yield {(1,) * 300: {(2,): {}, (3,): {}}}, ((1,) * 250 + (4,) * 60)
-
-
-INSERT = Exercise(
-    id="11.2",
-    title="Split at the right token",
-    task=(
-        "Store a prompt in such a tree. Where it leaves an edge in the middle, the edge is cut in "
-        "two: what both share, and below it the old end *with everything that hung there*, and "
-        "the new end."
-    ),
-    stars=3,
-    minutes=20,
-    reference=insert,
-    alternatives=[insert_in_place],
-    wrong={
-        never_splits: (
-            "the new prompt became a second edge with the same first token: what they share is "
-            "stored twice, and a search finds only one of the two."
-        ),
-        splits_after_one: "you split after the first token; go on as long as both agree.",
-        one_too_far: (
-            "you split one token too late: the first token in which they *differ* must not be "
-            "shared."
-        ),
-        loses_what_was_below: (
-            "the children of the edge that was cut are gone: they hang below its old end."
-        ),
-        loses_the_old_end: "the old end of the edge is gone: the new prompt took its place.",
-        empty_edge: (
-            "when a prompt ends where an edge ends, or where one is cut, nothing is left to "
-            "insert: you add an empty edge ()."
-        ),
-        adds_at_the_top: (
-            "the whole prompt became one edge of the root: nothing is shared, and a search finds "
-            "only one of two edges that begin alike. Go down first, and split."
-        ),
-        new_edge_below_the_parting: (
-            "where the prompt leaves an edge in the middle you add a second edge that begins with "
-            "the same tokens. The old edge must be cut in two."
-        ),
-        empty_lower_edge: (
-            "when the prompt goes on below a whole edge there is nothing to cut: you hang an empty "
-            "edge () below it, and the subtree below that."
-        ),
-        new_end_forgotten: (
-            "you cut the edge, but the new end of the prompt hangs nowhere: insert prompt[size:] "
-            "below the upper half."
-        ),
-        old_subtree_below_the_upper: (
-            "the children of the edge that was cut hang below its upper half now; they belong "
-            "below its old end."
-        ),
-    },
-    cases=_inserts,
-    checker=edges(_empty_inserts),
-    hints=[
-        "Count how many tokens the edge and the prompt share, then make two edges of one.",
-        "If the edge is cut: {upper: {lower: below}}; if it agreed to its end there is no lower. "
-        "Then insert prompt[size:] into what is below upper, unless it is empty.",
-    ],
-    next="How many edges can one insertion add at most? And how many tokens does it copy?",
 )
 
 # ------------------------------------------------------------------ 11.3 least recently used
@@ -461,74 +429,6 @@ def with_ordered_dict(events, capacity):
             if len(cached) > capacity:
                 cached.popitem(last=False)
     return list(cached)
-
-
-def forgets_reads(events, capacity):
-    cached = []
-    for kind, name in events:
-        if kind == "write":
-            cached = [*(other for other in cached if other != name), name][-capacity:]
-    return cached
-
-
-def first_in_first_out(events, capacity):
-    cached = []
-    for kind, name in events:
-        if kind == "write" and name not in cached:
-            cached = [*cached, name][-capacity:]
-    return cached
-
-
-def evicts_the_newest(events, capacity):
-    cached = []
-    for kind, name in events:
-        if name in cached:
-            cached.remove(name)
-            cached.append(name)
-        elif kind == "write":
-            cached = [*cached[: capacity - 1], name]
-    return cached
-
-
-def a_miss_stores(events, capacity):
-    cached = []
-    for _, name in events:
-        cached = [*(other for other in cached if other != name), name][-capacity:]
-    return cached
-
-
-def one_too_few(events, capacity):
-    cached = []
-    for kind, name in events:
-        if kind == "read" and name not in cached:
-            continue
-        if name in cached:
-            cached.remove(name)
-        cached.append(name)
-        if len(cached) >= capacity and capacity > 1:
-            del cached[0]
-    return cached
-
-
-def a_rewrite_evicts(events, capacity):
-    cached = []
-    for kind, name in events:
-        if kind == "write" and len(cached) == capacity:
-            cached.pop(0)
-        if kind == "read" and name not in cached:
-            continue
-        if name in cached:
-            cached.remove(name)
-        cached.append(name)
-    return cached
-
-
-def evicts_at_the_end(events, capacity):
-    return survivors(events, len(events) + 1)[-capacity:]
-
-
-def newest_first(events, capacity):
-    return survivors(events, capacity)[::-1]
 
 
 def least_frequently_used(events, capacity):
@@ -572,7 +472,7 @@ def _extreme_histories(
 
 SURVIVORS = Exercise(
     id="11.3",
-    title="Who survives",
+    title="Who survives (further)",
     task=(
         "A cache holds `capacity` names and forgets the least recently *used* one. Follow its "
         "history and say what is left. A read is a use as well: the shared prefix that everybody "
@@ -583,22 +483,56 @@ SURVIVORS = Exercise(
     reference=survivors,
     alternatives=[with_ordered_dict],
     wrong={
-        forgets_reads: (
+        changed(survivors, "forgets_reads", " and name not in cached", ""): (
             "only writes count as uses here. A prompt that everybody reads would be thrown away "
             "because nobody writes it again."
         ),
-        first_in_first_out: "that is first in, first out: a use doesn't make a name younger.",
-        evicts_the_newest: "the youngest name goes; it must be the one unused for longest.",
-        a_miss_stores: "reading a name that isn't there stores it; it should change nothing.",
-        one_too_few: "you keep fewer than `capacity` names: evict only when there are more.",
-        a_rewrite_evicts: (
-            "you make room before you look: writing a name that is stored already needs no room."
+        changed(
+            survivors,
+            "first_in_first_out",
+            """if name in cached:
+            cached.remove(name)
+        cached.append(name)""",
+            """if name not in cached:
+            cached.append(name)""",
+        ): ("that is first in, first out: a use doesn't make a name younger."),
+        changed(
+            survivors,
+            "evicts_the_newest",
+            "cached[:-capacity]",
+            "cached[capacity - 1 : -1]",
+        ): ("the youngest name goes; it must be the one unused for longest."),
+        changed(survivors, "a_miss_stores", 'kind == "read" and name not in cached', "False"): (
+            "reading a name that isn't there stores it; it should change nothing."
         ),
-        evicts_at_the_end: (
+        changed(
+            survivors,
+            "one_too_few",
+            "cached[:-capacity]",
+            "cached[: -max(capacity - 1, 1)]",
+        ): ("you keep fewer than `capacity` names: evict only when there are more."),
+        changed(
+            survivors,
+            "a_rewrite_evicts",
+            'if kind == "read" and name not in cached:',
+            """if kind == "write" and len(cached) == capacity:
+            cached.pop(0)
+        if kind == "read" and name not in cached:""",
+        ): ("you make room before you look: writing a name that is stored already needs no room."),
+        changed(
+            survivors,
+            "evicts_at_the_end",
+            """del cached[:-capacity]
+    return cached""",
+            """pass
+    return cached[-capacity:]""",
+        ): (
             "you evict only at the end. A name that had to go earlier was not there to be read: "
             "keep at most `capacity` after each event."
         ),
-        newest_first: "the least recently used comes *first* in the list.",
+        changed(survivors, "newest_first", "return cached", "return cached[::-1]"): (
+            "the least recently used comes *first* in the list."
+        ),
         least_frequently_used: (
             "you count uses. The one that goes was unused for longest, however often it was used "
             "before."
@@ -613,150 +547,177 @@ SURVIVORS = Exercise(
     next="In a tree a parent must not go before its children. Which order of uses ensures that?",
 )
 
-# ------------------------------------------------------------------ 11.4 batches without repeats
+# ------------------------------------------------------------------ 11.4 insert with a split
 
 
-def make_batches(prompts, batch_size):
-    """Group waiting prompts into batches; equal prompts run once, in one batch.
+def store(tree, prompt):
+    """Return the tree with the prompt stored too; cut an edge where they part, or it ends.
 
-    prompts: a list of what each query asks for, in order of arrival, perhaps empty.
-    Return (batches, seats): batches, lists of at most batch_size different prompts in order of
-    first arrival, all full but perhaps the last; seats, for each query (batch number, row).
+    tree: {edge: subtree}, as before, perhaps {}.   prompt: a tuple of tokens, perhaps empty.
+    Two edges of one node must never begin with the same token, and no edge may be empty. The tree
+    that was given stays as it is.
     """
-    different = list(dict.fromkeys(prompts))
-    batches = [different[i : i + batch_size] for i in range(0, len(different), batch_size)]
-    seat = {p: (b, row) for b, batch in enumerate(batches) for row, p in enumerate(batch)}
-    return batches, [seat[prompt] for prompt in prompts]
+    if not prompt:
+        return tree
+    for edge in tree:
+        if edge[0] == prompt[0]:
+            break
+    else:
+        return {**tree, prompt: {}}
+    size = 0
+    while size < min(len(edge), len(prompt)) and edge[size] == prompt[size]:
+        size += 1
+    upper, lower = edge[:size], edge[size:]
+    others = {key: value for key, value in tree.items() if key != edge}
+    below = {lower: tree[edge]} if lower else tree[edge]
+    return {**others, upper: store(below, prompt[size:])}
 
 
-def one_by_one(prompts, batch_size):
-    batches, seats, seen = [], [], {}
-    for prompt in prompts:
-        if prompt not in seen:
-            if not batches or len(batches[-1]) == batch_size:
-                batches.append([])
-            batches[-1].append(prompt)
-            seen[prompt] = (len(batches) - 1, len(batches[-1]) - 1)
-        seats.append(seen[prompt])
-    return batches, seats
+def insert_in_place(tree, prompt):
+    root = node = dict(tree)
+    while prompt:
+        edge = _edge(node, prompt)
+        if edge is None:
+            node[prompt] = {}
+            break
+        size = _shared(edge, prompt)
+        below = dict(node.pop(edge))
+        if size < len(edge):
+            below = {edge[size:]: below}
+        node[edge[:size]] = below
+        node, prompt = below, prompt[size:]
+    return root
 
 
-def repeats_run_again(prompts, batch_size):
-    batches = [list(prompts[i : i + batch_size]) for i in range(0, len(prompts), batch_size)]
-    return batches, [divmod(i, batch_size) for i in range(len(prompts))]
+def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
+    yield {}, (1, 2)
+    yield {(1, 2, 3): {}}, (1, 2, 4)
+    yield {(1, 2): {(3,): {}, (4,): {}}}, (1, 5)
+    yield {(1, 2, 3): {}}, (1, 2)
+    yield {(1, 2): {}}, (1, 2)
+    yield {(1,): {(2, 3): {}}}, (1, 2, 4)
+    for _ in range(14):
+        tree = _tree(rng)
+        yield tree, _prompt(rng, tree)
 
 
-def once_per_batch(prompts, batch_size):
-    batches, seats = [], []
-    for prompt in prompts:
-        if not batches or (prompt not in batches[-1] and len(batches[-1]) == batch_size):
-            batches.append([])
-        if prompt not in batches[-1]:
-            batches[-1].append(prompt)
-        seats.append((len(batches) - 1, batches[-1].index(prompt)))
-    return batches, seats
+def _empty_inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
+    yield {}, ()
+    yield {(1, 2): {}}, ()
+    yield {}, (1,)
+    yield {(12, 3): {}}, (1, 23)  # ids are no digits
+    yield {(1,) * 300: {(2,): {}, (3,): {}}}, ((1,) * 250 + (4,) * 60)
 
 
-def only_the_first_asker(prompts, batch_size):
-    different = list(dict.fromkeys(prompts))
-    batches = [different[i : i + batch_size] for i in range(0, len(different), batch_size)]
-    return batches, [(b, row) for b, batch in enumerate(batches) for row in range(len(batch))]
-
-
-def sorted_order(prompts, batch_size):
-    different = sorted(set(prompts))
-    batches = [different[i : i + batch_size] for i in range(0, len(different), batch_size)]
-    places = {p: divmod(i, batch_size) for i, p in enumerate(different)}
-    return batches, [places[prompt] for prompt in prompts]
-
-
-def half_empty(prompts, batch_size):
-    groups = [prompts[i : i + batch_size] for i in range(0, len(prompts), batch_size)]
-    batches, places = [], {}
-    for group in groups:
-        fresh = [p for p in dict.fromkeys(group) if p not in places]
-        places |= {p: (len(batches), row) for row, p in enumerate(fresh)}
-        batches += [fresh] if fresh else []
-    return batches, [places[prompt] for prompt in prompts]
-
-
-def numbers_without_rows(prompts, batch_size):
-    different = list(dict.fromkeys(prompts))
-    batches = [different[i : i + batch_size] for i in range(0, len(different), batch_size)]
-    return batches, [divmod(i, batch_size) for i in range(len(prompts))]
-
-
-def rows_without_batches(prompts, batch_size):
-    batches, _ = make_batches(prompts, batch_size)
-    different = [prompt for batch in batches for prompt in batch]
-    return batches, [different.index(prompt) for prompt in prompts]
-
-
-def rows_before_batches(prompts, batch_size):
-    batches, seats = make_batches(prompts, batch_size)
-    return batches, [(row, batch) for batch, row in seats]
-
-
-def _queues(rng: np.random.Generator) -> Iterator[tuple[list[str], int]]:
-    yield ["b", "a", "c"], 2
-    yield ["a", "b", "a"], 2
-    yield ["a", "a", "b", "c"], 2
-    yield ["c", "a", "b", "c", "d"], 3
-    yield ["a"], 4
-    for batch_size in (1, 2, 3, 4, 5):
-        yield rng.choice(list("abcdefg"), size=12).tolist(), batch_size
-    yield [f"p{i}" for i in rng.integers(0, 60, size=150)], 12
-
-
-def _extreme_queues(rng: np.random.Generator) -> Iterator[tuple[list[str], int]]:
-    yield [], 3
-    yield ["a"], 1
-    yield ["a", "a", "a"], 2
-    yield ["d", "c", "b", "a"], 4
-    yield ["d", "c", "b", "a"], 2
-
-
-MAKE_BATCHES = Exercise(
+INSERT = Exercise(
     id="11.4",
-    title="Batches without repeats",
+    title="Split at the right token (further)",
     task=(
-        "Queries wait. Make batches of them such that no prompt runs twice, and say for each query "
-        "where its answer will stand. Nobody may be forgotten: whoever asked gets a seat, also if "
-        "somebody else asked for the same."
+        "Store a prompt in such a tree. Where it leaves an edge in the middle, the edge is cut in "
+        "two: what both share, and below it the old end *with everything that hung there*, and "
+        "the new end. Where it *ends* in the middle, the edge is cut too: a node stands there."
     ),
-    stars=2,
-    minutes=10,
-    reference=make_batches,
-    alternatives=[one_by_one],
+    stars=3,
+    minutes=20,
+    reference=store,
+    alternatives=[insert_in_place],
     wrong={
-        repeats_run_again: "equal prompts run once for each query; one row can serve them all.",
-        once_per_batch: (
-            "a prompt is run again if its first row stands in an earlier batch: look through all "
-            "batches, not only the last."
+        changed(
+            insert_in_place,
+            "never_splits",
+            "edge = _edge(node, prompt)",
+            "edge = next((e for e in node if e == prompt[: len(e)]), None)",
+        ): (
+            "the new prompt became a second edge with the same first token: what they share is "
+            "stored twice, and a search finds only one of the two."
         ),
-        only_the_first_asker: (
-            "there are fewer seats than queries: whoever asks for a prompt second would wait for "
-            "ever."
+        changed(insert_in_place, "splits_after_one", "_shared(edge, prompt)", "1"): (
+            "you split after the first token; go on as long as both agree."
         ),
-        sorted_order: "first come, first served: you sort the prompts.",
-        half_empty: (
-            "you cut the queue first and drop repeats then, so batches aren't full: count "
-            "*different* prompts."
+        changed(
+            insert_in_place,
+            "one_too_far",
+            "_shared(edge, prompt)",
+            "min(_shared(edge, prompt) + 1, len(edge))",
+        ): (
+            "you split one token too late: the first token in which they *differ* must not be "
+            "shared."
         ),
-        numbers_without_rows: (
-            "the seats count queries; after a repeat all later ones point at a wrong row."
+        changed(
+            insert_in_place,
+            "loses_what_was_below",
+            "{edge[size:]: below}",
+            "{edge[size:]: {}}",
+        ): ("the children of the edge that was cut are gone: they hang below its old end."),
+        changed(insert_in_place, "loses_the_old_end", "{edge[size:]: below}", "{}"): (
+            "the old end of the edge is gone: the new prompt took its place."
         ),
-        rows_without_batches: (
-            "a seat is a pair (batch number, row): say in which batch, and count rows from 0 in "
-            "each."
+        changed(insert_in_place, "empty_edge", "while prompt:", "while True:"): (
+            "when a prompt ends where an edge ends, or where one is cut, nothing is left to "
+            "insert: you add an empty edge ()."
         ),
-        rows_before_batches: "the batch number comes first in a seat, then the row.",
+        changed(insert_in_place, "adds_at_the_top", "_edge(node, prompt)", "None"): (
+            "the whole prompt became one edge of the root: nothing is shared, and a search finds "
+            "only one of two edges that begin alike. Go down first, and split."
+        ),
+        changed(
+            insert_in_place,
+            "new_edge_below_the_parting",
+            "edge = _edge(node, prompt)",
+            """if any(e[: len(prompt)] == prompt for e in node):
+            break
+        edge = next((e for e in node if e == prompt[: len(e)]), None)""",
+        ): (
+            "where the prompt leaves an edge in the middle you add a second edge that begins with "
+            "the same tokens. The old edge must be cut in two."
+        ),
+        changed(
+            store,
+            "empty_lower_edge",
+            "{lower: tree[edge]} if lower else tree[edge]",
+            "{lower: tree[edge]}",
+        ): (
+            "when the prompt goes on below a whole edge there is nothing to cut: you hang an empty "
+            "edge () below it, and the subtree below that."
+        ),
+        changed(
+            insert_in_place,
+            "not_cut_where_it_ends",
+            "if size < len(edge):",
+            """if size == len(prompt):
+            node[edge] = below
+            break
+        if size < len(edge):""",
+        ): (
+            "where the prompt ends inside an edge you leave it whole. A node must stand there, for "
+            "what is known of the prompt itself: the probabilities of its next token."
+        ),
+        changed(
+            insert_in_place,
+            "new_end_forgotten",
+            "below = {edge[size:]: below}",
+            "below, prompt = {edge[size:]: below}, prompt[:size]",
+        ): (
+            "you cut the edge, but the new end of the prompt hangs nowhere: insert prompt[size:] "
+            "below the upper half."
+        ),
+        changed(
+            insert_in_place,
+            "old_subtree_below_the_upper",
+            "below = {edge[size:]: below}",
+            """ends = [end for end in (edge[size:], prompt[size:]) if end]
+            below, prompt = {**below, **{end: {} for end in ends}}, prompt[:size]""",
+        ): (
+            "the children of the edge that was cut hang below its upper half now; they belong "
+            "below its old end."
+        ),
     },
-    cases=_queues,
-    checker=edges(_extreme_queues),
+    cases=_inserts,
+    checker=edges(_empty_inserts),
     hints=[
-        "list(dict.fromkeys(prompts)) keeps the first of each, in order.",
-        "Cut that list into batches; a dictionary from prompt to (batch, row) seats every query.",
+        "Count how many tokens the edge and the prompt share, then make two edges of one.",
+        "If the edge is cut: {upper: {lower: below}}; if it agreed to its end there is no lower. "
+        "Then insert prompt[size:] into what is below upper, unless it is empty.",
     ],
-    next="A query is cancelled while it waits. When may its prompt leave the batch, and when not?",
+    next="How many edges can one insertion add at most? And how many tokens does it copy?",
 )

@@ -1,4 +1,4 @@
-"""Widgets of the lesson on prefix trees: the tree that queries grow, replayed or alive."""
+"""The widget of the lesson on prefix trees: the tree that queries grow."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -277,55 +277,6 @@ class TreeFilm(Explorer):
     def caption(self, data: Scene) -> str:
         """Say what the query found, what it cost and what it changed."""
         return describe(data, _words)
-
-
-class LiveTree(Explorer):
-    """The tree of a working ``AsyncMlxLM``: call :meth:`look` after a query, and the picture moves.
-
-    Args:
-        lm: an ``AsyncMlxLM``.
-        names: the text of some tokens, for example ``tokenizer.decode``.
-        looks: how many looks its slider has room for. Beyond the last look it shows the last one:
-            a slider whose end moves does not tell its End key.
-    """
-
-    def __init__(self, lm: Any, names: Callable[[list[int]], str], looks: int = 12) -> None:
-        self.lm, self.names = lm, lambda tokens: names(list(tokens))
-        self._scenes = [Scene(after=lm.cache.snapshot())]
-        self._seen = lm.cache.events[-1] if lm.cache.events else None
-        self._run = lm.stats["token_forwards"]
-        super().__init__(query=Player(integer("looks", looks, 1) + 1, 800))
-
-    def look(self, prompt: Sequence[int]) -> str:
-        """Add the tree as it is now, after ``prompt`` was answered; return the caption."""
-        last, prompt = self._scenes[-1], tuple(prompt)
-        held = _prefixes(last.after)[0]
-        found = sum(prompt[:size] in held for size in range(1, len(prompt) + 1))
-        events = []
-        for event in reversed(self.lm.cache.events):
-            if event is self._seen:
-                break
-            events.append(event)
-        total = self.lm.stats["token_forwards"]
-        scene = _next(last, prompt, self.lm.cache, (*events[::-1],), found, total - self._run)
-        self._scenes.append(scene)
-        self._seen = events[0] if events else self._seen
-        self._run = total
-        player = self.controls["query"]
-        player.max = player.play.max = max(player.max, len(self._scenes) - 1)
-        return self.set(query=len(self._scenes) - 1)
-
-    def compute(self, query: int) -> Scene:
-        """Return the tree before and after look number ``query``, or the last one."""
-        return self._scenes[min(query, len(self._scenes) - 1)]
-
-    def draw(self, data: Scene) -> Figure:
-        """Draw it."""
-        return draw_scene(data, self.names)
-
-    def caption(self, data: Scene) -> str:
-        """Say what the query found, what it cost and what it changed."""
-        return describe(data, self.names)
 
 
 def tokens(count: int) -> str:

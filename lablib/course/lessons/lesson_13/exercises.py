@@ -1,8 +1,8 @@
 """Exercises of lesson 13: the mask of a tree, a second guess, and which path survives."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise
 from lablib.course.lessons.edges import edges
 
@@ -42,74 +42,6 @@ def mask_by_climbing(parents, before):
     return sees, [before + d for d in depth]
 
 
-def _masked(change: Callable[..., Any]) -> Callable[[Sequence[int], int], Any]:
-    """Follow tree_mask; ``change(seen (N, N), positions, parents, before)`` returns the mistake."""
-
-    def wrong(parents: Sequence[int], before: int) -> Any:
-        sees, positions = tree_mask(parents, before)
-        seen, positions = change(sees[:, before:], np.array(positions, int), parents, before)
-        if seen.shape[1] == len(parents):
-            seen = np.concatenate([np.ones((len(parents), before), bool), seen], axis=1)
-        return seen, list(positions)
-
-    return wrong
-
-
-def sees_siblings(parents, before):
-    return _masked(lambda seen, at, *_: (np.tri(len(at)) > 0, at))(parents, before)
-
-
-def sees_all_above(parents, before):
-    def change(seen, at, *_):
-        return (at[None] < at[:, None]) | np.eye(len(at), dtype=bool), at
-
-    return _masked(change)(parents, before)
-
-
-def only_the_parent(parents, before):
-    def change(seen, at, parents, before):
-        near = np.eye(len(at), dtype=bool)
-        for node, parent in enumerate(parents):
-            near[node, parent] |= parent >= 0
-        return near, at
-
-    return _masked(change)(parents, before)
-
-
-def not_itself(parents, before):
-    return _masked(lambda seen, at, *_: (seen & ~np.eye(len(at), dtype=bool), at))(parents, before)
-
-
-def sees_its_children(parents, before):
-    return _masked(lambda seen, at, *_: (seen.T, at))(parents, before)
-
-
-def forgets_the_text(parents, before):
-    sees, positions = tree_mask(parents, before)
-    sees[:, :before] = False
-    return sees, positions
-
-
-def positions_by_place(parents, before):
-    return _masked(lambda seen, at, *_: (seen, before + np.arange(len(at))))(parents, before)
-
-
-def positions_of_the_tree(parents, before):
-    return _masked(lambda seen, at, *_: (seen, at - before))(parents, before)
-
-
-def positions_one_too_far(parents, before):
-    return _masked(lambda seen, at, *_: (seen, at + 1))(parents, before)
-
-
-def sees_last_place(parents, before):
-    sees, positions = tree_mask(parents, before)
-    for node, parent in enumerate(parents):
-        if parent == -1:  # the place before the first is the last
-            sees[node, -1] = True
-    return sees, positions
-
-
 def _trees(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
     yield [-1, -1, 0, 0, 1], 2
     yield [-1, 0, 1, 2], 3  # a chain
@@ -139,32 +71,97 @@ TREE_MASK = Exercise(
     reference=tree_mask,
     alternatives=[mask_by_climbing],
     wrong={
-        sees_siblings: (
+        changed(
+            mask_by_climbing,
+            "sees_siblings",
+            "return sees, [before + d for d in depth]",
+            "return np.tri(n, before + n, before) > 0, [before + d for d in depth]",
+        ): (
             "a token sees everything that stands before it, siblings and cousins too. That is the "
             "mask of a chain: on its own path they were never written."
         ),
-        sees_all_above: (
+        changed(
+            mask_by_climbing,
+            "mask_of_a_chain",
+            "return sees, [before + d for d in depth]",
+            "return np.tri(n, before + n, before) > 0, list(range(before, before + n))",
+        ): (
+            "this reads the tree as a chain: each token sees all before it, and stands behind it. "
+            "The lesson did so for comparison, and the answers were another text's."
+        ),
+        changed(
+            mask_by_climbing,
+            "sees_its_siblings",
+            "return sees, [before + d for d in depth]",
+            """sees[:, before:] |= np.equal.outer(parents, parents) & (np.tri(n) > 0)
+    return sees, [before + d for d in depth]""",
+        ): (
+            "a token sees its siblings that stand before it. They share its parent, but on its own "
+            "path they were never written."
+        ),
+        changed(
+            mask_by_climbing,
+            "sees_all_above",
+            "return sees, [before + d for d in depth]",
+            """at = np.array(depth)
+    sees[:, before:] |= at < at[:, None]
+    return sees, [before + d for d in depth]""",
+        ): (
             "a token sees every token of a smaller depth. Only its own ancestors are before it, "
             "not its parent's siblings."
         ),
-        only_the_parent: (
-            "a token sees its parent, but not its parent's parent: go on up to the text."
+        changed(
+            mask_by_climbing,
+            "only_the_parent",
+            "sees[node, before + up] = True",
+            "sees[node, before + up] = up == parents[node]",
+        ): ("a token sees its parent, but not its parent's parent: go on up to the text."),
+        changed(mask_by_climbing, "not_itself", "np.eye(n)", "np.zeros((n, n))"): (
+            "a token sees itself, too: the diagonal is True."
         ),
-        not_itself: "a token sees itself, too: the diagonal is True.",
-        sees_its_children: "the mask is turned round: row i says what token i sees.",
-        forgets_the_text: "every token of the tree sees the whole text before it.",
-        positions_by_place: (
+        changed(
+            mask_by_climbing,
+            "sees_its_children",
+            "sees[node, before + up] = True",
+            "sees[up, before + node] = True",
+        ): ("the mask is turned round: row i says what token i sees."),
+        changed(
+            mask_by_climbing,
+            "forgets_the_text",
+            "np.ones((n, before))",
+            "np.zeros((n, before))",
+        ): ("every token of the tree sees the whole text before it."),
+        changed(
+            mask_by_climbing,
+            "positions_by_place",
+            "[before + d for d in depth]",
+            "list(range(before, before + n))",
+        ): (
             "positions count the ancestors, not what lies before a token in memory: two siblings "
             "stand at the same position."
         ),
-        positions_of_the_tree: "positions go on from the text: its tokens come first.",
-        positions_one_too_far: (
+        changed(
+            mask_by_climbing,
+            "positions_of_the_tree",
+            "[before + d for d in depth]",
+            "depth",
+        ): ("positions go on from the text: its tokens come first."),
+        changed(
+            mask_by_climbing,
+            "positions_one_too_far",
+            "[before + d for d in depth]",
+            "[before + d + 1 for d in depth]",
+        ): (
             "positions count from 0: after a text of `before` tokens a child of the text stands "
             "at position `before`."
         ),
-        sees_last_place: (
-            "a parent of -1 is the text. As an index, -1 is the *last* token of the tree."
-        ),
+        changed(
+            mask_by_climbing,
+            "sees_last_place",
+            "up = parents[node]",
+            """up = parents[node]
+        sees[node, up] |= up == -1""",
+        ): ("a parent of -1 is the text. As an index, -1 is the *last* token of the tree."),
     },
     cases=_trees,
     checker=edges(_small_trees),
@@ -215,96 +212,14 @@ def judge_by_recursion(p, q, children):
     return [accept] + [(1 - accept) * k for k in kept], end
 
 
-def _judged(
-    p, q, children, *, against=None, thin=True, scale=True, once=True, residual=None, cap=True
-):  # fmt: skip
-    """Follow judge_children with one step done in another way."""
-    left, drawn, here, kept = np.array(p, float), np.array(q, float), 1.0, []
-    for child in children:
-        now = left if against is None else against(p)
-        ratio = now[child] / drawn[child] if drawn[child] > 0 else 0.0
-        accept = min(1.0, ratio) if cap else ratio
-        kept.append(here * accept if once else accept)
-        here *= 1 - accept
-        left = (residual or _residual)(p, q, left, drawn)
-        if thin:
-            drawn[child] = 0
-            if scale and drawn.sum() > 0:
-                drawn = drawn / drawn.sum()
-    return kept, left
-
-
-def _residual(p, q, left, drawn):
-    rest = np.maximum(left - drawn, 0)
-    return rest / rest.sum() if rest.sum() > 0 else left
-
-
 def each_by_itself(p, q, children):
-    def first(p, q, left, drawn):
-        return _residual(p, q, np.asarray(p, float), np.asarray(q, float))
-
-    return _judged(p, q, children, against=lambda p: p, thin=False, residual=first)
-
-
-def always_against_p(p, q, children):
-    return _judged(p, q, children, against=lambda p: p)
-
-
-def residual_of_p(p, q, children):
-    def from_p(p, q, left, drawn):
-        return _residual(p, q, np.asarray(p, float), drawn)
-
-    return _judged(p, q, children, residual=from_p)
-
-
-def residual_of_the_whole_q(p, q, children):
-    def from_q(p, q, left, drawn):
-        return _residual(p, q, left, np.asarray(q, float))
-
-    return _judged(p, q, children, residual=from_q)
-
-
-def q_stays(p, q, children):
-    return _judged(p, q, children, thin=False)
-
-
-def q_not_scaled(p, q, children):
-    return _judged(p, q, children, scale=False)
-
-
-def residual_not_scaled(p, q, children):
-    def raw(p, q, left, drawn):
-        rest = np.maximum(left - drawn, 0)
-        return rest if rest.sum() > 0 else left
-
-    return _judged(p, q, children, residual=raw)
-
-
-def forgets_the_earlier(p, q, children):
-    return _judged(p, q, children, once=False)
-
-
-def ratio_above_one(p, q, children):
-    return _judged(p, q, children, cap=False)
-
-
-def p_after_all(p, q, children):
-    return judge_children(p, q, children)[0], np.array(p, float)
-
-
-def p_without_the_children(p, q, children):
-    rest = np.array(p, float)
-    rest[list(children)] = 0
-    return judge_children(p, q, children)[0], rest / rest.sum() if rest.sum() > 0 else rest
-
-
-def likeliest_first(p, q, children):
-    order = sorted(range(len(children)), key=lambda i: -q[children[i]])
-    kept, following = judge_children(p, q, [children[i] for i in order])
-    back = [0.0] * len(children)
-    for i, k in zip(order, kept, strict=True):
-        back[i] = k
-    return back, following
+    here, kept = 1.0, []
+    for child in children:
+        accept = min(1.0, p[child] / q[child]) if q[child] > 0 else 0.0
+        kept.append(here * accept)
+        here *= 1 - accept
+    rest = np.maximum(p - q, 0)
+    return kept, rest / rest.sum() if len(children) and rest.sum() > 0 else p
 
 
 def _families(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, list[int]]]:
@@ -312,6 +227,7 @@ def _families(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray
     yield np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.2, 0.1, 0.3, 0.4]), [3, 2]
     yield np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.2, 0.1, 0.3, 0.4]), [2, 3]
     yield np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.4, 0.3, 0.2, 0.1]), [1, 0, 2]
+    yield np.array([0.1, 0.2, 0.3, 0.4]), np.full(4, 0.25), [0, 2, 3]  # all three may stay
     for size, k in ((5, 2), (6, 3), (8, 4), (30, 6)):
         p, q = rng.dirichlet(np.ones(size), size=2)
         yield p, q, rng.choice(size, size=k, replace=False, p=q).tolist()
@@ -344,43 +260,79 @@ JUDGE_CHILDREN = Exercise(
             "its share of p already, and the second was drawn from another q: what is written "
             "would not follow p."
         ),
-        always_against_p: (
+        changed(
+            judge_children,
+            "always_against_p",
+            "left[child] / drawn[child]",
+            "p[child] / drawn[child]",
+        ): (
             "after a refusal p is no longer what is wanted: judge the next child against the "
             "residual."
         ),
-        residual_of_p: (
+        changed(judge_children, "residual_of_p", "left - drawn", "p - drawn"): (
             "each residual starts from what the one before it left, not from p: the second "
             "child's covers what the first has not."
         ),
-        residual_of_the_whole_q: (
+        changed(judge_children, "residual_of_the_whole_q", "left - drawn", "left - q"): (
             "you take away the whole q each time. A later child was drawn from q without the "
             "earlier ones, so that is what its share of p covers."
         ),
-        q_stays: (
-            "a child is drawn from q without those before it: set q of a refused child to 0."
-        ),
-        q_not_scaled: (
+        changed(
+            judge_children,
+            "q_stays",
+            """drawn[child] = 0
+        drawn = drawn / drawn.sum() if drawn.sum() > 0 else drawn""",
+            "pass",
+        ): ("a child is drawn from q without those before it: set q of a refused child to 0."),
+        changed(
+            judge_children,
+            "q_not_scaled",
+            "drawn / drawn.sum() if drawn.sum() > 0 else drawn",
+            "drawn",
+        ): (
             "q without the drawn child has to sum to 1 again: forget that, and every later child "
             "looks rarer than it is, and is kept too often."
         ),
-        residual_not_scaled: (
+        changed(judge_children, "residual_not_scaled", "rest / rest.sum() if", "rest if"): (
             "max(p − q, 0) is no distribution yet: divide it by its sum before the next child is "
             "judged with it."
         ),
-        forgets_the_earlier: (
+        changed(judge_children, "forgets_the_earlier", "here * accept", "accept"): (
             "you return the chance that a child is accepted *once it is asked*. It is asked only "
             "if all before it were refused: multiply."
         ),
-        ratio_above_one: "p/q may exceed 1, and a probability cannot: min(1, ...).",
-        p_after_all: (
+        changed(
+            judge_children,
+            "ratio_above_one",
+            "min(1.0, left[child] / drawn[child])",
+            "left[child] / drawn[child]",
+        ): ("p/q may exceed 1, and a probability cannot: min(1, ...)."),
+        changed(
+            judge_children,
+            "p_after_all",
+            "return kept, left",
+            "return kept, np.array(p, float)",
+        ): (
             "after refusals the token is drawn from the last residual. From p, the words that were "
             "kept get a second helping."
         ),
-        p_without_the_children: (
+        changed(
+            judge_children,
+            "p_without_the_children",
+            "return kept, left",
+            """rest = np.array(p, float)
+    rest[list(children)] = 0
+    return kept, rest / rest.sum() if rest.sum() > 0 else rest""",
+        ): (
             "a refused child may still follow: rejection draws from the residual, not from p "
             "without the children. That belongs to children that were certain."
         ),
-        likeliest_first: (
+        changed(
+            judge_children,
+            "likeliest_first",
+            "in children:",
+            "in sorted(children, key=lambda child: -q[child]):",
+        ): (
             "judge the children in the order in which they were drawn. Sorted by q they are no "
             "longer draws from q."
         ),
@@ -425,22 +377,6 @@ def survivors_by_table(drafts, parents, said):
     return path, said[path[-1] + 1 if path else 0]
 
 
-def _walk(drafts, parents, said, allowed=lambda node, at: True, start=0):
-    """Follow survivors with fewer children to go to."""
-    path, at = [], -1
-    while True:
-        token = said[min(at + 1, len(said) - 1)]
-        found = [
-            node
-            for node, parent in enumerate(parents)
-            if parent == at and drafts[node] == token and allowed(node, at)
-        ]
-        if not found:
-            return path, token
-        path.append(found[0])
-        at = found[0]
-
-
 def _up(node, parents):
     return [] if node < 0 else [*_up(parents[node], parents), node]
 
@@ -456,18 +392,6 @@ def all_that_agree(drafts, parents, said):
     return path, said[path[-1] + 1 if path else 0]
 
 
-def first_child_only(drafts, parents, said):
-    return _walk(drafts, parents, said, lambda node, at: parents.index(at) == node)
-
-
-def parents_forgotten(drafts, parents, said):
-    path, at = [], -1
-    while said[at + 1] in drafts[at + 1 :]:
-        at = drafts.index(said[at + 1], at + 1)
-        path.append(at)
-    return path, said[at + 1]
-
-
 def longest_agreement(drafts, parents, said):
     def agrees(path):
         return [drafts[n] == said[parents[n] + 1] for n in path]
@@ -477,40 +401,6 @@ def longest_agreement(drafts, parents, said):
     return best, said[best[-1] + 1 if best else 0]
 
 
-def said_at_the_draft(drafts, parents, said):
-    path, at = [], -1
-    while True:
-        found = [n for n, up in enumerate(parents) if up == at and drafts[n] == said[n + 1]]
-        if not found:
-            return path, said[at + 1]
-        path.append(found[0])
-        at = found[0]
-
-
-def one_level(drafts, parents, said):
-    path, _ = survivors(drafts, parents, said)
-    return path[:1], said[path[0] + 1 if path else 0]
-
-
-def no_own_token(drafts, parents, said):
-    path, _ = survivors(drafts, parents, said)
-    return path, drafts[path[-1]] if path else said[0]
-
-
-def tokens_not_places(drafts, parents, said):
-    path, token = survivors(drafts, parents, said)
-    return [drafts[node] for node in path], token
-
-
-def said_at_the_end(drafts, parents, said):
-    return survivors(drafts, parents, said)[0], said[-1]
-
-
-def by_level(drafts, parents, said):
-    path, _ = survivors(drafts, parents, said)
-    return path, said[len(path)]
-
-
 def _spoken(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int], list[int]]]:
     yield [5, 7, 8, 9], [-1, -1, 1, 1], [7, 3, 9, 4, 6]
     yield [5, 7, 6, 8], [-1, -1, 0, 2], [7, 6, 2, 8, 1]  # a longer path that the target refuses
@@ -518,6 +408,7 @@ def _spoken(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int], li
     yield [4, 5, 6], [-1, 0, 1], [4, 9, 6, 2]
     yield [4, 5, 6], [-1, -1, -1], [6, 1, 2, 3]  # a star
     yield [4, 5], [-1, -1], [9, 4, 5]  # none
+    yield [int("50000")], [-1], [int("50000"), 6]  # equal, but not the same object
     yield [3, 4, 9, 9, 2], [-1, -1, 0, 1, 3], [4, 9, 9, 2, 8, 6]  # a 9 below each
     yield [1, 2, 2, 3, 3], [-1, -1, 0, 2, 1], [2, 2, 3, 3, 5, 7]
     for n in (8, 16, 30):
@@ -561,11 +452,16 @@ SURVIVORS = Exercise(
             "you keep every draft that the target would say after its parent. Its parent has to "
             "stay, too."
         ),
-        first_child_only: (
+        changed(
+            survivors,
+            "first_child_only",
+            "parent == at and",
+            "parent == at and parents.index(at) == node and",
+        ): (
             "you look at the first child only. The second guess is what a tree is for: any child "
             "may be the one."
         ),
-        parents_forgotten: (
+        changed(survivors, "parents_forgotten", "parent == at", "node > at"): (
             "you look for the token anywhere in the tree. It must be a child of the draft that "
             "stayed last: the same token may stand below another one."
         ),
@@ -573,20 +469,36 @@ SURVIVORS = Exercise(
             "you count how many drafts of a path the target agrees with. One refusal ends a path: "
             "what comes after it was never written."
         ),
-        said_at_the_draft: (
+        changed(
+            survivors,
+            "said_at_the_draft",
+            "drafts[node] == token",
+            "drafts[node] == said[node + 1]",
+        ): (
             "said[n + 1] is what the target says *after* draft n. Compare a draft with what it "
             "says after the parent."
         ),
-        one_level: "go on from the draft that stays: it may have children.",
-        no_own_token: (
-            "after the last draft that stays the target says one more token, and that is free."
+        changed(
+            survivors,
+            "one_level",
+            """at = node
+                break""",
+            "return path, said[node + 1]",
+        ): ("go on from the draft that stays: it may have children."),
+        changed(
+            survivors,
+            "no_own_token",
+            "return path, token",
+            "return path, drafts[at] if path else token",
+        ): ("after the last draft that stays the target says one more token, and that is free."),
+        changed(survivors, "tokens_not_places", "path.append(node)", "path.append(drafts[node])"): (
+            "path holds the places of the drafts, not their ids."
         ),
-        tokens_not_places: "path holds the places of the drafts, not their ids.",
-        said_at_the_end: (
+        changed(survivors, "said_at_the_end", "return path, token", "return path, said[-1]"): (
             "the token after the path is what the target says after its *last* draft, not after "
             "the last one of the tree."
         ),
-        by_level: (
+        changed(survivors, "by_level", "return path, token", "return path, said[len(path)]"): (
             "said is in the order of the drafts, not of the levels: after draft n it is said[n + 1]"
             "."
         ),

@@ -12,13 +12,15 @@ from typing import Any
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.course.replay.measure import clock, measure_costs
-from lablib.inference import Drafter, SamplerOptions, Tree
+from lablib.course.tasks import TASKS
+from lablib.inference import Drafter, SamplerOptions, SpeculativeTokenIterator, Tree, sample_many
 from lablib.inference.decoding.rows import Row
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import tree_rules
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.speculative_iterator import own_reader
 from lablib.inference.speculation.tree_rules import TREE_RULE, path_to
+from lablib.tools.speculation import token_classes
 from lablib.validation import one_of
 
 import mlx.core as mx
@@ -113,6 +115,38 @@ def one_round(
     certain = proposal.q is None
     q = np.eye(size)[drafts] if certain else np.array(proposal.q[0], np.float64)
     return Round(drafts, list(parents), p, law(rule, p, q, drafts, parents))
+
+
+def places(target: Any, tokenizer: Any, count: int = 12) -> tuple[list[list[int]], list[list[int]]]:
+    """Return texts of the target's own: of sums, each ends before an operand; and of a story."""
+
+    def written(task: str, count: int) -> list[tuple[Any, list[int], list[int]]]:
+        problems = TASKS[task].problems(13, count)
+        prompts = [tokenizer.encode(problem.prompt) for problem in problems]
+        seeds = [SamplerOptions(seed=j) for j in range(count)]
+        stop = tokenizer.eos_token_ids
+        found = sample_many(target, prompts, seeds, max_tokens=60, stop_tokens=stop)
+        return list(zip(problems, prompts, [each.tokens[0] for each in found], strict=True))
+
+    operands = []
+    for problem, prompt, tokens in written("sums", count):
+        kinds = token_classes(problem, tokens)
+        operands += [[*prompt, *tokens[:k]] for k, kind in enumerate(kinds) if kind == "operand"]
+    ((_, prompt, tokens),) = written("stories", 1)
+    return operands, [[*prompt, *tokens[:k]] for k in range(4, len(tokens) - 8, 3)]
+
+
+def engine_round(
+    target: Any, drafter: Drafter, text: Sequence[int], nodes: int, seed: int
+) -> int:  # fmt: skip
+    """Return how many tokens the engine's first round with drafts writes, under ``match``."""
+    options = {"temperature": 1.0, "rule": "match", "seed": seed, "trace": True}
+    with SpeculativeTokenIterator(
+        target, drafter, text, draft_tokens=nodes, max_tokens=nodes + 4, **options
+    ) as iterator:
+        while not (drafted := [each for each in iterator.rounds if each.drafted]):
+            next(iterator)
+    return len(drafted[0].tokens)
 
 
 def _sampler(text: list[int], nodes: int, options: SamplerOptions) -> TextSampler:

@@ -251,64 +251,94 @@ class Trees(Explorer):
 
 
 def yields_figure(
-    ways: Sequence[str],
-    theory: Sequence[float],
-    engine: Sequence[Sequence[float]],
-    milliseconds: Sequence[float],
+    ways: Sequence[str], theory: Sequence[float], engine: Sequence[Sequence[float]]
 ) -> Figure:
-    """Draw tokens a call, computed and measured, beside the time of a token.
+    """Draw tokens a call, computed and measured.
 
     Args:
         ways: of drafting.
         theory: expected tokens a call, one for each.
         engine: what the engine yields: the middle and the ends of its interval, for each.
-        milliseconds: of a token.
     """
     fig = canvas(1.2 + 0.42 * len(ways))
     with style():
         high, y = 0.42 * len(ways), np.arange(len(ways))
-        left, right = add_axes(fig, 1.75, 0.4, 3.1, high), add_axes(fig, 5.2, 0.4, 2.3, high)
-        left.barh(y, theory, 0.7, color=COLOURS[4], hatch=HATCHES[1], ec="white", label="expected")
+        axes = add_axes(fig, 2.6, 0.4, 4.6, high)
+        axes.barh(y, theory, 0.7, color=COLOURS[4], hatch=HATCHES[1], ec="white", label="expected")
         middle, low, end = np.array(engine).T
         look = {"color": "black", "capsize": 4, "ms": 5, "fmt": "o", "label": "engine"}
-        left.errorbar(middle, y, xerr=(middle - low, end - middle), **look)
-        right.barh(y, milliseconds, 0.7, color=COLOURS[1], ec="white")
-        for at, value in enumerate(milliseconds):
-            right.text(value, at, f" {value:.1f}", va="center")
-        right.axis("off")
-        right.set_xlim(0, 1.25 * max(milliseconds))
-        name_bars(left, ways, across=True)
-        left.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.22), ncols=2, fontsize=10)
-        for axes, title in ((left, "tokens a call"), (right, "milliseconds a token")):
-            axes.set_ylim(len(ways) - 0.5, -0.6)
-            axes.text(0, 1.06, title, transform=axes.transAxes, weight="bold")
+        axes.errorbar(middle, y, xerr=(middle - low, end - middle), **look)
+        name_bars(axes, ways, across=True)
+        axes.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.22), ncols=2, fontsize=10)
+        axes.set_ylim(len(ways) - 0.5, -0.6)
+        axes.text(0, 1.06, "tokens a call", transform=axes.transAxes, weight="bold")
     return fig
 
 
-def worth_figure(
-    reading: Sequence[float], speedups: Mapping[str, Mapping[str, Sequence[float]]], here: float
-) -> Figure:
-    """Draw speed-ups against the price of reading one token more, a panel for each rule.
+class Worth(Explorer):
+    """The best tree and the best chain, by the price of waiting for a level.
+
+    Prices are in plain tokens. A round of n drafts costs 1 + n · reading, and n · draft for a
+    chain, or levels · (draft + waiting) for a tree.
 
     Args:
-        reading: prices, in plain tokens.
-        speedups: rule -> way of drafting -> one for each price.
-        here: the price on this machine.
+        chains: rule -> tokens a call of chains of 1, 2, ... drafts.
+        trees: rule -> number of nodes -> tokens a call, and levels.
+        here: what waiting for a level costs on this machine.
     """
-    fig = canvas(3.3)
-    top = 1.1 * max(max(line) for each in speedups.values() for line in each.values())
-    with style():
-        for i, (rule, ways) in enumerate(speedups.items()):
-            axes = add_axes(fig, 0.8 + 3.75 * i, 0.65, 3.2, 2.0)
+
+    def __init__(
+        self,
+        chains: Mapping[str, Sequence[float]],
+        trees: Mapping[str, Mapping[int, tuple[float, float]]],
+        here: float,
+    ) -> None:
+        self.chains, self.trees, self.here = dict(chains), dict(trees), here
+        self.waiting = np.linspace(0, 0.4, 81)
+        super().__init__(
+            rule=choice("match", list(self.chains), label="rule"),
+            reading=slider(0.1, 0.0, 0.5, 0.05, label="reading one more"),
+            draft=slider(0.1, 0.0, 0.4, 0.05, label="a draft"),
+        )
+
+    def compute(self, rule: str, reading: float, draft: float) -> dict[str, Any]:
+        """Return the speed-ups of the best chain, and of the best tree at each price of waiting."""
+        lengths = np.arange(1, len(self.chains[rule]) + 1)
+        chains = np.array(self.chains[rule]) / (1 + lengths * (reading + draft))
+        trees = [
+            yielded / (1 + nodes * reading + levels * (draft + self.waiting))
+            for nodes, (yielded, levels) in self.trees[rule].items()
+        ]
+        best = np.max(trees, axis=0)
+        ahead = self.waiting[best > max(chains.max(), 1)]
+        return {
+            "chain": float(chains.max()),
+            "length": int(lengths[chains.argmax()]),
+            "tree": best,
+            "ahead": float(ahead.max()) if len(ahead) else None,
+        }
+
+    def draw(self, data: dict[str, Any]) -> Figure:
+        """Draw both against the price of waiting; the dashed line is this machine."""
+        fig = canvas(3.3)
+        with style():
+            axes = add_axes(fig, 0.8, 0.2, 6.6, 2.4)
             axes.axhline(1, color="black", lw=1, ls=":")
-            axes.axvline(here, color=COLOURS[5], lw=1.5, ls="--")
-            for k, (way, line) in enumerate(ways.items()):
-                axes.plot(reading, line, ls=DASHES[k], color=COLOURS[(0, 4, 2)[k]], label=way)
-            axes.set(xlim=(0, max(reading)), ylim=(0, top))
-            axes.text(0, 1.17, rule, transform=axes.transAxes, weight="bold")
-            axes.legend(loc="lower left", bbox_to_anchor=(-0.04, 0.97), ncols=3, fontsize=9.5,
-                        columnspacing=0.9, handlelength=1.6)  # fmt: skip
-            axes.set_xlabel("price of reading one more")
-            if not i:
-                axes.set_ylabel("× plain decoding")
-    return fig
+            axes.axvline(self.here, color=COLOURS[5], lw=1.5, ls="--", label="this machine")
+            axes.plot(self.waiting, data["tree"], color=COLOURS[2], label="best tree")
+            axes.axhline(data["chain"], ls=DASHES[1], color=COLOURS[0], label="best chain")
+            axes.set(xlim=(0, 0.4), ylim=(0, 4))
+            axes.legend(loc="upper right", ncols=3, fontsize=10)
+            axes.set_xlabel("price of waiting for a level, in plain tokens")
+            axes.set_ylabel("× plain decoding")
+        return fig
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say what is best where."""
+        said = f"The best chain, of {data['length']}, promises ×{data['chain']:.2f}. "
+        if data["ahead"] is None:
+            return said + f"No tree is ahead; if nobody waits, it promises ×{data['tree'][0]:.2f}."
+        return said + (
+            f"A tree is ahead where waiting costs up to {data['ahead']:.2f}; if nobody waits, it "
+            f"promises ×{data['tree'][0]:.2f}."
+        )
