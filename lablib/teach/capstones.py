@@ -1,10 +1,12 @@
 """The teacher's table of capstones: every submission on seeds that nobody has seen.
 
-The seeds are a hash of a secret, so the same secret gives the same table. All students play the
-same problems, with the same samples and the same random numbers. A student's function runs in a
-process of its own behind the walls that ``grade`` has (see ``apart``), and is asked case by case:
-it sees neither the seeds nor the answers, nor what others handed in. What it answers is scored in
-another process; here scores are read.
+The seeds are hashes of a secret, so the same secret gives the same table. All students play the
+same problems, with the same samples and the same random numbers; so two of them are compared
+problem by problem, and the table says how far each is from the first, with an interval.
+
+A student's function runs in a process of its own behind the walls that ``grade`` has (see
+``apart``), and is asked case by case: it sees neither the seeds nor the answers, nor what others
+handed in. What it answers is scored in another process; here scores are read.
 """
 
 import csv as tables
@@ -20,7 +22,7 @@ from typing import Any
 import lablib
 from lablib.course.checks.running import Accident, Gone, TimeUp
 from lablib.course.lessons.lesson_16.board import CAPSTONES
-from lablib.course.lessons.lesson_16.scores import Foul, Score
+from lablib.course.lessons.lesson_16.scores import Difference, Foul, Score
 from lablib.course.lessons.lesson_16.texts import number
 from lablib.teach.apart import leftovers
 from lablib.teach.apart.desk import Order, judge
@@ -32,7 +34,10 @@ from lablib.validation import BadValue
 from lablib.validation import number as positive
 
 LONGEST = 200  # letters of a note
-HEAD = ("capstone", "place", "student", "score", "low", "high", "made of", "note")
+SEEDS = 3  # that each capstone is played on
+HEAD = (
+    "capstone", "place", "student", "score", "low", "high", "to the first", "made of", "note",
+)  # fmt: skip
 
 
 class Missing(Exception):
@@ -71,11 +76,14 @@ class Table:
             values = [one.score.value for one in mine if one.score]
             for one in mine:
                 if one.score is None:
-                    rows.append((capstone, "", one.student, "", "", "", "", one.note))
+                    rows.append((capstone, "", one.student, *[""] * 5, one.note))
                     continue
                 place = 1 + sum(value > one.score.value for value in values)
                 numbers = (f"{x:.4f}" for x in (one.score.value, one.score.low, one.score.high))
-                rows.append((capstone, str(place), one.student, *numbers, one.score.made_of, ""))
+                apart = repr(Difference.of(one.score, mine[0].score)) if place > 1 else ""
+                rows.append(
+                    (capstone, str(place), one.student, *numbers, apart, one.score.made_of, "")
+                )
         return rows
 
     def __repr__(self) -> str:
@@ -89,13 +97,13 @@ class Table:
         with open(path, "w", newline="", encoding="utf-8-sig") as file:
             writer = tables.writer(file)
             writer.writerow(HEAD)
-            for *front, student, score, low, high, made_of, note in self.rows:
-                texts = no_formula(student), no_formula(note)  # scores may begin with a minus
-                writer.writerow([*front, texts[0], score, low, high, made_of, texts[1]])
+            for *front, student, score, low, high, apart, made_of, note in self.rows:
+                texts = [no_formula(each) for each in (student, apart, note)]
+                writer.writerow([*front, texts[0], score, low, high, texts[1], made_of, texts[2]])
 
 
 def score_folder(
-    folder: str | Path, secret: str, *, seconds: float = 60.0, csv: Path | None = None
+    folder: str | Path, secret: str, *, seconds: float = 120.0, csv: Path | None = None
 ) -> Table:
     """Score every submission below a folder on every capstone.
 
@@ -136,7 +144,8 @@ def _results(
     orders, results = [], {}
     for capstone, game in CAPSTONES.items():
         played = worlds / capstone
-        played.write_bytes(pickle.dumps(game.world(number("hidden", secret, capstone))))
+        seeds = [number("hidden", secret, capstone, i) for i in range(SEEDS)]
+        played.write_bytes(pickle.dumps([*map(game.world, seeds)]))
         for student, paths in sorted(files.items()):
             results[capstone, student] = Result(capstone, student, None)
             told = {"capstone": capstone, "world": str(played), "paths": [*map(str, paths)]}
@@ -146,7 +155,7 @@ def _results(
             key = order.score["capstone"], order.name
             found = verdict.get("score")
             note = verdict.get("note", verdict.get("unreadable", ""))
-            score = Score(*found) if found is not None else None
+            score = Score(*found[:-1], tuple(found[-1])) if found is not None else None
             results[key] = Result(*key, score, clean(note)[:LONGEST])
     return [*results.values()]
 
@@ -158,24 +167,24 @@ def play(capstone: str, world: str, paths: Sequence[str], limits: Limits) -> dic
 
     Args:
         capstone: its name.
-        world: the file of what is played.
+        world: the file of what is played: the worlds of some seeds.
         paths: of the student's files.
         limits: of the process that the function runs in.
     """
-    score, note = _score(CAPSTONES[capstone], _world(world), [*map(Path, paths)], limits)
+    score, note = _score(CAPSTONES[capstone], _worlds(world), [*map(Path, paths)], limits)
     if score is None:
         return {"note": note}
-    return {"score": [score.capstone, score.value, score.low, score.high, score.parts]}
+    return {"score": [*vars(score).values()]}
 
 
 @cache
-def _world(path: str) -> Any:
+def _worlds(path: str) -> Any:
     lablib.load("target")  # what takes its time is not the student's
     return pickle.loads(Path(path).read_bytes())  # the judge's own
 
 
 def _score(
-    game: Any, world: Any, paths: list[Path], limits: Limits
+    game: Any, worlds: list[Any], paths: list[Path], limits: Limits
 ) -> tuple[Score, str] | tuple[None, str]:
     """Return the score of the first of these files that has the function, or why there is none."""
     nothing = f"no function {game.FUNCTION}"
@@ -184,7 +193,8 @@ def _score(
         try:
             cells = _code(path)
             with Process(limits) as process:
-                return game.play(_function(process, cells, game.FUNCTION), world), ""
+                function = _function(process, cells, game.FUNCTION)
+                return Score.together([game.play(function, world) for world in worlds]), ""
         except Missing as missing:
             notes.append(str(missing))
         except Accident as accident:

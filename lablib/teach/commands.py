@@ -159,7 +159,7 @@ def _add_score(commands: Any) -> None:
     score.add_argument("folder", type=Path, help="FOLDER/student/file, or FOLDER/student.ipynb")
     score.add_argument("--seed", metavar="SECRET", help="any text (default: a new one, shown)")
     score.add_argument("--csv", type=Path, help="write the table here too")
-    score.add_argument("--seconds", type=float, default=60.0, help="limit a function (default: 60)")
+    score.add_argument("--seconds", type=float, default=120.0, help="for a function (default: 120)")
     score.set_defaults(run=_score)
 
 

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import lablib
-from lablib.course.lessons.lesson_16 import board, edits, stories, sums
+from lablib.course.lessons.lesson_16 import board, drafts, stories, sums
 from lablib.course.lessons.lesson_16.exercises import ODDS, PROPOSE, VOTE
-from lablib.course.lessons.lesson_16.scores import Foul, Score
+from lablib.course.lessons.lesson_16.scores import Difference, Foul, Score
 from lablib.course.lessons.lesson_16.texts import by_chance, uniforms, write
 from lablib.course.lessons.lesson_16.widgets import Voting
 from lablib.inference import SpeculativeTokenIterator
@@ -28,8 +28,8 @@ def pool() -> sums.World:
 
 
 @pytest.fixture(scope="module")
-def lists() -> edits.World:
-    return edits.world(5, 6)
+def lists() -> drafts.World:
+    return drafts.world(5, 6)
 
 
 @pytest.fixture(autouse=True)
@@ -227,26 +227,26 @@ def test_a_good_vote_beats_the_majority_and_the_widget_sees_why(pool) -> None:
     assert sums.play(VOTE.reference, pool).parts["tokens"] <= pool.budget
 
 
-# ------------------------------------------------------------------ edits
+# ------------------------------------------------------------------ drafts
 
 
-@pytest.mark.parametrize("propose", [edits.baseline, PROPOSE.reference, lambda *_: []])
+@pytest.mark.parametrize("propose", [drafts.baseline, PROPOSE.reference, lambda *_: []])
 def test_the_calls_that_are_counted_are_the_engine_s(lists, propose) -> None:
     model, tokenizer = lablib.load("target")
     rounds = 0
     for prompt, text in zip(lists.prompts, lists.texts, strict=True):
         with SpeculativeTokenIterator(
-            model, edits.Written(propose, prompt), prompt, max_tokens=edits.LONGEST,
-            draft_tokens=edits.LIMIT, temperature=0.0, stop_tokens=[tokenizer.eos_token_id],
+            model, drafts.Written(propose, prompt), prompt, max_tokens=drafts.LONGEST,
+            draft_tokens=drafts.LIMIT, temperature=0.0, stop_tokens=[tokenizer.eos_token_id],
         ) as iterator:  # fmt: skip
             assert [token.id for token in iterator] == text
         rounds += iterator.stats["rounds"]
-    assert edits.play(propose, lists).parts["calls"] == rounds
+    assert drafts.play(propose, lists).parts["calls"] == rounds
 
 
 def test_a_good_drafter_beats_look_up(lists) -> None:
-    base, good = (edits.play(each, lists) for each in (edits.baseline, PROPOSE.reference))
-    assert 1 < base.value < good.value <= edits.LIMIT + 1
+    base, good = (drafts.play(each, lists) for each in (drafts.baseline, PROPOSE.reference))
+    assert 1 < base.value < good.value <= drafts.LIMIT + 1
     assert good.parts["acceptance_rate"] > base.parts["acceptance_rate"]
 
 
@@ -256,13 +256,53 @@ def test_texts_learnt_by_heart_gain_nothing_on_hidden_seeds(lists) -> None:
     def cheat(prompt, written, limit):
         return known.get(tuple(prompt), [])[len(written) : len(written) + limit]
 
-    assert edits.play(cheat, lists).value > edits.play(edits.baseline, lists).value
-    assert edits.play(cheat, edits.world(6, 3)).value == 1
+    assert drafts.play(cheat, lists).value > drafts.play(drafts.baseline, lists).value
+    assert drafts.play(cheat, drafts.world(6, 3)).value == 1
+
+
+def asks_the_target(prompt, written, limit):
+    model, _ = lablib.load("target")
+    ids = [*prompt, *written]
+    for _ in range(limit):
+        ids.append(int(mx.argmax(model(mx.array([ids]))[0, -1])))
+    return ids[len(prompt) + len(written) :]
+
+
+def test_who_asks_the_target_pays_for_it(lists) -> None:
+    """All its drafts stay, and each round costs as many calls as it has asked, at least."""
+    found = drafts.play(asks_the_target, lists)
+    assert found.parts["acceptance_rate"] > 0.9
+    assert found.parts["price"] > drafts.LIMIT / 2
+    free = drafts.play(asks_the_target, lists, call=np.inf)
+    assert free.parts["price"] == 1
+    assert free.value == pytest.approx(found.value * found.parts["price"])
+    assert found.value < drafts.play(PROPOSE.reference, lists).value < free.value
+
+
+def test_work_below_a_quarter_of_a_call_is_free_and_more_is_paid_in_quarters(lists) -> None:
+    class Elsewhere:
+        """A drafter that says itself how long it has worked."""
+
+        spent = 5.0
+
+        def __init__(self, each: float) -> None:
+            self.each = each
+
+        def worked(self) -> float:
+            return self.spent
+
+        def __call__(self, *case) -> list[int]:
+            self.spent += self.each
+            return []
+
+    prices = [drafts.play(Elsewhere(each), lists, call=1).parts["price"] for each in (0.2, 0.3, 2)]
+    assert prices == [1, 1.25, 3]
 
 
 @pytest.mark.parametrize(
     ("found", "complaint"),
     [
+        (["the"], "a list of ids, got texts"),
         (list(range(9)), "at most 8 ids, got 9"),
         (7, "a list of ids, got int"),
         ([1.5], "whole numbers"),
@@ -274,21 +314,59 @@ def test_texts_learnt_by_heart_gain_nothing_on_hidden_seeds(lists) -> None:
 )
 def test_what_is_no_draft_is_a_foul(lists, found, complaint) -> None:
     with pytest.raises(Foul, match=complaint):
-        edits.play(lambda *_: found, lists)
+        drafts.play(lambda *_: found, lists)
+
+
+# ------------------------------------------------------------------ the same problems
+
+
+def test_two_scores_are_compared_problem_by_problem() -> None:
+    rng = np.random.default_rng(0)
+    hard = rng.normal(0, 5, 40)  # problems differ by more than the two functions do
+    one, other = (Score.of("sums", hard + shift + rng.normal(0, 0.1, 40)) for shift in (0.3, 0))
+    assert one.low < other.value < one.high
+    apart = Difference.of(one, other)
+    assert apart.sure
+    assert apart.low < 0.3 < apart.high
+    assert not Difference.of(one, one).sure
+    assert repr(Difference(0.125, -0.5, 1)) == "+0.125 (95 %: -0.500 to +1.000)"
+    with pytest.raises(ValueError, match="the same problems"):
+        Difference.of(one, Score.of("sums", hard[1:]))
+
+
+def test_scores_of_several_seeds_are_one_score() -> None:
+    scores = [Score.of("sums", values, tokens=n, rate=0.5) for values, n in (([1, 0], 3), ([1], 5))]
+    together = Score.together(scores)
+    assert together.value == pytest.approx(2 / 3)
+    assert together.values == (1, 0, 1)
+    assert together.parts == {"tokens": 4, "rate": 0.5}
+
+
+def test_compare_plays_both_on_every_seed(monkeypatch, lists) -> None:
+    asked = []
+    monkeypatch.setattr(drafts, "world", lambda seed: asked.append(seed) or lists)
+    apart = board.compare("drafts", "one good answer", seeds=(4, 7))
+    assert asked == [4, 7, 4, 7]
+    assert apart.value == pytest.approx(
+        drafts.play(PROPOSE.reference, lists).value - drafts.play(drafts.baseline, lists).value
+    )
+    assert board._here == []
+    with pytest.raises(ValueError, match="seeds must hold"):
+        board.compare("drafts", "baseline", seeds=())
 
 
 # ------------------------------------------------------------------ the table
 
 
 def play_small(monkeypatch) -> None:
-    monkeypatch.setattr(edits, "world", lambda seed: edits.World([[1] * 24], [[3, 4, 5, 2]]))
+    monkeypatch.setattr(drafts, "world", lambda seed: drafts.World([[1] * 24], [[3, 4, 5, 2]]))
 
 
 def test_attempts_are_noted_and_ordered(monkeypatch) -> None:
     play_small(monkeypatch)
     assert repr(board.leaderboard()) == "no attempts yet"
-    for name, drafts in (("none", []), ("all", [3, 4, 5]), ("as good", [3, 4, 5, 9])):
-        board.score("edits", lambda *_, drafts=drafts: drafts, name=name)
+    for name, ids in (("none", []), ("all", [3, 4, 5]), ("as good", [3, 4, 5, 9])):
+        board.score("drafts", lambda *_, ids=ids: ids, name=name)
     rows = board.leaderboard().rows
     assert [(row[1], row[4]) for row in rows] == [("1", "all"), ("1", "as good"), ("3", "none")]
     assert "<caption>Attempts</caption>" in board.leaderboard()._repr_html_()
@@ -296,18 +374,18 @@ def test_attempts_are_noted_and_ordered(monkeypatch) -> None:
 
 
 def test_ours_are_played_by_name(monkeypatch, lists) -> None:
-    monkeypatch.setattr(edits, "world", lambda seed: lists)
-    assert board.score("edits", "baseline") == edits.play(edits.baseline, lists)
-    assert board.score("edits", "one good answer") == edits.play(PROPOSE.reference, lists)
+    monkeypatch.setattr(drafts, "world", lambda seed: lists)
+    assert board.score("drafts", "baseline") == drafts.play(drafts.baseline, lists)
+    assert board.score("drafts", "one good answer") == drafts.play(PROPOSE.reference, lists)
     assert [row[4] for row in board.leaderboard().rows] == ["one good answer", "baseline"]
 
 
 def test_the_table_outlasts_the_kernel_where_marks_are_kept(monkeypatch, tmp_path) -> None:
     play_small(monkeypatch)
     (tmp_path / "progress.json").write_text("{}")
-    board.score("edits", lambda *_: [3], name="first")
+    board.score("drafts", lambda *_: [3], name="first")
     board._here.clear()  # another kernel
-    board.score("edits", lambda *_: [], name="second")
+    board.score("drafts", lambda *_: [], name="second")
     assert [row[4] for row in board.leaderboard().rows] == ["first", "second"]
     assert {path.name for path in tmp_path.iterdir()} == {"progress.json", board.FILE}
     assert len(json.loads((tmp_path / board.FILE).read_text())) == 2
@@ -315,7 +393,7 @@ def test_the_table_outlasts_the_kernel_where_marks_are_kept(monkeypatch, tmp_pat
 
 def test_keep_begins_a_file_but_not_in_the_course(monkeypatch, tmp_path) -> None:
     play_small(monkeypatch)
-    board.score("edits", lambda *_: [3], name="before")
+    board.score("drafts", lambda *_: [3], name="before")
     board.leaderboard(keep=True)
     assert (tmp_path / board.FILE).exists()
     assert len(board.leaderboard().rows) == 1
@@ -333,7 +411,7 @@ def test_a_file_of_something_else_is_left_alone(monkeypatch, tmp_path, capsys) -
         (tmp_path / board.FILE).write_text(text)
         with pytest.raises(ValueError, match="must hold attempts"):
             board.leaderboard()
-        assert board.score("edits", lambda *_: [3]).value == pytest.approx(4 / 3)
+        assert board.score("drafts", lambda *_: [3]).value == pytest.approx(4 / 3)
         assert "ends with this kernel" in capsys.readouterr().out
         assert (tmp_path / board.FILE).read_text() == text
 
@@ -345,13 +423,13 @@ def test_bad_input_is_refused_in_a_line(monkeypatch) -> None:
         raise NotImplementedError
 
     with pytest.raises(ValueError, match="function must be one of"):
-        board.score("edits", "the best")
+        board.score("drafts", "the best")
     with pytest.raises(ValueError, match="capstone must be one of"):
         board.score("poems", starter)
     with pytest.raises(TypeError, match="function must be propose itself"):
-        board.score("edits", [1])
+        board.score("drafts", [1])
     with pytest.raises(ValueError, match="write propose first"):
-        board.score("edits", starter)
+        board.score("drafts", starter)
     with pytest.raises(ValueError, match="seed must be"):
-        board.score("edits", starter, seed=-1)
+        board.score("drafts", starter, seed=-1)
     assert board._here == []

@@ -311,7 +311,7 @@ def test_no_lesson_imports_what_is_not_there_while_it_is_graded(lesson):
 def test_of_capstones_grade_marks_the_first_steps(tmp_path):
     notebook = submitted.answered("16", {"16.1": ""})
     checks = [n for n, cell in enumerate(notebook["cells"]) if part_of(cell) == ("16.3", "check")]
-    further = "def propose(prompt, written, limit):\n    return []\nscore('edits', propose)"
+    further = "def propose(prompt, written, limit):\n    return []\nscore('drafts', propose)"
     cell = {"cell_type": "code", "metadata": {}, "source": further, "outputs": []}
     notebook["cells"].insert(checks[0] + 1, cell)  # somebody went on, and it plays worse
     submitted.Case("ada", notebook, {}).write(tmp_path)

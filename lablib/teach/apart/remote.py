@@ -217,12 +217,8 @@ class Process:
         """Raise ``Gone`` once it has used up its ration; by the clock it may only be waiting."""
         if self.limits.cpu == math.inf or time.monotonic() < self._next_look:
             return
-        import psutil  # JupyterLab has it; who only infers needs none
-
-        with contextlib.suppress(psutil.Error):  # it has just ended
-            outer = psutil.Process(self._process.pid)
-            everyone = [outer, *outer.children(recursive=True)]
-            used = sum(sum(each.cpu_times()[:4]) for each in everyone)
+        used = self.worked()
+        if used is not None:
             self._before = used if self._before is None else self._before
             self._start = used if self._start is None else self._start
             in_all = STATEMENTS * self.limits.cpu if self._is_running else math.inf
@@ -231,6 +227,16 @@ class Process:
                     said = f"{most:g} s of processor time"
                     raise Gone(f"it used more than {said}: does every loop end?")
         self._next_look = time.monotonic() + LOOK
+
+    def worked(self) -> float | None:
+        """Return the seconds of processor time that it has used by now; None once it has ended."""
+        import psutil  # JupyterLab has it; who only infers needs none
+
+        with contextlib.suppress(psutil.Error):
+            outer = psutil.Process(self._process.pid)
+            everyone = [outer, *outer.children(recursive=True)]
+            return sum(sum(each.cpu_times()[:4]) for each in everyone)
+        return None
 
     def _last_words(self) -> str:
         try:
@@ -289,6 +295,10 @@ class Function:
         except (codec.Garbled, LookupError, TypeError, ValueError):
             self.gone = Gone("it wrote something else into its line")
             raise self.gone from None
+
+    def worked(self) -> float:
+        """Return the seconds of processor time that its process has used; 0 once it has ended."""
+        return self._process.worked() or 0.0
 
     def _serve(self, lent: list[Any]) -> dict[str, Any]:
         """Answer what the function asks of what was lent to it; return its reply."""

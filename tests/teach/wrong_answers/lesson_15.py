@@ -1,305 +1,254 @@
-"""Answers to the exercises of lesson 15, as students write them: right ones and wrong ones."""
+"""Answers to the hunts of lesson 15, as students write them: right ones and wrong ones."""
 
 import hashlib
-import math
 import random
 
-import mlx.core as mx
+from lablib.course.checks.changed import changed
+from lablib.course.lessons.lesson_15 import exercises_batch as batch
+from lablib.course.lessons.lesson_15 import exercises_drafts as drafts
+
 import numpy as np
 from oracles.answers import Answers
-from scipy.special import softmax
 
 ANSWERS = Answers()
 right, wrong = ANSWERS.right, ANSWERS.wrong
 
-# ------------------------------------------------------------------ 15.1 zeroed keys
+
+def is_right(exercise, reference, name, old, new):
+    right(exercise)(changed(reference, name, old, new))
+
+
+# ------------------------------------------------------------------ 15.1 only the neighbour
+
+MASK, EXP = batch.MASK, "np.exp(scores - scores.max(axis=1, keepdims=True))"
+is_right("15.1", batch.read, "very_low", MASK, "np.where(cache['there'], scores, -1e30)")
+is_right("15.1", batch.read, "low_enough", MASK, "np.where(cache['there'], scores, -1e9)")
+is_right("15.1", batch.read, "added", MASK, "scores + np.where(cache['there'], 0, -np.inf)")
+is_right(
+    "15.1", batch.read, "weights_of_what_stays", EXP,
+    f"{EXP} * cache['there']",
+)  # fmt: skip
 
 
 @right("15.1")
-def a_large_negative_number(queries, keys, values, lengths):
+def in_lists(rounds, kept, spread):
+    of_query, of_key, of_value = np.random.default_rng(0).normal(size=(3, 10, 2))
+    texts = [
+        [t for r, k in zip(rounds, kept, strict=True) for t in r[b][: k[b]]]
+        for b in range(len(rounds[0]))
+    ]
     out = []
-    for b in range(len(queries)):
-        scores = keys[b] @ queries[b] / math.sqrt(len(queries[b]))
-        scores[lengths[b] :] = -1e30
-        out.append(softmax(scores) @ values[b])
-    return out
+    for text in texts:
+        s = [float(of_key[t] @ of_query[text[-1]]) * spread / 2**0.5 for t in text]
+        w = [np.exp(x - max(s)) for x in s]
+        out.append((sum(x * of_value[t] for x, t in zip(w, text, strict=True)) / sum(w)).tolist())
+    return [out, [len(text) for text in texts]]
 
 
-@right("15.1")
-def in_mlx(queries, keys, values, lengths):
-    q, k, v = (mx.array(each) for each in (queries[:, None, None], keys[:, None], values[:, None]))
-    mask = mx.arange(keys.shape[1]) < mx.array(lengths)[:, None]
-    return mx.fast.scaled_dot_product_attention(
-        q.astype(mx.float32), k.astype(mx.float32), v.astype(mx.float32),
-        scale=1 / math.sqrt(keys.shape[2]), mask=mask[:, None, None],
-    )[:, 0, 0]  # fmt: skip
+for name, new, like in (
+    ("minus_ten", "np.where(cache['there'], scores, -10)", None),
+    ("half_precision_s_least", "np.where(cache['there'], scores, -65504)", None),
+    ("where_not_zero", "np.where(scores != 0, scores, -1e4)", None),
+    ("scores_multiplied", "scores * cache['there']", "read_as_found"),
+    ("weights_too_late", "scores", "read_as_found"),
+    ("mask_as_a_number", "scores + cache['there']", None),
+    ("last_places_of_the_row", "np.where(cache['there'][:, ::-1], scores, -np.inf)", None),
+):
+    ANSWERS.changed("15.1", name, MASK, new, like=like)
+ANSWERS.changed("15.1", "no_value_left_out", MASK, "np.where(cache['there'], scores, 0)",
+                like="read_as_found")  # fmt: skip
+is_right("15.1", batch.read, "never_cut", "start + max(stay)", "start + width")
+ANSWERS.changed("15.1", "lengths_of_the_rectangle", 'cache["there"].sum(axis=1)',
+                "[cache['there'].shape[1]] * rows")  # fmt: skip
 
+# ------------------------------------------------------------------ 15.2 the same prompt twice
 
-@right("15.1")
-def masked_after_and_scaled_again(queries, keys, values, lengths):
-    stays = np.arange(keys.shape[1])[None] < np.array(lengths)[:, None]
-    scores = (keys @ queries[:, :, None])[..., 0] / np.sqrt(keys.shape[2])
-    scores = scores - np.where(stays, scores, -np.inf).max(1, keepdims=True)
-    weights = np.exp(np.minimum(scores, 0)) * stays
-    return (weights[..., None] * values).sum(1) / weights.sum(1, keepdims=True)
-
-
-@wrong("15.1", like="zeroed")
-def multiplied_scores(queries, keys, values, lengths):
-    stays = np.arange(keys.shape[1])[None] < np.array(lengths)[:, None]
-    scores = (keys @ queries[:, :, None])[..., 0] / np.sqrt(keys.shape[2]) * stays
-    return (softmax(scores, axis=1)[..., None] * (values * stays[..., None])).sum(1)
-
-
-@wrong("15.1", like="values_only")
-def masked_after(queries, keys, values, lengths):
-    stays = np.arange(keys.shape[1])[None] < np.array(lengths)[:, None]
-    weights = softmax((keys @ queries[:, :, None])[..., 0] / np.sqrt(keys.shape[2]), axis=1)
-    return ((weights * stays)[..., None] * values).sum(1)
-
-
-@wrong("15.1")
-def mask_added_as_true_and_false(queries, keys, values, lengths):
-    stays = np.arange(keys.shape[1])[None] < np.array(lengths)[:, None]
-    scores = (keys @ queries[:, :, None])[..., 0] / np.sqrt(keys.shape[2]) + stays
-    return (softmax(scores, axis=1)[..., None] * values).sum(1)
-
-
-@wrong("15.1")
-def no_maximum_subtracted(queries, keys, values, lengths):
-    stays = np.arange(keys.shape[1])[None] < np.array(lengths)[:, None]
-    weights = np.exp((keys @ queries[:, :, None])[..., 0] / np.sqrt(keys.shape[2])) * stays
-    return (weights[..., None] * values).sum(1) / weights.sum(1, keepdims=True)
-
-
-# ------------------------------------------------------------------ 15.2 a rate above one
-
-
-@right("15.2")
-def equal_pairs(rounds):
-    kept = sum(
-        a == b for drafted, written in rounds for a, b in zip(drafted, written, strict=False)
-    )
-    drafts = sum(len(drafted) for drafted, _ in rounds)
-    return kept / drafts if drafts else 0.0
-
-
-@right("15.2")
-def with_a_loop(rounds):
-    kept = drafts = 0
-    for drafted, written in rounds:
-        drafts += len(drafted)
-        n = 0
-        while n < len(drafted) and n < len(written) and drafted[n] == written[n]:
-            n += 1
-        kept += n
-    if drafts == 0:
-        return 0
-    return kept / drafts
-
-
-@wrong("15.2", like="all_written")
-def tokens_for_drafts(rounds):
-    return np.array(sum(len(w) for _, w in rounds) / max(1, sum(len(d) for d, _ in rounds)))
-
-
-@wrong("15.2", like="mean_of_rounds")
-def averaged(rounds):
-    rates = []
-    for drafted, written in rounds:
-        if drafted:
-            same = [a == b for a, b in zip(drafted, written, strict=False)]
-            rates.append(sum(same) / len(drafted))
-    return float(np.mean(rates)) if rates else 0.0
-
-
-@wrong("15.2", like="nothing_divides")
-def not_a_number(rounds):
-    same = [a == b for d, w in rounds for a, b in zip(d, w, strict=False)]
-    return sum(same) / sum(len(d) for d, _ in rounds)
+ONE_BY_ONE = f"{batch.LOOP}\n            turned[i] = turn(flat[i], angles[0])"
+EACH_ROW = """for row in range(len(vectors)):
+            part = slice(row * heads, (row + 1) * heads)
+            turned[part] = turn(flat[part], angles[0])"""
+is_right("15.2", batch.write, "rows_times_heads", batch.LOOP,
+         "for i in range(len(vectors) * heads):")  # fmt: skip
+is_right("15.2", batch.write, "all_at_once", ONE_BY_ONE, "turned[:] = turn(flat, angles[0])")
+is_right("15.2", batch.write, "each_row", ONE_BY_ONE, EACH_ROW)
 
 
 @wrong("15.2")
-def membership(rounds):
-    kept = sum(token in written for drafted, written in rounds for token in drafted)
-    return kept / max(1, sum(len(drafted) for drafted, _ in rounds))
+def one_text_only(prompts, new):
+    return np.tile(batch.write(prompts[:1], new), (len(prompts), 1))
 
 
-# ------------------------------------------------------------------ 15.3 a ring that has wrapped
+ANSWERS.changed("15.2", "two_heads_more", batch.LOOP, "for i in range(2 * heads):")
+ANSWERS.changed("15.2", "all_but_the_last", batch.LOOP, "for i in range(len(flat) - 1):")
+ANSWERS.changed("15.2", "from_position_0", "start + np.arange(count)", "np.arange(count)")
+ANSWERS.changed("15.2", "one_position_late", "start + np.arange(count)",
+                "start + np.arange(count) + (count == 1)")  # fmt: skip
+ANSWERS.changed("15.2", "queries_only", "rotate(query, start), rotate(key, start)",
+                "rotate(query, start), key")  # fmt: skip
+ANSWERS.changed("15.2", "as_it_was", batch.LOOP, "for i in range(of_query.shape[0]):",
+                like="write_as_found")  # fmt: skip
 
+# ------------------------------------------------------------------ 15.3 closed twice
 
-@right("15.3")
-def by_marking(ring, read, back):
-    positions = {}
-    for at in range(read):
-        positions[at % len(ring)] = at
-    have = {at: ring[slot] for slot, at in positions.items()}
-    wanted = list(range(read - back))[-len(ring) :]
-    held = [have[at] for at in wanted if at in have]
-    return held, len(wanted) - len(held)
-
-
-@right("15.3")
-def as_a_list(ring, read, back):
-    size, held, again = len(ring), [], 0
-    for at in range(max(0, read - back - size), read - back):
-        if at + size < read:
-            again += 1
-        else:
-            held.append(ring[at % size])
-    return [held, again]
-
-
-@wrong("15.3", like="counters_only")
-def moves_the_counter(ring, read, back):
-    read = read - back
-    return [ring[i % len(ring)] for i in range(max(read - len(ring), 0), read)], 0
-
-
-@wrong("15.3", like="nothing_left")
-def gives_up(ring, read, back):
-    if back > 0 and read > len(ring):
-        return [], min(len(ring), read - back)
-    return [ring[at % len(ring)] for at in range(max(0, read - back - len(ring)), read - back)], 0
+BACK, APPEND = drafts.BACK, "        depths.append(step(depths[-1], own))"
+is_right(
+    "15.3", drafts.obey, "cut_by_slicing", BACK, "        depths = depths[: start + kept + 1]\n"
+)
+is_right("15.3", drafts.obey, "popped", BACK,
+         "        for _ in range(len(drafts) - kept):\n            depths.pop()\n")  # fmt: skip
+is_right("15.3", drafts.obey, "by_the_text", BACK, "        del depths[len(text) :]\n")
+is_right(
+    "15.3", drafts.obey, "counted_anew", BACK + APPEND,
+    "        depths = [0]\n"
+    "        for s in text:\n            depths += [step(depths[-1], s)]",
+)  # fmt: skip
+ANSWERS.changed("15.3", "from_where_it_stands", BACK + APPEND,
+                "        depths.append(step(depths[start], own))")  # fmt: skip
+ANSWERS.changed("15.3", "last_one_only", BACK, "        depths.pop()\n")
+is_right(
+    "15.3", drafts.obey, "read_anew", BACK, "        del depths[start + kept + 1 :], read[:]\n"
+)
+ANSWERS.changed("15.3", "if_none_was_kept", BACK,
+                "        if not kept:\n            del depths[start + 1 :]\n")  # fmt: skip
+ANSWERS.changed("15.3", "without_drafts", "min(ahead, room)", "0", like="one_a_round")
+ANSWERS.changed("15.3", "nothing_appended", APPEND + "\n", "")
 
 
 @wrong("15.3")
-def cut_from_the_list(ring, read, back):
-    held = ring[: max(0, min(read, len(ring)) - back)]
-    return held, min(len(ring), read - back) - len(held)
+def text_alone(prompt, length, ahead):
+    return drafts.obey(prompt, length, ahead)[0]
 
 
-# ------------------------------------------------------------------ 15.4 one seed for all rows
+# ------------------------------------------------------------------ 15.4 all of them alike
 
-
-@right("15.4")
-def with_a_digest(probs, seeds, steps):
-    tokens = []
-    for p, seed, step in zip(probs, seeds, steps, strict=True):
-        digest = hashlib.sha256(f"{seed}/{step}".encode()).digest()
-        u = int.from_bytes(digest[:8], "big") / 2**64
-        tokens.append(min(int((np.cumsum(p) <= u).sum()), len(p) - 1))
-    return tokens
+PICK, JUDGED = drafts.PICK, drafts.JUDGED
+is_right("15.4", drafts.speak, "q_is_certain", "drafts.append(last)",
+         "drafts.append(last)\n            q[-1] = np.eye(3)[last]")  # fmt: skip
 
 
 @right("15.4")
-def with_python_s_own(probs, seeds, steps):
-    return [
-        random.Random(f"{seed} {step}").choices(range(len(p)), weights=list(p))[0]
-        for p, seed, step in zip(probs, seeds, steps, strict=True)
-    ]
+def with_numpy_s_choice(texts, length, ahead, temperature, seed):
+    rng = np.random.default_rng(seed)
+    target = np.array([[0.3, 0.5, 0.2], [0.4, 0.2, 0.4], [0.3, 0.3, 0.4]])
+    draft = np.array([[0.2, 0.6, 0.2], [0.6, 0.2, 0.2], [0.25, 0.15, 0.6]])
+    if temperature == 0:
+        p, q = (np.eye(3)[each.argmax(axis=1)] for each in (target, draft))
+    else:
+        p, q = (each ** (1 / temperature) for each in (target, draft))
+        p, q = (each / each.sum(axis=1, keepdims=True) for each in (p, q))
+    found, drafted, kept = [], 0, 0
+    for _ in range(texts):
+        text, last = [], 0
+        while len(text) < length:
+            said, before = [], last
+            for _ in range(min(ahead, length - len(text) - 1)):
+                before = int(rng.choice(3, p=q[before]))
+                said.append(before)
+            drafted += len(said)
+            for token in said:
+                if rng.random() < min(1, p[last, token] / q[last, token]):
+                    kept += 1
+                    text.append(token)
+                    last = token
+                    continue
+                rest = np.maximum(p[last] - q[last], 0)
+                last = int(rng.choice(3, p=rest / rest.sum()))
+                text.append(last)
+                break
+            else:
+                last = int(rng.choice(3, p=p[last]))
+                text.append(last)
+        found.append(np.array(text))
+    return found, kept / max(drafted, 1)
 
 
-@right("15.4")
-def step_by_step(probs, seeds, steps):
-    tokens = []
-    for p, seed, step in zip(probs, seeds, steps, strict=True):
-        rng = np.random.default_rng(seed)
-        u = rng.random(step + 1)[step]
-        tokens.append(np.argmax(np.cumsum(p) > u))
-    return np.array(tokens)
+ANSWERS.changed("15.4", "kept_half_as_often", "rng.random() * q[i][token]",
+                "2 * rng.random() * q[i][token]")  # fmt: skip
+ANSWERS.changed("15.4", "upside_down", "rng.random() * q[i][token] >= p[token]",
+                "rng.random() * p[token] >= q[i][token]")  # fmt: skip
+ANSWERS.changed("15.4", "all_kept", "rng.random() * q[i][token] >= p[token]", "False")
+ANSWERS.changed("15.4", "rest_of_q", "np.maximum(p - q[i], 0)", "np.maximum(q[i] - p, 0)")
+ANSWERS.changed("15.4", "best_of_p", "pick(np.maximum(p - q[i], 0))", "int(p.argmax())")
+ANSWERS.changed("15.4", "from_p_instead", "pick(np.maximum(p - q[i], 0))", "pick(p)")
+ANSWERS.changed("15.4", "q_of_temperature_one", "q.append(chances(draft[last]))",
+                "q.append(np.exp(draft[last]))\n            last = pick(chances(draft[last]))\n"
+                "            drafts.append(last)\n            continue")  # fmt: skip
+ANSWERS.changed("15.4", "greedy_once_in_a_while", PICK,
+                "last = pick(q[-1]) if len(q) > 1 else int(q[-1].argmax())")  # fmt: skip
+ANSWERS.changed("15.4", "as_found", PICK, "last = int(np.argmax(q[-1]))", like="speak_as_found")
+ANSWERS.changed("15.4", "counts_what_is_written", "len(written) - 1", "len(written)")
+ANSWERS.changed("15.4", "only_texts", "return found, kept / max(1, drafted)", "return found")
+
+# ------------------------------------------------------------------ 15.5 Monday and Tuesday
+
+KEPT: dict[int, np.random.Generator] = {}
 
 
-@wrong("15.4", like="first_rows_seed")
-def one_generator(probs, seeds, steps):
-    rng = np.random.default_rng([seeds[0], steps[0]])
-    return [int(rng.choice(len(p), p=p)) for p in probs]
+def _by_number(number):
+    """Make an answer of ``number(seed, step)``, from 0 to 1."""
+
+    def serve(requests, most):
+        return [[int(1000 * number(seed, t)) for t in range(length)] for seed, length in requests]
+
+    return serve
 
 
-@wrong("15.4", like="first_rows_seed")
-def first_seed_and_row(probs, seeds, steps):
-    rngs = [np.random.default_rng([seeds[0], steps[0], row]) for row in range(len(probs))]
-    return [int(rng.choice(len(p), p=p)) for rng, p in zip(rngs, probs, strict=True)]
+def _note(kind, name, number, like=None):
+    answer = _by_number(number)
+    answer.__name__ = name
+    (right("15.5") if kind == "right" else wrong("15.5", like))(answer)
 
 
-@wrong("15.4", like="seed_alone")
-def seed_only(probs, seeds, steps):
-    pairs = zip(probs, seeds, strict=True)
-    return [int(np.random.default_rng(seed).choice(len(p), p=p)) for p, seed in pairs]
+def _hash(*key):
+    return np.random.default_rng(key).random()
 
 
-@wrong("15.4", like="seed_plus_step")
-def sum_of_both(probs, seeds, steps):
-    triples = zip(probs, seeds, steps, strict=True)
-    return [int(np.random.default_rng(s + t).choice(len(p), p=p)) for p, s, t in triples]
+def _digest(seed, step):
+    return int.from_bytes(hashlib.sha256(f"{seed}/{step}".encode()).digest()[:8], "big") / 2**64
 
 
-@wrong("15.4")
-def last_seed_wins(probs, seeds, steps):
-    for seed, step in zip(seeds, steps, strict=True):
-        rng = np.random.default_rng([seed, step])
-    return [int(rng.choice(len(p), p=p)) for p in probs]
+_note("right", "a_digest", _digest)
+_note("right", "python_s_own", lambda s, t: random.Random(f"{s} {t}").random())
+_note("right", "both_hashed", _hash)
+_note("right", "the_other_way_round", lambda s, t: _hash(t, s))
+_note("right", "far_apart", lambda s, t: _hash(s * 2**40 + t))
+_note("right", "of_the_stream", lambda s, t: np.random.default_rng(s).random(t + 1)[t])
+_note("wrong", "exclusive_or", lambda s, t: _hash(s ^ t), "seed_or_step")
+_note("wrong", "two_texts", lambda s, t: _hash(int(f"{s}{t}")), "digits_in_a_row")
+_note("wrong", "room_for_a_thousand", lambda s, t: _hash(1000 * s + t), "thousands")
+_note("wrong", "room_for_a_hundred", lambda s, t: _hash(100 * s + t))
+_note("wrong", "step_first", lambda s, t: _hash(1000 * t + s))
+_note("wrong", "golden", lambda s, t: (0.618 * s + 0.755 * t) % 1)
+_note("wrong", "added", lambda s, t: _hash(s + t), "seed_plus_step")
+_note("wrong", "multiplied", lambda s, t: _hash((s + 1) * (t + 1)))
+_note("wrong", "seed_modulo_ten", lambda s, t: _hash(s % 10, t))
+_note("wrong", "low_half", lambda s, t: _hash(s, t) / 2)
+_note("wrong", "unseeded", lambda s, t: np.random.default_rng().random())
+_note("wrong", "kept_between_calls",
+      lambda s, t: KEPT.setdefault(s, np.random.default_rng(s)).random())  # fmt: skip
 
 
-@wrong("15.4")
-def one_token_too_few(probs, seeds, steps):
-    return [0] * (len(probs) - 1)
-
-
-@wrong("15.4")
-def probabilities_as_they_rank(probs, seeds, steps):
-    triples = zip(probs, seeds, steps, strict=True)
-    return [
-        int(np.random.default_rng([s, t]).choice(len(p), p=np.sort(p)[::-1])) for p, s, t in triples
-    ]
-
-
-# ------------------------------------------------------------------ 15.5 never above temperature 0
-
-
-@right("15.5")
-def with_loops(p, q):
-    size = len(p)
-    table = [[0.0] * size for _ in range(size)]
-    rest = [max(p[y] - q[y], 0.0) for y in range(size)]
-    for x in range(size):
-        keep = min(1.0, p[x] / q[x]) if q[x] > 0 else 0.0
-        table[x][x] += keep
-        for y in range(size):
-            if sum(rest) > 0:
-                table[x][y] += (1 - keep) * rest[y] / sum(rest)
-    return table
-
-
-@right("15.5")
-def without_a_guard(p, q):
-    with np.errstate(all="ignore"):
-        keep = np.minimum(1, p / q)
-        rest = np.maximum(p - q, 0)
-        rest = rest / rest.sum() if rest.sum() > 0 else rest
-    return np.diag(keep) + (1 - keep)[:, None] * rest
-
-
-@wrong("15.5", like="target_draws")
-def one_hot_q(p, q):
-    rows = []
-    for x in range(len(p)):
-        rest = np.maximum(p - np.eye(len(p))[x], 0)
-        rest = rest / rest.sum() if rest.sum() > 0 else rest
-        rows.append(p[x] * np.eye(len(p))[x] + (1 - p[x]) * rest)
-    return np.array(rows)
-
-
-@wrong("15.5", like="corrected_from_p")
-def drawn_again_from_p(p, q):
-    keep = np.array([min(1, a / b) if b else 0 for a, b in zip(p, q, strict=True)])
-    return np.diag(keep) + np.outer(1 - keep, p)
-
-
-@wrong("15.5", like="keep_all")
-def trusting(p, q):
-    return np.diag(np.ones(len(q)))
+@wrong("15.5", like="first_seed_for_all")
+def one_generator(requests, most):
+    rng, texts = np.random.default_rng(requests[0][0]), [[] for _ in requests]
+    active, waiting = [], list(range(len(requests)))
+    while active or waiting:
+        while waiting and len(active) < most:
+            active.append(waiting.pop(0))
+        for place in [*active]:
+            if len(texts[place]) < requests[place][1]:
+                texts[place].append(int(1000 * rng.random()))
+            else:
+                active.remove(place)
+    return texts
 
 
 @wrong("15.5")
-def joint_instead_of_rows(p, q):
-    rest = np.maximum(p - q, 0)
-    spare = np.maximum(q - p, 0)
-    return np.diag(np.minimum(p, q)) + np.outer(spare, rest / max(rest.sum(), 1e-12))
+def last_seed_wins(requests, most):
+    rng = np.random.default_rng(requests[-1][0])
+    return [[int(1000 * rng.random()) for _ in range(length)] for _, length in requests]
 
 
 @wrong("15.5")
-def accepted_at_half(p, q):
-    keep = np.where(q > 0, np.minimum(1, p / np.where(q > 0, q, 1)), 0) / 2
-    rest = p - q * keep
-    return np.diag(keep) + np.outer(1 - keep, rest / rest.sum())
+def one_token_too_few(requests, most):
+    return [[0] * (length - 1) for _, length in requests]

@@ -24,12 +24,41 @@ def nucleus(logits, texts):
 
 
 @right("16.1")
-def a_list_of_the_best_six(logits, texts):
+def lists_of_what_is_near_the_best(logits, texts):
     rows = []
-    for row in logits:
-        least = np.sort(row)[-6]
-        rows.append(softmax(np.where(row >= least, row, -np.inf)).tolist())
+    for row in logits.tolist():
+        kept = [np.exp(x - max(row)) if x > max(row) - 2.5 else 0.0 for x in row]
+        rows.append([x / sum(kept) for x in kept])
     return rows
+
+
+@right("16.1")
+def each_row_a_token_of_its_own(logits, texts):
+    order = np.argsort(-logits[0])
+    likely = [token for token in order if logits[0][token] > logits[0].max() - 3]
+    groups = [[*map(tuple, texts[:i])].count(tuple(text)) for i, text in enumerate(texts)]
+    return np.eye(logits.shape[1])[[likely[n % len(likely)] for n in groups]]
+
+
+@wrong("16.1")
+def the_best_six(logits, texts):
+    least = np.sort(logits, axis=1)[:, [-6]]
+    return softmax(np.where(logits >= least, logits, -np.inf), axis=1)
+
+
+@wrong("16.1", like="a_little_colder")
+def temperature_seven_tenths(logits, texts):
+    return softmax(logits / 0.7, axis=1)
+
+
+@wrong("16.1")
+def temperature_six_tenths(logits, texts):
+    return softmax(logits / 0.6, axis=1)
+
+
+@wrong("16.1")
+def temperature_nine_tenths(logits, texts):
+    return softmax(logits / 0.9, axis=1)
 
 
 @wrong("16.1", like="the_best_only")
@@ -104,6 +133,8 @@ def always_seven(votes, left, problems):
 @right("16.3")
 def by_places(prompt, written, limit):
     words = prompt[-21:-5]
+    if prompt[-4] not in words:
+        return []
     place = words.index(prompt[-4])
     words = [*words[:place], prompt[-2], *words[place + 1 :]]
     return words[len(written) :][:limit]
@@ -117,9 +148,23 @@ def as_an_array(prompt, written, limit):
 
 
 @right("16.3")
-def with_the_end(prompt, written, limit):
-    words = [prompt[-2] if word == prompt[-4] else word for word in prompt[-21:-5]]
-    return [*words, 2][len(written) : len(written) + limit]
+def with_the_end_and_sums(prompt, written, limit):
+    if len(prompt) == 24:
+        words = [prompt[-2] if word == prompt[-4] else word for word in prompt[-21:-5]]
+        return [*words, 2][len(written) : len(written) + limit]
+    return [prompt[3]] * min(limit, 1)
+
+
+@wrong("16.3")
+def trips_over_a_sum(prompt, written, limit):
+    words = prompt[-21:-5]
+    place = words.index(prompt[-4])
+    return [*words[:place], prompt[-2], *words[place + 1 :]][len(written) :][:limit]
+
+
+@wrong("16.3")
+def texts_not_ids(prompt, written, limit):
+    return ["the"][:limit]
 
 
 @wrong("16.3", like="nothing")

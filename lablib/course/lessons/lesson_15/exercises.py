@@ -1,8 +1,7 @@
-"""Exercises of lesson 15: five bugs of real systems, each with the code as it was found."""
+"""Exercises of lesson 15: five bugs of real systems, each a report and the code as it was found."""
 
-from lablib.course.lessons.lesson_15.exercises_judge import JUDGE
-from lablib.course.lessons.lesson_15.exercises_memory import ATTEND, TAKE_BACK
-from lablib.course.lessons.lesson_15.exercises_rate import ACCEPTANCE_RATE
-from lablib.course.lessons.lesson_15.exercises_seeds import DRAW_ROWS
+from lablib.course.lessons.lesson_15.exercises_batch import READ, WRITE
+from lablib.course.lessons.lesson_15.exercises_drafts import OBEY, SPEAK
+from lablib.course.lessons.lesson_15.exercises_seeds import SERVE
 
-__all__ = ["ACCEPTANCE_RATE", "ATTEND", "DRAW_ROWS", "JUDGE", "TAKE_BACK"]
+__all__ = ["OBEY", "READ", "SERVE", "SPEAK", "WRITE"]

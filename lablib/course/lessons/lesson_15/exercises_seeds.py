@@ -1,214 +1,211 @@
-"""Exercise 15.4, whose random numbers a row of a batch draws."""
+"""Hunt 15.5: a seed today, and the same seed tomorrow."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise, Wrong
-from lablib.course.checks.values import as_text, difference
+from lablib.course.checks.values import as_text
 from lablib.course.lessons.edges import refuse_changes
-from lablib.course.lessons.lesson_15.found import found
+from lablib.course.lessons.lesson_15.found import STILL, as_found
 
 import numpy as np
 
 
-def draw_rows(probs, seeds, steps):
-    """Return one token for each row of a batch, as a list.
+def serve(requests, most):
+    """Return the text of each request, a list of tokens from 0 to 999, all equally likely.
 
-    probs: (B, V), each row sums to 1.   seeds: the seed of each request, whole numbers from 0.
-    steps: how many tokens each request has drawn before, whole numbers from 0.
-    A row's token depends on its own probabilities, seed and step, and on nothing else: a request
-    writes the same text alone, in any batch and in any place. Other seeds and steps: other numbers.
+    requests: (seed, length) of each; they are served in this order.
+    most: how many are served at a time; when one ends, the next one joins.
+    A seed and a length say which text it is, whoever is served before or beside it. Other seeds
+    give unrelated texts.
     """
-    tokens = []
-    for row, seed, step in zip(probs, seeds, steps, strict=True):
-        u = np.random.default_rng([seed, step]).random()
-        tokens.append(min(int(np.searchsorted(np.cumsum(row), u, "right")), len(row) - 1))
-    return tokens
+    waiting = [*enumerate(requests)]
+    texts = [[] for _ in requests]
+    active, rngs = [], {}
+    while waiting or active:
+        while waiting and len(active) < most:
+            place, (seed, length) = waiting.pop(0)
+            rngs[place] = np.random.default_rng(seed)
+            active.append((place, length))
+        going_on = []
+        for place, length in active:
+            if len(texts[place]) < length:
+                texts[place].append(int(1000 * rngs[place].random()))
+                going_on.append((place, length))
+        active = going_on
+    return texts
 
 
-DRAW_FOUND = """    rng = np.random.default_rng([seeds[0], steps[0]])
-    return [int(rng.choice(len(row), p=row)) for row in probs]
-"""
+DRAWN, SEEDED = "rngs[place].random()", "rngs[place] = np.random.default_rng(seed)"
+SERVE_FOUND, SERVE_STARTER = as_found(
+    serve,
+    ("active, rngs = [], {}", "active, rng = [], None"),
+    (SEEDED, "rng = np.random.default_rng(seed)"),
+    (DRAWN, "rng.random()"),
+)
 
 
-def draw_with_choice(probs, seeds, steps):
-    keys = zip(steps, seeds, strict=True)
-    rngs = [np.random.default_rng(np.random.SeedSequence(key)) for key in keys]
-    return [rng.choice(len(row), p=row) for rng, row in zip(rngs, probs, strict=True)]
+def serve_one_by_one(requests, most):
+    texts = []
+    for seed, length in requests:
+        rng = np.random.default_rng([seed, 15])
+        texts.append(rng.integers(0, 1000, length))
+    return texts
 
 
-def _drawn(probs, numbers):
-    """Draw by these numbers from 0 to 1, one for each row."""
-    pairs = zip(probs, numbers, strict=True)
-    return [min(int(np.searchsorted(np.cumsum(p), u, "right")), len(p) - 1) for p, u in pairs]
+def _by(name: str, *key: str) -> Any:
+    """Return ``serve`` with a number that is a hash of what ``key`` says, made anew each time."""
+    new = f"np.random.default_rng([{', '.join(key)}]).random()"
+    return changed(serve, name, DRAWN, new)
 
 
-def _number(*key):
-    return np.random.default_rng(key).random()
+OWN, STEP = "requests[place][0]", "len(texts[place])"
+serve_by_hash = _by("serve_by_hash", OWN, STEP)
+SERVED = {
+    SERVE_FOUND: STILL,
+    changed(serve, "first_seed_for_all", SEEDED,
+            "rngs[place] = rngs[0] if place else np.random.default_rng(seed)"): (
+        "one generator, with the first request's seed: the seeds of the others play no part."
+    ),
+    _by("place_in_the_key", OWN, STEP, "place"): (
+        "the place in the list is part of the key: the same request writes another text when it "
+        "stands elsewhere."
+    ),
+    _by("seed_plus_step", f"{OWN} + {STEP}"): (
+        "seed + step: neighbouring seeds draw the same numbers, some steps apart."
+    ),
+    _by("seed_times_step", f"{OWN} * {STEP}"): "seed × step is 0 at step 0, whatever the seed.",
+    _by("seed_or_step", f"{OWN} ^ {STEP}"): (
+        "seed ^ step: seed 8 at step 1 is seed 9 at step 0. Neighbours share their numbers."
+    ),
+    _by("digits_in_a_row", f"int(str({OWN}) + str({STEP}))"): (
+        "the digits in a row: seed 1 at step 10 is seed 11 at step 0. A pair is not a number."
+    ),
+    _by("thousands", f"1000 * {OWN} + {STEP}"): (
+        "1000 · seed + step: at step 1000 a text goes on with the next seed's. A pair is not a "
+        "number."
+    ),
+    _by("seed_alone", OWN): "each step begins anew: one number serves the whole text.",
+    _by("step_alone", STEP): "the seed plays no part: all requests draw the same at a step.",
+    changed(serve, "no_randomness", DRAWN, f"((0.618034 * {OWN} + 0.754878 * {STEP}) % 1)"): (
+        "from one token to the next the number grows by the same amount: nothing here is random, "
+        "and who knows one token knows the rest."
+    ),
+}  # fmt: skip
 
 
-def first_rows_seed(probs, seeds, steps):
-    rng = np.random.default_rng([seeds[0], steps[0]])
-    return _drawn(probs, rng.random(len(probs)))
+def _served(function: Callable[..., Any], requests: list[Any], most: int) -> list[list[int]]:
+    answer = function(requests, most)
+    try:
+        texts = [[int(token) for token in text] for text in answer]
+    except (TypeError, ValueError):
+        raise Wrong(f"serve({requests}, {most}) must return lists, got {as_text(answer)}") from None
+    if [*map(len, texts)] != [length for _, length in requests] or not all(
+        0 <= token < 1000 for text in texts for token in text
+    ):
+        raise Wrong(
+            f"serve({as_text(requests)}, {most}) must return as many tokens as each request wants, "
+            f"0 to 999, got {as_text(answer)}"
+        )
+    return texts
 
 
-def one_number(probs, seeds, steps):
-    return _drawn(probs, [_number(sum(seeds), sum(steps))] * len(probs))
+BATCHES = [
+    ([(8, 4)], 1), ([(7, 4), (8, 4)], 2), ([(8, 4), (7, 4)], 2), ([(7, 2), (9, 3), (8, 4)], 2),
+    ([(8, 4), (8, 4)], 2), ([(8, 4), (0, 0), (3, 1)], 1),
+]  # fmt: skip
 
 
-def seed_and_row(probs, seeds, steps):
-    return _drawn(
-        probs, [_number(s, t, i) for i, (s, t) in enumerate(zip(seeds, steps, strict=True))]
-    )
-
-
-def seed_plus_step(probs, seeds, steps):
-    return _drawn(probs, [_number(seed + step) for seed, step in zip(seeds, steps, strict=True)])
-
-
-def seed_times_step(probs, seeds, steps):
-    return _drawn(probs, [_number(seed * step) for seed, step in zip(seeds, steps, strict=True)])
-
-
-def seed_alone(probs, seeds, steps):
-    return _drawn(probs, [_number(seed) for seed in seeds])
-
-
-def step_alone(probs, seeds, steps):
-    return _drawn(probs, [_number(step) for step in steps])
-
-
-def no_seed(probs, seeds, steps):
-    return _drawn(probs, np.random.default_rng().random(len(probs)))
-
-
-def the_best(probs, seeds, steps):
-    return [int(np.argmax(row)) for row in probs]
-
-
-def probabilities_unread(probs, seeds, steps):
-    return _drawn(np.full(np.shape(probs), 1 / len(probs[0])), [*map(_number, seeds, steps)])
-
-
-_WIDE = 1000  # tokens of equal chance: two draws agree by chance once in so many times
-
-
-def _flat(rows: int) -> np.ndarray:
-    return np.full((rows, _WIDE), 1 / _WIDE)
-
-
-def _tokens(function: Callable[..., Any], probs: np.ndarray, seeds: Any, steps: Any) -> list[int]:
-    got = function(probs, list(seeds), list(steps))
-    problem = difference([0] * len(probs), np.zeros(len(probs)) if got is None else got, np.inf)
-    if problem:
-        raise Wrong(f"{problem}, for a batch of {len(probs)} rows")
-    tokens = [int(token) for token in got]
-    if not all(0 <= token < probs.shape[1] for token in tokens):
-        raise Wrong(f"tokens must be 0 to {probs.shape[1] - 1}, got {as_text(tokens)}")
-    return tokens
-
-
-def _check_draw(function: Callable[..., Any]) -> None:
-    """Ask for what a seed must keep, from the plainest property to the finest."""
-    draw = lambda *batch: _tokens(function, *batch)  # noqa: E731
-    seeds, steps = [7, 8, 9, 7, 30, 1], [3, 3, 3, 4, 0, 12]
-    wide = draw(_flat(6), seeds, steps)
-    if draw(_flat(6), seeds, steps) != wide:
-        raise Wrong("the same batch gave other tokens the second time", like="no_seed")
-    _one_row_apart(draw)
-    for i in range(6):
-        alone = draw(_flat(1), [seeds[i]], [steps[i]])[0]
-        if alone != wide[i]:
-            like = "seed_and_row" if i else None
-            raise Wrong(
-                f"seed {seeds[i]}, step {steps[i]}: token {alone} alone, {wide[i]} as row {i} of "
-                "six. A text must not depend on its neighbours.",
-                like=like,
-            )
-    _streams_apart(draw)
-    _by_probability(draw)
+def _check_serve(function: Callable[..., Any]) -> None:
+    """Ask for what a seed promises, from the plainest to the finest."""
+    first = _served(function, *BATCHES[0])
+    if _served(function, *BATCHES[0]) != first:
+        raise Wrong(
+            "serve([(8, 4)], 1), called twice, wrote two texts: either nothing is seeded, or "
+            "something outlives the call"
+        )
+    for requests, most in BATCHES[1:]:
+        for request, text in zip(requests, _served(function, requests, most), strict=True):
+            if request == (8, 4) and text != first[0]:
+                raise Wrong(
+                    f"serve([(8, 4)], 1)   writes {first[0]}\n"
+                    f"serve({requests}, {most}): there (8, 4) writes {text}",
+                    like=_alike(function),
+                )
+    if fault := _related(function):
+        raise Wrong(fault, like=_alike(function))
     refuse_changes(function)
 
 
-def _one_row_apart(draw: Callable[..., list[int]]) -> None:
-    """Change the seed or the step of the last row: its token must follow, the others must not."""
-    before = [draw(_flat(3), [5, 6, seed], [2, 2, 2]) for seed in range(8)]
-    if len({row[2] for row in before}) == 1:
-        same = all(row[0] == row[1] == row[2] for row in before)
-        raise Wrong(
-            "eight batches in which only the last row's seed differs: it drew the same token in "
-            "all of them",
-            like=("step_alone" if before[0][0] else "the_best") if same else "first_rows_seed",
-        )
-    if len({(row[0], row[1]) for row in before}) > 1:
-        raise Wrong(
-            "eight batches in which only the last row's seed differs: the *other* rows drew other "
-            "tokens each time",
-            like="one_number",
-        )
+def _alike(function: Callable[..., Any]) -> str | None:
+    """Return the mistake that writes the very same texts, if one does."""
+    asked = [*BATCHES, ([(8, 12), (9, 12), (1, 12), (0, 12)], 3)]
+    theirs = [_served(function, *each) for each in asked]
+    for wrong in SERVED:
+        if all(_served(wrong, *each) == text for each, text in zip(asked, theirs, strict=True)):
+            return wrong.__name__
+    return None
 
 
-def _streams_apart(draw: Callable[..., list[int]]) -> None:
-    """No seed's numbers may come again: at another step, or under another seed."""
-    stream = {seed: draw(_flat(12), [seed] * 12, range(12)) for seed in (0, 40, 41)}
-    if len({*stream[40]}) < 6:
-        raise Wrong("twelve steps of seed 40 draw from the same number", like="seed_alone")
-    if len({*draw(_flat(12), range(50, 62), [0] * 12)}) < 6:
-        raise Wrong("at step 0 twelve seeds draw from the same number", like="seed_times_step")
-    if len({*stream[0]}) < 6:
-        raise Wrong("twelve steps of seed 0 draw from the same number", like="seed_times_step")
-    if stream[40][1:] == stream[41][:-1]:
-        raise Wrong(
-            "seed 41 writes what seed 40 writes, one step later: the two are one stream",
-            like="seed_plus_step",
-        )
+SEEDS = [*range(41), 100, 101, 1000, 10000]
 
 
-def _by_probability(draw: Callable[..., list[int]]) -> None:
-    """Draw 2,000 tokens; six standard errors are exceeded by chance less than once in 10⁸."""
-    p = np.array([0.05, 0.6, 0.0, 0.35])
-    tokens = draw(np.tile(p, (2000, 1)), range(100, 2100), [5] * 2000)
-    seen = np.bincount(tokens, minlength=4) / 2000
-    if np.all(np.abs(seen - p) <= 6 * np.sqrt(p * (1 - p) / 2000)):
-        return
-    like = "probabilities_unread" if seen[2] else None
-    raise Wrong(f"2,000 seeds drew {as_text(seen)} where the shares are {as_text(p)}", like=like)
+def _related(function: Callable[..., Any]) -> str:
+    """Return how texts of different seeds are related, or nothing.
+
+    Right answers fail by chance less than once in 10⁶ times.
+    """
+    long = {0: 1100}
+    wanted = [(seed, long.get(seed, 41)) for seed in SEEDS]
+    texts = dict(zip(SEEDS, _served(function, wanted, 4), strict=True))
+    for seed, text in texts.items():
+        steps = np.diff(text[:41]) % 1000
+        if len({*steps.tolist()}) < 10:
+            often = int(np.bincount(steps).argmax())
+            return (
+                f"seed {seed} writes {as_text(text[:8])}: from token to token it is always "
+                f"{often} more, but for rounding"
+            )
+    for a, b in itertools.combinations(SEEDS, 2):
+        common = {*texts[a][:16]} & {*texts[b][:16]}
+        if len(common) >= 8:
+            return f"seeds {a} and {b} have {len(common)} of their first 16 tokens in common"
+    where: dict[tuple[int, ...], tuple[int, int]] = {}
+    for seed, text in texts.items():
+        for at in range(len(text) - 3):
+            before = where.setdefault((*text[at : at + 4],), (seed, at))
+            if before != (seed, at):
+                return (
+                    f"seed {seed} writes {text[at : at + 4]} from step {at} on, as seed "
+                    f"{before[0]} does from step {before[1]} on"
+                )
+    shares = np.bincount(np.concatenate([*texts.values()]) // 100, minlength=10)
+    total = shares.sum()
+    if np.abs(shares - total / 10).max() > 6 * np.sqrt(total * 0.09):
+        return f"of {total} tokens {as_text(shares)} lie in the ten hundreds: not alike"
+    return ""
 
 
-DRAW_ROWS = Exercise(
-    id="15.4",
-    title="One seed for all rows",
+SERVE = Exercise(
+    id="15.5",
+    title="Monday and Tuesday (further)",
     task=(
-        "The code as found draws a whole batch from the first request's seed. Each request asked "
-        "for its own. Give every row numbers that are its own, whatever stands beside it."
+        "*Report.* “On Monday seed 8 gave us a text that we liked. On Tuesday, "
+        "with the same one, it was another. At night, when we are alone, it is Monday's again.”\n\n"
+        "Compare `serve([(8, 4)], 1)` with longer lists. Find the line, and mend it."
     ),
     stars=2,
     minutes=10,
-    reference=draw_rows,
-    starter=found(draw_rows, DRAW_FOUND),
-    alternatives=[draw_with_choice],
-    wrong={
-        first_rows_seed: (
-            "the row's own seed plays no part: all rows draw from the first one's. Who asked for "
-            "seed 8 gets another text in each batch."
-        ),
-        one_number: "one random number serves the whole batch, and changes with every neighbour.",
-        seed_and_row: (
-            "the row's place is part of its key: the same request writes another text when it "
-            "stands elsewhere."
-        ),
-        seed_plus_step: "seed + step gives neighbouring seeds the same numbers, one step apart.",
-        seed_times_step: "seed × step is 0 for every seed at step 0, and always for seed 0.",
-        seed_alone: "each step starts the seed's numbers anew: one number serves the whole text.",
-        step_alone: "the seed plays no part: every request draws the same number at a step.",
-        no_seed: "an unseeded generator: the seed was there so that a text can be had again.",
-        the_best: "that is the best token, whatever the seed: draw one.",
-        probabilities_unread: "the tokens are drawn, but without asking for their probabilities.",
-    },
-    checker=_check_draw,
+    reference=serve,
+    starter=SERVE_STARTER,
+    alternatives=[serve_one_by_one, serve_by_hash],
+    wrong=SERVED,
+    checker=_check_serve,
     hints=[
-        "What may a row's random number depend on? Name two things; the place is not one.",
-        "np.random.default_rng([seed, step]).random() for each row: a hash of both, not a sum.",
+        "How many generators are there, and who makes them anew?",
+        "What may a random number depend on? The seed and the step; not the place, not the others.",
     ],
-    next="Eight samples of one request have one seed. What must their key hold besides the step?",
+    next="Eight samples of one request have one seed. What must their numbers depend on, too?",
 )

@@ -1,85 +1,15 @@
-"""Widgets of lesson 15: what a zeroed key takes, and what two ways of judging drafts keep."""
+"""The widget of lesson 15: what two ways of judging drafts keep."""
 
 from typing import Any
 
 from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, style
 from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.strips import add_axes, canvas
-from lablib.validation import BadValue, integer
+from lablib.validation import BadValue
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import softmax
-
-
-def stolen(scores: Any, zeroed: int) -> float:
-    """Return the share of a softmax that goes to zeroed keys: z / (z + Σ eˢ).
-
-    Args:
-        scores: those of the keys that stay ``(n,)``.
-        zeroed: how many keys were set to zero, and take part with the score 0.
-    """
-    zeroed = integer("zeroed", zeroed, 0)
-    scores = np.asarray(scores, dtype=float)
-    top = max(scores.max(), 0.0)
-    lost = zeroed * np.exp(-top)
-    return float(lost / (lost + np.exp(scores - top).sum()))
-
-
-class Phantoms(Explorer):
-    """The weights of a softmax with keys that were zeroed, beside those without them.
-
-    Args:
-        most: the most keys that stay, and the most that are zeroed.
-    """
-
-    def __init__(self, most: int = 8) -> None:
-        self.most = integer("most", most, 2)
-        self.pattern = np.random.default_rng(1).normal(size=most)
-        super().__init__(
-            stay=slider(5, 1, most, label="keys that stay"),
-            zeroed=slider(3, 0, most, label="keys zeroed"),
-            mean=slider(0.0, -6.0, 6.0, 0.5, label="mean score"),
-            spread=slider(1.0, 0.0, 4.0, 0.5, label="spread of scores"),
-        )
-
-    def compute(self, stay: int, zeroed: int, mean: float, spread: float) -> dict[str, Any]:
-        """Return the weights ``(stay,)`` as they should be, and as found ``(stay + zeroed,)``."""
-        scores = mean + spread * (self.pattern[:stay] - self.pattern[:stay].mean())
-        weights = [
-            np.exp(each - each.max()) for each in (scores, np.append(scores, np.zeros(zeroed)))
-        ]
-        right, found = (each / each.sum() for each in weights)
-        return {"right": right, "found": found, "stolen": stolen(scores, zeroed)}
-
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw both as bars, key by key."""
-        fig = canvas(3.2)
-        stay, total = len(data["right"]), len(data["found"])
-        series = (
-            (np.arange(stay) - 0.2, data["right"], COLOURS[0], "", "as it should be"),
-            (np.arange(stay) + 0.2, data["found"][:stay], COLOURS[1], "///", "as found"),
-            (np.arange(stay, total), data["found"][stay:], COLOURS[5], "xxx", "zeroed keys"),
-        )
-        with style():
-            axes = add_axes(fig, 0.8, 0.45, 7.0, 2.1)
-            for places, heights, colour, hatch, name in series:
-                axes.bar(places, heights, 0.4, color=colour, hatch=hatch, ec="white", label=name)
-            axes.set(
-                xlim=(-0.7, 2 * self.most - 0.3), ylim=(0, 1), xlabel="key", ylabel="weight",
-                xticks=range(2 * self.most),
-            )  # fmt: skip
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, fontsize=10)
-        return fig
-
-    def caption(self, data: dict[str, Any]) -> str:
-        """Say how much the zeroed keys take."""
-        stay, zeroed = len(data["right"]), len(data["found"]) - len(data["right"])
-        return (
-            f"{stay} keys stay, {zeroed} are zeroed. The zeroed ones take "
-            f"{data['found'][stay:].sum():.1%} of the weight; "
-            f"theory, z / (z + Σ eˢ), says {data['stolen']:.1%}."
-        )
 
 
 def shares(p: Any, q: Any, temperature: float) -> tuple[float, float]:

@@ -10,21 +10,22 @@ course's own notebooks, so that a lesson that is recorded or tested there leaves
 
 import html
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lablib.course.lessons.lesson_16 import edits, stories, sums
-from lablib.course.lessons.lesson_16.scores import Score
+from lablib.course.lessons.lesson_16 import drafts, stories, sums
+from lablib.course.lessons.lesson_16.scores import Difference, Score
 from lablib.folders import course, write_whole
 from lablib.validation import BadType, BadValue, integer, one_of
 
-CAPSTONES: dict[str, ModuleType] = {game.NAME: game for game in (stories, sums, edits)}
+CAPSTONES: dict[str, ModuleType] = {game.NAME: game for game in (stories, sums, drafts)}
 BASELINE, EXAMPLE = "baseline", "one good answer"
 PUBLIC = 1  # the seed whose problems a notebook shows
+SEEDS = (1, 2, 3)  # on which two functions are compared
 FILE = "capstones.json"
 _SWITCH = "progress.json"  # where a student's marks are kept, the attempts are kept too
 _KEYS = {"capstone", "name", "seed", "value", "low", "high", "made_of", "when"}
@@ -42,7 +43,7 @@ def score(
     """Play a capstone on a public seed, and note the attempt for :func:`leaderboard`.
 
     Args:
-        capstone: ``"stories"``, ``"sums"`` or ``"edits"``.
+        capstone: ``"stories"``, ``"sums"`` or ``"drafts"``.
         function: what the capstone asks for; or, to compare, ``"baseline"`` or
             ``"one good answer"``.
         seed: which problems; the score of another seed is another draw of the same game.
@@ -51,21 +52,10 @@ def score(
     Raises:
         ValueError: the function is the untouched starter, or broke a rule; nothing is noted.
     """
-    game = CAPSTONES[one_of("capstone", capstone, CAPSTONES)]
-    if isinstance(function, str):
-        name = name or function
-        function = _ours(capstone, one_of("function", function, (BASELINE, EXAMPLE)))
-    if not callable(function):
-        raise BadType(f"function must be {game.FUNCTION} itself, got {type(function).__name__}")
-    world = game.world(integer("seed", seed, 0))
-    try:
-        found = game.play(function, world)
-    except NotImplementedError:
-        raise BadValue(
-            f"write {game.FUNCTION} first: it still raises NotImplementedError"
-        ) from None
+    found = _played(capstone, function, integer("seed", seed, 0))
+    named = function if isinstance(function, str) else getattr(function, "__name__", "a function")
     attempt = {
-        "capstone": capstone, "name": name or getattr(function, "__name__", "a function"),
+        "capstone": capstone, "name": name or named,
         "seed": seed,
         "value": found.value, "low": found.low, "high": found.high, "made_of": found.made_of,
         "when": datetime.now().isoformat(" ", "minutes"),
@@ -75,6 +65,44 @@ def score(
     if path.exists() or Path(_SWITCH).exists():
         _keep(path, [attempt])
     return found
+
+
+def compare(
+    capstone: str,
+    one: Callable[..., Any] | str,
+    other: Callable[..., Any] | str = BASELINE,
+    *,
+    seeds: Sequence[int] = SEEDS,
+) -> Difference:
+    """Play a capstone with two functions on the same seeds, and compare them problem by problem.
+
+    Args:
+        capstone: as in :func:`score`.
+        one: a function, or one of ours.
+        other: what it is compared with.
+        seeds: which problems; the more seeds, the narrower the interval.
+    """
+    seeds = [integer("seeds", seed, 0) for seed in seeds]
+    if not seeds:
+        raise BadValue("seeds must hold a seed at least, got none")
+    both = [[_played(capstone, each, seed) for seed in seeds] for each in (one, other)]
+    return Difference.of(*map(Score.together, both))
+
+
+def _played(capstone: str, function: Callable[..., Any] | str, seed: int) -> Score:
+    """Return what a function scores on a seed; nothing is noted."""
+    game = CAPSTONES[one_of("capstone", capstone, CAPSTONES)]
+    if isinstance(function, str):
+        function = _ours(capstone, one_of("function", function, (BASELINE, EXAMPLE)))
+    if not callable(function):
+        raise BadType(f"function must be {game.FUNCTION} itself, got {type(function).__name__}")
+    world = game.world(seed)
+    try:
+        return game.play(function, world)
+    except NotImplementedError:
+        raise BadValue(
+            f"write {game.FUNCTION} first: it still raises NotImplementedError"
+        ) from None
 
 
 def _ours(capstone: str, which: str) -> Callable[..., Any]:

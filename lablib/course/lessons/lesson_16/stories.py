@@ -37,7 +37,7 @@ class World:
     problems: list[Problem]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=6)
 def world(seed: int, openings: int = OPENINGS) -> World:
     """Return the openings of a seed."""
     return World(seed, stories.problems(number(NAME, seed), openings))

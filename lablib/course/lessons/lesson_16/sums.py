@@ -44,7 +44,7 @@ class World:
     budget: int
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=6)
 def world(seed: int, problems: int = PROBLEMS) -> World:
     """Draw the samples of a seed at temperature 1."""
     model, tokenizer = lablib.load("target")

@@ -1,0 +1,33 @@
+"""What lesson 15 has its readers predict, and its misconception: a line each."""
+
+from lablib.course.checks.predictions import Question
+
+_VAGUE = "A model that is sure of nothing drafts for itself, at temperature 1."
+_MANY = ("nearly all", "about half", "hardly any")
+
+QUESTIONS = [
+    Question(
+        "15.q1",
+        "Three tokens have the chances 0.5, 0.3 and 0.2. Somebody divides their logarithms by a "
+        "temperature of 0.5. What do the exponentials of that sum to?",
+    ),
+    Question(
+        "15.q2",
+        f"{_VAGUE} A draft stays if the target draws the same token. How many stay?",
+        _MANY,
+    ),
+    Question("15.q3", f"{_VAGUE} How many could stay, with the best rule?", _MANY),
+    Question(
+        "15.q4",
+        "Drafts stay with the chance Σ min(p, q), or, if two draws must agree, Σ p·q. The "
+        "temperature rises. What becomes of the distance between the two, for a model that is "
+        "mostly sure?",
+        ("it grows", "it shrinks"),
+    ),
+    Question(
+        "15.m1",
+        "A system has run for weeks, and nobody complained. What does that say?",
+        ("it does what it should", "its texts look fine"),
+        truth="b",
+    ),
+]
