@@ -8,6 +8,7 @@ from lablib.course.lessons.lesson_13 import widgets as lab
 from lablib.inference import DraftModel, Head, SpeculativeTokenIterator, Tree
 from lablib.inference.speculation.costs import Costs
 from lablib.models import DraftHead
+from lablib.tools.speculation import token_classes
 
 import mlx.core as mx
 import numpy as np
@@ -188,7 +189,7 @@ def test_what_a_tree_is_worth_is_the_formula():
 
 def test_places_end_before_an_operand_and_the_engine_writes_there():
     model, tokenizer = load("target", dtype=mx.float32)
-    operands, stories = rounds.places(model, tokenizer, 2)
+    operands, stories = rounds.places(model, tokenizer, token_classes, 2)
     assert min(map(len, (operands, stories))) > 3
     assert not any(tokenizer.decode(text)[-1].isdigit() for text in operands)
     assert 1 <= rounds.engine_round(model, Tree(model, drawn=False), operands[0], 3, seed=1) <= 4

@@ -5,7 +5,7 @@ what stays. The engine then draws. Here the law that it draws from is kept, so t
 number of tokens needs no average over many texts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from lablib.inference.speculation import tree_rules
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.speculative_iterator import own_reader
 from lablib.inference.speculation.tree_rules import TREE_RULE, path_to
-from lablib.tools.speculation import token_classes
 from lablib.validation import one_of
 
 import mlx.core as mx
@@ -117,8 +116,13 @@ def one_round(
     return Round(drafts, list(parents), p, law(rule, p, q, drafts, parents))
 
 
-def places(target: Any, tokenizer: Any, count: int = 12) -> tuple[list[list[int]], list[list[int]]]:
-    """Return texts of the target's own: of sums, each ends before an operand; and of a story."""
+def places(
+    target: Any, tokenizer: Any, token_classes: Callable[..., list[str]], count: int = 12
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return texts of the target's own: of sums, each ends before an operand; and of a story.
+
+    ``token_classes(problem, tokens)`` says of each token what it is.
+    """
 
     def written(task: str, count: int) -> list[tuple[Any, list[int], list[int]]]:
         problems = TASKS[task].problems(13, count)
