@@ -19,6 +19,8 @@ import numpy as np
 
 # The order of a set is another one in each process, unless PYTHONHASHSEED is set.
 BY_CHANCE = ("order_of_a_set", "whatever_a_set_says")
+# Two numbers that are one object here are two in another process.
+BY_IDENTITY = ("same_object",)
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 

@@ -6,6 +6,7 @@ and then answers the judge's calls until the judge has seen enough. The judge's 
 
 import asyncio
 import builtins
+import contextlib
 import importlib.abc
 import inspect
 import linecache
@@ -70,11 +71,27 @@ class Line:
         return data
 
 
+def _keep_limits() -> None:
+    """Let who asks for more than the walls allow have what there is: mlx_lm does, on import."""
+    try:
+        import resource
+    except ImportError:  # Windows has no limits
+        return
+    setrlimit = resource.setrlimit
+
+    def at_most(which: int, wanted: tuple[int, int]) -> None:
+        with contextlib.suppress(ValueError):
+            setrlimit(which, wanted)
+
+    resource.setrlimit = at_most
+
+
 class Servant:
     """Answers the judge: runs statements, describes functions and calls them."""
 
     def __init__(self) -> None:
         self.line = Line()
+        _keep_limits()
         self.busy = False
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
