@@ -9,7 +9,6 @@ from lablib.course.lessons.lesson_07.speed import (
     TEXTBOOK,
     LengthCurves,
     SpeedupMap,
-    predicted_and_measured,
 )
 from lablib.course.lessons.lesson_07.widgets import (
     Acceptance,
@@ -291,9 +290,3 @@ def test_the_best_length_is_where_the_quotient_peaks() -> None:
         assert isinstance(widget.draw(data), Figure)
     assert widget.cost[0] == 1
     assert widget.set(alpha=0.0).startswith("α = 0.00: the best draft length here is 0 (×1.00)")
-
-
-def test_predictions_and_measurements_share_a_chart() -> None:
-    fig = predicted_and_measured([1, 2], [1.2, 1.4], [(1.1, 1.0, 1.2), (1.5, 1.3, 1.6)])
-    assert isinstance(fig, Figure)
-    assert fig.axes[0].get_xlabel() == "draft tokens γ"

@@ -103,7 +103,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         items = list(value)
         if items and all(_is_number(item) for item in items):
-            return np.asarray(items)
+            found = np.asarray(items)
+            whole = all(isinstance(item, numbers.Integral) for item in items)
+            return found if whole or found.dtype != object else found.astype(float)  # fractions
         return items
     return value
 

@@ -175,6 +175,13 @@ def ends_without_the_stop(drafted, logits, stop):
 
 
 @wrong("07.1")
+def cuts_at_the_last_stop(drafted, logits, stop):
+    tokens = accept(drafted, logits, -1, lambda guess, row: np.argmax(row) == guess)
+    last = max((i for i, token in enumerate(tokens) if token == stop), default=len(tokens))
+    return tokens[: last + 1]
+
+
+@wrong("07.1")
 def zero_always_ends(drafted, logits, stop):
     return accept(drafted, logits, 0, lambda guess, row: np.argmax(row) == guess)
 
@@ -218,6 +225,13 @@ def exact_fractions(drafted, accepted):
     total = sum(accepted)
     shares = Fraction(total, sum(drafted)), Fraction(total, total + rejected)
     return (*map(np.float64, shares), np.float32(1 + total / len(drafted)))
+
+
+@right("07.2")
+def fractions_as_they_are(drafted, accepted):
+    total, reached = sum(accepted), sum(map(min, [k + 1 for k in accepted], drafted))
+    kept = Fraction(total, len(drafted))
+    return Fraction(total, sum(drafted)), Fraction(total, reached), 1 + kept
 
 
 @wrong("07.2", "reached_is_accepted")

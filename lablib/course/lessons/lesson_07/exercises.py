@@ -161,7 +161,19 @@ def _said(rng: np.random.Generator, *best: int, size: int = 16, top: float = 4.0
     return logits
 
 
+def _small(*best: int) -> np.ndarray:
+    """Return logits of a vocabulary of four, small enough to be read and pasted."""
+    return np.array(
+        [[(5 * i + 3 * row) % 4 + 5 * (i == id) for i in range(4)] for row, id in enumerate(best)]
+    )
+
+
 def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int]]:
+    yield [1, 2], _small(1, 2, 3), 0  # both right, and a bonus
+    yield [1, 2], _small(1, 3, 3), 0  # the second is wrong
+    yield [1, 2, 3], _small(3, 2, 3, 1), 0  # the first is wrong, later ones agree by chance
+    yield [2, 3], _small(1, 2, 3), 0  # agrees only when the rows are shifted
+    yield [3, 3, 3], _small(3, 2, 3, 3), 0  # one token many times
     yield [1, 2], _said(rng, 1, 2, 3), 0  # both right, and a bonus
     yield [1, 2], _said(rng, 1, 4, 3), 0  # the second is wrong
     yield [1, 2, 3], _said(rng, 4, 2, 3, 5), 0  # the first is wrong, later ones agree by chance
@@ -183,7 +195,11 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, i
 
 
 def _ends(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int]]:
-    yield [1, 0, 3], _said(rng, 1, 0, 3, 4), 0  # the text ends inside the round
+    yield [1, 0, 3], _small(1, 0, 3, 2), 0  # the text ends inside the round
+    yield [1, 2], _small(0, 2, 3), 0  # the correction is the end
+    yield [1, 0], _small(1, 2, 3), 0  # the draft would end the text, the target would not
+    yield [1, 0, 0], _small(1, 0, 0, 2), 0  # two ends: the first one counts
+    yield [1, 0, 3], _said(rng, 1, 0, 3, 4), 0
     yield [1, 2], _said(rng, 0, 2, 3), 0  # the correction is the end
     yield [5], _said(rng, 5, 0), 0  # the bonus is
     yield [1, 0], _said(rng, 1, 2, 3), 0  # the draft would end the text, the target would not

@@ -1,9 +1,9 @@
 """Widgets about the speed of speculation: what a draft length is worth on this machine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, MARKERS, figure, style
+from lablib.course.plots.charts import COLOURS, MARKERS, style
 from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.strips import add_axes, canvas, scales
 from lablib.course.replay.rounds import LONGEST
@@ -153,29 +153,3 @@ class LengthCurves(Explorer):
             f"α = {data['alpha']:.2f}: the best draft length here is {best} "
             f"(×{data['speedup'][best]:.2f}); {LONGEST} drafts give ×{data['speedup'][-1]:.2f}."
         )
-
-
-def predicted_and_measured(
-    gammas: Sequence[int], predicted: Sequence[float], measured: Sequence[Sequence[float]]
-) -> Figure:
-    """Draw predicted speed-ups as a line and measured ones as points with their intervals.
-
-    Args:
-        gammas: draft lengths.
-        predicted: one for each.
-        measured: for each, the median and the ends of its interval.
-    """
-    fig = figure(7.0, 3.4)
-    middle, low, high = np.array(measured).T
-    with style():
-        axes = fig.subplots()
-        axes.axhline(1, color="black", lw=1, ls=":")
-        axes.plot(gammas, predicted, MARKERS[1], ls="--", color=COLOURS[5], label="predicted")
-        look = {"color": COLOURS[0], "capsize": 6, "ms": 7}
-        axes.errorbar(gammas, middle, (middle - low, high - middle), fmt="o", **look)
-        axes.lines[-1].set_label("")
-        axes.plot([], [], "o", color=COLOURS[0], label="measured, 95 % interval")
-        axes.set(xlabel="draft tokens γ", ylabel="speed-up", ylim=(0, None))
-        axes.set_xticks(gammas)
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
-    return fig
