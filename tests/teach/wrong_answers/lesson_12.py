@@ -173,3 +173,41 @@ WRONG = [
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
+LOOKS = 'messages[0]["role"] != "system"'
+ANSWERS.changed("12.1", "asks_only_after_a_message", "* ask", "* (ask and len(messages) > 0)")
+ANSWERS.changed(
+    "12.1", "an_empty_system_is_none", LOOKS, f'not (not {LOOKS} and messages[0]["content"])'
+)
+ANSWERS.changed(
+    "12.1",
+    "any_case_is_system",
+    LOOKS,
+    LOOKS.replace("]) !=", "] !=").replace('"] !=', '"].lower() !='),
+)
+ANSWERS.changed(
+    "12.1", "not_after_the_assistant", "* ask", "* (ask and 'assistant' not in text[-40:])"
+)
+ANSWERS.changed(
+    "12.1",
+    "once_each",
+    "for message in messages:",
+    "for message in {str(m): m for m in messages}.values():",
+)
+ANSWERS.changed("12.2", "whole_scales", "/ group_size", "// group_size")
+ANSWERS.changed("12.2", "whole_bytes_of_a_number", "(bits + extra) / 8", "(bits // 8 + extra / 8)")
+ANSWERS.changed("12.2", "groups_within_a_head", "/ group_size", "/ min(group_size, head_dim)")
+ANSWERS.changed("12.2", "wide_numbers_have_no_scales", "is None", "is None or bits >= 32")
+ANSWERS.changed("12.2", "a_layer_less", '["num_hidden_layers"]', '["num_hidden_layers"] - 1')
+ANSWERS.changed(
+    "12.3", "weights_for_each_text", "weights / bandwidth", "batch * weights / bandwidth"
+)
+ANSWERS.changed("12.3", "drafts_for_one_text", "batch * tokens", "(batch + tokens - 1)")
+ANSWERS.changed(
+    "12.3", "plain_for_one_text", "seconds(1)", "max(weights / bandwidth, work / speed)"
+)
+ANSWERS.changed(
+    "12.3",
+    "never_more_than_the_drafts",
+    "(drafts + 1) * seconds(1)",
+    "min(drafts, drafts + 1) * seconds(1)",
+)

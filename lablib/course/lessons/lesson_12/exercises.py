@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise
 from lablib.course.lessons.edges import edges
 
@@ -40,84 +41,32 @@ def render_by_joining(messages, default, ask):
     return "".join(pieces)
 
 
-def no_default(messages, default, ask):
-    return _turns(messages) + "<|im_start|>assistant\n" * ask
-
-
-def default_always(messages, default, ask):
-    return _system(default) + _turns(messages) + "<|im_start|>assistant\n" * ask
-
-
-def default_unless_anywhere(messages, default, ask):
-    there = not messages or any(message["role"] == "system" for message in messages)
-    return _system(default) * (not there) + no_default(messages, default, ask)
-
-
-def default_without_messages(messages, default, ask):
-    there = bool(messages) and messages[0]["role"] == "system"
-    return _system(default) * (not there) + no_default(messages, default, ask)
-
-
-def no_line_after_the_end(messages, default, ask):
-    return render(messages, default, ask).replace("<|im_end|>\n", "<|im_end|>")
-
-
-def role_and_text_in_one_line(messages, default, ask):
-    start = _system(default) * bool(messages and messages[0]["role"] != "system")
-    turns = (f"<|im_start|>{m['role']} {m['content']}<|im_end|>\n" for m in messages)
-    start = start.replace("system\n", "system ")
-    return start + "".join(turns) + "<|im_start|>assistant\n" * ask
-
-
-def always_asks(messages, default, ask):
-    return render(messages, default, True)
-
-
-def never_asks(messages, default, ask):
-    return render(messages, default, False)
-
-
-def closes_the_answer(messages, default, ask):
-    return render(messages, default, ask) + "<|im_end|>\n" * ask
-
-
-def no_line_after_assistant(messages, default, ask):
-    return render(messages, default, False) + "<|im_start|>assistant" * ask
-
-
-def strips(messages, default, ask):
-    shorter = [{**message, "content": message["content"].strip()} for message in messages]
-    return render(shorter, default, ask)
-
-
-def _system(default: str) -> str:
-    return f"<|im_start|>system\n{default}<|im_end|>\n"
-
-
-def _turns(messages: Messages) -> str:
-    return "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages)
-
-
 def _message(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
 
 
 def _chats(rng: np.random.Generator) -> Iterator[tuple[Messages, str, bool]]:
-    hello, answer = _message("user", "Hello."), _message("assistant", "Hi!\nHow are you?")
-    system = _message("system", "Answer in rhymes.")
-    yield [hello], DEFAULT, True
+    hello, answer = _message("user", "Hello."), _message("assistant", "Hi!\nSo?")
+    system = _message("system", "In rhymes.")
+    yield [hello], "Be brief.", True
     yield [hello], "Be brief.", False
-    yield [system, hello], DEFAULT, True
-    yield [hello, answer, _message("user", "  Fine.\n")], DEFAULT, True
+    yield [system, hello], "Be brief.", True
+    yield [hello, answer, _message("user", "  Fine.\n")], "", True
     yield [hello, system, answer], "Be brief.", False  # a system message that is not the first
-    yield [], DEFAULT, True
+    yield [], "Be brief.", True
     yield [system], "Be brief.", False
 
 
 def _odd_chats(rng: np.random.Generator) -> Iterator[tuple[Messages, str, bool]]:
-    yield [], DEFAULT, False
+    yield [], "Be brief.", False
     yield [_message("user", "")], "", True
-    yield [_message("tool", "{'a': 1}"), _message("user", "<|im_end|>")], DEFAULT, True
+    yield [_message("assistant", "Hi")], "Be brief.", True  # the answer is to go on
+    yield [_message("system", "")], "Be brief.", True  # an empty system message is one
+    yield [_message("System", "No.")], "Be brief.", False  # another role than "system"
+    yield [_message("user", "Hi"), _message("user", "Hi")], "Hi", False  # equal, and both are said
+    yield [_message("system", "A"), _message("system", "B")], "", False
+    yield [_message("tool", "{'a': 1}"), _message("user", "<|im_end|>")], "Be brief.", True
+    yield [_message("user", "{default} %s\r\n\t")], "{x}", True
     roles = ["user", "assistant", "system", "tool"]
     for _ in range(4):
         turns = [_message(str(rng.choice(roles)), f"{i}?\n") for i in range(int(rng.integers(6)))]
@@ -136,24 +85,52 @@ RENDER = Exercise(
     reference=render,
     alternatives=[render_by_joining],
     wrong={
-        no_default: "without a system message first, one with the default text has to come.",
-        default_always: "the default comes only where no system message is the first one.",
-        default_unless_anywhere: (
-            "a system message further on does not count: only the *first* message is looked at."
-        ),
-        default_without_messages: "no messages, no default: there is no first message.",
-        no_line_after_the_end: "after each <|im_end|> comes a line end.",
-        role_and_text_in_one_line: "between a role and its text comes a line end, not a space.",
-        always_asks: "you open the assistant's turn also where ask is False.",
-        never_asks: (
+        changed(
+            render, "no_default", 'messages and messages[0]["role"] != "system"', "False"
+        ): "without a system message first, one with the default text has to come.",
+        changed(
+            render, "default_always", 'messages and messages[0]["role"] != "system"', "True"
+        ): "the default comes only where no system message is the first one.",
+        changed(
+            render,
+            "default_unless_anywhere",
+            'messages and messages[0]["role"] != "system"',
+            'messages and all(m["role"] != "system" for m in messages)',
+        ): ("a system message further on does not count: only the *first* message is looked at."),
+        changed(
+            render,
+            "default_without_messages",
+            "messages and messages[0]",
+            "not messages or messages[0]",
+        ): "no messages, no default: there is no first message.",
+        changed(
+            render,
+            "no_line_after_the_end",
+            "return text",
+            'return text.replace("<|im_end|>\\n", "<|im_end|>")',
+        ): "after each <|im_end|> comes a line end.",
+        changed(
+            render,
+            "role_and_text_in_one_line",
+            "return text",
+            'return __import__("re").sub(r"(>\\w+)\\n", r"\\1 ", text)',
+        ): "between a role and its text comes a line end, not a space.",
+        changed(
+            render, "always_asks", "* ask", "* 1"
+        ): "you open the assistant's turn also where ask is False.",
+        changed(render, "never_asks", "* ask", "* 0"): (
             "ask is True and the assistant's turn is not opened: the model may go on with another "
             "question of the user."
         ),
-        closes_the_answer: (
+        changed(render, "closes_the_answer", 'assistant\\n"', 'assistant\\n<|im_end|>\\n"'): (
             "the assistant's turn must stay open: after <|im_end|> there is nothing to answer."
         ),
-        no_line_after_assistant: "after the last <|im_start|>assistant comes a line end, too.",
-        strips: "a message is kept as it is, with the white space at its ends.",
+        changed(
+            render, "no_line_after_assistant", 'assistant\\n"', 'assistant"'
+        ): "after the last <|im_start|>assistant comes a line end, too.",
+        changed(
+            render, "strips", "message['content']", "message['content'].strip()"
+        ): "a message is kept as it is, with the white space at its ends.",
     },
     cases=_chats,
     checker=edges(_odd_chats),
@@ -195,82 +172,34 @@ def bytes_by_parts(config, bits, group_size=None, scale_bits=32):
     return sum(total + total for _ in range(config["num_hidden_layers"]))
 
 
-def every_query_head(config, bits, group_size=None, scale_bits=32):
-    config = {**config, "num_key_value_heads": config["num_attention_heads"]}
-    return bytes_per_token(config, bits, group_size, scale_bits)
-
-
-def head_dim_always_divided(config, bits, group_size=None, scale_bits=32):
-    config = {key: value for key, value in config.items() if key != "head_dim"}
-    return bytes_per_token(config, bits, group_size, scale_bits)
-
-
-def divided_by_kv_heads(config, bits, group_size=None, scale_bits=32):
-    heads = config.get("num_key_value_heads", config["num_attention_heads"])
-    size = config.get("head_dim", config["hidden_size"] // heads)
-    return bytes_per_token({**config, "head_dim": size}, bits, group_size, scale_bits)
-
-
-def keys_only(config, bits, group_size=None, scale_bits=32):
-    return bytes_per_token(config, bits, group_size, scale_bits) / 2
-
-
-def one_layer(config, bits, group_size=None, scale_bits=32):
-    return bytes_per_token({**config, "num_hidden_layers": 1}, bits, group_size, scale_bits)
-
-
-def in_bits(config, bits, group_size=None, scale_bits=32):
-    return bytes_per_token(config, bits, group_size, scale_bits) * 8
-
-
-def scales_forgotten(config, bits, group_size=None, scale_bits=32):
-    return bytes_per_token(config, bits)
-
-
-def no_offset(config, bits, group_size=None, scale_bits=32):
-    return bytes_per_token(config, bits, group_size, scale_bits / 2)
-
-
-def a_scale_for_each_number(config, bits, group_size=None, scale_bits=32):
-    return bytes_per_token(config, bits, None if group_size is None else 1, scale_bits)
-
-
-def scale_bits_as_bytes(config, bits, group_size=None, scale_bits=32):
-    return bytes_per_token(config, bits, group_size, 8 * scale_bits)
-
-
-def scales_without_groups(config, bits, group_size=None, scale_bits=32):
-    return bytes_per_token(config, bits, group_size or 64, scale_bits)
-
-
-SMOLLM2 = {
-    "num_hidden_layers": 30,
-    "hidden_size": 576,
-    "num_attention_heads": 9,
-    "num_key_value_heads": 3,
-}
+def _config(layers: int, width: int, heads: int, **more: int) -> dict[str, int]:
+    sizes = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
+    return {**sizes, **more}
 
 
 def _configs(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
-    yield SMOLLM2, 32
-    yield SMOLLM2, 8, 64, 32
-    yield {**SMOLLM2, "head_dim": 128}, 16
-    yield {"num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4}, 16
-    yield {"num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4}, 4, 32, 16
+    yield _config(30, 576, 9, num_key_value_heads=3), 32  # SmolLM2
+    yield _config(30, 576, 9, num_key_value_heads=3), 8, 64, 32
+    yield _config(3, 576, 9, num_key_value_heads=3, head_dim=128), 16
+    yield _config(2, 256, 4), 16
+    yield _config(2, 256, 4), 4, 32, 16
     for bits in (2, 4, 8):
-        config = {
-            "num_hidden_layers": int(rng.integers(2, 60)),
-            "hidden_size": 1024,
-            "num_attention_heads": 8,
-            "num_key_value_heads": int(rng.choice([1, 2, 4])),
-        }
+        more = {"num_key_value_heads": int(rng.choice([1, 2, 4]))}
+        config = _config(int(rng.integers(2, 60)), 1024, 8, **more)
         yield config, bits, int(rng.choice([32, 64, 128])), int(rng.choice([16, 32]))
 
 
 def _odd_configs(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
-    yield SMOLLM2, 8, 64
-    yield {**SMOLLM2, "num_hidden_layers": 1}, 16, None, 16
-    yield {**SMOLLM2, "head_dim": 32, "num_key_value_heads": 1}, 4, 32, 16
+    yield _config(2, 64, 4, num_key_value_heads=2), 8, 16  # scale_bits left out
+    yield _config(1, 64, 4), 16, None, 16
+    yield _config(1, 64, 2), 4, 64, 16  # half a bit for each number
+    yield _config(1, 64, 2), 3, 32, 32  # bits that don't divide eight
+    yield _config(1, 64, 2), 32, 32, 32  # many bits, and scales all the same
+    yield _config(1, 64, 2), 16, 1, 8  # a group of one
+    yield _config(2, 96, 3, num_key_value_heads=1), 4, 128, 16  # a group over several heads
+    yield _config(4, 64, 4, num_key_value_heads=1, head_dim=32), 4, 32, 16
+    yield _config(1, 64, 4, head_dim=8), 16
+    yield _config(2, 64, 4, vocab_size=9, intermediate_size=7, torch_dtype=1), 16
 
 
 BYTES = Exercise(
@@ -286,23 +215,46 @@ BYTES = Exercise(
     reference=bytes_per_token,
     alternatives=[bytes_by_parts],
     wrong={
-        every_query_head: (
-            "only the key/value heads are kept: with grouped heads there are fewer of them."
-        ),
-        head_dim_always_divided: (
-            "where the config gives head_dim it need not be the hidden size over the heads."
-        ),
-        divided_by_kv_heads: (
-            "the width is divided by the *query* heads; the key/value heads have the same size."
-        ),
-        keys_only: "half is missing: a token leaves a key and a value.",
-        one_layer: "that is one layer: each keeps its own keys and values.",
-        in_bits: "those are bits; wanted are bytes.",
-        scales_forgotten: "each group also keeps a scale and an offset, of scale_bits bits each.",
-        no_offset: "a group keeps two numbers beside its own: a scale *and* an offset.",
-        a_scale_for_each_number: "group_size numbers share one scale and one offset.",
-        scale_bits_as_bytes: "scale_bits are bits already, as bits are.",
-        scales_without_groups: "without a group size nothing is rounded, and there are no scales.",
+        changed(
+            bytes_per_token, "every_query_head", 'config.get("num_key_value_heads", heads)', "heads"
+        ): ("only the key/value heads are kept: with grouped heads there are fewer of them."),
+        changed(
+            bytes_per_token,
+            "head_dim_always_divided",
+            'config.get("head_dim", config["hidden_size"] // heads)',
+            'config["hidden_size"] // heads',
+        ): ("where the config gives head_dim it need not be the hidden size over the heads."),
+        changed(
+            bytes_per_token,
+            "divided_by_kv_heads",
+            '"hidden_size"] // heads',
+            '"hidden_size"] // kv_heads',
+        ): ("the width is divided by the *query* heads; the key/value heads have the same size."),
+        changed(
+            bytes_per_token, "keys_only", "numbers = 2 *", "numbers ="
+        ): "half is missing: a token leaves a key and a value.",
+        changed(
+            bytes_per_token, "one_layer", 'config["num_hidden_layers"] * ', ""
+        ): "that is one layer: each keeps its own keys and values.",
+        changed(bytes_per_token, "in_bits", " / 8", ""): "those are bits; wanted are bytes.",
+        changed(
+            bytes_per_token, "scales_forgotten", "(bits + extra)", "bits"
+        ): "each group also keeps a scale and an offset, of scale_bits bits each.",
+        changed(
+            bytes_per_token, "no_offset", "else 2 * scale_bits", "else scale_bits"
+        ): "a group keeps two numbers beside its own: a scale *and* an offset.",
+        changed(
+            bytes_per_token, "a_scale_for_each_number", " / group_size", ""
+        ): "group_size numbers share one scale and one offset.",
+        changed(
+            bytes_per_token, "scale_bits_as_bytes", "else 2 *", "else 16 *"
+        ): "scale_bits are bits already, as bits are.",
+        changed(
+            bytes_per_token,
+            "scales_without_groups",
+            "0 if group_size is None else 2 * scale_bits / group_size",
+            "2 * scale_bits / (group_size or 64)",
+        ): "without a group size nothing is rounded, and there are no scales.",
     },
     cases=_configs,
     checker=edges(_odd_configs),
@@ -338,57 +290,6 @@ def best_speedup_in_rates(drafts, batch, weights, bandwidth, work, speed):
     return speculative / plain
 
 
-def _roofline(time, bonus=1, checked=1):
-    def answer(drafts, batch, weights, bandwidth, work, speed):
-        def seconds(tokens):
-            return time(weights / bandwidth, tokens * work / speed, batch)
-
-        return (drafts + bonus) * seconds(1) / seconds(drafts + checked)
-
-    return answer
-
-
-def one_after_the_other(*machine):
-    return _roofline(lambda move, compute, batch: move + batch * compute)(*machine)
-
-
-def the_faster_counts(*machine):
-    return _roofline(lambda move, compute, batch: min(move, batch * compute))(*machine)
-
-
-def memory_only(*machine):
-    return _roofline(lambda move, compute, batch: move)(*machine)
-
-
-def arithmetic_only(*machine):
-    return _roofline(lambda move, compute, batch: compute)(*machine)
-
-
-def batch_forgotten(*machine):
-    return _roofline(lambda move, compute, batch: max(move, compute))(*machine)
-
-
-def no_token_beside_the_drafts(*machine):
-    return _roofline(lambda move, compute, batch: max(move, batch * compute), bonus=0)(*machine)
-
-
-def checks_one_too_few(*machine):
-    return _roofline(lambda move, compute, batch: max(move, batch * compute), checked=0)(*machine)
-
-
-def counts_all_rows(drafts, batch, *machine):
-    return batch * best_speedup(drafts, batch, *machine)
-
-
-def upside_down(drafts, batch, *machine):
-    return 1 / best_speedup(drafts, batch, *machine)
-
-
-def plain_moves_only(drafts, batch, weights, bandwidth, work, speed):
-    round_ = max(weights / bandwidth, batch * (drafts + 1) * work / speed)
-    return (drafts + 1) * (weights / bandwidth) / round_
-
-
 def _machines(rng: np.random.Generator) -> Iterator[tuple[float, ...]]:
     machine = 540e6, 12e9, 270e6, 50e9  # weights, bandwidth, work, speed
     for drafts, batch in ((4, 1), (4, 8), (12, 1), (12, 3), (1, 64), (7, 2)):
@@ -408,6 +309,10 @@ def _odd_machines(rng: np.random.Generator) -> Iterator[tuple[float, ...]]:
     yield 0, 1, 540e6, 12e9, 270e6, 50e9  # plain decoding
     yield 0, 500, 540e6, 12e9, 270e6, 50e9
     yield 4, 1, 1.0, 1.0, 1.0, 1e9
+    yield 4, 2, 8, 2, 1, 1  # 4 seconds to move, 2 and 10 to compute
+    yield 3, 1, 8, 2, 1, 1  # both take as long
+    yield 1, 9, 8, 2, 1, 2  # bound by arithmetic from the start
+    yield 2, 1, 1, 10, 1, 4  # seconds below one
 
 
 BEST = Exercise(
@@ -423,23 +328,49 @@ BEST = Exercise(
     reference=best_speedup,
     alternatives=[best_speedup_in_rates],
     wrong={
-        one_after_the_other: "moving and computing go on at the same time: the slower one counts.",
-        the_faster_counts: "the *slower* of the two sets the pace.",
-        memory_only: (
-            "with many tokens in a forward the arithmetic takes longer than moving the weights."
-        ),
-        arithmetic_only: "with few tokens moving the weights takes longer than the arithmetic.",
-        batch_forgotten: (
+        changed(
+            best_speedup,
+            "one_after_the_other",
+            "max(weights / bandwidth, batch * tokens * work / speed)",
+            "weights / bandwidth + batch * tokens * work / speed",
+        ): "moving and computing go on at the same time: the slower one counts.",
+        changed(
+            best_speedup, "the_faster_counts", "max(", "min("
+        ): "the *slower* of the two sets the pace.",
+        changed(
+            best_speedup,
+            "memory_only",
+            "max(weights / bandwidth, batch * tokens * work / speed)",
+            "weights / bandwidth",
+        ): ("with many tokens in a forward the arithmetic takes longer than moving the weights."),
+        changed(
+            best_speedup,
+            "arithmetic_only",
+            "max(weights / bandwidth, batch * tokens * work / speed)",
+            "batch * tokens * work / speed",
+        ): "with few tokens moving the weights takes longer than the arithmetic.",
+        changed(best_speedup, "batch_forgotten", "batch * tokens", "tokens"): (
             "each text of the batch has its own tokens: batch times the work, while the weights "
             "are moved once for all."
         ),
-        no_token_beside_the_drafts: "the forward that checks γ drafts yields γ + 1 tokens.",
-        checks_one_too_few: (
+        changed(
+            best_speedup, "no_token_beside_the_drafts", "return (drafts + 1)", "return drafts"
+        ): "the forward that checks γ drafts yields γ + 1 tokens.",
+        changed(best_speedup, "checks_one_too_few", "/ seconds(drafts + 1)", "/ seconds(drafts)"): (
             "the forward reads the last token and the drafts: γ + 1 tokens of each text."
         ),
-        counts_all_rows: "both ways write batch texts: in a ratio that cancels out.",
-        upside_down: "that is the time it takes, not the speed-up: turn it round.",
-        plain_moves_only: "plain decoding does arithmetic too, and at a large batch that counts.",
+        changed(
+            best_speedup, "counts_all_rows", "return (drafts", "return batch * (drafts"
+        ): "both ways write batch texts: in a ratio that cancels out.",
+        changed(
+            best_speedup,
+            "upside_down",
+            "(drafts + 1) * seconds(1) / seconds(drafts + 1)",
+            "seconds(drafts + 1) / seconds(1) / (drafts + 1)",
+        ): "that is the time it takes, not the speed-up: turn it round.",
+        changed(
+            best_speedup, "plain_moves_only", "seconds(1)", "weights / bandwidth"
+        ): "plain decoding does arithmetic too, and at a large batch that counts.",
     },
     cases=_machines,
     checker=edges(_odd_machines),

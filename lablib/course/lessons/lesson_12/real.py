@@ -1,5 +1,9 @@
 """The real model of lesson 12: opened if it was fetched, and timed."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -7,6 +11,7 @@ import lablib
 from lablib.cache import kv
 from lablib.course.replay import measure
 from lablib.inference.speculation.costs import Costs
+from lablib.machine import backend
 from lablib.models import zoo
 
 import mlx.core as mx
@@ -74,3 +79,30 @@ def batch_costs(
             kv.trim(cache, k)
     times = np.interp(np.arange(1, widths[-1] + 1), widths, np.maximum.accumulate(best))
     return Costs(tuple(times.tolist()), draft=0.0)
+
+
+def few_rows() -> str:
+    """Return "in use" where products of few rows read each weight once, else why they don't."""
+    blas = backend.blas()
+    return "in use" if blas.few_rows else f"not in use ({blas.few_rows_note or blas.source})"
+
+
+def costs_without_few_rows() -> Costs:
+    """Return ``batch_costs`` of one text in a process of its own, without few rows.
+
+    They can't be switched off in this one: a process keeps the library that it began with.
+    """
+    environment = {**os.environ, **backend.blas().settings(), "LABLIB_FEW_ROWS": "off"}
+    done = subprocess.run(
+        [sys.executable, "-m", __name__],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    return Costs(tuple(json.loads(done.stdout.splitlines()[-1])), draft=0.0)
+
+
+if __name__ == "__main__":
+    print(json.dumps(batch_costs(load_real()[0], 1).target))

@@ -1,5 +1,6 @@
 """Widgets of the lesson on a real model: what comes next, what a cut keeps, who votes right."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +65,8 @@ class NextTokens(Explorer):
             for label in axes.get_yticklabels():
                 label.set_parse_math(False)  # a token may be a dollar sign
             axes.invert_yaxis()
-            axes.set(xlabel="probability", ylabel="next token", xlim=(0, 1))
+            most = next(limit for limit in (0.1, 0.4, 1.0) if data["p"][0] <= limit * 1.0001)
+            axes.set(xlabel="probability", ylabel="next token", xlim=(0, most))
         return fig
 
     def caption(self, data: dict[str, Any]) -> str:
@@ -205,33 +207,39 @@ class Asked:
         return self.answers.count(self.truth) / len(self.answers)
 
     @property
-    def elected(self) -> str:
-        """Return the most frequent answer, the first to appear among equals."""
-        return max(self.answers, key=self.answers.count)
+    def leaders(self) -> tuple[str, ...]:
+        """Return the most frequent answers, in the order in which they appeared."""
+        counts = Counter(self.answers)
+        return tuple(answer for answer in counts if counts[answer] == max(counts.values()))
+
+    @property
+    def vote(self) -> float:
+        """Return the chance that a vote is right which draws lots among its leaders."""
+        return (self.truth in self.leaders) / len(self.leaders)
 
 
 def single_and_vote(asked: Sequence[Asked]) -> dict[str, tuple[float, ...]]:
     """Return the share of right answers and its 95 % interval, of one answer and of the vote."""
     single = sum(each.single for each in asked)
-    won = sum(each.elected == each.truth for each in asked)
+    won = sum(each.vote for each in asked)
     n = len(asked)
     return {name: (x / n, *wilson_interval(x, n)) for name, x in (("one", single), ("vote", won))}
 
 
 def vote_bars(asked: Sequence[Asked]) -> Figure:
-    """Draw the share of right answers to each question; the look says whether the vote was won."""
+    """Draw the share of right answers to each question; the look says how the vote ends."""
     fig = figure(8.0, 1.0 + 0.27 * len(asked))
+    ends = {"the vote is right": (1.0, 1.0), "a tie": (1e-9, 1 - 1e-9), "it is wrong": (0.0, 0.0)}
     with style():
         axes = fig.subplots()
-        for won in (True, False):
-            rows = [i for i, each in enumerate(asked) if (each.elected == each.truth) == won]
-            shares = [max(asked[i].single, 0.01) for i in rows]
-            look = {"color": COLOURS[2 if won else 5], "hatch": HATCHES[0 if won else 1]}
-            name = "the vote is right" if won else "the vote is wrong"
+        for i, (name, (low, high)) in enumerate(ends.items()):
+            rows = [row for row, each in enumerate(asked) if low <= each.vote <= high]
+            shares = [max(asked[row].single, 0.01) for row in rows]
+            look = {"color": COLOURS[(2, 1, 5)[i]], "hatch": HATCHES[i]}
             axes.barh(rows, shares, 0.7, label=name, edgecolor="white", **look)
         names = [f"{each.name}   {each.truth}" for each in asked]
         axes.set_yticks(range(len(asked)), names)
         axes.invert_yaxis()
         axes.set(xlabel="share of right answers", xlim=(0, 1))
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
     return fig
