@@ -129,7 +129,7 @@ def test_the_guide_tells_of_a_lesson_what_the_lesson_says(lesson, sections):
     text = sections[lesson]
     assert f"**Time.** {minutes(lesson)[0]}." in text
     (wrong,) = re.findall(
-        r'\*\*A misconception worth unlearning\.\*\* (\*".*?"\*)', texts(lesson)[-1]
+        r'\*\*A misconception worth unlearning\.\*\* (\*".*?"\*)', "\n".join(texts(lesson))
     )
     assert f"**The misconception.** {wrong}" in text
     assert all(f"**{part}.**" in text for part in ("Goal", "Discuss", "Skip"))
