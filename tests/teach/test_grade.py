@@ -181,7 +181,7 @@ def test_grade_gives_every_notebook_its_rows(submissions, tmp_path):
 @pytest.mark.parametrize(
     ("source", "lessons"),
     [
-        ("def draw_from(weights, u): ...\n\ndef serve(waiting, slots, step): ...", "01 04"),
+        ("def draw_from(weights, u): ...\n\ndef pad_left(rows, padding): ...", "01 04"),
         ("def odds(logits, text): ...", "16"),  # a capstone alone, with no check
         ("def survivors(x): ...\ndef tree_mask(parents): ...", "13"),  # survivors are in 11, too
         ('check("05.1", f)\ndef draw_from(weights, u): ...', "05"),  # what is checked comes first
