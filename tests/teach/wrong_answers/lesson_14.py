@@ -226,3 +226,31 @@ def empties_the_list(content, units):
     left = by_identity(content, list(units))
     units[:] = left
     return left
+
+
+# ------------------------------------------------------------------ further wrong ideas
+
+for name, old, new in (
+    ("numbered_from_one", "place % ranks", "(place + 1) % ranks"),
+    ("idle_ranks_do_not_wait", "max(busy) - mine", "(max(busy) - mine) * (mine > 0)"),
+    ("there_and_back", "place % ranks", "min(place % (2 * ranks), (-place - 1) % (2 * ranks))"),
+    ("for_the_average", "max(busy) - mine", "abs(sum(busy) / ranks - mine)"),
+):
+    ANSWERS.changed("14.1", name, old, new)
+for name, old, new in (
+    ("letters_as_they_are", "sort_keys=True", "sort_keys=True, ensure_ascii=False"),
+    ("without_blanks", "sort_keys=True", 'sort_keys=True, separators=(",", ":")'),
+    ("the_unit_first", "[seed, unit]", "[unit, seed]"),
+    ("seven_bytes", "[:6]", "[:7]"),
+):
+    ANSWERS.changed("14.2", name, old, new)
+for name, old, new in (
+    ("searches_the_text", "unit not in finished", "json.dumps(unit)[:-1] not in content"),
+    (
+        "any_value",
+        "unit not in finished",
+        "not any({*unit.values()} <= {*r.values()} for r in records)",
+    ),
+    ("in_order_of_the_list", "unit not in finished", "units.index(unit) >= len(records)"),
+):
+    ANSWERS.changed("14.3", name, old, new)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.comparing import compare
 from lablib.course.checks.exercises import Exercise, Wrong
 from lablib.course.lessons.edges import edges, refuse_changes
@@ -44,34 +45,12 @@ def to_who_is_free(unit_seconds, ranks):
     return [max(busy) - mine for mine in busy]
 
 
-def until_the_mean(unit_seconds, ranks):
-    end = sum(unit_seconds) / ranks
-    return [max(end - sum(unit_seconds[rank::ranks]), 0) for rank in range(ranks)]
-
-
-def for_the_slowest_unit(unit_seconds, ranks):
-    end = max(unit_seconds, default=0)
-    return [max(end - sum(unit_seconds[rank::ranks]), 0) for rank in range(ranks)]
-
-
-def seconds_of_work(unit_seconds, ranks):
-    return [sum(unit_seconds[rank::ranks]) for rank in range(ranks)]
-
-
-def only_who_has_work(unit_seconds, ranks):
-    return waits(unit_seconds, ranks)[: len(unit_seconds)]
-
-
-def counts_units(unit_seconds, ranks):
-    return waits([1] * len(unit_seconds), ranks)
-
-
 def _piles(rng: np.random.Generator) -> Iterator[tuple[list[float], int]]:
     yield [3, 1, 2], 2
     yield [1, 1, 5, 1], 2
     yield [4.0, 2.0, 1.0], 3
     yield [2, 7], 4  # two have nothing to do
-    yield [5, 1, 1, 1, 1, 6], 3
+    yield [5, 1, 1, 1, 1, 6], 3  # there and back again would be another share
     for size, ranks in ((11, 3), (40, 7), (9, 1), (5, 12)):
         yield rng.exponential(2, size=size).round(2).tolist(), ranks
     yield [0.5] * 64, 16
@@ -100,18 +79,27 @@ WAITS = Exercise(
             "is the one after everybody's first."
         ),
         to_who_is_free: (
-            "each unit goes to whoever is free first: that is a better way, and not this one; "
-            "here all is dealt before the work begins."
+            "each unit goes to whoever is free first: that is the lesson's queue; here all is "
+            "dealt before the work begins."
         ),
-        until_the_mean: (
+        changed(waits, "until_the_mean", "max(busy) - mine", "max(sum(busy) / ranks - mine, 0)"): (
             "the end is when everybody had done an equal share: it ends when the slowest rank ends."
         ),
-        for_the_slowest_unit: (
-            "the end is taken from the slowest *unit*: a rank has several, one after the other."
-        ),
-        seconds_of_work: "these are the seconds of work, and not those of waiting.",
-        only_who_has_work: "ranks without a unit are missing: they wait from start to end.",
-        counts_units: "units are counted: one may take as long as ten others.",
+        changed(
+            waits,
+            "for_the_slowest_unit",
+            "max(busy) - mine",
+            "max(max(unit_seconds, default=0) - mine, 0)",
+        ): ("the end is taken from the slowest *unit*: a rank has several, one after the other."),
+        changed(
+            waits, "seconds_of_work", "max(busy) - mine", "mine"
+        ): "these are the seconds of work, and not those of waiting.",
+        changed(
+            waits, "only_who_has_work", "for mine in busy", "for mine in busy[: len(unit_seconds)]"
+        ): "ranks without a unit are missing: they wait from start to end.",
+        changed(
+            waits, "counts_units", "+= seconds", "+= 1"
+        ): "units are counted: one may take as long as ten others.",
     },
     cases=_piles,
     checker=edges(_small_piles),
@@ -163,10 +151,6 @@ def pythons_hash(seed, unit):
     return hash(_text([seed, unit]))
 
 
-def keys_as_they_come(seed, unit):
-    return int.from_bytes(_digest(_text([seed, unit], sort=False))[:6], "big")
-
-
 def forgets_the_seed(seed, unit):
     return int.from_bytes(_digest(_text(unit))[:6], "big")
 
@@ -175,28 +159,13 @@ def adds_the_seed(seed, unit):
     return seed + forgets_the_seed(seed, unit)
 
 
-def whole_digest(seed, unit):
-    return int.from_bytes(_digest(_text([seed, unit])), "big")
-
-
-def six_hex_digits(seed, unit):
-    return int(_digest(_text([seed, unit])).hex()[:6], 16)
-
-
-def lowest_byte_first(seed, unit):
-    return int.from_bytes(_digest(_text([seed, unit]))[:6], "little")
-
-
-def values_alone(seed, unit):
-    return int.from_bytes(_digest(_text([seed, *(unit[key] for key in sorted(unit))]))[:6], "big")
-
-
 def _units(rng: np.random.Generator) -> Iterator[tuple[int, dict[str, Any]]]:
     yield 7, {"problem": 3}
     yield 7, {"problem": 3, "temperature": 0.8}
     yield 7, {"temperature": 0.8, "problem": 3}  # the same unit
     yield 0, {"problem": 3}
     yield 2026, {"task": "sums", "rule": "block", "gamma": 4, "exact": True, "draft": None}
+    yield 7, {"γ": 4}  # json.dumps writes it in ASCII
     for place in (1, 12, 123):
         unit = {"task": "edits", "problem": place, "n": int(rng.integers(1, 65))}
         yield int(rng.integers(1, 2**31)), unit
@@ -238,7 +207,7 @@ SEED = Exercise(
             "this looks like Python's `hash`: of a text it is another number in each process, so "
             "two ranks would never agree."
         ),
-        keys_as_they_come: (
+        changed(seed_for, "keys_as_they_come", ", sort_keys=True", ""): (
             "the keys stand in the text as they come: the same unit, written in another order, "
             "gets another seed."
         ),
@@ -247,10 +216,18 @@ SEED = Exercise(
             "the seed is added behind the hash: sweeps with neighbouring seeds could share random "
             "numbers. It belongs into the text."
         ),
-        whole_digest: "all 32 bytes are taken: the first 6 are asked for.",
-        six_hex_digits: "six hexadecimal digits are three bytes: take 6 bytes, twelve digits.",
-        lowest_byte_first: "the bytes are read from the other end: the first one is the highest.",
-        values_alone: "the keys are missing from the text: whose value is 3, the problem's or γ's?",
+        changed(
+            seed_for, "whole_digest", "[:6]", ""
+        ): "all 32 bytes are taken: the first 6 are asked for.",
+        changed(
+            seed_by_hex_digits, "six_hex_digits", "[:12]", "[:6]"
+        ): "six hexadecimal digits are three bytes: take 6 bytes, twelve digits.",
+        changed(
+            seed_for, "lowest_byte_first", '"big"', '"little"'
+        ): "the bytes are read from the other end: the first one is the highest.",
+        changed(
+            seed_for, "values_alone", "[seed, unit]", "[seed, *(unit[key] for key in sorted(unit))]"
+        ): "the keys are missing from the text: whose value is 3, the problem's or γ's?",
     },
     checker=_check_seed,
     hints=[
@@ -389,6 +366,9 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
         places = rng.permutation(len(many))[:size].tolist()
         yield _file(many, places, _torn(many[5], 20)), many
     yield _file(many, [10, 21, 0]), many
+    twelve = [{"problem": j} for j in range(12)]
+    yield _file(twelve, [0, 11]), twelve  # 1 is how 11 begins, and 10 is what was found for 0
+    yield _file([dict(reversed(unit.items())) for unit in many], [2, 9]), many
 
 
 def _hardly_begun(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]]]]:
