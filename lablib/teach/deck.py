@@ -29,7 +29,8 @@ pre code{font-size:1em}
 .large pre{font-size:1.05em}
 .code{background:#f4f4f4;padding:.7em .9em}.printed{padding:0 .9em;border-left:.25em solid #0b4f7d}
 table{border-collapse:collapse;font-size:.85em}td,th{border:1px solid #ccc;padding:.2em .6em}
-.output table{font-size:.7em}table table,table p{font-size:1em;margin:0}
+.output table{font-size:.7em}.output .many table{font-size:.5em}
+table table,table p{font-size:1em;margin:0}
 figure{margin:0;text-align:center}figure img{width:100%;max-height:19em;object-fit:contain}
 figcaption{font-size:.85em;margin-top:.4em}
 .label{color:#b34700;font-weight:600;margin-bottom:.3em}

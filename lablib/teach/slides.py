@@ -6,7 +6,8 @@ What becomes a slide follows from the cells, in their order:
 - A *text* has its first sentences on a slide, a list the first sentences of its items; what was
   left out stands in the slide's notes. What doesn't fit goes on, on a slide of the same name.
 - A *question* has a slide to itself, before the slides of the output that answers it, with the
-  numbers that the code below it spells out; what its cell says after it is in the notes.
+  choices of its ``predict`` and the numbers that the code below it spells out; what its cell says
+  after it is in the notes.
 - A code cell that *shows* something has a slide for each picture and each table, and slides for
   what it printed. Its code stands above that if both fit, else in the notes. A cell that shows
   nothing has no slide.
@@ -31,6 +32,7 @@ FIRST, LONGEST = 230, 300  # characters of a text's first sentences, and of a qu
 WIDE, HIGH = 70, 12.5  # characters of a line of text, and lines of a slide
 COLUMNS, ROWS = 100, 20  # of code and of what was printed
 LARGE = 68, 13  # columns and rows that are few enough for a larger type
+MANY = 12  # rows of a table that get a smaller type
 MOST = 8  # slides for what one cell printed
 _LINKS = "**Previous lesson**", "**Next lesson**"
 
@@ -82,6 +84,9 @@ def slides(notebook: Notebook) -> list[Slide]:
         exercise, part = part_of(cell)
         if part == "task":
             made.append(_exercise(exercise, source))
+        elif source.startswith("predict("):
+            if made and made[-1].kind == "question":
+                made[-1] = replace(made[-1], body=made[-1].body + _choices(cell))
         elif cell["cell_type"] == "code" and not exercise and not source.startswith("progress("):
             if made and made[-1].kind == "question" and (numbers := given(source)):
                 made[-1] = replace(made[-1], body=made[-1].body + code_html(numbers))
@@ -193,6 +198,12 @@ def _last_heading(source: str) -> str:
     return headings[-1].lstrip("# ") if headings else ""
 
 
+def _choices(cell: Cell) -> str:
+    """Return the choices that a ``predict`` printed between its question and its last line."""
+    lines = [line for each in shown(cell) for line in each.text.splitlines()[1:-1]]
+    return printed_html("\n".join(lines)) if lines else ""
+
+
 def _code(title: str, cell: Cell) -> Iterator[Slide]:
     """Yield the slides of what a code cell shows."""
     code, found = cell["source"].strip("\n"), shown(cell)
@@ -229,7 +240,8 @@ def _height(line: str) -> int:
 
 def _figure(picture: str, caption: str) -> str:
     said = f"<figcaption>{html.escape(beginning(caption, FIRST))}</figcaption>" if caption else ""
-    return f"<figure>{picture}{said}</figure>"
+    many = ' class="many"' if picture.count("<tr") > MANY else ""
+    return f"<figure{many}>{picture}{said}</figure>"
 
 
 def _screens(text: str) -> Iterator[str]:

@@ -115,7 +115,7 @@ def test_a_spoiled_lesson_is_seen(complaint):
         (lambda source: source.replace("## Summary", "## The end"), "no section 'Summary'"),
         (lambda source: source.replace("## In the library", "## Summary"), "out of order"),
         (lambda source: source.replace("assert", "print"), "by hand and library agree"),
-        (lambda source: source.replace('"""', '"""\n' * 16, 1), "longer than"),
+        (lambda source: source + "\n0" * 25, "longer than"),
     ],
 )
 @pytest.mark.skipif(len(NOTEBOOKS) < 2, reason="no lesson with all sections to spoil")

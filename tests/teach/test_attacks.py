@@ -156,7 +156,9 @@ def test_a_signal_is_answered_within_a_second_whatever_is_compared(how, tmp_path
         process.send_signal(how)
         began = time.monotonic()
         process.wait(20)
-        assert time.monotonic() - began < 1.5  # Python itself needs some of it to end
+        assert (
+            time.monotonic() - began < 3
+        )  # Python itself needs some of it to end, on a busy machine more
         assert process.returncode == 130, process.stderr.read()
     finally:
         process.kill()

@@ -72,12 +72,19 @@ def test_each_question_picture_and_exercise_has_its_slide_in_the_lessons_order(p
 
 def test_a_question_stands_before_its_answer_with_what_one_has_to_know():
     text = f"## Odds\n\nThree words. {QUESTION} Which is the best?\n\nCount them."
+    asked = (
+        "Which of two?\n  a  the first\n  b  the second\nAnswer in the cell: or go on without.\n"
+    )
+    predict = code('predict("99.q1", ...)', printed(asked))
     cell = code("p = [0.2, 0.8]  # no, yes\nbest = max(p)\nprint(best)", printed("0.8\n"))
-    before, question, answer = made(markdown(text), cell)
+    before, question, answer = made(markdown(text), predict, cell)
     assert [each.kind for each in (before, question, answer)] == ["text", "question", "output"]
     assert {each.title for each in (before, question, answer)} == {"Odds"}
     assert "Three words." in before.body
     assert "Which is the best?" in question.body
+    assert "a  the first" in question.body
+    assert "b  the second" in question.body
+    assert "Answer in the cell" not in question.body
     assert "# no, yes" in words(question.body)
     assert "best" not in words(question.body).replace("the best?", "")
     assert "Count them." in question.notes
