@@ -81,6 +81,22 @@ def test_a_bad_value_is_refused_and_nothing_moves(values, message):
     assert widget.picture is picture
 
 
+def test_a_list_of_one_choice_is_not_shown():
+    class One(Powers):
+        def __init__(self, choices):
+            self.computed = 0
+            controls = {"shown": choice("all", choices), "on": toggle(True)}
+            Explorer.__init__(self, power=slider(1.0, 0.0, 3.0), **controls)
+
+        def compute(self, power, shown, on):
+            return np.arange(4) ** power
+
+    alone, two = One(["all"]), One(["all", "none"])
+    assert alone.controls["shown"] not in alone.box.children
+    assert alone.values["shown"] == "all"
+    assert two.controls["shown"] in two.box.children
+
+
 def test_reset_puts_everything_back():
     widget = Powers()
     widget.set(power=2.0, count=2, step=3)

@@ -64,6 +64,11 @@ def choice(value: Any, options: list[Any], label: str = "") -> widgets.Widget:
     return widgets.Dropdown(value=value, options=options, description=label)
 
 
+def _settled(control: widgets.Widget) -> bool:
+    """Say whether a control is a list of one choice, which nothing can move."""
+    return isinstance(control, widgets.Dropdown) and len(control.options) == 1
+
+
 def toggle(value: bool, label: str = "") -> widgets.Widget:
     """Return a tick box."""
     return widgets.Checkbox(value=value, description=label, indent=False)
@@ -111,7 +116,8 @@ class Explorer:
         reset = widgets.Button(description="Reset", tooltip="Put every control back")
         reset.on_click(lambda _: self.set(**self._start))
         self._view = widgets.HTML()
-        rows = [getattr(control, "row", control) for control in controls.values()]
+        shown = [control for control in controls.values() if not _settled(control)]
+        rows = [getattr(control, "row", control) for control in shown]
         self.box = widgets.VBox([aids(), *rows, reset, self._view])
         self.box.add_class("lablib-explorer")
         self._tick()
