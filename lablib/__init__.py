@@ -28,16 +28,16 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.definitions": "by_definition",
         "lablib.machine.backend": "set_threads",
         "lablib.course": "check hint progress solution",
-        "lablib.inference.speculation": "Head",
         "lablib.inference": (
-            "AsyncMlxLM Drafter Proposal Sampler SamplerOptions SpeculativeTokenIterator "
-            "TokenIterator best_of_n majority_vote pass_at_k sample_many sample_n "
-            "speculative_batch speculative_decode speculative_sample_n vote_until"
+            "AdaptiveLength AsyncMlxLM Drafter EarlyExit Head NGram Proposal Sampler "
+            "SamplerOptions SpeculativeTokenIterator TokenIterator Tree best_of_n "
+            "majority_vote pass_at_k sample_many sample_n speculative_batch "
+            "speculative_decode speculative_sample_n vote_until"
         ),
         "lablib.machine.doctor": "doctor",
         "lablib.models": ("LanguageModel gpt_config hybrid_config llama_config load load_head"),
         "lablib.course.plots.chat": "chat",
-        "lablib.text": "generate stream",
+        "lablib.text": "Completion generate on_text stream",
         "lablib.tools.forecast": "forecast",
         "lablib.tools.saving": "save",
     },

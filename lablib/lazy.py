@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Any
 
 
@@ -12,8 +13,9 @@ def exports(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the package called ``package``.
 
-    Its modules load in the same way, but only its public names are listed. Nothing is kept: a name
-    that was replaced in its module is found as it is now.
+    Its modules load in the same way, but only its public names and packages are listed. Nothing is
+    kept: a name that was replaced in its module is found as it is now. Type checkers read the same
+    names in ``__init__.pyi``, which ``tests/stubs.py`` makes.
 
     Args:
         package: its ``__name__``.
@@ -30,6 +32,9 @@ def exports(
         return importlib.import_module(module)
 
     def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *where})
+        own = vars(sys.modules[package])
+        dunders = [name for name in own if name.startswith("__")]
+        rooms = [module.name for module in iter_modules(own["__path__"]) if module.ispkg]
+        return sorted({*dunders, *rooms, *where})
 
     return load, listed, sorted(where)

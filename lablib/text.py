@@ -6,10 +6,11 @@ The engine speaks token ids; text is made here, at the edge.
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from typing import Any, Self
+from typing import Any, Self, Unpack, overload
 
 from lablib.inference.decoding import batches
 from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.keywords import SeveralKeywords, StreamKeywords, TextKeywords
 from lablib.inference.speculation import batched
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.validation import BadType, BadValue, flag, sequence, shown
@@ -20,6 +21,8 @@ import numpy as np
 # The streaming detokenizer drops a space at the start of a text, and a completion is not a start:
 # it is told the last few tokens of the prompt first.
 _CONTEXT = 8
+Conversation = Sequence[dict[str, str]]
+Several = list[str] | list[list[int]] | list[mx.array] | tuple[str | Sequence[int] | mx.array, ...]
 
 
 class Completion(str):
@@ -168,12 +171,12 @@ def stream(
     tokenizer: Any,
     prompt: str | Sequence[int] | mx.array | None = None,
     *,
-    messages: Sequence[dict[str, str]] | None = None,
+    messages: Conversation | None = None,
     max_tokens: int = 100,
     stop: str | Sequence[str] = (),
     stop_tokens: Collection[int] | None = None,
     draft_model: Any = None,
-    **options: Any,
+    **options: Unpack[StreamKeywords],
 ) -> TextStream:
     """Generate text piece by piece, for a loop that prints it as it comes.
 
@@ -203,12 +206,64 @@ def stream(
     ids, stop = _encode(tokenizer, prompt, messages), _stop_strings(stop)
     if stop_tokens is None:
         stop_tokens = tokenizer.eos_token_ids
-    options |= {"max_tokens": max_tokens, "stop_tokens": stop_tokens}
+    settings = {**options, "max_tokens": max_tokens, "stop_tokens": stop_tokens}
     if draft_model is None:
-        _check_plain(options)
-        return TextStream(TokenIterator(model, ids, **options), tokenizer, stop)
-    iterator = SpeculativeTokenIterator(model, draft_model, ids, **options)
+        _check_plain(settings)
+        return TextStream(TokenIterator(model, ids, **settings), tokenizer, stop)
+    iterator = SpeculativeTokenIterator(model, draft_model, ids, **settings)
     return TextStream(iterator, tokenizer, stop)
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: str | Sequence[int] | mx.array,
+    *,
+    messages: None = None,
+    max_tokens: int = 100,
+    progress: bool = False,
+    **options: Unpack[TextKeywords],
+) -> Completion: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Several,
+    *,
+    messages: None = None,
+    max_tokens: int = 100,
+    progress: bool = False,
+    **options: Unpack[SeveralKeywords],
+) -> list[Completion]: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: None = None,
+    *,
+    messages: Conversation,
+    max_tokens: int = 100,
+    progress: bool = False,
+    **options: Unpack[TextKeywords],
+) -> Completion: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: None = None,
+    *,
+    messages: list[Conversation],
+    max_tokens: int = 100,
+    progress: bool = False,
+    **options: Unpack[SeveralKeywords],
+) -> list[Completion]: ...
 
 
 def generate(
@@ -229,7 +284,7 @@ def generate(
     those of ``speculative_batches``, or of ``sample_prompts`` without a draft model.
     """
     flag("progress", progress)
-    options |= {"max_tokens": max_tokens}
+    options["max_tokens"] = max_tokens
     if _is_several(prompt) or _is_several(messages):
         return _generate_several(model, tokenizer, prompt, messages, progress=progress, **options)
     pieces = stream(model, tokenizer, prompt, messages=messages, **options)

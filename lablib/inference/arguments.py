@@ -1,8 +1,9 @@
 """Every check of an argument that several entry points share: each is written once, here."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from lablib.cache import kv
@@ -10,6 +11,27 @@ from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import LogitsProcessor
 from lablib.models.interface import context_of, vocab_size_of
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
+
+# Options of mlx-lm and of Hugging Face's generate -> their counterparts here.
+_ELSEWHERE = {
+    "temp": "temperature=",
+    "max_new_tokens": "max_tokens=",
+    "max_length": "max_tokens=, which counts new tokens only",
+    "num_return_sequences": "sample_n(model, prompt, n)",
+    "num_draft_tokens": "draft_tokens=",
+    "assistant_model": "draft_model=",
+    "prompt_cache": "cache=",
+    "past_key_values": "cache=",
+    "sampler": "its options: temperature=, top_p=, min_p=, top_k=",
+    "do_sample": "temperature=: 0 takes the best token",
+    "repetition_penalty": "repeat_penalty=",
+    "repetition_context_size": "repeat_last_n=",
+    "eos_token_id": "stop_tokens=",
+    "stop_strings": "stop=, of generate and stream",
+    "verbose": "stream(), which gives the text as it comes",
+    "kv_bits": "cache=, a list of mlx-lm's QuantizedKVCache",
+    "max_kv_size": "cache=, a list of mlx-lm's RotatingKVCache",
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +72,7 @@ def read_request(
     max_tokens: int,
     stop_tokens: Any,
     prefill_step_size: int,
-    sampler_options: dict[str, Any],
+    sampler_options: Mapping[str, Any],
     logits_processors: Any = (),
     cache: Any = None,
     name: str = "model",
@@ -86,15 +108,24 @@ def read_request(
     return request
 
 
-def _check_names(entry: Callable[..., Any], sampler_options: dict[str, Any]) -> None:
+def _check_names(entry: Callable[..., Any], sampler_options: Mapping[str, Any]) -> None:
     """Refuse a keyword that is no option of the sampler, and name those of ``entry``."""
     fields = SamplerOptions.names()
     for key in sampler_options:
         if key not in fields:
             parameters = inspect.signature(entry).parameters.values()
             own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-            allowed = ", ".join(dict.fromkeys([*own, *fields]))
-            raise BadType(f"unknown option {key!r}; {entry.__name__} knows {allowed}")
+            known = [*dict.fromkeys([*own, *fields])]
+            told = f"unknown option {key!r}{_suggest(key, known)}"
+            raise BadType(f"{told}; {entry.__name__} knows {', '.join(known)}")
+
+
+def _suggest(key: str, known: Sequence[str]) -> str:
+    """Return what to write instead of an option that another library has, or a misspelt one."""
+    if key in _ELSEWHERE:
+        return f" (here it is {_ELSEWHERE[key]})"
+    near = get_close_matches(key, known, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def check_n(n: Any) -> int:

@@ -330,7 +330,7 @@ BAD = [
     (
         lambda m: speculative_decode(m, m, PROMPT, target_cache=[]),
         BadType,
-        "'target_cache'; .* cache",
+        "'target_cache'.*; .* cache",
     ),
     (lambda m: speculative_decode(m, m, PROMPT, cache=[]), BadValue, "cache must have an entry"),
     (lambda m: speculative_decode(m, (m, None), PROMPT), BadType, "unpack it"),

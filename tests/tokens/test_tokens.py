@@ -438,7 +438,7 @@ REFUSED = {
     "NaN": ([1], {"temperature": float("nan")}, "temperature must be finite, got nan"),
     "top_p": ([1], {"top_p": 1.5}, "top_p must be between 0.0 and 1.0, got 1.5"),
     "seed": ([1], {"seed": "x"}, "seed must be an int"),
-    "unknown": ([1], {"temprature": 1}, "unknown option 'temprature'; .*knows .*, temperature"),
+    "unknown": ([1], {"temprature": 1}, "'temprature' .did you mean temperature.*knows .*, temp"),
     "stop id": ([1], {"stop_tokens": [11]}, r"stop_tokens\[0\] must be between 0 and 10, got 11"),
     "stop": ([1], {"stop_tokens": 3}, "stop_tokens must be a sequence of token ids, got int"),
     "step": ([1], {"prefill_step_size": 0}, "prefill_step_size must be at least 1, got 0"),

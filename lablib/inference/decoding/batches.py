@@ -8,7 +8,7 @@ batching, Yu et al., OSDI 2022, "Orca"). No text depends on its neighbours.
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
@@ -18,6 +18,7 @@ from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder, Party, Reader
 from lablib.inference.decoding.prompts import PromptReader, most_unread, read_prompt
 from lablib.inference.decoding.rows import Counts, Ended, Row, Samples, Verdict, with_ratios
+from lablib.inference.keywords import SampleKeywords, SamplerKeywords
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.models.interface import position_table_of
@@ -68,7 +69,9 @@ class SampleParts(Iterator[Samples]):
         return joined
 
 
-def sample_n(model: Any, prompt: Sequence[int] | mx.array, n: int, **options: Any) -> Samples:
+def sample_n(
+    model: Any, prompt: Sequence[int] | mx.array, n: int, **options: Unpack[SampleKeywords]
+) -> Samples:
     """Draw ``n`` independent completions of one prompt, which is read once.
 
     ``options`` are the keywords of :func:`sample_batches`: ``max_tokens=100``, ``stop_tokens=()``,
@@ -87,7 +90,7 @@ def sample_batches(
     max_batch: int | None = None,
     prefill_step_size: int = 512,
     progress: bool = False,
-    **sampler_options: Any,
+    **sampler_options: Unpack[SamplerKeywords],
 ) -> SampleParts:
     """Yield the samples of :func:`sample_n` in parts of ``max_batch`` rows, as they are ready.
 
@@ -144,7 +147,7 @@ def sample_prompts(
     prefill_step_size: int = 512,
     progress: bool = False,
     ended: Ended | None = None,
-    **sampler_options: Any,
+    **sampler_options: Unpack[SamplerKeywords],
 ) -> SampleParts:
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 

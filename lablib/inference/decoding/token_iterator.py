@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
@@ -20,6 +20,7 @@ from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.prompts import most_unread, read_prompt
 from lablib.inference.decoding.rows import Row, Verdict
+from lablib.inference.keywords import SamplerKeywords
 from lablib.inference.sampling.text_sampler import LogitsProcessor, TextSampler
 from lablib.validation import BadValue, integer
 
@@ -226,7 +227,7 @@ class TokenIterator(DecodingIterator):
         prefill_step_size: int = 512,
         logits_processors: Sequence[LogitsProcessor] = (),
         stream: int = 0,
-        **sampler_options: Any,
+        **sampler_options: Unpack[SamplerKeywords],
     ) -> None:
         request = arguments.read_request(
             TokenIterator,

@@ -6,13 +6,14 @@ text and random numbers only: it is the same alone, in any batch and beside any 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference import arguments
 from lablib.inference.decoding.batches import ReadPrompts, SampleParts, can_share, prompt_parts
 from lablib.inference.decoding.rows import Ended, Samples
+from lablib.inference.keywords import SamplerKeywords, SpeculativeKeywords
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.rules import named
@@ -22,7 +23,11 @@ import mlx.core as mx
 
 
 def speculative_sample_n(
-    target: Any, draft_model: Any, prompt: Sequence[int] | mx.array, n: int, **options: Any
+    target: Any,
+    draft_model: Any,
+    prompt: Sequence[int] | mx.array,
+    n: int,
+    **options: Unpack[SpeculativeKeywords],
 ) -> Samples:
     """Draw ``n`` completions of one prompt, as ``sample_n`` does, with the help of a drafter.
 
@@ -35,7 +40,10 @@ def speculative_sample_n(
 
 
 def speculative_batch(
-    target: Any, draft_model: Any, prompts: Sequence[Sequence[int] | mx.array], **options: Any
+    target: Any,
+    draft_model: Any,
+    prompts: Sequence[Sequence[int] | mx.array],
+    **options: Unpack[SpeculativeKeywords],
 ) -> Samples:
     """Complete several prompts at once; the arguments are those of :func:`speculative_batches`."""
     return speculative_batches(target, draft_model, prompts, **options).join()
@@ -54,7 +62,7 @@ def speculative_batches(
     prefill_step_size: int = 512,
     progress: bool = False,
     ended: Ended | None = None,
-    **sampler_options: Any,
+    **sampler_options: Unpack[SamplerKeywords],
 ) -> SampleParts:
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 

@@ -10,7 +10,7 @@ One round is ``Decoder.speculative_round`` in ``decoding/decoder.py``.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_rewindable
@@ -18,6 +18,7 @@ from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.rows import Verdict, with_ratios
 from lablib.inference.decoding.token_iterator import DecodingIterator
+from lablib.inference.keywords import DecodeKeywords, SamplerKeywords
 from lablib.inference.sampling.text_sampler import LogitsProcessor, TextSampler
 from lablib.inference.speculation.draft_length import as_length
 from lablib.inference.speculation.draft_model import as_drafter
@@ -87,7 +88,7 @@ class SpeculativeTokenIterator(DecodingIterator):
         logits_processors: Sequence[LogitsProcessor] = (),
         trace: bool = False,
         stream: int = 0,
-        **sampler_options: Any,
+        **sampler_options: Unpack[SamplerKeywords],
     ) -> None:
         request = arguments.read_request(
             SpeculativeTokenIterator,
@@ -191,7 +192,7 @@ def speculative_decode(
     max_tokens: int = 100,
     draft_tokens: Any = 4,
     temperature: float = 0.0,
-    **options: Any,
+    **options: Unpack[DecodeKeywords],
 ) -> tuple[mx.array, dict[str, Any]]:
     """Complete a prompt with the target's distribution, faster than the target alone.
 
@@ -201,9 +202,14 @@ def speculative_decode(
         The prompt and its completion ``(1, total_len)`` int32, and the statistics; with
         ``trace=True`` they hold the list of rounds as ``"trace"``.
     """
-    options |= {"draft_tokens": draft_tokens, "temperature": temperature}
     iterator = SpeculativeTokenIterator(
-        target, draft_model, prompt, max_tokens=max_tokens, **options
+        target,
+        draft_model,
+        prompt,
+        max_tokens=max_tokens,
+        draft_tokens=draft_tokens,
+        temperature=temperature,
+        **options,
     )
     with iterator:
         for _ in iterator:

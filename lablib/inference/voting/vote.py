@@ -12,11 +12,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from lablib.inference.arguments import check_n
 from lablib.inference.decoding import batches
 from lablib.inference.decoding.rows import Samples
+from lablib.inference.keywords import RoundsKeywords, VoteKeywords
 from lablib.inference.speculation import batched
 from lablib.inference.voting import scoring
 from lablib.inference.voting.scoring import Scorer, check_scorer
@@ -85,7 +86,7 @@ def best_of_n(
     *,
     return_all: bool = False,
     draft_model: Any = None,
-    **options: Any,
+    **options: Unpack[VoteKeywords],
 ) -> mx.array | list[Candidate]:
     """Sample ``n`` completions and return the one with the highest score, the first among equals.
 
@@ -114,8 +115,8 @@ def best_of_n(
     """
     check_scorer("score_fn", score_fn)
     flag("return_all", return_all)
-    options |= {"max_tokens": max_tokens, "temperature": temperature}
-    parts = _sample(model, draft_model, prompt, n, options)
+    settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
+    parts = _sample(model, draft_model, prompt, n, settings)
     samples = parts.join()
     scores = _scores("score_fn", score_fn, parts, samples)
     sequences = [mx.array([[*parts.prompts[0], *row]], dtype=mx.int32) for row in samples.tokens]
@@ -134,7 +135,7 @@ def majority_vote(
     extract: Extract | None = None,
     weight: Scorer | None = None,
     draft_model: Any = None,
-    **options: Any,
+    **options: Unpack[VoteKeywords],
 ) -> Votes:
     """Sample ``n`` completions and count how many give each answer.
 
@@ -157,8 +158,8 @@ def majority_vote(
         function("extract", extract)
     if weight is not None:
         check_scorer("weight", weight)
-    options |= {"max_tokens": max_tokens, "temperature": temperature}
-    parts = _sample(model, draft_model, prompt, n, options)
+    settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
+    parts = _sample(model, draft_model, prompt, n, settings)
     samples = parts.join()
     log_weights = None if weight is None else _scores("weight", weight, parts, samples)
     return tally(samples.tokens, _answers(samples.tokens, extract), log_weights)
@@ -177,7 +178,7 @@ def vote_until(
     at_least: int = StopRule.at_least,
     extract: Extract | None = None,
     draft_model: Any = None,
-    **options: Any,
+    **options: Unpack[RoundsKeywords],
 ) -> AdaptiveVotes:
     """Vote in rounds of ``batch`` samples and stop when the rest, up to ``n``, would not matter.
 
@@ -196,11 +197,11 @@ def vote_until(
         raise BadType("max_batch is not an option of vote_until: its batch bounds memory")
     if "weight" in options:
         raise BadType("weight is not an option of vote_until: its rules count votes, not weights")
-    options |= {"max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
+    settings = {**options, "max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
     completions: list[list[int]] = []
     answers: list[Hashable | None] = []
     reason = None
-    with closing(_sample(model, draft_model, prompt, n, options)) as parts:
+    with closing(_sample(model, draft_model, prompt, n, settings)) as parts:
         for samples in parts:
             answers += _answers(samples.tokens, extract, first=len(completions))
             completions += samples.tokens

@@ -1,0 +1,106 @@
+"""Types the options that functions pass on, so that an editor knows them and marks a wrong one."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypedDict
+
+import mlx.core as mx
+
+
+class Cuts(TypedDict, total=False):
+    """Fields of :class:`SamplerOptions` but for the temperature, which some functions name."""
+
+    top_p: float
+    min_p: float
+    top_k: int
+    repeat_last_n: int
+    repeat_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    seed: int | None
+    logprobs: bool
+    top_logprobs: int
+
+
+class SamplerKeywords(Cuts, total=False):
+    """All fields of :class:`SamplerOptions`."""
+
+    temperature: float
+
+
+class SampleKeywords(SamplerKeywords, total=False):
+    """Those of :func:`sample_batches`."""
+
+    max_tokens: int
+    stop_tokens: Collection[int]
+    max_batch: int | None
+    prefill_step_size: int
+    progress: bool
+
+
+class SpeculativeKeywords(SampleKeywords, total=False):
+    """Those of :func:`speculative_batches`."""
+
+    draft_tokens: int
+    rule: str | None
+    ended: Callable[[int, list[int]], bool] | None
+
+
+class RoundsKeywords(Cuts, total=False):
+    """Those that :func:`vote_until` passes on; the last two with a draft model only."""
+
+    stop_tokens: Collection[int]
+    prefill_step_size: int
+    progress: bool
+    draft_tokens: int
+    rule: str | None
+
+
+class VoteKeywords(RoundsKeywords, total=False):
+    """Those that :func:`best_of_n` and :func:`majority_vote` pass on."""
+
+    max_batch: int | None
+
+
+class DecodeKeywords(Cuts, total=False):
+    """Those that :func:`speculative_decode` passes on."""
+
+    stop_tokens: Collection[int]
+    rule: str | None
+    cache: list[Any] | None
+    draft_cache: list[Any] | None
+    prefill_step_size: int
+    logits_processors: Sequence[Callable[[mx.array, mx.array], mx.array]]
+    trace: bool
+    stream: int
+
+
+class StreamKeywords(SamplerKeywords, total=False):
+    """Those that :func:`stream` passes on; of drafts with a draft model only."""
+
+    cache: list[Any] | None
+    prefill_step_size: int
+    logits_processors: Sequence[Callable[[mx.array, mx.array], mx.array]]
+    draft_tokens: Any
+    rule: str | None
+    draft_cache: list[Any] | None
+    trace: bool
+
+
+class TextKeywords(StreamKeywords, total=False):
+    """Those that :func:`generate` passes on, of one prompt or of several."""
+
+    stop: str | Sequence[str]
+    stop_tokens: Collection[int] | None
+    draft_model: Any
+
+
+class SeveralKeywords(SamplerKeywords, total=False):
+    """Those of :func:`generate` of several prompts."""
+
+    stop: str | Sequence[str]
+    stop_tokens: Collection[int] | None
+    draft_model: Any
+    max_batch: int | None
+    prefill_step_size: int
+    draft_tokens: int
+    rule: str | None

@@ -1,0 +1,124 @@
+"""The types of public names: what an editor and a type checker make of calls, right and wrong."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import lablib
+from lablib.inference import keywords
+from lablib.inference.decoding import batches
+from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.speculation.batched import speculative_batches
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
+
+import pytest
+import stubs
+
+ROOT = Path(__file__).parents[2]
+CALLS = ROOT / "tests" / "typed"
+
+
+def checked(command: list[str]) -> subprocess.CompletedProcess:
+    tool = [sys.executable, "-m", *command]
+    return subprocess.run(tool, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def mypy(path: Path) -> set[int]:
+    """Return the lines that mypy marks."""
+    done = checked(["mypy", "--strict", "--follow-imports=silent", "--output=json", str(path)])
+    assert done.returncode in (0, 1), done.stderr
+    marks = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {mark["line"] for mark in marks if mark["severity"] == "error"}
+
+
+def pyright(path: Path) -> set[int]:
+    """Return the lines that Pyright marks (basedpyright, which fetches nothing)."""
+    done = checked(["basedpyright", "--level=error", "--outputjson", str(path)])
+    marks = json.loads(done.stdout)["generalDiagnostics"]
+    return {mark["range"]["start"]["line"] + 1 for mark in marks}
+
+
+CHECKERS = pytest.mark.parametrize("lines", [mypy, pyright])
+
+
+@CHECKERS
+def test_right_calls_are_accepted(lines: Callable[[Path], set[int]]) -> None:
+    assert lines(CALLS / "right.py") == set()
+
+
+@CHECKERS
+def test_each_mistake_is_marked_and_nothing_else(lines: Callable[[Path], set[int]]) -> None:
+    path = CALLS / "wrong.py"
+    source = path.read_text().splitlines()
+    planted = {number for number, line in enumerate(source, 1) if line.endswith("  ##")}
+    assert len(planted) >= 20
+    assert lines(path) == planted
+
+
+def test_the_stubs_name_what_the_packages_do() -> None:
+    made = stubs.stubs()
+    assert len(made) >= 8
+    for path, text in made.items():
+        assert path.read_text() == text, f"run python tests/stubs.py: {path}"
+
+
+def test_the_public_names_are_listed_and_no_others() -> None:
+    seen = {name for name in dir(lablib) if not name.startswith("__")}
+    assert seen - {*lablib.__all__} == {
+        "cache",
+        "course",
+        "inference",
+        "machine",
+        "models",
+        "tools",
+    }
+
+
+NAMED = {
+    keywords.SampleKeywords: batches.sample_batches,
+    keywords.SpeculativeKeywords: speculative_batches,
+}
+
+
+@pytest.mark.parametrize("typed", NAMED, ids=lambda each: each.__name__)
+def test_typed_keywords_are_those_of_the_function(typed: type) -> None:
+    function = NAMED[typed]
+    code = function.__code__
+    own = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    assert {*typed.__annotations__} == {*own, *SamplerOptions.names()}
+
+
+def test_the_samplers_keywords_are_its_options() -> None:
+    expected = get_type_hints(SamplerOptions)
+    assert get_type_hints(keywords.SamplerKeywords) == {
+        name: expected[name] for name in SamplerOptions.names()
+    }
+    taken = [TokenIterator.__init__, SpeculativeTokenIterator.__init__]
+    for each in taken:
+        (unpacked,) = get_args(each.__annotations__["sampler_options"])
+        assert unpacked is keywords.SamplerKeywords
+
+
+@pytest.mark.parametrize(
+    ("option", "cure"),
+    [
+        ("temp", "here it is temperature="),
+        ("max_new_tokens", "here it is max_tokens="),
+        ("sampler", "its options: temperature="),
+        ("prompt_cache", "here it is cache="),
+        ("verbose", "stream()"),
+        ("kv_bits", "QuantizedKVCache"),
+        ("max_kv_size", "RotatingKVCache"),
+        ("repetition_penalty", "here it is repeat_penalty="),
+        ("temprature", "did you mean temperature"),
+        ("max_toknes", "did you mean max_tokens"),
+    ],
+)
+def test_an_option_of_another_library_names_its_counterpart_here(option: str, cure: str) -> None:
+    with pytest.raises(TypeError, match="unknown option") as caught:
+        lablib.sample_n(lambda tokens, cache: None, [1], 1, **{option: 1})
+    assert cure in str(caught.value)

@@ -1,0 +1,43 @@
+"""Calls as an engineer writes them: every type checker accepts each of them."""
+
+import lablib
+from lablib.inference.speculation import rules
+from lablib.inference.voting import majority_vote
+
+import mlx.core as mx
+
+model, tokenizer = lablib.load("target")
+draft, _ = lablib.load("draft")
+ids = tokenizer.encode("sum 7 3 9 0 4 8:")
+
+one: lablib.Completion = lablib.generate(model, tokenizer, "Once", max_tokens=20, temperature=0.8)
+print(one.upper(), one.tokens, one.logprobs, one.finish_reason)
+several: list[lablib.Completion] = lablib.generate(model, tokenizer, ["Once", "Late"], seed=1)
+chat: lablib.Completion = lablib.generate(
+    model, tokenizer, messages=[{"role": "user", "content": "hello"}], stop=["\n"]
+)
+faster = lablib.generate(model, tokenizer, ids, draft_model=lablib.NGram(), draft_tokens=3)
+for piece in lablib.stream(model, tokenizer, "Once", top_p=0.9, seed=3, draft_model=draft):
+    print(piece.strip())
+
+samples = lablib.sample_n(model, ids, 4, max_tokens=10, stop_tokens={2}, min_p=0.05)
+print([len(row) for row in samples.tokens])
+votes = majority_vote(model, ids, 8, extract=lablib.on_text(tokenizer, str.strip), seed=1)
+print(votes.winner, votes[0])
+until: lablib.inference.AdaptiveVotes = lablib.vote_until(model, ids, 8, confidence=0.95)
+best = lablib.best_of_n(model, ids, 4, score_fn="length_normalized", max_batch=2)
+tree = lablib.SpeculativeTokenIterator(model, lablib.Tree(draft, 3), ids, rule="rejection")
+tokens, stats = lablib.speculative_decode(model, draft, ids, draft_tokens=4, trace=True)
+print(tokens.shape, stats["acceptance_rate"], rules.__name__)
+
+
+def digits_only(seen: mx.array, logits: mx.array) -> mx.array:
+    """Leave the scores of digits."""
+    return logits
+
+
+with lablib.TokenIterator(model, ids, logits_processors=[digits_only], top_k=40) as iterator:
+    for token in iterator:
+        print(token.id, token.logprob)
+many = lablib.AsyncMlxLM(model, tokenizer, batch_size=64)
+row: mx.array = many.next_token_logprobs_sync(ids)
