@@ -199,9 +199,10 @@ def _last_heading(source: str) -> str:
 
 
 def _choices(cell: Cell) -> str:
-    """Return the choices that a ``predict`` printed between its question and its last line."""
-    lines = [line for each in shown(cell) for line in each.text.splitlines()[1:-1]]
-    return printed_html("\n".join(lines)) if lines else ""
+    """Return the choices that a ``predict`` printed; they are indented."""
+    lines = [line for each in shown(cell) for line in each.text.splitlines()]
+    choices = [line for line in lines if line.startswith("  ")]
+    return printed_html("\n".join(choices)) if choices else ""
 
 
 def _code(title: str, cell: Cell) -> Iterator[Slide]:

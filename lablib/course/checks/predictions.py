@@ -15,6 +15,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from lablib.course.checks import marks
@@ -25,6 +26,7 @@ from lablib.validation import BadValue
 FILE = "predictions.json"
 LETTERS = "abcdefgh"
 FIRST = 7  # days until a question comes again
+WIDE = 78  # columns of an output; a notebook breaks longer lines anywhere
 CLOSE = 0.2  # of a number: a prediction this near to it was right
 _kept: dict[str, dict[str, Any]] = {}  # of this kernel, by question
 
@@ -66,9 +68,11 @@ class Question:
 
     @property
     def asked(self) -> str:
-        """Return the question with its choices, a line each."""
+        """Return the question with its choices, none broken within a word."""
         listed = zip(LETTERS, self.choices, strict=False)
-        return "\n".join([self.text, *(f"  {letter}  {choice}" for letter, choice in listed)])
+        choices = [f"  {letter}  {choice}" for letter, choice in listed]
+        folded = [fill(choice, WIDE, subsequent_indent=5 * " ") for choice in choices]
+        return "\n".join([fill(self.text, WIDE), *folded])
 
     def how(self, function: str) -> str:
         """Return how it is answered with ``predict`` or ``recall``."""

@@ -184,7 +184,8 @@ def vote_until(
 
     Without ``confidence`` the winner is the one ``majority_vote`` elects with the same seed and n:
     the vote stops when no answer can overtake the leader. With it, the vote also stops when that is
-    improbable enough (adaptive-consistency, Aggarwal et al. 2023, 2305.11860): see ``StopRule`` for
+    improbable enough (stochastic curtailment, Lan, Simon & Halperin 1982; of votes
+    adaptive-consistency, Aggarwal et al. 2023, 2305.11860): see ``StopRule`` for
     ``confidence``, ``stop_rule`` and ``at_least``. Every sample drawn counts.
 
     A round decodes together, so that ``batch`` also bounds memory and there is no ``max_batch``;

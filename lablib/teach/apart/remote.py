@@ -225,7 +225,9 @@ class Process:
             for before, most in (self._before, self.limits.cpu), (self._start, in_all):
                 if used - before > most:
                     said = f"{most:g} s of processor time"
-                    raise Gone(f"it used more than {said}: does every loop end?")
+                    raise Gone(
+                        f"it used more than {said}: does every loop end, and is all this work needed?"
+                    )
         self._next_look = time.monotonic() + LOOK
 
     def worked(self) -> float | None:
