@@ -89,7 +89,8 @@ def test_processor_time_is_limited_and_waiting_costs_none(tmp_path):
             told = replace(work, recorded={"00.1": recorded})
             marks[name + recorded] = judge_submission(told, Limits(cpu=0.5))["00.1"]
     assert "".join(each.outcome for each in marks.values()) == "!≠✓✓"
-    late = "calling it: it used more than 0.5 s of processor time: does every loop end, and is all this work needed?"
+    late = "calling it: it used more than 0.5 s of processor time: "
+    late += "does every loop end, and is all this work needed?"
     assert marks["works"].message == late
     assert marks["works✓"].message.endswith(f"here it is not judged: {late}")
 

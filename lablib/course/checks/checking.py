@@ -234,7 +234,8 @@ def _find_fault(exercise: Exercise, watched: Watched) -> Wrong | None:
     except NotAttempted:
         raise
     except TimeUp as late:
-        text = f"it took longer than {exercise.seconds:g} s: does every loop end, and is all this work needed?"
+        why = "does every loop end, and is all this work needed?"
+        text = f"it took longer than {exercise.seconds:g} s: {why}"
         line = watched.where(late)
         return Wrong(f"{text}\nstopped at {line}" if line else text)
     except Wrong as wrong:

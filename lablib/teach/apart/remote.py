@@ -224,10 +224,8 @@ class Process:
             in_all = STATEMENTS * self.limits.cpu if self._is_running else math.inf
             for before, most in (self._before, self.limits.cpu), (self._start, in_all):
                 if used - before > most:
-                    said = f"{most:g} s of processor time"
-                    raise Gone(
-                        f"it used more than {said}: does every loop end, and is all this work needed?"
-                    )
+                    why = "does every loop end, and is all this work needed?"
+                    raise Gone(f"it used more than {most:g} s of processor time: {why}")
         self._next_look = time.monotonic() + LOOK
 
     def worked(self) -> float | None:
