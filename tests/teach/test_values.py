@@ -117,3 +117,4 @@ def test_values_are_shown_short_and_without_addresses():
     assert "0x" not in as_text(object()) + as_text(np.random.default_rng(0)) + as_text(as_text)
     assert call_text("f", ([1], "a")) == "f([1], 'a')"
     assert pair_text(1.0, 1.00000001) == ("1", "1.00000001")
+    assert pair_text("a" * 99 + "b", "a" * 99) == (f"…'{'a' * 20}b'", f"…'{'a' * 20}'")

@@ -92,8 +92,9 @@ class Watched:
         self.calls += 1
         try:
             result = self.function(*given, **named)
-            if isinstance(result, Iterator | MappingView):
-                result = list(result)
+            result = _run_out(result)
+            if type(result) is tuple:  # (a mask, a generator of positions), say
+                result = tuple(map(_run_out, result))
         except (KeyboardInterrupt, TimeUp, Gone, Wrong):
             raise
         except BaseException as error:
@@ -207,6 +208,10 @@ def does_nothing(function: Callable[..., Any]) -> bool:
         or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
         for each in found.body
     )
+
+
+def _run_out(value: Any) -> Any:
+    return list(value) if isinstance(value, Iterator | MappingView) else value
 
 
 def _differ(before: Any, after: Any) -> bool:

@@ -4,6 +4,7 @@ import copy
 import math
 import numbers
 from collections.abc import Mapping, Sequence, Set
+from os.path import commonpath
 from typing import Any
 
 import numpy as np
@@ -74,11 +75,14 @@ def call_text(name: str, args: tuple[Any, ...]) -> str:
 
 
 def pair_text(expected: Any, got: Any) -> tuple[str, str]:
-    """Return two values that differ as texts, with enough digits that the texts differ too."""
+    """Return two values as texts that differ too: enough digits, or cut to where they part."""
     for digits in (4, 8, 16):
         pair = as_text(expected, digits), as_text(got, digits)
         if pair[0] != pair[1]:
-            break
+            return pair
+    if isinstance(expected, str) and isinstance(got, str):  # long ones that begin alike
+        start = max(0, len(commonpath([expected, got])) - 20)
+        pair = f"…{as_text(expected[start:])}", f"…{as_text(got[start:])}"
     return pair
 
 
