@@ -745,3 +745,37 @@ ANSWERS.changed(
 ANSWERS.changed("11.3", "a_read_is_enough", 'kind == "read" and', 'kind == "write" and')
 ANSWERS.changed("11.3", "two_uses_keep_two", "if name in cached:", "if False:")
 ANSWERS.changed("11.3", "most_used_last", "cached.append(name)", "cached.insert(0, name)")
+ANSWERS.changed("11.3", "in_the_alphabet", "return cached", "return sorted(cached)")
+ANSWERS.changed("11.3", "before_the_last", "cached.append(name)", "cached.insert(-1, name)")
+
+
+@queued(wrong)
+async def each_new_prompt_leads(prompt, run, state):
+    new = prompt not in state
+    future = state.setdefault(prompt, asyncio.get_running_loop().create_future())
+    if new:
+        await asyncio.sleep(0)
+    if new and state:  # perhaps another one has served it, and these are the next ones
+        batch = dict(state)
+        state.clear()
+        for each, answer in run(batch).items():
+            batch[each].set_result(answer)
+    return await future
+
+
+@wrong("11.2")
+def begins_later_in_the_prompt(tree, prompt):
+    return max((over_all_paths(tree, prompt[i:]) for i in range(len(prompt))), default=0)
+
+
+@wrong("11.2")
+def no_token_is_zero(tree, prompt):
+    return over_all_paths(tree, (*prompt, 0)[: (*prompt, 0).index(0)])
+
+
+@wrong("11.4")
+def longer_leaves(tree, prompt):
+    for edge, below in tree.items():
+        if not below and edge == prompt[: len(edge)]:
+            return {each: s for each, s in tree.items() if each != edge} | {prompt: {}}
+    return recursively(tree, prompt)

@@ -139,6 +139,7 @@ def _callers(rng: np.random.Generator) -> Iterator[tuple[list[list[str]]]]:
     yield ([["a", "b"], ["c"]],)  # the second batch has one caller only
     yield ([["a", "a"]],)
     yield ([["b", "c"], ["a", "b"], ["b", "a"]],)
+    yield ([["b", "c"], ["a", "d"]],)  # who served the first batch asks again at once
     for _ in range(8):
         sizes = rng.integers(1, 5, size=rng.integers(2, 6))
         yield ([rng.choice(list("dcba"), size=size).tolist() for size in sizes],)
@@ -302,6 +303,8 @@ def _matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 1, 2): {}}, (1, 1, 3)
     yield {(1,): {(2, 3): {}}}, (2, 3)  # the root is where every prompt begins
     yield {(1, 2): {}}, (2,)
+    yield {(1, 2): {}}, (9, 1, 2)  # what it holds must be where the prompt begins
+    yield {(0, 1): {}}, (0, 2)  # an id may be 0
     yield {(int("50000"), 7): {}}, (int("50000"), 7)  # equal, but not the same object
     yield {(1, 2, 3): {(5,): {}}}, (1, 2, 5)  # the child hangs below the 3
     yield {(12, 3): {}}, (1, 23)  # ids are no digits
@@ -450,6 +453,8 @@ def _histories(rng: np.random.Generator) -> Iterator[tuple[list[tuple[str, str]]
     yield [a, ("read", "b"), b], 2
     yield [a, b, a, c], 2
     yield [a, b, b], 2
+    yield [b, a], 2  # not the alphabet
+    yield [a, b, c, ("read", "a")], 3  # from the first place to the last
     for capacity in (1, 2, 3, 3, 4):
         kinds = rng.choice(["write", "read"], size=14).tolist()
         names = rng.choice(list("abcdef"), size=14).tolist()
@@ -595,6 +600,8 @@ def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2): {(3,): {}, (4,): {}}}, (1, 5)
     yield {(1, 2, 3): {}}, (1, 2)
     yield {(1, 2): {}}, (1, 2)
+    yield {(1,): {(2,): {}}}, (1,)
+    yield {(1,): {}}, (1, 2)  # a prompt ended at the leaf: its node stays
     yield {(1,): {(2, 3): {}}}, (1, 2, 4)
     for _ in range(14):
         tree = _tree(rng)
