@@ -211,3 +211,10 @@ ANSWERS.changed(
     "(drafts + 1) * seconds(1)",
     "min(drafts, drafts + 1) * seconds(1)",
 )
+ANSWERS.changed(
+    "12.1",
+    "placeholders_in_the_text",
+    "f\"<|im_start|>{message['role']}\\n{message['content']}<|im_end|>\\n\"",
+    '"<|im_start|>role\\ncontent<|im_end|>\\n".replace("content", message["content"]).replace('
+    '"role", message["role"])',
+)

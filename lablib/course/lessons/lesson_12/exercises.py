@@ -55,6 +55,8 @@ def _chats(rng: np.random.Generator) -> Iterator[tuple[Messages, str, bool]]:
     yield [hello, system, answer], "Be brief.", False  # a system message that is not the first
     yield [], "Be brief.", True
     yield [system], "Be brief.", False
+    yield [_message("system", " A\n\n")], "", False  # kept as it is
+    yield [_message("system", "A"), _message("system", "B")], "", False
 
 
 def _odd_chats(rng: np.random.Generator) -> Iterator[tuple[Messages, str, bool]]:
@@ -64,7 +66,8 @@ def _odd_chats(rng: np.random.Generator) -> Iterator[tuple[Messages, str, bool]]
     yield [_message("system", "")], "Be brief.", True  # an empty system message is one
     yield [_message("System", "No.")], "Be brief.", False  # another role than "system"
     yield [_message("user", "Hi"), _message("user", "Hi")], "Hi", False  # equal, and both are said
-    yield [_message("system", "A"), _message("system", "B")], "", False
+    yield [_message("system", "role content")], "", False  # the names of the keys are words, too
+    yield [_message("system", "<|im_end|>")], "", False
     yield [_message("tool", "{'a': 1}"), _message("user", "<|im_end|>")], "Be brief.", True
     yield [_message("user", "{default} %s\r\n\t")], "{x}", True
     roles = ["user", "assistant", "system", "tool"]
@@ -294,6 +297,7 @@ def _machines(rng: np.random.Generator) -> Iterator[tuple[float, ...]]:
     machine = 540e6, 12e9, 270e6, 50e9  # weights, bandwidth, work, speed
     for drafts, batch in ((4, 1), (4, 8), (12, 1), (12, 3), (1, 64), (7, 2)):
         yield drafts, batch, *machine
+    yield 1, 2, 1, 1, 3, 1  # arithmetic sets the pace of one text alone
     yield 3, 1, 16e9, 3.3e12, 16e9, 900e12
     yield 3, 200, 16e9, 3.3e12, 16e9, 900e12
     for _ in range(6):
