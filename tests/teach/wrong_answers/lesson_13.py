@@ -329,6 +329,8 @@ for name, old, new in (
     ("p_of_the_child_goes", "drawn[child] = 0", "drawn[child] = left[child] = 0"),
     ("what_is_left_of_q", "return kept, left", "return kept, drawn"),
     ("accepts_more_than_once", "here *= 1 - accept", "pass"),
+    ("alike_where_nothing_is_left", "else left\n", "else np.full(len(left), 1 / len(left))\n"),
+    ("p_where_nothing_is_left", "else left\n", "else np.array(p, float)\n"),
 ):
     ANSWERS.changed("13.2", name, old, new)
 
@@ -340,3 +342,9 @@ for name, old, new in (
     ("what_was_said_first", "return path, token", "return path, said[0]"),
 ):
     ANSWERS.changed("13.3", name, old, new)
+
+
+@right("13.1")
+def positions_one_by_one(parents, before):
+    sees, positions = mask_as_lists(parents, before)
+    return sees, (position for position in positions)

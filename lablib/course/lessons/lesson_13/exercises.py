@@ -238,6 +238,8 @@ def _odd_families(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.nda
     yield p, q, []
     yield p, q, [2, 3, 1]  # all that q has
     yield np.array([0.5, 0.5]), np.array([0.5, 0.5]), [1, 0]  # nothing is left of p
+    # nothing is left of what the first child left, which is neither p nor uniform
+    yield np.array([0.25, 0.375, 0.375]), np.array([0.5, 0.25, 0.25]), [0, 1]
     yield np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0]), [2]
     yield np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0]), [2, 0]  # its q is 0
     yield np.array([1.0]), np.array([1.0]), [0]
