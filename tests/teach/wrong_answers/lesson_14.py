@@ -242,6 +242,16 @@ for name, old, new in (
     ("without_blanks", "sort_keys=True", 'sort_keys=True, separators=(",", ":")'),
     ("the_unit_first", "[seed, unit]", "[unit, seed]"),
     ("seven_bytes", "[:6]", "[:7]"),
+    (
+        "in_an_alphabet_without_capitals",
+        "[seed, unit], sort_keys=True",
+        "[seed, dict(sorted(unit.items(), key=lambda item: item[0].lower()))]",
+    ),
+    (
+        "whole_numbers",
+        "[seed, unit]",
+        "[seed, {k: int(v) if v == 1.0 else v for k, v in unit.items()}]",
+    ),
 ):
     ANSWERS.changed("14.2", name, old, new)
 for name, old, new in (
@@ -252,5 +262,16 @@ for name, old, new in (
         "not any({*unit.values()} <= {*r.values()} for r in records)",
     ),
     ("in_order_of_the_list", "unit not in finished", "units.index(unit) >= len(records)"),
+    (
+        "values_without_their_keys",
+        "unit not in finished",
+        "{*unit.values()} not in [{*record.values()} for record in finished]",
+    ),
+    (
+        "values_as_texts",
+        "unit not in finished",
+        "[*map(str, unit.values())] not in [[str(r[k]) for k in unit] for r in finished]",
+    ),
+    ("first_keys_of_a_record", "for key in keys}", "for key in [*record][: len(keys)]}"),
 ):
     ANSWERS.changed("14.3", name, old, new)

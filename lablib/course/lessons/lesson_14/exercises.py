@@ -166,6 +166,8 @@ def _units(rng: np.random.Generator) -> Iterator[tuple[int, dict[str, Any]]]:
     yield 0, {"problem": 3}
     yield 2026, {"task": "sums", "rule": "block", "gamma": 4, "exact": True, "draft": None}
     yield 7, {"γ": 4}  # json.dumps writes it in ASCII
+    yield 7, {"a": 4, "B": 4}  # capitals come first
+    yield 7, {"a": 1.0}  # json.dumps writes 1.0, not 1
     for place in (1, 12, 123):
         unit = {"task": "edits", "problem": place, "n": int(rng.integers(1, 65))}
         yield int(rng.integers(1, 2**31)), unit
@@ -247,7 +249,7 @@ def still_to_do(content, units):
         a unit. Each further line is JSON, too: a unit's keys and what was found, in no particular
         order. A line is whole if it ends with its newline; the kill may have torn the last one,
         even the first line. Perhaps the file is empty.
-    units: a list of dicts with these keys; leave them as they are.
+    units: a list of different dicts with these keys; leave them as they are.
     """
     import json
 
@@ -369,6 +371,11 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     twelve = [{"problem": j} for j in range(12)]
     yield _file(twelve, [0, 11]), twelve  # 1 is how 11 begins, and 10 is what was found for 0
     yield _file([dict(reversed(unit.items())) for unit in many], [2, 9]), many
+    two = [{"a": 1, "b": 2}, {"a": 2, "b": 1}]  # the same values, and another unit
+    yield '{"unit": ["a", "b"]}\n{"a": 1, "b": 2}\n', two
+    texts = [{"a": 1}, {"a": "1"}]  # a text is no number
+    yield '{"unit": ["a"]}\n{"a": 1}\n', texts
+    yield '{"unit": ["a"]}\n{"n": 2, "a": 1}\n', [{"a": 1}, {"a": 2}]
 
 
 def _hardly_begun(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]]]]:
