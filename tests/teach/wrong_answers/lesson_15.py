@@ -252,3 +252,13 @@ def last_seed_wins(requests, most):
 @wrong("15.5")
 def one_token_too_few(requests, most):
     return [[0] * (length - 1) for _, length in requests]
+
+
+ANSWERS.changed("15.1", "zero_is_cleared", MASK, "np.where(scores == 0, -np.inf, scores)")
+ANSWERS.changed(
+    "15.1",
+    "shifted_before_it_is_spread",
+    MASK,
+    "scores + np.where(cache['there'], 0, -1e9) * spread",
+)
+ANSWERS.changed("15.3", "one_draft_at_most", "min(ahead, room)", "min(ahead, room, 1)")

@@ -104,6 +104,7 @@ def _rollbacks(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield [[[3, 1], [2, 4]], [[5, 6], [7, 8]]], [[2, 1], [1, 2]], 1
     yield [[[3, 1, 2], [2, 4, 0], [9, 9, 1]], [[5, 6, 7], [7, 8, 8], [0, 3, 5]]], \
         [[3, 1, 2], [1, 3, 2]], 3  # fmt: skip
+    yield [[[3, 1], [2, 4]]], [[2, 1]], 0  # all scores are 0, and what is there shares alike
     for spread in (1, 30):
         rounds = rng.integers(0, 10, (3, 3, 4)).tolist()
         yield rounds, rng.integers(1, 5, (3, 3)).tolist(), spread
