@@ -187,3 +187,23 @@ def all_words(prompt, written, limit):
 def next_word_only(prompt, written, limit):
     follows = dict(itertools.pairwise(prompt))
     return [follows[written[-1]]][:limit] if written and written[-1] in follows else []
+
+
+@wrong("16.3")
+def at_least_one(prompt, written, limit):
+    words = [prompt[-2] if word == prompt[-4] else word for word in prompt[-21:-5]]
+    return words[len(written) :][: max(limit, 1)]
+
+
+@wrong("16.2")
+def the_fifth_sample(votes, left, problems):
+    if left and len(votes) < 5:
+        return "more"
+    return next((answer for answer, _ in reversed(votes) if answer), "0")
+
+
+@wrong("16.1")
+def less_than_nothing(logits, texts):
+    scores = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probs = scores / scores.sum(axis=1, keepdims=True)
+    return probs * 1.2 - 0.2 / logits.shape[1]

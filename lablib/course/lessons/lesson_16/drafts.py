@@ -104,7 +104,7 @@ def play(propose: Propose, world: World, call: float | None = None) -> Score:
         written, rounds = 0, 0
         while written < len(text):
             limit = min(LIMIT, LONGEST - written - 1)
-            drafts = _ids(work(list(prompt), text[:written], limit), limit)
+            drafts = as_ids(work(list(prompt), text[:written], limit), limit)
             same = 0
             while same < len(drafts) and text[written + same : written + same + 1] == [
                 drafts[same]
@@ -145,7 +145,7 @@ class Work:
         return self._worked() - self._before if self._worked else self._own
 
 
-def _ids(found: Any, limit: int) -> list[int]:
+def as_ids(found: Any, limit: int) -> list[int]:
     """Return what a student's function gave as ids, or say what is wrong with it."""
     try:
         given = list(found)
@@ -185,4 +185,4 @@ class Written(Drafter):
         """Ask the student's function."""
         (text,), (limit,) = texts, limits
         written = list(text)[len(self._prompt) :]
-        return Proposal.of([_ids(self._propose(list(self._prompt), written, limit), limit)])
+        return Proposal.of([as_ids(self._propose(list(self._prompt), written, limit), limit)])

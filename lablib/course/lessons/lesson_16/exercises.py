@@ -183,8 +183,11 @@ def a_number(votes, left, problems):
 
 @lru_cache(maxsize=1)
 def _toy_sums() -> sums.World:
-    """Return 120 problems; the model was unsure in most of the wrong chains, as in real ones."""
-    rng = np.random.default_rng(162)
+    """Return 120 problems; the model was unsure in most of the wrong chains, as in real ones.
+
+    Of this seed no single sample, the fifth say, is right as often as the majority of five.
+    """
+    rng = np.random.default_rng(1656)
     samples, truths = [], []
     for _ in range(120):
         truth, habit = rng.choice(10, 2, replace=False)
@@ -307,6 +310,7 @@ def _of(score: Score) -> Outcome:
 def _of_drafts(function: Callable[..., Any]) -> Outcome:
     """Return what a drafter gets; two are told apart by the edits alone."""
     toy = _toy_drafts()
+    drafts.as_ids(function(list(toy.prompts[0]), [], 0), 0)
     edits = drafts.World(toy.prompts[:30], toy.texts[:30])
     parts = [_of(drafts.play(function, each, call=np.inf)) for each in (toy, edits)]
     return parts[0][0], parts[1][1]

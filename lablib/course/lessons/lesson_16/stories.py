@@ -103,6 +103,8 @@ def as_chances(found: Any, logits: np.ndarray) -> np.ndarray:
         raise Foul(f"odds must return the shape of its logits, {logits.shape}, got {probs.shape}")
     totals = probs.sum(axis=1)
     if not np.isfinite(probs).all() or probs.min() < 0 or np.abs(totals - 1).max() > 1e-3:
+        if np.isfinite(probs).all() and probs.min() < 0:
+            raise Foul(f"each row of odds must be chances, from 0 on, got {probs.min():.4g}")
         worst = totals[np.argmax(np.abs(totals - 1))]
         raise Foul(f"each row of odds must be chances that sum to 1, got a sum of {worst:.4g}")
     return probs
