@@ -241,6 +241,8 @@ for name, old, new in (
     ("letters_as_they_are", "sort_keys=True", "sort_keys=True, ensure_ascii=False"),
     ("without_blanks", "sort_keys=True", 'sort_keys=True, separators=(",", ":")'),
     ("the_unit_first", "[seed, unit]", "[unit, seed]"),
+    ("seeds_of_31_bits", "[seed, unit]", "[seed % 2**31, unit]"),
+    ("seeds_without_a_sign", "[seed, unit]", "[abs(seed), unit]"),
     ("seven_bytes", "[:6]", "[:7]"),
     (
         "in_an_alphabet_without_capitals",

@@ -262,3 +262,6 @@ ANSWERS.changed(
     "scores + np.where(cache['there'], 0, -1e9) * spread",
 )
 ANSWERS.changed("15.3", "one_draft_at_most", "min(ahead, room)", "min(ahead, room, 1)")
+ANSWERS.changed(
+    "15.4", "the_best_of_the_rest", "pick(np.maximum(p - q[i], 0))", "int((p - q[i]).argmax())"
+)

@@ -168,6 +168,9 @@ def _units(rng: np.random.Generator) -> Iterator[tuple[int, dict[str, Any]]]:
     yield 7, {"γ": 4}  # json.dumps writes it in ASCII
     yield 7, {"a": 4, "B": 4}  # capitals come first
     yield 7, {"a": 1.0}  # json.dumps writes 1.0, not 1
+    yield 7, {"a": 0.25}
+    yield 2**40, {"a": 4}
+    yield -1, {"a": 4}
     for place in (1, 12, 123):
         unit = {"task": "edits", "problem": place, "n": int(rng.integers(1, 65))}
         yield int(rng.integers(1, 2**31)), unit
@@ -376,6 +379,7 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     texts = [{"a": 1}, {"a": "1"}]  # a text is no number
     yield '{"unit": ["a"]}\n{"a": 1}\n', texts
     yield '{"unit": ["a"]}\n{"n": 2, "a": 1}\n', [{"a": 1}, {"a": 2}]
+    yield '{"unit": ["a"]}\n{"a": 0.5}\n', [{"a": 0.5}, {"a": 0.25}]
 
 
 def _hardly_begun(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]]]]:

@@ -300,13 +300,19 @@ SPEAKERS = {
 }  # fmt: skip
 
 CALLS = [(1500, 3, 2, temperature, 11) for temperature in (1, 0.6, 2)]
+LONG = (100, 60, 2, 0.5, 12)  # here what a refusal leaves has two tokens, and much of the chance
 _TARGET = np.array([[0.3, 0.5, 0.2], [0.4, 0.2, 0.4], [0.3, 0.3, 0.4]])
+
+
+def _steps(temperature: float) -> np.ndarray:
+    """Return the chance of each token after each, (3, 3)."""
+    p = _TARGET ** (1 / temperature)
+    return p / p.sum(axis=1, keepdims=True)
 
 
 def _law(temperature: float) -> np.ndarray:
     """Return the chance of each text of three tokens, (3, 3, 3)."""
-    p = _TARGET ** (1 / temperature)
-    p = p / p.sum(axis=1, keepdims=True)
+    p = _steps(temperature)
     return p[0][:, None, None] * p[:, :, None] * p[None]
 
 
@@ -350,6 +356,17 @@ def _amiss(function: Callable[..., Any]) -> str:
                 )
         if not _least(call) <= kept <= 1:
             return f"speak{call}: the texts are right, but a share {kept:.3f} of the drafts is kept"
+    texts, chances = _spoken(function, LONG)[0], _steps(LONG[3])
+    seen = np.bincount((texts[:, :-1] * 3 + texts[:, 1:]).ravel(), minlength=9).reshape(3, 3)
+    times = seen.sum(axis=1, keepdims=True)
+    seen = seen / np.maximum(times, 1)
+    off = np.abs(seen - chances) / np.sqrt(chances * (1 - chances) / np.maximum(times, 1))
+    a, b = np.unravel_index(off.argmax(), off.shape)
+    if off.max() > 6:
+        return (
+            f"speak{LONG}: after {a} the next token is {b} in {seen[a, b]:.1%} of the cases; "
+            f"without drafts in {chances[a, b]:.1%}"
+        )
     for ahead in (0, 2):
         texts, _ = _spoken(function, (4, 5, ahead, 0, 1))
         if texts.tolist() != [[1, 0, 1, 0, 1]] * 4:
