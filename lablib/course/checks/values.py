@@ -4,7 +4,6 @@ import copy
 import math
 import numbers
 from collections.abc import Mapping, Sequence, Set
-from os.path import commonpath
 from typing import Any
 
 import numpy as np
@@ -81,7 +80,9 @@ def pair_text(expected: Any, got: Any) -> tuple[str, str]:
         if pair[0] != pair[1]:
             return pair
     if isinstance(expected, str) and isinstance(got, str):  # long ones that begin alike
-        start = max(0, len(commonpath([expected, got])) - 20)
+        places = enumerate(zip(expected, got, strict=False))
+        alike = next((i for i, (a, b) in places if a != b), min(len(expected), len(got)))
+        start = max(0, alike - 20)
         pair = f"…{as_text(expected[start:])}", f"…{as_text(got[start:])}"
     return pair
 
