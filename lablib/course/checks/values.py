@@ -4,6 +4,7 @@ import copy
 import math
 import numbers
 from collections.abc import Mapping, Sequence, Set
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real)
+    return isinstance(value, numbers.Real | Decimal)
 
 
 def _plain(value: Any) -> Any:
@@ -112,7 +113,7 @@ def _plain(value: Any) -> Any:
             whole = all(isinstance(item, numbers.Integral) for item in items)
             return found if whole or found.dtype != object else found.astype(float)  # fractions
         return items
-    return value
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def _close(expected: Any, got: Any, tolerance: float) -> bool:

@@ -1,6 +1,7 @@
 """Answers to the exercises of lesson 05, as students write them: right ones and wrong ones."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import lablib  # noqa: F401 (before mlx)
@@ -48,6 +49,11 @@ def pick(name, old, new, like=None):
 MEAN, RULE = "sum(row) / len(row)", "sum(row) / len(row) if normalized else sum(row)"
 BEST = "int(np.argmax(scores))"
 pick("mean_probability", MEAN, "np.mean(np.exp(row))", "mean_of_probabilities")
+pick(
+    "the_shorter_of_equals",
+    BEST,
+    "max(range(len(scores)), key=lambda i: (scores[i], -len(logprobs[i])))",
+)
 pick("divides_by_the_longest", MEAN, "sum(row) / max(map(len, logprobs))", "always_the_sum")
 pick("one_token_less", MEAN, "sum(row) / max(1, len(row) - 1)")
 pick("one_token_more", MEAN, "sum(row) / (len(row) + 1)")
@@ -93,6 +99,16 @@ def greater_or_equal(logprobs, normalized):
     return winner
 
 
+@wrong("05.1")
+def better_than_minus_a_hundred(logprobs, normalized):
+    best, index = -100.0, 0
+    for i, row in enumerate(logprobs):
+        score = sum(row) / len(row) if normalized else sum(row)
+        if score > best:
+            best, index = score, i
+    return index
+
+
 # ------------------------------------------------------------------ 05.2 unbiased pass@k
 
 
@@ -126,6 +142,11 @@ def exact_fractions(n, c, k):
 def each_number_of_right_ones(n, c, k):
     ways = [math.comb(c, i) * math.comb(n - c, k - i) for i in range(1, min(c, k) + 1)]
     return sum(ways) / math.comb(n, k)
+
+
+@right("05.2")
+def in_decimals(n, c, k):
+    return 1 - Decimal(math.comb(n - c, k)) / math.comb(n, k)
 
 
 @right("05.2")
@@ -163,6 +184,14 @@ pass_at(
     "math.comb(c, 1) * math.comb(n - c, k - 1) / math.comb(n, k)",
     "exactly_one",
 )
+
+
+@wrong("05.2")
+def a_quotient_of_two_products(n, c, k):
+    if k > n - c:
+        return 1.0
+    missed = math.prod(map(float, range(n - c - k + 1, n - c + 1)))
+    return 1 - missed / math.prod(map(float, range(n - k + 1, n + 1)))
 
 
 @wrong("05.2", "float_factorials")

@@ -39,14 +39,16 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
     Ideas that come out right on some of them: one rule for both; a mean of probabilities; one
     divisor for all rows; the weakest, the middle or the first token decides; the last of equals;
     the search begins at some "very low" number; scores are rounded; a certain token does not count;
-    probabilities are multiplied.
+    probabilities are multiplied; of equals the shortest.
     """
     short_or_even = [[-1.0, -0.5], [-0.5, -0.5, -0.5, -0.5], [-2.0]]
     yield short_or_even, False
     yield short_or_even, True
     yield [[-1.0, -1.0], [-1.0, -1.0]], True
     yield [[-0.5], [-1.0], [-0.5]], False
+    yield [[-0.5, -0.5], [-1.0]], False  # equal, and not equally long
     yield [[-1.1] * 11, [-1.0, -1.0]], True
+    yield [[-150.0], [-120.0]], False  # lower than a start of -100, and e to it is not yet 0
     yield [[-900.0], [-800.0]], False  # e to them is 0
     yield [[-900.0], [-800.0]], True
     yield [[-0.1, -3.0], [-1.0, -1.0]], True
@@ -190,6 +192,7 @@ def _large_and_extreme(rng: np.random.Generator) -> Iterator[tuple[int, int, int
     yield 7, 3, 5
     yield 400, 13, 2  # few subsets of many: whoever lists them may
     yield 300, 2, 299
+    yield 300, 1, 299  # a product of 299 factors is too large for a float
 
 
 PASS_AT_K = Exercise(
