@@ -143,6 +143,34 @@ def always_a_text(answers):
     return str(Counter(cast).most_common(1)[0][0]) if cast else None
 
 
+ANSWERS.changed("06.1", "without_empty_texts", "is not None", 'not in (None, "")')
+
+
+@wrong("06.1")
+def capitals_do_not_count(answers):
+    cast = [a.lower() if isinstance(a, str) else a for a in answers if a is not None]
+    return max(cast, key=cast.count, default=None)
+
+
+@wrong("06.1")
+def spaces_do_not_count(answers):
+    cast = [a.strip() if isinstance(a, str) else a for a in answers if a is not None]
+    return max(cast, key=cast.count, default=None)
+
+
+@wrong("06.1")
+def texts_as_numbers(answers):
+    def value(answer):
+        try:
+            return float(answer)
+        except ValueError:
+            return answer
+
+    cast = [answer for answer in answers if answer is not None]
+    values = [value(answer) for answer in cast]
+    return max(cast, key=lambda answer: values.count(value(answer)), default=None)
+
+
 # ------------------------------------------------------------------ 06.2 weighted vote, in logs
 
 
@@ -280,6 +308,14 @@ def shifts_the_callers_list(answers, log_weights):
     for i in range(len(log_weights)):
         log_weights[i] -= top
     return shares_of(answers, [math.exp(w) for w in log_weights])
+
+
+PAIRS = "zip(answers, log_weights, strict=True)"
+ANSWERS.changed("06.2", "like_samples_once", PAIRS, f"set({PAIRS})")
+ANSWERS.changed("06.2", "names_as_texts", "{answer: total /", "{str(answer): total /")
+ANSWERS.changed(
+    "06.2", "little_is_nothing", "+ math.exp(", "+ (log_weight > largest - 8) * math.exp("
+)
 
 
 # ------------------------------------------------------------------ 06.3 when to stop

@@ -112,6 +112,9 @@ def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | int 
     yield ([],)
     yield (["6"],)
     yield ([0, 0, 7],)  # the answer 0 is an answer
+    yield (["", "", "7"],)  # and so is an empty text
+    yield (["a", "A", "a ", "b", "b"],)  # alike is not equal
+    yield (["07", "7", "7.0", "8", "8"],)
     yield ([7, 0, None, 0, None, None],)
     for size in (6, 12):
         yield ([None if each == 4 else str(each) for each in rng.integers(1, 5, size=size)],)
@@ -262,6 +265,7 @@ def _weighed(rng: np.random.Generator) -> Iterator[tuple[list[str], list[float]]
     yield ["a", "b"], [0.0, math.log(3)]
     yield ["a", "b", "a"], [math.log(0.2), math.log(0.5), math.log(0.3)]
     yield ["a", "b", "b"], [-1.0, -1.5, -2.5]
+    yield ["a", "b", "a"], [-1.0, -1.0, -1.0]  # two samples may be alike in everything
     yield ["a", "b", "a"], [-1500.0, -1501.0, -1502.0]
     yield ["a", "b", "b"], [1200.0, 1199.0, 1198.0]
     for shift in (0.0, -900.0, 800.0):
@@ -271,12 +275,14 @@ def _weighed(rng: np.random.Generator) -> Iterator[tuple[list[str], list[float]]
     yield answers, rng.normal(size=200).tolist()
 
 
-def _far_apart(rng: np.random.Generator) -> Iterator[tuple[list[str], list[float]]]:
+def _far_apart(rng: np.random.Generator) -> Iterator[tuple[list[str | int], list[float]]]:
     yield ["a", "b", "c", "a"], [-3000.0, 0.0, -1500.0, -1.0]
     yield ["a", "b", "b", "c", "c"], [2000.0, -2000.0, 1999.0, -1999.0, 0.5]
     yield ["c", "b", "a"], [-2000.0, -2000.0, 900.0]
     yield ["a", "b", "c"], [-2000.0, 1000.0, 1000.5]
     yield ["a"], [-1234.5]
+    yield [7, 12, 7], [-1.0, -2.0, -3.0]  # answers need not be texts
+    yield ["a", *["b"] * 9], [0.0, *[-10.0] * 9]  # little, many times
 
 
 def _check_far_apart(fn: Callable[..., Any]) -> None:
