@@ -520,3 +520,8 @@ def closed_form_alone(alpha, gamma, target, draft):
 @wrong("07.4")
 def never_below_one(alpha, gamma, target, draft):
     return max(1.0, gain(alpha, gamma, target, gamma * draft + target[gamma]))
+
+
+@wrong("07.4")
+def side_by_side(alpha, gamma, target, draft):
+    return gain(alpha, gamma, target, max(gamma * draft, target[gamma]))
