@@ -330,6 +330,14 @@ def changes_p(p, draft):
     return keep, p
 
 
+@wrong("08.3")
+def hardly_ever_right_is_never(p, draft):
+    after = np.array(p)
+    if p[draft] > 0.05:
+        after[draft] = 0
+    return p[draft], (after / after.sum() if after.any() else p)
+
+
 # ------------------------------------------------------------------ 08.4 how large a test
 
 
@@ -387,6 +395,9 @@ def relative_entropy(p, written, limit):
 
 changed("08.4", "zero_for_a_right_rule", "else math.inf", "else 0")
 
+changed(
+    "08.4", "five_of_each", "math.ceil(limit / each)", "max(5 * len(p), math.ceil(limit / each))"
+)
 changed("08.4", "only_what_comes_too_often", "(w - a) ** 2 / a", "max(w - a, 0) ** 2 / a")
 changed("08.4", "degrees_of_freedom", "limit / each", "(limit - len(p) + 1) / each")
 changed("08.4", "none_for_a_right_rule", "else math.inf", "else None")

@@ -382,6 +382,7 @@ def _certain_lookups(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, int
     yield np.array([1.0, 0.0]), 0  # never wrong
     yield np.array([1.0]), 0
     yield np.array([0.0, 0.0, 1.0, 0.0]), 1
+    yield np.array([0.0078125, 0.9921875]), 0  # hardly ever right is not never
 
 
 LOOKED_UP = Exercise(
@@ -495,6 +496,7 @@ def _tests_at_the_edge(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, n
     yield np.array([0.5, 0.5]), np.array([0.5, 0.5]), 24.0
     yield np.array([1.0]), np.array([1.0]), 24.0
     yield np.array([0.5, 0.5]), np.array([1.0, 0.0]), 24.0  # a rule that never writes the second
+    yield np.array([0.5, 0.5]), np.array([1.0, 0.0]), 3.75  # fewer than five of each will do
 
 
 SAMPLES = Exercise(
