@@ -164,6 +164,14 @@ changed(
 changed("09.1", "four_at_most", "min(longest, ", "min(longest, 4, ")
 
 
+changed(
+    "09.1",
+    "prefers_full_guesses",
+    "reversed(range(len(text) - size))",
+    "sorted(range(len(text) - size), key=lambda s: (s + size + n > len(text), -s))",
+)
+
+
 # ------------------------------------------------------------------ 09.2 the best length
 
 
@@ -287,6 +295,9 @@ def gives_up_after_three(alpha, target, draft, most):
         elif g - best >= 3:
             break
     return best
+
+
+changed("09.2", "only_if_clearly_faster", "best_rate * (1 + 1e-9)", "best_rate * 1.05")
 
 
 # ------------------------------------------------------------------ 09.3 an estimate that forgets

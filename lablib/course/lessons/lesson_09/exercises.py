@@ -67,6 +67,7 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [1, 2, 3, 9, 1, 2, 4, 9, 1, 2], 3, 2  # two places
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 3  # a long run, and a later short one
     yield [5, 6, 7, 5], 4, 1  # the text ends before the guess does
+    yield [5, 1, 2, 5, 5], 2, 1  # and would not if the first place counted
     yield [3, 3, 3, 3], 3, 3  # a run that overlaps itself
     yield [1, 12, 5, 11, 2, 6, 1, 12], 1, 2  # ids of more than one digit
     yield [2, 7, 12, 8, 5, 2], 1, 1  # a 2 is no 12
@@ -231,6 +232,7 @@ def _prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], floa
     yield 0.6, [1.0, 1.6, 1.7, 1.8, 1.9], 0.05, 4  # and it pays for those behind it
     yield 0.5, [1.0, 1.5, 1.75], 0.0, 2  # all are equal, exactly
     yield 0.5, [2.0, 2.5, 3.5, 4.5], 0.25, 3  # a tie that is no dip
+    yield 0.5, [1.0, 1.25], 0.24, 1  # a gain of 1 in 150
     # prices rise in steps: what does not pay at a step may pay behind it
     yield 0.9, [1.0, 1.1, 1.9, 1.95, 2.0, 2.05], 0.05, 5
     yield 0.95, [1.0, 1.1, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0], 0.0, 7
@@ -513,7 +515,7 @@ def block(p, q, drafts):
         w.append(min(1.0, w[-1] * p[i, x] / q[i, x]))
     for n in reversed(range(len(drafts) + 1)):
         s = np.maximum(w[n] * p[n] - q[n], 0).sum() if n < len(drafts) else w[n]
-        passes = s / (s + 1 - w[n]) if s > 0 else 0.0  # 1 for the empty prefix, whose w is 1
+        passes = s / (s + (1 - w[n])) if s > 0 else 0.0  # 1 for the empty prefix, whose w is 1
         chances.append(longer_failed * passes)
         longer_failed *= 1 - passes
     return chances[::-1]
@@ -615,7 +617,9 @@ BLOCK = Exercise(
         changed(
             block, "not_scaled", "w[n] * p[n]", "p[n]"
         ): "in s the target's row is multiplied by w: only that share of it is left.",
-        changed(block, "coverage_is_the_chance", "s / (s + 1 - w[n]) if s > 0 else 0.0", "w[n]"): (
+        changed(
+            block, "coverage_is_the_chance", "s / (s + (1 - w[n])) if s > 0 else 0.0", "w[n]"
+        ): (
             "w says how well a prefix is covered; it passes with s / (s + 1 - w), which is w only "
             "for the last one."
         ),
@@ -623,7 +627,7 @@ BLOCK = Exercise(
             block, "at_least", "return chances[::-1]", "return np.cumsum(chances)[::-1].tolist()"
         ): "that is the chance that *at least* n are kept: the chances must sum to 1.",
         changed(
-            block, "room_forgotten", "(s + 1 - w[n])", "(s + 1)"
+            block, "room_forgotten", "(s + (1 - w[n]))", "(s + 1)"
         ): "the chance to pass is s / (s + 1 - w), not s / (s + 1).",
         changed(
             block,
