@@ -4,10 +4,11 @@ What counts as a claim, and as none, say the first lines of ``oracles/claims.py`
 number it prints the claims that nothing checks yet.
 """
 
+import ast
 import copy
 
 from lablib.course.claims import claim
-from lablib.teach.editions import read_notebook
+from lablib.teach.editions import is_claims, read_notebook
 
 import numpy as np
 import pytest
@@ -19,6 +20,18 @@ LESSONS = sorted(path.name[:2] for path in FOLDER.glob("[0-9]*.ipynb"))
 @pytest.mark.parametrize("lesson", sorted({*LESSONS} - NOT_YET))
 def test_every_claim_of_a_lesson_is_checked(lesson):
     assert complaints(read_notebook(lesson_path(lesson)), stated(lesson)) == []
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_no_claim_solves_an_exercise_for_the_student(lesson):
+    for cell in filter(is_claims, read_notebook(lesson_path(lesson))["cells"]):
+        nodes = ast.walk(ast.parse("".join(cell["source"])))
+        called = {
+            each.func.id
+            for each in nodes
+            if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)
+        }
+        assert not called & {"check", "hint", "solution", "predict", "outcome"}
 
 
 TEXT = """Three of *them* are [right](x.ipynb). Nothing to see.

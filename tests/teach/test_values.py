@@ -1,6 +1,7 @@
 """Comparing, copying and showing what a student's function returns."""
 
 import math
+from decimal import Decimal
 
 from lablib.course.checks.values import as_text, call_text, copied, difference, pair_text
 
@@ -59,6 +60,8 @@ def test_one_changed_number_is_seen(row, data):
         ([["a"], ["b", "c"]], np.array([["a"], np.array(["b", "c"])], dtype=object)),
         (([["a"]], [(0, 1)]), ([np.array(["a"])], np.array([(0, 1)]))),
         ([], ()),
+        (0.5, Decimal("0.5")),
+        ([0.5, 1.0], [Decimal("0.5"), Decimal(1)]),
     ],
 )
 def test_equal(expected, got):
