@@ -54,6 +54,13 @@ pick(
     BEST,
     "max(range(len(scores)), key=lambda i: (scores[i], -len(logprobs[i])))",
 )
+pick(
+    "the_longer_of_equals",
+    BEST,
+    "max(range(len(scores)), key=lambda i: (scores[i], len(logprobs[i]), -i))",
+)
+pick("equal_tokens_once", RULE, "sum(set(row)) / len(set(row)) if normalized else sum(row)")
+pick("the_first_hundred", RULE, "sum(row[:100]) / (len(row[:100]) if normalized else 1)")
 pick("divides_by_the_longest", MEAN, "sum(row) / max(map(len, logprobs))", "always_the_sum")
 pick("one_token_less", MEAN, "sum(row) / max(1, len(row) - 1)")
 pick("one_token_more", MEAN, "sum(row) / (len(row) + 1)")

@@ -143,6 +143,7 @@ def always_a_text(answers):
     return str(Counter(cast).most_common(1)[0][0]) if cast else None
 
 
+ANSWERS.changed("06.1", "minus_one_is_none", "is not None", "not in (None, -1)")
 ANSWERS.changed("06.1", "without_empty_texts", "is not None", 'not in (None, "")')
 
 

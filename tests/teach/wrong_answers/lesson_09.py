@@ -172,6 +172,20 @@ changed(
 )
 
 
+changed(
+    "09.1",
+    "overlaps_come_last",
+    "reversed(range(len(text) - size))",
+    "sorted(range(len(text) - size), key=lambda s: (s + 2 * size > len(text), -s))",
+)
+changed(
+    "09.1",
+    "looks_back_a_little",
+    "range(len(text) - size)",
+    "range(max(0, len(text) - size - 16), len(text) - size)",
+)
+
+
 # ------------------------------------------------------------------ 09.2 the best length
 
 
@@ -298,6 +312,14 @@ def gives_up_after_three(alpha, target, draft, most):
 
 
 changed("09.2", "only_if_clearly_faster", "best_rate * (1 + 1e-9)", "best_rate * 1.05")
+
+
+changed(
+    "09.2",
+    "only_what_is_mostly_right",
+    "range(1, most + 1)",
+    "range(1, most + 1 if alpha >= 0.5 else 1)",
+)
 
 
 # ------------------------------------------------------------------ 09.3 an estimate that forgets

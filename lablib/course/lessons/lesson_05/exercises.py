@@ -39,7 +39,8 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
     Ideas that come out right on some of them: one rule for both; a mean of probabilities; one
     divisor for all rows; the weakest, the middle or the first token decides; the last of equals;
     the search begins at some "very low" number; scores are rounded; a certain token does not count;
-    probabilities are multiplied; of equals the shortest.
+    probabilities are multiplied; of equals the shortest, or
+    the longest; equal tokens count once; only the first hundred tokens count.
     """
     short_or_even = [[-1.0, -0.5], [-0.5, -0.5, -0.5, -0.5], [-2.0]]
     yield short_or_even, False
@@ -47,6 +48,9 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
     yield [[-1.0, -1.0], [-1.0, -1.0]], True
     yield [[-0.5], [-1.0], [-0.5]], False
     yield [[-0.5, -0.5], [-1.0]], False  # equal, and not equally long
+    yield [[-1.0], [-0.5, -0.5]], False
+    yield [[-1.0, -1.0], [-1.0]], True
+    yield [[-2.0, -2.0, -2.0, -0.5], [-1.5]], True
     yield [[-1.1] * 11, [-1.0, -1.0]], True
     yield [[-150.0], [-120.0]], False  # lower than a start of -100, and e to it is not yet 0
     yield [[-900.0], [-800.0]], False  # e to them is 0
@@ -65,6 +69,7 @@ def _long_and_single(rng: np.random.Generator) -> Iterator[tuple[list[list[float
     for normalized in (False, True):
         yield [[-30.0] * 30, [-50.0] * 15], normalized
         yield [[-0.25]], normalized
+        yield [[-0.01] * 300, [-1.5]], normalized
         yield [[-1.0, 0.0], [0.0], [0.0, 0.0]], normalized  # some token is certain
         yield [[-1.0, 0.0], [-0.75]], normalized
 

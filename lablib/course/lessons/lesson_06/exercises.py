@@ -113,6 +113,7 @@ def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | int 
     yield (["6"],)
     yield ([0, 0, 7],)  # the answer 0 is an answer
     yield (["", "", "7"],)  # and so is an empty text
+    yield ([-1, -1, 7],)  # and -1
     yield (["a", "A", "a ", "b", "b"],)  # alike is not equal
     yield (["07", "7", "7.0", "8", "8"],)
     yield ([7, 0, None, 0, None, None],)

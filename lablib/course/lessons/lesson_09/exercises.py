@@ -69,6 +69,7 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [5, 6, 7, 5], 4, 1  # the text ends before the guess does
     yield [5, 1, 2, 5, 5], 2, 1  # and would not if the first place counted
     yield [3, 3, 3, 3], 3, 3  # a run that overlaps itself
+    yield [7, 7, 9, 7, 7, 7], 1, 2  # and goes before one that doesn't
     yield [1, 12, 5, 11, 2, 6, 1, 12], 1, 2  # ids of more than one digit
     yield [2, 7, 12, 8, 5, 2], 1, 1  # a 2 is no 12
     yield [3, 8, 5, 3, 7, 3, 7, 9, 3, 6, 3], 1, 1
@@ -76,6 +77,7 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [1, 2, 3, 4, 9, 0, 2, 3, 4, 8, 1, 2, 3, 4], 1, 4  # only a run of four finds the 9
     yield [1, 2, 3, 4, 5, 9, 2, 3, 4, 5, 8, 1, 2, 3, 4, 5], 1, 6  # and one of five this
     yield [1, 2, 3, 4, 5, 6, 7, 1], 6, 1
+    yield [*range(20), 0], 1, 1  # it is long ago
     yield [1, 21, 3, 12, 1, 4, 2, 1], 2, 2  # the digits 21 stand in three places
     for size in (8, 12, 16):
         n, longest = int(rng.integers(1, 5)), int(rng.integers(1, 5))
@@ -233,6 +235,7 @@ def _prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], floa
     yield 0.5, [1.0, 1.5, 1.75], 0.0, 2  # all are equal, exactly
     yield 0.5, [2.0, 2.5, 3.5, 4.5], 0.25, 3  # a tie that is no dip
     yield 0.5, [1.0, 1.25], 0.24, 1  # a gain of 1 in 150
+    yield 0.4, [1.0, 1.125], 0.125, 1  # most drafts are refused, and they pay
     # prices rise in steps: what does not pay at a step may pay behind it
     yield 0.9, [1.0, 1.1, 1.9, 1.95, 2.0, 2.05], 0.05, 5
     yield 0.95, [1.0, 1.1, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0], 0.0, 7
