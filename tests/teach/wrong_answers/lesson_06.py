@@ -438,6 +438,8 @@ def only_rivals_before(counts, remaining):
     return all(votes + remaining < counts[leader] for votes in counts[:leader])
 
 
+ANSWERS.changed("06.3", "three_answers_only", "[*counts, 0]", "[*counts[:3], 0]")
+ANSWERS.changed("06.3", "one_vote_is_decided", "remaining == 0", "remaining <= 1")
 ANSWERS.changed("06.3", "first_of_those_before", "place < leader", "place == 0 < leader")
 
 

@@ -200,6 +200,29 @@ def a_set_of_agreements(drafted, logits, stop):
     return until(stop, best[: kept + 1])
 
 
+@wrong("07.1")
+def exp_of_all_rows_together(drafted, logits, stop):
+    chances = np.exp(np.array(logits) - np.max(np.array(logits)))
+    tokens = []
+    for i, row in enumerate(chances):
+        tokens.append(int(row.argmax()))
+        if tokens[-1] == stop or tokens[i : i + 1] != list(drafted[i : i + 1]):
+            break
+    return tokens
+
+
+@wrong("07.1")
+def each_token_once(drafted, logits, stop):
+    tokens = []
+    for i, token in enumerate(np.array(logits).argmax(axis=-1).tolist()):
+        if token in tokens:
+            break
+        tokens.append(token)
+        if token == stop or [token] != list(drafted[i : i + 1]):
+            break
+    return tokens
+
+
 # ------------------------------------------------------------------ 07.2 three counts
 
 

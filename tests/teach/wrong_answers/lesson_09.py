@@ -446,6 +446,16 @@ changed("09.3", "clipped_from_below", "return kept / judged", "return max(0.05, 
 changed("09.3", "all_but_one", "min(accepted + 1, drafted)", "max(accepted, 1)")
 
 
+@wrong("09.3")
+def only_twice_the_memory(rounds, start, memory):
+    accepted, judged = 4 * start, 4.0
+    for drafted, kept in list(rounds)[-2 * memory :]:
+        if drafted:
+            accepted = accepted * (1 - 1 / memory) + kept
+            judged = judged * (1 - 1 / memory) + min(kept + 1, drafted)
+    return accepted / judged if judged else start
+
+
 # ------------------------------------------------------------------ 09.4 block verification
 
 

@@ -420,6 +420,7 @@ def never_early(counts, remaining):
 
 def _standings(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
     yield [3, 1], 1
+    yield [6, 1, 1, 4], 3  # the last of many may overtake
     yield [3, 1], 2
     yield [3, 1], 3
     yield [1, 3], 2
@@ -448,6 +449,7 @@ def _standings(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
 
 def _before_the_first_vote(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
     yield [], 2
+    yield [], 1
     yield [], 0
     yield [1], 0
     yield [1], 1

@@ -174,6 +174,8 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, i
     yield [1, 2, 3], _small(3, 2, 3, 1), 0  # the first is wrong, later ones agree by chance
     yield [2, 3], _small(1, 2, 3), 0  # agrees only when the rows are shifted
     yield [3, 3, 3], _small(3, 2, 3, 3), 0  # one token many times
+    yield [3, 3], _small(3, 3, 1), 0  # and it is right
+    yield [1, 2], _small(1, 2, 3) - [[0], [999], [0]], 0  # each row is compared with itself
     yield [1, 2], _said(rng, 1, 2, 3), 0  # both right, and a bonus
     yield [1, 2], _said(rng, 1, 4, 3), 0  # the second is wrong
     yield [1, 2, 3], _said(rng, 4, 2, 3, 5), 0  # the first is wrong, later ones agree by chance

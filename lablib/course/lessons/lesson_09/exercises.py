@@ -404,6 +404,7 @@ def _histories(rng: np.random.Generator) -> Iterator[tuple[list[tuple[int, int]]
     yield [(4, 0)], 0.5, 8
     yield [(4, 1), (4, 4), (2, 0)], 0.8, 4
     yield [(2, 2), (2, 2), (2, 1)], 0.5, 2  # all kept, and then not
+    yield [(6, 6), (1, 0), (1, 0), (2, 1), (1, 0)], 0.5, 2  # what is long ago still counts a little
     for memory in (4, 16, 64):
         drafted = rng.integers(1, 9, size=5)
         rounds = [(int(d), int(rng.integers(0, d + 1))) for d in drafted]
