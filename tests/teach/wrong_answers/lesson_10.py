@@ -1,6 +1,7 @@
 """Answers to the exercises of lesson 10, as students write them: right ones and wrong ones."""
 
 import copy
+from fractions import Fraction
 
 import mlx.core as mx
 import numpy as np
@@ -42,28 +43,39 @@ def with_delete(layers, drafted, accepted):
     return [(np.delete(k, rows, axis=0), np.delete(v, rows, axis=0)) for k, v in layers]
 
 
-@wrong("10.1", like="minus_zero")
-def negative_end(layers, drafted, accepted):
-    return [(k[: accepted - drafted], v[: accepted - drafted]) for k, v in layers]
+@right("10.1")
+def as_a_generator(layers, drafted, accepted):
+    for k, v in layers:
+        kept = np.arange(len(k)) < len(k) - drafted + accepted
+        yield k[kept], v[kept].tolist() if kept.any() else v[kept]
 
 
-@wrong("10.1", like="text_forgotten")
-def first_accepted(layers, drafted, accepted):
-    return [(k[:accepted], v[:accepted]) for k, v in layers]
-
-
-@wrong("10.1", like="from_the_front")
-def oldest_go(layers, drafted, accepted):
-    return [(k[drafted - accepted :], v[drafted - accepted :]) for k, v in layers]
-
-
-@wrong("10.1", like="refused_ones_zeroed")
-def zeroed(layers, drafted, accepted):
-    new = [(k.copy(), v.copy()) for k, v in layers]
-    for k, v in new:
-        k[len(k) - drafted + accepted :] = 0
-        v[len(v) - drafted + accepted :] = 0
-    return new
+ANSWERS.changed("10.1", "half_of_them", "(drafted - accepted)", "(drafted - accepted) // 2")
+ANSWERS.changed(
+    "10.1",
+    "the_first_refused_stays",
+    "(drafted - accepted)",
+    "max(0, drafted - (accepted + 1))",
+    "correction_counted",
+)
+ANSWERS.changed("10.1", "one_goes", "(drafted - accepted)", "(1 if drafted > accepted else 0)")
+ANSWERS.changed("10.1", "none_or_all", "(drafted - accepted)", "(drafted > accepted) * drafted")
+ANSWERS.changed("10.1", "by_the_width", "len(layers[0][0])", "layers[0][0].shape[1]")
+ANSWERS.changed(
+    "10.1", "never_empty", "return [(keys[:keep]", "keep = max(keep, 1)\n    return [(keys[:keep]"
+)
+ANSWERS.changed(
+    "10.1", "values_first", "(keys[:keep], values[:keep])", "(values[:keep], keys[:keep])"
+)
+ANSWERS.changed("10.1", "keys_of_the_first", "(keys[:keep]", "(layers[0][0][:keep]")
+ANSWERS.changed("10.1", "two_layers_only", "in layers]", "in layers[:2]]")
+ANSWERS.changed("10.1", "last_layer_only", "in layers]", "in layers[-1:]]")
+ANSWERS.changed(
+    "10.1",
+    "refused_put_in_front",
+    "(keys[:keep], values[:keep])",
+    "(np.roll(keys, -keep, 0)[-keep:], np.roll(values, -keep, 0)[-keep:])",
+)
 
 
 @wrong("10.1", like="first_layer_only")
@@ -96,27 +108,26 @@ def along_the_width(layers, drafted, accepted):
 
 
 @wrong("10.1")
-def last_layer_only(layers, drafted, accepted):
-    *others, (k, v) = layers
-    stay = len(k) - drafted + accepted
-    return [*others, (k[:stay], v[:stay])]
-
-
-@wrong("10.1")
 def only_the_accepted_drafts(layers, drafted, accepted):
     text = len(layers[0][0]) - drafted
     return [(k[text : text + accepted], v[text : text + accepted]) for k, v in layers]
 
 
 @wrong("10.1")
-def values_only(layers, drafted, accepted):
-    return [(k, v[: len(v) - drafted + accepted]) for k, v in layers]
-
-
-@wrong("10.1")
 def layers_trimmed_again_and_again(layers, drafted, accepted):
     gone = drafted - accepted
     return [(k[: len(k) - gone * n], v[: len(v) - gone * n]) for n, (k, v) in enumerate(layers, 1)]
+
+
+@wrong("10.1")
+def equal_tokens_go_too(layers, drafted, accepted):
+    stay = len(layers[0][0]) - drafted + accepted
+    new = []
+    for k, v in layers:
+        gone = k[stay:].tolist()
+        rows = [row for row, key in enumerate(k.tolist()) if key not in gone]
+        new.append((k[rows], v[rows]))
+    return new
 
 
 # ------------------------------------------------------------------ 10.2 what a ring has lost
@@ -154,64 +165,58 @@ def nothing_back_is_nothing_lost(read, window, back):
     return [p for p in stays if p not in held]
 
 
-@wrong("10.2", like="one_too_many")
-def window_and_one(read, window, back):
-    first = max(0, read - back - window - 1)
-    return [p for p in range(first, read - back) if p < read - window]
+@right("10.2")
+def one_at_a_time_back(read, window, back):
+    if not back:
+        return ()
+    stays = read - back
+    older = (stays - window,) if stays >= window and stays < read else ()
+    return (*older, *(p for p in one_at_a_time_back(read, window, back - 1) if p < stays))
 
 
-@wrong("10.2", like="what_is_left")
-def still_there(read, window, back):
-    return [p for p in range(read - back) if p >= read - window]
+_MISSING = "[position for position in wanted if position not in held]"
+_BACK = "max(0, read - back - window)"
+ANSWERS.changed(
+    "10.2", "window_and_one", "- back - window)", "- back - 1 - window)", "one_too_many"
+)
+ANSWERS.changed("10.2", "still_there", _MISSING, "[*{*wanted} & {*held}]", "what_is_left")
+ANSWERS.changed("10.2", "count", _MISSING, "sum(p not in held for p in wanted)", "how_many")
+ANSWERS.changed("10.2", "drafts", _MISSING, "[*range(read)][read - back :]", "the_taken_back")
+ANSWERS.changed(
+    "10.2", "below_what_is_held", _MISSING, "[*range(read - back - window, read - window)]"
+)
+ANSWERS.changed("10.2", "newest_first", _MISSING, _MISSING + "[::-1]")
+ANSWERS.changed("10.2", "a_set_of_them", _MISSING, "{*wanted} - {*held}")
+ANSWERS.changed("10.2", "misses_what_it_held", _MISSING, "sorted({*wanted} ^ {*held})")
+ANSWERS.changed("10.2", "from_one", "[position for", "[position + 1 for")
+ANSWERS.changed("10.2", "the_next_token_has_a_slot", _BACK, "max(0, read - back - window + 1)")
+ANSWERS.changed("10.2", "first_turn_only", "not in held", "not in held and position < window")
+ANSWERS.changed("10.2", "after_a_whole_turn", "not in held", "not in held and read >= 2 * window")
+ANSWERS.changed("10.2", "fewer_back_than_slots", "not in held", "not in held and back < window")
+ANSWERS.changed("10.2", "back_within_a_turn", "wanted = ", "back %= window\n    wanted = ")
+ANSWERS.changed(
+    "10.2", "full_at_the_last_slot", "- window), read)", "- window + 1), read)", "one_slot_less"
+)
+ANSWERS.changed("10.2", "as_many_as_pushed_out", _MISSING, "[*wanted[: max(0, read - window)]]")
+ANSWERS.changed(
+    "10.2", "newest_of_the_pushed_out", _MISSING, "[*wanted][-min(back, max(0, read - window)) :]"
+)
+ANSWERS.changed(
+    "10.2", "slots_of_their_own", "[position for", "[position % window for", "slot_numbers"
+)
+ANSWERS.changed("10.2", "holes", _MISSING, "[None if p in held else p for p in wanted]")
 
 
-@wrong("10.2", like="how_many")
-def count(read, window, back):
-    return len(by_two_borders(read, window, back))
+@wrong("10.2", like="taken_back_too")
+def under_the_taken_back(read, window, back):
+    return [p - window for p in range(read - back, read) if p >= window]
 
 
-@wrong("10.2")
-def misses_what_it_held(read, window, back):
-    should = set(range(max(0, read - back - window), read - back))
-    return sorted(should ^ set(range(max(0, read - window), read)))
-
-
-@wrong("10.2", like="the_taken_back")
-def drafts(read, window, back):
-    return list(range(read))[read - back :]
-
-
-@wrong("10.2")
-def as_many_as_taken_back(read, window, back):
-    last = max(0, read - window)
-    return list(range(max(0, last - back), last))
-
-
-@wrong("10.2")
-def nothing_below_zero_forgotten(read, window, back):
-    return list(range(read - back - window, read - window))
-
-
-@wrong("10.2")
-def slot_numbers(read, window, back):
-    return [p % window for p in by_two_borders(read, window, back)]
-
-
-@wrong("10.2")
-def newest_first(read, window, back):
-    return list(by_two_borders(read, window, back))[::-1]
-
-
-@wrong("10.2")
-def a_set_of_them(read, window, back):
-    return set(by_two_borders(read, window, back))
-
-
-@wrong("10.2")
-def all_or_nothing(read, window, back):
-    if read <= window or back == 0:
-        return []
-    return list(range(max(0, read - back - window), read - back))
+@wrong("10.2", like="as_many_as_taken_back")
+def one_for_each(read, window, back):
+    stays = read - back
+    first = max(0, stays - window)
+    return [] if read <= window else list(range(first, first + min(back, stays, window)))
 
 
 @wrong("10.2")
@@ -254,6 +259,83 @@ def one_at_a_time(layer, drafts, accepted):
         layer.read([token])
 
 
+@right("10.3")
+def a_number_and_the_place(layer, drafts, accepted):
+    before = float(layer.state[0])
+    for token in drafts:
+        layer.read([token])
+    if refused := len(drafts) - accepted:
+        layer.state[0] = before
+        layer.read(drafts[:-refused])
+
+
+@right("10.3")
+def nothing_to_do_if_all_stay(layer, drafts, accepted):
+    if accepted == len(drafts):
+        return layer.read(drafts)
+    state = layer.state * 1
+    layer.read(drafts)
+    layer.state = state
+    return accepted and layer.read(drafts[:accepted])
+
+
+ANSWERS.changed("10.3", "second_name", "layer.state.copy()", "layer.state[:]", "alias")
+ANSWERS.changed(
+    "10.3", "another_layer_same_array", "layer.state.copy()", "copy.copy([layer.state])[0]", "alias"
+)
+ANSWERS.changed("10.3", "never_put_back", "layer.state = snapshot", "state = snapshot", "alias")
+ANSWERS.changed(
+    "10.3", "only_back", "layer.read(drafts[:accepted])", "layer.read([])", "nothing_replayed"
+)
+ANSWERS.changed("10.3", "replayed_backwards", "drafts[:accepted]", "drafts[:accepted][::-1]")
+ANSWERS.changed("10.3", "last_accepted_ones", "drafts[:accepted]", "drafts[-accepted:]")
+ANSWERS.changed(
+    "10.3", "from_zero", "layer.state = snapshot", "layer.state = 0 * snapshot", "from_nothing"
+)
+ANSWERS.changed("10.3", "a_number_for_the_array", "= snapshot", "= float(np.ravel(snapshot)[0])")
+ANSWERS.changed("10.3", "a_list_for_the_array", "= snapshot", "= snapshot.tolist()")
+ANSWERS.changed("10.3", "drafts_read_twice", "layer.read(drafts)", "layer.read(drafts + drafts)")
+ANSWERS.changed("10.3", "back_only_to_read", "accepted < len", "0 < accepted < len")
+ANSWERS.changed(
+    "10.3",
+    "too_late",
+    "snapshot = layer.state.copy()\n    layer.read(drafts)",
+    "layer.read(drafts)\n    snapshot = layer.state.copy()",
+    "alias",
+)
+ANSWERS.changed(
+    "10.3", "last_token_of_the_text_too", "drafts[:accepted]", "[2, *drafts[:accepted]]"
+)
+
+
+@wrong("10.3", like="verdict_in_advance")
+def a_copy_where_it_will_be_needed(layer, drafts, accepted):
+    for place, token in enumerate([*drafts, None]):
+        if place == accepted:
+            snapshot = layer.state.copy()
+        if token is not None:
+            layer.read([token])
+    layer.state = snapshot
+
+
+@wrong("10.3", like="verdict_in_advance")
+def accepted_ones_first(layer, drafts, accepted):
+    layer.read(drafts[:accepted])
+    snapshot = layer.state.copy()
+    for token in drafts[accepted:]:
+        layer.read([token])
+    layer.state = snapshot
+
+
+@wrong("10.3")
+def the_weight_of_the_refused(layer, drafts, accepted):
+    layer.read(drafts)
+    refused = 0.0
+    for token in drafts[accepted:]:
+        refused = refused / 2 + token
+    layer.state = (layer.state - refused) * 2.0 ** (len(drafts) - accepted)
+
+
 @wrong("10.3")
 def writes_no_number(layer, drafts, accepted):
     layer.read(drafts)
@@ -283,53 +365,6 @@ def from_the_beginning(layer, drafts, accepted):
     layer.read(text + drafts[:accepted])
 
 
-@wrong("10.3", like="alias")
-def second_name(layer, drafts, accepted):
-    old = layer.state
-    layer.read(drafts)
-    layer.state = old
-    layer.read(drafts[:accepted])
-
-
-@wrong("10.3")
-def snapshot_too_late(layer, drafts, accepted):
-    layer.read(drafts)
-    snapshot = layer.state.copy()
-    layer.state = snapshot
-    layer.read(drafts[:accepted])
-
-
-@wrong("10.3")
-def a_slice_is_no_copy(layer, drafts, accepted):
-    snapshot = layer.state[:]
-    layer.read(drafts)
-    layer.state = snapshot
-    layer.read(drafts[:accepted])
-
-
-@wrong("10.3", like="nothing_replayed")
-def only_back(layer, drafts, accepted):
-    snapshot = layer.state.copy()
-    layer.read(drafts)
-    layer.state = snapshot
-
-
-@wrong("10.3")
-def a_list_in_place_of_the_array(layer, drafts, accepted):
-    snapshot = layer.state.tolist()
-    layer.read(drafts)
-    if accepted < len(drafts):
-        layer.state = snapshot
-        layer.read(drafts[:accepted])
-
-
-@wrong("10.3")
-def from_zero(layer, drafts, accepted):
-    layer.read(drafts)
-    layer.state = np.zeros(1)
-    layer.read(drafts[:accepted])
-
-
 SNAPSHOTS = []
 
 
@@ -343,14 +378,6 @@ def first_snapshot_for_ever(layer, drafts, accepted):
     layer.read(drafts)
     layer.state = SNAPSHOTS[0][1].copy()
     layer.read(drafts[:accepted])
-
-
-@wrong("10.3")
-def last_accepted_ones(layer, drafts, accepted):
-    snapshot = layer.state.copy()
-    layer.read(drafts)
-    layer.state = snapshot
-    layer.read(drafts[-accepted:])
 
 
 @wrong("10.3", like="drafts_never_read")
@@ -382,6 +409,39 @@ def by_survival(alpha, drafted):
     return np.float64(total)
 
 
+@right("10.4")
+def with_fractions(alpha, drafted):
+    alpha = Fraction(alpha)
+    return sum(alpha**n - alpha**drafted for n in range(drafted))
+
+
+@right("10.4")
+def by_recursion(alpha, drafted, kept=0):
+    if kept == drafted:
+        return 0
+    return (1 - alpha) * (kept + 1) + alpha * by_recursion(alpha, drafted, kept + 1)
+
+
+ANSWERS.changed("10.4", "chance_of_a_replay", " * (n + 1)", "", "refusal_forgotten")
+ANSWERS.changed("10.4", "without_the_last_token", "(n + 1)", "n", "last_token_forgotten")
+ANSWERS.changed(
+    "10.4", "up_to_drafted", "range(drafted)", "range(1 + drafted)", "one_round_too_many"
+)
+ANSWERS.changed(
+    "10.4", "from_one", "in range(drafted)", "in range(1, drafted)", "first_refusal_is_not_counted"
+)
+ANSWERS.changed("10.4", "one_kept_more", "alpha**n", "alpha ** (n + 1)")
+ANSWERS.changed("10.4", "one_chance_for_all", "alpha**n * ", "")
+ANSWERS.changed("10.4", "kept_times_n", "alpha**n", "alpha * n")
+ANSWERS.changed("10.4", "a_mean_of_them", "drafted))", "drafted)) / max(1, drafted)")
+ANSWERS.changed(
+    "10.4", "if_there_is_a_replay", "drafted))", "drafted)) / (1 - alpha**drafted or 1)"
+)
+ANSWERS.changed("10.4", "all_that_is_read", "drafted))", "drafted)) + drafted + 1")
+ANSWERS.changed("10.4", "half_of_the_block", "(n + 1)", "(drafted + 1) / 2")
+ANSWERS.changed("10.4", "tokens_of_a_round", "(1 - alpha) * (n + 1)", "1")
+
+
 @wrong("10.4")
 def divides_by_the_refusals(alpha, drafted):
     return (1 - alpha**drafted) / (1 - alpha) - drafted * alpha**drafted
@@ -393,26 +453,6 @@ def chance_times_length(alpha, drafted):
     return (1 - alpha**drafted) * (1 + kept)
 
 
-@wrong("10.4", like="refusal_forgotten")
-def chance_of_a_replay(alpha, drafted):
-    return 1 - alpha**drafted
-
-
-@wrong("10.4", like="first_refusal_is_not_counted")
-def from_one(alpha, drafted):
-    return sum((n + 1) * alpha**n * (1 - alpha) for n in range(1, drafted))
-
-
-@wrong("10.4", like="one_round_too_many")
-def up_to_drafted(alpha, drafted):
-    return sum((n + 1) * alpha**n * (1 - alpha) for n in range(drafted + 1))
-
-
-@wrong("10.4", like="last_token_forgotten")
-def without_the_last_token(alpha, drafted):
-    return sum(n * alpha**n * (1 - alpha) for n in range(drafted))
-
-
 @wrong("10.4")
 def expected_number_kept(alpha, drafted):
     return sum(alpha**n for n in range(1, drafted + 1))
@@ -421,11 +461,6 @@ def expected_number_kept(alpha, drafted):
 @wrong("10.4")
 def as_if_drafts_went_on_for_ever(alpha, drafted):
     return 1 / (1 - alpha) if alpha < 1 and drafted else 0.0
-
-
-@wrong("10.4")
-def chances_swapped(alpha, drafted):
-    return sum((n + 1) * alpha * (1 - alpha) ** n for n in range(drafted))
 
 
 @wrong("10.4")

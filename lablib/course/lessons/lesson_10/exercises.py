@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise, Wrong
 from lablib.course.checks.values import as_text
 from lablib.course.lessons.edges import edges
@@ -35,36 +36,10 @@ def first_layer_only(layers, drafted, accepted):
     return after_round(layers[:1], drafted, accepted) + [tuple(layer) for layer in layers[1:]]
 
 
-def accepted_go(layers, drafted, accepted):
-    return after_round(layers, drafted, drafted - accepted)
-
-
-def all_drafts_go(layers, drafted, accepted):
-    return after_round(layers, drafted, 0)
-
-
-def correction_counted(layers, drafted, accepted):
-    keep = min(len(layers[0][0]), len(layers[0][0]) - (drafted - accepted) + 1)
-    return [(keys[:keep], values[:keep]) for keys, values in layers]
-
-
-def one_too_many(layers, drafted, accepted):
-    keep = len(layers[0][0]) - (drafted - accepted) - 1
-    return [(keys[:keep], values[:keep]) for keys, values in layers]
-
-
-def minus_zero(layers, drafted, accepted):
-    gone = drafted - accepted
-    return [(keys[:-gone], values[:-gone]) for keys, values in layers]
-
-
-def text_forgotten(layers, drafted, accepted):
-    return [(keys[:accepted], values[:accepted]) for keys, values in layers]
-
-
-def from_the_front(layers, drafted, accepted):
-    gone = drafted - accepted
-    return [(keys[gone:], values[gone:]) for keys, values in layers]
+def last_ones_accepted(layers, drafted, accepted):
+    end = len(layers[0][0])
+    gone = range(end - drafted, end - accepted)
+    return [tuple(np.delete(part, gone, axis=0) for part in layer) for layer in layers]
 
 
 def refused_ones_zeroed(layers, drafted, accepted):
@@ -73,27 +48,30 @@ def refused_ones_zeroed(layers, drafted, accepted):
     return [(keys * rows, values * rows) for keys, values in layers]
 
 
-def keys_only(layers, drafted, accepted):
-    trimmed = after_round(layers, drafted, accepted)
-    return [(keys, values) for (keys, _), (_, values) in zip(trimmed, layers, strict=True)]
+Cache = list[tuple[np.ndarray, ...]]
 
 
-def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[tuple[np.ndarray, ...]], int, int]]:
-    for n_layers, tokens, drafted, accepted in (
-        (1, 4, 2, 1),
-        (2, 4, 3, 1),
-        (2, 5, 3, 3),
-        (3, 6, 4, 0),
-        (2, 9, 4, 3),
-    ):
-        yield [tuple(rng.normal(size=(2, tokens, 2))) for _ in range(n_layers)], drafted, accepted
+def _layers(keys: list[list[int]], layers: int = 1) -> Cache:
+    """Return layers of small numbers: keys as given, ten more in each layer, and values below 0."""
+    first = np.array(keys)
+    return [(first + 10 * i, -first - 10 * i) for i in range(layers)]
 
 
-def _empty_rounds(
-    rng: np.random.Generator,
-) -> Iterator[tuple[list[tuple[np.ndarray, ...]], int, int]]:
-    for tokens, drafted, accepted in ((3, 0, 0), (2, 2, 2), (2, 2, 0), (1, 1, 1), (80, 12, 5)):
-        yield [tuple(rng.normal(size=(2, tokens, 2))) for _ in range(3)], drafted, accepted
+def _rounds(rng: np.random.Generator) -> Iterator[tuple[Cache, int, int]]:
+    yield _layers([[1], [2], [3], [4]]), 2, 1
+    yield _layers([[1], [2], [3], [4]]), 3, 1
+    yield _layers([[1], [2], [3]], layers=2), 2, 0
+    yield _layers([[1], [2], [3]], layers=2), 2, 2
+    yield _layers([[1, 5], [2, 6], [3, 7], [4, 8], [5, 9]], layers=3), 4, 1
+
+
+def _odd_rounds(rng: np.random.Generator) -> Iterator[tuple[Cache, int, int]]:
+    yield _layers([[7], [2], [7], [2]]), 2, 1  # a refused draft looks like a token of the text
+    yield _layers([[1], [2], [3]], layers=2), 0, 0
+    yield _layers([[1], [2]]), 2, 2  # there is no text before the drafts
+    yield _layers([[1], [2]]), 2, 0
+    yield _layers([[1]], layers=2), 1, 1
+    yield _layers([[n] for n in range(30)], layers=2), 12, 5
 
 
 AFTER_ROUND = Exercise(
@@ -113,29 +91,59 @@ AFTER_ROUND = Exercise(
             "only the first layer is trimmed; the others still hold the refused drafts. (The trim "
             "of mlx-swift-lm once did this: no error, and another text.)"
         ),
-        accepted_go: "you forget as many tokens as were *accepted*; the refused ones must go.",
-        all_drafts_go: "you forget every draft; the accepted ones are part of the text now.",
-        correction_counted: (
+        changed(after_round, "accepted_go", "(drafted - accepted)", "accepted"): (
+            "you forget as many tokens as were *accepted*; the refused ones must go."
+        ),
+        changed(after_round, "all_drafts_go", "(drafted - accepted)", "drafted"): (
+            "you forget every draft; the accepted ones are part of the text now."
+        ),
+        changed(
+            after_round,
+            "correction_counted",
+            "(drafted - accepted)",
+            "max(0, drafted - accepted - 1)",
+        ): (
             "you keep one token too many, as if the target's own token had been read already. It "
             "is read in the next round."
         ),
-        one_too_many: "you forget one token too many: the last accepted draft has been read.",
-        minus_zero: "when every draft was accepted the cache is empty: [:-0] is [:0].",
-        keys_only: "the keys are shorter, the values are not: both must forget.",
-        text_forgotten: (
+        changed(after_round, "one_too_many", "(drafted - accepted)", "(drafted - accepted) - 1"): (
+            "you forget one token too many: the last accepted draft has been read."
+        ),
+        changed(
+            after_round, "minus_zero", "len(layers[0][0]) - (drafted - acc", "-(drafted - acc"
+        ): ("when every draft was accepted the cache is empty: [:-0] is [:0]."),
+        changed(after_round, "keys_only", "values[:keep]", "values"): (
+            "the keys are shorter, the values are not: both must forget."
+        ),
+        changed(after_round, "values_only", "keys[:keep]", "keys"): (
+            "the values are shorter, the keys are not: both must forget."
+        ),
+        changed(
+            after_round, "text_forgotten", "len(layers[0][0]) - (drafted - accepted)", "accepted"
+        ): (
             "you keep the first `accepted` tokens of the *text*. The drafts stand at its end: T − "
             "(drafted − accepted) tokens stay."
         ),
-        from_the_front: "you forget the oldest tokens; the refused drafts are the newest.",
+        changed(
+            after_round,
+            "from_the_front",
+            "(keys[:keep], values[:keep])",
+            "(keys[len(keys) - keep :], values[len(keys) - keep :])",
+        ): "you forget the oldest tokens; the refused drafts are the newest.",
+        last_ones_accepted: (
+            "you keep the last `accepted` drafts. Accepted are the first ones: behind a refusal "
+            "nothing stays."
+        ),
         refused_ones_zeroed: (
             "a zeroed key still takes part: e⁰ = 1 in every softmax. The rows must go."
         ),
     },
     cases=_rounds,
-    checker=edges(_empty_rounds),
+    checker=edges(_odd_rounds),
     hints=[
         "How many tokens were refused? That many go, from the end, in every layer.",
-        "keep = T - (drafted - accepted), then keys[:keep] and values[:keep].",
+        "How long is the cache afterwards? Say it with T, `drafted` and `accepted`. Try it "
+        "with all drafts accepted: [:-0] is not what it looks like.",
     ],
     next="And the draft model's cache: has it read its own last draft?",
 )
@@ -164,67 +172,25 @@ def lost_by_writing(read, window, back):
     return [position for position in stays if position not in slots.values()]
 
 
-def the_taken_back(read, window, back):
-    return list(range(read - back, read))
-
-
-def never_full(read, window, back):
-    return []
-
-
-def always_full(read, window, back):
-    return list(range(read - back - window, min(read - back, read - window)))
-
-
-def one_slot_less(read, window, back):
-    held = range(max(0, read - window + 1), read)
-    return [p for p in range(max(0, read - back - window), read - back) if p not in held]
-
-
-def ever_written(read, window, back):
-    return list(range(min(max(0, read - window), read - back)))
-
-
-def one_too_many(read, window, back):
-    held = range(max(0, read - window), read)
-    return [p for p in range(max(0, read - back - window - 1), read - back) if p not in held]
-
-
-def what_is_left(read, window, back):
-    return list(range(max(0, read - window), read - back))
-
-
-def as_many_as_taken_back(read, window, back):
-    if read <= window:
-        return []
-    first = max(0, read - back - window)
-    return list(range(first, first + min(back, read - back, window)))
-
-
-def how_many(read, window, back):
-    return len(lost(read, window, back))
-
-
 def _rings(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
     yield 3, 4, 2
-    yield 4, 4, 1
+    yield 4, 4, 1  # just full
     yield 5, 4, 1
     yield 6, 4, 2
     yield 9, 4, 3
-    yield 9, 3, 5
+    yield 9, 4, 6  # two turns of the ring: of what was pushed out, some was taken back itself
     yield 5, 4, 2  # one was pushed out, two are taken back
     yield 6, 5, 3
-    for _ in range(5):
-        read = int(rng.integers(4, 30))
-        yield read, int(rng.integers(2, 12)), int(rng.integers(0, min(read, 6)))
+    yield 12, 5, 4
+    yield 7, 2, 1
 
 
 def _extreme_rings(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
     yield 9, 4, 0  # nothing is taken back
     yield 9, 4, 9  # everything is
     yield 3, 4, 3
+    yield 9, 4, 4
     yield 9, 4, 5  # more than the ring holds
-    yield 9, 4, 6
     yield 0, 4, 0
     yield 5, 1, 1  # a ring of one slot
     yield 5, 1, 2
@@ -232,50 +198,72 @@ def _extreme_rings(rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
     yield 200, 64, 30
 
 
+# What the reference returns; some wrong ideas return something else in its place.
+_MISSING = "[position for position in wanted if position not in held]"
+
 LOST = Exercise(
     id="10.2",
     title="What a ring has lost",
     task=(
-        "A sliding window is a ring of slots. Until it is full, nothing is lost. Once it has "
-        "wrapped, each token that is read pushes one out, and taking the token back does not "
-        "bring the other one home. Which positions would be missing?"
+        "A sliding window is a ring of slots. A token that is read into a full ring pushes the "
+        "oldest one out, and taking the token back does not bring the other one home. Which "
+        "positions would be missing?"
     ),
     stars=2,
     minutes=10,
     reference=lost,
     alternatives=[lost_by_writing],
     wrong={
-        the_taken_back: (
+        changed(lost, "the_taken_back", _MISSING, "[*range(read - back, read)]"): (
             "those are the tokens that were taken back; they should be gone. Missing are older "
             "ones, which they have overwritten."
         ),
-        never_full: (
+        changed(lost, "taken_back_too", "window), read - back)", "window), read)"): (
+            "some of those were taken back themselves: only what stays in the text can be missed."
+        ),
+        changed(lost, "never_full", "position not in held", "False"): (
             "you never miss anything. Fill a ring of 4 with 0 … 5, take 5 and 4 back: the last 4 "
             "of what stays are 0, 1, 2, 3, but 0 and 1 were overwritten."
         ),
-        always_full: (
+        changed(lost, "always_full", "max(0, read - back - window)", "read - back - window"): (
             "you count positions below 0, or some although the ring was not full: nothing was "
             "overwritten before the first `window` tokens."
         ),
-        one_slot_less: "the ring holds the last `window` tokens, not one less.",
-        ever_written: (
+        changed(lost, "one_slot_less", "max(0, read - window)", "max(0, read - window + 1)"): (
+            "the ring holds the last `window` tokens, not one less."
+        ),
+        changed(lost, "ever_written", "max(0, read - back - window)", "0"): (
             "those are all tokens ever overwritten. The ring should hold only the last `window` of "
             "what stays; older ones are not missed."
         ),
-        one_too_many: "the ring should hold `window` tokens of what stays, not one more.",
-        what_is_left: "those are the tokens that are still there and should be; return the others.",
-        as_many_as_taken_back: (
+        changed(lost, "one_too_many", "read - back - window", "read - back - window - 1"): (
+            "the ring should hold `window` tokens of what stays, not one more."
+        ),
+        changed(lost, "what_is_left", "not in held", "in held"): (
+            "those are the tokens that are still there and should be; return the others."
+        ),
+        changed(
+            lost, "as_many_as_taken_back", _MISSING, "[*wanted[:back]] if read > window else []"
+        ): (
             "you miss one for each token taken back. Of 0 … 4 a ring of 4 has lost only 0: take "
             "two back, and 0 is all that is missing."
         ),
-        how_many: "the question is *which* positions, not how many: a list.",
+        changed(lost, "all_or_nothing", _MISSING, "[*wanted] if read > window and back else []"): (
+            "you miss the whole window once the ring has wrapped. What was not overwritten is "
+            "still there."
+        ),
+        changed(lost, "slot_numbers", "[position for", "[position % window for"): (
+            "those are numbers of slots; return the positions of the tokens."
+        ),
+        changed(lost, "how_many", _MISSING, "len({*wanted} - {*held})"): (
+            "the question is *which* positions, not how many: a list."
+        ),
     },
     cases=_rings,
     checker=edges(_extreme_rings),
     hints=[
         "Write down two sets: the positions it should hold, and the ones it still holds.",
-        "Should hold: the last `window` of range(read - back). Holds: the last `window` of "
-        "range(read).",
+        "It holds list(range(read))[-window:]. Write the other set in the same way.",
     ],
     next="When is the answer empty although back > 0? That is when mlx-lm's ring can be trimmed.",
 )
@@ -287,7 +275,8 @@ def try_drafts(layer, drafts, accepted):
     """Let the layer read all drafts, then leave it as if only the first `accepted` had been read.
 
     layer: `layer.state` is an array that `layer.read(tokens)` changes in place.
-    drafts: a list of tokens, perhaps empty.   accepted: how many of them stay, 0 to len(drafts).
+    drafts: a list of tokens, perhaps empty.   accepted: how many of them stay, 0 to len(drafts);
+        in earnest nobody knows it before all are read.
     Read nothing but the drafts and, again, those that stay. Return nothing.
     """
     snapshot = layer.state.copy()
@@ -319,41 +308,6 @@ def try_drafts_with_the_whole_layer(layer, drafts, accepted):
     layer.read(drafts[:accepted])
 
 
-def alias(layer, drafts, accepted):
-    snapshot = layer.state
-    layer.read(drafts)
-    layer.state = snapshot
-    layer.read(drafts[:accepted])
-
-
-def _replayed(layer, drafts, again):
-    """Read the drafts, go back by a snapshot and read these tokens again."""
-    snapshot = layer.state.copy()
-    layer.read(drafts)
-    layer.state = snapshot
-    layer.read(again)
-
-
-def nothing_replayed(layer, drafts, accepted):
-    _replayed(layer, drafts, [])
-
-
-def all_replayed(layer, drafts, accepted):
-    _replayed(layer, drafts, drafts)
-
-
-def refused_replayed(layer, drafts, accepted):
-    _replayed(layer, drafts, drafts[accepted:])
-
-
-def one_more_replayed(layer, drafts, accepted):
-    _replayed(layer, drafts, drafts[: accepted + 1])
-
-
-def never_goes_back(layer, drafts, accepted):
-    layer.read(drafts)
-
-
 def drafts_never_read(layer, drafts, accepted):
     layer.read(drafts[:accepted])
 
@@ -379,24 +333,26 @@ def reads_the_text_again(layer, drafts, accepted):
     layer.read([*text, *drafts[:accepted]])
 
 
-# What a layer goes through, two rounds each: (drafts, accepted). The long drafts have digits to
-# lose: undone by subtracting and dividing they leave a rounding error of 2 ** 60.
-_LONG = [0.1 + 0.7 * (i % 11) for i in range(64)]
+# What a layer goes through, two rounds each: (drafts, accepted). The long drafts push the state's
+# last digits out: undone by subtracting and dividing it ends elsewhere.
 _ROUNDS = (
-    (([3, 5], 1), ([4], 1)),
+    (([3, 5], 1), ([4], 0)),
     (([2, 7, 4], 1), ([6, 1], 0)),
     (([6, 1, 8], 2), ([2, 2], 1)),
     (([4, 9], 0), ([5, 2, 6], 2)),
-    (([5, 2, 6], 3), ([3, 3], 0)),
-    ((_LONG, 1), (_LONG[::-1], 3)),
+    (([3] * 64, 1), ([5] * 64, 3)),
 )
-_NO_DRAFTS = ((([], 0), ([3, 5], 1)), (([7], 0), ([], 0)))
+_ALL_OR_NONE = (
+    (([4], 1), ([3, 5], 1)),
+    (([5, 2, 6], 3), ([3, 3], 0)),
+    (([], 0), ([3, 5], 1)),
+    (([7], 0), ([], 0)),
+)
+Followed = list[tuple[Any, list[float]]]  # after each round: the state, and what was read
 
 
-def _follow(
-    function: Callable[..., Any], lives: Any
-) -> list[tuple[list[float], list[float], list[int]]]:
-    """Return what the layer holds after each round, what it read, and how many in each call."""
+def _follow(function: Callable[..., Any], lives: Any) -> Followed:
+    """Return what the layer holds after each round, and which tokens it read in it."""
     results = []
     for rounds in lives:
         calls: list[list[float]] = []  # kept apart: a layer put back whole puts its log back
@@ -411,65 +367,106 @@ def _follow(
         for drafts, accepted in rounds:
             before = len(calls)
             function(layer, list(drafts), accepted)
-            state = np.ravel(np.asarray(layer.state)).astype(float).tolist()
-            read = [token for call in calls[before:] for token in call]
-            results.append((state, read, [len(call) for call in calls[before:] if call]))
+            state = np.asarray(layer.state).astype(float).tolist()
+            results.append((state, [token for call in calls[before:] for token in call]))
     return results
 
 
+def _before_the_verdict(function: Callable[..., Any], drafts: list[float], accepted: int) -> Any:
+    """Return what the function does with a layer until all drafts are read: reads and looks."""
+    notes: list[Any] = []
+
+    class Noting(Recurrent):
+        @property
+        def state(self) -> Any:
+            notes.append("look")
+            return self.now
+
+        @state.setter
+        def state(self, value: Any) -> None:
+            self.now = value
+
+        def read(self, tokens: list[float]) -> None:
+            before = [*notes]
+            super().read(tokens)
+            notes[:] = [*before, *tokens, "read"]  # its own looks do not count
+
+    function(Noting(), list(drafts), accepted)
+    read = 0
+    for end, note in enumerate(notes):
+        read += note not in ("look", "read")
+        if read == len(drafts):
+            return notes[: end + 2]
+    return notes
+
+
 def _check_replay(function: Callable[..., Any]) -> None:
-    for lives in (_ROUNDS, _NO_DRAFTS):
+    for lives in (_ROUNDS, _ALL_OR_NONE):
         got, right = _follow(function, lives), _follow(try_drafts, lives)
         every = [(life, i) for life in lives for i in range(len(life))]
-        for (life, i), (*done, sizes), (wanted, *_) in zip(every, got, right, strict=True):
-            if fault := _fault(*life[i], *done, wanted, sizes):
-                names = (wrong.__name__ for wrong in REPLAYS if _follow(wrong, lives) == got)
-                text = [1, 2] if i == 0 else "[1, 2] and a round before"
+        for (life, i), done, (wanted, _) in zip(every, got, right, strict=True):
+            if fault := _fault(*life[i], *done, wanted):
+                # Where all stay some go back for nothing and others don't: names come without.
+                theirs = _follow(function, _ROUNDS)
+                names = (wrong.__name__ for wrong in REPLAYS if _follow(wrong, _ROUNDS) == theirs)
+                text = "[1, 2]" if i == 0 else f"[1, 2] and had a round of {_round(*life[0])}"
                 raise Wrong(
-                    f"a layer that has read {text}; drafts {as_text(life[i][0])}, of which "
-                    f"{life[i][1]} stay: {fault}",
+                    f"a layer that has read {text}; drafts {_round(*life[i])}: {fault}",
                     like=next(names, None),
                 )
+    drafts = [2, 7, 4]
+    first, second = (_before_the_verdict(function, drafts, accepted) for accepted in (1, 2))
+    if first != second:
+        raise Wrong(
+            f"with 1 of the drafts {drafts} accepted it goes another way than with 2, before all "
+            "of them are read.",
+            like="verdict_in_advance",
+        )
+
+
+def _round(drafts: list[float], accepted: int) -> str:
+    text = f"[{drafts[0]}] * {len(drafts)}" if len(drafts) > 9 else as_text(drafts)
+    return f"{text}, of which {accepted} stay"
 
 
 def _fault(
-    drafts: list[float],
-    accepted: int,
-    state: list[float],
-    read: list[float],
-    wanted: list[float],
-    sizes: list[int],
+    drafts: list[float], accepted: int, state: Any, read: list[float], wanted: list[float]
 ) -> str | None:
-    """Return what is wrong after a round, if anything is.
-
-    Whoever reads the accepted drafts apart, and none again, knows the verdict in advance. Token by
-    token, with a copy after each, is right: any verdict finds its copy.
-    """
+    """Return what is wrong after a round, if anything is."""
     if read[: len(drafts)] != drafts:
         return f"the drafts were not all read first; it read {as_text(read)}."
-    if len(state) != 1 or not abs(state[0] - wanted[0]) <= 1e-9:
+    if np.shape(state) != (1,):
+        return f"the state is {as_text(state)}, and should still be an array of one number."
+    if not abs(state[0] - wanted[0]) <= 1e-9:
         return f"the state is {as_text(state)}, and should be {as_text(wanted)}."
-    if read == drafts and sizes[:1] == [accepted] and max(sizes) > 1 and len(sizes) > 1:
-        return f"it read the {accepted} that stay apart, before the model had judged the others."
     if len(read) > len(drafts) + accepted:
         return f"it read {len(read) - len(drafts)} tokens again, where {accepted} are enough."
     return None
 
 
 REPLAYS = {
-    alias: (
+    changed(try_drafts, "alias", "layer.state.copy()", "layer.state"): (
         "the state is as if you had never gone back. Is the snapshot the array itself? Then "
-        "reading the drafts changed it too: keep layer.state.copy(). If it is a copy: was it put "
-        "back, as layer.state, before the second read?"
+        "reading the drafts changed it too: keep layer.state.copy(). If it is a copy: was it taken "
+        "before the first read, and put back, as layer.state, before the second?"
     ),
-    nothing_replayed: (
+    changed(try_drafts, "nothing_replayed", "layer.read(drafts[:accepted])", "pass"): (
         "you go back to the snapshot and stop there: the accepted drafts are part of the text and "
         "must be read again."
     ),
-    all_replayed: "you read all drafts again, the refused ones too: only the first `accepted`.",
-    refused_replayed: "you read the refused drafts again instead of the accepted ones.",
-    one_more_replayed: "one draft too many is read again: drafts[:accepted].",
-    never_goes_back: (
+    changed(try_drafts, "all_replayed", "drafts[:accepted]", "drafts"): (
+        "you read all drafts again, the refused ones too: only the first `accepted`."
+    ),
+    changed(try_drafts, "refused_replayed", "drafts[:accepted]", "drafts[accepted:]"): (
+        "you read the refused drafts again instead of the accepted ones."
+    ),
+    changed(try_drafts, "one_more_replayed", "drafts[:accepted]", "drafts[: accepted + 1]"): (
+        "one draft too many is read again: drafts[:accepted]."
+    ),
+    changed(try_drafts, "one_less_replayed", "[:accepted]", "[: max(0, accepted - 1)]"): (
+        "one draft too few is read again: drafts[:accepted]."
+    ),
+    changed(try_drafts, "never_goes_back", "accepted < len(drafts)", "False"): (
         "the layer still holds all drafts. Keep a snapshot from *before* they are read, and put "
         "it back."
     ),
@@ -481,9 +478,13 @@ REPLAYS = {
         "you begin again from nothing and read the whole text. That is right, and costs as much "
         "as no cache at all: the snapshot holds the text already."
     ),
+    changed(try_drafts, "from_nothing", "layer.state = snapshot", "layer.state = np.zeros(1)"): (
+        "you go back to an empty state: what was read before the drafts is gone too."
+    ),
     verdict_in_advance: (
-        "you read the accepted drafts first and take the snapshot behind them. But nobody knows "
-        "how many those are until the model has read all: the snapshot is of before."
+        "you use `accepted` before the drafts are read, to read those that stay apart or to take "
+        "the snapshot behind them. But nobody knows how many those are until the model has read "
+        "all: the snapshot is of before."
     ),
     drafts_never_read: (
         "you read only the accepted drafts. But nobody knows how many those are until the model "
@@ -508,7 +509,7 @@ TRY_DRAFTS = Exercise(
     in_place=True,
     hints=[
         "Four steps: snapshot, read all, put the snapshot back, read the accepted ones.",
-        "layer.state.copy() before the first read; layer.read(drafts[:accepted]) as the last line.",
+        "The snapshot must not move along when the layer reads: ask the array for a copy.",
     ],
     next="With all drafts accepted, does your function read any token twice? Need it?",
 )
@@ -531,48 +532,18 @@ def read_again_closed(alpha, drafted):
     return sum(alpha**n for n in range(drafted)) - drafted * alpha**drafted
 
 
-def last_token_forgotten(alpha, drafted):
-    return sum(alpha**n * (1 - alpha) * n for n in range(drafted))
-
-
-def even_if_all_stay(alpha, drafted):
-    return read_again(alpha, drafted) + alpha**drafted * (drafted + 1)
-
-
-def refused_instead(alpha, drafted):
-    return sum(alpha**n * (1 - alpha) * (drafted - n) for n in range(drafted))
-
-
-def whole_block(alpha, drafted):
-    return (1 - alpha**drafted) * (drafted + 1)
-
-
-def at_least_n(alpha, drafted):
-    return sum(alpha**n * (n + 1) for n in range(drafted))
-
-
-def one_round_too_many(alpha, drafted):
-    return sum(alpha**n * (1 - alpha) * (n + 1) for n in range(drafted + 1))
-
-
 def product_of_averages(alpha, drafted):
     kept = sum(alpha**n for n in range(1, drafted + 1))
     return (1 - alpha**drafted) * (kept + 1)
 
 
-def refusal_forgotten(alpha, drafted):
-    return sum(alpha**n * (1 - alpha) for n in range(drafted))
-
-
-def first_refusal_is_not_counted(alpha, drafted):
-    return sum(alpha**n * (1 - alpha) * (n + 1) for n in range(1, drafted))
-
-
 def _chances(rng: np.random.Generator) -> Iterator[tuple[float, int]]:
     yield 0.5, 1
     yield 0.5, 2
-    for _ in range(5):
-        yield float(rng.uniform(0.2, 0.98)), int(rng.integers(1, 9))
+    yield 0.2, 2
+    yield 0.3, 3
+    yield 0.8, 4
+    yield 0.9, 7
     yield 0.99, 60
 
 
@@ -596,37 +567,59 @@ READ_AGAIN = Exercise(
     reference=read_again,
     alternatives=[read_again_closed],
     wrong={
-        last_token_forgotten: (
+        changed(read_again, "last_token_forgotten", "(n + 1)", "n"): (
             "the last token of the text was read in this round as well, before the drafts: it is "
             "read again with them, n + 1 in all."
         ),
-        even_if_all_stay: "if all drafts are kept nothing has to be taken back, or read again.",
-        refused_instead: "you count the refused drafts; those are read once and never again.",
-        whole_block: "only the kept ones are read again, not the whole block.",
-        at_least_n: (
+        changed(
+            read_again,
+            "even_if_all_stay",
+            "range(drafted))",
+            "range(drafted)) + alpha**drafted * (drafted + 1)",
+        ): "if all drafts are kept nothing has to be taken back, or read again.",
+        changed(read_again, "refused_instead", "(n + 1)", "(drafted - n)"): (
+            "you count the refused drafts; those are read once and never again."
+        ),
+        changed(read_again, "whole_block", "(n + 1)", "(drafted + 1)"): (
+            "only the kept ones are read again, not the whole block."
+        ),
+        changed(read_again, "at_least_n", " * (1 - alpha)", ""): (
             "alpha**n is the chance that *at least* n are kept; exactly n needs a refusal after "
             "them, (1 - alpha)."
         ),
-        one_round_too_many: (
+        changed(read_again, "one_round_too_many", "range(drafted)", "range(drafted + 1)"): (
             "n goes up to drafted - 1: with all drafts kept there is no refusal and no replay."
         ),
         product_of_averages: (
             "you multiply the chance of a replay by the average length. But long texts stay where "
             "nothing is refused: sum over n, each with its own chance."
         ),
-        refusal_forgotten: (
+        changed(read_again, "refusal_forgotten", " * (n + 1)", ""): (
             "that is the chance of a replay. Each replay reads n + 1 tokens: multiply by it."
         ),
-        first_refusal_is_not_counted: (
+        changed(
+            read_again, "first_refusal_is_not_counted", "range(drafted)", "range(1, drafted)"
+        ): (
             "n begins at 0: if the first draft is refused, the last token of the text is still "
             "read again."
+        ),
+        changed(
+            read_again, "chances_swapped", "alpha**n * (1 - alpha)", "alpha * (1 - alpha) ** n"
+        ): (
+            "you have n refusals and one draft that is kept; it is the other way round: n are "
+            "kept, then one is refused, and the round ends."
+        ),
+        changed(read_again, "refused_one_too", "(n + 1)", "(n + 2)"): (
+            "you read the refused draft again as well: the last token and the n that were kept are "
+            "n + 1."
         ),
     },
     cases=_chances,
     checker=edges(_certain_chances),
     hints=[
         "Exactly n are kept with probability alpha**n * (1 - alpha), for n below `drafted`.",
-        "Multiply that by n + 1 and add up for n = 0 … drafted - 1.",
+        "How many tokens are read again if exactly n are kept? Weigh each such number with its "
+        "chance. On paper: with alpha = 1/2 and one draft it is 1/2.",
     ],
     next="For which alpha is it largest, if 4 are drafted? Why is it small at both ends?",
 )
