@@ -212,6 +212,12 @@ def under_the_taken_back(read, window, back):
     return [p - window for p in range(read - back, read) if p >= window]
 
 
+@wrong("10.2")
+def earlier_turns(read, window, back):
+    stays = range(max(0, read - back - window), read - back)
+    return [p for p in stays if p // window < (read - 1) // window]
+
+
 @wrong("10.2", like="as_many_as_taken_back")
 def one_for_each(read, window, back):
     stays = read - back
@@ -325,6 +331,15 @@ def accepted_ones_first(layer, drafts, accepted):
     for token in drafts[accepted:]:
         layer.read([token])
     layer.state = snapshot
+
+
+@wrong("10.3", like="computes_the_state")
+def computes_what_it_should_read(layer, drafts, accepted):
+    state = layer.state.copy()
+    layer.read(drafts)
+    for token in drafts[:accepted]:
+        state = state / 2 + token
+    layer.state = state
 
 
 @wrong("10.3")

@@ -25,8 +25,8 @@ QUESTIONS = [
     Question(
         "10.q4",
         "Of 12 tokens that were read the last 3 are taken back, and each layer drops its "
-        "last entries if it says that it can. One layer has a full window of 6, another a recurrent "
-        "state. Which of the two is wrong now?",
+        "last entries if it says that it can. One layer has a full window of 6, another a "
+        "recurrent state. Which of the two is wrong now?",
         ("the window", "the recurrent state", "both", "neither"),
     ),
     Question(
