@@ -174,6 +174,8 @@ WRONG = [
     ("01.2", None, lambda w, u: walks(w, u, total=lambda w: max(1, sum(w)))),
     ("01.2", None, lambda w, u: walks(w, u, total=lambda w: sum(map(math.ceil, w)))),
     ("01.2", None, lambda w, u: min(walks(w, u), 100)),
+    ("01.2", None, lambda w, u: np.argmax(np.cumsum(w) > u * sum(w) + 1e-6)),
+    ("01.2", None, lambda w, u: np.argmax(np.cumsum(np.float16(w)) > np.float16(u * sum(w)))),
     (
         "01.3",
         "log_of_the_product",
@@ -217,6 +219,11 @@ WRONG = [
     ("01.4", None, loop(stops=lambda p, n, s: len(n) > 20 or n[-1] == s)),
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] >= s)),
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] == 2)),
+    (
+        "01.4",
+        "same_object",
+        loop(pick=lambda s: int(np.argmax(s)), stops=lambda p, n, s: n[-1] is s),
+    ),
     ("01.4", None, loop(extra=-1)),
 ]
 
