@@ -146,11 +146,19 @@ def _steps(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, ...]]:
 def _first_token_and_large_scores(function: Callable[..., object]) -> None:
     rng = np.random.default_rng(2)
     first = (np.array([1.0, 2.0]), *rng.integers(-2, 3, size=(3, 2, 3)), *np.zeros((2, 0, 3)))
-    eye = np.eye(4)  # scores of 2,000 and 1,999, which float32 holds exactly
-    kept = np.diag([1.0, 2.0, 3.998, 3.0]), np.round(rng.normal(size=(4, 4)), 1)
-    large = [(np.ones(4), sign * 1000 * eye, eye, eye, *kept) for sign in (1, -1)]
-    for case in (first, *large):
-        compare(replace(ATTEND_STEP, cases=lambda _, case=case: [case]), function)
+    one = np.ones((1, 1))  # scores of 1,999 and 2,000, which float32 holds exactly
+    large = [(one[0], s * 1000 * one, 2 * one, one, 1.999 * one, 3 * one) for s in (1, -1)]
+    far = (
+        one[0],
+        1000 * one,
+        2 * one,
+        one,
+        4 * one,
+        3 * one,
+    )  # nor is it enough to take the mean off
+    for more in ([first], [*large, far]):  # a name is given only where it fits the other steps, too
+        cases = replace(ATTEND_STEP, cases=lambda rng, more=more: [*_steps(rng), *more])
+        compare(cases, function)
 
 
 ATTEND_STEP = Exercise(
@@ -366,7 +374,10 @@ TRIM = Exercise(
 
 
 def cache_bytes(layers, kv_heads, head_dim, tokens, bytes_per_number):
-    """Return the bytes (a whole number) that a KV cache of `tokens` tokens takes."""
+    """Return the bytes (a whole number) that a KV cache of `tokens` tokens takes.
+
+    bytes_per_number: 4 in float32, 0.5 at 4 bits.
+    """
     return 2 * layers * kv_heads * head_dim * tokens * bytes_per_number
 
 
@@ -377,7 +388,8 @@ def cache_bytes_by_parts(layers, kv_heads, head_dim, tokens, bytes_per_number):
 
 def _shapes(rng: np.random.Generator) -> Iterator[tuple[int, ...]]:
     yield 2, 1, 4, 3, 2
-    yield 32, 8, 128, 8192, 2
+    yield 2, 1, 4, 3, 0.5  # 4 bits are half a byte
+    yield 32, 8, 128, 122_000, 2  # more than 32 bits can count
     yield 1, 1, 1, 1, 1
     yield 3, 1, 5, 0, 4
     for _ in range(4):
