@@ -16,6 +16,8 @@ from typing import Any
 from lablib.course.checks.exercises import Exercise, Wrong
 from lablib.course.checks.values import copied, difference
 
+import numpy as np
+
 
 class NotAttempted(Exception):
     """The function is still the starter."""
@@ -76,12 +78,13 @@ class Watched:
     Attributes:
         calls: how often it was called.
         changed: names of the arguments that it changed.
+        shared: names of the arrays among its arguments that its answer is, or is a part of.
         last: what it returned last.
     """
 
     def __init__(self, function: Callable[..., Any], exercise: Exercise):
         self.function, self.exercise = function, exercise
-        self.calls, self.changed, self.last = 0, [], None
+        self.calls, self.changed, self.shared, self.last = 0, [], [], None
         self.__name__ = exercise.name
         self._file = getattr(getattr(function, "__code__", None), "co_filename", None)
 
@@ -92,9 +95,7 @@ class Watched:
         self.calls += 1
         try:
             result = self.function(*given, **named)
-            result = _run_out(result)
-            if type(result) is tuple:  # (a mask, a generator of positions), say
-                result = tuple(map(_run_out, result))
+            result = _run_through(result)
         except (KeyboardInterrupt, TimeUp, Gone, Wrong):
             raise
         except BaseException as error:
@@ -112,8 +113,9 @@ class Watched:
             return result
         if result is None:
             raise Wrong(self.none, error=type(None))
-        pairs = zip(names, (*args, *kwargs.values()), (*given, *named.values()), strict=True)
-        self.changed += [n for n, a, b in pairs if n not in self.changed and _differ(a, b)]
+        theirs = [*zip(names, (*args, *kwargs.values()), (*given, *named.values()), strict=True)]
+        self.changed += [n for n, a, b in theirs if n not in self.changed and _differ(a, b)]
+        self.shared += [n for n, _, b in theirs if n not in self.shared and _overlap(result, b)]
         return result
 
     @property
@@ -210,8 +212,19 @@ def does_nothing(function: Callable[..., Any]) -> bool:
     )
 
 
-def _run_out(value: Any) -> Any:
-    return list(value) if isinstance(value, Iterator | MappingView) else value
+def _run_through(result: Any) -> Any:
+    """Return an answer in which what can be gone through only once is a list."""
+    once = Iterator | MappingView
+    if isinstance(result, once):
+        return list(result)
+    if type(result) is tuple and any(isinstance(part, once) for part in result):
+        return tuple(map(_run_through, result))
+    return result
+
+
+def _overlap(answer: Any, argument: Any) -> bool:
+    arrays = isinstance(answer, np.ndarray) and isinstance(argument, np.ndarray)
+    return arrays and np.may_share_memory(answer, argument)
 
 
 def _differ(before: Any, after: Any) -> bool:

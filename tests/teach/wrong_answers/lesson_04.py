@@ -117,6 +117,12 @@ serve("keeps_the_finished", "not in finished", "in finished")
 serve("takes_the_newest_first", "queue.pop(0)", "queue.pop(-1)", "last_come_first_served")
 serve("up_to_and_with_slots", "len(active) < slots", "len(active) <= slots", "one_slot_too_many")
 serve("while_somebody_waits", "while queue or active", "while len(queue)", "stops_with_the_queue")
+serve("a_queue_of_0_is_empty", "queue or active", "any(queue) or active")
+serve(
+    "joins_when_all_slots_can_be_filled",
+    "while queue and len(active) < slots",
+    "while queue and len(active) < slots <= len(active) + len(queue) or queue and not active",
+)
 serve("only_while_both", "queue or active", "queue and (active or not steps)")
 serve(
     "asks_after_the_step",
@@ -153,6 +159,12 @@ def transposed_twice(rows, padding):
     columns = zip_longest(*(reversed(row) for row in rows), fillvalue=padding)
     tokens = [row[::-1] for row in zip(*columns, strict=True)]
     return tokens, tuple(len(t) - len(row) for t, row in zip(tokens, rows, strict=True))
+
+
+@right("04.2")
+def generators_for_both(rows, padding):
+    width = max(map(len, rows))
+    return (([padding] * (width - len(r)) + r for r in rows), (width - len(r) for r in rows))
 
 
 @right("04.2")

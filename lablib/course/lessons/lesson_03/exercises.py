@@ -15,6 +15,14 @@ def _rows(rng: np.random.Generator, rows: int, vocabulary: int) -> np.ndarray:
     return rng.dirichlet(np.full(vocabulary, 0.6), size=rows)
 
 
+def _refuse_the_old(function: Watched) -> None:
+    if function.shared:
+        text = (
+            "its answers are right, but it returns {0} itself: whoever changes the one changes the "
+        )
+        raise Wrong(f"{text.format(function.shared[0])}other. Return a new array.")
+
+
 # ------------------------------------------------------------------ 03.1 top-p
 
 
@@ -63,6 +71,7 @@ def _edges(_: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([[0.125, 0.875], [0.25, 0.75]]), 0.5
     yield np.array([[0.0, 1.0, 0.0]]), 0.9
     yield np.array([[0.25, 0.5, 0.25]]), 1.0
+    yield np.array([[0.999, 0.001]]), 1.0  # no token is too small to stay
     yield np.array([[1.0], [1.0]]), 0.3
     yield np.array([[0.3, 0.06, 0.64], [0.5, 0.3, 0.2], [0.1, 0.05, 0.85]]), 0.55
 
@@ -77,6 +86,7 @@ def _edges_and_ties(function: Watched) -> None:
             raise Wrong(text, like="keeps_all_ties" if (kept > 0).all() else None)
     if function.changed:
         raise Wrong("its answers are right, but it changes probs: return new probabilities.")
+    _refuse_the_old(function)
 
 
 NUCLEUS = Exercise(
@@ -196,6 +206,8 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([0.1, 0.2, 0.7]), 0.25
     yield np.array([0.25, 0.375, 0.375]), 1.0
     yield np.array([0.5, 0.0, 0.5]), 0.0
+    yield np.array([0.25, 0.75]), 0.0
+    yield np.array([0.25, 0.75]), 0.5  # the best stays alone
     yield np.array([0.0, 1.0, 0.0]), 0.1
     yield np.array([1.0]), 0.5
     yield np.array([0.9, 0.0999, 1e-4, 0.0]), 1e-4
@@ -308,6 +320,7 @@ def _nothing_said_much_said_nothing_changed(function: Watched) -> None:
         raise Wrong(text, like="window_of_64")
     if "scores" in function.changed:
         raise Wrong("its answers are right, but look at the old scores.", like="changes_the_scores")
+    _refuse_the_old(function)
 
 
 PENALTY = Exercise(
@@ -421,6 +434,8 @@ def _races(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.array([0.0, 2.0]), np.array([0.9, 0.1])
     yield np.array([0.0, 0.3]), np.array([0.9, 0.2])
     yield np.array([1.0, 0.0]), np.array([0.5, 0.55])
+    yield np.array([0.0, 0.0]), np.array([0.995, 0.999])  # clipped they are the same
+    yield np.array([0.0, 0.0]), np.array([0.001, 0.005])
     for vocabulary in (3, 3, 5, 5, 8, 8, 8, 8, 40, 400):
         logits = np.round(rng.normal(size=vocabulary) * 2, 1)
         yield logits, np.round(rng.uniform(0.001, 0.999, size=vocabulary), 3)
@@ -430,7 +445,7 @@ def _large_logits(function: Callable[..., object]) -> None:
     u = np.array([0.25, 0.5, 0.75])
     cases = [(base + np.array([1.0, 2.0, 0.0]), u) for base in (1000.0, -1000.0)]
     cases.append((np.array([-3.0]), u[:1]))
-    compare(replace(GUMBEL, cases=lambda _: cases), function)
+    compare(replace(GUMBEL, cases=lambda rng: [*_races(rng), *cases]), function)
 
 
 GUMBEL = Exercise(
@@ -473,7 +488,7 @@ GUMBEL = Exercise(
             "one logarithm is missing: the noise is -log(-log(u))."
         ),
         changed(gumbel_draw, "takes_the_best", " - np.log(-np.log(u))", ""): (
-            "that is greedy: the random numbers are not used."
+            "that is greedy: the random numbers change nothing."
         ),
         changed(gumbel_draw, "wrong_sign", "logits -", "logits +"): (
             "the sign of the noise is turned: log(-log(u)) is its negative, so subtract it."

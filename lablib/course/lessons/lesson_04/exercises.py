@@ -102,14 +102,17 @@ def _needs(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
 
     Ideas that come out right on some of them: nobody joins before all are done; one joins a step;
     those who have ended still hold their slots when the queue moves up; a step waits for full
-    slots; the first who came are the first who leave; positions are taken for names; a list shrinks
-    while it is walked through; a name that is 0 is nobody.
+    slots; nobody joins before all free slots can be filled; the first who came are the first who
+    leave; positions are taken for names; a list shrinks while it is walked through; a name that is
+    0 is nobody, or a queue of it is none.
     """
     yield [2], 1
     yield [1, 1], 1
+    yield [1, 1, 1], 1  # the last name is 0
     yield [3, 1, 1], 2
     yield [1, 3, 2, 1], 2
     yield [1, 1, 1, 2], 3  # three are done at once
+    yield [3, 1, 1, 2], 3  # two slots get free, and one request waits
     yield [2, 1], 5  # fewer requests than slots
     yield [1, 2, 1, 1, 1], 3  # two of three are done, not the first two
     for slots in (2, 3, 4):
