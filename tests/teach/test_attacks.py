@@ -235,9 +235,9 @@ def test_the_environment_is_a_list(monkeypatch):
 
 
 KEEPS = """
-import ctypes, mmap, os, platform, socket
+import ctypes, errno, mmap, os, platform, socket
 def tried():
-    found, libc = [], ctypes.CDLL(None)
+    found, libc = [], ctypes.CDLL(None, use_errno=True)
     machine = platform.machine()
     if machine == "x86_64":  # fork as a program of 32 bits calls it, and as one of x32 does
         for code in ("b802000000cd80c3", "b8390000400f05c3"):
@@ -256,6 +256,16 @@ def tried():
         pass
     found += ["shmget"] * (libc.shmget(0, ctypes.c_size_t(2**28), 0o1600) >= 0)
     found += ["unshare"] * (libc.unshare(0x20000) >= 0)
+    numbers = {  # semaphores, messages (both kinds), rings, programs, keys: of the kernel's memory
+        "x86_64": {"semget": 64, "msgget": 68, "io_uring": 425, "bpf": 321, "keyctl": 250},
+        "aarch64": {"semget": 190, "msgget": 186, "io_uring": 425, "bpf": 280, "keyctl": 219},
+    }
+    room = ctypes.create_string_buffer(256)
+    given = {"semget": (0, 100, 384), "msgget": (0, 384), "io_uring": (8, room)}
+    for name, number in numbers.get(machine, {}).items():
+        ctypes.set_errno(0)
+        made = libc.syscall(number, *given.get(name, (0, -3, 0)))
+        found += [name] * (made >= 0 or ctypes.get_errno() != errno.EPERM)
     sockets = []
     try:
         while len(sockets) < 2000:
@@ -279,6 +289,40 @@ def test_nothing_is_kept_that_no_limit_counts():
     if not_kept_out():
         pytest.skip("no user namespaces here")
     assert asked("tried", KEEPS) == []
+
+
+@linux
+def test_the_kernels_settings_are_not_to_be_written():
+    """Where root grades they are root's: one of them names a program that root's kernel runs."""
+    if not_kept_out():
+        pytest.skip("no user namespaces here")
+    code = """
+import os
+def f(path):
+    files = [os.path.join(d, name) for d, _, names in os.walk(path) for name in names]
+    return [file for file in files if os.access(file, os.W_OK)][:3]
+"""
+    for path in ("/proc/sys", "/proc/irq", "/sys", "/etc"):
+        assert asked("f", code, path) == []
+
+
+@linux
+def test_no_file_of_the_disk_outside_is_held():
+    """Such a file's mode can be changed by its owner: that of Python itself, for example."""
+    if not_kept_out():
+        pytest.skip("no user namespaces here")
+    code = """
+import os
+def f(folder):
+    links = ["exe", "cwd", "root", *(f"fd/{name}" for name in os.listdir("/proc/self/fd"))]
+    found = []
+    for link in links:
+        path = f"{folder}/{link}"
+        if os.path.exists(path) and not os.readlink(path).startswith(("pipe:", os.environ["HOME"])):
+            found += [link] * (not os.statvfs(path).f_flag & os.ST_RDONLY)
+    return found
+"""
+    assert asked("f", code, "/proc/self") == []
 
 
 def test_a_link_is_refused_by_its_name(tmp_path):

@@ -39,7 +39,8 @@ def seen() -> list[str]:
     packages = {path for path in sys.path if path.endswith("-packages")}
     libraries = [path for path in backend.blas().settings().values() if os.path.isabs(path)]
     ours = {*_folders(lablib.__path__), *libraries}
-    return sorted({*SYSTEM, *prefixes, *packages, *ours} - {"/"})
+    python = os.path.realpath(sys.executable)
+    return sorted({*SYSTEM, *prefixes, *packages, *ours, python} - {"/"})
 
 
 def hidden() -> list[str]:
