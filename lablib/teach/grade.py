@@ -273,7 +273,12 @@ class _Job:
         old = {graded.path for graded in done}
         paths = {self._inside(path): path for path in submissions(self.folder)}
         orders = [
-            Order(path=str(path), name=inside, lessons=[*self.lessons])
+            Order(
+                path=str(path),
+                name=inside,
+                whose=self._whose(Path(inside)),
+                lessons=[*self.lessons],
+            )
             for inside, path in paths.items()
             if inside not in old
         ]
@@ -325,6 +330,11 @@ class _Job:
 
     def _is_late(self, graded: Graded) -> bool:
         return self.due is not None and is_late(self.folder / graded.path, self.due)
+
+    def _whose(self, inside: Path) -> str:
+        """Return who has a file's time: nobody uses up another's by a name in their own folder."""
+        folder = inside.parts[0] if inside.parent.parts else ""
+        return f"{student_of(inside, self.students)} in {folder!r}"
 
     def _inside(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()

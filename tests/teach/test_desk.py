@@ -8,6 +8,7 @@ from contextlib import closing
 from lablib.teach.apart import desk
 from lablib.teach.apart.desk import CELLS, READING, Order, judge
 from lablib.teach.apart.remote import Limits
+from lablib.teach.grade import grade
 
 import pytest
 import submitted
@@ -88,3 +89,26 @@ def test_a_submission_wears_out_two_referees_at_most(struck, verdict, over):
         last = order.strike(at, "why", spent)
     assert (last, order.over) == (verdict, over)
     assert math.isclose(order.spent, sum(spent for _, spent in struck))
+
+
+def test_all_files_of_one_student_have_a_limit_of_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(desk, "SLOW", 0.0)
+    orders = handed_in(tmp_path, ("mal1", "mal2", "ada", "bob"))
+    for order, whose in zip(orders, ("mal", "mal", "ada", ""), strict=True):
+        order.whose = whose
+    found = verdicts(orders)
+    right = {"00.1": ["✓", "", ""]}
+    why = "is not judged: their other files took more than 0 s"
+    assert [found[f"{name}.py"] for name in ("mal1", "ada", "bob")] == [right] * 3
+    assert found["mal2.py"] == {"unreadable": why}
+
+
+def test_a_name_in_a_folder_of_ones_own_uses_up_nobody_elses_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(desk, "SLOW", 0.0)
+    texts = {"x7/ada-1.py": "", "x7/ada-2.py": "", "x9/ada.py": submitted.RIGHT}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"import numpy as np\n{text}\ncheck('00.1', best_token)\n")
+    (tmp_path / "roster.csv").write_text("student\nada\n")
+    report = grade(tmp_path, roster=tmp_path / "roster.csv", workers=1)
+    assert [row.notebook for row in report.rows if row.outcome == "✓"] == ["x9/ada.py"]

@@ -12,6 +12,7 @@ import selectors
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ LOOK = 0.1  # seconds between two looks at what they use, and until a signal is 
 LATE = 30.0  # seconds that a referee may be late, for its start
 READS = 5.0  # seconds of processor time to read a file, and to import its lesson
 STRIKES = 2  # referees that one submission may wear out
+SLOW = 10  # files of one student that may take all their time; others are not judged then
 LONGEST = 2**20  # bytes of one line
 MEMORY = 300 * 2**20  # bytes that a submission may have a referee hold
 READING = ""  # what a referee is at when it begins
@@ -47,6 +49,7 @@ class Order:
     Attributes:
         path: of the file.
         name: what messages call it.
+        whose: it is; all files of theirs together have a limit of time.
         lessons: numbers of the only lessons that are asked for; all when empty.
         only: ids of the only exercises that are asked for; all when empty.
         notes: what was found of an exercise: mark, misconception, message.
@@ -61,6 +64,7 @@ class Order:
 
     path: str
     name: str
+    whose: str = ""
     task: str = "grade"
     score: dict[str, Any] = field(default_factory=dict)
     lessons: list[str] = field(default_factory=list)
@@ -98,17 +102,26 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
     waiting = [*orders][::-1]
     idle: list[Referee] = []
     busy: list[Referee] = []
+    took: Counter[str] = Counter()  # seconds by the clock, of a student's files
     try:
         while waiting or busy:
             while waiting and len(busy) < workers:
+                order = waiting.pop()
+                if order.whose and took[order.whose] > SLOW * limits.seconds:
+                    why = f"their other files took more than {SLOW * limits.seconds:g} s"
+                    yield order, {"unreadable": f"is not judged: {why}"}
+                    continue
                 busy.append(idle.pop() if idle else Referee(limits))
-                busy[-1].begin(waiting.pop())
+                busy[-1].begin(order)
+            if not busy:
+                break
             _wait(busy)
             for referee in [*busy]:
                 try:
                     verdict = referee.look()
                 except Worn as worn:
                     busy.remove(referee)
+                    took[referee.order.whose] += time.monotonic() - referee.began
                     referee.end()
                     verdict = referee.order.strike(referee.at, str(worn), referee.spent)
                     if verdict is None:
@@ -118,6 +131,7 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
                     if verdict is None:
                         continue
                     busy.remove(referee)
+                    took[referee.order.whose] += time.monotonic() - referee.began
                     idle.append(referee)
                 yield referee.order, verdict
     finally:
@@ -139,6 +153,7 @@ class Referee:
     Attributes:
         order: what it has to judge.
         at: the exercise that it is at, ``READING`` or ``CELLS``.
+        began: when it was given its order (``time.monotonic``).
         line: the number of the file that it writes to.
     """
 
@@ -165,8 +180,9 @@ class Referee:
         self._used: dict[str, float] = {}
         self._before, self._held = self._usage()
         self._most = MEMORY if order.task == "grade" else self._limits.memory  # models are read
-        files = len(order.score.get("paths", [order.path]))  # the limits are for each
-        self._deadline = time.monotonic() + files * self._limits.seconds + LATE
+        files = min(len(order.score.get("paths", [order.path])), SLOW)  # the limits are for each
+        self.began = time.monotonic()
+        self._deadline = self.began + files * self._limits.seconds + LATE
         limits = asdict(self._limits)
         data = json.dumps({**asdict(order), "limits": limits}) + "\n"
         with contextlib.suppress(OSError):  # it has ended, as its next look tells
