@@ -7,6 +7,7 @@ cells around each exercise. Submissions stay notebooks that ``grade`` can read.
 """
 
 import copy
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,11 +35,11 @@ def nbgrader_source(student: Notebook, name: str) -> Notebook:
             cell["source"] = _with_solution(find(id_), "### ")
             _mark(cell, solution=True, locked=False)
         elif part == "check":
-            exercise = find(id_)
+            exercise, file = find(id_), json.dumps(name, ensure_ascii=False)
             cell["source"] = (
                 f"from lablib.course import check\nfrom lablib.teach.locked import correct\n\n"
                 f'display(check("{id_}", {exercise.name}))\n'
-                f'assert correct("{id_}", "{name}")  # {exercise.stars} of {exercise.stars} points'
+                f'assert correct("{id_}", {file})  # {exercise.stars} of {exercise.stars} points'
             )
             _mark(cell, grade=True, points=exercise.stars)
         elif part == "task":

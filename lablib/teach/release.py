@@ -6,9 +6,11 @@ make of it. Slides, and a sheet of the board exercises, are made of the same cel
 and checked as a whole before the first file is written.
 """
 
+import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from lablib.folders import course, write_whole
@@ -134,12 +136,15 @@ def _files(
     """Return what is to be written, by its path below the folder."""
     written: dict[str, Notebook | Path | str] = {}
     for path, notebook in lessons.items():
-        for name, made in _editions(path, notebook, assessment, kinds):
-            written[name] = made
-            for linked in _linked(notebook, path.parent):
-                written.setdefault(f"{Path(name).parent}/{linked}", path.parent / linked)
-        if "slides" in kinds:
-            written[f"slides/{path.stem}.html"] = slides_page(edition(notebook, solved=False))
+        with _named(path):
+            for name, made in _editions(path, notebook, assessment, kinds):
+                written[name] = made
+                for linked in _linked(notebook, path.parent):
+                    written.setdefault(f"{Path(name).parent}/{linked}", path.parent / linked)
+            if "slides" in kinds:
+                written[f"slides/{path.stem}.html"] = slides_page(edition(notebook, solved=False))
+            if "sheet" in kinds:
+                boards(notebook)  # it is drawn below; here its odd cells are said to be this file's
     if "sheet" in kinds:
         if not any(map(boards, lessons.values())):
             names = ", ".join(path.name for path in lessons)
@@ -201,9 +206,23 @@ def _numbered(source: Path) -> Path:
     return next(folder.glob(f"{int(str(source)):02d}_*.ipynb"), source)
 
 
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Say of which notebook it is when a cell of it is none: without metadata, say."""
+    try:
+        yield
+    except BadValue:
+        raise
+    except Exception as error:  # whatever a file may hold
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise BadValue(f"source must hold a notebook's cells, got {str(path)!r}: {why}") from None
+
+
 def _read(path: Path) -> Notebook:
     try:
-        return read_notebook(path)
+        notebook = read_notebook(path)
+        json.dumps(notebook, ensure_ascii=False).encode()  # half of a letter can't be written
+        return notebook
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadValue(f"source must be a notebook, got {str(path)!r}: {error}") from None
 

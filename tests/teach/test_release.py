@@ -1,5 +1,6 @@
 """The editions that a teacher hands out: nothing answered too early, nothing left out."""
 
+import ast
 import copy
 import json
 import sys
@@ -11,6 +12,7 @@ from lablib.course.checks.checking import solution
 from lablib.course.checks.exercises import exercises
 from lablib.teach import grade, release
 from lablib.teach.editions import code_cells, edition, part_of, read_notebook
+from lablib.validation import BadValue
 
 import nbformat
 import pytest
@@ -216,3 +218,47 @@ def test_the_source_stays_as_it_was(tmp_path):
     release.solved_edition(notebook)
     release.teacher_edition(notebook)
     assert notebook == before
+
+
+PICTURE = {"output_type": "display_data", "data": {"image/png": "aGk="}}
+ODD_CELLS = {
+    "no metadata": {"metadata": None},
+    "a mark that is nothing": {"metadata": {"lablib": None}},
+    "tags that are nothing": {"metadata": {"tags": None}},
+    "no outputs": {"outputs": None},
+    "a picture without metadata": {"outputs": [PICTURE]},
+    "an output that is nothing": {"outputs": [None]},
+    "half of a letter": {"source": "print('\ud800')"},
+    "a deep number": {"source": "x = " + "-" * 5000 + "1"},
+}
+
+
+@pytest.mark.parametrize("kind", ["slides", "sheet", "nbgrader", "otter", "assessment"])
+@pytest.mark.parametrize("odd", ODD_CELLS)
+def test_an_odd_cell_is_one_line_about_its_file_or_no_harm(odd, kind, tmp_path):
+    question = {"cell_type": "markdown", "metadata": {}, "source": "## Board\n**Question.** Why?"}
+    plain = {"cell_type": "code", "metadata": {}, "source": "x", "outputs": []}
+    cells = [question, plain | ODD_CELLS[odd]]
+    source = tmp_path / "own.ipynb"
+    source.write_text(json.dumps({"nbformat": 4, "cells": cells}))
+    said = BadValue("own.ipynb")  # as when all is well
+    try:
+        release.release(tmp_path / "out", [source], **{kind: True})
+    except Exception as error:
+        said = error
+    assert type(said) is BadValue
+    assert "own.ipynb" in str(said)
+
+
+def test_a_file_may_be_called_as_its_author_likes(tmp_path):
+    """The locked cell names it."""
+    source = tmp_path / 'my "own" \\ lesson.ipynb'
+    source.write_text(NOTEBOOKS[0].read_text("utf-8"), "utf-8")
+    release.release(tmp_path, [source], nbgrader=True)
+    (made,) = (tmp_path / "source").glob("*/*.ipynb")
+    sources = [cell["source"] for cell in read_notebook(made)["cells"]]
+    locked = [each for each in sources if "import correct" in each]
+    assert locked
+    for each in locked:
+        called = ast.parse(each).body[-1].test
+        assert called.args[1].value == source.name
