@@ -17,7 +17,7 @@ from lablib.folders import write_whole
 from lablib.models import LanguageModel, llama_config
 from lablib.tools.saving import save
 from lablib.tools.sweep import grouped, read, run
-from lablib.tools.sweep.file import Records, header
+from lablib.tools.sweep.file import Records, header, line
 from lablib.tools.sweep.kinds import Asked
 from lablib.tools.sweep.watch import Watch
 from lablib.validation import BadType, BadValue
@@ -417,3 +417,21 @@ def test_a_first_line_of_another_shape_is_no_sweeps(change, tmp_path: Path) -> N
     out.write_text(json.dumps(header("votes", ["problem"], {}) | change) + "\n")
     with pytest.raises(BadValue, match="is no file of a sweep"):
         read(out)
+
+
+def test_a_file_has_one_writer_by_whatever_name_and_without_its_lock(tmp_path):
+    out, other = tmp_path / "x.jsonl", tmp_path / "y.jsonl"
+    first = header("sweep", ["problem"], {})
+    asked = first, [[{"problem": 1}]]
+    Records(out, *asked).close()
+    os.link(out, other)
+    records = Records(out, *asked)
+    with pytest.raises(BadValue, match="is being written by another"):
+        Records(other, *asked)
+    (tmp_path / ".x.jsonl.lock").unlink()
+    with pytest.raises(BadValue, match="is being written by another"):
+        Records(out, *asked)
+    records.add([line({"problem": 1})])
+    records.close()
+    Records(other, *asked).close()
+    assert len(read(out)[1]) == 1

@@ -23,6 +23,11 @@ from lablib.validation import BadValue
 
 from filelock import FileLock, Timeout
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 Unit = Mapping[str, Any]
 _FORMAT = 1
 _GRACE = 2.0  # seconds in which a writer that was killed with its launcher is gone
@@ -179,16 +184,36 @@ class Records:
         check_out(path)
         self._path, self.finished = Path(path).resolve(), set[int]()
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(self._path)
+        self._lock, self._file = _locked(self._path), None
         try:
+            self._hold()
             if not self._path.exists() or not self._path.stat().st_size:
                 self._replace(line(first).encode() + b"\n")
             else:
                 self._go_on(first, groups)
-            self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+            self._hold()
         except BaseException:
-            _unlock(self._lock)
+            self.close()
             raise
+
+    def _hold(self) -> None:
+        """Open the file that is there by now, and lock it by itself: it may have other names."""
+        if not self._path.exists():
+            return
+        before, self._file = self._file, os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        if before is not None:
+            os.close(before)
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadValue(
+                f"out {self._path} is being written by another process, perhaps by another name: "
+                "wait until it ends, or end it"
+            ) from None
+        except OSError:  # this disk knows no such locks
+            pass
 
     def _go_on(self, first: Mapping[str, Any], groups: Sequence[Sequence[Unit]]) -> None:
         """Keep the lines of groups that are whole, and set aside what is damaged."""
@@ -251,7 +276,8 @@ class Records:
 
     def close(self) -> None:
         """Close the file, and let others write it."""
-        os.close(self._file)
+        if self._file is not None:
+            os.close(self._file)
         _unlock(self._lock)
 
 
