@@ -50,7 +50,7 @@ def read_points(path: Path) -> Scheme:
     """
     try:
         told = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadValue(f"points must be a file in TOML, got {str(path)!r}: {error}") from None
     unknown = sorted({*told} - {"points", "optional"})
     if unknown:

@@ -115,12 +115,15 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise BadValue(f"roster must be a CSV file in UTF-8, got {str(path)!r}") from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the last: of a name that no file has
         raise BadValue(f"roster must be a CSV file, got {str(path)!r}: {error}") from None
     first = text.lstrip().partition("\n")[0]
     comma = max(",;\t", key=first.count)  # Excel writes what the country is used to
     table = csv.reader(text.splitlines(), delimiter=comma)
-    rows = [[cell.strip() for cell in row] for row in table]
+    try:
+        rows = [[cell.strip() for cell in row] for row in table]
+    except csv.Error as error:  # a field that goes on and on
+        raise BadValue(f"roster must be a CSV file, got {str(path)!r}: {error}") from None
     rows = [row for row in rows if any(row)]
     names = [cell.lower() for cell in rows[0]] if rows else []
     heading = next((heading for heading in HEADINGS if heading in names), None)

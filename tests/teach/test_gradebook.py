@@ -11,7 +11,8 @@ from lablib.teach.gradebook import CANVAS, MOODLE, POSSIBLE, canvas, moodle
 from lablib.teach.page import page
 from lablib.teach.points import Scheme, read_points
 from lablib.teach.reports import ExerciseRow, GradeReport, no_formula
-from lablib.teach.roster import packed
+from lablib.teach.roster import packed, read_roster
+from lablib.validation import BadValue
 
 import pytest
 import submitted
@@ -183,3 +184,15 @@ def test_a_broken_file_is_blamed_for_its_own_lesson_alone(tmp_path):
         marks.setdefault((row.student, row.exercise[:2]), set()).add(row.outcome)
     assert marks["ada", "01"] == marks["bob", "01"] == marks["bob", "03"] == {"!"}
     assert marks["ada", "03"] == {"∅"}
+
+
+def test_a_teachers_own_file_that_is_none_is_named(tmp_path):
+    path = tmp_path / "own"
+    path.write_text("a = " + "[" * 10_000)
+    with pytest.raises(BadValue, match=r"a file in TOML, got .*own"):
+        read_points(path)
+    path.write_text("student\n" + "a" * 200_000)
+    with pytest.raises(BadValue, match=r"a CSV file, got .*own"):
+        read_roster(path)
+    with pytest.raises(BadValue, match="a CSV file, got"):
+        read_roster(tmp_path / "a\0b")
