@@ -7,11 +7,12 @@ import subprocess
 import sys
 
 from lablib.__main__ import main
+from lablib.course.checks.running import Gone
 from lablib.course.lessons.lesson_16 import drafts, stories, sums
 from lablib.course.lessons.lesson_16.exercises import PROPOSE
 from lablib.course.lessons.lesson_16.scores import Score
 from lablib.teach import capstones
-from lablib.teach.apart.remote import not_kept_out
+from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 
 import nbformat
 import pytest
@@ -307,3 +308,26 @@ def test_a_spreadsheet_takes_no_students_name_for_a_formula(tmp_path):
     table.write_csv(tmp_path / "table.csv")
     text = (tmp_path / "table.csv").read_text(encoding="utf-8-sig")
     assert text.splitlines()[1:] == ["stories,,'=1+1,,,,,,'-x"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
+def test_whoever_ends_before_the_work_is_counted_has_no_score():
+    """What had been used before the game would be taken from what was used in it."""
+    code = "def propose(prompt, written, limit):\n    return []"
+    world = drafts.World([[1, 2, 3]], [[4]])
+    with Process(Limits()) as process:
+        list(process.run([(0, code)], ["propose"]))
+        process.send({"offer": "propose"})
+        function = Function(process, process.hear(), 60)
+
+        class Last:
+            worked = function.worked
+
+            def __call__(self, *case):
+                answer = function(*case)
+                process._process.kill()
+                process._process.wait()
+                return answer
+
+        with pytest.raises(Gone):
+            drafts.play(Last(), world, call=1.0)

@@ -297,8 +297,15 @@ class Function:
             raise self.gone from None
 
     def worked(self) -> float:
-        """Return the seconds of processor time that its process has used; 0 once it has ended."""
-        return self._process.worked() or 0.0
+        """Return the seconds of processor time that its process has used.
+
+        Raises:
+            Gone: it has ended, and nobody knows.
+        """
+        used = self._process.worked()
+        if used is None:
+            raise Gone("it ended its process")
+        return used
 
     def _serve(self, lent: list[Any]) -> dict[str, Any]:
         """Answer what the function asks of what was lent to it; return its reply."""
