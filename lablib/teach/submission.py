@@ -28,6 +28,7 @@ RANK = {
     "✓": 4,
 }  # of several verdicts on one exercise the best counts
 STARTS = 12  # of its process, at most
+RATIONS = 15  # of processor time that the statements of all these may use
 CELLS = "its cells"  # what is at work when no exercise is judged
 OFFERS = 5  # of one exercise, at most: each costs time
 
@@ -162,16 +163,23 @@ class _Sitting:
     def hold(self) -> None:
         """Judge until everything is judged, or the time is over."""
         text = ""
+        rations = RATIONS * self.limits.cpu
         for _ in range(STARTS):
             left = self.until - time.monotonic()
             if left <= 0:
                 text = f"the notebook ran longer than {self.limits.seconds:g} s"
                 break
+            if rations <= 0:
+                text = f"its cells used more than {RATIONS * self.limits.cpu:g} s of processor time"
+                break
             self.at = None
             try:
-                with Process(replace(self.limits, seconds=left)) as process:
-                    self._run(process)
-                    self._offers(process)
+                with Process(replace(self.limits, seconds=left, statements=rations)) as process:
+                    try:
+                        self._run(process)
+                        self._offers(process)
+                    finally:
+                        rations -= process.stated
                 return
             except (Gone, TimeUp) as end:
                 late = f"it ran longer than {self.limits.statement:g} s"

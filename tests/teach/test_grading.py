@@ -15,7 +15,7 @@ from lablib.__main__ import main
 from lablib.course.checks.exercises import find, lessons
 from lablib.course.checks.running import Gone
 from lablib.teach import grade as grading
-from lablib.teach import reports
+from lablib.teach import reports, submission
 from lablib.teach.apart.remote import Function, Limits, Process
 from lablib.teach.editions import is_claims, part_of
 from lablib.teach.grade import grade
@@ -116,6 +116,19 @@ def test_all_statements_together_have_a_limit(how: str) -> None:
     with Process(Limits(cpu=0.4)) as process, pytest.raises(Gone, match=r"more than 2 s of proc"):
         for _ in process.run([(0, cell)], ["f"]):
             pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
+def test_all_processes_together_have_a_limit(tmp_path, monkeypatch):
+    """What has used up its ration is started anew, and says of another statement that it was it."""
+    monkeypatch.setattr(submission, "RATIONS", 3)
+    told = "check.__self__.line.send({'at': [99, number]})"
+    spin = f"def spin(number=0):\n  while True:\n    work(0.1)\n    number += 1\n    {told}"
+    path = tmp_path / "work.py"
+    path.write_text(f"{WORK}\n{spin}\ncheck('00.1', spin())\n")
+    work = read_submission(path)
+    found = judge_submission(work, Limits(cpu=0.5))
+    assert found["00.1"].message == "its cells used more than 1.5 s of processor time"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")

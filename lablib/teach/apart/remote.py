@@ -30,7 +30,7 @@ TELLS = 10_000  # messages while statements run
 TALK = 2**16  # bytes of one that is no answer
 LONGEST = 500  # letters of a name or a text that is no answer
 PARAMETERS = 100  # of a function
-STATEMENTS = 5  # rations of processor time that all statements of a notebook may use
+STATEMENTS = 5  # rations of processor time that all statements may use in one process
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Limits:
         statement: seconds by the clock, for one statement.
         cpu: seconds of processor time for one statement, and for one exercise. All statements
             together may use five times as much.
+        statements: seconds of processor time that they may use, if that is less.
         memory: bytes.
         hide: paths.
     """
@@ -49,6 +50,7 @@ class Limits:
     seconds: float = 120.0
     statement: float = 20.0
     cpu: float = math.inf
+    statements: float = math.inf
     memory: int = 2 * 2**30
     hide: tuple[str, ...] = ()
 
@@ -59,6 +61,7 @@ class Process:
     Attributes:
         missing: what the walls do not keep out on this machine.
         deadline: when it is ended, whatever it does (``time.monotonic``).
+        stated: seconds of processor time that its statements have used, as of the last look.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -66,6 +69,7 @@ class Process:
         self.deadline = time.monotonic() + limits.seconds
         self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._buffer = bytearray()
+        self.stated = 0.0
         self._is_running = False  # its statements, and not an exercise
         self._start: float | None = None  # what it had used when its statements began
         self._next_look = time.monotonic() + LOOK
@@ -221,11 +225,14 @@ class Process:
         if used is not None:
             self._before = used if self._before is None else self._before
             self._start = used if self._start is None else self._start
-            in_all = STATEMENTS * self.limits.cpu if self._is_running else math.inf
+            in_all = math.inf
+            if self._is_running:
+                self.stated = used - self._start
+                in_all = min(STATEMENTS * self.limits.cpu, self.limits.statements)
             for before, most in (self._before, self.limits.cpu), (self._start, in_all):
                 if used - before > most:
                     why = "does every loop end, and is all this work needed?"
-                    raise Gone(f"it used more than {most:g} s of processor time: {why}")
+                    raise Gone(f"it used more than {most:.3g} s of processor time: {why}")
         self._next_look = time.monotonic() + LOOK
 
     def worked(self) -> float | None:
