@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import asdict
 from pathlib import Path
 
-from lablib.teach.apart import codec
+from lablib.teach.apart import codec, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import clean
@@ -219,6 +219,16 @@ def test_the_repository_is_not_there():
         pytest.skip("no user namespaces here, or no repository")
     code = "import os\ndef f(path):\n    return sum(len(files) for _, _, files in os.walk(path))"
     assert asked("f", code, str(root)) == 0
+
+
+def test_another_lablib_and_passwords_among_pythons_files_are_hidden(tmp_path, monkeypatch):
+    """What all users of a machine share lies in /usr/local, which is seen as /usr is."""
+    usr = tmp_path / "usr"
+    place = usr / "local/lib/python3.11/dist-packages/lablib/course/lessons/lesson_00/exercises.py"
+    place.parent.mkdir(parents=True)
+    place.touch()
+    monkeypatch.setattr(sys, "base_prefix", str(usr))
+    assert {str(place), str(usr / "pip.conf"), str(usr / ".condarc")} <= {*surroundings.hidden()}
 
 
 def test_the_environment_is_a_list(monkeypatch):

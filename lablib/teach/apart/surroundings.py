@@ -46,7 +46,8 @@ def seen() -> list[str]:
 def hidden() -> list[str]:
     """Return what it can't see in there: the references, and what else lies in a checkout."""
     checkouts = [os.path.dirname(path) for path in _folders(lablib.__path__)]
-    return [*(path for path in checkouts if not path.endswith("-packages")), *references()]
+    outside = [path for path in checkouts if not path.endswith("-packages")]
+    return [*outside, *_settings(), *references()]
 
 
 def references() -> list[str]:
@@ -60,9 +61,16 @@ def references() -> list[str]:
     return [*dict.fromkeys(both)]
 
 
+def _settings() -> list[str]:
+    """Return the settings of pip and conda among Python's files: passwords stand in them."""
+    bases = {sys.prefix, sys.base_prefix}
+    return sorted(os.path.join(base, name) for base in bases for name in ("pip.conf", ".condarc"))
+
+
 def _copies() -> Iterable[str]:
     """Yield the lessons of every other lablib that is installed where a student can see it."""
     bases = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    bases |= {os.path.join(base, "local") for base in bases}  # /usr/local, where /usr is seen
     found = {os.path.join(p, "lablib") for p in sys.path if p.endswith("-packages")}
     for base in bases:
         found |= {str(p) for p in Path(base).glob("lib*/python*/*-packages/lablib")}
