@@ -317,6 +317,26 @@ def f(path):
 
 
 @linux
+def test_sockets_that_no_namespace_keeps_in_are_refused():
+    """One of AF_VSOCK (40) leads from a virtual machine to its host."""
+    if not_kept_out():
+        pytest.skip("no user namespaces here")
+    code = """
+import socket
+def f(kinds):
+    found = []
+    for kind in kinds:
+        try:
+            socket.socket(kind, socket.SOCK_RAW if kind == 16 else socket.SOCK_STREAM).close()
+            found.append(kind)
+        except OSError:
+            pass
+    return found
+"""
+    assert asked("f", code, [1, 2, 16, 40]) == [1, 2]
+
+
+@linux
 def test_no_file_of_the_disk_outside_is_held():
     """Such a file's mode can be changed by its owner: that of Python itself, for example."""
     if not_kept_out():

@@ -68,45 +68,27 @@ MOUNT_SETATTR, ALL_BELOW = 442, 0x8000
 PIVOT_ROOT, DETACH = {"x86_64": 155, "aarch64": 41}, 2
 
 # What is refused: on each machine its name for the filter, the call that starts a process or a
-# thread, the others that start a process or a program, and those that get memory which belongs to
-# no process: memfd_create, memfd_secret, shmget; unshare and setns, by a disk of one's own; semget,
-# msgget, mq_open, io_setup, io_uring_setup, bpf, perf_event_open, userfaultfd, fanotify_init and
-# inotify_init. add_key, request_key and keyctl lead to the teacher's keys, too.
+# thread, the others that start a process or a program; and the call that makes a socket.
 STARTS = {
+    "x86_64": (0xC000003E, 56, (57, 58, 59, 322), 41),
+    "aarch64": (0xC00000B7, 220, (221, 281), 198),
+}
+# And the calls that get memory which belongs to no process: memfd_create, memfd_secret, shmget;
+# unshare and setns, by a disk of one's own; semget, msgget, mq_open, io_setup, io_uring_setup, bpf,
+# perf_event_open, userfaultfd, fanotify_init, inotify_init1 (and on x86_64 inotify_init). The last
+# three, add_key, request_key and keyctl, lead to the teacher's keys, too.
+KEEPS = {
     "x86_64": (
-        0xC000003E,
-        56,
-        (57, 58, 59, 322),
-        (
-            319,
-            447,
-            29,
-            272,
-            308,
-            64,
-            68,
-            240,
-            206,
-            425,
-            321,
-            298,
-            323,
-            300,
-            253,
-            294,
-            248,
-            249,
-            250,
-        ),
+        *(319, 447, 29, 272, 308, 64, 68, 240, 206, 425, 321),
+        *(298, 323, 300, 294, 253, 248, 249, 250),
     ),
     "aarch64": (
-        0xC00000B7,
-        220,
-        (221, 281),
-        (279, 447, 194, 97, 268, 190, 186, 180, 0, 425, 280, 241, 282, 262, 26, 217, 218, 219),
+        *(279, 447, 194, 97, 268, 190, 186, 180, 0, 425, 280),
+        *(241, 282, 262, 26, 217, 218, 219),
     ),
 }
 START_ANYTHING, NOT_PERMITTED, UNKNOWN_CALL = 435, 1, 38  # clone3 hides its flags from a filter
+SOCKETS = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6: others, AF_VSOCK say, no namespace keeps in
 X32 = 0x40000000  # from here on the calls of another kind of program, by other numbers
 
 
@@ -158,15 +140,16 @@ def no_new_processes() -> None:
     if sys.platform == "linux" and machine in STARTS:
         with contextlib.suppress(OSError):
             _prctl(NO_NEW_PRIVILEGES, 1)
-            _filter_calls(*STARTS[machine])
+            _filter_calls(*STARTS[machine], KEEPS[machine])
 
 
 def _filter_calls(
-    machine: int, clone: int, starts: tuple[int, ...], keeps: tuple[int, ...]
+    machine: int, clone: int, starts: tuple[int, ...], sockets: int, keeps: tuple[int, ...]
 ) -> None:
     """Have the kernel refuse these calls (seccomp), whoever makes them.
 
-    All calls by other numbers are refused: those of a program of 32 bits, say.
+    All calls by other numbers are refused: those of a program of 32 bits, say. So are sockets of
+    other kinds than ``SOCKETS``.
     """
     load, equal, at_least, any_of, give = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, refuse = 0x7FFF0000, 0x00050000
@@ -174,6 +157,9 @@ def _filter_calls(
     program += [(load, 0, 0, 0), (at_least, 0, 1, X32), (give, 0, 0, refuse | NOT_PERMITTED)]
     for number in (*starts, *keeps):
         program += [(equal, 0, 1, number), (give, 0, 0, refuse | NOT_PERMITTED)]
+    kinds = [(equal, len(SOCKETS) - i, 0, kind) for i, kind in enumerate(SOCKETS)]
+    program += [(equal, 0, len(kinds) + 3, sockets), (load, 0, 0, 16), *kinds]
+    program += [(give, 0, 0, refuse | NOT_PERMITTED), (give, 0, 0, allow)]
     program += [(equal, 0, 1, START_ANYTHING), (give, 0, 0, refuse | UNKNOWN_CALL)]
     program += [(equal, 1, 0, clone), (give, 0, 0, allow), (load, 0, 0, 16)]  # its flags
     program += [(any_of, 1, 0, 0x10000), (give, 0, 0, refuse | NOT_PERMITTED), (give, 0, 0, allow)]
