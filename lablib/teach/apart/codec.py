@@ -17,6 +17,7 @@ import math
 import numbers
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -259,7 +260,7 @@ def _pack_other(value: Any, lend: Callable[[Any], Any] | None, depth: int) -> An
 
     if isinstance(value, Fraction):
         return {"fraction": [str(value.numerator), str(value.denominator)]}
-    if isinstance(value, numbers.Real):
+    if isinstance(value, numbers.Real | Decimal):
         return float(value)
     if isinstance(value, str):
         return str(value)
