@@ -337,6 +337,25 @@ def f(kinds):
 
 
 @linux
+def test_nobody_waits_for_a_file_that_a_student_has_leased():
+    """Its owner may lease a file that is read only: whoever opens it waits for up to 45 seconds."""
+    if not_kept_out():
+        pytest.skip("no user namespaces here")
+    code = """
+import fcntl, os
+def f(path):
+    number = os.open(path, os.O_RDONLY)
+    found = [fcntl.fcntl(number, fcntl.F_GETFD)]
+    try:
+        fcntl.fcntl(number, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except PermissionError:
+        return found
+"""
+    path = Path(codec.__file__).with_name("__init__.py")
+    assert asked("f", code, str(path)) == [1]
+
+
+@linux
 def test_no_file_of_the_disk_outside_is_held():
     """Such a file's mode can be changed by its owner: that of Python itself, for example."""
     if not_kept_out():

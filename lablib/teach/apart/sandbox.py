@@ -68,10 +68,10 @@ MOUNT_SETATTR, ALL_BELOW = 442, 0x8000
 PIVOT_ROOT, DETACH = {"x86_64": 155, "aarch64": 41}, 2
 
 # What is refused: on each machine its name for the filter, the call that starts a process or a
-# thread, the others that start a process or a program; and the call that makes a socket.
+# thread, the others that start a process or a program; the call that makes a socket, and fcntl.
 STARTS = {
-    "x86_64": (0xC000003E, 56, (57, 58, 59, 322), 41),
-    "aarch64": (0xC00000B7, 220, (221, 281), 198),
+    "x86_64": (0xC000003E, 56, (57, 58, 59, 322), 41, 72),
+    "aarch64": (0xC00000B7, 220, (221, 281), 198, 25),
 }
 # And the calls that get memory which belongs to no process: memfd_create, memfd_secret, shmget;
 # unshare and setns, by a disk of one's own; semget, msgget, mq_open, io_setup, io_uring_setup, bpf,
@@ -89,6 +89,7 @@ KEEPS = {
 }
 START_ANYTHING, NOT_PERMITTED, UNKNOWN_CALL = 435, 1, 38  # clone3 hides its flags from a filter
 SOCKETS = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6: others, AF_VSOCK say, no namespace keeps in
+LEASE = 1024  # fcntl's F_SETLEASE: whoever opens that file waits, out there, too
 X32 = 0x40000000  # from here on the calls of another kind of program, by other numbers
 
 
@@ -144,12 +145,17 @@ def no_new_processes() -> None:
 
 
 def _filter_calls(
-    machine: int, clone: int, starts: tuple[int, ...], sockets: int, keeps: tuple[int, ...]
+    machine: int,
+    clone: int,
+    starts: tuple[int, ...],
+    sockets: int,
+    fcntl: int,
+    keeps: tuple[int, ...],
 ) -> None:
     """Have the kernel refuse these calls (seccomp), whoever makes them.
 
     All calls by other numbers are refused: those of a program of 32 bits, say. So are sockets of
-    other kinds than ``SOCKETS``.
+    other kinds than ``SOCKETS``, and leases.
     """
     load, equal, at_least, any_of, give = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, refuse = 0x7FFF0000, 0x00050000
@@ -159,6 +165,8 @@ def _filter_calls(
         program += [(equal, 0, 1, number), (give, 0, 0, refuse | NOT_PERMITTED)]
     kinds = [(equal, len(SOCKETS) - i, 0, kind) for i, kind in enumerate(SOCKETS)]
     program += [(equal, 0, len(kinds) + 3, sockets), (load, 0, 0, 16), *kinds]
+    program += [(give, 0, 0, refuse | NOT_PERMITTED), (give, 0, 0, allow)]
+    program += [(equal, 0, 4, fcntl), (load, 0, 0, 24), (equal, 0, 1, LEASE)]
     program += [(give, 0, 0, refuse | NOT_PERMITTED), (give, 0, 0, allow)]
     program += [(equal, 0, 1, START_ANYTHING), (give, 0, 0, refuse | UNKNOWN_CALL)]
     program += [(equal, 1, 0, clone), (give, 0, 0, allow), (load, 0, 0, 16)]  # its flags
