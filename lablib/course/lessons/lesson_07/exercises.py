@@ -643,6 +643,7 @@ def _machines(rng: np.random.Generator) -> Iterator[tuple[float, int, list[float
         target = 1.5 + np.cumsum(rng.uniform(0.1, 0.6, size=gamma + 1))
         yield float(rng.uniform(0.3, 0.9)), gamma, target.tolist(), float(rng.uniform(0.1, 0.5))
     yield 0.6, 3, [0.007, 0.0072, 0.0075, 0.0081], 0.0009  # in seconds
+    yield 0.8, 2, [2.0, 3.0, 2.5], 0.2  # clocks err: three tokens took less than two
     yield 0.9, 2, [2.0, 2.5, 3.0], 2.0  # the drafts take longer than the target
     target = 7 + np.cumsum(rng.uniform(0.1, 0.6, size=40))
     yield 0.95, 24, target.tolist(), 0.4

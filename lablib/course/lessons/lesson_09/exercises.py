@@ -78,6 +78,7 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [1, 2, 3, 4, 5, 9, 2, 3, 4, 5, 8, 1, 2, 3, 4, 5], 1, 6  # and one of five this
     yield [1, 2, 3, 4, 5, 6, 7, 1], 6, 1
     yield [*range(20), 0], 1, 1  # it is long ago
+    yield [5, 6, 6, 9, 5, 6], 3, 2  # the guess has the run's last token in it
     yield [1, 21, 3, 12, 1, 4, 2, 1], 2, 2  # the digits 21 stand in three places
     for size in (8, 12, 16):
         n, longest = int(rng.integers(1, 5)), int(rng.integers(1, 5))
