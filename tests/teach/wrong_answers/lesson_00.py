@@ -121,6 +121,7 @@ WRONG = [
     ("00.1", None, lambda p: next(i for i, x in enumerate(p) if x > 0.45)),
     ("00.1", None, lambda p: max(range(len(p)), key=lambda i: str(p[i]))),
     ("00.1", None, lambda p: int(np.argmax(p[:10]))),
+    ("00.1", None, lambda p: int(np.argmax(np.float16(p)))),
     ("00.1", None, lambda p: int(np.argmax(p[1:])) + 1),
     ("00.1", None, lambda p: int(np.random.default_rng(0).choice(len(p), p=np.array(p) / sum(p)))),
     ("00.2", "order_of_a_set", lambda a: max(set(a) - {None}, key=a.count)),

@@ -550,7 +550,8 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int,
 
 
 def _no_tokens(function: Callable[..., object]) -> None:
-    compare(replace(WRITE_GREEDILY, cases=lambda _: [(_Scores([[0, 0, 5]]), [1], 0, 2)]), function)
+    nothing = _Scores([[0, 0, 5]]), [1], 0, 2
+    compare(replace(WRITE_GREEDILY, cases=lambda rng: [*_texts(rng), nothing]), function)
 
 
 WRITE_GREEDILY = Exercise(

@@ -71,13 +71,13 @@ def _edges(_: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([[0.125, 0.875], [0.25, 0.75]]), 0.5
     yield np.array([[0.0, 1.0, 0.0]]), 0.9
     yield np.array([[0.25, 0.5, 0.25]]), 1.0
-    yield np.array([[0.999, 0.001]]), 1.0  # no token is too small to stay
+    yield np.array([[0.9999, 0.0001]]), 1.0  # no token is too small to stay
     yield np.array([[1.0], [1.0]]), 0.3
     yield np.array([[0.3, 0.06, 0.64], [0.5, 0.3, 0.2], [0.1, 0.05, 0.85]]), 0.55
 
 
 def _edges_and_ties(function: Watched) -> None:
-    compare(replace(NUCLEUS, cases=_edges), function)
+    compare(replace(NUCLEUS, cases=lambda rng: [*_nuclei(rng), *_edges(rng)]), function)
     for probs in (np.full((1, 4), 0.25), np.array([[0.125, 0.125, 0.5, 0.125, 0.125]])):
         kept, right = np.asarray(function(probs, 0.625), dtype=float), nucleus(probs, 0.625)
         if not np.abs(np.sort(kept) - np.sort(right)).max() <= NUCLEUS.tolerance:  # or it is NaN
@@ -208,6 +208,7 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([0.5, 0.0, 0.5]), 0.0
     yield np.array([0.25, 0.75]), 0.0
     yield np.array([0.25, 0.75]), 0.5  # the best stays alone
+    yield np.array([0.5, 0.2499, 0.2501]), 0.5  # nearly enough is not enough
     yield np.array([0.0, 1.0, 0.0]), 0.1
     yield np.array([1.0]), 0.5
     yield np.array([0.9, 0.0999, 1e-4, 0.0]), 1e-4
@@ -314,10 +315,13 @@ def _histories(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]
 
 def _nothing_said_much_said_nothing_changed(function: Watched) -> None:
     cases = [(np.array([2.0, -2.0, 1.0]), [], 1.5), (np.array([-1.0]), [0], 2.0)]
-    compare(replace(PENALTY, cases=lambda _: cases), function)
+    compare(replace(PENALTY, cases=lambda rng: [*_histories(rng), *cases]), function)
     if np.asarray(function(np.array([2.0, -2.0, 1.0]), [0] + [1] * 70, 2.0))[0] != 1:
         text = "discourage(np.array([2.0, -2.0, 1.0]), [0] + [1] * 70, 2.0) leaves token 0 as it is"
         raise Wrong(text, like="window_of_64")
+    if np.asarray(function(np.array([2.0, -2.0, 1.0]), [1] * 70 + [0], 2.0))[0] != 1:
+        text = "discourage(np.array([2.0, -2.0, 1.0]), [1] * 70 + [0], 2.0) leaves token 0 as it is"
+        raise Wrong(text)
     if "scores" in function.changed:
         raise Wrong("its answers are right, but look at the old scores.", like="changes_the_scores")
     _refuse_the_old(function)
@@ -443,7 +447,7 @@ def _races(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _large_logits(function: Callable[..., object]) -> None:
     u = np.array([0.25, 0.5, 0.75])
-    cases = [(base + np.array([1.0, 2.0, 0.0]), u) for base in (1000.0, -1000.0)]
+    cases = [(base + np.array([1.0, 2.0, 0.0]), u) for base in (5000.0, -5000.0)]
     cases.append((np.array([-3.0]), u[:1]))
     compare(replace(GUMBEL, cases=lambda rng: [*_races(rng), *cases]), function)
 
