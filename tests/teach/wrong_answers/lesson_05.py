@@ -42,12 +42,19 @@ def the_least_surprise(logprobs, normalized):
     return min(range(len(logprobs)), key=surprise)
 
 
+@right("05.1")
+def least_perplexity(logprobs, normalized):
+    costs = [math.exp(-sum(row) / len(row)) if normalized else -sum(row) for row in logprobs]
+    return costs.index(min(costs))
+
+
 def pick(name, old, new, like=None):
     ANSWERS.changed("05.1", name, old, new, like)
 
 
 MEAN, RULE = "sum(row) / len(row)", "sum(row) / len(row) if normalized else sum(row)"
 BEST = "int(np.argmax(scores))"
+pick("a_gentler_length", MEAN, "sum(row) / ((5 + len(row)) / 6) ** 0.6")
 pick("mean_probability", MEAN, "np.mean(np.exp(row))", "mean_of_probabilities")
 pick(
     "the_shorter_of_equals",
@@ -264,6 +271,14 @@ def exact_sum(scores, right, k):
 
 def best_of(name, old, new, like=None):
     ANSWERS.changed("05.3", name, old, new, like)
+
+
+best_of("scores_rounded", "np.argsort(scores)", "np.argsort(np.round(scores, 1), kind='stable')")
+best_of(
+    "half_precision",
+    "np.argsort(scores)",
+    "np.argsort(np.array(scores, np.float16), kind='stable')",
+)
 
 
 ORDER, TOTAL = "np.argsort(scores)", "return total"

@@ -54,8 +54,9 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
     yield [[-1.1] * 11, [-1.0, -1.0]], True
     yield [[-150.0], [-120.0]], False  # lower than a start of -100, and e to it is not yet 0
     yield [[-900.0], [-800.0]], False  # e to them is 0
-    yield [[-900.0], [-800.0]], True
+    yield [[-300.0] * 3, [-280.0] * 3], True  # e to the sums is 0; a perplexity is still a float
     yield [[-0.1, -3.0], [-1.0, -1.0]], True
+    yield [[-1.0], [-0.525, -0.525]], True  # any forgiveness for length, not only the mean's
     yield [[-3e12], [-2e12]], False  # lower than any start that one would type
     yield [[-1.004], [-1.002]], True
     for normalized in (False, True) * 4:
@@ -292,11 +293,14 @@ def _scored(rng: np.random.Generator) -> Iterator[tuple[list[float], list[int], 
 
     Ideas that come out right on some of them: any right one counts; the order is turned round, left
     as it is, or taken for the ranks; one subset stands for all; draws with replacement; the sample
-    counts among those it beats; scores are compared as texts, or by their size without the sign.
+    counts among those it beats; scores are compared as texts, by their size without the sign, or
+    rounded.
     """
     yield [0.3, 0.1, 0.2], [0, 1, 1], 2
     yield [0.3, 0.1, 0.2], [1, 0, 0], 1
     yield [1.0, 2.0, 3.0, 4.0], [0, 1, 1, 0], 3
+    yield [0.53, 0.51, 0.52], [1, 0, 0], 2  # different, though near
+    yield [8004.0, 8002.0, 8003.0], [1, 0, 0], 2  # half precision knows only every fourth
     for k in (1, 2, 3, 5):
         scores = rng.permutation(8) + rng.uniform(0, 0.5, size=8)
         yield scores.tolist(), rng.integers(0, 2, size=8).tolist(), k
