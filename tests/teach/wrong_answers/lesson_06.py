@@ -143,6 +143,13 @@ def always_a_text(answers):
     return str(Counter(cast).most_common(1)[0][0]) if cast else None
 
 
+ANSWERS.changed("06.1", "none_as_a_text", "answer is not None", 'str(answer) != "None"')
+ANSWERS.changed(
+    "06.1",
+    "whole_numbers_only",
+    "in answers:",
+    "in (round(each) if isinstance(each, float) else each for each in answers):",
+)
 ANSWERS.changed("06.1", "minus_one_is_none", "is not None", "not in (None, -1)")
 ANSWERS.changed("06.1", "without_empty_texts", "is not None", 'not in (None, "")')
 

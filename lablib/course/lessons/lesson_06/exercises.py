@@ -116,6 +116,8 @@ def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | int 
     yield ([-1, -1, 7],)  # and -1
     yield (["a", "A", "a ", "b", "b"],)  # alike is not equal
     yield (["07", "7", "7.0", "8", "8"],)
+    yield ([2, 2.5, 2, 2.5, 2.5],)  # not rounded
+    yield (["None", "None", "7"],)  # a text, whatever it says
     yield ([7, 0, None, 0, None, None],)
     for size in (6, 12):
         yield ([None if each == 4 else str(each) for each in rng.integers(1, 5, size=size)],)
