@@ -223,6 +223,16 @@ def each_token_once(drafted, logits, stop):
     return tokens
 
 
+@wrong("07.1")
+def own_token_only_if_new(drafted, logits, stop):
+    best = logits.argmax(-1).tolist()
+    kept = 0
+    while kept < len(drafted) and best[kept] == drafted[kept]:
+        kept += 1
+    own = best[kept : kept + 1] if kept == 0 or best[kept] != best[kept - 1] else []
+    return until(stop, best[:kept] + own)
+
+
 # ------------------------------------------------------------------ 07.2 three counts
 
 
@@ -548,3 +558,6 @@ def never_below_one(alpha, gamma, target, draft):
 @wrong("07.4")
 def side_by_side(alpha, gamma, target, draft):
     return gain(alpha, gamma, target, max(gamma * draft, target[gamma]))
+
+
+ANSWERS.changed("07.4", "the_shortest_for_plain_decoding", "* target[0]", "* min(target)")

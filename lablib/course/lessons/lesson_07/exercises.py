@@ -175,6 +175,8 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, i
     yield [2, 3], _small(1, 2, 3), 0  # agrees only when the rows are shifted
     yield [3, 3, 3], _small(3, 2, 3, 3), 0  # one token many times
     yield [3, 3], _small(3, 3, 1), 0  # and it is right
+    yield [3, 3], _small(3, 3, 3), 0  # and so is the bonus
+    yield [3, 1], _small(3, 3, 1), 0  # the correction repeats the token before it
     yield [1, 2], _small(1, 2, 3) - [[0], [999], [0]], 0  # each row is compared with itself
     yield [1, 2], _said(rng, 1, 2, 3), 0  # both right, and a bonus
     yield [1, 2], _said(rng, 1, 4, 3), 0  # the second is wrong
@@ -644,6 +646,7 @@ def _machines(rng: np.random.Generator) -> Iterator[tuple[float, int, list[float
         yield float(rng.uniform(0.3, 0.9)), gamma, target.tolist(), float(rng.uniform(0.1, 0.5))
     yield 0.6, 3, [0.007, 0.0072, 0.0075, 0.0081], 0.0009  # in seconds
     yield 0.8, 2, [2.0, 3.0, 2.5], 0.2  # clocks err: three tokens took less than two
+    yield 0.8, 2, [2.5, 2.0, 3.0], 0.2  # and one took more than two
     yield 0.9, 2, [2.0, 2.5, 3.0], 2.0  # the drafts take longer than the target
     target = 7 + np.cumsum(rng.uniform(0.1, 0.6, size=40))
     yield 0.95, 24, target.tolist(), 0.4
