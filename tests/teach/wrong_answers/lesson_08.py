@@ -80,6 +80,16 @@ def largest_difference(p, q):
     return 1 - np.abs(p - q).max(), p @ q
 
 
+@wrong("08.1")
+def alike_is_the_same(p, q):
+    return (1.0 if np.allclose(p, q, atol=0.01) else np.minimum(p, q).sum()), p @ q
+
+
+@wrong("08.1")
+def kept_where_the_target_could(p, q):
+    return q[p > 0].sum(), p @ q
+
+
 changed("08.1", "rounded", "return rejection, match", "return round(rejection, 2), round(match, 2)")
 
 
@@ -172,6 +182,15 @@ def residual_behind_the_last(p, q, drafts, u):
     taken = q[min(kept, len(drafts) - 1)] if drafts else 0
     rest = np.maximum(p[kept] - taken, 0)
     return kept, rest / rest.sum()
+
+
+@wrong("08.2")
+def residual_of_the_last_refusal(p, q, drafts, u):
+    refused = [i for i, x in enumerate(drafts) if p[i, x] / q[i, x] <= u[i]]
+    if not refused:
+        return len(drafts), p[-1]
+    rest = np.maximum(p[refused[-1]] - q[refused[-1]], 0)
+    return refused[0], rest / rest.sum()
 
 
 changed("08.2", "one_u_for_all", "u[i]", "u[0]", like="one_u")
@@ -291,6 +310,7 @@ def nearly_certain_is_certain(p, draft):
     return over_what_is_left(p, draft)
 
 
+changed("08.3", "nearly_never_refused", "sum(rest) == 0", "sum(rest) < 1e-3")
 changed("08.3", "draft_still_there", "0.0 if token == draft else x", "x")
 changed(
     "08.3",
@@ -376,6 +396,11 @@ def no_guard_in_plain_python(p, written, limit):
     return math.ceil(limit / sum((w - a) ** 2 / a for a, w in pairs))
 
 
+changed("08.4", "smaller_errors_are_none", "each > 0", "each > 1e-6")
+changed("08.4", "near_is_right", "each > 0", "not np.allclose(p, written, atol=1e-4)")
+changed(
+    "08.4", "one_for_each_word", "math.ceil(limit / each)", "max(len(p), math.ceil(limit / each))"
+)
 changed("08.4", "small_errors_are_none", "each > 0", "each > 1e-4")
 changed("08.4", "over_written", "/ a", "/ w", like="divided_by_written")
 changed(

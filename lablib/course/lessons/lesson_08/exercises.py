@@ -56,6 +56,8 @@ def zero_over_zero(p, q):
 def _pairs(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.array([0.5, 0.5]), np.array([0.5, 0.5])
     yield np.array([0.75, 0.25]), np.array([0.25, 0.75])
+    yield np.array([0.5, 0.5]), np.array([0.50390625, 0.49609375])  # alike is not the same
+    yield np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.25, 0.5])  # p/q is 2, and yet half is lost
     for size in (3, 4, 5):
         yield _sixteenths(rng, size), _sixteenths(rng, size)
     yield np.array([0.5, 0.125, 0.375]), np.array([0.125, 0.5, 0.375])  # as likely in both
@@ -64,7 +66,6 @@ def _pairs(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _pairs_with_zeros(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.array([1.0]), np.array([1.0])
     yield np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    yield np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.25, 0.5])
     yield np.array([0.5, 0.25, 0.25]), np.array([0.5, 0.5, 0.0])
     # a token that neither model would write
     yield np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.75, 0.0])
@@ -197,6 +198,9 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, 
     # refused, and the next draft would be kept
     rows = [[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
     yield _round(rows, [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]], [0, 0], [0.75, 0.25])
+    # both would be refused, and leave different words
+    rows, loved = [[0.25, 0.5, 0.25], [0.25, 0.25, 0.5], [0.5, 0.25, 0.25]], [0.5, 0.25, 0.25]
+    yield _round(rows, [loved, loved], [0, 0], [0.75, 0.75])
     # two chances of 3/4: not their product, and not one u for both
     rows, chosen = [[0.375, 0.375, 0.25], [0.375, 0.375, 0.25], [0.25, 0.25, 0.5]], [0, 0]
     for u in ([0.25, 0.625], [0.25, 0.875]):
@@ -374,7 +378,7 @@ def _lookups(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, int]]:
     yield np.array([0.5, 0.25, 0.25]), 0
     for size in (3, 3, 4, 4, 5):
         yield _sixteenths(rng, size), int(rng.integers(size))
-    yield np.array([0.0078125, 0.9921875]), 1  # nearly certain is not certain
+    yield np.array([0.00048828125, 0.99951171875]), 1  # nearly certain is not certain
 
 
 def _certain_lookups(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, int]]:
@@ -497,6 +501,8 @@ def _tests_at_the_edge(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, n
     yield np.array([1.0]), np.array([1.0]), 24.0
     yield np.array([0.5, 0.5]), np.array([1.0, 0.0]), 24.0  # a rule that never writes the second
     yield np.array([0.5, 0.5]), np.array([1.0, 0.0]), 3.75  # fewer than five of each will do
+    yield np.array([0.25, 0.25, 0.5]), np.array([1.0, 0.0, 0.0]), 5.5  # and fewer than words
+    yield np.array([0.5, 0.5]), np.array([0.5001, 0.4999]), 1.001e-5  # hardly wrong is wrong
 
 
 SAMPLES = Exercise(
