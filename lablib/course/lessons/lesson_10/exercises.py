@@ -404,14 +404,10 @@ def _before_the_verdict(function: Callable[..., Any], drafts: list[float], accep
     notes: list[Any] = []
 
     class Noting(Recurrent):
-        @property
-        def state(self) -> Any:
-            notes.append("look")
-            return self.now
-
-        @state.setter
-        def state(self, value: Any) -> None:
-            self.now = value
+        def __getattribute__(self, name: str) -> Any:
+            if name == "state":
+                notes.append("look")
+            return super().__getattribute__(name)
 
         def read(self, tokens: list[float]) -> None:
             before = [*notes]
