@@ -11,6 +11,7 @@ import unicodedata
 from dataclasses import asdict
 from pathlib import Path
 
+from lablib.course.checks.running import Gone, TimeUp
 from lablib.teach.apart import codec, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
@@ -275,7 +276,7 @@ def tried():
     for name, number in numbers.get(machine, {}).items():
         ctypes.set_errno(0)
         made = libc.syscall(number, *given.get(name, (0, -3, 0)))
-        found += [name] * (made >= 0 or ctypes.get_errno() != errno.EPERM)
+        found += [name] * (made >= 0 or ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS))
     sockets = []
     try:
         while len(sockets) < 2000:
@@ -317,14 +318,14 @@ def f(path):
 
 
 @linux
-def test_sockets_that_no_namespace_keeps_in_are_refused():
-    """One of AF_VSOCK (40) leads from a virtual machine to its host."""
+def test_no_sockets_are_made_but_pairs_of_them():
+    """One of AF_VSOCK (40) leads from a virtual machine to its host; asyncio needs pairs."""
     if not_kept_out():
         pytest.skip("no user namespaces here")
     code = """
 import socket
 def f(kinds):
-    found = []
+    found = [len(socket.socketpair())]
     for kind in kinds:
         try:
             socket.socket(kind, socket.SOCK_RAW if kind == 16 else socket.SOCK_STREAM).close()
@@ -333,7 +334,96 @@ def f(kinds):
             pass
     return found
 """
-    assert asked("f", code, [1, 2, 16, 40]) == [1, 2]
+    assert asked("f", code, [1, 2, 10, 16, 40]) == [2]
+
+
+@linux
+def test_a_students_process_does_not_outlive_its_referee():
+    """It could ask the kernel not to be ended with who started it, and work on for ever."""
+    if not_kept_out():
+        pytest.skip("no user namespaces here")
+    code = """
+import ctypes, time
+from contextlib import suppress
+def f(seconds):
+    asked = ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)  # PR_SET_PDEATHSIG
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with suppress(BaseException):
+            time.sleep(seconds)
+"""
+    with Process(Limits()) as process:
+        assert [*process.run([(0, code)], ["f"])]
+        process.send({"offer": "f"})
+        function = Function(process, process.receive(30), 2.0)
+        inside = psutil.Process(process._process.pid).children(recursive=True)
+        with pytest.raises((Gone, TimeUp)):
+            function(60)
+    assert inside
+    assert psutil.wait_procs(inside, timeout=10)[1] == []
+
+
+@linux
+def test_nothing_that_slows_others_down_is_asked_of_the_kernel():
+    """To flush all disks; an earlier turn at them; a halt of all processors; locks."""
+    if not_kept_out():
+        pytest.skip("no user namespaces here")
+    code = """
+import ctypes, fcntl, os, platform
+def f(path):
+    found, libc = [], ctypes.CDLL(None)
+    numbers = {
+        "x86_64": {"sync": 162, "ioprio_set": 251, "membarrier": 324},
+        "aarch64": {"sync": 81, "ioprio_set": 30, "membarrier": 283},
+    }
+    given = {"ioprio_set": (1, 0, 2 << 13), "membarrier": (1, 0, 0)}
+    for name, number in numbers.get(platform.machine(), {}).items():
+        found += [name] * (libc.syscall(number, *given.get(name, (0, 0, 0))) >= 0)
+    with open(path) as file:
+        for lock, how in (fcntl.flock, fcntl.LOCK_SH), (fcntl.lockf, fcntl.LOCK_SH):
+            try:
+                lock(file, how)
+                found.append(lock.__name__)
+            except OSError:
+                pass
+        try:
+            os.fsync(file)
+            found.append("fsync")
+        except OSError:
+            pass
+    return found
+"""
+    path = Path(codec.__file__).with_name("__init__.py")
+    assert asked("f", code, str(path)) == []
+
+
+EARLIER = """
+import os, threading
+from lablib.teach.apart import sandbox
+begun, said = threading.Event(), []
+def tried():
+    begun.wait()
+    try:
+        said.append(os.memfd_create("kept"))
+    except PermissionError:
+        pass
+thread = threading.Thread(target=tried)
+thread.start()
+assert not sandbox.no_new_processes()
+begun.set()
+thread.join()
+print(said)
+"""
+
+
+@linux
+def test_threads_that_were_there_before_are_refused_the_same():
+    """Whoever can change a process' memory can have any of its threads do what they like."""
+    if not_kept_out():
+        pytest.skip("no user namespaces here")
+    command = [sys.executable, "-c", EARLIER]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said == "[]\n"
 
 
 @linux
