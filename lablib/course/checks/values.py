@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 LONGEST_TEXT = 88  # characters a shown value may take
+AS_GIVEN = 0  # digits of an argument, which is to be pasted: all of them, if they are few
 
 
 def copied(value: Any, generators: bool = False) -> Any:
@@ -71,7 +72,7 @@ def as_text(value: Any, digits: int = 4) -> str:
 
 def call_text(name: str, args: tuple[Any, ...]) -> str:
     """Return ``name(args)`` as a student would type it, shortened."""
-    return f"{name}({', '.join(as_text(value) for value in args)})"
+    return f"{name}({', '.join(as_text(value, AS_GIVEN) for value in args)})"
 
 
 def pair_text(expected: Any, got: Any) -> tuple[str, str]:
@@ -175,6 +176,9 @@ def _kind(value: Any) -> str:
 
 def _text(value: Any, digits: int) -> str:
     if isinstance(value, float | np.floating):
+        whole = f"{float(value):.8g}"
+        if digits == AS_GIVEN:  # 49999 is not 5e+04, where a case lives on the difference
+            return whole if float(whole) == float(value) else f"{float(value):.4g}"
         return f"{float(value):.{digits}g}"
     if isinstance(value, np.generic):
         return repr(value.item())
