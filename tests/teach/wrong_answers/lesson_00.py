@@ -52,6 +52,13 @@ def leader_so_far(answers):
     return best
 
 
+def votes_that_fade(answers):
+    votes = Counter()
+    for place, answer in enumerate(answers):
+        votes[answer] += 0 if answer is None else 1 - place / 1000
+    return votes.most_common(1)[0][0]
+
+
 def removes_as_it_goes(answers):
     for answer in answers:
         if answer is None:
@@ -202,6 +209,10 @@ WRONG = [
     ("00.3", None, lambda g, c: [x in y for x, y in zip(g, c, strict=True)].count(True)),
     ("00.3", None, lambda g, c: breaks(g[:10], c[:10])),
     ("00.3", None, lambda g, c: len(g) - breaks(g, c)),
+    ("00.1", None, lambda p: [x > max(p) - 1e-6 for x in p].index(True)),
+    ("00.1", None, lambda p: [round(x, 6) for x in p].index(round(max(p), 6))),
+    ("00.1", None, lambda p: len(p) - 1 if p[-1] == max(p) else p.index(max(p))),
+    ("00.2", None, votes_that_fade),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)

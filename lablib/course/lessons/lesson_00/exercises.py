@@ -47,6 +47,8 @@ def _probabilities(rng: np.random.Generator) -> Iterator[tuple[list[float]]]:
     yield ([0.25, 0.252, 0.248, 0.25],)  # rounded to two digits they are the same
     yield ([0.2501, 0.2504, 0.2503, 0.2492],)  # and to three
     yield ([0.33332, 0.33336, 0.33332],)  # half precision has too few digits
+    yield ([0.4999998, 0.5000002],)  # nearly the same is not the same
+    yield ([0.4, 0.2, 0.4],)  # a tie with the last
     yield ([1e-05, 0.1, 0.7, 0.2],)  # as a text it is the largest
     yield ([1.0],)
     yield ([0.125] * 8,)
@@ -158,6 +160,7 @@ def _answers(rng: np.random.Generator) -> Iterator[tuple[list[str | None]]]:
     yield (["8", "7", "7"],)  # a majority that does not come first
     yield (["3", "1", "3", "1"],)
     yield (["3", "1", "1", "3"],)  # a late tie: who came first is not who had two votes first
+    yield (["3", "1", "1", None, "3"],)  # and not whose votes came early
     yield ([None, "4", None, None, "2", "2"],)
     yield ([None, "4"],)
     yield ([None, None, "4"],)  # the second None moves up while the first is removed
