@@ -115,6 +115,11 @@ def stops_before_it_writes(next_scores, prompt, max_tokens, stop):
     return new
 
 
+def stop_beyond_the_end(next_scores, prompt, max_tokens, stop):
+    written = loop(extra=1)(next_scores, prompt, max_tokens, stop)
+    return written if written[-1] == stop and max_tokens else written[:max_tokens]
+
+
 def at_least_one(next_scores, prompt, max_tokens, stop):
     new = []
     while True:
@@ -225,6 +230,10 @@ WRONG = [
         loop(pick=lambda s: int(np.argmax(s)), stops=lambda p, n, s: n[-1] is s),
     ),
     ("01.4", None, loop(extra=-1)),
+    ("01.4", None, stop_beyond_the_end),
+    ("01.4", None, loop(pick=lambda s: np.argmax(np.round(s, 1)))),
+    ("01.4", None, loop(stops=lambda p, n, s: n[-1] == s or n[-3:] == 3 * n[-1:])),
+    ("01.3", None, scored(lambda r, t: r[t] - np.logaddexp.reduce(np.unique(r)))),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)

@@ -339,6 +339,7 @@ def _probabilities(logits: np.ndarray, tokens: list[int]) -> np.ndarray:
 
 def _sequences(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]]]:
     yield np.log([[1.0, 3.0], [1.0, 1.0]]), [0, 1]
+    yield np.log([[1.0, 1.0, 2.0], [1.0, 1.0, 1.0]]), [0, 2]  # equal scores, and both count
     for length, size in ((3, 3), (4, 6), (6, 5), (5, 40)):
         yield rng.normal(size=(length, size)) * 2, rng.integers(0, size, size=length).tolist()
 
@@ -531,7 +532,9 @@ class _RisingScores:
 
 def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int, int]]:
     yield _Scores([[0, 0, 5]]), [1], 1, 2
-    yield _Scores([[0, 0, 5]]), [0], 3, 1
+    yield _Scores([[0, 0, 5]]), [0], 4, 1
+    yield _Scores([[0, 5], [5, 0]]), [0], 1, 1  # the next one would have been the stop token
+    yield _Scores([[0.26, 0.27]]), [0], 1, 0  # rounded they are the same
     yield _Scores([[-3, -1, -2]]), [0], 2, 2  # no score above 0
     yield _Scores([[0, 5]]), [1], 3, 1  # a stop token in the prompt
     yield _Scores([[5, 0]]), [1], 3, 0  # the stop token 0
