@@ -136,6 +136,8 @@ def _steps(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, ...]]:
         [[[1.0, -1.0], [1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0]], [[1.0, 0.0], [1.0, 1.0]]]
     )
     yield np.array([1.0, 1.0]), *small, small[1], small[2]  # the lesson's third token
+    one = np.ones((1, 1))  # a token that was there already is remembered once more
+    yield one[0], one, one, one, one, one
     for width, size, tokens in ((2, 3, 1), (3, 2, 1), (2, 2, 4), (4, 3, 2), (6, 8, 40)):
         matrices, kept = (
             rng.integers(-2, 3, size=(n, rows, size)) / 2 for n, rows in ((3, width), (2, tokens))
