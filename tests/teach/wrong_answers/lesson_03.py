@@ -148,6 +148,11 @@ def with_a_mask(scores, recent, penalty):
     )
 
 
+def whoever_has_such_a_score(scores, recent, penalty):
+    said = np.isin(scores, scores[sorted({*recent})])
+    return np.where(said, np.where(scores > 0, scores / penalty, scores * penalty), scores)
+
+
 def rule(change):
     return lambda scores, recent, penalty: by_loop(scores, recent, penalty, rule=change)
 
@@ -295,6 +300,12 @@ WRONG = [
         lambda x, u: np.argmax(np.cumsum(np.exp(x - x.max())) > u[0] * np.exp(x - x.max()).sum()),
     ),
     ("03.4", None, lambda x, u: np.argmax(np.exp(x) + noise(u))),
+    ("03.4", None, lambda x, u: np.argmax(x + noise(u + 1e-10))),
+    ("03.4", None, lambda x, u: np.argmax(x + noise(np.clip(u, 0.001, 0.999)))),
+    ("03.4", None, lambda x, u: np.argmax(np.where(x < np.sort(x)[-5:][0], -99, x + noise(u)))),
+    ("03.4", None, lambda x, u: np.argmax(np.log(np.exp(x - x.max()) + 1e-6) + noise(u))),
+    ("03.4", None, lambda x, u: np.argmax(np.float16(x) + np.float16(noise(u)))),
+    ("03.3", None, whoever_has_such_a_score),
     ("03.4", None, lambda x, u: np.argmax(x + noise(u)) + 1),
 ]
 

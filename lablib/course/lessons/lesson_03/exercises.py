@@ -303,6 +303,7 @@ def discourage_loop(scores, recent, penalty):
 
 def _histories(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int], float]]:
     yield np.array([2.0, -2.0, 1.0]), [0], 2.0
+    yield np.array([2.0, 2.0]), [0], 2.0  # two tokens of one score
     yield np.array([2.0, -2.0, 1.0]), [1, 1], 2.0
     yield np.array([0.0, -2.0, 1.0]), [2, 0, 2, 2], 1.5
     yield np.array([3.0, -1.0, -0.5, 1.5, 2.0]), [4, 1, 0, 4], 1.25
@@ -440,6 +441,10 @@ def _races(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.array([1.0, 0.0]), np.array([0.5, 0.55])
     yield np.array([0.0, 0.0]), np.array([0.995, 0.999])  # clipped they are the same
     yield np.array([0.0, 0.0]), np.array([0.001, 0.005])
+    yield np.array([0.3, 0.0]), np.array([1e-30, 1e-20])  # no need of a little more: u is above 0
+    yield np.array([0.0, -40.0]), np.array([1e-30, 0.9999999])  # far behind, and not nearer
+    yield np.arange(5.0, -1.0, -1.0), np.array([0.1] * 5 + [0.9999])  # anybody can win
+    yield np.array([600.1, 600.2]), np.array([0.5, 0.5])  # half precision has too few digits
     for vocabulary in (3, 3, 5, 5, 8, 8, 8, 8, 40, 400):
         logits = np.round(rng.normal(size=vocabulary) * 2, 1)
         yield logits, np.round(rng.uniform(0.001, 0.999, size=vocabulary), 3)
