@@ -306,6 +306,7 @@ WRONG = [
     ("03.4", None, lambda x, u: np.argmax(np.log(np.exp(x - x.max()) + 1e-6) + noise(u))),
     ("03.4", None, lambda x, u: np.argmax(np.float16(x) + np.float16(noise(u)))),
     ("03.3", None, whoever_has_such_a_score),
+    ("03.3", None, lambda s, r, p: rule(lambda x, q: x / q if max(s) > 0 else x * q)(s, r, p)),
     ("03.4", None, lambda x, u: np.argmax(x + noise(u)) + 1),
 ]
 
