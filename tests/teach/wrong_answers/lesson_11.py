@@ -738,6 +738,12 @@ async def pauses_for_ever(prompt, run, state):
 ANSWERS.changed("11.1", "no_answer", "return await future", "await future")
 ANSWERS.changed("11.1", "answers_the_prompt", "set_result(answer)", "set_result(each)")
 ANSWERS.changed("11.1", "runs_its_own_only", "run([*batch])", "run([prompt])")
+ANSWERS.changed(
+    "11.1",
+    "equal_answers_stand_once",
+    "        first = not waiting\n",
+    "        first, prompt = not waiting, prompt.lower()\n",
+)
 
 ANSWERS.changed(
     "11.4", "not_at_its_end", "if not prompt:", "if any(prompt == e[: len(prompt)] for e in tree):"

@@ -148,6 +148,7 @@ def _callers(rng: np.random.Generator) -> Iterator[tuple[list[list[str]]]]:
 def _extreme_callers(rng: np.random.Generator) -> Iterator[tuple[list[list[str]]]]:
     yield ([],)
     yield ([[], ["a"]],)
+    yield ([["a"], ["A"]],)  # two prompts, and one answer
     yield ([[f"p{i}" for i in rng.integers(0, 50, size=5)] for _ in range(60)],)
 
 
