@@ -175,6 +175,14 @@ WRONG = [
 ANSWERS = Answers(RIGHT, WRONG)
 LOOKS = 'messages[0]["role"] != "system"'
 ANSWERS.changed("12.1", "asks_only_after_a_message", "* ask", "* (ask and len(messages) > 0)")
+ANSWERS.changed("12.1", "strips_the_default", "{default}", "{default.strip()}")
+ANSWERS.changed("12.1", "any_kind_of_system", '["role"] != "system"', '["role"][:6] != "system"')
+ANSWERS.changed(
+    "12.1",
+    "leaves_out_empty_ones_but_the_first",
+    "for message in messages:",
+    'for message in [*messages[:1], *(m for m in messages[1:] if m["content"])]:',
+)
 ANSWERS.changed(
     "12.1", "an_empty_system_is_none", LOOKS, f'not (not {LOOKS} and messages[0]["content"])'
 )

@@ -65,6 +65,8 @@ def _odd_chats(rng: np.random.Generator) -> Iterator[tuple[Messages, str, bool]]
     yield [_message("assistant", "Hi")], "Be brief.", True  # the answer is to go on
     yield [_message("system", "")], "Be brief.", True  # an empty system message is one
     yield [_message("System", "No.")], "Be brief.", False  # another role than "system"
+    yield [_message("system_note", "No.")], "Be brief.\n", False  # the default is kept as it is
+    yield [_message("system", "A"), _message("user", ""), _message("user", "B")], "", False
     yield [_message("user", "Hi"), _message("user", "Hi")], "Hi", False  # equal, and both are said
     yield [_message("system", "role content")], "", False  # the names of the keys are words, too
     yield [_message("system", "<|im_end|>")], "", False
