@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal
+from enum import StrEnum
 
 from lablib.course.checks.values import as_text, call_text, copied, difference, pair_text
 
@@ -57,6 +58,7 @@ def test_one_changed_number_is_seen(row, data):
         ({1, 2}, {2, 1}),
         (["a", "b"], np.array(["a", "b"])),
         ("a", np.array(["a", "b"])[0]),
+        ("a", StrEnum("Letters", {"A": "a"}).A),
         ([["a"], ["b", "c"]], np.array([["a"], np.array(["b", "c"])], dtype=object)),
         (([["a"]], [(0, 1)]), ([np.array(["a"])], np.array([(0, 1)]))),
         ([], ()),

@@ -114,6 +114,8 @@ def _plain(value: Any) -> Any:
             whole = all(isinstance(item, numbers.Integral) for item in items)
             return found if whole or found.dtype != object else found.astype(float)  # fractions
         return items
+    if isinstance(value, str):
+        return str.__str__(value)  # an enumeration's member, too, is the text that it is
     return float(value) if isinstance(value, Decimal) else value
 
 
