@@ -276,7 +276,7 @@ LOST = Exercise(
 def try_drafts(layer, drafts, accepted):
     """Let the layer read all drafts, then leave it as if only the first `accepted` had been read.
 
-    layer: `layer.state` is an array that `layer.read(tokens)` changes in place.
+    layer: `layer.state` is an array of one number; `layer.read(tokens)` changes it in place.
     drafts: a list of tokens, perhaps empty.   accepted: how many of them stay, 0 to len(drafts);
         in earnest nobody knows it before all are read.
     Read nothing but the drafts and, again, those that stay. Return nothing.
