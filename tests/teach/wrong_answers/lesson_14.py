@@ -4,6 +4,8 @@ import hashlib
 import json
 from itertools import cycle
 
+from lablib.course.lessons.lesson_14.exercises import still_to_do
+
 import numpy as np
 from oracles.answers import Answers
 
@@ -277,3 +279,19 @@ for name, old, new in (
     ("first_keys_of_a_record", "for key in keys}", "for key in [*record][: len(keys)]}"),
 ):
     ANSWERS.changed("14.3", name, old, new)
+
+
+@wrong("14.3")
+def two_keys_at_most(content, units):
+    whole = content.split("\n")[:-1]
+    keys = json.loads(whole[0])["unit"][:2] if whole else []
+    done = [[json.loads(line)[key] for key in keys] for line in whole[1:]]
+    return [unit for unit in units if [unit[key] for key in keys] not in done]
+
+
+@wrong("14.3")
+def first_torn_record_counts(content, units):
+    lines = content.split("\n")
+    if len(lines) == 2 and lines[1]:  # nothing but the first line and a torn one
+        return units[1:]
+    return still_to_do(content, units)

@@ -388,6 +388,9 @@ def _hardly_begun(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str
     yield _file(one, [])[:20], one
     yield _file(one, [])[:-1], one  # the first line, but for its newline
     yield _file(one, [0, 1, 2], _torn(one[0], 1)), one
+    yield _file(one, [], _torn(one[0], -1)), one  # nothing is whole but the first line
+    three = [{"a": 1, "b": 2, "c": c} for c in (3, 4)]  # two keys of three are alike
+    yield _file(three, [1]), three
 
 
 LEFT = Exercise(
