@@ -265,3 +265,20 @@ ANSWERS.changed("15.3", "one_draft_at_most", "min(ahead, room)", "min(ahead, roo
 ANSWERS.changed(
     "15.4", "the_best_of_the_rest", "pick(np.maximum(p - q[i], 0))", "int((p - q[i]).argmax())"
 )
+ANSWERS.changed("15.2", "half_of_a_vector", ONE_BY_ONE,
+                "turned[:] = turn(flat, angles[0])\n"
+                "        turned[heads:, size // 2 :] = flat[heads:, size // 2 :]")  # fmt: skip
+ANSWERS.changed("15.4", "share_of_the_judged", "drafted + count, kept",
+                "drafted + len(written), kept")  # fmt: skip
+is_right("15.3", drafts.obey, "a_drafter_without_grammar",
+         "best(look(draft, guessed, unread)[-1], depths[-1])",
+         "signs[np.argmax(look(draft, guessed, unread)[-1])]")  # fmt: skip
+_note("wrong", "seed_in_16_bits", lambda s, t: _hash(s % 2**16, t))
+_note("wrong", "seed_in_32_bits", lambda s, t: _hash(s % 2**32, t))
+_note("wrong", "one_first_token", lambda s, t: _hash(s, t) if t else 0.5)
+
+
+@wrong("15.5")
+def one_text_a_seed(requests, most):
+    texts = {seed: np.random.default_rng(seed).integers(0, 1000, n) for seed, n in requests}
+    return [texts[seed] for seed, _ in requests]

@@ -368,9 +368,14 @@ def _amiss(function: Callable[..., Any]) -> str:
             f"without drafts in {chances[a, b]:.1%}"
         )
     for ahead in (0, 2):
-        texts, _ = _spoken(function, (4, 5, ahead, 0, 1))
+        texts, kept = _spoken(function, (4, 5, ahead, 0, 1))
         if texts.tolist() != [[1, 0, 1, 0, 1]] * 4:
             return f"speak(4, 5, {ahead}, 0, 1): at temperature 0 the best token is written"
+        if ahead and kept != 1:
+            return (
+                f"speak(4, 5, {ahead}, 0, 1): both models like the same tokens best, so all drafts "
+                f"are kept. Your share is {kept:.3f}"
+            )
     return ""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 def serve(requests, most):
     """Return the text of each request, a list of tokens from 0 to 999, all equally likely.
 
-    requests: (seed, length) of each; they are served in this order.
+    requests: (seed, length) of each, a seed of any size; they are served in this order.
     most: how many are served at a time; when one ends, the next one joins.
     A seed and a length say which text it is, whoever is served before or beside it. Other seeds
     give unrelated texts.
@@ -114,7 +114,7 @@ def _served(function: Callable[..., Any], requests: list[Any], most: int) -> lis
 
 BATCHES = [
     ([(8, 4)], 1), ([(7, 4), (8, 4)], 2), ([(8, 4), (7, 4)], 2), ([(7, 2), (9, 3), (8, 4)], 2),
-    ([(8, 4), (8, 4)], 2), ([(8, 4), (0, 0), (3, 1)], 1),
+    ([(8, 4), (8, 4)], 2), ([(8, 4), (0, 0), (3, 1)], 1), ([(8, 2), (8, 4), (8, 3)], 2),
 ]  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def _alike(function: Callable[..., Any]) -> str | None:
     return None
 
 
-SEEDS = [*range(41), 100, 101, 1000, 10000]
+SEEDS = [*range(41), 100, 101, 1000, 10000, 2**16 + 8, 2**32 + 8]
 
 
 def _related(function: Callable[..., Any]) -> str:
@@ -172,6 +172,10 @@ def _related(function: Callable[..., Any]) -> str:
         common = {*texts[a][:16]} & {*texts[b][:16]}
         if len(common) >= 8:
             return f"seeds {a} and {b} have {len(common)} of their first 16 tokens in common"
+    for step in range(16):
+        seen = {text[step] for text in texts.values()}
+        if len(seen) < len(SEEDS) // 2:
+            return f"at step {step} {len(SEEDS)} seeds write only {len(seen)} different tokens"
     where: dict[tuple[int, ...], tuple[int, int]] = {}
     for seed, text in texts.items():
         for at in range(len(text) - 3):
