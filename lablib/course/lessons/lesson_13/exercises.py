@@ -43,6 +43,8 @@ def mask_by_climbing(parents, before):
 
 
 def _trees(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
+    yield [-1, -1], 1  # two that are printed whole
+    yield [-1, 0, 0], 0
     yield [-1, -1, 0, 0, 1], 2
     yield [-1, 0, 1, 2], 3  # a chain
     yield [-1, -1, -1], 1  # a star
