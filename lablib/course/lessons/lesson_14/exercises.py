@@ -366,6 +366,9 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     yield _file(one, [1, 3], _torn(one[0])), one  # all but its newline
     yield _file(one, []), one
     yield _file(one, [3, 1, 0, 2]), one
+    pair = [{"problem": 1, "rule": rule} for rule in ("match", "block")]
+    yield '{"unit": ["problem", "rule"]}\n{"rule": "match", "problem": 1}\n', pair
+    yield '{"unit": ["a"]}\n{"a": 10}\n', [{"a": 1}, {"a": 10}]
     many = [{"problem": j, "rule": r} for r in ("match", "block") for j in range(11)]
     for size in (3, 12, 21):
         places = rng.permutation(len(many))[:size].tolist()
