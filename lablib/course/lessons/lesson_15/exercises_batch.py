@@ -243,6 +243,7 @@ def _odd_prompts(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield [[5]], 1
     yield [[5], [5], [6]], 2
     yield [[0, 0], [5, 5]], 2  # here a vector that is turned by half writes another token
+    yield [[1, 8], [0, 10], [9, 0], [9, 11], [11, 6]], 2  # ten vectors
     yield rng.integers(0, 12, (9, 2)).tolist(), 12
     yield rng.integers(0, 12, (2, 30)).tolist(), 3
 

@@ -99,7 +99,7 @@ OBEDIENCE = {
         "you go back to where the round began: what the kept drafts opened is forgotten."
     ),
     _obey_as("one_too_far", "del depths[start + kept :]"): (
-        "you go one step too far back: the depth behind the last kept draft is gone."
+        "you go one step too far back: a depth that the text still has is gone."
     ),
     _obey_as("one_left", "del depths[start + kept + 2 :]"): (
         "one refused draft still counts: go back to behind the last kept one."
@@ -116,7 +116,7 @@ OBEDIENCE = {
         "kept drafts lead on as well: only the refused ones must not."
     ),
     changed(obey, "one_a_round", "min(ahead, room)", "0"): (
-        "the text is right because nothing is drafted any more: that was what drafts were for."
+        "as many rounds as signs: nothing is drafted any more, or what you count is no round."
     ),
 }  # fmt: skip
 

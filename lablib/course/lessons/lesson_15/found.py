@@ -7,7 +7,7 @@ from typing import Any
 from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import starter_of
 
-STILL = "that is the code as it was found, and the report still holds."
+STILL = "all is as with the code that was found: the report still holds."
 UNTOUCHED = "  # take this line away: below is the code as it was found"
 
 
