@@ -86,6 +86,13 @@ READINGS = {
         "you keep the first places of a row, as many as its text is long. But a later round was "
         "written behind the gap: the refused places lie in the middle."
     ),
+    changed(
+        changed(read, "largest_of_all", MASK, "scores"),
+        "largest_of_all", "keepdims=True))\n", "keepdims=True)) * cache['there']\n",
+    ): (
+        "the weights of cleared keys are 0 now, but the largest score is still taken over them: "
+        "where the others are far below it, all that is left is 0 / 0."
+    ),
     changed(read, "cut_to_the_shortest", "start + max(stay)", "start + min(stay)"): (
         "all texts are cut to the shortest: the others lose tokens of their own."
     ),
