@@ -427,6 +427,28 @@ def test_threads_that_were_there_before_are_refused_the_same():
 
 
 @linux
+def test_page_tables_are_counted_though_no_limit_does():
+    """A page here and a page there: each costs the kernel two of its own."""
+    if not_kept_out():
+        pytest.skip("no user namespaces here")
+    code = """
+import ctypes, time
+def f(count):
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    for i in range(count):
+        page = libc.mmap((1 << 40) + (i << 30), 4096, 1, 0x100022, -1, 0)
+        ctypes.c_char.from_address(page).value
+    time.sleep(2)
+    return count
+"""
+    assert asked("f", code, 100, cpu=60.0) == 100
+    with pytest.raises(Gone, match="64 MB"):
+        asked("f", code, 15_000, cpu=60.0)
+
+
+@linux
 def test_nobody_waits_for_a_file_that_a_student_has_leased():
     """Its owner may lease a file that is read only: whoever opens it waits for up to 45 seconds."""
     if not_kept_out():

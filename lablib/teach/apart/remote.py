@@ -9,6 +9,7 @@ import contextlib
 import inspect
 import math
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.exercises import Wrong
@@ -30,6 +32,7 @@ TELLS = 10_000  # messages while statements run
 TALK = 2**16  # bytes of one that is no answer
 LONGEST = 500  # letters of a name or a text that is no answer
 PARAMETERS = 100  # of a function
+TABLES = 64 * 2**20  # bytes of page tables: an honest process needs a few millions
 STATEMENTS = 5  # rations of processor time that all statements may use in one process
 
 
@@ -233,6 +236,8 @@ class Process:
                 if used - before > most:
                     why = "does every loop end, and is all this work needed?"
                     raise Gone(f"it used more than {most:.3g} s of processor time: {why}")
+        if self._tables() > TABLES:
+            raise Gone(f"it used more than {TABLES >> 20} MB for where its memory lies")
         self._next_look = time.monotonic() + LOOK
 
     def worked(self) -> float | None:
@@ -244,6 +249,18 @@ class Process:
             everyone = [outer, *outer.children(recursive=True)]
             return sum(sum(each.cpu_times()[:4]) for each in everyone)
         return None
+
+    def _tables(self) -> int:
+        """Return the bytes of its page tables, which no limit of memory counts; 0 where unknown."""
+        import psutil
+
+        told = []
+        with contextlib.suppress(psutil.Error, OSError):
+            outer = psutil.Process(self._process.pid)
+            for each in [outer, *outer.children(recursive=True)]:
+                status = Path(f"/proc/{each.pid}/status").read_text()
+                told += re.findall(r"^VmPTE:\s*(\d+) kB", status, re.MULTILINE)
+        return sum(map(int, told)) << 10
 
     def _last_words(self) -> str:
         try:
