@@ -55,7 +55,7 @@ def test_the_site_has_what_stands_beside_lessons(site):
     assert 'class="lablib-film"' in index
     for name in ("GLOSSARY", "TEACHING", "evaluation", "architectures", "search", "genindex"):
         assert (out / f"{name}.html").exists()
-    for name, of in (("reference", "lablib.Sampler"), ("inference", "lablib.inference.NGram")):
+    for name, of in (("reference", "lablib.Sampler"), ("inference", "lablib.inference.DraftModel")):
         assert f'id="{of}"' in (out / f"{name}.html").read_text("utf-8")
     assert "kernel" in (out / "searchindex.js").read_text("utf-8")
 
