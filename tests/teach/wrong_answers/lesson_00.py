@@ -83,6 +83,17 @@ def stops_at_the_first_fall(p):
     return i
 
 
+def pair_by_pair(p):
+    """Return the best of the best of each pair; the last of an odd number is in none."""
+    winners = [i if p[i] >= p[i + 1] else i + 1 for i in range(0, len(p) - 1, 2)]
+    return max(winners, key=p.__getitem__, default=0)
+
+
+def by_a_dictionary(guesses, choices):
+    wanted = dict(zip(guesses, choices, strict=True))
+    return sum(1 for _ in takewhile(lambda guess: wanted[guess] == guess, guesses))
+
+
 # With one hash seed in forty this set begins with another answer than the misconception's: refused,
 # but not recognised. That it is recognised is asserted where the seed is set, by test_hash_seeds.
 WHERE_SEEDED = "order_of_a_set" if "PYTHONHASHSEED" in os.environ else None
@@ -128,6 +139,7 @@ WRONG = [
     ("00.1", None, lambda p: next(i for i, x in enumerate(p) if x > 0.45)),
     ("00.1", None, lambda p: max(range(len(p)), key=lambda i: str(p[i]))),
     ("00.1", None, lambda p: int(np.argmax(p[:10]))),
+    ("00.1", None, pair_by_pair),
     ("00.1", None, lambda p: int(np.argmax(np.float16(p)))),
     ("00.1", None, lambda p: int(np.argmax(p[1:])) + 1),
     ("00.1", None, lambda p: int(np.random.default_rng(0).choice(len(p), p=np.array(p) / sum(p)))),
@@ -146,6 +158,11 @@ WRONG = [
     ("00.2", None, lambda a: statistics.mode("" if x is None else x for x in a)),
     ("00.2", None, lambda a: statistics.mode(x or "0" for x in a)),
     ("00.2", None, lambda a: statistics.mode(x.lower() for x in given(a))),
+    (
+        "00.2",
+        None,
+        lambda a: max(given(a), key=lambda x: sum(y.lower() == x.lower() for y in given(a))),
+    ),
     ("00.2", None, lambda a: statistics.mode(x.strip() for x in given(a))),
     ("00.2", None, lambda a: max(given(a), key=lambda x: sum(x is y for y in a))),
     ("00.2", None, lambda a: max(given(a), key=lambda x: sum(x in y for y in given(a)))),
@@ -197,6 +214,7 @@ WRONG = [
         ),
     ),
     ("00.3", "all_matches", lambda g, c: sum(same(g, c))),
+    ("00.3", "place_of_the_word", by_a_dictionary),
     ("00.3", "zero_at_the_end", lambda g, c: np.argmin(same(g, c)) if g else 0),
     ("00.3", "longest_match", lambda g, c: max(map(len, bytes(same(g, c)).split(b"\0")))),
     ("00.3", "returns_the_tokens", lambda g, c: g[: breaks(g, c)]),
