@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 02, as students write them: right ones and wrong ones."""
 
+import math
+
 import lablib  # noqa: F401 (before mlx)
 
 import mlx.core as mx
@@ -30,6 +32,12 @@ def by_recursion(prompt, new):
 
 def soft(scores):
     weights = np.exp(scores - np.max(scores))
+    return weights / weights.sum()
+
+
+def largest_of_the_old(scores):
+    """Return the weights, less the largest of the scores that were there before."""
+    weights = np.exp(scores - np.max(scores[:-1], initial=scores[0]))
     return weights / weights.sum()
 
 
@@ -163,7 +171,7 @@ RIGHT = [
     ("02.3", each(lambda a, n: mx.array(a)[: len(a) - n])),
     ("02.3", lambda cache, n: [[p[: len(p) - n] for p in layer] for layer in cache]),
     ("02.3", lambda cache, n: tuple(np.stack(layer)[:, : len(layer[0]) - n] for layer in cache)),
-    ("02.4", lambda *sizes: 2 * int(np.prod(sizes))),
+    ("02.4", lambda *sizes: int(2 * np.prod(sizes))),
     ("02.4", lambda la, h, d, t, b: np.float64(la * h * d * t * b + la * h * d * t * b)),
     ("02.4", lambda la, h, d, t, b: np.zeros((2, la, 1)).size * h * d * b * t),
     ("02.4", lambda la, h, d, t, b: sum(2 * h * d * b for _ in range(la)) * t),
@@ -202,6 +210,7 @@ WRONG = [
     ("02.2", None, step(weigh=lambda s: np.exp(s - s.mean()) / np.exp(s - s.mean()).sum())),
     ("02.2", None, step(weigh=lambda s: np.exp(s - s[-1]) / np.exp(s - s[-1]).sum())),
     ("02.2", None, step(weigh=lambda s: soft(np.clip(s, -30, 30)))),
+    ("02.2", None, step(weigh=largest_of_the_old)),
     ("02.2", "always_root_2", step(scale=lambda d: np.sqrt(2))),
     ("02.2", None, step(scale=lambda d: d**2)),
     ("02.2", None, step(weigh=lambda s: s / s.sum())),
@@ -238,6 +247,9 @@ WRONG = [
     ("02.4", None, lambda la, h, d, t, b: la * (h * d * t * b) ** 2),
     ("02.4", None, lambda la, h, d, t, b: 2 * la * h * d * t * b + 1000 * (t > 5000)),
     ("02.4", None, lambda la, h, d, t, b: 2 * la * h * d * max(t, 1) * b),
+    ("02.4", None, lambda la, h, d, t, b: 2 * la * h * t * math.ceil(d * b)),
+    ("02.4", None, lambda la, h, d, t, b: 2 * la * h * t * int(d * b)),
+    ("02.4", None, lambda *sizes: 2 * int(np.prod(sizes))),
     ("02.4", "room_for_256", lambda la, h, d, t, b: 2 * la * h * d * 256 * -(-t // 256) * b),
     ("02.2", None, remembers_what_is_new),
 ]

@@ -158,7 +158,9 @@ def _first_token_and_large_scores(function: Callable[..., object]) -> None:
         4 * one,
         3 * one,
     )  # nor is it enough to take the mean off
-    for more in ([first], [*large, far]):  # a name is given only where it fits the other steps, too
+    own = (one[0], 1000 * one, 4 * one, one, 2 * one, 3 * one)  # the largest score is the new one's
+    # a name is given only where it fits the other steps, too
+    for more in ([first], [*large, far, own]):
         cases = replace(ATTEND_STEP, cases=lambda rng, more=more: [*_steps(rng), *more])
         compare(cases, function)
 
@@ -391,6 +393,7 @@ def cache_bytes_by_parts(layers, kv_heads, head_dim, tokens, bytes_per_number):
 def _shapes(rng: np.random.Generator) -> Iterator[tuple[int, ...]]:
     yield 2, 1, 4, 3, 2
     yield 2, 1, 4, 3, 0.5  # 4 bits are half a byte
+    yield 1, 1, 3, 1, 0.5  # a key of a byte and a half is not rounded by itself
     yield 32, 8, 128, 122_000, 2  # more than 32 bits can count
     yield 1, 1, 1, 1, 1
     yield 3, 1, 5, 0, 4
