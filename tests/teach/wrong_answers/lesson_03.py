@@ -153,6 +153,16 @@ def whoever_has_such_a_score(scores, recent, penalty):
     return np.where(said, np.where(scores > 0, scores / penalty, scores * penalty), scores)
 
 
+def remembers_scores(scores, recent, penalty):
+    """Punish each token whose score is none of those that a punished one has now."""
+    scores, done = scores.copy(), set()
+    for token in recent:
+        if scores[token] not in done:
+            scores[token] *= 1 / penalty if scores[token] > 0 else penalty
+            done.add(scores[token])
+    return scores
+
+
 def rule(change):
     return lambda scores, recent, penalty: by_loop(scores, recent, penalty, rule=change)
 
@@ -306,6 +316,7 @@ WRONG = [
     ("03.4", None, lambda x, u: np.argmax(np.log(np.exp(x - x.max()) + 1e-6) + noise(u))),
     ("03.4", None, lambda x, u: np.argmax(np.float16(x) + np.float16(noise(u)))),
     ("03.3", None, whoever_has_such_a_score),
+    ("03.3", None, remembers_scores),
     ("03.3", None, lambda s, r, p: rule(lambda x, q: x / q if max(s) > 0 else x * q)(s, r, p)),
     ("03.4", None, lambda x, u: np.argmax(x + noise(u)) + 1),
 ]

@@ -304,6 +304,7 @@ def discourage_loop(scores, recent, penalty):
 def _histories(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int], float]]:
     yield np.array([2.0, -2.0, 1.0]), [0], 2.0
     yield np.array([2.0, 2.0]), [0], 2.0  # two tokens of one score
+    yield np.array([4.0, 2.0]), [0, 1], 2.0  # what one becomes, the other was
     yield np.array([-1.0, -2.0]), [0], 2.0  # the sign is the token's own, not that of the best
     yield np.array([2.0, -2.0, 1.0]), [1, 1], 2.0
     yield np.array([0.0, -2.0, 1.0]), [2, 0, 2, 2], 1.5
