@@ -301,6 +301,12 @@ ANSWERS.changed(
 ANSWERS.changed("10.3", "a_number_for_the_array", "= snapshot", "= float(np.ravel(snapshot)[0])")
 ANSWERS.changed("10.3", "a_list_for_the_array", "= snapshot", "= snapshot.tolist()")
 ANSWERS.changed("10.3", "drafts_read_twice", "layer.read(drafts)", "layer.read(drafts + drafts)")
+ANSWERS.changed(
+    "10.3",
+    "refused_ones_out_of_the_callers_list",
+    "layer.read(drafts[:accepted])",
+    "del drafts[accepted:]\n        layer.read(drafts)",
+)
 ANSWERS.changed("10.3", "back_only_to_read", "accepted < len", "0 < accepted < len")
 ANSWERS.changed(
     "10.3",

@@ -451,6 +451,14 @@ def _check_replay(function: Callable[..., Any]) -> None:
             "of them are read.",
             like="verdict_in_advance",
         )
+    rounds = [each for lives in (_ROUNDS, _ALL_OR_NONE) for life in lives for each in life]
+    for drafts, accepted in rounds:
+        theirs = list(drafts)
+        function(Recurrent(), theirs, accepted)
+        if theirs != drafts:
+            raise Wrong(
+                "its answers are right, but it changes drafts, which its caller still needs."
+            )
 
 
 def _round(drafts: list[float], accepted: int) -> str:
