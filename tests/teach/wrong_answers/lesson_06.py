@@ -150,6 +150,15 @@ ANSWERS.changed(
     "in answers:",
     "in (round(each) if isinstance(each, float) else each for each in answers):",
 )
+
+
+@wrong("06.1")
+def counted_as_they_are_printed(answers):
+    texts = [str(answer) for answer in answers if answer is not None]
+    winner = max(texts, key=texts.count, default=None)
+    return next((answer for answer in answers if str(answer) == winner), None)
+
+
 ANSWERS.changed("06.1", "minus_one_is_none", "is not None", "not in (None, -1)")
 ANSWERS.changed("06.1", "without_empty_texts", "is not None", 'not in (None, "")')
 

@@ -117,6 +117,7 @@ def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | int 
     yield (["a", "A", "a ", "b", "b"],)  # alike is not equal
     yield (["07", "7", "7.0", "8", "8"],)
     yield ([2, 2.5, 2, 2.5, 2.5],)  # not rounded
+    yield ([8, 7, 8, 7.0, 7],)  # 7 and 7.0 are equal, and only look different
     yield (["None", "None", "7"],)  # a text, whatever it says
     yield ([7, 0, None, 0, None, None],)
     for size in (6, 12):
