@@ -106,7 +106,7 @@ def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | int]]]:
         yield ([str(10 * tens + each) for each in rng.permutation(6)],)
 
 
-def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | int | None]]]:
+def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | float | None]]]:
     yield ([None, None, "3"],)
     yield ([None, None],)
     yield ([],)

@@ -452,10 +452,10 @@ def _check_replay(function: Callable[..., Any]) -> None:
             like="verdict_in_advance",
         )
     rounds = [each for lives in (_ROUNDS, _ALL_OR_NONE) for life in lives for each in life]
-    for drafts, accepted in rounds:
-        theirs = list(drafts)
+    for given, accepted in rounds:
+        theirs = list(given)
         function(Recurrent(), theirs, accepted)
-        if theirs != drafts:
+        if theirs != given:
             raise Wrong(
                 "its answers are right, but it changes drafts, which its caller still needs."
             )
