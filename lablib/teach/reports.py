@@ -28,7 +28,8 @@ OUTCOMES = {
     "!": "could not be judged",
     "∅": "nothing handed in",
 }
-_FORMULA = re.compile(r"[\s\x00-\x1f]*[=+\-@＝＋－＠]")  # full width, too
+# Full width, too; and behind a semicolon, at which Excel cuts lines in half of Europe.
+_FORMULA = re.compile(r"(^|;)(?=[\s\x00-\x1f\"]*[=+\-@＝＋－＠])")
 LATE = " late"  # behind a mark
 TOPICS = 5  # suggested for a discussion, at most
 
@@ -246,4 +247,4 @@ def best_of(rows: Iterable[tuple[int, ExerciseRow]]) -> list[ExerciseRow]:
 
 def no_formula(text: str) -> str:
     """Return a text that a spreadsheet takes for a text: a student's may begin with ``=``."""
-    return f"'{text}" if _FORMULA.match(text) else text
+    return _FORMULA.sub(r"\1'", text)

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 
 from lablib.__main__ import main
 from lablib.course.checks.exercises import exercises, find
@@ -89,6 +90,18 @@ def test_a_name_is_no_formula_in_either():
 def test_what_a_spreadsheet_may_take_for_a_formula_is_marked_as_text(name):
     assert no_formula(name) == f"'{name}"
     assert no_formula("a=1") == "a=1"
+
+
+def test_no_cell_is_a_formula_where_spreadsheets_part_cells_at_semicolons():
+    """Excel does in half of Europe: a comma's file, opened by a click, is cut at them, too."""
+    report = report_of({'a;=1+1; "@b"': "✗"})
+    told = [replace(row, message="it raised ValueError: x;\t=1+1, y") for row in report.rows]
+    report = replace(report, rows=told)
+    for text in (report.csv(), moodle(report, {}), canvas(report, {})):
+        cells = [cell for row in csv.reader(io.StringIO(text), delimiter=";") for cell in row]
+        assert len(cells) > 2
+        assert not [cell for cell in cells if cell.strip(' \t"')[:1] in ("=", "@")]
+    assert no_formula("it is 1; two = 2") == "it is 1; two = 2"
 
 
 def test_an_optional_exercise_is_not_missing_and_counts_when_it_is_solved():
