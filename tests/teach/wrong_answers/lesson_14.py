@@ -127,6 +127,12 @@ def all_hex_digits(seed, unit):
 
 
 @wrong("14.2")
+def only_three_bytes_of_six(seed, unit):
+    text = json.dumps([seed, unit], sort_keys=True)
+    return int(hashlib.sha256(text.encode()).hexdigest()[:6], 16) << 24
+
+
+@wrong("14.2")
 def pythons_text(seed, unit):
     return int(hashlib.sha256(str([seed, unit]).encode()).hexdigest()[:12], 16)
 

@@ -78,6 +78,11 @@ def flat(logits, texts):
 
 
 @wrong("16.1")
+def knows_where_junk_once_was(logits, texts):
+    return np.eye(logits.shape[1])[np.arange(len(logits)) % 7]
+
+
+@wrong("16.1")
 def one_row(logits, texts):
     return softmax(logits[0])
 

@@ -235,6 +235,8 @@ SEED = Exercise(
         ): "the keys are missing from the text: whose value is 3, the problem's or γ's?",
     },
     checker=_check_seed,
+    # Of 2 ** 48 the usual tolerance would let the last four of six bytes be anything.
+    tolerance=0.0,
     hints=[
         "Which argument of `json.dumps` sorts the keys? A text has `.encode()`.",
         'int.from_bytes(digest[:6], "big")',
