@@ -69,7 +69,8 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "Not a file, so nothing replaces it", str(path))
-    beside = path.with_name(f"writing-{path.name}")
+    # Hidden: beside "zoe.md" there may be a file "writing-zoe.md", of a student with that name.
+    beside = path.with_name(f".writing-{path.name}")
     try:
         yield beside
         os.replace(beside, path)

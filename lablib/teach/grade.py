@@ -272,6 +272,8 @@ class _Job:
 
         old = {graded.path for graded in done}
         paths = {self._inside(path): path for path in submissions(self.folder)}
+        # Of what is there before it is read: a file that changes meanwhile is judged again.
+        keys = {inside: self._key(path) for inside, path in paths.items() if inside not in old}
         orders = [
             Order(
                 path=str(path),
@@ -285,7 +287,7 @@ class _Job:
         bar = tqdm(total=len(orders), unit="notebook", file=sys.stderr, disable=not progress)
         with bar, closing(judge(orders, self.limits, workers)) as verdicts:
             for order, verdict in verdicts:
-                yield _graded(order, self._key(paths[order.name]), verdict)
+                yield _graded(order, keys[order.name], verdict)
                 bar.update()
 
     def predicted(self, graded: Sequence[Graded]) -> list[Predicted]:

@@ -121,7 +121,7 @@ def test_saving_what_was_loaded(saved, tmp_path):
         assert its_tokenizer.eos_token_ids == {2}
     for name in ("config.json", "model.safetensors", "tokenizer_config.json"):
         assert (saved / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
-    assert not list(tmp_path.glob("**/writing-*"))
+    assert not list(tmp_path.glob("**/.writing-*"))
 
 
 def test_saving_beside_other_files(llama, tokenizer):

@@ -556,3 +556,13 @@ def test_pages_of_feedback_have_names_of_their_own(tmp_path):
         ["# A B: your exercises", "", "1 of 3 solved."],
         ["# A\\_B: your exercises", "", "0 of 3 solved."],
     ]
+
+
+def test_a_page_of_feedback_is_not_written_over_on_the_way_of_another(tmp_path):
+    for name in ("zoe", "writing-zoe"):
+        (tmp_path / f"{name}.py").write_text("# nothing of this course")
+    grade(tmp_path, feedback=tmp_path / "told")
+    assert sorted(path.name for path in (tmp_path / "told").iterdir()) == [
+        "writing-zoe.md",
+        "zoe.md",
+    ]

@@ -292,6 +292,23 @@ def test_a_table_is_written_a_row_at_a_time_and_the_journal_too(tmp_path, monkey
     assert len(writings) == 2 + 32
 
 
+def test_a_file_that_is_changed_while_it_is_judged_is_judged_again(tmp_path, monkeypatch):
+    """In a folder that is synced: an old verdict is not kept for the new file."""
+    asked = []
+
+    def synced_meanwhile(orders, limits, workers):
+        for order, verdict in instantly(orders, limits, workers):
+            asked.append(order.name)
+            (tmp_path / "ada.py").write_text("# better")
+            yield order, verdict
+
+    (tmp_path / "ada.py").write_text('check("00.1", best_token)')
+    monkeypatch.setattr(grading, "judge", synced_meanwhile)
+    for more in ({}, {"resume": True}, {"resume": True}):
+        grade(tmp_path, tmp_path / "r.csv", **more)
+    assert asked == ["ada.py"] * 2  # and the third time it is the same
+
+
 def test_whoever_interrupts_finds_in_the_report_what_the_journal_has(tmp_path, monkeypatch):
     def until_the_fifth(orders, limits, workers):
         yield from [*instantly(orders, limits, workers)][:5]

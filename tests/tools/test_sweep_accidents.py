@@ -16,7 +16,7 @@ from lablib import __main__
 from lablib.folders import write_whole
 from lablib.models import LanguageModel, llama_config
 from lablib.tools.saving import save
-from lablib.tools.sweep import grouped, read, run
+from lablib.tools.sweep import SweepError, grouped, read, rounds, run
 from lablib.tools.sweep.file import Records, header, line
 from lablib.tools.sweep.kinds import Asked
 from lablib.tools.sweep.watch import Watch
@@ -435,3 +435,26 @@ def test_a_file_has_one_writer_by_whatever_name_and_without_its_lock(tmp_path):
     records.close()
     Records(other, *asked).close()
     assert len(read(out)[1]) == 1
+
+
+def test_a_file_that_was_saved_over_while_it_was_written_is_named(tmp_path: Path, monkeypatch):
+    """An editor that writes into the file puts back what it once read: records are gone."""
+    monkeypatch.setattr(rounds, "goes_on", lambda *_, **__: False)
+    out = tmp_path / "s.jsonl"
+
+    def edited(group):
+        if group[0]["problem"] == 3:
+            out.write_bytes(out.read_bytes().split(b"\n")[0] + b"\n")
+        return work(group)
+
+    with pytest.raises(SweepError, match=r"s\.jsonl lacks \d records.*the same command"):
+        run(grouped(UNITS, 1), edited, out=out, progress=False)
+    assert len(swept(out, 1)) == len(UNITS)
+
+
+def test_no_sweep_writes_over_another_file_on_its_way(tmp_path: Path):
+    beside = tmp_path / "writing-s.jsonl"
+    swept(beside)
+    before = beside.read_bytes()
+    swept(tmp_path / "s.jsonl")
+    assert beside.read_bytes() == before

@@ -161,7 +161,14 @@ class _Kept:
         records = read(self._out)[1] if self._out is not None else map(json.loads, self._lines)
         keys = list(self._groups[0][0])
         found = {identity({key: record[key] for key in keys}): record for record in records}
-        return [found[identity(unit)] for group in self._groups for unit in group]
+        units = [identity(unit) for group in self._groups for unit in group]
+        lacking = sum(unit not in found for unit in units)
+        if lacking:
+            raise SweepError(
+                f"{self._out} lacks {lacking} records that were written: something else wrote to "
+                "it meanwhile; the same command goes on with what is there"
+            )
+        return [found[unit] for unit in units]
 
     def close(self) -> None:
         if self._file is not None:
