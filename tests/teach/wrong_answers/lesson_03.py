@@ -295,6 +295,7 @@ WRONG = [
     ("03.4", None, lambda x, u: np.argmax(x + 1.1 * noise(u))),
     ("03.4", None, lambda x, u: np.argmax(np.float16(x) + noise(u))),
     ("03.4", None, lambda x, u: np.argmax(x + noise(np.clip(u, 0, 0.99)))),
+    ("03.4", None, lambda x, u: np.argmax(np.where(x > x.max() - 9, x + noise(u), -np.inf))),
     ("03.4", None, lambda x, u: np.argmax(x + noise(np.clip(u, 0.01, 1)))),
     ("03.4", None, lambda x, u: np.argmax(np.clip(x, -100, 100) + noise(u))),
     ("03.4", None, lambda x, u: np.argmax(x + 0.9 * noise(u))),
