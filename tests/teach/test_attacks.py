@@ -566,3 +566,19 @@ def test_a_page_of_feedback_is_not_written_over_on_the_way_of_another(tmp_path):
         "writing-zoe.md",
         "zoe.md",
     ]
+
+
+@pytest.mark.parametrize("after", [[[], []], [1, 2], None])
+def test_what_no_honest_process_sends_is_no_accident_of_a_function(after, tmp_path):
+    source = f"""
+from lablib.course import check
+
+def best_token(scores):
+    check.__self__.line.send({{"after": {after}, "answer": 1}})
+
+check("00.1", best_token)
+"""
+    rows = grade(class_of(tmp_path, mal=source)).rows
+    assert [row.message for row in rows if row.exercise == "00.1"] == [
+        "calling it: it wrote something else into its line"
+    ]

@@ -25,6 +25,7 @@ import numpy as np
 
 # A text ends or the message does: a lone quotation mark is not looked for twice.
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_KIND = re.compile("[<>|][biuf][1248]")  # of the numbers in an array
 _NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
 
 DEPTH = 40  # boxes in boxes
@@ -293,10 +294,9 @@ def _whole(text: str) -> int:
 
 def _unpack_array(body: Any) -> np.ndarray:
     kind, shape, text = body
-    kind = np.dtype(kind[:8])
-    if kind.kind not in "biuf":
+    if not _KIND.fullmatch(kind):  # NumPy would read other texts as Python's
         raise ValueError("not numbers")
-    flat = np.frombuffer(base64.b64decode(text, validate=True), dtype=kind)
+    flat = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.dtype(kind))
     return flat.reshape(shape).copy()
 
 

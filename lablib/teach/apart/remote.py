@@ -316,7 +316,7 @@ class Function:
         except Gone as gone:
             self.gone = gone
             raise
-        except (codec.Garbled, LookupError, TypeError, ValueError):
+        except (codec.Garbled, LookupError, TypeError, ValueError, AttributeError):
             self.gone = Gone("it wrote something else into its line")
             raise self.gone from None
 
