@@ -785,3 +785,13 @@ def longer_leaves(tree, prompt):
         if not below and edge == prompt[: len(edge)]:
             return {each: s for each, s in tree.items() if each != edge} | {prompt: {}}
     return recursively(tree, prompt)
+
+
+@wrong("11.2")
+def same_tokens_in_any_order(tree, prompt):
+    for edge, below in tree.items():
+        if edge[0] in prompt[:1]:
+            if sorted(edge) == sorted(prompt[: len(edge)]):
+                return len(edge) + same_tokens_in_any_order(below, prompt[len(edge) :])
+            return shared(edge, prompt)
+    return 0

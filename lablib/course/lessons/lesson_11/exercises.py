@@ -310,6 +310,7 @@ def _matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2, 3): {(5,): {}}}, (1, 2, 5)  # the child hangs below the 3
     yield {(12, 3): {}}, (1, 23)  # ids are no digits
     yield {(11,): {(2, 34): {}}}, (11, 23, 4)
+    yield {(1, 2, 3): {(4,): {}}}, (1, 3, 2, 4)  # the same tokens in another order
     for _ in range(14):
         tree = _tree(rng)
         yield tree, _prompt(rng, tree)
