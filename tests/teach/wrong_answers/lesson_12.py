@@ -226,3 +226,9 @@ ANSWERS.changed(
     '"<|im_start|>role\\ncontent<|im_end|>\\n".replace("content", message["content"]).replace('
     '"role", message["role"])',
 )
+ANSWERS.changed(
+    "12.2",
+    "few_bits_have_scales",
+    "0 if group_size is None else 2 * scale_bits / group_size",
+    "0 if group_size is None and bits >= 16 else 2 * scale_bits / (group_size or 64)",
+)
