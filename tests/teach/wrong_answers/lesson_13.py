@@ -328,6 +328,7 @@ for name, old, new in (
     ("absolute_difference", "np.maximum(left - drawn, 0)", "np.abs(left - drawn)"),
     ("p_of_the_child_goes", "drawn[child] = 0", "drawn[child] = left[child] = 0"),
     ("what_is_left_of_q", "return kept, left", "return kept, drawn"),
+    ("no_chance_leaves_all", "left - drawn, 0)", "(left - drawn) * (drawn[child] > 0), 0)"),
     ("accepts_more_than_once", "here *= 1 - accept", "pass"),
     ("alike_where_nothing_is_left", "else left\n", "else np.full(len(left), 1 / len(left))\n"),
     ("p_where_nothing_is_left", "else left\n", "else np.array(p, float)\n"),
@@ -348,3 +349,13 @@ for name, old, new in (
 def positions_one_by_one(parents, before):
     sees, positions = mask_as_lists(parents, before)
     return sees, (position for position in positions)
+
+
+@wrong("13.3")
+def place_0_is_the_text(drafts, parents, said):
+    path, at = [], -1
+    for node, (draft, parent) in enumerate(zip(drafts, parents, strict=True)):
+        if max(parent, 0) == max(at, 0) and draft == said[at + 1]:
+            path.append(node)
+            at = node
+    return path, said[at + 1]

@@ -244,6 +244,8 @@ def _odd_families(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.nda
     yield np.array([0.25, 0.375, 0.375]), np.array([0.5, 0.25, 0.25]), [0, 1]
     yield np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0]), [2]
     yield np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0]), [2, 0]  # its q is 0
+    # refused as its q is 0, and it leaves a residual like any other
+    yield np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.0, 0.75]), [1, 2]
     yield np.array([1.0]), np.array([1.0]), [0]
 
 
@@ -412,6 +414,7 @@ def _spoken(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int], li
     yield [4, 5, 6], [-1, 0, 1], [4, 9, 6, 2]
     yield [4, 5, 6], [-1, -1, -1], [6, 1, 2, 3]  # a star
     yield [4, 5], [-1, -1], [9, 4, 5]  # none
+    yield [4, 5], [-1, -1], [4, 5, 6]  # what follows the first one stands beside it
     yield [int("50000")], [-1], [int("50000"), 6]  # equal, but not the same object
     yield [3, 4, 9, 9, 2], [-1, -1, 0, 1, 3], [4, 9, 9, 2, 8, 6]  # a 9 below each
     yield [1, 2, 2, 3, 3], [-1, -1, 0, 2, 1], [2, 2, 3, 3, 5, 7]
