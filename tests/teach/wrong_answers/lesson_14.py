@@ -282,6 +282,11 @@ for name, old, new in (
         "unit not in finished",
         "[*map(str, unit.values())] not in [[str(r[k]) for k in unit] for r in finished]",
     ),
+    (
+        "found_none_is_not_done",
+        "for record in records]",
+        "for record in records if all(v for k, v in record.items() if k not in keys)]",
+    ),
     ("first_keys_of_a_record", "for key in keys}", "for key in [*record][: len(keys)]}"),
 ):
     ANSWERS.changed("14.3", name, old, new)
