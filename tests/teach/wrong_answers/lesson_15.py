@@ -223,6 +223,9 @@ _note("wrong", "added", lambda s, t: _hash(s + t), "seed_plus_step")
 _note("wrong", "multiplied", lambda s, t: _hash((s + 1) * (t + 1)))
 _note("wrong", "seed_modulo_ten", lambda s, t: _hash(s % 10, t))
 _note("wrong", "low_half", lambda s, t: _hash(s, t) / 2)
+_note("wrong", "never_the_last", lambda s, t: 0.999 * _hash(s, t))
+_note("wrong", "a_byte", lambda s, t: int(256 * _hash(s, t)) / 256)
+_note("wrong", "seed_as_a_float", lambda s, t: _hash(int(float(s)), t))
 _note("wrong", "unseeded", lambda s, t: np.random.default_rng().random())
 _note("wrong", "kept_between_calls",
       lambda s, t: KEPT.setdefault(s, np.random.default_rng(s)).random())  # fmt: skip
@@ -282,3 +285,8 @@ _note("wrong", "one_first_token", lambda s, t: _hash(s, t) if t else 0.5)
 def one_text_a_seed(requests, most):
     texts = {seed: np.random.default_rng(seed).integers(0, 1000, n) for seed, n in requests}
     return [texts[seed] for seed, _ in requests]
+
+
+@wrong("15.5")
+def seed_plus_length(requests, most):
+    return [np.random.default_rng(s + n).integers(0, 1000, n).tolist() for s, n in requests]

@@ -149,7 +149,7 @@ def _alike(function: Callable[..., Any]) -> str | None:
     return None
 
 
-SEEDS = [*range(41), 100, 101, 1000, 10000, 2**16 + 8, 2**32 + 8]
+SEEDS = [*range(41), 100, 101, 1000, 10000, 2**16 + 8, 2**32 + 8, 2**60, 2**60 + 1]
 
 
 def _related(function: Callable[..., Any]) -> str:
@@ -176,19 +176,27 @@ def _related(function: Callable[..., Any]) -> str:
         seen = {text[step] for text in texts.values()}
         if len(seen) < len(SEEDS) // 2:
             return f"at step {step} {len(SEEDS)} seeds write only {len(seen)} different tokens"
-    where: dict[tuple[int, ...], tuple[int, int]] = {}
-    for seed, text in texts.items():
+    where: dict[tuple[int, ...], tuple[int, int, int]] = {}
+    shorter = [(seed, 60 - seed) for seed in range(20, 41)]  # seed + length is 60
+    others = zip(range(20, 41), _served(function, shorter, 4), strict=True)
+    for seed, text in [*texts.items(), *others]:
         for at in range(len(text) - 3):
-            before = where.setdefault((*text[at : at + 4],), (seed, at))
-            if before != (seed, at):
+            before = where.setdefault((*text[at : at + 4],), (seed, at, len(text)))
+            if before[:2] != (seed, at):
                 return (
-                    f"seed {seed} writes {text[at : at + 4]} from step {at} on, as seed "
-                    f"{before[0]} does from step {before[1]} on"
+                    f"{(seed, len(text))} writes {text[at : at + 4]} from step {at} on, as "
+                    f"{before[::2]} does from step {before[1]} on"
                 )
     shares = np.bincount(np.concatenate([*texts.values()]) // 100, minlength=10)
     total = shares.sum()
     if np.abs(shares - total / 10).max() > 6 * np.sqrt(total * 0.09):
         return f"of {total} tokens {as_text(shares)} lie in the ten hundreds: not alike"
+    many = np.concatenate(_served(function, [(seed, 40) for seed in range(200, 700)], 4))
+    for token in (0, 999):
+        if token not in many:
+            return f"of {len(many)} tokens none is {token}: 0 to 999 must all be likely"
+    if (seen := len(np.unique(many))) < 990:
+        return f"{len(many)} tokens are only {seen} different ones: 0 to 999 must all be likely"
     return ""
 
 
