@@ -212,3 +212,13 @@ def less_than_nothing(logits, texts):
     scores = np.exp(logits - logits.max(axis=1, keepdims=True))
     probs = scores / scores.sum(axis=1, keepdims=True)
     return probs * 1.2 - 0.2 / logits.shape[1]
+
+
+@wrong("16.2")
+def none_is_an_answer(votes, left, problems):
+    if left and len(votes) < 5:
+        return "more"
+    weights = {"0": 0.0}
+    for answer, chances in votes:
+        weights[answer] = weights.get(answer, 0) + np.exp(np.sum(chances))
+    return max(weights, key=weights.get)

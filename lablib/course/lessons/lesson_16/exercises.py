@@ -311,6 +311,18 @@ def _of(score: Score) -> Outcome:
     return score.value, f"{score.value} {score.made_of}"
 
 
+def _of_votes(function: Callable[..., Any]) -> Outcome:
+    """Return what a vote gets; it has to be legal where the model gave no answer, too."""
+    unsure, none = ("7", [-0.7] * 30), (None, [-0.1] * 30)
+    found = _of(sums.play(function, _toy_sums()))
+    try:
+        sums.play(function, sums.World([[none] * 5, [none, unsure, none]], ["0", "7"], 5 * 30))
+    except Wrong as wrong:
+        text = f"where the model gave no answer, and votes hold a None, {wrong.message}"
+        raise Wrong(text, error=wrong.error) from None
+    return found
+
+
 def _of_drafts(function: Callable[..., Any]) -> Outcome:
     """Return what a drafter gets; two are told apart by the edits alone."""
     toy = _toy_drafts()
@@ -385,8 +397,7 @@ VOTE = Exercise(
     alternatives=[vote_by_confidence],
     wrong=VOTES,
     checker=_beat(
-        lambda function: _of(sums.play(function, _toy_sums())), VOTES, most_frequent, 0.02,
-        "of the answers are right",
+        _of_votes, VOTES, most_frequent, 0.02, "of the answers are right",
     ),
     hints=[
         "Sum a weight for each answer instead of counting: np.exp(sum(logprobs)).",
