@@ -70,7 +70,8 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "Not a file, so nothing replaces it", str(path))
     # Hidden: beside "zoe.md" there may be a file "writing-zoe.md", of a student with that name.
-    beside = path.with_name(f".writing-{path.name}")
+    # A process' own: two kernels keep their marks in one file.
+    beside = path.with_name(f".writing-{os.getpid()}-{path.name}")
     try:
         yield beside
         os.replace(beside, path)

@@ -458,3 +458,24 @@ def test_no_sweep_writes_over_another_file_on_its_way(tmp_path: Path):
     before = beside.read_bytes()
     swept(tmp_path / "s.jsonl")
     assert beside.read_bytes() == before
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from lablib.folders import write_whole
+for _ in range(1000):
+    write_whole(Path(sys.argv[1]), sys.argv[2] * 100_000)
+"""
+
+
+def test_two_who_write_one_file_leave_a_whole_one_and_neither_fails(tmp_path: Path):
+    """Two notebooks that keep their marks in one folder, say."""
+    file = tmp_path / "progress.json"
+    command = [sys.executable, "-c", WRITES, str(file)]
+    writers = [subprocess.Popen([*command, letter]) for letter in "ab"]
+    while any(writer.poll() is None for writer in writers):
+        text = file.read_text() if file.exists() else "a" * 100_000
+        assert text in ("a" * 100_000, "b" * 100_000)
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
