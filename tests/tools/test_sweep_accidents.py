@@ -479,3 +479,10 @@ def test_two_who_write_one_file_leave_a_whole_one_and_neither_fails(tmp_path: Pa
         assert text in ("a" * 100_000, "b" * 100_000)
     assert [writer.returncode for writer in writers] == [0, 0]
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_what_a_killed_writer_had_half_written_is_removed(tmp_path: Path):
+    (tmp_path / ".writing-77-s.jsonl").write_text("half")
+    (tmp_path / ".writing-77-of-s.jsonl").write_text("another file's")
+    swept(tmp_path / "s.jsonl")
+    assert {each.name for each in tmp_path.iterdir()} == {"s.jsonl", ".writing-77-of-s.jsonl"}

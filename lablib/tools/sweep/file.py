@@ -8,6 +8,7 @@ that off. A line that is damaged otherwise is set aside, and its unit is compute
 
 import json
 import os
+import re
 import socket
 import stat
 import sys
@@ -187,6 +188,7 @@ class Records:
         self._lock, self._file = _locked(self._path), None
         try:
             self._hold()
+            self._tidy()
             if not self._path.exists() or not self._path.stat().st_size:
                 self._replace(line(first).encode() + b"\n")
             else:
@@ -214,6 +216,13 @@ class Records:
             ) from None
         except OSError:  # this disk knows no such locks
             pass
+
+    def _tidy(self) -> None:
+        """Remove what writers of this file had half written when they were killed."""
+        theirs = re.compile(rf"\.writing-\d+-{re.escape(self._path.name)}")
+        for path in self._path.parent.iterdir():
+            if theirs.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
     def _go_on(self, first: Mapping[str, Any], groups: Sequence[Sequence[Unit]]) -> None:
         """Keep the lines of groups that are whole, and set aside what is damaged."""
