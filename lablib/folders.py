@@ -6,9 +6,10 @@ at all.
 
 import errno
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FIRST_LESSON = "00_start_here.ipynb"
@@ -69,6 +70,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "Not a file, so nothing replaces it", str(path))
+    remove_half_written(path)
     # Hidden: beside "zoe.md" there may be a file "writing-zoe.md", of a student with that name.
     # A process' own: two kernels keep their marks in one file.
     beside = path.with_name(f".writing-{os.getpid()}-{path.name}")
@@ -77,6 +79,26 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def remove_half_written(path: Path) -> None:
+    """Remove what writers of a file had half written when they were killed."""
+    half_written = re.compile(rf"\.writing-(\d+)-{re.escape(path.name)}")
+    with suppress(OSError):  # a folder that may be written and not listed
+        for beside in path.parent.iterdir():
+            found = half_written.fullmatch(beside.name)
+            if found and not _is_another_at_work(int(found[1])):
+                beside.unlink(missing_ok=True)
+
+
+def _is_another_at_work(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # asks, and does nothing
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # another user's
+        return True
+    return process != os.getpid()
 
 
 def write_whole(path: Path, text: str) -> None:

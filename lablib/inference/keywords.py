@@ -3,7 +3,9 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypedDict
 
-import mlx.core as mx
+from lablib.inference.sampling.text_sampler import LogitsProcessor
+
+Ended = Callable[[int, list[int]], bool]  # whether the text of a row ends here
 
 
 class Cuts(TypedDict, total=False):
@@ -42,7 +44,7 @@ class SpeculativeKeywords(SampleKeywords, total=False):
 
     draft_tokens: int
     rule: str | None
-    ended: Callable[[int, list[int]], bool] | None
+    ended: Ended | None
 
 
 class RoundsKeywords(Cuts, total=False):
@@ -61,45 +63,45 @@ class VoteKeywords(RoundsKeywords, total=False):
     max_batch: int | None
 
 
-class DecodeKeywords(Cuts, total=False):
-    """Those that :func:`speculative_decode` passes on."""
+class OneText(TypedDict, total=False):
+    """Those of :class:`SpeculativeTokenIterator` that are about one text."""
 
-    stop_tokens: Collection[int]
     rule: str | None
     cache: list[Any] | None
     draft_cache: list[Any] | None
     prefill_step_size: int
-    logits_processors: Sequence[Callable[[mx.array, mx.array], mx.array]]
+    logits_processors: Sequence[LogitsProcessor]
     trace: bool
     stream: int
 
 
-class StreamKeywords(SamplerKeywords, total=False):
+class DecodeKeywords(OneText, Cuts, total=False):
+    """Those that :func:`speculative_decode` passes on."""
+
+    stop_tokens: Collection[int]
+
+
+class StreamKeywords(OneText, SamplerKeywords, total=False):
     """Those that :func:`stream` passes on; of drafts with a draft model only."""
 
-    cache: list[Any] | None
-    prefill_step_size: int
-    logits_processors: Sequence[Callable[[mx.array, mx.array], mx.array]]
     draft_tokens: Any
-    rule: str | None
-    draft_cache: list[Any] | None
-    trace: bool
 
 
-class TextKeywords(StreamKeywords, total=False):
-    """Those that :func:`generate` passes on, of one prompt or of several."""
+class AnyText(TypedDict, total=False):
+    """Those of :func:`stream` that several prompts have, too."""
 
     stop: str | Sequence[str]
     stop_tokens: Collection[int] | None
     draft_model: Any
 
 
-class SeveralKeywords(SamplerKeywords, total=False):
-    """Those of :func:`generate` of several prompts."""
+class TextKeywords(AnyText, StreamKeywords, total=False):
+    """Those that :func:`generate` passes on, of one prompt."""
 
-    stop: str | Sequence[str]
-    stop_tokens: Collection[int] | None
-    draft_model: Any
+
+class SeveralKeywords(AnyText, SamplerKeywords, total=False):
+    """Those that :func:`generate` passes on, of several prompts."""
+
     max_batch: int | None
     prefill_step_size: int
     draft_tokens: int

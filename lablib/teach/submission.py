@@ -28,7 +28,8 @@ RANK = {
     "✓": 4,
 }  # of several verdicts on one exercise the best counts
 STARTS = 12  # of its process, at most
-RATIONS = 15  # of processor time that the statements of all these may use
+STATEMENTS = 5  # rations of processor time that all statements may use in one process
+RATIONS = 15  # that they may use in all processes
 CELLS = "its cells"  # what is at work when no exercise is judged
 OFFERS = 5  # of one exercise, at most: each costs time
 
@@ -174,7 +175,8 @@ class _Sitting:
                 break
             self.at = None
             try:
-                with Process(replace(self.limits, seconds=left, statements=rations)) as process:
+                most = min(STATEMENTS * self.limits.cpu, rations)
+                with Process(replace(self.limits, seconds=left, statements=most)) as process:
                     try:
                         self._run(process)
                         self._offers(process)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lablib.__main__ import main
+from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import find, lessons
 from lablib.course.checks.running import Gone
 from lablib.teach import grade as grading
@@ -23,6 +24,7 @@ from lablib.teach.page import SORT, feedback, file_name, page
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
 from lablib.teach.submission import Submission, judge_submission, read_submission
 
+import numpy as np
 import pytest
 import submitted
 
@@ -95,6 +97,51 @@ def test_processor_time_is_limited_and_waiting_costs_none(tmp_path):
     assert marks["works✓"].message.endswith(f"here it is not judged: {late}")
 
 
+PAD_LEFT = """
+def pad_left(rows, padding):
+    width = max(map(len, rows))
+    missing = [width - len(row) for row in rows]
+    return ([padding] * n + list(row) for n, row in zip(missing, rows)), iter(missing)
+"""
+DISCOURAGE = """
+def discourage(scores, recent, penalty):
+    new = scores.copy() if recent else scores
+    for token in set(recent):
+        new[token] = new[token] / penalty if new[token] > 0 else new[token] * penalty
+    return new
+"""
+NUCLEUS = """
+def nucleus(probs, p):
+    if p == 1:
+        return probs[:]
+    order = np.argsort(-probs, axis=1, kind="stable")
+    best = np.take_along_axis(probs, order, axis=1)
+    kept = np.where(np.cumsum(best, axis=1) - best < p, best, 0)
+    new = np.zeros_like(probs)
+    np.put_along_axis(new, order, kept / kept.sum(axis=1, keepdims=True), axis=1)
+    return new
+"""
+
+
+@pytest.mark.parametrize(
+    ("exercise", "source", "mark", "said"),
+    [
+        ("04.2", PAD_LEFT, "✓", ""),  # generators in a tuple
+        ("03.1", NUCLEUS, "✗", "returns probs itself"),
+        ("03.3", DISCOURAGE, "✗", "returns scores itself"),
+    ],
+)
+def test_grade_says_of_what_an_answer_is_made_of_what_check_says(exercise, source, mark, said):
+    here: dict = {"np": np}
+    exec(source, here)
+    work = Submission([(0, "import numpy as np"), (1, source)], [exercise])
+    found = judge_submission(work, Limits())[exercise]
+    wanted = judge(find(exercise), here[find(exercise).name])
+    assert found.outcome == wanted.mark == mark
+    assert said in found.message
+    assert said in wanted.message
+
+
 WORK = """
 import time
 def work(seconds):
@@ -113,7 +160,8 @@ MANY_STATEMENTS = {
 def test_all_statements_together_have_a_limit(how: str) -> None:
     """However often it says that the next one begins."""
     cell = f"{WORK}check\n{MANY_STATEMENTS[how]}\ndef f(p):\n    work(0)"
-    with Process(Limits(cpu=0.4)) as process, pytest.raises(Gone, match=r"more than 2 s of proc"):
+    limits = Limits(cpu=0.4, statements=2)
+    with Process(limits) as process, pytest.raises(Gone, match=r"more than 2 s of proc"):
         for _ in process.run([(0, cell)], ["f"]):
             pass
 

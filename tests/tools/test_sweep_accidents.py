@@ -482,7 +482,14 @@ def test_two_who_write_one_file_leave_a_whole_one_and_neither_fails(tmp_path: Pa
 
 
 def test_what_a_killed_writer_had_half_written_is_removed(tmp_path: Path):
-    (tmp_path / ".writing-77-s.jsonl").write_text("half")
-    (tmp_path / ".writing-77-of-s.jsonl").write_text("another file's")
-    swept(tmp_path / "s.jsonl")
-    assert {each.name for each in tmp_path.iterdir()} == {"s.jsonl", ".writing-77-of-s.jsonl"}
+    """By the next sweep into the file, and by whoever else writes it."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for write in swept, lambda file: write_whole(file, "whole"):
+        (tmp_path / f".writing-{ended.pid}-s.jsonl").write_text("half")
+        (tmp_path / f".writing-{os.getpid()}-s.jsonl").write_text("an earlier process's")
+        others = {f".writing-{ended.pid}-of-s.jsonl", f".writing-{os.getppid()}-s.jsonl"}
+        for name in others:
+            (tmp_path / name).write_text("another file's, or of somebody at work")
+        write(tmp_path / "s.jsonl")
+        assert {each.name for each in tmp_path.iterdir()} == {"s.jsonl", *others}

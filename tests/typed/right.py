@@ -16,6 +16,7 @@ several: list[lablib.Completion] = lablib.generate(model, tokenizer, ["Once", "L
 chat: lablib.Completion = lablib.generate(
     model, tokenizer, messages=[{"role": "user", "content": "hello"}], stop=["\n"]
 )
+again = lablib.generate(model, tokenizer, "Once", seed=1, stream=1)  # as number 1 of several
 faster = lablib.generate(model, tokenizer, ids, draft_model=lablib.NGram(), draft_tokens=3)
 for piece in lablib.stream(model, tokenizer, "Once", top_p=0.9, seed=3, draft_model=draft):
     print(piece.strip())

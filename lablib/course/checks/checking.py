@@ -12,7 +12,7 @@ from typing import Any
 from lablib.course.checks.comparing import compare
 from lablib.course.checks.exercises import Exercise, Wrong, exercises, find
 from lablib.course.checks.marks import FILE, MARKS, keep, keep_here
-from lablib.course.checks.running import NotAttempted, TimeUp, Watched, time_limit
+from lablib.course.checks.running import TOO_MUCH, NotAttempted, TimeUp, Watched, time_limit
 from lablib.course.checks.values import as_text
 from lablib.validation import BadValue, integer
 
@@ -234,8 +234,7 @@ def _find_fault(exercise: Exercise, watched: Watched) -> Wrong | None:
     except NotAttempted:
         raise
     except TimeUp as late:
-        why = "does every loop end, and is all this work needed?"
-        text = f"it took longer than {exercise.seconds:g} s: {why}"
+        text = f"it took longer than {exercise.seconds:g} s: {TOO_MUCH}"
         line = watched.where(late)
         return Wrong(f"{text}\nstopped at {line}" if line else text)
     except Wrong as wrong:

@@ -18,6 +18,8 @@ from lablib.course.checks.values import copied, difference
 
 import numpy as np
 
+TOO_MUCH = "does every loop end, and is all this work needed?"  # asked of what is slow
+
 
 class NotAttempted(Exception):
     """The function is still the starter."""
@@ -95,7 +97,7 @@ class Watched:
         self.calls += 1
         try:
             result = self.function(*given, **named)
-            result = _run_through(result)
+            result = run_through(result)
         except (KeyboardInterrupt, TimeUp, Gone, Wrong):
             raise
         except BaseException as error:
@@ -115,7 +117,8 @@ class Watched:
             raise Wrong(self.none, error=type(None))
         theirs = [*zip(names, (*args, *kwargs.values()), (*given, *named.values()), strict=True)]
         self.changed += [n for n, a, b in theirs if n not in self.changed and _differ(a, b)]
-        self.shared += [n for n, _, b in theirs if n not in self.shared and _overlap(result, b)]
+        shared = shared_places(self.function, result, [b for _, _, b in theirs])
+        self.shared += [names[i] for i in shared if names[i] not in self.shared]
         return result
 
     @property
@@ -212,19 +215,28 @@ def does_nothing(function: Callable[..., Any]) -> bool:
     )
 
 
-def _run_through(result: Any) -> Any:
+def run_through(result: Any) -> Any:
     """Return an answer in which what can be gone through only once is a list."""
     once = Iterator | MappingView
     if isinstance(result, once):
         return list(result)
     if type(result) is tuple and any(isinstance(part, once) for part in result):
-        return tuple(map(_run_through, result))
+        return tuple(map(run_through, result))
     return result
 
 
-def _overlap(answer: Any, argument: Any) -> bool:
-    arrays = isinstance(answer, np.ndarray) and isinstance(argument, np.ndarray)
-    return arrays and np.may_share_memory(answer, argument)
+def shared_places(function: Callable[..., Any], answer: Any, arguments: list[Any]) -> list[int]:
+    """Return which arguments are arrays that the answer is, or is a part of.
+
+    A function in another process says so itself, as its attribute ``shared_places``.
+    """
+    told = getattr(function, "shared_places", None)
+    if isinstance(told, list):
+        return [place for place in range(len(arguments)) if place in told]
+    if not isinstance(answer, np.ndarray):
+        return []
+    arrays = [(i, each) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
+    return [i for i, each in arrays if np.may_share_memory(answer, each)]
 
 
 def _differ(before: Any, after: Any) -> bool:

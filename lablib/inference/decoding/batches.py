@@ -17,8 +17,8 @@ from lablib.cache.shared import fan_out
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder, Party, Reader
 from lablib.inference.decoding.prompts import PromptReader, most_unread, read_prompt
-from lablib.inference.decoding.rows import Counts, Ended, Row, Samples, Verdict, with_ratios
-from lablib.inference.keywords import SampleKeywords, SamplerKeywords
+from lablib.inference.decoding.rows import Counts, Row, Samples, Verdict, with_ratios
+from lablib.inference.keywords import Ended, SampleKeywords, SamplerKeywords
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.models.interface import position_table_of

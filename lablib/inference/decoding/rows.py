@@ -1,12 +1,11 @@
 """Texts that grow side by side: rows, the verdicts of rounds on them, and the finished samples."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lablib.inference.keywords import Ended
 from lablib.inference.sampling.options import SamplerOptions
-
-Ended = Callable[[int, list[int]], bool]
 
 COUNTS = (
     "tokens",

@@ -12,8 +12,8 @@ from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference import arguments
 from lablib.inference.decoding.batches import ReadPrompts, SampleParts, can_share, prompt_parts
-from lablib.inference.decoding.rows import Ended, Samples
-from lablib.inference.keywords import SamplerKeywords, SpeculativeKeywords
+from lablib.inference.decoding.rows import Samples
+from lablib.inference.keywords import Ended, SamplerKeywords, SpeculativeKeywords
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.rules import named

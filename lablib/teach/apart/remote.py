@@ -9,7 +9,6 @@ import contextlib
 import inspect
 import math
 import os
-import re
 import select
 import shutil
 import subprocess
@@ -17,12 +16,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.exercises import Wrong
-from lablib.course.checks.running import Accident, Gone, TimeUp
-from lablib.teach.apart import codec, leftovers, sandbox
+from lablib.course.checks.running import TOO_MUCH, Accident, Gone, TimeUp
+from lablib.teach.apart import codec, leftovers, sandbox, usage
 from lablib.teach.apart.surroundings import environment, hidden, seen
 
 GRACE = 1.0  # seconds that a process may be late before it is ended
@@ -33,7 +31,6 @@ TALK = 2**16  # bytes of one that is no answer
 LONGEST = 500  # letters of a name or a text that is no answer
 PARAMETERS = 100  # of a function
 TABLES = 64 * 2**20  # bytes of page tables: an honest process needs a few millions
-STATEMENTS = 5  # rations of processor time that all statements may use in one process
 
 
 @dataclass(frozen=True)
@@ -43,9 +40,8 @@ class Limits:
     Attributes:
         seconds: by the clock, for all of it.
         statement: seconds by the clock, for one statement.
-        cpu: seconds of processor time for one statement, and for one exercise. All statements
-            together may use five times as much.
-        statements: seconds of processor time that they may use, if that is less.
+        cpu: seconds of processor time for one statement, and for one exercise.
+        statements: seconds of processor time for all statements together.
         memory: bytes.
         hide: paths.
     """
@@ -224,43 +220,25 @@ class Process:
         """Raise ``Gone`` once it has used up its ration; by the clock it may only be waiting."""
         if self.limits.cpu == math.inf or time.monotonic() < self._next_look:
             return
-        used = self.worked()
+        everyone = usage.family(self._process.pid)
+        used = usage.worked(everyone)
         if used is not None:
             self._before = used if self._before is None else self._before
             self._start = used if self._start is None else self._start
             in_all = math.inf
             if self._is_running:
                 self.stated = used - self._start
-                in_all = min(STATEMENTS * self.limits.cpu, self.limits.statements)
+                in_all = self.limits.statements
             for before, most in (self._before, self.limits.cpu), (self._start, in_all):
                 if used - before > most:
-                    why = "does every loop end, and is all this work needed?"
-                    raise Gone(f"it used more than {most:.3g} s of processor time: {why}")
-        if self._tables() > TABLES:
+                    raise Gone(f"it used more than {most:.3g} s of processor time: {TOO_MUCH}")
+        if usage.tables(everyone) > TABLES:
             raise Gone(f"it used more than {TABLES >> 20} MB for where its memory lies")
         self._next_look = time.monotonic() + LOOK
 
     def worked(self) -> float | None:
         """Return the seconds of processor time that it has used by now; None once it has ended."""
-        import psutil  # JupyterLab has it; who only infers needs none
-
-        with contextlib.suppress(psutil.Error):
-            outer = psutil.Process(self._process.pid)
-            everyone = [outer, *outer.children(recursive=True)]
-            return sum(sum(each.cpu_times()[:4]) for each in everyone)
-        return None
-
-    def _tables(self) -> int:
-        """Return the bytes of its page tables, which no limit of memory counts; 0 where unknown."""
-        import psutil
-
-        told = []
-        with contextlib.suppress(psutil.Error, OSError):
-            outer = psutil.Process(self._process.pid)
-            for each in [outer, *outer.children(recursive=True)]:
-                status = Path(f"/proc/{each.pid}/status").read_text()
-                told += re.findall(r"^VmPTE:\s*(\d+) kB", status, re.MULTILINE)
-        return sum(map(int, told)) << 10
+        return usage.worked(usage.family(self._process.pid))
 
     def _last_words(self) -> str:
         try:
@@ -281,6 +259,7 @@ class Function:
     Attributes:
         returns: whether it has a ``return`` with something behind it.
         empty: whether it has no body yet.
+        shared_places: the places of the arguments that its last answer was, or was a part of.
     """
 
     def __init__(self, process: Process, told: dict[str, Any], seconds: float) -> None:
@@ -290,6 +269,7 @@ class Function:
         self.empty = told.get("empty") is True
         with contextlib.suppress(ValueError, TypeError):
             self.__signature__ = _signature(told.get("parameters"))
+        self.shared_places: list[int] = []
         self.gone: Gone | None = None
         process.ration()
 
@@ -382,6 +362,8 @@ class Function:
             raise Accident(kind, words(text), words(line), unwritten is True)
         if "answer" not in reply:
             raise codec.Garbled("no answer")
+        told = reply["shared"]
+        self.shared_places = told[:PARAMETERS] if isinstance(told, list) else []
         return codec.unpack(reply["answer"])
 
 

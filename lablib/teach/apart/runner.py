@@ -15,7 +15,7 @@ import random
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator, MappingView, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import lablib.course
@@ -24,6 +24,8 @@ from lablib.course.checks.running import (
     accident_of,
     does_nothing,
     returns_a_value,
+    run_through,
+    shared_places,
     time_limit,
 )
 from lablib.teach.apart import cells, codec
@@ -200,10 +202,9 @@ class Servant:
         file = getattr(getattr(function, "__code__", None), "co_filename", None)
         try:
             with time_limit(seconds):
-                result = function(*given, **named)
-                if isinstance(result, Iterator | MappingView):
-                    result = list(result)
-                return {"answer": codec.pack(result)}
+                result = run_through(function(*given, **named))
+                shared = shared_places(function, result, [*given, *named.values()])
+                return {"answer": codec.pack(result), "shared": shared}
         except TimeUp:
             return {"late": True}
         except Refused as error:

@@ -8,7 +8,6 @@ that off. A line that is damaged otherwise is set aside, and its unit is compute
 
 import json
 import os
-import re
 import socket
 import stat
 import sys
@@ -19,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lablib.folders import replacing
+from lablib.folders import remove_half_written, replacing
 from lablib.validation import BadValue
 
 from filelock import FileLock, Timeout
@@ -188,7 +187,7 @@ class Records:
         self._lock, self._file = _locked(self._path), None
         try:
             self._hold()
-            self._tidy()
+            remove_half_written(self._path)
             if not self._path.exists() or not self._path.stat().st_size:
                 self._replace(line(first).encode() + b"\n")
             else:
@@ -216,13 +215,6 @@ class Records:
             ) from None
         except OSError:  # this disk knows no such locks
             pass
-
-    def _tidy(self) -> None:
-        """Remove what writers of this file had half written when they were killed."""
-        theirs = re.compile(rf"\.writing-\d+-{re.escape(self._path.name)}")
-        for path in self._path.parent.iterdir():
-            if theirs.fullmatch(path.name):
-                path.unlink(missing_ok=True)
 
     def _go_on(self, first: Mapping[str, Any], groups: Sequence[Sequence[Unit]]) -> None:
         """Keep the lines of groups that are whole, and set aside what is damaged."""
