@@ -155,7 +155,12 @@ def check_prompts(model: Any, prompts: Any, name: str = "model") -> list[list[in
 
 
 def check_stops(model: Any, stop_tokens: Any, name: str = "stop_tokens") -> frozenset[int]:
-    """Return the stop tokens, anything iterable, as a set of ids that the model knows."""
+    """Return the stop tokens, anything iterable, as a set of ids that the model knows.
+
+    None means the model's own, which ``lablib.load`` gives it; another model has none.
+    """
+    if stop_tokens is None:
+        stop_tokens = getattr(model, "stop_tokens", ())
     if isinstance(stop_tokens, Iterable) and not isinstance(stop_tokens, Sequence):
         stop_tokens = stop_tokens.tolist() if hasattr(stop_tokens, "tolist") else [*stop_tokens]
     return frozenset(token_ids(name, stop_tokens, vocab_size_of(model), allow_empty=True))

@@ -33,7 +33,7 @@ class SampleKeywords(SamplerKeywords, total=False):
     """Those of :func:`sample_batches`."""
 
     max_tokens: int
-    stop_tokens: Collection[int]
+    stop_tokens: Collection[int] | None
     max_batch: int | None
     prefill_step_size: int
     progress: bool
@@ -50,7 +50,7 @@ class SpeculativeKeywords(SampleKeywords, total=False):
 class RoundsKeywords(Cuts, total=False):
     """Those that :func:`vote_until` passes on; the last two with a draft model only."""
 
-    stop_tokens: Collection[int]
+    stop_tokens: Collection[int] | None
     prefill_step_size: int
     progress: bool
     draft_tokens: int
@@ -78,7 +78,7 @@ class OneText(TypedDict, total=False):
 class DecodeKeywords(OneText, Cuts, total=False):
     """Those that :func:`speculative_decode` passes on."""
 
-    stop_tokens: Collection[int]
+    stop_tokens: Collection[int] | None
 
 
 class StreamKeywords(OneText, SamplerKeywords, total=False):

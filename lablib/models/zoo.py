@@ -48,7 +48,8 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
     """Return a model, in evaluation mode with its weights in memory, and its tokenizer.
 
     A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
-    class; the tokenizer is an mlx-lm ``TokenizerWrapper``.
+    class; the tokenizer is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as
+    ``stop_tokens``: there its texts end wherever nobody says otherwise.
 
     ``name`` is a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch``
     has brought it, the path of a directory of mlx-lm's layout, or a hub id such as
@@ -71,6 +72,7 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
         model, tokenizer = files.read(path)
     else:
         model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm")
+    model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
     if dtype is not None or mx.default_device() != mx.gpu:
         model.set_dtype(dtype or mx.float32)
     mx.eval(model.parameters())

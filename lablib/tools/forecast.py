@@ -114,7 +114,7 @@ def forecast(
         prompts: texts or token ids to complete. None takes problems of the three tasks if the
             tokenizer is the shipped models', otherwise six short English texts.
         most: the most drafts a round to consider, up to 8.
-        max_tokens: tokens of each completion; stop tokens don't end it.
+        max_tokens: most tokens of each completion.
         repeats: measurements of each time, of which the median counts.
         check: run the best γ too, in turns with plain decoding, on the same texts.
         seed: text i is drawn with ``seed + i``, and the interval with ``seed``.

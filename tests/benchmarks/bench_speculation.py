@@ -234,7 +234,7 @@ def _alphas(pair: Pair, prompts: list[list[int]]) -> list[tuple[float, int]]:
     for prompt in prompts:
         iterator = SpeculativeTokenIterator(
             pair.target, pair.draft, prompt, max_tokens=LONG, draft_tokens=GAMMA, trace=True,
-            temperature=0.0,
+            temperature=0.0, stop_tokens=(),
         )  # fmt: skip
         for _ in iterator:
             pass
@@ -249,7 +249,7 @@ def _decoding(iterate: Callable[..., Any], prompts: list[list[int]]) -> float:
     """Seconds of decoding, reading the prompts left out."""
     seconds = 0.0
     for prompt in prompts:
-        iterator = iterate(prompt, max_tokens=LONG, temperature=0.0)
+        iterator = iterate(prompt, max_tokens=LONG, temperature=0.0, stop_tokens=())
         for _ in iterator:
             pass
         seconds += iterator.stats["decode_seconds"]

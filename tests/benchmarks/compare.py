@@ -74,7 +74,8 @@ def generation() -> Iterator[tuple[str, Callable[[], object]]]:
     long = (prompt * 40)[:400]
 
     def plain(**options) -> Callable[[], object]:
-        return lambda: list(lablib.TokenIterator(target, prompt, max_tokens=120, **options))
+        options |= {"max_tokens": 120, "stop_tokens": ()}
+        return lambda: list(lablib.TokenIterator(target, prompt, **options))
 
     yield "plain decoding, greedy", plain(temperature=0.0)
     for size, shape, n in (("20M", (384, 6, 10, 6, 1024), 48), ("100M", (576, 9, 27, 3, 1536), 12)):
@@ -86,7 +87,7 @@ def generation() -> Iterator[tuple[str, Callable[[], object]]]:
         )
     yield "plain decoding, temperature 1", plain(seed=1)
     yield "plain decoding, top-p and penalties", plain(seed=1, top_p=0.9, **PENALTIES)
-    many = {"max_tokens": 32, "seed": 1}
+    many = {"max_tokens": 32, "stop_tokens": (), "seed": 1}
     yield "64 samples, prompt of 8", lambda: lablib.sample_n(target, prompt[:8], 64, **many)
     yield "64 samples, prompt of 400", lambda: lablib.sample_n(target, long, 64, **many)
     sums = tokenizer.encode("sum 7 3 9 0 4 8:")
@@ -103,7 +104,7 @@ def speculation() -> Iterator[tuple[str, Callable[[], object]]]:
     TASKS = import_module(tasks).TASKS  # noqa: N806
     target, tokenizer = lablib.load("target")
     draft, _ = lablib.load("draft")
-    decode = lablib.speculative_decode
+    decode = partial(lablib.speculative_decode, stop_tokens=())
     for name, task in TASKS.items():
         prompt = tokenizer.encode(task.problems(3, 1)[0].prompt)
         yield f"speculation, {name}", lambda p=prompt: decode(target, draft, p, 120)
@@ -118,7 +119,7 @@ def speculation() -> Iterator[tuple[str, Callable[[], object]]]:
             f"speculation, {name}, look-up, adaptive",
             lambda p=prompt, n=length: decode(target, NGram(), p, 120, n),
         )
-    batch = {"max_tokens": 40, "seed": 1, "temperature": 1.0}
+    batch = {"max_tokens": 40, "stop_tokens": (), "seed": 1, "temperature": 1.0}
     yield "speculation, 16 rows", lambda: speculative_sample_n(target, draft, prompt, 16, **batch)
 
 

@@ -115,6 +115,8 @@ class World:
         self.target, self.tokenizer = lablib.load("target")
         self.draft, _ = lablib.load("draft")
         self.hybrid, _ = lablib.load("hybrid")
+        for model in (self.target, self.draft, self.hybrid):
+            model.stop_tokens = frozenset()  # older versions know none; a case says which it wants
         self.drafters = {
             "draft": self.draft,
             "head": Head(lablib.load_head("target-head", self.target)),

@@ -4,6 +4,7 @@ import json
 import re
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 from lablib import models
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config, zoo
@@ -220,11 +221,13 @@ def test_a_hub_id_goes_to_mlx_lm(monkeypatch):
     def load(name, tokenizer_config):
         assert tokenizer_config == {"trust_remote_code": False}
         asked.append(name)
-        return LanguageModel(CONFIGS["llama"], seed=0), "tokenizer"
+        return LanguageModel(CONFIGS["llama"], seed=0), SimpleNamespace(eos_token_ids={2, None})
 
     monkeypatch.setattr(mlx_lm, "load", load)
     model, tokenizer = zoo.load("mlx-community/Qwen3-0.6B-4bit", dtype=mx.float16)
-    assert (asked, tokenizer) == (["mlx-community/Qwen3-0.6B-4bit"], "tokenizer")
+    assert asked == ["mlx-community/Qwen3-0.6B-4bit"]
+    assert model.stop_tokens == {2}  # of a tokenizer that says None of one
+    assert tokenizer.eos_token_ids == {2, None}
     assert model.model.norm.weight.dtype == mx.float16
 
     def offline(name, **settings):

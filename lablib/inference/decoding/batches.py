@@ -74,8 +74,9 @@ def sample_n(
 ) -> Samples:
     """Draw ``n`` independent completions of one prompt, which is read once.
 
-    ``options`` are the keywords of :func:`sample_batches`: ``max_tokens=100``, ``stop_tokens=()``,
-    ``seed=None``, ``max_batch=None``, ``progress=False``, and those of the sampler.
+    ``options`` are the keywords of :func:`sample_batches`: ``max_tokens=100``,
+    ``stop_tokens=None``, ``seed=None``, ``max_batch=None``, ``progress=False``, and those of the
+    sampler.
     """
     return sample_batches(model, prompt, n, **options).join()
 
@@ -86,7 +87,7 @@ def sample_batches(
     n: int,
     *,
     max_tokens: int = 100,
-    stop_tokens: Collection[int] = (),
+    stop_tokens: Collection[int] | None = None,
     max_batch: int | None = None,
     prefill_step_size: int = 512,
     progress: bool = False,
@@ -102,7 +103,8 @@ def sample_batches(
         prompt: token ids, at least one.
         n: how many completions.
         max_tokens: the length of a completion at most.
-        stop_tokens: ids that end a row, which then leaves the batch.
+        stop_tokens: ids that end a row, which then leaves the batch; None means the model's own,
+            which ``lablib.load`` gives it.
         max_batch: at most so many rows at a time, to bound memory; None means all.
         prefill_step_size: how many prompt tokens are read at once.
         progress: show a progress bar.
@@ -142,7 +144,7 @@ def sample_prompts(
     prompts: Sequence[Sequence[int] | mx.array],
     *,
     max_tokens: int = 100,
-    stop_tokens: Iterable[int] = (),
+    stop_tokens: Collection[int] | None = None,
     max_batch: int | None = None,
     prefill_step_size: int = 512,
     progress: bool = False,
@@ -180,7 +182,7 @@ def sample_many(
     *,
     max_batch: int = 32,
     max_tokens: int = 100,
-    stop_tokens: Iterable[int] = (),
+    stop_tokens: Collection[int] | None = None,
     prefill_step_size: int = 512,
 ) -> list[Samples]:
     """Complete a queue of ``prompts`` (token ids), ``n`` times each; ``max_batch`` rows at a time.
@@ -199,7 +201,8 @@ def sample_many(
         n: how many completions of each prompt.
         max_batch: at most so many rows at a time, which bounds memory.
         max_tokens: the length of a completion at most.
-        stop_tokens: ids that end a row, which then leaves the batch.
+        stop_tokens: ids that end a row, which then leaves the batch; None means the model's own,
+            which ``lablib.load`` gives it.
         prefill_step_size: how many prompt tokens are read at once.
 
     Returns:

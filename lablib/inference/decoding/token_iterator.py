@@ -187,7 +187,8 @@ class TokenIterator(DecodingIterator):
         model: ``model(tokens (1, T), cache=...) -> logits (1, T, V)``.
         prompt: token ids, at least one.
         max_tokens: how many tokens to generate at most.
-        stop_tokens: ids that end the generation; the one that did is the last token returned.
+        stop_tokens: ids that end the generation; the one that did is the last token returned. None
+            means the model's own, which ``lablib.load`` gives it; ``()`` means none.
         cache: the state that earlier tokens left behind, changed in place; the prompt continues
             after them. To go on from a finished iterator, start the prompt with its last token:
             that one was returned but not read yet. None makes a new cache.
@@ -222,7 +223,7 @@ class TokenIterator(DecodingIterator):
         prompt: Sequence[int] | mx.array,
         *,
         max_tokens: int = 100,
-        stop_tokens: Collection[int] = (),
+        stop_tokens: Collection[int] | None = None,
         cache: list[Any] | None = None,
         prefill_step_size: int = 512,
         logits_processors: Sequence[LogitsProcessor] = (),

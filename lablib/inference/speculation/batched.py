@@ -5,7 +5,7 @@ caches of mlx-lm can hold that (``lablib.cache.rewind_batch``). A row's tokens d
 text and random numbers only: it is the same alone, in any batch and beside any other row.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Unpack
 
 from lablib.cache import kv
@@ -57,7 +57,7 @@ def speculative_batches(
     max_tokens: int = 100,
     draft_tokens: int = 4,
     rule: str | None = None,
-    stop_tokens: Iterable[int] = (),
+    stop_tokens: Collection[int] | None = None,
     max_batch: int | None = None,
     prefill_step_size: int = 512,
     progress: bool = False,

@@ -9,7 +9,7 @@ temperature 0, and under ``rule="match"`` at any, it is the same text.
 One round is ``Decoder.speculative_round`` in ``decoding/decoder.py``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Unpack
 
 from lablib.cache import kv
@@ -81,7 +81,7 @@ class SpeculativeTokenIterator(DecodingIterator):
         max_tokens: int = 100,
         draft_tokens: Any = 4,
         rule: str | None = None,
-        stop_tokens: Iterable[int] = (),
+        stop_tokens: Collection[int] | None = None,
         cache: list[Any] | None = None,
         draft_cache: list[Any] | None = None,
         prefill_step_size: int = 512,

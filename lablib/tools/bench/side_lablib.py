@@ -89,7 +89,8 @@ class _Lablib:
 
     def _decode(self, name: str, n: int, _: int) -> Answer:
         model, prompt = self.load(name)[0], self.settings["prompts"][str(self.plan["prompt"])]
-        tokens = TokenIterator(model, prompt, max_tokens=n + 2, temperature=0.0)
+        options = {"max_tokens": n + 2, "temperature": 0.0, "stop_tokens": ()}
+        tokens = TokenIterator(model, prompt, **options)
         answer = after_first((token.id for token in tokens), n)
         return answer | {"bytes": _bytes(model, len(prompt) + n / 2)}
 
@@ -227,16 +228,16 @@ class _Lablib:
         model, n = self.load(name)[0], self.plan["rows"]
         prompt, new, now = self.settings["prompts"][str(length)], self.plan["new"], clock()
         start = now()
-        votes, peak = peak_of(
-            lambda: lablib.majority_vote(model, prompt, n, new, temperature=0.8, seed=turn)
-        )
+        options = {"temperature": 0.8, "stop_tokens": (), "seed": turn}
+        votes, peak = peak_of(lambda: lablib.majority_vote(model, prompt, n, new, **options))
         seconds = now() - start
         units = sum(len(tokens) * count for tokens, count in votes)
         return {"seconds": seconds, "units": units, "peak": peak}
 
     def _best_of_n(self, turn: int) -> Answer:
         model, prompt = self.load("target")[0], self.settings["prompts"][str(self.plan["prompt"])]
-        best = lablib.best_of_n(model, prompt, self.plan["rows"], self.plan["new"], seed=turn)
+        options = {"stop_tokens": (), "seed": turn}
+        best = lablib.best_of_n(model, prompt, self.plan["rows"], self.plan["new"], **options)
         mx.eval(best)
         return {"units": self.plan["rows"] * self.plan["new"]}
 
@@ -256,6 +257,7 @@ class _Lablib:
 def exactly(model: Any, prompts: list[list[int]], **options: Any) -> Answer:
     """Return the tokens of greedy decoding, and how far ahead of the next best each one is."""
     tokens, gaps = [], []
+    options = {"stop_tokens": ()} | options
     for prompt in prompts:
         iterator = TokenIterator(model, prompt, temperature=0.0, top_logprobs=2, **options)
         best = [[logprob for _, logprob in token.top_logprobs] for token in iterator]
