@@ -319,7 +319,7 @@ def _generate_several(
     draft_model: Any = None,
     **options: Any,
 ) -> list[Completion]:
-    for name in ("cache", "draft_cache", "logits_processors", "stream", "ended"):
+    for name in ("cache", "draft_cache", "stream", "ended"):
         if name in options:
             raise BadType(f"unknown option {name!r} of several prompts: it is for one prompt alone")
     if conversations is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.sampling.text_sampler import LogitsProcessor
+from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.models.interface import context_of, vocab_size_of
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
 

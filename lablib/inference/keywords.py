@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypedDict
 
-from lablib.inference.sampling.text_sampler import LogitsProcessor
+from lablib.inference.sampling.processors import LogitsProcessor
 
 Ended = Callable[[int, list[int]], bool]  # whether the text of a row ends here
 
@@ -36,6 +36,7 @@ class SampleKeywords(SamplerKeywords, total=False):
     stop_tokens: Collection[int] | None
     max_batch: int | None
     prefill_step_size: int
+    logits_processors: Sequence[LogitsProcessor]
     progress: bool
 
 
@@ -52,6 +53,7 @@ class RoundsKeywords(Cuts, total=False):
 
     stop_tokens: Collection[int] | None
     prefill_step_size: int
+    logits_processors: Sequence[LogitsProcessor]
     progress: bool
     draft_tokens: int
     rule: str | None
@@ -104,5 +106,6 @@ class SeveralKeywords(AnyText, SamplerKeywords, total=False):
 
     max_batch: int | None
     prefill_step_size: int
+    logits_processors: Sequence[LogitsProcessor]
     draft_tokens: int
     rule: str | None

@@ -61,7 +61,10 @@ SAMPLING = {
     "temperature": 0.5, "top_p": 0.9, "min_p": 0.1, "top_k": 3, "repeat_last_n": 4,
     "repeat_penalty": 1.1, "presence_penalty": 0.1, "frequency_penalty": 0.1, "seed": 1,
 }  # fmt: skip
-MANY = {"stop_tokens": (), "max_batch": 2, "prefill_step_size": 5, "progress": False}
+MANY = {
+    "stop_tokens": (), "max_batch": 2, "prefill_step_size": 5, "logits_processors": (),
+    "progress": False,
+}  # fmt: skip
 ONE = {"stop_tokens": (), "cache": None, "prefill_step_size": 5, "logits_processors": ()}
 VOTE = {"temperature": 0.5, "stop_tokens": (), "draft_model": None, "seed": 1}
 
@@ -256,8 +259,8 @@ def test_more_completions_than_any_memory_holds(entry):
 
 NEVER = {
     "prompt": BAD, "prompts": BAD, "token_ids": BAD, "token_ids_list": BAD, "prompt_token_ids": BAD,
-    "stop_tokens": [b"ab", bytearray(b"ab"), "x", None, 3, [True], [1.5]],
-    "eos_token_ids": [b"ab", bytearray(b"ab"), "x", None, 3, [True], [1.5]],
+    "stop_tokens": [b"ab", bytearray(b"ab"), "x", 3, [True], [1.5]],
+    "eos_token_ids": [b"ab", bytearray(b"ab"), "x", 3, [True], [1.5]],
     "cache": [[None, None], b"ab", "x", 3], "draft_cache": [[None, None], b"ab", "x", 3],
     "seeds": BAD, "options": BAD, "queries": BAD,
     "temperature": [None, "x", -1, float("nan"), 10**400, True],

@@ -141,8 +141,8 @@ def test_what_has_no_meaning_for_several_is_refused_by_name(shipped, draft):
         (["On"], {"draft_cache": []}, "unknown option 'draft_cache'"),
         (
             ["On"],
-            {"logits_processors": []},
-            "'logits_processors' of several prompts: it is for one",
+            {"draft_cache": []},
+            "'draft_cache' of several prompts: it is for one",
         ),
         (["On"], {"stream": 1}, "unknown option 'stream'"),
         (["On"], {"ended": print}, "ended"),

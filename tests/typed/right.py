@@ -40,5 +40,8 @@ def digits_only(seen: mx.array, logits: mx.array) -> mx.array:
 with lablib.TokenIterator(model, ids, logits_processors=[digits_only], top_k=40) as iterator:
     for token in iterator:
         print(token.id, token.logprob)
+rows = lablib.sample_n(model, ids, 4, stop_tokens=None, logits_processors=[digits_only])
+vote = lablib.majority_vote(model, ids, draft_model=draft, logits_processors=[digits_only])
+texts = lablib.generate(model, tokenizer, ["Once", "Late"], logits_processors=[digits_only])
 many = lablib.AsyncMlxLM(model, tokenizer, batch_size=64)
 row: mx.array = many.next_token_logprobs_sync(ids)

@@ -115,14 +115,15 @@ class AsyncMlxLM(GenlmCalls):
         self,
         prompt_token_ids: Sequence[int],
         max_tokens: int,
-        eos_token_ids: Iterable[int],
+        eos_token_ids: Iterable[int] | None,
         temperature: float = 1.0,
         seed: int | None = None,
     ) -> list[int]:
         """Sample up to ``max_tokens`` tokens, one by one through the queue.
 
-        Any of ``eos_token_ids`` ends them, and is not returned. ``temperature`` 0 takes the
-        likeliest. A ``seed`` gives ``sample_n``'s row 0, whatever runs beside; None draws afresh.
+        Any of ``eos_token_ids`` ends them, and is not returned; None means the model's own.
+        ``temperature`` 0 takes the likeliest. A ``seed`` gives ``sample_n``'s row 0, whatever runs
+        beside; None draws afresh.
         """
         prompt = self._checked(prompt_token_ids, name="prompt_token_ids")
         integer("max_tokens", max_tokens, 1)

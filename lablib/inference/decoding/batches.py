@@ -20,6 +20,7 @@ from lablib.inference.decoding.prompts import PromptReader, most_unread, read_pr
 from lablib.inference.decoding.rows import Counts, Row, Samples, Verdict, with_ratios
 from lablib.inference.keywords import Ended, SampleKeywords, SamplerKeywords
 from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.models.interface import position_table_of
 from lablib.validation import BadType, BadValue, flag, function, integer, sequence, shown
@@ -90,6 +91,7 @@ def sample_batches(
     stop_tokens: Collection[int] | None = None,
     max_batch: int | None = None,
     prefill_step_size: int = 512,
+    logits_processors: Sequence[LogitsProcessor] = (),
     progress: bool = False,
     **sampler_options: Unpack[SamplerKeywords],
 ) -> SampleParts:
@@ -107,6 +109,7 @@ def sample_batches(
             which ``lablib.load`` gives it.
         max_batch: at most so many rows at a time, to bound memory; None means all.
         prefill_step_size: how many prompt tokens are read at once.
+        logits_processors: as in ``TokenIterator``; each row has copies of those with a state.
         progress: show a progress bar.
         **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8``. Row i
             draws from the random numbers of (``seed``, i): it is the same for every ``n`` and
@@ -127,9 +130,10 @@ def sample_batches(
         stop_tokens=stop_tokens,
         prefill_step_size=prefill_step_size,
         sampler_options=sampler_options,
+        logits_processors=logits_processors,
         samples=True,
     )
-    decoder = Decoder(TextSampler(request.num_ctx))
+    decoder = Decoder(TextSampler(request.num_ctx, request.processors))
     read = ReadShared(model, request.step_size)
     parts = (
         _rows(request, [request.prompt] * min(max_batch, n - first), first)
@@ -147,6 +151,7 @@ def sample_prompts(
     stop_tokens: Collection[int] | None = None,
     max_batch: int | None = None,
     prefill_step_size: int = 512,
+    logits_processors: Sequence[LogitsProcessor] = (),
     progress: bool = False,
     ended: Ended | None = None,
     **sampler_options: Unpack[SamplerKeywords],
@@ -165,12 +170,13 @@ def sample_prompts(
         stop_tokens=stop_tokens,
         prefill_step_size=prefill_step_size,
         sampler_options=sampler_options,
+        logits_processors=logits_processors,
         several=True,
         samples=True,
     )
     together = can_share([model], request)
     read = ReadPrompts([model], request.step_size, together=together)
-    decoder = Decoder(TextSampler(request.num_ctx))
+    decoder = Decoder(TextSampler(request.num_ctx, request.processors))
     return prompt_parts(decoder, read, request, max_batch, progress, ended)
 
 
@@ -184,6 +190,7 @@ def sample_many(
     max_tokens: int = 100,
     stop_tokens: Collection[int] | None = None,
     prefill_step_size: int = 512,
+    logits_processors: Sequence[LogitsProcessor] = (),
 ) -> list[Samples]:
     """Complete a queue of ``prompts`` (token ids), ``n`` times each; ``max_batch`` rows at a time.
 
@@ -204,6 +211,7 @@ def sample_many(
         stop_tokens: ids that end a row, which then leaves the batch; None means the model's own,
             which ``lablib.load`` gives it.
         prefill_step_size: how many prompt tokens are read at once.
+        logits_processors: as in ``TokenIterator``; each row has copies of those with a state.
 
     Returns:
         The samples of each prompt, in the order of ``prompts``.
@@ -217,6 +225,7 @@ def sample_many(
     max_tokens, n = integer("max_tokens", max_tokens, 1), arguments.check_n(n)
     max_batch = integer("max_batch", max_batch, 1)
     step_size = integer("prefill_step_size", prefill_step_size, 1)
+    processors = arguments.check_processors(logits_processors)
     _check_options(options, len(prompts))
     arguments.check_lengths(model, prompts, max_tokens)
     rows = [
@@ -225,7 +234,7 @@ def sample_many(
     ]
     parties = [each[i : i + max_batch] for each in rows for i in range(0, n, max_batch)]
     longest = max(map(len, prompts), default=0)
-    decoder = Decoder(TextSampler(longest + max_tokens))
+    decoder = Decoder(TextSampler(longest + max_tokens, processors))
     if can_batch(model, kv.make(model)):
         read = ReadPrompts([model], step_size, grow_by=_STEP)
         rounds = run_parties(decoder, read, parties, max_batch)

@@ -21,7 +21,8 @@ from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.prompts import most_unread, read_prompt
 from lablib.inference.decoding.rows import Row, Verdict
 from lablib.inference.keywords import SamplerKeywords
-from lablib.inference.sampling.text_sampler import LogitsProcessor, TextSampler
+from lablib.inference.sampling.processors import LogitsProcessor
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx
@@ -194,7 +195,8 @@ class TokenIterator(DecodingIterator):
             that one was returned but not read yet. None makes a new cache.
         prefill_step_size: how many prompt tokens are read at once.
         logits_processors: called in turn as ``processor(tokens, logits (1, V)) -> logits``, with
-            the prompt and all generated tokens as an array ``(T,)``; their result is sampled.
+            the prompt and all generated tokens as an array ``(T,)``; their result is sampled. One
+            that keeps a state and has a method ``copy`` is copied before its first call.
         stream: the random stream of the seed; row i of ``sample_n`` uses stream i.
         **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8`` or
             ``seed=1``. Penalties look at this prompt and its completion.

@@ -5,18 +5,17 @@ both, and no random number is used twice. Plain decoding asks for tokens, drafte
 judge for the distributions that its rule compares.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.batch import Batch, Slot, count_unseen, is_finite
-from lablib.validation import BadValue, returned
+from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors
+from lablib.validation import BadValue
 
 import mlx.core as mx
-
-LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
 
 ACCEPT, FOLLOW, DRAFT = 0, 1, 2  # the uses of a round's random numbers, in their order
 NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
@@ -49,7 +48,7 @@ class TextSampler:
 
     Args:
         num_ctx: the most tokens that a text will have.
-        processors: called as ``processor(tokens (T,), logits (1, V)) -> logits``; for one text.
+        processors: of each text, see ``TextProcessors``.
         coupled: whether target and draft draw with the same noise (``rules.coupled``).
 
     Attributes:
@@ -67,20 +66,23 @@ class TextSampler:
 
     def begin(self) -> None:
         """Begin a batch; no text is in it yet."""
-        self._use([])
+        self._use([], [])
         self._begin_round(0)
 
     def add(self, rows: Sequence[Any]) -> None:
         """Add texts: each row has ``options``, a ``text`` and a random ``stream``."""
         new = [Slot(row.options, row.text, row.stream, self._num_ctx) for row in rows]
-        self._use([*self.batch.slots, *new])
+        processed = [TextProcessors(self.processors, row.text) for row in rows]
+        self._use([*self.batch.slots, *new], [*self._processed, *processed])
 
     def select(self, kept: Sequence[int]) -> None:
         """Go on with the texts at these places of the batch only."""
-        self._use([self.batch.slots[index] for index in kept])
+        slots = [self.batch.slots[index] for index in kept]
+        self._use(slots, [self._processed[index] for index in kept])
 
-    def _use(self, slots: Sequence[Slot]) -> None:
+    def _use(self, slots: Sequence[Slot], processed: Sequence[TextProcessors]) -> None:
         self.batch = Batch(slots)
+        self._processed = processed
         self.greedy = all(slot.options.temperature == 0 for slot in slots)
         penalized = any(slot.window for slot in slots)
         self._takes_best_logit = self.greedy and not (penalized or self.processors)
@@ -153,18 +155,14 @@ class TextSampler:
         """Apply the processors; position i of ``(B, R, V)`` comes after ``ahead + i`` drafts."""
         if not self.processors:
             return raw
-        text = mx.array(self.batch.slots[0].text)  # processors are for one text
-        processed = []
-        for i in range(raw.shape[1]):
-            tokens = text
-            if drafts is not None:
-                tokens = mx.concatenate([text, drafts[0, : ahead + i]])
-            logits = raw[:, i]
-            for processor in self.processors:
-                changed = processor(tokens, logits)
-                logits = returned("a logits processor", changed, logits)
-            processed.append(logits)
-        return mx.stack(processed, axis=1)
+        rows = []
+        for row, processors in enumerate(self._processed):
+            positions = []
+            for i in range(raw.shape[1]):
+                before = None if ahead + i == 0 else drafts[row, : ahead + i]
+                positions.append(processors.apply(raw[row : row + 1, i], before))
+            rows.append(mx.stack(positions, axis=1))
+        return mx.concatenate(rows)
 
     # Drafts.
 
@@ -255,6 +253,9 @@ class TextSampler:
 
     def end_round(self) -> None:
         """End a round: the texts have grown by what was decided, and random numbers are new."""
+        if self.processors:
+            for each in self._processed:
+                each.end_round()
         self._begin_round(self._round + 1)
 
     def _begin_round(self, number: int) -> None:

@@ -14,6 +14,7 @@ from lablib.inference import arguments
 from lablib.inference.decoding.batches import ReadPrompts, SampleParts, can_share, prompt_parts
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import Ended, SamplerKeywords, SpeculativeKeywords
+from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.rules import named
@@ -60,6 +61,7 @@ def speculative_batches(
     stop_tokens: Collection[int] | None = None,
     max_batch: int | None = None,
     prefill_step_size: int = 512,
+    logits_processors: Sequence[LogitsProcessor] = (),
     progress: bool = False,
     ended: Ended | None = None,
     **sampler_options: Unpack[SamplerKeywords],
@@ -84,6 +86,7 @@ def speculative_batches(
         stop_tokens=stop_tokens,
         prefill_step_size=prefill_step_size,
         sampler_options=sampler_options,
+        logits_processors=logits_processors,
         name="target",
         several=True,
         samples=True,

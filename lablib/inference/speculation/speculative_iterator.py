@@ -19,7 +19,8 @@ from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.rows import Verdict, with_ratios
 from lablib.inference.decoding.token_iterator import DecodingIterator
 from lablib.inference.keywords import DecodeKeywords, SamplerKeywords
-from lablib.inference.sampling.text_sampler import LogitsProcessor, TextSampler
+from lablib.inference.sampling.processors import LogitsProcessor
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.draft_length import as_length
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter
@@ -44,8 +45,8 @@ class SpeculativeTokenIterator(DecodingIterator):
         rule: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
         cache, draft_cache: the state that earlier tokens, the same ones, left behind in the target
             and in a draft model; changed in place.
-        logits_processors: as in ``TokenIterator``, for both models; pure functions, as drafts that
-            are rejected later are shown to them too.
+        logits_processors: as in ``TokenIterator``, for both models. Drafts that are refused later
+            are shown to them, too: one that keeps a state has a method ``copy``.
         trace: whether to keep the :class:`Verdict` of every round in ``rounds``.
         stream: the random stream of the seed; row i of ``sample_n`` uses stream i.
         **sampler_options: the fields of :class:`SamplerOptions`. Under ``match`` a seed gives the
