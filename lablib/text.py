@@ -28,6 +28,8 @@ Several = list[str] | list[list[int]] | list[mx.array] | tuple[str | Sequence[in
 class Completion(str):
     """Generated text: a ``str``, with what is known about it.
 
+    Methods of ``str`` return a plain ``str``, which knows nothing of it.
+
     Attributes:
         tokens: the generated ids, a stop token at the end included (its text is not).
         logprobs: their log-probabilities under the model's raw logits.
@@ -182,7 +184,7 @@ def stream(
 
     Args:
         model: any mlx-lm model or :class:`~lablib.models.base.LanguageModel`.
-        tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it.
+        tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it, or Hugging Face's own.
         prompt: text, or token ids (which get no special tokens added).
         messages: ``[{"role": "user", "content": "..."}, ...]`` in place of a prompt; the
             tokenizer's chat template makes one of them.
@@ -203,6 +205,7 @@ def stream(
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
     """
+    tokenizer = _wrapped(tokenizer)
     ids, stop = _encode(tokenizer, prompt, messages), _stop_strings(stop)
     if stop_tokens is None:
         stop_tokens = tokenizer.eos_token_ids
@@ -322,6 +325,7 @@ def _generate_several(
     for name in ("cache", "draft_cache", "stream", "ended"):
         if name in options:
             raise BadType(f"unknown option {name!r} of several prompts: it is for one prompt alone")
+    tokenizer = _wrapped(tokenizer)
     if conversations is None:
         ids = [_encode(tokenizer, prompt) for prompt in prompts]
     else:
@@ -353,6 +357,18 @@ def _generate_several(
     return completions
 
 
+def _wrapped(tokenizer: Any) -> Any:
+    """Return mlx-lm's wrapper of a tokenizer: Hugging Face's own gets one."""
+    if hasattr(tokenizer, "detokenizer"):
+        return tokenizer
+    if callable(getattr(tokenizer, "convert_tokens_to_ids", None)):
+        from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+        return TokenizerWrapper(tokenizer)
+    wanted = "a Hugging Face tokenizer, or mlx-lm's wrapper of one, as load() returns it"
+    raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}")
+
+
 def _stop_strings(stop: Any) -> list[str]:
     stops = [stop] if isinstance(stop, str) else sequence("stop", stop, "strings")
     for each in stops:
@@ -369,9 +385,6 @@ def _begun(text: str, stops: Sequence[str]) -> int:
 
 
 def _encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
-    if not hasattr(tokenizer, "detokenizer"):
-        wanted = "mlx-lm's TokenizerWrapper, as load() returns it"
-        raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}")
     if messages is not None:
         if prompt is not None:
             raise BadValue("give either prompt or messages, not both")

@@ -8,6 +8,7 @@ nor a tokenizer's (``auto_map``), whatever names it, and asks nobody whether it 
 
 import re
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,14 @@ def fetched(name: str) -> Path | None:
     return None
 
 
-def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, Any]:
+def load(
+    name: str | Path,
+    dtype: mx.Dtype | None = None,
+    *,
+    adapter_path: str | Path | None = None,
+    revision: str | None = None,
+    tokenizer_config: Mapping[str, Any] | None = None,
+) -> tuple[nn.Module, Any]:
     """Return a model, in evaluation mode with its weights in memory, and its tokenizer.
 
     A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
@@ -58,6 +66,10 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
     sends the BLAS no other products there, and a token of half precision or of quantised weights
     takes 3 to 9 times as long, though its weights are half as large or less. A warning says so.
 
+    The others are handed to ``mlx_lm.load``, and refused where it is not asked: ``adapter_path``,
+    the directory of a LoRA adapter; ``revision``, a branch, tag or commit of a hub id;
+    ``tokenizer_config``, keywords of the tokenizer.
+
     Raises:
         BadValue: no such model, or a file of it is missing, corrupt, or does not fit the others.
         BadType: ``name`` or ``dtype`` is of the wrong type.
@@ -65,13 +77,20 @@ def load(name: str | Path, dtype: mx.Dtype | None = None) -> tuple[nn.Module, An
     if not isinstance(name, str | Path):
         raise BadType(f"name must be a model's name or path, got {shown(name)}")
     check_dtype(dtype)
+    more = _for_mlx_lm(adapter_path, revision, tokenizer_config)
     path = _find(name)
+    if path is not None and "revision" in more:
+        raise BadValue(f"revision is of a hub id, and {shown(str(name))} lies on this machine")
     if path is None:
-        model, tokenizer = _load_with_mlx_lm(name, "from the Hugging Face hub")
+        model, tokenizer = _load_with_mlx_lm(name, "from the Hugging Face hub", more)
     elif "lablib" in files.check(path):
+        if more:
+            raise BadValue(
+                f"{next(iter(more))} is for models of mlx-lm's own classes, not lablib's"
+            )
         model, tokenizer = files.read(path)
     else:
-        model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm")
+        model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
     if dtype is not None or mx.default_device() != mx.gpu:
         model.set_dtype(dtype or mx.float32)
@@ -121,13 +140,39 @@ def check_dtype(dtype: Any) -> None:
         raise BadType(f"dtype must be float32, float16, bfloat16 or None, got {shown(dtype)}")
 
 
-def _load_with_mlx_lm(name: str, how: str) -> tuple[nn.Module, Any]:
+def _for_mlx_lm(adapter_path: Any, revision: Any, tokenizer_config: Any) -> dict[str, Any]:
+    """Return the options of ``mlx_lm.load`` that were given."""
+    more: dict[str, Any] = {}
+    if adapter_path is not None:
+        folder = Path(_text("adapter_path", adapter_path))
+        if not (folder / "adapters.safetensors").is_file():
+            raise BadValue(f"adapter_path must hold adapters.safetensors, got {shown(str(folder))}")
+        more["adapter_path"] = str(folder)
+    if revision is not None:
+        more["revision"] = _text("revision", revision)
+    if tokenizer_config is not None:
+        if not isinstance(tokenizer_config, Mapping):
+            raise BadType(f"tokenizer_config must be a mapping, got {shown(tokenizer_config)}")
+        if tokenizer_config.get("trust_remote_code"):
+            raise BadValue("tokenizer_config: load runs no code of a model's; mlx_lm.load does")
+        more["tokenizer_config"] = dict(tokenizer_config)
+    return more
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str | Path) or not str(value):
+        raise BadType(f"{name} must be a text that is not empty, got {shown(value)}")
+    return str(value)
+
+
+def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Module, Any]:
     import mlx_lm
 
     scheduling.gather_work()
     try:
         with files.nobody_asked():
-            return mlx_lm.load(name, tokenizer_config={"trust_remote_code": False})
+            settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
+            return mlx_lm.load(name, tokenizer_config=settings, **more)
     except Exception as error:  # whatever goes wrong inside, the caller gets one line about it
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadValue(f"name: could not load {name!r} {how}: {first_line}") from error

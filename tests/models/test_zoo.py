@@ -194,17 +194,64 @@ def test_loading_keeps_the_global_random_state(llama):
 # --- other people's models --------------------------------------------------------------------
 
 
-def test_another_architecture_goes_through_mlx_lm(llama):
+def make_foreign(folder):
+    """Make a directory of ours one of mlx-lm's Qwen 3."""
     from mlx_lm.models import qwen3
 
-    keys = json.loads((llama / "config.json").read_text()) | {"model_type": "qwen3"}
+    keys = json.loads((folder / "config.json").read_text()) | {"model_type": "qwen3"}
     del keys["lablib"]
     other = qwen3.Model(qwen3.ModelArgs.from_dict(keys))
     other.set_dtype(mx.float16)
     mx.save_safetensors(
-        str(llama / "model.safetensors"), dict(tree_flatten(other.parameters())), {"format": "mlx"}
+        str(folder / "model.safetensors"), dict(tree_flatten(other.parameters())), {"format": "mlx"}
     )
-    (llama / "config.json").write_text(json.dumps(keys))
+    (folder / "config.json").write_text(json.dumps(keys))
+
+
+def test_an_adapter_and_the_tokenizers_options_reach_mlx_lm(llama, tmp_path):
+    from mlx_lm.tuner.utils import linear_to_lora_layers
+
+    make_foreign(llama)
+    plain, _ = zoo.load(llama)
+    adapted, _ = zoo.load(llama)
+    lora = {"rank": 2, "scale": 3.0, "dropout": 0.0}
+    linear_to_lora_layers(adapted, 1, lora)
+    weights = [(n, w) for n, w in tree_flatten(adapted.trainable_parameters()) if "lora" in n]
+    weights = {name: mx.full(weight.shape, 0.1) for name, weight in weights}
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    mx.save_safetensors(str(adapter / "adapters.safetensors"), weights)
+    settings = {"fine_tune_type": "lora", "num_layers": 1, "lora_parameters": lora}
+    (adapter / "adapter_config.json").write_text(json.dumps(settings))
+    wanted = adapted.load_weights(list(weights.items()), strict=False)
+    options = {"adapter_path": adapter, "tokenizer_config": {"eos_token": "#"}}
+    found, tokenizer = zoo.load(llama, **options)
+    tokens = mx.array([[3, 4, 5]])
+    assert mx.allclose(found(tokens), wanted(tokens), atol=1e-4).item()
+    assert not mx.allclose(found(tokens), plain(tokens), atol=1e-2).item()
+    assert tokenizer.eos_token == "#"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"adapter_path": "no/such"}, "adapter_path must hold adapters.safetensors"),
+        ({"adapter_path": 3}, "adapter_path must be a text"),
+        ({"revision": "main"}, "revision is of a hub id"),
+        ({"revision": ""}, "revision must be a text"),
+        ({"tokenizer_config": [1]}, "tokenizer_config must be a mapping"),
+        ({"tokenizer_config": {"trust_remote_code": True}}, "load runs no code of a model's"),
+        ({"tokenizer_config": {"eos_token": "#"}}, "for models of mlx-lm's own classes"),
+    ],
+)
+def test_options_of_mlx_lm_that_can_not_be_honoured_are_refused(options, said, llama):
+    assert said in refusal(llama, **options)
+
+
+def test_another_architecture_goes_through_mlx_lm(llama):
+    from mlx_lm.models import qwen3
+
+    make_foreign(llama)
     model, tokenizer = zoo.load(llama)
     assert isinstance(model, qwen3.Model)
     assert isinstance(tokenizer, TokenizerWrapper)

@@ -1,6 +1,6 @@
 """generate with conversations, and with several prompts at once."""
 
-from lablib.inference import NGram
+from lablib.inference import NGram, sample_n
 from lablib.models import LanguageModel, hybrid_config, llama_config
 from lablib.text import generate, stream
 
@@ -160,3 +160,21 @@ def test_what_has_no_meaning_for_several_is_refused_by_name(shipped, draft):
                 with pytest.raises(TypeError, match=f"{next(iter(option))} is about drafts: give"):
                     generate(model, shipped, prompts, **option)
     assert model.calls == []
+
+
+def test_a_tokenizer_of_hugging_face_will_do(model, shipped):
+    """The tokenizer that mlx-lm's wrapper wraps gives the same texts."""
+    bare = shipped._tokenizer
+    assert not hasattr(bare, "detokenizer")
+    options = {"max_tokens": 12, "seed": 5, "stop": "e"}
+    assert generate(model, bare, PROMPTS, **options) == generate(model, shipped, PROMPTS, **options)
+    assert generate(model, bare, "On", **options) == generate(model, shipped, "On", **options)
+    with pytest.raises(TypeError, match="tokenizer must be a Hugging Face tokenizer, or mlx-lm's"):
+        generate(model, "tokenizer", "On")
+
+
+def test_samples_are_a_sequence_of_completions(model, shipped):
+    samples = sample_n(model, shipped.encode("On"), 3, max_tokens=5, seed=1)
+    assert [*samples] == samples.tokens == [samples[i] for i in range(len(samples))]
+    wanted = [generate(model, shipped, "On", max_tokens=5, seed=1, stream=i) for i in range(3)]
+    assert [*map(str.strip, samples.texts(shipped))] == [*map(str.strip, wanted)]

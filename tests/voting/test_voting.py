@@ -6,6 +6,7 @@ wander through 4 first. Token 5 ends a completion.
 
 import inspect
 import math
+import warnings
 
 from lablib.course.replay.curves import Sampled
 from lablib.course.tasks import load_tokenizer, sums
@@ -108,6 +109,17 @@ def test_extract_groups_by_answer(chain):
     }
     for (tokens, _), answer in zip(votes, votes.answers, strict=True):
         assert tokens == samples.tokens[answers.index(answer)]
+
+
+def test_a_vote_in_which_nobody_agrees_says_so(chain):
+    model, *_ = chain if isinstance(chain, tuple) else (chain,)
+    with pytest.warns(UserWarning, match="no two of 8 completions agree.*extract="):
+        majority_vote(model, [0], n=8, max_tokens=40, temperature=5.0, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        majority_vote(model, [0], n=8, max_tokens=40, temperature=5.0, seed=1, extract=tuple)
+        majority_vote(model, [0], n=8, max_tokens=1, temperature=0.0)
+        majority_vote(model, [0], n=1, max_tokens=40)
 
 
 def test_completions_without_an_answer_are_reported_and_not_counted(chain):

@@ -1,6 +1,6 @@
 """Texts that grow side by side: rows, the verdicts of rounds on them, and the finished samples."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -160,6 +160,8 @@ def with_ratios(counts: dict[str, int]) -> dict[str, Any]:
 class Samples:
     """Completions of one prompt or of several, in the order of their row numbers.
 
+    ``samples[i]``, and iteration, give the tokens.
+
     Attributes:
         tokens: the ids of each completion, the stop token included.
         logprobs: natural log of the model's own probability of each token (raw logits).
@@ -175,6 +177,16 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def __getitem__(self, row: int) -> list[int]:
+        return self.tokens[row]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.tokens)
+
+    def texts(self, tokenizer: Any) -> list[str]:
+        """Return the completions as texts, without special tokens such as the one at the end."""
+        return [tokenizer.decode(row, skip_special_tokens=True) for row in self.tokens]
 
     @property
     def lengths(self) -> list[int]:

@@ -9,6 +9,7 @@ that differ but reach the same answer vote together.
 """
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
@@ -162,7 +163,11 @@ def majority_vote(
     parts = _sample(model, draft_model, prompt, n, settings)
     samples = parts.join()
     log_weights = None if weight is None else _scores("weight", weight, parts, samples)
-    return tally(samples.tokens, _answers(samples.tokens, extract), log_weights)
+    votes = tally(samples.tokens, _answers(samples.tokens, extract), log_weights)
+    if extract is None and 1 < votes.drawn == len(votes):
+        why = "each of them is an answer of its own: extract= says which part of it is voted on"
+        warnings.warn(f"no two of {votes.drawn} completions agree, as {why}", stacklevel=2)
+    return votes
 
 
 def vote_until(
