@@ -112,14 +112,13 @@ def test_extract_groups_by_answer(chain):
 
 
 def test_a_vote_in_which_nobody_agrees_says_so(chain):
-    model, *_ = chain if isinstance(chain, tuple) else (chain,)
     with pytest.warns(UserWarning, match="no two of 8 completions agree.*extract="):
-        majority_vote(model, [0], n=8, max_tokens=40, temperature=5.0, seed=1)
+        majority_vote(chain, [0], n=8, max_tokens=40, temperature=5.0, seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        majority_vote(model, [0], n=8, max_tokens=40, temperature=5.0, seed=1, extract=tuple)
-        majority_vote(model, [0], n=8, max_tokens=1, temperature=0.0)
-        majority_vote(model, [0], n=1, max_tokens=40)
+        majority_vote(chain, [0], n=8, max_tokens=40, temperature=5.0, seed=1, extract=tuple)
+        majority_vote(chain, [0], n=8, max_tokens=1, temperature=0.0)
+        majority_vote(chain, [0], n=1, max_tokens=40)
 
 
 def test_completions_without_an_answer_are_reported_and_not_counted(chain):
