@@ -52,6 +52,16 @@ def leader_so_far(answers):
     return best
 
 
+def none_takes_a_vote_away(answers):
+    votes, last = Counter(), None
+    for answer in answers:
+        if answer is not None:
+            last = answer
+        if last is not None:
+            votes[last] += 1 if answer is not None else -1
+    return votes.most_common(1)[0][0]
+
+
 def votes_that_fade(answers):
     votes = Counter()
     for place, answer in enumerate(answers):
@@ -231,6 +241,7 @@ WRONG = [
     ("00.1", None, lambda p: [round(x, 6) for x in p].index(round(max(p), 6))),
     ("00.1", None, lambda p: len(p) - 1 if p[-1] == max(p) else p.index(max(p))),
     ("00.2", None, votes_that_fade),
+    ("00.2", None, none_takes_a_vote_away),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)

@@ -164,6 +164,7 @@ def _answers(rng: np.random.Generator) -> Iterator[tuple[list[str | None]]]:
     yield (["3", "1", "1", None, "3"],)  # and not whose votes came early
     yield ([None, "4", None, None, "2", "2"],)
     yield ([None, "4"],)
+    yield (["6", None, "5"],)  # None takes no vote away
     yield ([None, None, "4"],)  # the second None moves up while the first is removed
     yield (["7", "7", "3", "1", "3", "2", "3"],)
     yield (["1", "11", "12", "11", "1", "2", "11"],)
