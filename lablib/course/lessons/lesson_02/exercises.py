@@ -292,7 +292,9 @@ def trim_cache_by_deleting(layers, n):
 
 
 def _caches(rng: np.random.Generator) -> Iterator[tuple[list[tuple[np.ndarray, ...]], int]]:
-    for n_layers, tokens, n in ((1, 2, 1), (2, 3, 0), (2, 4, 3), (3, 5, 5), (4, 60, 17), (2, 1, 1)):
+    yield [(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0], [5.0], [6.0]]))], 2
+    few = (1, 2, 1), (1, 2, 0), (2, 1, 0), (2, 1, 1)  # these can be pasted as they are printed
+    for n_layers, tokens, n in (*few, (2, 3, 0), (2, 4, 3), (3, 5, 5), (4, 60, 17)):
         arrays = np.round(rng.normal(size=(n_layers, 2, tokens, 2)), 1)
         yield [tuple(layer) for layer in arrays], n
 
@@ -416,6 +418,12 @@ CACHE_BYTES = Exercise(
         changed(cache_bytes, "keys_without_values", "2 * ", ""): (
             "half is missing: a token leaves a key and a value."
         ),
+        changed(
+            cache_bytes,
+            "whole_keys_without_values",
+            "2 * layers * kv_heads * head_dim * tokens * bytes_per_number",
+            "int(layers * kv_heads * head_dim * tokens * bytes_per_number)",
+        ): "half is missing: beside each key, a token leaves a value.",
         changed(cache_bytes, "one_layer", " * layers", ""): (
             "that is one layer: each layer keeps its own keys and values."
         ),
