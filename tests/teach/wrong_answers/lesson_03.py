@@ -86,6 +86,11 @@ def whole_batch_at_once(probs, p):
     return top_p(before)(probs.reshape(1, -1), p).reshape(probs.shape)
 
 
+def one_total_for_all_rows(probs, p):
+    kept = top_p(before, divide=False)(probs, p)
+    return kept / kept.sum() * len(kept)
+
+
 def sorts_the_argument(probs, p):
     return top_p(before)(-np.sort(-probs, axis=1), p)
 
@@ -232,6 +237,7 @@ WRONG = [
     ("03.1", None, top_p(first_place_where)),
     ("03.1", None, while_the_mass_is_below),
     ("03.1", None, whole_batch_at_once),
+    ("03.1", None, one_total_for_all_rows),
     ("03.1", None, writes_into_the_argument),
     ("03.1", None, top_p(lambda sums, row, p: row >= p)),
     ("03.1", None, top_p(lambda sums, row, p: np.arange(len(row)) < p * len(row))),
