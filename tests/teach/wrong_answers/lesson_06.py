@@ -143,6 +143,23 @@ def always_a_text(answers):
     return str(Counter(cast).most_common(1)[0][0]) if cast else None
 
 
+@wrong("06.1")
+def the_earlier_on_average(answers):
+    places = defaultdict(list)
+    for place, answer in enumerate(answers):
+        places[answer].append(place)
+    places.pop(None, None)
+    return min(places, key=lambda a: (-len(places[a]), sum(places[a])), default=None)
+
+
+@wrong("06.1")
+def none_repeats_the_last_answer(answers):
+    cast = []
+    for answer in answers:
+        cast += [answer] if answer is not None else cast[-1:]
+    return Counter(cast).most_common(1)[0][0] if cast else None
+
+
 ANSWERS.changed("06.1", "none_as_a_text", "answer is not None", 'str(answer) != "None"')
 ANSWERS.changed(
     "06.1",

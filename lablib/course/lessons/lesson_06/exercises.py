@@ -93,7 +93,7 @@ def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | int]]]:
     yield (["4", "7", "7"],)
     yield (["7", "4", "4", "7"],)
     yield (["4", "7", "7", "4"],)
-    yield (["5", "1", "2", "2", "1", "3"],)
+    yield (["5", "1", "2", "2", "3", "1"],)  # 1 appeared first, but the votes for 2 are earlier
     yield ([30, 4, 4, 30],)  # a set of numbers has the same order every day, and not this one
     yield ([30, 4, 30, 4, 17],)
     yield ([7, 1000, 5, int("1000")],)  # equal, but not the same object
@@ -108,6 +108,7 @@ def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | int]]]:
 
 def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | float | None]]]:
     yield ([None, None, "3"],)
+    yield (["6", "5", None],)  # None repeats nobody
     yield ([None, None],)
     yield ([],)
     yield (["6"],)
