@@ -279,7 +279,7 @@ def try_drafts(layer, drafts, accepted):
     layer: `layer.state` is an array of one number; `layer.read(tokens)` changes it in place.
     drafts: a list of tokens, perhaps empty.   accepted: how many of them stay, 0 to len(drafts);
         in earnest nobody knows it before all are read.
-    Read nothing but the drafts and, again, those that stay. Return nothing.
+    Read nothing but the drafts and, again, those that stay. What is returned does not matter.
     """
     snapshot = layer.state.copy()
     layer.read(drafts)
