@@ -795,3 +795,29 @@ def same_tokens_in_any_order(tree, prompt):
                 return len(edge) + same_tokens_in_any_order(below, prompt[len(edge) :])
             return shared(edge, prompt)
     return 0
+
+
+@wrong("11.4", like="siblings_lost")
+def only_the_way_it_went(tree, prompt):
+    for edge, below in tree.items():
+        if same := shared(edge, prompt):
+            below = {edge[same:]: below} if same < len(edge) else below
+            return {edge[:same]: only_the_way_it_went(below, prompt[same:])}
+    return tree | {prompt: {}} if prompt else tree
+
+
+ANSWERS.changed("11.4", "siblings_lost_at_the_top", "**others, upper", "upper")
+
+
+@wrong("11.4")
+def a_new_end_of_single_tokens(tree, prompt):
+    def chain(rest):
+        return {rest[:1]: chain(rest[1:])} if rest else {}
+
+    for edge, below in tree.items():
+        if same := shared(edge, prompt):
+            others = {k: v for k, v in tree.items() if k != edge}
+            if same < len(edge):
+                return others | {edge[:same]: {edge[same:]: below} | chain(prompt[same:])}
+            return others | {edge: a_new_end_of_single_tokens(below, prompt[same:])}
+    return tree | {prompt: {}} if prompt else tree

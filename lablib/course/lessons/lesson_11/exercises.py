@@ -605,6 +605,9 @@ def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1,): {(2,): {}}}, (1,)
     yield {(1,): {}}, (1, 2)  # a prompt ended at the leaf: its node stays
     yield {(1,): {(2, 3): {}}}, (1, 2, 4)
+    yield {(1, 2): {}}, (1, 3, 4)  # the new end is one edge, however long
+    yield {(1,): {}, (2,): {}}, (2, 3)  # there are other edges beside
+    yield {(1,): {}, (2, 3): {}}, (2, 4)
     for _ in range(14):
         tree = _tree(rng)
         yield tree, _prompt(rng, tree)
@@ -719,6 +722,16 @@ INSERT = Exercise(
         ): (
             "the children of the edge that was cut hang below its upper half now; they belong "
             "below its old end."
+        ),
+        changed(
+            insert_in_place,
+            "siblings_lost",
+            "below = dict(node.pop(edge))",
+            """below = dict(node.pop(edge))
+        node.clear()""",
+        ): (
+            "the edges beside the prompt's way are gone: at each node only one is walked or cut, "
+            "and the others stay."
         ),
     },
     cases=_inserts,
