@@ -90,6 +90,11 @@ def test_equal(expected, got):
         ({"a": 1}, {"b": 1}, "returned the keys ['b'], expected ['a']"),
         ({"a": 1}, [1], "returned 1 number, expected a dict"),
         ({"a": 1}, {"a": 2}, "at ['a']: expected 1, got 2"),
+        (
+            {(1,) * 300: "b"},
+            {(1,) * 300: "c"},
+            "at [(" + "1, " * 28 + "1,…]: expected 'b', got 'c'",
+        ),
         ({1}, {2}, ""),
         ("ab", "ac", ""),
         (["a", "b"], np.array(["a", "c"]), "at [1]: expected 'b', got 'c'"),

@@ -160,7 +160,8 @@ def _first_difference(keys: Any, expected: Any, got: Any, tolerance: float) -> s
             pair = pair_text(expected[key], got[key])
             problem = problem or f"expected {pair[0]}, got {pair[1]}"
             inner = problem.startswith("at [")  # then its place goes on from here
-            return f"at [{key!r}]{problem[3:] if inner else f': {problem}'}"
+            place = as_text(key, AS_GIVEN)
+            return f"at [{place}]{problem[3:] if inner else f': {problem}'}"
     return None
 
 
