@@ -246,9 +246,10 @@ BYTES = Exercise(
         changed(
             bytes_per_token, "scales_forgotten", "(bits + extra)", "bits"
         ): "each group also keeps a scale and an offset, of scale_bits bits each.",
-        changed(
-            bytes_per_token, "no_offset", "else 2 * scale_bits", "else scale_bits"
-        ): "a group keeps two numbers beside its own: a scale *and* an offset.",
+        changed(bytes_per_token, "no_offset", "else 2 * scale_bits", "else scale_bits"): (
+            "a group keeps two numbers beside its own: a scale *and* an offset. (The same number "
+            "comes out where only the groups of the keys are counted; the values have theirs.)"
+        ),
         changed(
             bytes_per_token, "a_scale_for_each_number", " / group_size", ""
         ): "group_size numbers share one scale and one offset.",
@@ -356,7 +357,10 @@ BEST = Exercise(
             "arithmetic_only",
             "max(weights / bandwidth, batch * tokens * work / speed)",
             "batch * tokens * work / speed",
-        ): "with few tokens moving the weights takes longer than the arithmetic.",
+        ): (
+            "with few tokens moving the weights takes longer than the arithmetic, and they are "
+            "moved once for all tokens of a forward, not once for each."
+        ),
         changed(best_speedup, "batch_forgotten", "batch * tokens", "tokens"): (
             "each text of the batch has its own tokens: batch times the work, while the weights "
             "are moved once for all."
