@@ -359,3 +359,11 @@ def place_0_is_the_text(drafts, parents, said):
             path.append(node)
             at = node
     return path, said[at + 1]
+
+
+ANSWERS.changed(
+    "13.2",
+    "the_whole_q_again_when_it_is_used_up",
+    "drawn.sum() > 0 else drawn",
+    "drawn.sum() > 0 else np.array(q, float)",
+)

@@ -246,6 +246,8 @@ def _odd_families(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.nda
     yield np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0]), [2, 0]  # its q is 0
     # refused as its q is 0, and it leaves a residual like any other
     yield np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.0, 0.75]), [1, 2]
+    # nothing is left of q, and it does not come back
+    yield np.array([0.6, 0.1, 0.3]), np.array([0.5, 0.5, 0.0]), [0, 1, 2]
     yield np.array([1.0]), np.array([1.0]), [0]
 
 
