@@ -180,7 +180,7 @@ MAJORITY = Exercise(
 def weighted_vote(answers, log_weights):
     """Return each answer's share of the total weight, as a dict {answer: share}.
 
-    answers: one for each sample, at least one.   log_weights: the logarithm of each weight.
+    answers: one for each sample, at least one, never None.   log_weights: of each the logarithm.
     The weights may be as small as e**-2000 and as large as e**2000, both in one vote: no float
     holds them. An answer whose share is too small for a float has the share 0.
     """
