@@ -402,7 +402,7 @@ SPEAK = Exercise(
     title="All of them alike",
     task=(
         "*Report.* “We tell many stories at temperature 1. With drafts they are more alike than "
-        "without. At temperature 0 both are equal, and drafts are kept as often as never before.”"
+        "without. At temperature 0 both are equal, and at 1 most drafts are kept.”"
         "\n\nCompare how often texts come with `ahead=0` and with `ahead=2`. Find the line, and "
         "mend it."
     ),

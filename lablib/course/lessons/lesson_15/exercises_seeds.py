@@ -206,7 +206,8 @@ SERVE = Exercise(
     task=(
         "*Report.* “On Monday seed 8 gave us a text that we liked. On Tuesday, "
         "with the same one, it was another. At night, when we are alone, it is Monday's again.”\n\n"
-        "Compare `serve([(8, 4)], 1)` with longer lists. Find the line, and mend it."
+        "Compare `serve([(8, 4)], 1)` with longer lists, served two at a time. Find the line, and "
+        "mend it."
     ),
     stars=2,
     minutes=10,
