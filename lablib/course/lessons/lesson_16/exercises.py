@@ -411,7 +411,7 @@ PROPOSE = Exercise(
     title="A drafter: the first step",
     task=(
         "Write `propose` so that the target needs fewer calls than with look-up. Begin with the "
-        "edits: 30 of 40 toy texts are some. Then play."
+        "edits: 30 of the 40 toy texts are edits. Then play."
     ),
     stars=1,
     minutes=8,
