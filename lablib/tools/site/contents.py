@@ -90,10 +90,11 @@ def write(source: Path, lessons: Sequence[Path], notebooks: Path) -> None:
         lessons: the notebooks of the site, in order.
         notebooks: the folder of the course, with its glossary and the teacher's guide.
     """
-    others = ["GLOSSARY", "TEACHING", "reference", "inference"]
+    others = ["GLOSSARY", "TEACHING", "ENGINEERS", "reference", "inference"]
     glossary = (notebooks / "GLOSSARY.md").read_text("utf-8")
     (source / "GLOSSARY.md").write_text(re.sub(r"^### ", "## ", glossary, flags=re.M), "utf-8")
     shutil.copy(notebooks / "TEACHING.md", source)
+    shutil.copy(notebooks / "ENGINEERS.md", source)
     tables = {
         "evaluation": Path(lablib.__file__).parent / "models/checkpoints/evaluation.md",
         "architectures": notebooks.parent / "tests/architectures.md",
