@@ -127,5 +127,6 @@ def test_values_are_shown_short_and_without_addresses():
     assert "0x" not in as_text(object()) + as_text(np.random.default_rng(0)) + as_text(as_text)
     assert call_text("f", ([1], "a")) == "f([1], 'a')"
     assert call_text("f", ([5e4, 49_999.0], 1 / 3, 1e-30)) == "f([50000, 49999], 0.3333, 1e-30)"
+    assert call_text("f", ({"a": 1.0, "b": [2.0]},)) == "f({'a': 1.0, 'b': [2]})"  # as JSON has it
     assert pair_text(1.0, 1.00000001) == ("1", "1.00000001")
     assert pair_text("a" * 99 + "b", "a" * 99) == (f"…'{'a' * 20}b'", f"…'{'a' * 20}'")

@@ -177,6 +177,13 @@ def _kind(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
+def _item_text(value: Any, digits: int) -> str:
+    """Return what stands in a dict: pasted, 1.0 is not 1, for JSON tells them apart."""
+    if digits == AS_GIVEN and isinstance(value, float) and value.is_integer():
+        return repr(float(value))
+    return as_text(value, digits)
+
+
 def _text(value: Any, digits: int) -> str:
     if isinstance(value, float | np.floating):
         whole = f"{float(value):.8g}"
@@ -191,7 +198,7 @@ def _text(value: Any, digits: int) -> str:
     if isinstance(value, np.ndarray) or type(value) is list:
         return f"[{', '.join(as_text(item, digits) for item in value[:LONGEST_TEXT])}]"
     if isinstance(value, dict):
-        items = (f"{key!r}: {as_text(item, digits)}" for key, item in value.items())
+        items = (f"{key!r}: {_item_text(item, digits)}" for key, item in value.items())
         return f"{{{', '.join(items)}}}"
     text = repr(value)
     if " at 0x" in text:  # an address is different every time

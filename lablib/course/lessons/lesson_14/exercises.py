@@ -168,6 +168,7 @@ def _units(rng: np.random.Generator) -> Iterator[tuple[int, dict[str, Any]]]:
     yield 7, {"γ": 4}  # json.dumps writes it in ASCII
     yield 7, {"a": 4, "B": 4}  # capitals come first
     yield 7, {"a": 1.0}  # json.dumps writes 1.0, not 1
+    yield 7, {"a": True}  # and true; to Python the three are equal
     yield 7, {"a": 0.25}
     yield 2**40, {"a": 4}
     yield -1, {"a": 4}
@@ -345,10 +346,12 @@ def what_is_finished(content, units):
 
 
 def _file(units: list[dict[str, Any]], places: list[int], tail: str = "") -> str:
-    """Return a file that holds the units at these places, and then a tail."""
+    """Return a file that holds the units at these places, and then a tail; few fit into a line."""
     import json
 
-    first = {"sweep": "votes", "unit": list(units[0]), "settings": {"seed": 7}}
+    first: dict[str, Any] = {"unit": list(units[0])}
+    if len(units) > 9:
+        first = {"sweep": "votes", **first, "settings": {"seed": 7}}
     records = [{**units[place], "right": 10 + place} for place in places]
     return "".join(f"{json.dumps(each)}\n" for each in (first, *records)) + tail
 
@@ -371,6 +374,8 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     pair = [{"problem": 1, "rule": rule} for rule in ("match", "block")]
     yield '{"unit": ["problem", "rule"]}\n{"rule": "match", "problem": 1}\n', pair
     yield '{"unit": ["a"]}\n{"a": 10}\n', [{"a": 1}, {"a": 10}]
+    four = [{"a": a, "b": b} for a in (1, 2) for b in (1, 2)]  # each value is in some record
+    yield '{"unit": ["a", "b"]}\n{"a": 1, "b": 1}\n{"a": 2, "b": 2}\n', four
     many = [{"problem": j, "rule": r} for r in ("match", "block") for j in range(11)]
     for size in (3, 12, 21):
         places = rng.permutation(len(many))[:size].tolist()
@@ -386,6 +391,11 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     yield '{"unit": ["a"]}\n{"n": 2, "a": 1}\n', [{"a": 1}, {"a": 2}]
     yield '{"unit": ["a"]}\n{"a": 1, "n": 0}\n', [{"a": 1}, {"a": 2}]  # 0 is a result, too
     yield '{"unit": ["a"]}\n{"a": 0.5}\n', [{"a": 0.5}, {"a": 0.25}]
+    three = [{"a": a} for a in (1, 2, 3)]  # null was found for 1, nothing at all for 2
+    yield '{"unit": ["a"]}\n{"a": 1, "n": null}\n{"a": 2}\n', three
+    drafts = [{"a": 1, "draft": draft} for draft in (None, "x", "X")]  # null is a value
+    yield '{"unit": ["a", "draft"]}\n{"a": 1, "draft": "x"}\n', drafts
+    yield _file(one, [1], _torn(one[2])), one  # the torn one has no place of its own
 
 
 def _hardly_begun(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]]]]:
