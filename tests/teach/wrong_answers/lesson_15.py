@@ -290,3 +290,27 @@ def one_text_a_seed(requests, most):
 @wrong("15.5")
 def seed_plus_length(requests, most):
     return [np.random.default_rng(s + n).integers(0, 1000, n).tolist() for s, n in requests]
+
+
+_note("wrong", "seed_in_64_bits", lambda s, t: _hash(s % 2**64, t))
+
+
+@wrong("15.5")
+def digits_of_seed_and_length(requests, most):
+    return [
+        np.random.default_rng(int(f"{s}{n}")).integers(0, 1000, n).tolist() for s, n in requests
+    ]
+
+
+@right("15.5")
+def drawn_first_and_popped(requests, most):
+    texts = []
+    for seed, length in requests:
+        numbers = np.random.default_rng(seed).integers(0, 1000, length).tolist()
+        texts.append([numbers.pop() for _ in range(length)])
+    return texts
+
+
+ANSWERS.changed("15.3", "brackets_counted", BACK + APPEND,
+                "        depths = [text[:i].count('(') - text[:i].count(')')\n"
+                "                  for i in range(len(text) + 1)]")  # fmt: skip

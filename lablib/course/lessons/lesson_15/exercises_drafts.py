@@ -124,6 +124,7 @@ OBEDIENCE = {
 OBEYED: list[tuple[str, int, int]] = [
     *((prompt, 8, ahead) for ahead in (2, 1, 4) for prompt in ("a", "b(", "a((b", "()")),
     ("a", 1, 3), ("a(", 30, 3), ("b", 30, 3), ("(a)", 30, 3), ("a", 5, 0), ("((", 40, 7),
+    (")", 8, 2), ("(((", 8, 2),  # a prompt obeys no grammar: its depth is not a count of brackets
 ]  # fmt: skip
 
 
