@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import lablib
+from lablib.course.checks.checking import check
 from lablib.course.lessons.lesson_16 import board, drafts, stories, sums
 from lablib.course.lessons.lesson_16.exercises import ODDS, PROPOSE, VOTE
 from lablib.course.lessons.lesson_16.scores import Difference, Foul, Score
@@ -433,3 +434,12 @@ def test_bad_input_is_refused_in_a_line(monkeypatch) -> None:
     with pytest.raises(ValueError, match="seed must be"):
         board.score("drafts", starter, seed=-1)
     assert board._here == []
+
+
+def test_a_drafter_is_named_by_its_drafts():
+    def begins_and_stops(prompt, written, limit):  # as many kept in as many calls as one a call has
+        return PROPOSE.reference(prompt, written, limit) if not written else []
+
+    found = check("16.3", begins_and_stops)
+    assert found.mark == "✗"
+    assert found.misconception is None

@@ -34,10 +34,12 @@ def lists_of_what_is_near_the_best(logits, texts):
 
 @right("16.1")
 def each_row_a_token_of_its_own(logits, texts):
-    order = np.argsort(-logits[0])
-    likely = [token for token in order if logits[0][token] > logits[0].max() - 3]
     groups = [[*map(tuple, texts[:i])].count(tuple(text)) for i, text in enumerate(texts)]
-    return np.eye(logits.shape[1])[[likely[n % len(likely)] for n in groups]]
+    chosen = []
+    for row, n in zip(logits, groups, strict=True):
+        likely = [token for token in np.argsort(-row) if row[token] > row.max() - 3]
+        chosen.append(likely[n % len(likely)])
+    return np.eye(logits.shape[1])[chosen]
 
 
 @wrong("16.1")
@@ -222,3 +224,53 @@ def none_is_an_answer(votes, left, problems):
     for answer, chances in votes:
         weights[answer] = weights.get(answer, 0) + np.exp(np.sum(chances))
     return max(weights, key=weights.get)
+
+
+def _cut_and_shared(logits, texts):
+    scores = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.where(scores < 0.1, 0, scores) / np.where(scores < 0.1, 0, scores).sum(1)[:, None]
+
+
+@wrong("16.1")
+def scores_of_the_first_row(logits, texts):
+    return np.repeat(_cut_and_shared(logits[:1], texts), len(logits), axis=0)
+
+
+@wrong("16.1")
+def average_row(logits, texts):
+    return np.repeat(_cut_and_shared(logits.mean(axis=0, keepdims=True), texts), len(logits), 0)
+
+
+@wrong("16.1")
+def rows_the_other_way(logits, texts):
+    return _cut_and_shared(logits, texts)[::-1]
+
+
+@right("16.1")
+def a_part_for_each_row(logits, texts):
+    probs, rows = _cut_and_shared(logits, texts), len(logits)
+    ends = np.cumsum(probs, axis=1)
+    row = np.arange(rows)[:, None]  # also where texts have parted
+    part = np.clip(ends, row / rows, (row + 1) / rows)
+    part = np.diff(np.hstack([row / rows, part]), axis=1)
+    return part / part.sum(axis=1, keepdims=True)
+
+
+def _weighed(votes):
+    known = [(sum(chances), answer) for answer, chances in votes if answer is not None]
+    return max(known)[1] if known else "0"
+
+
+@wrong("16.2", like="never_an_answer")
+def five_whatever_is_left(votes, left, problems):
+    return "more" if len(votes) < 5 else _weighed(votes)
+
+
+@wrong("16.2", like="never_an_answer")
+def until_less_than_nothing_is_left(votes, left, problems):
+    return "more" if len(votes) < 5 and left >= 0 else _weighed(votes)
+
+
+@wrong("16.3")
+def eight_and_no_more(prompt, written, limit):
+    return first_words(prompt, written, limit) if len(prompt) == 24 and not written else []

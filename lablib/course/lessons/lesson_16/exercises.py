@@ -83,25 +83,26 @@ def _toy_stories(function: Callable[..., Any]) -> Outcome:
     Once a text has a junk token it is not valid, as a story with one wrong word is not. As in
     stories, texts may part at one place only, and are sure of themselves at the others. What helps
     here helps there: no temperature does, a cut does, and sharing out does most. Junk has other ids
-    at each step: who does not look at the scores does not miss it.
+    at each step and behind each text: who does not look at a row's own scores does not miss it.
     """
     good, written = 0, []
     for world in range(TOY_WORLDS):
         rng = np.random.default_rng([16, world])
         texts: list[list[int]] = [[] for _ in range(TOY_ROWS)]
-        junk_ids: set[tuple[int, int]] = set()  # by step
+        spoilt: set[int] = set()
         for step in range(TOY_STEPS):
             others = -rng.uniform(0.5, 2.2, 6) if step == 0 else np.full(6, -9.0)
             junk = rng.normal(-4 if step == 0 else -5, 0.3, 5)
             scores = np.hstack([rng.permutation(np.append(0, others)), junk])
-            places = np.random.default_rng([17, world, step]).permutation(scores.size)
-            junk_ids |= {(step, token) for token in np.flatnonzero(places >= 7).tolist()}
-            logits = np.tile(scores[places], (TOY_ROWS, 1))
+            seeds = [[19, world, step, *text] for text in texts]
+            places = [np.random.default_rng(seed).permutation(scores.size) for seed in seeds]
+            logits = scores[np.array(places)]
             probs = stories.as_chances(function(logits.copy(), [list(t) for t in texts]), logits)
             drawn = by_chance(probs, uniforms("toy", world, step, size=TOY_ROWS))
+            spoilt |= {row for row, token in enumerate(drawn) if places[row][token] >= 7}
             for text, token in zip(texts, drawn.tolist(), strict=True):
                 text.append(token)
-        good += len({tuple(text) for text in texts if not junk_ids & {*enumerate(text)}})
+        good += len({tuple(text) for row, text in enumerate(texts) if row not in spoilt})
         written.append(texts)
     return good / (TOY_ROWS * TOY_WORLDS), str(written)
 
@@ -312,11 +313,21 @@ def _of(score: Score) -> Outcome:
 
 
 def _of_votes(function: Callable[..., Any]) -> Outcome:
-    """Return what a vote gets; it has to be legal where the model gave no answer, too."""
+    """Return what a vote gets; it has to be legal where the model gave no answer, too.
+
+    The game goes on where "more" is said and none can be had. Here that is against the rules.
+    """
+
+    def minded(votes: list[Any], left: int, problems: int) -> Any:
+        answer = function(votes, left, problems)
+        if not left and isinstance(answer, str) and answer == "more":
+            raise Foul('no sample can be had, `left` is 0, and it returned "more"')
+        return answer
+
     unsure, none = ("7", [-0.7] * 30), (None, [-0.1] * 30)
-    found = _of(sums.play(function, _toy_sums()))
+    found = _of(sums.play(minded, _toy_sums()))
     try:
-        sums.play(function, sums.World([[none] * 5, [none, unsure, none]], ["0", "7"], 5 * 30))
+        sums.play(minded, sums.World([[none] * 5, [none, unsure, none]], ["0", "7"], 5 * 30))
     except Wrong as wrong:
         text = f"where the model gave no answer, and votes hold a None, {wrong.message}"
         raise Wrong(text, error=wrong.error) from None
@@ -324,12 +335,18 @@ def _of_votes(function: Callable[..., Any]) -> Outcome:
 
 
 def _of_drafts(function: Callable[..., Any]) -> Outcome:
-    """Return what a drafter gets; two are told apart by the edits alone."""
+    """Return what a drafter gets; two are told apart by what they draft for the edits alone."""
     toy = _toy_drafts()
     drafts.as_ids(function(list(toy.prompts[0]), [], 0), 0)
     edits = drafts.World(toy.prompts[:30], toy.texts[:30])
-    parts = [_of(drafts.play(function, each, call=np.inf)) for each in (toy, edits)]
-    return parts[0][0], parts[1][1]
+    drafted = []
+
+    def noted(prompt: list[int], written: list[int], limit: int) -> list[int]:
+        drafted.append(drafts.as_ids(function(prompt, written, limit), limit))
+        return drafted[-1]
+
+    drafts.play(noted, edits, call=np.inf)
+    return drafts.play(function, toy, call=np.inf).value, str(drafted)
 
 
 def _beat(
