@@ -117,9 +117,9 @@ def _served(function: Callable[..., Any], requests: list[Any], most: int) -> lis
 def _odd(request: tuple[int, int], text: list[int]) -> str:
     """Return what is wrong with a text's tokens, whatever they should be."""
     if len(text) != request[1]:
-        return f"{len(text)} for {request}"
+        return f"{len(text)} tokens for {request}"
     outside = [token for token in text if not 0 <= token < 1000]
-    return f"{outside[0]} for {request}" if outside else ""
+    return f"the token {outside[0]} for {request}" if outside else ""
 
 
 BATCHES = [
