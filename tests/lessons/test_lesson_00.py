@@ -113,7 +113,14 @@ def test_votes_count_the_first_answers_and_no_silent_ones():
 
 def test_votes_without_any_answer_are_no_accident():
     votes = VoteShares([None, "1"], np.full(10, 0.1), "1")
-    assert votes.set(samples=1).startswith("0 answers")
+    assert votes.set(samples=1).startswith("0 answers; none leads. ")
+
+
+def test_votes_that_are_equal_lead_together():
+    votes = VoteShares(["5", "4", "4"], np.full(10, 0.1), "4")
+    assert votes.set(samples=1).startswith("1 answer; 5 leads with 1. ")
+    assert votes.set(samples=2).startswith("2 answers; 4 and 5 lead with 1. ")
+    assert votes.set(samples=3).startswith("3 answers; 4 leads with 2. ")
 
 
 # ---------------------------------------------------------------- act three

@@ -183,12 +183,14 @@ class VoteShares(Explorer):
         return bars(labels, shares, "share of the answers", xlabel="answer", ymax=1)
 
     def caption(self, data: np.ndarray) -> str:
-        """Name the leader and the share of the right answer."""
-        share = data[int(self.right)] / max(data.sum(), 1)
+        """Name the leader, or those that lead together, and the share of the right answer."""
+        best = [str(digit) for digit in np.flatnonzero(data == data.max())]
+        lead = f"{' and '.join(best)} lead{'s' * (len(best) == 1)} with {data.max()}"
+        n, lead = int(data.sum()), lead if data.any() else "none leads"
+        share = data[int(self.right)] / max(n, 1)
         return (
-            f"{data.sum()} answers; {data.argmax()} leads with {data.max()}. The right answer, "
-            f"{self.right}, has {share:.0%} of them; in theory it has "
-            f"{self.theory[int(self.right)]:.0%}."
+            f"{n} answer{'s' * (n != 1)}; {lead}. The right answer, {self.right}, has "
+            f"{share:.0%} of them; in theory it has {self.theory[int(self.right)]:.0%}."
         )
 
 
