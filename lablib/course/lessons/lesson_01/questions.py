@@ -32,7 +32,7 @@ QUESTIONS = [
     Question(
         "01.m1",
         "A token came to which a good model gave one chance in eight. What does that say?",
-        ("the token is a mistake", "many things could have come there"),
+        ("the token is a mistake", "other tokens could have come there, too"),
         truth="b",
     ),
 ]
