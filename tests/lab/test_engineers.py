@@ -45,7 +45,8 @@ def names() -> dict:
     draft, _ = mlx_lm.load(str(zoo.CHECKPOINTS / "draft"))
     draft.set_dtype(mx.float32)
     return {
-        "lablib": lablib, "mlx_lm": mlx_lm, "mx": mx, "GenerationConfig": strict, "set_seed": set_seed,
+        "lablib": lablib, "mlx_lm": mlx_lm, "mx": mx,
+        "GenerationConfig": strict, "set_seed": set_seed,
         "make_sampler": make_sampler, "make_logits_processors": make_logits_processors,
         "make_prompt_cache": make_prompt_cache, "model": foreign, "tokenizer": tokenizer,
         "draft": draft, "prompt": PROMPT, "ids": tokenizer.encode(PROMPT),
