@@ -1,13 +1,16 @@
 """Opens JupyterLab on a student's copy of the lessons: the ``lab`` command."""
 
+import contextlib
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 import webbrowser
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +21,7 @@ from lablib.machine.doctor import doctor
 from lablib.validation import BadValue
 
 _START_SECONDS = 90
+_PORTS = range(8888, 8988)
 
 
 def lab(
@@ -40,7 +44,7 @@ def lab(
         port: where to listen; by default the first free one from 8888.
 
     Returns:
-        The server's exit status, once it is stopped with Ctrl-C.
+        The server's exit status, once it is stopped: with Ctrl-C, by SIGTERM or by SIGHUP.
 
     Raises:
         ValueError: the copy can't be written, or has no course; the line says what to do.
@@ -50,19 +54,27 @@ def lab(
     own = _course(course, folder)
     copy = working_copy(own or notebooks_folder(), folder, update, named=own is not None)
     print(doctor(), copy, sep="\n\n", flush=True)
-    port = port or _free_port()
     token = secrets.token_hex(16)
-    command = _command(copy.folder, port)
-    server = subprocess.Popen(command, env=_environment(token, copy.folder))
-    url = f"http://127.0.0.1:{port}/lab{_first(copy.folder)}?token={token}"
-    try:
-        if _wait(server, f"http://127.0.0.1:{port}/api/status?token={token}"):
-            opened = open_browser and _has_display() and webbrowser.open(url)
-            print(f"\n  {'Opened' if opened else 'Open'} {url}\n  Stop with Ctrl-C.\n", flush=True)
-        return server.wait()
-    except KeyboardInterrupt:
-        server.terminate()
-        return server.wait()
+    environment = _environment(token, copy.folder)
+    with _ended_like_ctrl_c():
+        for each in [port] if port else _PORTS:
+            if not _is_free(each):
+                continue
+            server = subprocess.Popen(_command(copy.folder, each), env=environment)
+            try:
+                if _wait(server, f"http://127.0.0.1:{each}/api/status?token={token}"):
+                    url = f"http://127.0.0.1:{each}/lab{_first(copy.folder)}?token={token}"
+                    opened = open_browser and _has_display() and webbrowser.open(url)
+                    word = "Opened" if opened else "Open"
+                    print(f"\n  {word} {url}\n  Stop with Ctrl-C.\n", flush=True)
+                elif server.poll() is not None and not _is_free(each):
+                    continue  # another program was quicker to take the port
+                return server.wait()
+            except KeyboardInterrupt:
+                server.terminate()
+                return server.wait()
+    tried = port or f"{_PORTS[0]} to {_PORTS[-1]}"
+    raise BadValue(f"port must be free, and {tried} is taken: pass another (--port)")
 
 
 def _course(course: str | Path | None, folder: str | Path | None) -> Path | None:
@@ -125,15 +137,25 @@ def _wait(server: subprocess.Popen, status_url: str) -> bool:
     return False
 
 
-def _free_port(first: int = 8888) -> int:
-    for port in range(first, first + 100):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise BadValue(f"port must be free, and none of {first} to {first + 99} is: pass --port")
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Take SIGTERM, and SIGHUP of a closed terminal, for Ctrl-C: no JupyterLab is left behind."""
+    ends = [signal.SIGTERM, signal.SIGHUP]
+    before = [signal.signal(each, signal.default_int_handler) for each in ends]
+    try:
+        yield
+    finally:
+        for each, handler in zip(ends, before, strict=True):
+            signal.signal(each, handler)
 
 
 def _has_display() -> bool:

@@ -1,5 +1,6 @@
 """The command line, as a newcomer types it."""
 
+import contextlib
 import os
 import re
 import signal
@@ -90,7 +91,10 @@ def test_demo_streams_two_stories_and_a_vote(capsys: pytest.CaptureFixture[str])
     assert "\x1b" not in printed  # no colour codes in a pipe
 
 
-def test_lab_serves_the_first_lesson_and_stops_with_ctrl_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_lab_serves_the_first_lesson_and_leaves_no_jupyterlab_behind(
+    end: signal.Signals, tmp_path: Path
+) -> None:
     server = subprocess.Popen(
         [sys.executable, "-m", "lablib", "lab", "--no-browser", "--folder", str(tmp_path)],
         cwd=ROOT,
@@ -115,8 +119,15 @@ def test_lab_serves_the_first_lesson_and_stops_with_ctrl_c(tmp_path: Path) -> No
         with urllib.request.urlopen(lesson, timeout=30) as answer:
             assert answer.status == 200
     finally:
-        os.killpg(server.pid, signal.SIGINT)
-        assert server.wait(30) is not None
+        # A terminal tells all of its processes of Ctrl-C; who kills, or closes it, one of them.
+        (os.killpg if end == signal.SIGINT else os.kill)(server.pid, end)
+        try:
+            server.wait(30)
+            with pytest.raises(ProcessLookupError):
+                os.killpg(server.pid, 0)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
 
 
 def test_lab_without_lessons_says_what_to_do(
@@ -140,19 +151,46 @@ def test_the_lessons_are_in_the_package_or_beside_it(
     assert working_copy.notebooks_folder() == lessons.resolve()
 
 
-def test_a_full_range_of_ports_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Taken:
-        def __enter__(self) -> "Taken":
-            return self
+@pytest.fixture
+def no_copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither ask the machine nor copy the lessons."""
+    made = working_copy.WorkingCopy(tmp_path, made=False)
+    monkeypatch.setattr(lab, "doctor", lambda: "fine")
+    monkeypatch.setattr(lab, "working_copy", lambda *_, **__: made)
 
-        def __exit__(self, *_: object) -> None: ...
 
-        def bind(self, address: object) -> None:
-            raise OSError
+@pytest.mark.parametrize("wanted", [None, 8899])
+def test_ports_that_are_all_taken_are_an_error(
+    wanted: int | None, monkeypatch: pytest.MonkeyPatch, no_copy: None
+) -> None:
+    monkeypatch.setattr(lab, "_is_free", lambda port: False)
+    with pytest.raises(ValueError, match=f"port must be free, and {wanted or '8888 to 8987'} is"):
+        lab.lab(open_browser=False, port=wanted)
 
-    monkeypatch.setattr(lab.socket, "socket", Taken)
-    with pytest.raises(ValueError, match="port must be free"):
-        lab._free_port()
+
+def test_a_port_that_another_program_takes_first_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch, no_copy: None
+) -> None:
+    """Two labs that start together both see 8888 free, and one of them is later."""
+    taken, begun = set(), []
+
+    class Server:
+        def __init__(self, command: list[str], env: dict[str, str]) -> None:
+            begun.append(int(command[4].partition("=")[2]))
+            self.late = len(begun) == 1
+            taken.add(begun[-1])
+
+        def poll(self) -> int | None:
+            return 1 if self.late else None
+
+        def wait(self) -> int:
+            return 1 if self.late else 0
+
+    monkeypatch.setattr(lab, "_is_free", lambda port: port not in taken)
+    monkeypatch.setattr(lab, "_wait", lambda server, url: not server.late)
+    monkeypatch.setattr(lab.subprocess, "Popen", Server)
+    assert lab.lab(open_browser=False) == 0
+    assert begun == [8888, 8889]
 
 
 def test_the_default_command_is_lab(monkeypatch: pytest.MonkeyPatch) -> None:
