@@ -58,11 +58,11 @@ def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
         ours: files and folders that were not handed in, either: a report, the roster.
     """
     graded = {path.relative_to(folder).parts[0] for path in submissions(folder)}
-    known = {path.resolve() for path in ours}
+    known = {os.path.realpath(path) for path in ours}  # resolve() raises about a link to itself
     return [
         printable(f"{path.name}/" if path.is_dir() else path.name)
         for path in sorted(folder.iterdir())
-        if path.name not in graded and path.name[0] != "." and path.resolve() not in known
+        if path.name not in graded and path.name[0] != "." and os.path.realpath(path) not in known
     ]
 
 
@@ -91,16 +91,23 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
     for part in parts:  # ada_03_sampling-Copy1; an outer one counts before what lies in it
         if part.casefold() in known:
             return known[part.casefold()]
-        for name in sorted(roster, key=len, reverse=True):
-            word = re.escape(printable(name))
-            if re.search(rf"(?<![^\W_]){word}(?![^\W_])", part, re.IGNORECASE):
-                return name
+        places = {name: _place(name, part) for name in roster}
+        named = [name for name, place in places.items() if place >= 0]
+        if named:  # platforms put who handed in before what the file was called
+            return min(named, key=lambda name: (places[name], -len(name)))
     if inside.parent.parts:
         return parts[0]
     name = parts[-1]
     while (shorter := _DECORATION.sub("", name)) not in ("", name):
         name = shorter
     return name
+
+
+def _place(name: str, part: str) -> int:
+    """Return where a name stands in a part of a path, as whole words; -1 where it doesn't."""
+    word = rf"(?<![^\W_]){re.escape(printable(name))}(?![^\W_])"
+    found = re.search(word, part, re.IGNORECASE)
+    return found.start() if found else -1
 
 
 def read_roster(path: Path) -> dict[str, dict[str, str]]:
