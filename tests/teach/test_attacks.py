@@ -119,6 +119,13 @@ def test_empty_rows_are_counted_before_they_are_made():
         codec.loads(many)
 
 
+def test_a_message_in_other_letters_hides_no_brackets():
+    """JSON may be UTF-16, too, in which letters hold the byte of a quotation mark."""
+    for letters in ("utf-16", "utf-16-le", "utf-32", "utf-8-sig"):
+        with pytest.raises(codec.Garbled, match="not JSON"):
+            codec.loads('{"answer":["\u2222",[],[]]}'.encode(letters))
+
+
 def test_colliding_keys_are_counted_before_they_are_compared():
     keys = [k * (2**61 - 1) for k in range(40_000)]
     pairs = [[{"tuple": [key]}, 0] for key in keys]
