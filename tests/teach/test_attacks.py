@@ -534,6 +534,26 @@ def test_a_files_name_says_nothing_to_a_terminal_or_a_page(name, tmp_path):
     assert sum(line.startswith("#") for line in lines) == 3
 
 
+@pytest.mark.parametrize(
+    ("command", "folder", "place"), [("grade", ".", ""), ("score", "..", "ada")]
+)
+def test_nobody_stands_among_the_modules_of_students(command, folder, place, tmp_path):
+    """``python -m`` looks for ``csv`` there before it looks among Python's own."""
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "work.py").write_text("# nothing of this course")
+    run = [sys.executable, "-m", "lablib", command, folder]
+    done = subprocess.run(run, cwd=tmp_path / place, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "a student's csv.py would run with your rights" in done.stderr
+
+
+def test_who_looks_for_no_modules_there_may_stand_there(tmp_path):
+    (tmp_path / "csv.py").write_text("raise SystemExit('it runs')")
+    run = [sys.executable, "-P", "-m", "lablib", "grade", "."]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_journal_that_ends_within_a_letter_is_gone_on_with(tmp_path):
     school = class_of(tmp_path / "school", ada=RIGHT, zoe=RIGHT)
     whole = grade(school, tmp_path / "r.csv").csv()
