@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from lablib.validation import BadValue
@@ -87,14 +88,14 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
         roster: who is in the class, if that is known.
     """
     parts = [printable(part) for part in (*inside.parts[:-1], inside.stem)]
-    known = {printable(name).casefold(): name for name in roster}
-    for part in parts:  # ada_03_sampling-Copy1; an outer one counts before what lies in it
-        if part.casefold() in known:
-            return known[part.casefold()]
-        places = {name: _place(name, part) for name in roster}
-        named = [name for name, place in places.items() if place >= 0]
-        if named:  # platforms put who handed in before what the file was called
-            return min(named, key=lambda name: (places[name], -len(name)))
+    known = _known(tuple(roster))
+    for part in map(str.casefold, parts):  # an outer one counts before what lies in it
+        if part in known:
+            return known[part]
+        places = {word: _place(word, part) for word in known if word in part}
+        named = [word for word, place in places.items() if place >= 0]
+        if named:  # ada_03_sampling-Copy1; platforms put who handed in before the file's own name
+            return known[min(named, key=lambda word: (places[word], -len(word)))]
     if inside.parent.parts:
         return parts[0]
     name = parts[-1]
@@ -103,11 +104,21 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
     return name
 
 
-def _place(name: str, part: str) -> int:
-    """Return where a name stands in a part of a path, as whole words; -1 where it doesn't."""
-    word = rf"(?<![^\W_]){re.escape(printable(name))}(?![^\W_])"
-    found = re.search(word, part, re.IGNORECASE)
-    return found.start() if found else -1
+@lru_cache(8)
+def _known(roster: tuple[str, ...]) -> dict[str, str]:
+    """Return the names of a class by how they are looked for."""
+    return {printable(name).casefold(): name for name in roster}
+
+
+def _place(word: str, part: str) -> int:
+    """Return where a name stands in a part of a path, between what are no letters; -1 if not."""
+    at = part.find(word)
+    while at >= 0:
+        around = part[max(0, at - 1) : at] + part[at + len(word) : at + len(word) + 1]
+        if not any(map(str.isalnum, around)):
+            break
+        at = part.find(word, at + 1)
+    return at
 
 
 def read_roster(path: Path) -> dict[str, dict[str, str]]:
