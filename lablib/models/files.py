@@ -68,10 +68,10 @@ def _check_groups(name: str, settings: Any) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file."""
+    if not path.is_file():  # nobody waits for what comes out of a pipe
+        raise BadValue(f"{path} is missing: a model directory needs it")
     try:
         keys = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadValue(f"{path} is missing: a model directory needs it") from None
     except (OSError, ValueError, RecursionError) as error:
         raise BadValue(f"{path} is not readable JSON: {error}") from None
     if not isinstance(keys, dict):
@@ -85,6 +85,8 @@ def read_arrays(path: Path) -> dict[str, mx.array]:
         raise BadValue(f"{path} is missing: a model directory needs it")
     try:
         arrays = mx.load(str(path))
+        if sum(array.nbytes for array in arrays.values()) > path.stat().st_size:
+            raise ValueError("its arrays lie upon each other")  # a small file would fill the memory
         mx.eval(arrays)
     except (RuntimeError, ValueError) as error:
         raise BadValue(f"{path} is corrupt or truncated: {error}") from None

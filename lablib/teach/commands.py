@@ -1,12 +1,15 @@
 """The classroom's commands: ``release`` and ``solve``, ``grade`` and ``score``."""
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from lablib.validation import BadValue
 
 
 def add_to(commands: Any) -> None:
@@ -185,7 +188,7 @@ def _grade(options: argparse.Namespace) -> None:
     files = options.csv, options.json, options.html, options.moodle, options.canvas
     written = any(files)
     further = "; what is judged is kept, and with --resume it goes on" if written else ""
-    with _behind_walls(further):
+    with _behind_walls(options.folder, further):
         report = grade(options.folder, progress=sys.stderr.isatty(), **wanted)
         print(report.summary() if written else report)  # the table is in the file
 
@@ -196,21 +199,26 @@ def _score(options: argparse.Namespace) -> None:
     from lablib.teach.capstones import score_folder
 
     secret = secrets.token_hex(8) if options.seed is None else options.seed
-    with _behind_walls():
+    with _behind_walls(options.folder):
         print(score_folder(options.folder, secret, seconds=options.seconds, csv=options.csv))
 
 
 @contextmanager
-def _behind_walls(further: str = "") -> Iterator[None]:
+def _behind_walls(folder: Path, further: str = "") -> Iterator[None]:
     """Run students' code inside: it ends with this command; say what its walls let through.
 
     Args:
+        folder: of what was handed in.
         further: what whoever stops it is told as well.
+
+    Raises:
+        BadValue: this command itself may run what lies in there.
     """
     from lablib.extras import need
     from lablib.teach.apart import leftovers
     from lablib.teach.apart.remote import not_kept_out
 
+    _stand_outside(folder)
     need("submitted notebooks", "IPython")
     leftovers.sweep()
     for what in not_kept_out():
@@ -226,6 +234,21 @@ def _behind_walls(further: str = "") -> Iterator[None]:
         if signal.getsignal(signal.SIGINT) is _stop:  # once stopped, they are ignored to the end
             for number, handler in zip(signals, before, strict=True):
                 signal.signal(number, handler)
+
+
+def _stand_outside(folder: Path) -> None:
+    """Refuse to work where ``python -m`` looks for modules first: a student's csv.py would run.
+
+    Raises:
+        BadValue: the working folder is what was handed in, or in it.
+    """
+    here = os.path.realpath(os.curdir)
+    looks_here = os.path.realpath(sys.path[0]) == here  # '' is the working folder, too
+    if looks_here and Path(here).is_relative_to(os.path.realpath(folder)):
+        raise BadValue(
+            f"FOLDER must not be where you stand, got {str(folder)!r}: python -m looks for modules "
+            "there first, so a student's csv.py would run with your rights; cd to another folder"
+        )
 
 
 def _stop(*_: object) -> None:

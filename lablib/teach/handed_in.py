@@ -31,12 +31,15 @@ def read_cells(path: Path) -> list[dict[str, Any]]:
         return _percent_cells(text)
     try:
         notebook = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         wrong = "it is empty" if not text.strip() else "it is no notebook, or not a whole one"
         raise ValueError(wrong) from None
     if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
         raise ValueError("it is no notebook of format 4")
-    return notebook.get("cells", [])
+    cells = notebook.get("cells", [])
+    if not isinstance(cells, list) or not all(map(_is_cell, cells)):
+        raise ValueError("it is no whole notebook: what should be a cell is none")
+    return cells
 
 
 def unreadable(error: Exception, path: Path, name: str) -> str:
@@ -70,6 +73,27 @@ def clean(text: str) -> str:
 
 def _without_folder(word: re.Match[str]) -> str:
     return re.sub(r"^.*/lablib-(\d+-)?\w{8}", "…", word[0])
+
+
+def _is_cell(cell: Any) -> bool:
+    """Return whether this has the form of a notebook's cell, as far as anybody looks at it."""
+    if not isinstance(cell, dict) or not _is_text(cell.get("source", "")):
+        return False
+    metadata, outputs = cell.get("metadata") or {}, cell.get("outputs") or []
+    marked = isinstance(metadata, dict) and isinstance(metadata.get("lablib") or {}, dict)
+    return marked and isinstance(outputs, list) and all(map(_is_output, outputs))
+
+
+def _is_output(output: Any) -> bool:
+    if not isinstance(output, dict) or not isinstance(output.get("data") or {}, dict):
+        return False
+    texts = (output.get("data") or {}).get("text/plain", ""), output.get("text", "")
+    return all(map(_is_text, texts))
+
+
+def _is_text(told: Any) -> bool:
+    """Return whether this is a text, or lines of one."""
+    return isinstance(told, str) or (isinstance(told, list) and {*map(type, told)} <= {str})
 
 
 def _percent_cells(text: str) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from lablib.validation import BadValue
@@ -58,11 +59,11 @@ def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
         ours: files and folders that were not handed in, either: a report, the roster.
     """
     graded = {path.relative_to(folder).parts[0] for path in submissions(folder)}
-    known = {path.resolve() for path in ours}
+    known = {os.path.realpath(path) for path in ours}  # resolve() raises about a link to itself
     return [
         printable(f"{path.name}/" if path.is_dir() else path.name)
         for path in sorted(folder.iterdir())
-        if path.name not in graded and path.name[0] != "." and path.resolve() not in known
+        if path.name not in graded and path.name[0] != "." and os.path.realpath(path) not in known
     ]
 
 
@@ -87,20 +88,37 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
         roster: who is in the class, if that is known.
     """
     parts = [printable(part) for part in (*inside.parts[:-1], inside.stem)]
-    known = {printable(name).casefold(): name for name in roster}
-    for part in parts:  # ada_03_sampling-Copy1; an outer one counts before what lies in it
-        if part.casefold() in known:
-            return known[part.casefold()]
-        for name in sorted(roster, key=len, reverse=True):
-            word = re.escape(printable(name))
-            if re.search(rf"(?<![^\W_]){word}(?![^\W_])", part, re.IGNORECASE):
-                return name
+    known = _known(tuple(roster))
+    for part in map(str.casefold, parts):  # an outer one counts before what lies in it
+        if part in known:
+            return known[part]
+        places = {word: _place(word, part) for word in known if word in part}
+        named = [word for word, place in places.items() if place >= 0]
+        if named:  # ada_03_sampling-Copy1; platforms put who handed in before the file's own name
+            return known[min(named, key=lambda word: (places[word], -len(word)))]
     if inside.parent.parts:
         return parts[0]
     name = parts[-1]
     while (shorter := _DECORATION.sub("", name)) not in ("", name):
         name = shorter
     return name
+
+
+@lru_cache(8)
+def _known(roster: tuple[str, ...]) -> dict[str, str]:
+    """Return the names of a class by how they are looked for."""
+    return {printable(name).casefold(): name for name in roster}
+
+
+def _place(word: str, part: str) -> int:
+    """Return where a name stands in a part of a path, between what are no letters; -1 if not."""
+    at = part.find(word)
+    while at >= 0:
+        around = part[max(0, at - 1) : at] + part[at + len(word) : at + len(word) + 1]
+        if not any(map(str.isalnum, around)):
+            break
+        at = part.find(word, at + 1)
+    return at
 
 
 def read_roster(path: Path) -> dict[str, dict[str, str]]:

@@ -84,7 +84,7 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
     code, marks, recorded = code_of(cells), {}, {}
     for number, cell in enumerate(cells):
         mark = (cell.get("metadata") or {}).get("lablib") or {}
-        if mark.get("exercise"):
+        if isinstance(mark.get("exercise"), str):
             marks[number] = mark["exercise"]
         if cell.get("cell_type") == "code":
             recorded |= dict(_recorded(cell))
@@ -96,8 +96,9 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
     owners = {}
     for number, source in code:
         defined = [e.id for e in listed if re.search(rf"^def {e.name}\b", source, re.MULTILINE)]
-        if number in marks or defined:
-            owners[number] = defined[-1] if defined else marks[number]
+        marked = [e.id for e in listed if e.id == marks.get(number)]  # no other course's
+        if defined or marked:
+            owners[number] = [*marked, *defined][-1]
     return Submission(code, [e.id for e in listed], owners, recorded, predictions(code))
 
 

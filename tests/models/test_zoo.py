@@ -1,6 +1,7 @@
 """Saving, loading and refusing to load; every shipped model opens in mlx-lm too."""
 
 import json
+import os
 import re
 import warnings
 from pathlib import Path
@@ -391,6 +392,27 @@ def test_corrupt_weights(llama):
     )
     path.write_text("this is no safetensors file" * 9)
     assert refusal(llama).startswith(f"{path} is corrupt or truncated: ")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with a name")
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "tokenizer.json"])
+def test_nobody_waits_for_a_pipe(name, llama):
+    (llama / name).unlink()
+    os.mkfifo(llama / name)
+    assert refusal(llama) == f"{llama / name} is missing: a model directory needs it"
+
+
+def test_weights_upon_each_other(llama):
+    """Else each entry of a header would cost the memory of an array that is there once."""
+    path = llama / "model.safetensors"
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    largest = max(header.values(), key=lambda entry: np.prod(entry.get("shape", [0])))
+    header |= {f"copy.{i}": largest for i in range(1000)}
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
+    assert refusal(llama) == f"{path} is corrupt or truncated: its arrays lie upon each other"
 
 
 def test_weights_of_another_model(llama):

@@ -39,6 +39,14 @@ def test_plain_values_cross_as_they_are(value):
     assert type(got) is type(value)
 
 
+def test_the_signal_that_ended_a_process_is_told_by_its_number():
+    with Process(Limits()) as process:
+        assert [*process.run([(0, "import ctypes\ndef f(x):\n    ctypes.string_at(0)")], ["f"])]
+        process.send({"offer": "f"})
+        with pytest.raises(Gone, match=r"was ended \(signal 11\)"):
+            Function(process, process.receive(30), 60.0)(0)
+
+
 @pytest.mark.parametrize("kind", ["float32", "float64", "int8", "int64", "uint32", "bool"])
 def test_arrays_cross_with_shape_and_type(kind):
     for shape in ((), (3,), (2, 0), (2, 3)):

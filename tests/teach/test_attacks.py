@@ -119,6 +119,13 @@ def test_empty_rows_are_counted_before_they_are_made():
         codec.loads(many)
 
 
+def test_a_message_in_other_letters_hides_no_brackets():
+    """JSON may be UTF-16, too, in which letters hold the byte of a quotation mark."""
+    for letters in ("utf-16", "utf-16-le", "utf-32", "utf-8-sig"):
+        with pytest.raises(codec.Garbled, match="not JSON"):
+            codec.loads('{"answer":["\u2222",[],[]]}'.encode(letters))
+
+
 def test_colliding_keys_are_counted_before_they_are_compared():
     keys = [k * (2**61 - 1) for k in range(40_000)]
     pairs = [[{"tuple": [key]}, 0] for key in keys]
@@ -525,6 +532,26 @@ def test_a_files_name_says_nothing_to_a_terminal_or_a_page(name, tmp_path):
         assert text.encode()  # no letter that can't be written
     lines = [line for path in told.glob("*.md") for line in path.read_text("utf-8").splitlines()]
     assert sum(line.startswith("#") for line in lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "folder", "place"), [("grade", ".", ""), ("score", "..", "ada")]
+)
+def test_nobody_stands_among_the_modules_of_students(command, folder, place, tmp_path):
+    """``python -m`` looks for ``csv`` there before it looks among Python's own."""
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "work.py").write_text("# nothing of this course")
+    run = [sys.executable, "-m", "lablib", command, folder]
+    done = subprocess.run(run, cwd=tmp_path / place, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "a student's csv.py would run with your rights" in done.stderr
+
+
+def test_who_looks_for_no_modules_there_may_stand_there(tmp_path):
+    (tmp_path / "csv.py").write_text("raise SystemExit('it runs')")
+    run = [sys.executable, "-P", "-m", "lablib", "grade", "."]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_journal_that_ends_within_a_letter_is_gone_on_with(tmp_path):

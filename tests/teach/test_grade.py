@@ -213,8 +213,19 @@ def test_a_name_of_two_lessons_tells_of_neither():
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"", "it is empty"), (b"\xff\xfe", "it is no text in UTF-8"), (b"[1,", "it is no notebook")],
-)
+    [
+        (b"", "it is empty"),
+        (b"\xff\xfe", "it is no text in UTF-8"),
+        (b"[1,", "it is no notebook"),
+        (b"[" * 10**6, "it is no notebook, or not a whole one"),
+        *((b'{"nbformat": 4, "cells": %s}' % cells, "it is no whole notebook") for cells in (
+            b"null", b'["x"]', b'[{"source": 5}]', b'[{"source": [["x"]]}]', b'[{"metadata": 5}]',
+            b'[{"metadata": {"lablib": 5}}]', b'[{"outputs": [5]}]',
+            b'[{"outputs": [{"text": 5}]}]',
+            b'[{"outputs": [{"data": {"text/plain": {}}}]}]',
+        )),
+    ],
+)  # fmt: skip
 def test_a_teacher_reads_why_a_file_cannot_be_read(content, said, tmp_path):
     (tmp_path / "ada.ipynb").write_bytes(content)
     (row,) = grade.grade(tmp_path).rows

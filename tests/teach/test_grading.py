@@ -513,3 +513,15 @@ def test_a_command_leaves_signals_as_they_were(tmp_path, capsys):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     assert main(["grade", str(tmp_path)]) == 0
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_a_cell_of_another_courses_exercise_costs_none_of_this_one(tmp_path):
+    """An older edition may have had more exercises: a cell of one that fails is nobody's here."""
+    cells = [
+        {"source": "def (", "metadata": {"lablib": {"exercise": "00.9", "part": "starter"}}},
+        {"source": "y = (", "metadata": {"lablib": {"exercise": ["00.1"]}}},
+        {"source": f"import numpy as np\n{submitted.RIGHT}\ncheck('00.1', best_token)"},
+    ]
+    whole = {"nbformat": 4, "cells": [{"cell_type": "code", **cell} for cell in cells]}
+    (tmp_path / "ada.ipynb").write_text(json.dumps(whole))
+    assert [row.outcome for row in grade(tmp_path).rows] == ["✓", "!", "!"]

@@ -19,6 +19,11 @@ def dead():
     return process.pid
 
 
+def wait():
+    for each in leftovers._at_work:
+        assert each.wait(60) == 0
+
+
 def test_only_old_folders_of_dead_processes_are_removed(dead, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     living = os.getpid()
@@ -33,8 +38,25 @@ def test_only_old_folders_of_dead_processes_are_removed(dead, tmp_path, monkeypa
     link.symlink_to(tmp_path / "elsewhere")
     os.utime(link, (long_ago, long_ago), follow_symlinks=False)
     leftovers.sweep()
+    wait()
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {*kept, f"lablib-{dead}-fresh123", "elsewhere", link.name}
+
+
+def test_folders_in_folders_without_end_end_nobodys_grading(dead, tmp_path, monkeypatch):
+    """Where there are no walls they lie on the teacher's disk when a referee has been ended."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    inner = tmp_path / f"lablib-{dead}-abcd_123"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    for _ in range(2 * sys.getrecursionlimit()):
+        os.mkdir("d")
+        os.chdir("d")
+    monkeypatch.undo()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    leftovers.remove(dead)
+    wait()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_grade_sweeps_and_names_its_own_folders_so(dead, tmp_path):

@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from lablib.course.checks.exercises import exercises
@@ -10,7 +11,7 @@ from lablib.teach import grade as grading
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import unreadable
 from lablib.teach.page import feedback
-from lablib.teach.roster import read_roster, student_of, submissions
+from lablib.teach.roster import not_read, read_roster, student_of, submissions
 from lablib.teach.submission import read_submission
 
 import pytest
@@ -94,6 +95,29 @@ def test_the_outer_folder_decides_whose_it_is():
         path = Path("Mallory Moe_12345_assignsubmission_file_", inside)
         assert student_of(path, class_list) == "Mallory Moe"
     assert student_of(Path("Jose\u0301 N\u0303u", "00.py"), class_list) == class_list[2]  # macOS
+
+
+def test_the_first_name_decides_whose_a_file_is():
+    """Canvas puts who handed in before a file's own name, which may be a longer one's."""
+    for class_list in (["Mal", "Christina"], ["Christina", "Mal"]):
+        assert student_of(Path("mal_123_45_christina.py"), class_list) == "Mal"
+
+
+def test_a_large_class_is_looked_through_in_little_time():
+    """Once a regular expression was made for each name, anew for each file of a large class."""
+    class_list = [f"Given{i} Family{i}" for i in range(3000)]
+    began = time.process_time()
+    for i in range(200):
+        assert student_of(Path(f"x{i}", "y.py"), class_list) == f"x{i}"
+        assert student_of(Path(f"1_given{i} family{i}_2.py"), class_list) == class_list[i]
+        assert student_of(Path(f"given{i} family{i}x.py"), class_list) == f"given{i} family{i}x"
+    assert time.process_time() - began < 5  # it was some minutes
+
+
+def test_a_link_to_itself_ends_nobodys_grading(tmp_path):
+    (tmp_path / "bob.py").write_text('check("00.1", f)')
+    (tmp_path / "eve").symlink_to("eve")
+    assert not_read(tmp_path, [tmp_path / "bob.py"]) == ["eve"]
 
 
 def test_a_name_is_one_line_without_orders_for_a_terminal():

@@ -343,6 +343,11 @@ def test_a_disk_that_takes_half_a_line_gives_it_back(tmp_path: Path, monkeypatch
     records.close()
 
 
+def test_more_problems_than_can_be_made_are_refused_at_once() -> None:
+    with pytest.raises(BadValue, match="problems must be between 1 and 1000000, got 1000000000000"):
+        Asked("votes", "draft", problems=10**12)
+
+
 @pytest.mark.parametrize("name", ["model", "draft", "what", "task", "rules"])
 def test_an_array_is_no_name(name: str) -> None:
     asked = {"what": "acceptance", "model": "draft"}

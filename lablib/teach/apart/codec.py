@@ -72,8 +72,8 @@ def loads(data: bytes) -> Any:
         Garbled: they hold none, or one that no honest process sends.
     """
     _bounded(data)
-    try:
-        message = json.loads(data, parse_int=_whole)
+    try:  # letters of several bytes could hide brackets from what was counted
+        message = json.loads(data.decode("ascii"), parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise Garbled(f"not JSON: {error}") from None
     _Account().things(message)

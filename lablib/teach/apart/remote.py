@@ -10,7 +10,6 @@ import inspect
 import math
 import os
 import select
-import shutil
 import subprocess
 import tempfile
 import time
@@ -113,7 +112,7 @@ class Process:
         self._process.kill()
         self._process.wait()
         self._process.stdout.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        leftovers.discard(self._folder)
 
     def run(
         self,

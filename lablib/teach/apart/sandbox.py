@@ -240,7 +240,8 @@ def _namespaces(order: dict[str, Any]) -> None:
     child = os.fork()  # the first process in there: with it all others end
     if child:
         _, status = os.waitpid(child, 0)
-        os._exit(os.waitstatus_to_exitcode(status) & 255)
+        code = os.waitstatus_to_exitcode(status)
+        os._exit(128 - code if code < 0 else code)  # of a signal what a shell would say
     # A group of its own: os.kill(0, 9) would else end who waits above, and later this process, too.
     os.setsid()
     _prctl(DIE_WITH_PARENT, 9)

@@ -87,7 +87,7 @@ class Asked:
         self._check()
 
     def _check(self) -> None:
-        integer("problems", self.problems, 1)
+        integer("problems", self.problems, 1, 1_000_000)  # all are made before the first is asked
         integer("seed", self.seed, 0)
         for n, t in product(self.n, self.temperatures):
             check_n(n), number("temperature", t, 0)
