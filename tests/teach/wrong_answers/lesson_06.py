@@ -472,6 +472,9 @@ def only_rivals_before(counts, remaining):
 
 
 ANSWERS.changed("06.3", "three_answers_only", "[*counts, 0]", "[*counts[:3], 0]")
+ANSWERS.changed(
+    "06.3", "last_rival_and_unseen", "[*counts, 0]", "[*counts[: leader + 1], counts[-1], 0]"
+)
 ANSWERS.changed("06.3", "one_vote_is_decided", "remaining == 0", "remaining <= 1")
 ANSWERS.changed("06.3", "first_of_those_before", "place < leader", "place == 0 < leader")
 

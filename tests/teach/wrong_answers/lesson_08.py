@@ -311,6 +311,7 @@ def nearly_certain_is_certain(p, draft):
 
 
 changed("08.3", "nearly_never_refused", "sum(rest) == 0", "sum(rest) < 1e-3")
+changed("08.3", "close_to_certain", "sum(rest) == 0", "np.isclose(p[draft], 1)")
 changed("08.3", "draft_still_there", "0.0 if token == draft else x", "x")
 changed(
     "08.3",
@@ -398,6 +399,7 @@ def no_guard_in_plain_python(p, written, limit):
 
 changed("08.4", "smaller_errors_are_none", "each > 0", "each > 1e-6")
 changed("08.4", "near_is_right", "each > 0", "not np.allclose(p, written, atol=1e-4)")
+changed("08.4", "close_is_right", "each > 0", "not np.allclose(p, written)")
 changed(
     "08.4", "one_for_each_word", "math.ceil(limit / each)", "max(len(p), math.ceil(limit / each))"
 )

@@ -425,6 +425,7 @@ def never_early(counts, remaining):
 def _standings(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
     yield [3, 1], 1
     yield [6, 1, 1, 4], 3  # the last of many may overtake
+    yield [6, 1, 4, 1], 3  # and one that is neither the last nor next to the leader
     yield [3, 1], 2
     yield [3, 1], 3
     yield [1, 3], 2

@@ -64,6 +64,8 @@ def most_frequent(text, n, longest):
 def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [1, 2, 3, 1, 2], 2, 2
     yield [1, 2, 3], 2, 2  # nothing comes twice
+    yield [5, 6, 7, 5, 8], 2, 2  # the 5 does, but the text has gone on
+    yield [1, 1, 2, 1, 2, 2], 1, 3  # 1 1 2 is not 1 2 2, though two of three agree
     yield [1, 2, 3, 9, 1, 2, 4, 9, 1, 2], 3, 2  # two places
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 3  # a long run, and a later short one
     yield [5, 6, 7, 5], 4, 1  # the text ends before the guess does
@@ -253,6 +255,7 @@ def _extreme_prices(rng: np.random.Generator) -> Iterator[tuple[float, list[floa
     flat = [1.0, 1.1, 1.2, 1.3, 1.4]
     yield 1.0, flat, 0.05, 4
     yield 1.0, [1.0, 2.0, 3.0, 4.0, 5.0], 0.0, 4  # all are equal
+    yield 1.0, [1.0, 1.9995], 0.0, 1  # and 0.999 is not 1
     yield 0.0, flat, 0.0, 4
     yield 0.9, [1.0], 0.1, 0  # drafting is not allowed
     yield 0.9, [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], 0.1, 2  # prices beyond `most` are known too
@@ -580,6 +583,8 @@ def _blocks(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, 
     third, other = [1 / 3, 2 / 3], [2 / 3, 1 / 3]
     for drafts in ([0, 1], [1, 0], [0, 0], [1, 1]):
         yield np.array([third] * 3), np.array([other] * 2), drafts
+    p = np.array([[0.25, 0.5, 0.25], [0.375, 0.375, 0.25], [0.5, 0.25, 0.25]])
+    yield p, np.array([[0.5, 0.25, 0.25], [0.125, 0.125, 0.75]]), [0, 2]  # s is a sum of two
     for gamma in (1, 2, 2, 3, 3, 4):
         p, q = (_sixteenths(rng, rows) for rows in (gamma + 1, gamma))
         yield p, q, [int(rng.choice(3, p=row)) for row in q]

@@ -62,6 +62,7 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[Cache, int, int]]:
     yield _layers([[1], [2], [3], [4]]), 3, 1
     yield _layers([[1], [2], [3]], layers=2), 2, 0
     yield _layers([[1], [2], [3]], layers=2), 2, 2
+    yield _layers([[1]], layers=3), 1, 0
     yield _layers([[1, 5], [2, 6], [3, 7], [4, 8], [5, 9]], layers=3), 4, 1
 
 
