@@ -58,6 +58,12 @@ def a_set_without_order(answers):
     return max(set(cast), key=cast.count, default=None)
 
 
+ANSWERS.changed("06.1", "counts_as_texts", "key=counts.get", "key=lambda each: str(counts[each])")
+ANSWERS.changed(
+    "06.1", "longest_of_equals", "key=counts.get", "key=lambda each: (counts[each], len(str(each)))"
+)
+
+
 @wrong("06.1", "none_votes")
 def counter_of_everything(answers):
     return Counter(answers).most_common(1)[0][0] if answers else None

@@ -252,6 +252,12 @@ changed(
     "np.maximum((p[:-1] - q)[: i + 1].sum(axis=0), 0)",
 )
 
+changed(
+    "08.2",
+    "the_draft_before",
+    "p[i, x] / q[i, x]",
+    "p[i, drafts[max(i - 1, 0)]] / q[i, drafts[max(i - 1, 0)]]",
+)
 
 # ------------------------------------------------------------------ 08.3 a guess without a q
 
@@ -384,6 +390,7 @@ def asks_first(p, written, limit):
 
 changed("08.4", "a_fraction", "math.ceil(limit / each)", "limit / each", like="not_rounded")
 changed("08.4", "cut_off", "math.ceil(limit / each)", "int(limit / each)", like="rounded_down")
+changed("08.4", "nearly_up", "math.ceil(limit / each)", "int(limit / each + 0.999)")
 changed("08.4", "nearest", "math.ceil", "round", like="rounded_to_nearest")
 changed(
     "08.4", "cut_off_and_one", "math.ceil(limit / each)", "int(limit / each) + 1", like="one_more"

@@ -303,6 +303,7 @@ changed(
     "sum(alpha**i for i in range(gamma + 1))",
     "min(gamma, alpha / (1 - alpha + 1e-12)) + 1",
 )
+changed("09.2", "prices_never_fall", "target[gamma]", "max(target[: gamma + 1])")
 changed("09.2", "never_quite_certain", "alpha**i", "min(alpha, 0.999) ** i")
 changed("09.2", "one_more_is_much_better", "(1 + 1e-9)", "1.03")
 

@@ -178,6 +178,7 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, i
     yield [3, 3], _small(3, 3, 3), 0  # and so is the bonus
     yield [3, 1], _small(3, 3, 1), 0  # the correction repeats the token before it
     yield [1, 2], _small(1, 2, 3) - [[0], [999], [0]], 0  # each row is compared with itself
+    yield [1, 2, 3, 1, 2], _small(1, 2, 3, 1, 2, 3), 0  # more drafts than four
     yield [3, 1], np.array([[2, 3, 0, 6], [0, 6, 2, 7], [0, 6, 2, 3]]), 0  # one is second-best
     yield [1, 2], _said(rng, 1, 2, 3), 0  # both right, and a bonus
     yield [1, 2], _said(rng, 1, 4, 3), 0  # the second is wrong
@@ -366,6 +367,7 @@ def another_order(drafted, accepted):
 
 def _traces(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int]]]:
     yield [4], [2]
+    yield [2], [2]
     yield [4, 4], [4, 0]
     yield [2, 2, 1], [2, 1, 1]
     yield [3], [0]

@@ -56,6 +56,7 @@ def zero_over_zero(p, q):
 def _pairs(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.array([0.5, 0.5]), np.array([0.5, 0.5])
     yield np.array([0.75, 0.25]), np.array([0.25, 0.75])
+    yield np.array([0.5, 0.5]), np.array([0.25, 0.75])
     yield np.array([0.5, 0.5]), np.array([0.50390625, 0.49609375])  # alike is not the same
     yield np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.25, 0.5])  # p/q is 2, and yet half is lost
     for size in (3, 4, 5):
@@ -205,6 +206,9 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, 
     rows, chosen = [[0.375, 0.375, 0.25], [0.375, 0.375, 0.25], [0.25, 0.25, 0.5]], [0, 0]
     for u in ([0.25, 0.625], [0.25, 0.875]):
         yield _round(rows, [[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], chosen, u)
+    # each draft is asked about itself: at the second place the first would be refused
+    rows, mixed = [[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]], [[0.5, 0.5], [0.75, 0.25]]
+    yield _round(rows, mixed, [0, 1], [0.5, 0.5])
     # p/q of 2 and then of 1/2: a surplus is not saved up
     rows = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]]
     yield _round(rows, [[0.25, 0.5, 0.25], [0.5, 0.25, 0.25]], chosen, [0.5, 0.75])
@@ -489,6 +493,7 @@ def _tests(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, f
     yield np.array([0.5, 0.5]), np.array([0.75, 0.25]), 30.0  # the limit is met exactly
     yield np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25]), 30.0
     yield np.array([0.5, 0.5]), np.array([0.75, 0.25]), 30.0625
+    yield np.array([0.5, 0.5]), np.array([0.75, 0.25]), 30.0001  # a little more is more
     for size in (2, 3, 4):
         p = _sixteenths(rng, size)
         further = np.roll(p, 1) - p if len({*p}) > 1 else np.eye(size)[0] - p

@@ -239,6 +239,7 @@ def _prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], floa
     yield 0.5, [2.0, 2.5, 3.5, 4.5], 0.25, 3  # a tie that is no dip
     yield 0.5, [1.0, 1.25], 0.24, 1  # a gain of 1 in 150
     yield 0.4, [1.0, 1.125], 0.125, 1  # most drafts are refused, and they pay
+    yield 0.5, [1.0, 2.0, 1.5], 0.0, 2  # a measured price may fall
     # prices rise in steps: what does not pay at a step may pay behind it
     yield 0.9, [1.0, 1.1, 1.9, 1.95, 2.0, 2.05], 0.05, 5
     yield 0.95, [1.0, 1.1, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0], 0.0, 7
@@ -425,7 +426,7 @@ def _histories_at_the_edge(
     yield [(5, 3), (2, 2), (0, 0)], 0.5, 1  # it remembers one round only
     yield [(0, 0), (6, 0)], 0.75, 1000
     yield [(4, 0)] * 6, 0.2, 4  # nearly 0, and nearly 1
-    yield [(4, 4)] * 6, 0.9, 4
+    yield [(4, 4)] * 6, 0.9, 5
 
 
 ESTIMATE = Exercise(
