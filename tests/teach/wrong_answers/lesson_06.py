@@ -58,6 +58,15 @@ def a_set_without_order(answers):
     return max(set(cast), key=cast.count, default=None)
 
 
+@wrong("06.1")
+def gaps_filled_from_behind(answers):
+    filled, last = [], None
+    for answer in reversed(answers):
+        last = last if answer is None else answer
+        filled.append(last)
+    return max(filled[::-1], key=filled.count, default=None)
+
+
 ANSWERS.changed("06.1", "counts_as_texts", "key=counts.get", "key=lambda each: str(counts[each])")
 ANSWERS.changed(
     "06.1", "longest_of_equals", "key=counts.get", "key=lambda each: (counts[each], len(str(each)))"

@@ -169,6 +169,13 @@ changed(
     "3 * sum(map(int.__eq__, text[start : start + size], run)) >= 2 * size",
 )
 changed("09.1", "four_at_most", "min(longest, ", "min(longest, 4, ")
+changed(
+    "09.1",
+    "digits_only",
+    "return text[start + size : start + size + n]",
+    "return [x for x in text[start + size : start + size + n] if x < 10]",
+)
+changed("09.1", "seven_at_most", "min(longest, ", "min(longest, 7, ")
 
 
 changed(

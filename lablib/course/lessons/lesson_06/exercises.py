@@ -111,6 +111,7 @@ def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | int]]]:
 def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | float | None]]]:
     yield ([None, None, "3"],)
     yield (["6", "5", None],)  # None repeats nobody
+    yield (["6", None, "5"],)
     yield ([None, None],)
     yield ([],)
     yield (["6"],)

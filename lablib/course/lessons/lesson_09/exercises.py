@@ -74,10 +74,11 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [7, 7, 9, 7, 7, 7], 1, 2  # and goes before one that doesn't
     yield [1, 12, 5, 11, 2, 6, 1, 12], 1, 2  # ids of more than one digit
     yield [2, 7, 12, 8, 5, 2], 1, 1  # a 2 is no 12
+    yield [12, 7, 30, 12], 2, 1  # and the guess has a 30
     yield [3, 8, 5, 3, 7, 3, 7, 9, 3, 6, 3], 1, 1
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 1
     yield [1, 2, 3, 4, 9, 0, 2, 3, 4, 8, 1, 2, 3, 4], 1, 4  # only a run of four finds the 9
-    yield [1, 2, 3, 4, 5, 9, 2, 3, 4, 5, 8, 1, 2, 3, 4, 5], 1, 6  # and one of five this
+    yield [*range(1, 9), 0, *range(2, 9), 9, *range(1, 9)], 1, 9  # and one of eight the 0
     yield [1, 2, 3, 4, 5, 6, 7, 1], 6, 1
     yield [*range(20), 0], 1, 1  # it is long ago
     yield [5, 6, 6, 9, 5, 6], 3, 2  # the guess has the run's last token in it
