@@ -58,6 +58,21 @@ def a_set_without_order(answers):
     return max(set(cast), key=cast.count, default=None)
 
 
+@wrong("06.1")
+def gaps_filled_from_behind(answers):
+    filled, last = [], None
+    for answer in reversed(answers):
+        last = last if answer is None else answer
+        filled.append(last)
+    return max(filled[::-1], key=filled.count, default=None)
+
+
+ANSWERS.changed("06.1", "counts_as_texts", "key=counts.get", "key=lambda each: str(counts[each])")
+ANSWERS.changed(
+    "06.1", "longest_of_equals", "key=counts.get", "key=lambda each: (counts[each], len(str(each)))"
+)
+
+
 @wrong("06.1", "none_votes")
 def counter_of_everything(answers):
     return Counter(answers).most_common(1)[0][0] if answers else None
@@ -472,6 +487,9 @@ def only_rivals_before(counts, remaining):
 
 
 ANSWERS.changed("06.3", "three_answers_only", "[*counts, 0]", "[*counts[:3], 0]")
+ANSWERS.changed(
+    "06.3", "last_rival_and_unseen", "[*counts, 0]", "[*counts[: leader + 1], counts[-1], 0]"
+)
 ANSWERS.changed("06.3", "one_vote_is_decided", "remaining == 0", "remaining <= 1")
 ANSWERS.changed("06.3", "first_of_those_before", "place < leader", "place == 0 < leader")
 

@@ -109,6 +109,16 @@ def the_place_of_an_equal_token(drafted, logits, stop):
     return [*tokens, int(np.argmax(logits[-1]))]
 
 
+@wrong("07.1")
+def ids_of_one_digit(drafted, logits, stop):
+    return [token % 10 for token in takewhile_of_itertools(drafted, logits, stop)]
+
+
+@wrong("07.1")
+def four_drafts_at_most(drafted, logits, stop):
+    return numpy_masks(drafted[:4], logits[:5], stop)
+
+
 @wrong("07.1", "accept_everything")
 def everything_and_a_bonus(drafted, logits, stop):
     return until(stop, [*drafted, int(np.argmax(logits[-1]))])

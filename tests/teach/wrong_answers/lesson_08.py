@@ -252,6 +252,12 @@ changed(
     "np.maximum((p[:-1] - q)[: i + 1].sum(axis=0), 0)",
 )
 
+changed(
+    "08.2",
+    "the_draft_before",
+    "p[i, x] / q[i, x]",
+    "p[i, drafts[max(i - 1, 0)]] / q[i, drafts[max(i - 1, 0)]]",
+)
 
 # ------------------------------------------------------------------ 08.3 a guess without a q
 
@@ -311,6 +317,7 @@ def nearly_certain_is_certain(p, draft):
 
 
 changed("08.3", "nearly_never_refused", "sum(rest) == 0", "sum(rest) < 1e-3")
+changed("08.3", "close_to_certain", "sum(rest) == 0", "np.isclose(p[draft], 1)")
 changed("08.3", "draft_still_there", "0.0 if token == draft else x", "x")
 changed(
     "08.3",
@@ -383,6 +390,7 @@ def asks_first(p, written, limit):
 
 changed("08.4", "a_fraction", "math.ceil(limit / each)", "limit / each", like="not_rounded")
 changed("08.4", "cut_off", "math.ceil(limit / each)", "int(limit / each)", like="rounded_down")
+changed("08.4", "nearly_up", "math.ceil(limit / each)", "int(limit / each + 0.999)")
 changed("08.4", "nearest", "math.ceil", "round", like="rounded_to_nearest")
 changed(
     "08.4", "cut_off_and_one", "math.ceil(limit / each)", "int(limit / each) + 1", like="one_more"
@@ -398,6 +406,7 @@ def no_guard_in_plain_python(p, written, limit):
 
 changed("08.4", "smaller_errors_are_none", "each > 0", "each > 1e-6")
 changed("08.4", "near_is_right", "each > 0", "not np.allclose(p, written, atol=1e-4)")
+changed("08.4", "close_is_right", "each > 0", "not np.allclose(p, written)")
 changed(
     "08.4", "one_for_each_word", "math.ceil(limit / each)", "max(len(p), math.ceil(limit / each))"
 )

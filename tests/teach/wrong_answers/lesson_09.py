@@ -161,7 +161,21 @@ changed(
     "text[start : start + size] == run",
     "text[start + size - 1] == run[-1]",
 )
+changed("09.1", "the_run_before_where_new", "return []", "return lookup(text[:-1], n, longest)[1:]")
+changed(
+    "09.1",
+    "two_thirds_agree",
+    "text[start : start + size] == run",
+    "3 * sum(map(int.__eq__, text[start : start + size], run)) >= 2 * size",
+)
 changed("09.1", "four_at_most", "min(longest, ", "min(longest, 4, ")
+changed(
+    "09.1",
+    "digits_only",
+    "return text[start + size : start + size + n]",
+    "return [x for x in text[start + size : start + size + n] if x < 10]",
+)
+changed("09.1", "seven_at_most", "min(longest, ", "min(longest, 7, ")
 
 
 changed(
@@ -296,6 +310,8 @@ changed(
     "sum(alpha**i for i in range(gamma + 1))",
     "min(gamma, alpha / (1 - alpha + 1e-12)) + 1",
 )
+changed("09.2", "prices_never_fall", "target[gamma]", "max(target[: gamma + 1])")
+changed("09.2", "never_quite_certain", "alpha**i", "min(alpha, 0.999) ** i")
 changed("09.2", "one_more_is_much_better", "(1 + 1e-9)", "1.03")
 
 
@@ -610,3 +626,4 @@ changed("09.4", "absolute_rest", "np.maximum(w[n] * p[n] - q[n], 0)", "np.abs(w[
 changed("09.4", "rest_of_q", "w[n] * p[n] - q[n], 0", "q[n] - w[n] * p[n], 0")
 changed("09.4", "failures_forgotten", "longer_failed *= 1 - passes", "pass")
 changed("09.4", "little_is_nothing", "if s > 0 ", "if s > 0.01 ")
+changed("09.4", "the_largest_rest", "q[n], 0).sum()", "q[n], 0).max()")

@@ -293,6 +293,7 @@ ANSWERS.changed("10.3", "never_put_back", "layer.state = snapshot", "state = sna
 ANSWERS.changed(
     "10.3", "only_back", "layer.read(drafts[:accepted])", "layer.read([])", "nothing_replayed"
 )
+ANSWERS.changed("10.3", "zeros_left_out", "drafts[:accepted]", "[*filter(None, drafts[:accepted])]")
 ANSWERS.changed("10.3", "replayed_backwards", "drafts[:accepted]", "drafts[:accepted][::-1]")
 ANSWERS.changed("10.3", "last_accepted_ones", "drafts[:accepted]", "drafts[-accepted:]")
 ANSWERS.changed(

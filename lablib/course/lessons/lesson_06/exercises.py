@@ -92,12 +92,14 @@ def needs_more_than_half(answers):
 def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | int]]]:
     yield (["4", "7", "7"],)
     yield (["7", "4", "4", "7"],)
+    yield (["9", "10"],)  # neither the longer nor the larger one
     yield (["4", "7", "7", "4"],)
     yield (["5", "1", "2", "2", "3", "1"],)  # 1 appeared first, but the votes for 2 are earlier
     yield ([30, 4, 4, 30],)  # a set of numbers has the same order every day, and not this one
     yield ([30, 4, 30, 4, 17],)
     yield ([7, 1000, 5, int("1000")],)  # equal, but not the same object
     yield (["10", "1", "1", "10", "10"],)
+    yield ([4] * 9 + [7] * 10,)  # ten are more than nine, though "10" is not
     for size in (4, 6, 8, 12, 12):
         yield ([str(each) for each in rng.integers(1, 5, size=size)],)
     yield ([str(each) for each in rng.integers(8, 14, size=300)],)
@@ -109,6 +111,7 @@ def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | int]]]:
 def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | float | None]]]:
     yield ([None, None, "3"],)
     yield (["6", "5", None],)  # None repeats nobody
+    yield (["6", None, "5"],)
     yield ([None, None],)
     yield ([],)
     yield (["6"],)
@@ -271,6 +274,7 @@ def _weighed(rng: np.random.Generator) -> Iterator[tuple[list[str], list[float]]
     yield ["a", "b", "a"], [math.log(0.2), math.log(0.5), math.log(0.3)]
     yield ["a", "b", "b"], [-1.0, -1.5, -2.5]
     yield ["a", "b", "a"], [-1.0, -1.0, -1.0]  # two samples may be alike in everything
+    yield ["a", "b", "b"], [-1.0, -1.0, -1.0]
     yield ["a", "b", "a"], [-1500.0, -1501.0, -1502.0]
     yield ["a", "b", "b"], [1200.0, 1199.0, 1198.0]
     for shift in (0.0, -900.0, 800.0):
@@ -425,6 +429,7 @@ def never_early(counts, remaining):
 def _standings(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
     yield [3, 1], 1
     yield [6, 1, 1, 4], 3  # the last of many may overtake
+    yield [6, 1, 4, 1], 3  # and one that is neither the last nor next to the leader
     yield [3, 1], 2
     yield [3, 1], 3
     yield [1, 3], 2

@@ -154,10 +154,10 @@ def how_many(drafted, logits, stop):
     return len(greedy_round(drafted, logits, stop))
 
 
-def _said(rng: np.random.Generator, *best: int, size: int = 16, top: float = 4.0) -> np.ndarray:
-    """Return noisy logits ``(len(best), size)`` whose largest, ``top``, are at these ids."""
-    logits = rng.uniform(-2, 2, size=(len(best), size)).round(2)
-    logits[np.arange(len(best)), list(best)] = top
+def _said(rng: np.random.Generator, *best: int) -> np.ndarray:
+    """Return noisy logits of 16 tokens whose largest are at these ids."""
+    logits = rng.uniform(-2, 2, size=(len(best), 16)).round(2)
+    logits[np.arange(len(best)), list(best)] = 4.0
     return logits
 
 
@@ -178,13 +178,16 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, i
     yield [3, 3], _small(3, 3, 3), 0  # and so is the bonus
     yield [3, 1], _small(3, 3, 1), 0  # the correction repeats the token before it
     yield [1, 2], _small(1, 2, 3) - [[0], [999], [0]], 0  # each row is compared with itself
+    yield [1, 2, 3, 1, 2], _small(1, 2, 3, 1, 2, 3), 0  # more drafts than four
+    yield [3, 1], np.array([[2, 3, 0, 6], [0, 6, 2, 7], [0, 5, 2, 3]]), 0  # one is second-best
+    yield [1], np.array([[0] * 12 + [5], [0] * 11 + [5, 0]]), 0  # 12 is neither 1 nor 2
     yield [1, 2], _said(rng, 1, 2, 3), 0  # both right, and a bonus
     yield [1, 2], _said(rng, 1, 4, 3), 0  # the second is wrong
     yield [1, 2, 3], _said(rng, 4, 2, 3, 5), 0  # the first is wrong, later ones agree by chance
     yield [2, 3], _said(rng, 5, 2, 3), 0  # agrees only when the rows are shifted
     yield [7, 7, 7], _said(rng, 7, 12, 7, 7), 0  # one token many times
     yield [11, 14, 10], _said(rng, 11, 14, 10, 15), 0
-    yield [3, 4, 5], _said(rng, 3, 4, 5, 6, top=2.1), 0  # no token has half of the probability
+    yield [1, 2], np.eye(4)[1:] + 4, 0  # no token has half of the probability
     yield [3, 4, 5], _said(rng, 3, 4, 9, 6) - 60.0, 0  # all scores are negative
     yield [3, 4, 5], 900 * _said(rng, 3, 8, 5, 6), 0  # exp of these is too large for a float
     near = _said(rng, 6, 8, 9)
@@ -203,17 +206,15 @@ def _ends(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int
     yield [1, 2], _small(0, 2, 3), 0  # the correction is the end
     yield [1, 0], _small(1, 2, 3), 0  # the draft would end the text, the target would not
     yield [1, 0, 0], _small(1, 0, 0, 2), 0  # two ends: the first one counts
-    yield [1, 0, 3], _said(rng, 1, 0, 3, 4), 0
-    yield [1, 2], _said(rng, 0, 2, 3), 0  # the correction is the end
-    yield [5], _said(rng, 5, 0), 0  # the bonus is
-    yield [1, 0], _said(rng, 1, 2, 3), 0  # the draft would end the text, the target would not
-    yield [2, 0, 3], _said(rng, 4, 0, 3, 5), 0  # a stop among drafts that were never reached
-    yield [1, 0, 3], _said(rng, 1, 0, 4, 5), 0  # a refusal behind the end
-    yield [9, 13, 4], _said(rng, 9, 13, 4, 5), 13  # another token ends this text
-    yield [2, 13, 4], _said(rng, 2, 3, 4, 5), 13
-    yield [], _said(rng, 3), 0  # nothing was drafted
-    yield [], _said(rng, 0), 0
-    yield [0], _said(rng, 0, 7), 0  # the first token is the end
+    yield [], _small(3), 0  # nothing was drafted
+    yield [], _small(0), 0
+    yield [1], _small(1, 0), 0  # the bonus is the end
+    yield [2, 0, 3], _small(1, 0, 3, 2), 0  # a stop among drafts that were never reached
+    yield [1, 0, 3], _small(1, 0, 2, 3), 0  # a refusal behind the end
+    yield [0, 2, 1], _small(0, 2, 1, 3), 2  # another token ends this text
+    yield [0, 2, 1], _small(0, 3, 1, 0), 2
+    yield [0], _small(0, 3), 0  # the first token is the end
+    yield [9, 13, 4], _said(rng, 9, 13, 4, 5), 13
 
 
 GREEDY_ROUND = Exercise(
@@ -271,7 +272,7 @@ GREEDY_ROUND = Exercise(
             "a second-best token is accepted: the text then differs from the target's own."
         ),
         only_the_accepted: (
-            "the token of the target's own is missing: a correction or a bonus ends every round."
+            "the token of the target's own is missing: the correction, or else the bonus."
         ),
         every_answer: (
             "you return all of the target's answers: those after the first mistake have read a "
@@ -367,6 +368,7 @@ def another_order(drafted, accepted):
 
 def _traces(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int]]]:
     yield [4], [2]
+    yield [2], [2]
     yield [4, 4], [4, 0]
     yield [2, 2, 1], [2, 1, 1]
     yield [3], [0]

@@ -64,6 +64,8 @@ def most_frequent(text, n, longest):
 def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [1, 2, 3, 1, 2], 2, 2
     yield [1, 2, 3], 2, 2  # nothing comes twice
+    yield [5, 6, 7, 5, 8], 2, 2  # the 5 does, but the text has gone on
+    yield [1, 1, 2, 1, 2, 2], 1, 3  # 1 1 2 is not 1 2 2, though two of three agree
     yield [1, 2, 3, 9, 1, 2, 4, 9, 1, 2], 3, 2  # two places
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 3  # a long run, and a later short one
     yield [5, 6, 7, 5], 4, 1  # the text ends before the guess does
@@ -72,10 +74,11 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [7, 7, 9, 7, 7, 7], 1, 2  # and goes before one that doesn't
     yield [1, 12, 5, 11, 2, 6, 1, 12], 1, 2  # ids of more than one digit
     yield [2, 7, 12, 8, 5, 2], 1, 1  # a 2 is no 12
+    yield [12, 7, 30, 12], 2, 1  # and the guess has a 30
     yield [3, 8, 5, 3, 7, 3, 7, 9, 3, 6, 3], 1, 1
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 1
     yield [1, 2, 3, 4, 9, 0, 2, 3, 4, 8, 1, 2, 3, 4], 1, 4  # only a run of four finds the 9
-    yield [1, 2, 3, 4, 5, 9, 2, 3, 4, 5, 8, 1, 2, 3, 4, 5], 1, 6  # and one of five this
+    yield [*range(1, 9), 0, *range(2, 9), 9, *range(1, 9)], 1, 9  # and one of eight the 0
     yield [1, 2, 3, 4, 5, 6, 7, 1], 6, 1
     yield [*range(20), 0], 1, 1  # it is long ago
     yield [5, 6, 6, 9, 5, 6], 3, 2  # the guess has the run's last token in it
@@ -237,6 +240,7 @@ def _prices(rng: np.random.Generator) -> Iterator[tuple[float, list[float], floa
     yield 0.5, [2.0, 2.5, 3.5, 4.5], 0.25, 3  # a tie that is no dip
     yield 0.5, [1.0, 1.25], 0.24, 1  # a gain of 1 in 150
     yield 0.4, [1.0, 1.125], 0.125, 1  # most drafts are refused, and they pay
+    yield 0.5, [1.0, 2.0, 1.5], 0.0, 2  # a measured price may fall
     # prices rise in steps: what does not pay at a step may pay behind it
     yield 0.9, [1.0, 1.1, 1.9, 1.95, 2.0, 2.05], 0.05, 5
     yield 0.95, [1.0, 1.1, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0], 0.0, 7
@@ -253,6 +257,7 @@ def _extreme_prices(rng: np.random.Generator) -> Iterator[tuple[float, list[floa
     flat = [1.0, 1.1, 1.2, 1.3, 1.4]
     yield 1.0, flat, 0.05, 4
     yield 1.0, [1.0, 2.0, 3.0, 4.0, 5.0], 0.0, 4  # all are equal
+    yield 1.0, [1.0, 1.9995], 0.0, 1  # and 0.999 is not 1
     yield 0.0, flat, 0.0, 4
     yield 0.9, [1.0], 0.1, 0  # drafting is not allowed
     yield 0.9, [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], 0.1, 2  # prices beyond `most` are known too
@@ -422,7 +427,7 @@ def _histories_at_the_edge(
     yield [(5, 3), (2, 2), (0, 0)], 0.5, 1  # it remembers one round only
     yield [(0, 0), (6, 0)], 0.75, 1000
     yield [(4, 0)] * 6, 0.2, 4  # nearly 0, and nearly 1
-    yield [(4, 4)] * 6, 0.9, 4
+    yield [(4, 4)] * 6, 0.9, 5
 
 
 ESTIMATE = Exercise(
@@ -580,6 +585,8 @@ def _blocks(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, 
     third, other = [1 / 3, 2 / 3], [2 / 3, 1 / 3]
     for drafts in ([0, 1], [1, 0], [0, 0], [1, 1]):
         yield np.array([third] * 3), np.array([other] * 2), drafts
+    p = np.array([[0.25, 0.5, 0.25], [0.375, 0.375, 0.25], [0.5, 0.25, 0.25]])
+    yield p, np.array([[0.5, 0.25, 0.25], [0.125, 0.125, 0.75]]), [0, 2]  # s is a sum of two
     for gamma in (1, 2, 2, 3, 3, 4):
         p, q = (_sixteenths(rng, rows) for rows in (gamma + 1, gamma))
         yield p, q, [int(rng.choice(3, p=row)) for row in q]

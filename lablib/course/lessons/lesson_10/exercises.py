@@ -62,6 +62,7 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[Cache, int, int]]:
     yield _layers([[1], [2], [3], [4]]), 3, 1
     yield _layers([[1], [2], [3]], layers=2), 2, 0
     yield _layers([[1], [2], [3]], layers=2), 2, 2
+    yield _layers([[1]], layers=3), 1, 0
     yield _layers([[1, 5], [2, 6], [3, 7], [4, 8], [5, 9]], layers=3), 4, 1
 
 
@@ -353,7 +354,7 @@ _ROUNDS = (
     (([3, 5], 1), ([4], 0)),
     (([2, 7, 4], 1), ([6, 1], 0)),
     (([6, 1, 8], 2), ([2, 2], 1)),
-    (([4, 9], 0), ([5, 2, 6], 2)),
+    (([4, 9], 0), ([5, 0, 6], 2)),  # 0 is a token as any other
     (([3] * 64, 1), ([5] * 64, 3)),
 )
 _ALL_OR_NONE = (
