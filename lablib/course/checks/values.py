@@ -66,6 +66,8 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
 
 def as_text(value: Any, digits: int = 4) -> str:
     """Return a short text for a value: rounded, on one line, not longer than ``LONGEST_TEXT``."""
+    if digits == AS_GIVEN and _is_array(value) and value.ndim:
+        return _array_text(value)
     text = _text(value if type(value) is tuple else _plain(value), digits)
     return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
@@ -175,6 +177,17 @@ def _kind(value: Any) -> str:
         return "None"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _array_text(value: Any) -> str:
+    """Return an array as one types it: a function that wants an array can do little with a list."""
+    library = "np" if isinstance(value, np.ndarray) else "mx"
+    if value.size == 0:
+        return f"{library}.zeros({value.shape})"
+    text = as_text(value.tolist(), AS_GIVEN)
+    whole = np.asarray(_plain(value)).dtype.kind == "f" and not set(text) & set(".en")
+    kind = f", {library}.float32" if library == "mx" else ", float"
+    return f"{library}.array({text}{kind if whole else ''})"
 
 
 def _item_text(value: Any, digits: int) -> str:
