@@ -99,6 +99,7 @@ def test_equal(expected, got):
         ("ab", "ac", ""),
         (["a", "b"], np.array(["a", "c"]), "at [1]: expected 'b', got 'c'"),
         (None, 3, "returned a number, expected None"),
+        ("4", ("4", 1), "returned a tuple, expected a str"),
     ],
 )
 def test_different(expected, got, said):

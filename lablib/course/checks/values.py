@@ -36,6 +36,7 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
     Lists, tuples and arrays of the same numbers are equal; NaN equals NaN; numbers may differ by
     ``tolerance``, absolutely or relatively. Wrong types and shapes are named as such.
     """
+    tuple_ = type(got) is tuple
     expected, got = _plain(expected), _plain(got)
     if _is_number(expected):
         if not _is_number(got):
@@ -60,7 +61,8 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
     if isinstance(expected, Set) and isinstance(got, Set):
         return None if expected == got else ""
     if type(expected) is not type(got):
-        return f"returned {_kind(got)}, expected {_kind(expected)}"
+        what = "a tuple" if tuple_ else _kind(got)
+        return f"returned {what}, expected {_kind(expected)}"
     return None if expected == got else ""
 
 

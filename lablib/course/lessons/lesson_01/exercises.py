@@ -114,11 +114,12 @@ SOFTMAX = Exercise(
             "the same number from all of them does not."
         ),
         clips_the_scores: (
-            "clipping makes different scores equal. Subtract the maximum instead: that changes no "
-            "probability."
+            "different scores come out equal: clipped, or mended after the overflow, they can't be "
+            "told apart. Subtract the maximum instead: that changes no probability."
         ),
         changed(safe_softmax, "divides_by_the_largest", "weights.sum()", "weights.max()"): (
-            "you divide by the largest weight: the answer does not sum to 1. Divide by the sum."
+            "the largest one comes out as 1, so all of them can't sum to 1: divide by the sum of "
+            "the weights."
         ),
         shares_of_the_scores: "where is the exponential? Scores may be negative, shares may not.",
         changed(
@@ -197,6 +198,8 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
     yield [1.0, 0.0, 0.0, 3.0], 0.25
     yield [3.0], 0.9
     yield [1, 3], 0.25  # whole numbers, and a dart on the edge
+    yield [0.5, 1.5], 0.125  # cut to whole numbers, the first is nothing
+    yield [1, 9999], 0.00005  # rounded to three digits, it is nothing, too
     for i in range(4):
         yield [2.0, 2.0, 2.0, 2.0], i / 4
     yield [0.5] * 300, 0.75
@@ -514,7 +517,8 @@ class _Scores:
         return self.table[(tokens[0] + 2 * sum(tokens) + len(tokens)) % len(self.table)].copy()
 
     def __repr__(self) -> str:
-        rows = str(self.table.tolist()).replace(".0", "").replace(" ", "")
+        rows = str([[f"{score:g}" for score in row] for row in self.table])
+        rows = rows.replace("'", "").replace(" ", "")
         if len(self.table) == 1:
             return f"lambda t: np.array({rows[1:-1]})"
         return f"lambda t: np.array({rows}[(t[0] + 2 * sum(t) + len(t)) % {len(self.table)}])"
@@ -532,19 +536,19 @@ class _RisingScores:
 
 def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int, int]]:
     yield _Scores([[0, 0, 5]]), [1], 1, 2
-    yield _Scores([[0, 0, 5]]), [0], 4, 1
+    yield _Scores([[0, 0, 5]]), [0], 6, 1
     yield _Scores([[0, 5], [5, 0]]), [0], 1, 1  # the next one would have been the stop token
-    yield _Scores([[0.26, 0.27]]), [0], 1, 0  # rounded they are the same
+    yield _Scores([[0.5, 0.5001]]), [0], 1, 0  # rounded they are the same
     yield _Scores([[-3, -1, -2]]), [0], 2, 2  # no score above 0
     yield _Scores([[0, 5]]), [1], 3, 1  # a stop token in the prompt
     yield _Scores([[5, 0]]), [1], 3, 0  # the stop token 0
     yield _Scores([[0, 2, 2]]), [1], 2, 0  # a tie
     yield _RisingScores(), [1], 2, int("300")  # equal, and not one object
-    yield _Scores([[0, 1, 2], [2, 2, 0], [0, 0, 0]]), [2, 1], 4, 1
+    yield _Scores([[0, 1, 2], [2, 2, 0], [0, 0, 0]]), [2, 1], 10, 1
     for length in (2, 3, 4, 5):
         table = rng.integers(-5, 6, size=(17, 6))
         yield _Scores(table), rng.integers(0, 6, size=length).tolist(), 8, int(rng.integers(0, 6))
-    table = rng.normal(size=(101, 30))
+    table = rng.normal(size=(101, 30)).round(4)
     table[:, 29] = -9.0  # the stop token never comes
     yield _Scores(table), [12, 29, 7], 60, 29
     table = rng.normal(size=(37, 12)).round()  # ties

@@ -59,7 +59,8 @@ def _nuclei(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([[0.3, 0.6, 0.1], [0.1, 0.2, 0.7]]), 1.0
     yield np.array([[0.1, 0.4, 0.3, 0.2], [0.4, 0.3, 0.2, 0.1]]), 0.65
     yield np.array([[0.05, 0.3, 0.4, 0.25], [0.01, 0.9, 0.06, 0.03]]), 0.92
-    yield np.array([[0.4, 0.5, 0.1]]), 0.9005
+    for p in (0.8995, 0.9005):
+        yield np.array([[0.4, 0.5, 0.1]]), p
     for rows, vocabulary, p in ((3, 5, 0.97), (5, 60, 0.8)):
         yield _rows(rng, rows, vocabulary), p
 
@@ -212,7 +213,7 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([0.0, 1.0, 0.0]), 0.1
     yield np.array([1.0]), 0.5
     yield np.array([0.9, 0.0999, 1e-4, 0.0]), 1e-4
-    for vocabulary, m in ((5, 0.1), (8, 0.2), (500, 0.1)):
+    for vocabulary, m in ((5, 0.1), (8, 0.2), (60, 0.1)):
         yield _rows(rng, 1, vocabulary)[0], m
 
 
