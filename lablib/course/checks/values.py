@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 LONGEST_TEXT = 88  # characters a shown value may take
+LONGEST_ARGUMENT = 120  # and one that is to be pasted
 AS_GIVEN = 0  # digits of an argument, which is to be pasted: all of them, if they are few
 
 
@@ -66,17 +67,18 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
     return None if expected == got else ""
 
 
-def as_text(value: Any, digits: int = 4) -> str:
-    """Return a short text for a value: rounded, on one line, not longer than ``LONGEST_TEXT``."""
+def as_text(value: Any, digits: int = 4, longest: int = LONGEST_TEXT) -> str:
+    """Return a short text for a value: rounded, on one line, cut where it gets too long."""
     if digits == AS_GIVEN and _is_array(value) and value.ndim:
         return _array_text(value)
     text = _text(value if type(value) is tuple else _plain(value), digits)
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def call_text(name: str, args: tuple[Any, ...]) -> str:
     """Return ``name(args)`` as a student would type it, shortened."""
-    return f"{name}({', '.join(as_text(value, AS_GIVEN) for value in args)})"
+    texts = [as_text(value, AS_GIVEN, LONGEST_ARGUMENT) for value in args]
+    return f"{name}({', '.join(texts)})"
 
 
 def pair_text(expected: Any, got: Any) -> tuple[str, str]:

@@ -181,7 +181,10 @@ WRONG = [
     ("01.2", None, lambda w, u: walks(w, u, total=lambda w: sum(map(math.ceil, w)))),
     ("01.2", None, lambda w, u: min(walks(w, u), 100)),
     ("01.2", None, lambda w, u: walks([*map(int, w)] if sum(map(int, w)) else w, u)),
-    ("01.2", None, lambda w, u: np.argmax((np.cumsum(w) / sum(w)).round(3) > u)),
+    *(
+        ("01.2", None, lambda w, u, n=n: np.argmax((np.cumsum(w) / sum(w)).round(n) > u))
+        for n in (3, 8)
+    ),
     ("01.2", None, lambda w, u: np.argmax(np.cumsum(w) > u * sum(w) + 1e-6)),
     ("01.2", None, lambda w, u: np.argmax(np.cumsum(np.float16(w)) > np.float16(u * sum(w)))),
     (
@@ -228,6 +231,8 @@ WRONG = [
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] >= s)),
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] == s or n.count(n[-1]) > 5)),
     ("01.4", None, loop(read=lambda p, n: (p + n)[-8:])),
+    ("01.4", None, loop(read=lambda p, n: p[-1:] + n)),
+    ("01.4", None, loop(read=lambda p, n: p[:1] + n)),
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] == 2)),
     (
         "01.4",

@@ -235,6 +235,7 @@ WRONG = [
     ("02.3", None, each(lambda a, n: a[: len(a) - n - 1])),
     ("02.3", None, each(lambda a, n: a[: max(len(a) - n, 1)])),
     ("02.3", None, each(lambda a, n: a[: len(a) - n][::-1])),
+    ("02.3", None, each(lambda a, n: a[: int(len(a) * (1 - n / len(a)))])),
     ("02.3", None, lambda cache, n: cache),
     ("02.4", "keys_without_values", lambda la, h, d, t, b: la * h * d * t * b),
     ("02.4", "whole_keys_without_values", lambda la, h, d, t, b: int(la * h * d * t * b)),

@@ -59,6 +59,7 @@ def _scores(rng: np.random.Generator) -> Iterator[tuple[np.ndarray]]:
     yield (np.array([50_000.0, 49_999.0, -50_000.0]),)
     yield (np.array([7.0]),)
     yield (np.full(5, -3.0),)
+    yield (np.array([0.0, -10.0]),)  # far behind is not nothing
     for n in (3, 6, 60):  # a slow right answer has its time
         yield (rng.normal(size=n) * 3,)
 
@@ -199,7 +200,7 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
     yield [3.0], 0.9
     yield [1, 3], 0.25  # whole numbers, and a dart on the edge
     yield [0.5, 1.5], 0.125  # cut to whole numbers, the first is nothing
-    yield [1, 9999], 0.00005  # rounded to three digits, it is nothing, too
+    yield [1, 999_999_999], 5e-10  # rounded, however finely, it is nothing, too
     for i in range(4):
         yield [2.0, 2.0, 2.0, 2.0], i / 4
     yield [0.5] * 300, 0.75
@@ -544,7 +545,7 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int,
     yield _Scores([[5, 0]]), [1], 3, 0  # the stop token 0
     yield _Scores([[0, 2, 2]]), [1], 2, 0  # a tie
     yield _RisingScores(), [1], 2, int("300")  # equal, and not one object
-    yield _Scores([[0, 1, 2], [2, 2, 0], [0, 0, 0]]), [2, 1], 10, 1
+    yield _Scores([[2, 2, 0], [0, 0, 2], [0, 0, 0]]), [2, 0], 10, 1  # all is read, in order
     for length in (2, 3, 4, 5):
         table = rng.integers(-5, 6, size=(17, 6))
         yield _Scores(table), rng.integers(0, 6, size=length).tolist(), 8, int(rng.integers(0, 6))
