@@ -59,9 +59,8 @@ def _nuclei(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([[0.3, 0.6, 0.1], [0.1, 0.2, 0.7]]), 1.0
     yield np.array([[0.1, 0.4, 0.3, 0.2], [0.4, 0.3, 0.2, 0.1]]), 0.65
     yield np.array([[0.05, 0.3, 0.4, 0.25], [0.01, 0.9, 0.06, 0.03]]), 0.92
-    yield np.array([[0.79999, 0.20001]]), 0.8  # rounded, p is reached
-    for p in (0.8995, 0.9005):
-        yield np.array([[0.4, 0.5, 0.1]]), p
+    for p in (0.79998, 0.8):  # rounded, both are reached, or neither is
+        yield np.array([[0.3, 0.49999, 0.20001]]), p
     for rows, vocabulary, p in ((3, 5, 0.97), (5, 60, 0.8)):
         yield _rows(rng, rows, vocabulary), p
 
