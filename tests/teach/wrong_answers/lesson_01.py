@@ -158,6 +158,7 @@ WRONG = [
     ("01.1", "clips_the_scores", lambda s: right_softmax(np.clip(s, -700, 700))),
     ("01.1", None, lambda s: right_softmax(s / s.max())),
     ("01.1", None, shifted(lambda s: s[-1])),
+    ("01.1", None, shifted(lambda s: max(s[0], s[-1]))),
     ("01.1", None, lambda s: np.nan_to_num(shifted(lambda s: 0)(s))),
     ("01.1", None, of_long_doubles),
     ("01.1", None, lambda s: right_softmax(s).round(3)),
@@ -186,6 +187,7 @@ WRONG = [
         for n in (3, 8)
     ),
     ("01.2", None, lambda w, u: np.argmax(np.cumsum(w) > u * sum(w) + 1e-6)),
+    ("01.2", None, lambda w, u: np.argmax(np.cumsum(w) > u * sum(w) * (1 + 1e-6))),
     ("01.2", None, lambda w, u: np.argmax(np.cumsum(np.float16(w)) > np.float16(u * sum(w)))),
     (
         "01.3",
@@ -209,6 +211,8 @@ WRONG = [
     ("01.3", None, scored(exact, pairs=lambda x, t: zip(x[1:], t[1:], strict=True))),
     ("01.3", None, scored(exact, pairs=lambda x, t: zip(x[:-1], t[:-1], strict=True))),
     ("01.3", None, scored(lambda r, t: log_softmax(r).max())),
+    ("01.3", None, scored(lambda r, t: min(exact(r, t), -0.1) + 0.1)),
+    ("01.3", None, scored(lambda r, t: (exact(r, t) < -0.1) * exact(r, t))),
     ("01.3", None, lambda x, t: scored(exact)(x, t[:100])),
     ("01.3", None, scored(exact, list)),
     ("01.4", "leaves_out_the_stop", stops_before_it_writes),

@@ -210,6 +210,7 @@ WRONG = [
     ("02.2", None, step(weigh=lambda s: np.exp(s - s.mean()) / np.exp(s - s.mean()).sum())),
     ("02.2", None, step(weigh=lambda s: np.exp(s - s[-1]) / np.exp(s - s[-1]).sum())),
     ("02.2", None, step(weigh=lambda s: soft(np.clip(s, -30, 30)))),
+    ("02.2", None, step(weigh=lambda s: soft(np.clip(s - s[-1], -700, 700)))),
     ("02.2", None, step(weigh=largest_of_the_old)),
     ("02.2", "always_root_2", step(scale=lambda d: np.sqrt(2))),
     ("02.2", None, step(scale=lambda d: d**2)),

@@ -56,6 +56,7 @@ def _scores(rng: np.random.Generator) -> Iterator[tuple[np.ndarray]]:
     yield (np.array([0.0, 0.0, 0.0, 1200.0, 1201.0]),)
     yield (np.array([800.0, 0.0]),)
     yield (np.array([1200.0, 0.0, 0.0, 0.0]),)
+    yield (np.array([0.0, 1200.0, 0.0]),)  # neither first nor last
     yield (np.array([50_000.0, 49_999.0, -50_000.0]),)
     yield (np.array([7.0]),)
     yield (np.full(5, -3.0),)
@@ -199,6 +200,7 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
     yield [1.0, 0.0, 0.0, 3.0], 0.25
     yield [3.0], 0.9
     yield [1, 3], 0.25  # whole numbers, and a dart on the edge
+    yield [1, 1], 0.4999999  # nearly on the edge is before it
     yield [0.5, 1.5], 0.125  # cut to whole numbers, the first is nothing
     yield [1, 999_999_999], 5e-10  # rounded, however finely, it is nothing, too
     for i in range(4):
@@ -344,6 +346,7 @@ def _probabilities(logits: np.ndarray, tokens: list[int]) -> np.ndarray:
 def _sequences(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]]]:
     yield np.log([[1.0, 3.0], [1.0, 1.0]]), [0, 1]
     yield np.log([[1.0, 1.0, 2.0], [1.0, 1.0, 1.0]]), [0, 2]  # equal scores, and both count
+    yield np.log([[1.0, 19.0], [1.0, 1.0]]), [0, 1]  # a nearly sure step counts, too
     for length, size in ((3, 3), (4, 6), (6, 5), (5, 40)):
         yield rng.normal(size=(length, size)) * 2, rng.integers(0, size, size=length).tolist()
 
