@@ -237,6 +237,8 @@ WRONG = [
     ("01.4", None, loop(read=lambda p, n: (p + n)[-8:])),
     ("01.4", None, loop(read=lambda p, n: p[-1:] + n)),
     ("01.4", None, loop(read=lambda p, n: p[:1] + n)),
+    ("01.4", None, loop(read=lambda p, n: p + n[::-1])),
+    ("01.4", None, loop(read=lambda p, n: p + sorted(n))),
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] == 2)),
     (
         "01.4",

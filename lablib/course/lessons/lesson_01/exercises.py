@@ -511,21 +511,23 @@ def last_of_the_best(next_scores, prompt, max_tokens, stop):
 
 
 class _Scores:
-    """A small model: the row of scores depends on all tokens, and it is printed as a lambda."""
+    """A small model: its scores depend on all tokens and their order; it is printed as a lambda."""
 
     def __init__(self, table: list[list[float]]):
         self.table = np.array(table)
 
     def __call__(self, tokens: list[int]) -> np.ndarray:
         tokens = [int(token) for token in tokens]
-        return self.table[(tokens[0] + 2 * sum(tokens) + len(tokens)) % len(self.table)].copy()
+        place = sum(i * token for i, token in enumerate(tokens, 1)) + len(tokens)
+        return self.table[place % len(self.table)].copy()
 
     def __repr__(self) -> str:
         rows = str([[f"{score:g}" for score in row] for row in self.table])
         rows = rows.replace("'", "").replace(" ", "")
         if len(self.table) == 1:
             return f"lambda t: np.array({rows[1:-1]})"
-        return f"lambda t: np.array({rows}[(t[0] + 2 * sum(t) + len(t)) % {len(self.table)}])"
+        place = "sum(i * x for i, x in enumerate(t, 1)) + len(t)"
+        return f"lambda t: np.array({rows}[({place}) % {len(self.table)}])"
 
 
 class _RisingScores:
@@ -548,7 +550,7 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int,
     yield _Scores([[5, 0]]), [1], 3, 0  # the stop token 0
     yield _Scores([[0, 2, 2]]), [1], 2, 0  # a tie
     yield _RisingScores(), [1], 2, int("300")  # equal, and not one object
-    yield _Scores([[2, 2, 0], [0, 0, 2], [0, 0, 0]]), [2, 0], 10, 1  # all is read, in order
+    yield _Scores([[0, 0, 2], [2, 2, 2], [2, 2, 0]]), [2, 0], 10, 1  # all is read, in order
     for length in (2, 3, 4, 5):
         table = rng.integers(-5, 6, size=(17, 6))
         yield _Scores(table), rng.integers(0, 6, size=length).tolist(), 8, int(rng.integers(0, 6))
