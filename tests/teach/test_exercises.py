@@ -2,8 +2,12 @@
 
 import dataclasses
 
+from lablib.course.checks.comparing import _cases
 from lablib.course.checks.exercises import Wrong, exercises, lessons
+from lablib.course.checks.values import call_text
 
+import mlx.core as mx
+import numpy as np
 import pytest
 from oracles.audit import audit
 from oracles.fake_exercise import SOFTMAX, no_temperature, overflow, softmax
@@ -12,6 +16,18 @@ from oracles.fake_exercise import SOFTMAX, no_temperature, overflow, softmax
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.id)
 def test_an_exercise_can_be_trusted(exercise):
     assert audit(exercise) == []
+
+
+WITH_CASES = [exercise for exercise in exercises() if exercise.cases]
+
+
+@pytest.mark.parametrize("exercise", WITH_CASES, ids=lambda exercise: exercise.id)
+def test_a_case_that_is_shown_whole_can_be_pasted(exercise):
+    calls = [call_text(exercise.name, case) for case in _cases(exercise)]
+    whole = [call for call in calls if "…" not in call]
+    for call in whole:
+        eval(call, {"np": np, "mx": mx, exercise.name: exercise.reference})
+    assert len(whole) > 1
 
 
 @pytest.mark.parametrize("lesson", lessons())

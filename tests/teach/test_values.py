@@ -99,6 +99,7 @@ def test_equal(expected, got):
         ("ab", "ac", ""),
         (["a", "b"], np.array(["a", "c"]), "at [1]: expected 'b', got 'c'"),
         (None, 3, "returned a number, expected None"),
+        ("4", ("4", 1), "returned a tuple, expected a str"),
     ],
 )
 def test_different(expected, got, said):
@@ -128,5 +129,13 @@ def test_values_are_shown_short_and_without_addresses():
     assert call_text("f", ([1], "a")) == "f([1], 'a')"
     assert call_text("f", ([5e4, 49_999.0], 1 / 3, 1e-30)) == "f([50000, 49999], 0.3333, 1e-30)"
     assert call_text("f", ({"a": 1.0, "b": [2.0]},)) == "f({'a': 1.0, 'b': [2]})"  # as JSON has it
+    array = np.array([1.0, -2.0])  # pasted as whole numbers, it would cut what is put into it
+    assert call_text("f", ([array], array / 4)) == (
+        "f([np.array([1, -2], float)], np.array([0.25, -0.5]))"
+    )
+    assert call_text("f", (np.zeros((0, 2)), np.eye(2, dtype=int))) == (
+        "f(np.zeros((0, 2)), np.array([[1, 0], [0, 1]]))"
+    )
+    assert call_text("f", (mx.ones(1), mx.array(2))) == "f(mx.array([1], mx.float32), 2)"
     assert pair_text(1.0, 1.00000001) == ("1", "1.00000001")
     assert pair_text("a" * 99 + "b", "a" * 99) == (f"…'{'a' * 20}b'", f"…'{'a' * 20}'")

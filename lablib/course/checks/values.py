@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 LONGEST_TEXT = 88  # characters a shown value may take
+LONGEST_ARGUMENT = 120  # and one that is to be pasted
 AS_GIVEN = 0  # digits of an argument, which is to be pasted: all of them, if they are few
 
 
@@ -36,6 +37,7 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
     Lists, tuples and arrays of the same numbers are equal; NaN equals NaN; numbers may differ by
     ``tolerance``, absolutely or relatively. Wrong types and shapes are named as such.
     """
+    tuple_ = type(got) is tuple
     expected, got = _plain(expected), _plain(got)
     if _is_number(expected):
         if not _is_number(got):
@@ -60,19 +62,23 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
     if isinstance(expected, Set) and isinstance(got, Set):
         return None if expected == got else ""
     if type(expected) is not type(got):
-        return f"returned {_kind(got)}, expected {_kind(expected)}"
+        what = "a tuple" if tuple_ else _kind(got)
+        return f"returned {what}, expected {_kind(expected)}"
     return None if expected == got else ""
 
 
-def as_text(value: Any, digits: int = 4) -> str:
-    """Return a short text for a value: rounded, on one line, not longer than ``LONGEST_TEXT``."""
+def as_text(value: Any, digits: int = 4, longest: int = LONGEST_TEXT) -> str:
+    """Return a short text for a value: rounded, on one line, cut where it gets too long."""
+    if digits == AS_GIVEN and _is_array(value) and value.ndim:
+        return _array_text(value)
     text = _text(value if type(value) is tuple else _plain(value), digits)
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def call_text(name: str, args: tuple[Any, ...]) -> str:
     """Return ``name(args)`` as a student would type it, shortened."""
-    return f"{name}({', '.join(as_text(value, AS_GIVEN) for value in args)})"
+    texts = [as_text(value, AS_GIVEN, LONGEST_ARGUMENT) for value in args]
+    return f"{name}({', '.join(texts)})"
 
 
 def pair_text(expected: Any, got: Any) -> tuple[str, str]:
@@ -175,6 +181,17 @@ def _kind(value: Any) -> str:
         return "None"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _array_text(value: Any) -> str:
+    """Return an array as one types it: a function that wants an array can do little with a list."""
+    library = "np" if isinstance(value, np.ndarray) else "mx"
+    if value.size == 0:
+        return f"{library}.zeros({value.shape})"
+    text = as_text(value.tolist(), AS_GIVEN)
+    whole = np.asarray(_plain(value)).dtype.kind == "f" and not set(text) & set(".en")
+    kind = f", {library}.float32" if library == "mx" else ", float"
+    return f"{library}.array({text}{kind if whole else ''})"
 
 
 def _item_text(value: Any, digits: int) -> str:

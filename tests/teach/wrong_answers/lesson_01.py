@@ -158,9 +158,11 @@ WRONG = [
     ("01.1", "clips_the_scores", lambda s: right_softmax(np.clip(s, -700, 700))),
     ("01.1", None, lambda s: right_softmax(s / s.max())),
     ("01.1", None, shifted(lambda s: s[-1])),
+    ("01.1", None, shifted(lambda s: max(s[0], s[-1]))),
     ("01.1", None, lambda s: np.nan_to_num(shifted(lambda s: 0)(s))),
     ("01.1", None, of_long_doubles),
     ("01.1", None, lambda s: right_softmax(s).round(3)),
+    ("01.1", "divides_by_the_largest", lambda s: np.exp(s - s.max())),
     ("01.1", None, lambda s: right_softmax(-s)),
     ("01.1", None, lambda s: 2.0 ** (s - s.max()) / (2.0 ** (s - s.max())).sum()),
     ("01.1", None, lambda s: s - np.logaddexp.reduce(s)),
@@ -179,7 +181,13 @@ WRONG = [
     ("01.2", None, lambda w, u: walks(w, u, total=lambda w: max(1, sum(w)))),
     ("01.2", None, lambda w, u: walks(w, u, total=lambda w: sum(map(math.ceil, w)))),
     ("01.2", None, lambda w, u: min(walks(w, u), 100)),
+    ("01.2", None, lambda w, u: walks([*map(int, w)] if sum(map(int, w)) else w, u)),
+    *(
+        ("01.2", None, lambda w, u, n=n: np.argmax((np.cumsum(w) / sum(w)).round(n) > u))
+        for n in (3, 8)
+    ),
     ("01.2", None, lambda w, u: np.argmax(np.cumsum(w) > u * sum(w) + 1e-6)),
+    ("01.2", None, lambda w, u: np.argmax(np.cumsum(w) > u * sum(w) * (1 + 1e-6))),
     ("01.2", None, lambda w, u: np.argmax(np.cumsum(np.float16(w)) > np.float16(u * sum(w)))),
     (
         "01.3",
@@ -203,6 +211,8 @@ WRONG = [
     ("01.3", None, scored(exact, pairs=lambda x, t: zip(x[1:], t[1:], strict=True))),
     ("01.3", None, scored(exact, pairs=lambda x, t: zip(x[:-1], t[:-1], strict=True))),
     ("01.3", None, scored(lambda r, t: log_softmax(r).max())),
+    ("01.3", None, scored(lambda r, t: min(exact(r, t), -0.1) + 0.1)),
+    ("01.3", None, scored(lambda r, t: (exact(r, t) < -0.1) * exact(r, t))),
     ("01.3", None, lambda x, t: scored(exact)(x, t[:100])),
     ("01.3", None, scored(exact, list)),
     ("01.4", "leaves_out_the_stop", stops_before_it_writes),
@@ -223,6 +233,12 @@ WRONG = [
     ("01.4", None, loop(stops=lambda p, n, s: s in n[:-1])),
     ("01.4", None, loop(stops=lambda p, n, s: len(n) > 20 or n[-1] == s)),
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] >= s)),
+    ("01.4", None, loop(stops=lambda p, n, s: n[-1] == s or n.count(n[-1]) > 5)),
+    ("01.4", None, loop(read=lambda p, n: (p + n)[-8:])),
+    ("01.4", None, loop(read=lambda p, n: p[-1:] + n)),
+    ("01.4", None, loop(read=lambda p, n: p[:1] + n)),
+    ("01.4", None, loop(read=lambda p, n: p + n[::-1])),
+    ("01.4", None, loop(read=lambda p, n: p + sorted(n))),
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] == 2)),
     (
         "01.4",

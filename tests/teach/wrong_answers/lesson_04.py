@@ -144,6 +144,17 @@ def seats_that_stay_and_nobody(waiting, slots, step):
     return steps
 
 
+@wrong("04.1")
+def seats_that_look_empty(waiting, slots, step):
+    queue, seats, steps = list(waiting), [None] * slots, 0
+    while queue or any(seats):
+        seats = [queue.pop(0) if seat is None and queue else seat for seat in seats]
+        done = step([seat for seat in seats if seat is not None])
+        seats = [None if seat in done else seat for seat in seats]
+        steps += 1
+    return steps
+
+
 # ------------------------------------------------------------------ 04.2 left padding
 
 

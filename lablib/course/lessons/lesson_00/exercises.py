@@ -54,6 +54,7 @@ def _probabilities(rng: np.random.Generator) -> Iterator[tuple[list[float]]]:
     yield ([1.0],)
     yield ([0.125] * 8,)
     yield ([0.06] * 11 + [0.34],)
+    yield ([0.09] * 10 + [0.1],)  # none is above a start of 0.1
     for n in (4, 6, 9, 50):
         yield (rng.dirichlet(np.ones(n)).round(4).tolist(),)
 

@@ -56,9 +56,11 @@ def _scores(rng: np.random.Generator) -> Iterator[tuple[np.ndarray]]:
     yield (np.array([0.0, 0.0, 0.0, 1200.0, 1201.0]),)
     yield (np.array([800.0, 0.0]),)
     yield (np.array([1200.0, 0.0, 0.0, 0.0]),)
+    yield (np.array([0.0, 1200.0, 0.0]),)  # neither first nor last
     yield (np.array([50_000.0, 49_999.0, -50_000.0]),)
     yield (np.array([7.0]),)
     yield (np.full(5, -3.0),)
+    yield (np.array([0.0, -10.0]),)  # far behind is not nothing
     for n in (3, 6, 60):  # a slow right answer has its time
         yield (rng.normal(size=n) * 3,)
 
@@ -114,11 +116,12 @@ SOFTMAX = Exercise(
             "the same number from all of them does not."
         ),
         clips_the_scores: (
-            "clipping makes different scores equal. Subtract the maximum instead: that changes no "
-            "probability."
+            "different scores come out equal: clipped, or mended after the overflow, they can't be "
+            "told apart. Subtract the maximum instead: that changes no probability."
         ),
         changed(safe_softmax, "divides_by_the_largest", "weights.sum()", "weights.max()"): (
-            "you divide by the largest weight: the answer does not sum to 1. Divide by the sum."
+            "the largest one comes out as 1, so all of them can't sum to 1: divide by the sum of "
+            "the weights."
         ),
         shares_of_the_scores: "where is the exponential? Scores may be negative, shares may not.",
         changed(
@@ -197,6 +200,9 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
     yield [1.0, 0.0, 0.0, 3.0], 0.25
     yield [3.0], 0.9
     yield [1, 3], 0.25  # whole numbers, and a dart on the edge
+    yield [1, 1], 0.4999999  # nearly on the edge is before it
+    yield [0.5, 1.5], 0.125  # cut to whole numbers, the first is nothing
+    yield [1, 999_999_999], 5e-10  # rounded, however finely, it is nothing, too
     for i in range(4):
         yield [2.0, 2.0, 2.0, 2.0], i / 4
     yield [0.5] * 300, 0.75
@@ -340,6 +346,7 @@ def _probabilities(logits: np.ndarray, tokens: list[int]) -> np.ndarray:
 def _sequences(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]]]:
     yield np.log([[1.0, 3.0], [1.0, 1.0]]), [0, 1]
     yield np.log([[1.0, 1.0, 2.0], [1.0, 1.0, 1.0]]), [0, 2]  # equal scores, and both count
+    yield np.log([[1.0, 19.0], [1.0, 1.0]]), [0, 1]  # a nearly sure step counts, too
     for length, size in ((3, 3), (4, 6), (6, 5), (5, 40)):
         yield rng.normal(size=(length, size)) * 2, rng.integers(0, size, size=length).tolist()
 
@@ -504,20 +511,23 @@ def last_of_the_best(next_scores, prompt, max_tokens, stop):
 
 
 class _Scores:
-    """A small model: the row of scores depends on all tokens, and it is printed as a lambda."""
+    """A small model: its scores depend on all tokens and their order; it is printed as a lambda."""
 
     def __init__(self, table: list[list[float]]):
         self.table = np.array(table)
 
     def __call__(self, tokens: list[int]) -> np.ndarray:
         tokens = [int(token) for token in tokens]
-        return self.table[(tokens[0] + 2 * sum(tokens) + len(tokens)) % len(self.table)].copy()
+        place = sum(i * token for i, token in enumerate(tokens, 1)) + len(tokens)
+        return self.table[place % len(self.table)].copy()
 
     def __repr__(self) -> str:
-        rows = str(self.table.tolist()).replace(".0", "").replace(" ", "")
+        rows = str([[f"{score:g}" for score in row] for row in self.table])
+        rows = rows.replace("'", "").replace(" ", "")
         if len(self.table) == 1:
             return f"lambda t: np.array({rows[1:-1]})"
-        return f"lambda t: np.array({rows}[(t[0] + 2 * sum(t) + len(t)) % {len(self.table)}])"
+        place = "sum(i * x for i, x in enumerate(t, 1)) + len(t)"
+        return f"lambda t: np.array({rows}[({place}) % {len(self.table)}])"
 
 
 class _RisingScores:
@@ -532,19 +542,19 @@ class _RisingScores:
 
 def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int, int]]:
     yield _Scores([[0, 0, 5]]), [1], 1, 2
-    yield _Scores([[0, 0, 5]]), [0], 4, 1
+    yield _Scores([[0, 0, 5]]), [0], 6, 1
     yield _Scores([[0, 5], [5, 0]]), [0], 1, 1  # the next one would have been the stop token
-    yield _Scores([[0.26, 0.27]]), [0], 1, 0  # rounded they are the same
+    yield _Scores([[0.5, 0.5001]]), [0], 1, 0  # rounded they are the same
     yield _Scores([[-3, -1, -2]]), [0], 2, 2  # no score above 0
     yield _Scores([[0, 5]]), [1], 3, 1  # a stop token in the prompt
     yield _Scores([[5, 0]]), [1], 3, 0  # the stop token 0
     yield _Scores([[0, 2, 2]]), [1], 2, 0  # a tie
     yield _RisingScores(), [1], 2, int("300")  # equal, and not one object
-    yield _Scores([[0, 1, 2], [2, 2, 0], [0, 0, 0]]), [2, 1], 4, 1
+    yield _Scores([[0, 0, 2], [2, 2, 2], [2, 2, 0]]), [2, 0], 10, 1  # all is read, in order
     for length in (2, 3, 4, 5):
         table = rng.integers(-5, 6, size=(17, 6))
         yield _Scores(table), rng.integers(0, 6, size=length).tolist(), 8, int(rng.integers(0, 6))
-    table = rng.normal(size=(101, 30))
+    table = rng.normal(size=(101, 30)).round(4)
     table[:, 29] = -9.0  # the stop token never comes
     yield _Scores(table), [12, 29, 7], 60, 29
     table = rng.normal(size=(37, 12)).round()  # ties

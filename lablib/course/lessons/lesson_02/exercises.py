@@ -150,14 +150,9 @@ def _first_token_and_large_scores(function: Callable[..., object]) -> None:
     first = (np.array([1.0, 2.0]), *rng.integers(-2, 3, size=(3, 2, 3)), *np.zeros((2, 0, 3)))
     one = np.ones((1, 1))  # scores of 1,999 and 2,000, which float32 holds exactly
     large = [(one[0], s * 1000 * one, 2 * one, one, 1.999 * one, 3 * one) for s in (1, -1)]
-    far = (
-        one[0],
-        1000 * one,
-        2 * one,
-        one,
-        4 * one,
-        3 * one,
-    )  # nor is it enough to take the mean off
+    # nor is it enough to take the mean off, or the new one's score and to cut what is left
+    old = np.array([[4.0], [5.0]]), np.array([[3.0], [7.0]])
+    far = (one[0], 1000 * one, 2 * one, one, *old)
     own = (one[0], 1000 * one, 4 * one, one, 2 * one, 3 * one)  # the largest score is the new one's
     # a name is given only where it fits the other steps, too
     for more in ([first], [*large, far, own]):
@@ -294,7 +289,7 @@ def trim_cache_by_deleting(layers, n):
 def _caches(rng: np.random.Generator) -> Iterator[tuple[list[tuple[np.ndarray, ...]], int]]:
     yield [(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0], [5.0], [6.0]]))], 2
     few = (1, 2, 1), (1, 2, 0), (2, 1, 0), (2, 1, 1)  # these can be pasted as they are printed
-    for n_layers, tokens, n in (*few, (2, 3, 0), (2, 4, 3), (3, 5, 5), (4, 60, 17)):
+    for n_layers, tokens, n in (*few, (2, 3, 0), (2, 5, 4), (3, 5, 5), (4, 60, 17)):
         arrays = np.round(rng.normal(size=(n_layers, 2, tokens, 2)), 1)
         yield [tuple(layer) for layer in arrays], n
 

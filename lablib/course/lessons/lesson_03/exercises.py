@@ -59,7 +59,8 @@ def _nuclei(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([[0.3, 0.6, 0.1], [0.1, 0.2, 0.7]]), 1.0
     yield np.array([[0.1, 0.4, 0.3, 0.2], [0.4, 0.3, 0.2, 0.1]]), 0.65
     yield np.array([[0.05, 0.3, 0.4, 0.25], [0.01, 0.9, 0.06, 0.03]]), 0.92
-    yield np.array([[0.4, 0.5, 0.1]]), 0.9005
+    for p in (0.79998, 0.8):  # rounded, both are reached, or neither is
+        yield np.array([[0.3, 0.49999, 0.20001]]), p
     for rows, vocabulary, p in ((3, 5, 0.97), (5, 60, 0.8)):
         yield _rows(rng, rows, vocabulary), p
 
@@ -208,11 +209,12 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([0.5, 0.0, 0.5]), 0.0
     yield np.array([0.25, 0.75]), 0.0
     yield np.array([0.25, 0.75]), 0.5  # the best stays alone
-    yield np.array([0.5, 0.2499, 0.2501]), 0.5  # nearly enough is not enough
+    yield np.array([0.5, 0.249999, 0.250001]), 0.5  # nearly enough is not enough
+    yield np.array([0.65, 0.324, 0.026]), 0.499  # in whole per cent it would be
     yield np.array([0.0, 1.0, 0.0]), 0.1
     yield np.array([1.0]), 0.5
     yield np.array([0.9, 0.0999, 1e-4, 0.0]), 1e-4
-    for vocabulary, m in ((5, 0.1), (8, 0.2), (500, 0.1)):
+    for vocabulary, m in ((5, 0.1), (8, 0.2), (60, 0.1)):
         yield _rows(rng, 1, vocabulary)[0], m
 
 

@@ -108,7 +108,7 @@ def _needs(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
     """
     yield [2], 1
     yield [1, 1], 1
-    yield [1, 1, 1], 1  # the last name is 0
+    yield [1, 1, 2], 1  # the last name is 0, and it is active alone
     yield [3, 1, 1], 2
     yield [1, 3, 2, 1], 2
     yield [1, 1, 1, 2], 3  # three are done at once

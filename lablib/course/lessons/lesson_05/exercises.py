@@ -58,7 +58,10 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
     yield [[-0.1, -3.0], [-1.0, -1.0]], True
     yield [[-1.0], [-0.525, -0.525]], True  # any forgiveness for length, not only the mean's
     yield [[-3e12], [-2e12]], False  # lower than any start that one would type
-    yield [[-1.004], [-1.002]], True
+    yield [[-1.000001], [-1.0]], True  # nearly equal is not equal
+    yield [[-1.5, -1.5], [-0.1, -2.7]], True  # nor does a mean of squares say so
+    yield [[-1.0, -1.0, -4.0], [-1.5, -1.5, -1.5]], True  # the middle token is better
+    yield [[-2.0], [-3.0, -0.5, -0.5]], True  # the weakest token is better
     for normalized in (False, True) * 4:
         lengths = rng.integers(1, 9, size=5)
         yield [(-rng.exponential(size=n)).tolist() for n in lengths], normalized
@@ -301,10 +304,13 @@ def _scored(rng: np.random.Generator) -> Iterator[tuple[list[float], list[int], 
     yield [1.0, 2.0, 3.0, 4.0], [0, 1, 1, 0], 3
     yield [0.53, 0.51, 0.52], [1, 0, 0], 2  # different, though near
     yield [8004.0, 8002.0, 8003.0], [1, 0, 0], 2  # half precision knows only every fourth
+    yield [0.3, -0.1, -0.2], [1, 0, 1], 2  # the sign counts
+    yield [10, 9, 8], [1, 0, 0], 2  # as a text, 10 comes before 8
     for k in (1, 2, 3, 5):
         scores = rng.permutation(8) + rng.uniform(0, 0.5, size=8)
         yield scores.tolist(), rng.integers(0, 2, size=8).tolist(), k
-    yield (rng.normal(size=12) * 1000 - 2000).tolist(), rng.integers(0, 2, size=12).tolist(), 4
+    scores = (rng.normal(size=12) * 1000 - 2000).round(1)
+    yield scores.tolist(), rng.integers(0, 2, size=12).tolist(), 4
 
 
 def _many_and_single(rng: np.random.Generator) -> Iterator[tuple[list[float], list[int], int]]:
