@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 LONGEST_TEXT = 88  # characters a shown value may take
+LONGEST_ARGUMENT = 300  # and an argument, which is to be pasted
 AS_GIVEN = 0  # digits of an argument, which is to be pasted: all of them, if they are few
 
 
@@ -66,13 +67,21 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
 
 def as_text(value: Any, digits: int = 4) -> str:
     """Return a short text for a value: rounded, on one line, not longer than ``LONGEST_TEXT``."""
-    text = _text(value if type(value) is tuple else _plain(value), digits)
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+    return _cut(_whole(value, digits), LONGEST_TEXT)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _whole(value: Any, digits: int) -> str:
+    return _text(value if type(value) is tuple else _plain(value), digits)
 
 
 def call_text(name: str, args: tuple[Any, ...]) -> str:
     """Return ``name(args)`` as a student would type it, shortened."""
-    return f"{name}({', '.join(as_text(value, AS_GIVEN) for value in args)})"
+    shown = (_cut(_whole(value, AS_GIVEN), LONGEST_ARGUMENT) for value in args)
+    return f"{name}({', '.join(shown)})"
 
 
 def pair_text(expected: Any, got: Any) -> tuple[str, str]:
@@ -81,11 +90,14 @@ def pair_text(expected: Any, got: Any) -> tuple[str, str]:
         pair = as_text(expected, digits), as_text(got, digits)
         if pair[0] != pair[1]:
             return pair
-    if isinstance(expected, str) and isinstance(got, str):  # long ones that begin alike
-        places = enumerate(zip(expected, got, strict=False))
-        alike = next((i for i, (a, b) in places if a != b), min(len(expected), len(got)))
-        start = max(0, alike - 20)
-        pair = f"…{as_text(expected[start:])}", f"…{as_text(got[start:])}"
+    texts = isinstance(expected, str) and isinstance(got, str)  # their quotes come last
+    whole = (expected, got) if texts else (_whole(expected, 16), _whole(got, 16))
+    places = enumerate(zip(*whole, strict=False))
+    alike = next((i for i, (a, b) in places if a != b), min(map(len, whole)))
+    if alike < max(map(len, whole)):  # long ones that begin alike
+        parted = [each[max(0, alike - 20) :] for each in whole]
+        shown = [as_text(each) if texts else _cut(each, LONGEST_TEXT) for each in parted]
+        pair = f"…{shown[0]}", f"…{shown[1]}"
     return pair
 
 
@@ -167,8 +179,9 @@ def _first_difference(keys: Any, expected: Any, got: Any, tolerance: float) -> s
 
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        numbers_ = "number" if value.size == 1 else "numbers"
-        return f"{value.size} {numbers_}" if value.ndim == 1 else f"an array {value.shape}"
+        if value.ndim != 1:
+            return f"an array {value.shape}"
+        return "a row of 1 number" if value.size == 1 else f"{value.size} numbers"
     if _is_number(value):
         return "a number"
     if value is None:
@@ -181,7 +194,7 @@ def _item_text(value: Any, digits: int) -> str:
     """Return what stands in a dict: pasted, 1.0 is not 1, for JSON tells them apart."""
     if digits == AS_GIVEN and isinstance(value, float) and value.is_integer():
         return repr(float(value))
-    return as_text(value, digits)
+    return _whole(value, digits)
 
 
 def _text(value: Any, digits: int) -> str:
@@ -189,14 +202,15 @@ def _text(value: Any, digits: int) -> str:
         whole = f"{float(value):.8g}"
         if digits == AS_GIVEN:  # 49999 is not 5e+04, where a case lives on the difference
             return whole if float(whole) == float(value) else f"{float(value):.4g}"
-        return f"{float(value):.{digits}g}"
+        readable = float(value).is_integer() or 10**digits <= abs(value) < 10**8
+        return whole if readable else f"{float(value):.{digits}g}"  # 46080 and not 4.608e+04
     if isinstance(value, np.generic):
         return repr(value.item())
     if type(value) is tuple:  # it may be the key of a dict, and is to be pasted
-        items = [as_text(item, digits) for item in value[:LONGEST_TEXT]]
+        items = [_whole(item, digits) for item in value[:LONGEST_ARGUMENT]]
         return f"({', '.join(items)}{',' * (len(items) == 1)})"
     if isinstance(value, np.ndarray) or type(value) is list:
-        return f"[{', '.join(as_text(item, digits) for item in value[:LONGEST_TEXT])}]"
+        return f"[{', '.join(_whole(item, digits) for item in value[:LONGEST_ARGUMENT])}]"
     if isinstance(value, dict):
         items = (f"{key!r}: {_item_text(item, digits)}" for key, item in value.items())
         return f"{{{', '.join(items)}}}"
