@@ -821,3 +821,23 @@ def a_new_end_of_single_tokens(tree, prompt):
                 return others | {edge[:same]: {edge[same:]: below} | chain(prompt[same:])}
             return others | {edge: a_new_end_of_single_tokens(below, prompt[same:])}
     return tree | {prompt: {}} if prompt else tree
+
+
+ANSWERS.changed("11.2", "the_last_edge", "for edge in tree:", "for edge in [*tree][-1:]:")
+ANSWERS.changed("11.3", "two_at_least", "-capacity", "-max(capacity, 2)")
+ANSWERS.changed(
+    "11.4", "counts_later_agreements", "size = 0", "size = sum(map(int.__eq__, edge, prompt))"
+)
+ANSWERS.changed("11.1", "the_promise_itself", "return await future", "return future")
+
+
+@wrong("11.3")
+def a_list_of_all_calls(events, capacity, cached=[]):  # noqa: B006
+    for kind, name in events:
+        if name in cached:
+            cached.remove(name)
+        elif kind == "read":
+            continue
+        cached.append(name)
+        del cached[:-capacity]
+    return cached

@@ -367,3 +367,6 @@ ANSWERS.changed(
     "drawn.sum() > 0 else drawn",
     "drawn.sum() > 0 else np.array(q, float)",
 )
+ANSWERS.changed(
+    "13.3", "an_id_of_0", "drafts[node] == token", "drafts[node] and drafts[node] == token"
+)

@@ -299,6 +299,8 @@ def _matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2, 3): {}}, (1, 2, 4)
     yield {(1,): {(2, 3): {}}}, (1, 2, 3)
     yield {(1,): {(2, 3): {}, (4,): {}}}, (1, 4, 2)
+    yield {(1,): {}, (2,): {}}, (1,)  # the first edge, the last one
+    yield {(1,): {}, (2,): {}}, (2,)
     yield {(1, 2, 3): {}}, (1, 2)
     yield {(1, 2, 3): {}}, (1, 9, 3)  # behind the 9 all is different
     yield {(1, 1, 2): {}}, (1, 1, 3)
@@ -455,6 +457,7 @@ def _histories(rng: np.random.Generator) -> Iterator[tuple[list[tuple[str, str]]
     yield [a, ("read", "b"), b], 2
     yield [a, b, a, c], 2
     yield [a, b, b], 2
+    yield [a, b], 1
     yield [b, a], 2  # not the alphabet
     yield [a, b, c, ("read", "a")], 3  # from the first place to the last
     for capacity in (1, 2, 3, 3, 4):
@@ -599,6 +602,7 @@ def insert_in_place(tree, prompt):
 def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {}, (1, 2)
     yield {(1, 2, 3): {}}, (1, 2, 4)
+    yield {(1, 2, 3): {}}, (1, 9, 3)  # behind the 9 all is different
     yield {(1, 2): {(3,): {}, (4,): {}}}, (1, 5)
     yield {(1, 2, 3): {}}, (1, 2)
     yield {(1, 2): {}}, (1, 2)

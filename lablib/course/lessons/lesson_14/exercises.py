@@ -373,6 +373,7 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     yield _file(one, [3, 1, 0, 2]), one
     pair = [{"problem": 1, "rule": rule} for rule in ("match", "block")]
     yield '{"unit": ["problem", "rule"]}\n{"rule": "match", "problem": 1}\n', pair
+    yield '{"unit": ["rule", "problem"]}\n{"rule": "match", "problem": 1}\n', pair
     yield '{"unit": ["a"]}\n{"a": 10}\n', [{"a": 1}, {"a": 10}]
     four = [{"a": a, "b": b} for a in (1, 2) for b in (1, 2)]  # each value is in some record
     yield '{"unit": ["a", "b"]}\n{"a": 1, "b": 1}\n{"a": 2, "b": 2}\n', four
