@@ -3,7 +3,7 @@
 import copy
 import math
 import numbers
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 LONGEST_TEXT = 88  # characters a shown value may take
 LONGEST_ARGUMENT = 300  # and an argument, which is to be pasted
+LOOKED_AT = 5000  # characters of a row in which two values may part
 AS_GIVEN = 0  # digits of an argument, which is to be pasted: all of them, if they are few
 
 
@@ -190,6 +191,17 @@ def _kind(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
+def _joined(texts: Iterable[str]) -> str:
+    """Return texts in a row; behind ``LOOKED_AT`` characters nobody looks."""
+    shown, room = [], LOOKED_AT
+    for text in texts:
+        shown.append(text)
+        room -= len(text) + 2
+        if room < 0:
+            break
+    return ", ".join(shown)
+
+
 def _item_text(value: Any, digits: int) -> str:
     """Return what stands in a dict: pasted, 1.0 is not 1, for JSON tells them apart."""
     if digits == AS_GIVEN and isinstance(value, float) and value.is_integer():
@@ -207,13 +219,13 @@ def _text(value: Any, digits: int) -> str:
     if isinstance(value, np.generic):
         return repr(value.item())
     if type(value) is tuple:  # it may be the key of a dict, and is to be pasted
-        items = [_whole(item, digits) for item in value[:LONGEST_ARGUMENT]]
-        return f"({', '.join(items)}{',' * (len(items) == 1)})"
+        items = _joined(_whole(item, digits) for item in value)
+        return f"({items}{',' * (len(value) == 1)})"
     if isinstance(value, np.ndarray) or type(value) is list:
-        return f"[{', '.join(_whole(item, digits) for item in value[:LONGEST_ARGUMENT])}]"
+        return f"[{_joined(_whole(item, digits) for item in value)}]"
     if isinstance(value, dict):
         items = (f"{key!r}: {_item_text(item, digits)}" for key, item in value.items())
-        return f"{{{', '.join(items)}}}"
+        return f"{{{_joined(items)}}}"
     text = repr(value)
     if " at 0x" in text:  # an address is different every time
         return getattr(value, "__name__", type(value).__name__)
