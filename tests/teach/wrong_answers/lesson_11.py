@@ -841,3 +841,14 @@ def a_list_of_all_calls(events, capacity, cached=[]):  # noqa: B006
         cached.append(name)
         del cached[:-capacity]
     return cached
+
+
+ANSWERS.changed("11.4", "the_same_object", "edge[0] == prompt[0]", "edge[0] is prompt[0]")
+ANSWERS.changed(
+    "11.1", "the_same_prompt_object", "if prompt not in waiting:",
+    "if not any(prompt is each for each in waiting):",
+)  # fmt: skip
+ANSWERS.changed(
+    "11.1", "short_prompts_first", "run([*batch]).items()",
+    "zip(sorted(batch, key=len), run([*batch]).values())",
+)  # fmt: skip

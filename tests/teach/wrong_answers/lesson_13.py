@@ -370,3 +370,4 @@ ANSWERS.changed(
 ANSWERS.changed(
     "13.3", "an_id_of_0", "drafts[node] == token", "drafts[node] and drafts[node] == token"
 )
+ANSWERS.changed("13.3", "digits_of_ids", "drafts[node] == token", "str(token) in str(drafts[node])")

@@ -363,3 +363,6 @@ def values_in_a_row(content, units):
     keys = json.loads(lines[0])["unit"] if lines else []
     found = [[json.loads(line)[key] for key in keys] for line in lines[1:]]
     return [unit for unit in units if [*unit.values()] not in found]
+
+
+ANSWERS.changed("14.3", "small_letters", 'content.split("\\n")', 'content.lower().split("\\n")')

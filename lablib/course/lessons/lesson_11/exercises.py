@@ -136,6 +136,8 @@ def _without_ask(source: str) -> str:
 def _callers(rng: np.random.Generator) -> Iterator[tuple[list[list[str]]]]:
     yield ([["b"], ["a"]],)
     yield ([["a"], ["a"]],)
+    yield ([["".join("ab")], ["".join("ab")]],)  # equal, but not the same object
+    yield ([["ab"], ["c"]],)
     yield ([["a", "b"], ["c"]],)  # the second batch has one caller only
     yield ([["a", "a"]],)
     yield ([["b", "c"], ["a", "b"], ["b", "a"]],)
@@ -612,6 +614,7 @@ def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2): {}}, (1, 3, 4)  # the new end is one edge, however long
     yield {(1,): {}, (2,): {}}, (2, 3)  # there are other edges beside
     yield {(1,): {}, (2, 3): {}}, (2, 4)
+    yield {(int("50000"), 7): {}}, (int("50000"), 8)  # equal, but not the same object
     for _ in range(14):
         tree = _tree(rng)
         yield tree, _prompt(rng, tree)

@@ -389,6 +389,7 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     yield '{"unit": ["a", "b"]}\n{"a": 1, "b": 2}\n', two
     texts = [{"a": 1}, {"a": "1"}]  # a text is no number
     yield '{"unit": ["a"]}\n{"a": 1}\n', texts
+    yield '{"unit": ["a"]}\n{"a": "X"}\n', [{"a": "x"}, {"a": "X"}]
     yield '{"unit": ["a"]}\n{"n": 2, "a": 1}\n', [{"a": 1}, {"a": 2}]
     yield '{"unit": ["a"]}\n{"a": 1, "n": 0}\n', [{"a": 1}, {"a": 2}]  # 0 is a result, too
     yield '{"unit": ["a"]}\n{"a": 0.5}\n', [{"a": 0.5}, {"a": 0.25}]
