@@ -120,6 +120,7 @@ exec(compile("def unfinished(x):\n    raise NotImplementedError", "<library>", "
         (calls_something_unfinished, "✗", "it raised NotImplementedError"),
         (noisy, "✗", "different answer when called again"),
         (lambda s, t: "0.1", "✗", "returned a str, expected 2 numbers"),
+        (lambda s, t: object(), "✗", "returned an object, expected 2 numbers"),  # new each time
         (lambda s, t: softmax(s, t)[:1], "✗", "shape (1,), expected (2,)"),
         (lambda s, t: sum(softmax(s, t)), "✗", "returned a number, expected 2 numbers"),
         (lambda s, t: softmax(s, 2 * t), "✗", "expected [0.1192, 0.8808]\n  got      [0.2689"),

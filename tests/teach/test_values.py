@@ -88,7 +88,8 @@ def test_equal(expected, got):
         (np.zeros((0, 2)), np.zeros((0, 3)), "returned shape (0, 3), expected (0, 2)"),
         (np.zeros((1, 0)), [], "returned shape (0,), expected (1, 0)"),
         ({"a": 1}, {"b": 1}, "returned the keys ['b'], expected ['a']"),
-        ({"a": 1}, [1], "returned 1 number, expected a dict"),
+        ([1], 1, "returned a number, expected a row of 1 number"),
+        ({"a": 1}, [1], "returned a row of 1 number, expected a dict"),
         ({"a": 1}, {"a": 2}, "at ['a']: expected 1, got 2"),
         (
             {(1,) * 300: "b"},
@@ -121,6 +122,7 @@ def test_copies_protect_arrays_but_share_models():
 
 def test_values_are_shown_short_and_without_addresses():
     assert as_text(np.array([1.0, 1 / 3])) == "[1, 0.3333]"
+    assert as_text([46080.0, 46080.5, 1e-5, 1e300]) == "[46080, 46080.5, 1e-05, 1e+300]"
     assert as_text(mx.array([[1, 2]])) == "[[1, 2]]"
     assert as_text({"a": (1.5, "x")}) == "{'a': (1.5, 'x')}"
     assert as_text({(1, 2): {}, (3,): [(4,), ()]}) == "{(1, 2): {}, (3,): [(4,), ()]}"
@@ -137,5 +139,11 @@ def test_values_are_shown_short_and_without_addresses():
         "f(np.zeros((0, 2)), np.array([[1, 0], [0, 1]]))"
     )
     assert call_text("f", (mx.ones(1), mx.array(2))) == "f(mx.array([1], mx.float32), 2)"
+    config = {"a name of many letters " * 3: 1, "another one of many letters": 2}
+    assert call_text("f", (config,)) == f"f({config})"  # whole, to be pasted
     assert pair_text(1.0, 1.00000001) == ("1", "1.00000001")
     assert pair_text("a" * 99 + "b", "a" * 99) == (f"…'{'a' * 20}b'", f"…'{'a' * 20}'")
+    many = [[0] * 50, [0] * 50]  # whose first 88 characters are alike
+    parted = pair_text(many, [[0] * 50, [1] * 50])
+    assert "], [0, 0" in parted[0]
+    assert "], [1, 1" in parted[1]

@@ -3,14 +3,15 @@
 import copy
 import math
 import numbers
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 LONGEST_TEXT = 88  # characters a shown value may take
-LONGEST_ARGUMENT = 120  # and one that is to be pasted
+LONGEST_ARGUMENT = 300  # and an argument, which is to be pasted
+LOOKED_AT = 5000  # characters of a row in which two values may part
 AS_GIVEN = 0  # digits of an argument, which is to be pasted: all of them, if they are few
 
 
@@ -67,18 +68,25 @@ def difference(expected: Any, got: Any, tolerance: float = 0.0) -> str | None:
     return None if expected == got else ""
 
 
-def as_text(value: Any, digits: int = 4, longest: int = LONGEST_TEXT) -> str:
-    """Return a short text for a value: rounded, on one line, cut where it gets too long."""
+def as_text(value: Any, digits: int = 4) -> str:
+    """Return a short text for a value: rounded, on one line, not longer than ``LONGEST_TEXT``."""
+    return _cut(_whole(value, digits), LONGEST_TEXT)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _whole(value: Any, digits: int) -> str:
     if digits == AS_GIVEN and _is_array(value) and value.ndim:
         return _array_text(value)
-    text = _text(value if type(value) is tuple else _plain(value), digits)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return _text(value if type(value) is tuple else _plain(value), digits)
 
 
 def call_text(name: str, args: tuple[Any, ...]) -> str:
     """Return ``name(args)`` as a student would type it, shortened."""
-    texts = [as_text(value, AS_GIVEN, LONGEST_ARGUMENT) for value in args]
-    return f"{name}({', '.join(texts)})"
+    shown = (_cut(_whole(value, AS_GIVEN), LONGEST_ARGUMENT) for value in args)
+    return f"{name}({', '.join(shown)})"
 
 
 def pair_text(expected: Any, got: Any) -> tuple[str, str]:
@@ -87,11 +95,14 @@ def pair_text(expected: Any, got: Any) -> tuple[str, str]:
         pair = as_text(expected, digits), as_text(got, digits)
         if pair[0] != pair[1]:
             return pair
-    if isinstance(expected, str) and isinstance(got, str):  # long ones that begin alike
-        places = enumerate(zip(expected, got, strict=False))
-        alike = next((i for i, (a, b) in places if a != b), min(len(expected), len(got)))
-        start = max(0, alike - 20)
-        pair = f"…{as_text(expected[start:])}", f"…{as_text(got[start:])}"
+    texts = isinstance(expected, str) and isinstance(got, str)  # their quotes come last
+    whole = (expected, got) if texts else (_whole(expected, 16), _whole(got, 16))
+    places = enumerate(zip(*whole, strict=False))
+    alike = next((i for i, (a, b) in places if a != b), min(map(len, whole)))
+    if alike < max(map(len, whole)):  # long ones that begin alike
+        parted = [each[max(0, alike - 20) :] for each in whole]
+        shown = [as_text(each) if texts else _cut(each, LONGEST_TEXT) for each in parted]
+        pair = f"…{shown[0]}", f"…{shown[1]}"
     return pair
 
 
@@ -173,8 +184,9 @@ def _first_difference(keys: Any, expected: Any, got: Any, tolerance: float) -> s
 
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        numbers_ = "number" if value.size == 1 else "numbers"
-        return f"{value.size} {numbers_}" if value.ndim == 1 else f"an array {value.shape}"
+        if value.ndim != 1:
+            return f"an array {value.shape}"
+        return "a row of 1 number" if value.size == 1 else f"{value.size} numbers"
     if _is_number(value):
         return "a number"
     if value is None:
@@ -188,17 +200,28 @@ def _array_text(value: Any) -> str:
     library = "np" if isinstance(value, np.ndarray) else "mx"
     if value.size == 0:
         return f"{library}.zeros({value.shape})"
-    text = as_text(value.tolist(), AS_GIVEN)
+    text = _whole(value.tolist(), AS_GIVEN)
     whole = np.asarray(_plain(value)).dtype.kind == "f" and not set(text) & set(".en")
     kind = f", {library}.float32" if library == "mx" else ", float"
     return f"{library}.array({text}{kind if whole else ''})"
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Return texts in a row; behind ``LOOKED_AT`` characters nobody looks."""
+    shown, room = [], LOOKED_AT
+    for text in texts:
+        shown.append(text)
+        room -= len(text) + 2
+        if room < 0:
+            break
+    return ", ".join(shown)
 
 
 def _item_text(value: Any, digits: int) -> str:
     """Return what stands in a dict: pasted, 1.0 is not 1, for JSON tells them apart."""
     if digits == AS_GIVEN and isinstance(value, float) and value.is_integer():
         return repr(float(value))
-    return as_text(value, digits)
+    return _whole(value, digits)
 
 
 def _text(value: Any, digits: int) -> str:
@@ -206,17 +229,18 @@ def _text(value: Any, digits: int) -> str:
         whole = f"{float(value):.8g}"
         if digits == AS_GIVEN:  # 49999 is not 5e+04, where a case lives on the difference
             return whole if float(whole) == float(value) else f"{float(value):.4g}"
-        return f"{float(value):.{digits}g}"
+        readable = float(value).is_integer() or 10**digits <= abs(value) < 10**8
+        return whole if readable else f"{float(value):.{digits}g}"  # 46080 and not 4.608e+04
     if isinstance(value, np.generic):
         return repr(value.item())
     if type(value) is tuple:  # it may be the key of a dict, and is to be pasted
-        items = [as_text(item, digits) for item in value[:LONGEST_TEXT]]
-        return f"({', '.join(items)}{',' * (len(items) == 1)})"
+        items = _joined(_whole(item, digits) for item in value)
+        return f"({items}{',' * (len(value) == 1)})"
     if isinstance(value, np.ndarray) or type(value) is list:
-        return f"[{', '.join(as_text(item, digits) for item in value[:LONGEST_TEXT])}]"
+        return f"[{_joined(_whole(item, digits) for item in value)}]"
     if isinstance(value, dict):
         items = (f"{key!r}: {_item_text(item, digits)}" for key, item in value.items())
-        return f"{{{', '.join(items)}}}"
+        return f"{{{_joined(items)}}}"
     text = repr(value)
     if " at 0x" in text:  # an address is different every time
         return getattr(value, "__name__", type(value).__name__)

@@ -821,3 +821,34 @@ def a_new_end_of_single_tokens(tree, prompt):
                 return others | {edge[:same]: {edge[same:]: below} | chain(prompt[same:])}
             return others | {edge: a_new_end_of_single_tokens(below, prompt[same:])}
     return tree | {prompt: {}} if prompt else tree
+
+
+ANSWERS.changed("11.2", "the_last_edge", "for edge in tree:", "for edge in [*tree][-1:]:")
+ANSWERS.changed("11.3", "two_at_least", "-capacity", "-max(capacity, 2)")
+ANSWERS.changed(
+    "11.4", "counts_later_agreements", "size = 0", "size = sum(map(int.__eq__, edge, prompt))"
+)
+ANSWERS.changed("11.1", "the_promise_itself", "return await future", "return future")
+
+
+@wrong("11.3")
+def a_list_of_all_calls(events, capacity, cached=[]):  # noqa: B006
+    for kind, name in events:
+        if name in cached:
+            cached.remove(name)
+        elif kind == "read":
+            continue
+        cached.append(name)
+        del cached[:-capacity]
+    return cached
+
+
+ANSWERS.changed("11.4", "the_same_object", "edge[0] == prompt[0]", "edge[0] is prompt[0]")
+ANSWERS.changed(
+    "11.1", "the_same_prompt_object", "if prompt not in waiting:",
+    "if not any(prompt is each for each in waiting):",
+)  # fmt: skip
+ANSWERS.changed(
+    "11.1", "short_prompts_first", "run([*batch]).items()",
+    "zip(sorted(batch, key=len), run([*batch]).values())",
+)  # fmt: skip

@@ -367,3 +367,7 @@ ANSWERS.changed(
     "drawn.sum() > 0 else drawn",
     "drawn.sum() > 0 else np.array(q, float)",
 )
+ANSWERS.changed(
+    "13.3", "an_id_of_0", "drafts[node] == token", "drafts[node] and drafts[node] == token"
+)
+ANSWERS.changed("13.3", "digits_of_ids", "drafts[node] == token", "str(token) in str(drafts[node])")

@@ -355,3 +355,14 @@ def equal_to_python(seed, unit):
     if key not in SEEDS:
         SEEDS[key] = seed_by_shifts(seed, unit)
     return SEEDS[key]
+
+
+@wrong("14.3")
+def values_in_a_row(content, units):
+    lines = content.split("\n")[:-1]
+    keys = json.loads(lines[0])["unit"] if lines else []
+    found = [[json.loads(line)[key] for key in keys] for line in lines[1:]]
+    return [unit for unit in units if [*unit.values()] not in found]
+
+
+ANSWERS.changed("14.3", "small_letters", 'content.split("\\n")', 'content.lower().split("\\n")')

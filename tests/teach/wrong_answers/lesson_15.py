@@ -314,3 +314,7 @@ def drawn_first_and_popped(requests, most):
 ANSWERS.changed("15.3", "brackets_counted", BACK + APPEND,
                 "        depths = [text[:i].count('(') - text[:i].count(')')\n"
                 "                  for i in range(len(text) + 1)]")  # fmt: skip
+ANSWERS.changed("15.2", "short_way_for_one_text", "if count > 1:", "if len(vectors) > 1:")
+ANSWERS.changed("15.3", "one_round_more", ":], rounds", ":], rounds + 1")
+ANSWERS.changed("15.4", "always_seed_0", "default_rng(seed)", "default_rng(0)")
+ANSWERS.changed("15.4", "no_seed", "default_rng(seed)", "default_rng()")

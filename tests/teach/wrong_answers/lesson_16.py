@@ -274,3 +274,14 @@ def until_less_than_nothing_is_left(votes, left, problems):
 @wrong("16.3")
 def eight_and_no_more(prompt, written, limit):
     return first_words(prompt, written, limit) if len(prompt) == 24 and not written else []
+
+
+@wrong("16.1")
+def one_story_without_a_batch(logits, texts):
+    probs = _cut_and_shared(logits, texts)
+    return probs[0] if len(probs) == 1 else probs
+
+
+@wrong("16.2")
+def nothing_without_votes(votes, left, problems):
+    return five_whatever_is_left(votes, left, problems) if votes or left else None

@@ -136,6 +136,8 @@ def _without_ask(source: str) -> str:
 def _callers(rng: np.random.Generator) -> Iterator[tuple[list[list[str]]]]:
     yield ([["b"], ["a"]],)
     yield ([["a"], ["a"]],)
+    yield ([["".join("ab")], ["".join("ab")]],)  # equal, but not the same object
+    yield ([["ab"], ["c"]],)
     yield ([["a", "b"], ["c"]],)  # the second batch has one caller only
     yield ([["a", "a"]],)
     yield ([["b", "c"], ["a", "b"], ["b", "a"]],)
@@ -299,6 +301,8 @@ def _matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2, 3): {}}, (1, 2, 4)
     yield {(1,): {(2, 3): {}}}, (1, 2, 3)
     yield {(1,): {(2, 3): {}, (4,): {}}}, (1, 4, 2)
+    yield {(1,): {}, (2,): {}}, (1,)  # the first edge, the last one
+    yield {(1,): {}, (2,): {}}, (2,)
     yield {(1, 2, 3): {}}, (1, 2)
     yield {(1, 2, 3): {}}, (1, 9, 3)  # behind the 9 all is different
     yield {(1, 1, 2): {}}, (1, 1, 3)
@@ -455,6 +459,7 @@ def _histories(rng: np.random.Generator) -> Iterator[tuple[list[tuple[str, str]]
     yield [a, ("read", "b"), b], 2
     yield [a, b, a, c], 2
     yield [a, b, b], 2
+    yield [a, b], 1
     yield [b, a], 2  # not the alphabet
     yield [a, b, c, ("read", "a")], 3  # from the first place to the last
     for capacity in (1, 2, 3, 3, 4):
@@ -599,6 +604,7 @@ def insert_in_place(tree, prompt):
 def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {}, (1, 2)
     yield {(1, 2, 3): {}}, (1, 2, 4)
+    yield {(1, 2, 3): {}}, (1, 9, 3)  # behind the 9 all is different
     yield {(1, 2): {(3,): {}, (4,): {}}}, (1, 5)
     yield {(1, 2, 3): {}}, (1, 2)
     yield {(1, 2): {}}, (1, 2)
@@ -608,6 +614,7 @@ def _inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2): {}}, (1, 3, 4)  # the new end is one edge, however long
     yield {(1,): {}, (2,): {}}, (2, 3)  # there are other edges beside
     yield {(1,): {}, (2, 3): {}}, (2, 4)
+    yield {(int("50000"), 7): {}}, (int("50000"), 8)  # equal, but not the same object
     for _ in range(14):
         tree = _tree(rng)
         yield tree, _prompt(rng, tree)

@@ -373,6 +373,7 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     yield _file(one, [3, 1, 0, 2]), one
     pair = [{"problem": 1, "rule": rule} for rule in ("match", "block")]
     yield '{"unit": ["problem", "rule"]}\n{"rule": "match", "problem": 1}\n', pair
+    yield '{"unit": ["rule", "problem"]}\n{"rule": "match", "problem": 1}\n', pair
     yield '{"unit": ["a"]}\n{"a": 10}\n', [{"a": 1}, {"a": 10}]
     four = [{"a": a, "b": b} for a in (1, 2) for b in (1, 2)]  # each value is in some record
     yield '{"unit": ["a", "b"]}\n{"a": 1, "b": 1}\n{"a": 2, "b": 2}\n', four
@@ -388,6 +389,7 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     yield '{"unit": ["a", "b"]}\n{"a": 1, "b": 2}\n', two
     texts = [{"a": 1}, {"a": "1"}]  # a text is no number
     yield '{"unit": ["a"]}\n{"a": 1}\n', texts
+    yield '{"unit": ["a"]}\n{"a": "X"}\n', [{"a": "x"}, {"a": "X"}]
     yield '{"unit": ["a"]}\n{"n": 2, "a": 1}\n', [{"a": 1}, {"a": 2}]
     yield '{"unit": ["a"]}\n{"a": 1, "n": 0}\n', [{"a": 1}, {"a": 2}]  # 0 is a result, too
     yield '{"unit": ["a"]}\n{"a": 0.5}\n', [{"a": 0.5}, {"a": 0.25}]

@@ -100,8 +100,8 @@ READINGS = {
         changed(read, "keys_far_away", "count :] = 0", "count :] = -1e9 * (name == 'keys')"),
         "keys_far_away", MASK, "scores",
     ): (
-        "a key of −1e9 has a low score only where the query is positive; a query that points the "
-        "other way wants it more than anything. The score must be low, not the key."
+        "a key far below 0 has a low score only where the query is positive; a query that points "
+        "the other way wants it more than anything. The score must be low, not the key."
     ),
 }  # fmt: skip
 
@@ -240,6 +240,7 @@ WRITINGS = {
 
 def _prompts(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield [[3, 1]], 4
+    yield [[0, 2, 1]], 4  # of one text, too, each token of a prompt has its own position
     yield [[3, 1], [3, 1]], 4
     yield [[3, 1], [7, 7], [0, 9]], 5
     for rows, length, new in ((2, 1, 6), (4, 3, 6), (3, 6, 3), (2, 5, 8)):

@@ -152,7 +152,7 @@ def _check_obey(function: Callable[..., Any]) -> None:
             fault = answer.message
         elif answer[0] != plain[case]:
             fault = f"expected {plain[case]!r}, as with ahead=0\ngot      {as_text(answer[0])}"
-        elif (answer[1] >= case[1] > 1 and case[2]) or _one_draft(case, answer[1]):
+        elif _miscounted(case, answer[1]):
             fault = f"the text is right, and takes {answer[1]} rounds for {case[1]} signs"
         else:
             continue
@@ -160,9 +160,15 @@ def _check_obey(function: Callable[..., Any]) -> None:
         raise Wrong(f"obey{case}\n{fault}", like=next(same, None))
 
 
-def _one_draft(case: tuple[str, int, int], rounds: int) -> bool:
-    """Tell whether no round of many kept more than one draft, though more were allowed."""
-    return case[1] >= 30 and case[2] > 1 and 2 * rounds >= case[1]
+def _miscounted(case: tuple[str, int, int], rounds: int) -> bool:
+    """Tell whether a mend can't take so many rounds: not one a sign without drafts, or too many.
+
+    With more than one draft allowed, some round of many keeps more than one.
+    """
+    _, length, ahead = case
+    if ahead == 0:
+        return rounds != length
+    return rounds >= length > 1 or (length >= 30 and ahead > 1 and 2 * rounds >= length)
 
 
 def _alike(ours: list[Any], theirs: list[Any]) -> bool:
@@ -377,6 +383,11 @@ def _amiss(function: Callable[..., Any]) -> str:
                 f"speak(4, 5, {ahead}, 0, 1): both models like the same tokens best, so all drafts "
                 f"are kept. Your share is {kept:.3f}"
             )
+    first, again, other = (_spoken(function, (4, 9, 2, 1, seed))[0].tolist() for seed in (1, 1, 2))
+    if first != again:
+        return "speak(4, 9, 2, 1, 1) writes other texts when it is called again"
+    if first == other:
+        return "speak(4, 9, 2, 1, 1) and speak(4, 9, 2, 1, 2) write the same: what is the seed for?"
     return ""
 
 

@@ -152,16 +152,22 @@ def as_ids(found: Any, limit: int) -> list[int]:
         ids = [int(token) for token in given]
         whole = all(token == each for token, each in zip(ids, given, strict=True))
     except (TypeError, ValueError):
-        texts = isinstance(found, str) or any(isinstance(each, str) for each in _some(found))
-        what = "texts" if texts else type(found).__name__
+        inside = "".join(f" that begins with a {type(each).__name__}" for each in _some(found)[:1])
+        what = "texts" if _texts(found) else type(found).__name__ + inside
         raise Foul(f"propose must return a list of ids, got {what}") from None
     except OverflowError:  # an infinite one
         raise Foul(f"propose must return ids, whole numbers from 0, got {shown(found)}") from None
+    if _texts(found):
+        raise Foul("propose must return a list of ids, got texts")
     if not whole or min(ids, default=0) < 0:
-        raise Foul(f"propose must return ids, whole numbers from 0, got {ids[:8]}")
+        raise Foul(f"propose must return ids, whole numbers from 0, got {shown(given[:LIMIT])}")
     if len(ids) > limit:
         raise Foul(f"propose must return at most {limit} ids, got {len(ids)}")
     return ids
+
+
+def _texts(found: Any) -> bool:
+    return isinstance(found, str) or any(isinstance(each, str) for each in _some(found))
 
 
 def _some(found: Any) -> list[Any]:

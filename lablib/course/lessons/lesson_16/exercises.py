@@ -85,6 +85,8 @@ def _toy_stories(function: Callable[..., Any]) -> Outcome:
     here helps there: no temperature does, a cut does, and sharing out does most. Junk has other ids
     at each step and behind each text: who does not look at a row's own scores does not miss it.
     """
+    alone = np.linspace(0, -5, 12)[None]  # the others have ended
+    stories.as_chances(function(alone.copy(), [[]]), alone)
     good, written = 0, []
     for world in range(TOY_WORLDS):
         rng = np.random.default_rng([16, world])
@@ -317,8 +319,10 @@ def _of_votes(function: Callable[..., Any]) -> Outcome:
 
     The game goes on where "more" is said and none can be had. Here that is against the rules.
     """
+    held = []  # what the last call got
 
     def minded(votes: list[Any], left: int, problems: int) -> Any:
+        held[:] = votes
         answer = function(votes, left, problems)
         if not left and isinstance(answer, str) and answer == "more":
             raise Foul('no sample can be had, `left` is 0, and it returned "more"')
@@ -329,7 +333,8 @@ def _of_votes(function: Callable[..., Any]) -> Outcome:
     try:
         sums.play(minded, sums.World([[none] * 5, [none, unsure, none]], ["0", "7"], 5 * 30))
     except Wrong as wrong:
-        text = f"where the model gave no answer, and votes hold a None, {wrong.message}"
+        what = "the model gave no answer, and votes hold a None" if held else "votes are empty"
+        text = f"where {what}, {wrong.message}"
         raise Wrong(text, error=wrong.error) from None
     return found
 
