@@ -82,7 +82,7 @@ def load(
     if path is not None and "revision" in more:
         raise BadValue(f"revision is of a hub id, and {shown(str(name))} lies on this machine")
     if path is None:
-        model, tokenizer = _load_with_mlx_lm(name, "from the Hugging Face hub", more)
+        model, tokenizer = _load_with_mlx_lm(str(name), "from the Hugging Face hub", more)
     elif "lablib" in files.check(path):
         if more:
             raise BadValue(
@@ -97,13 +97,14 @@ def load(
     mx.eval(model.parameters())
     if mx.default_device() != mx.gpu:
         _warn_of_slow_products(model, str(name))
-    pages.enlarge(array for _, array in tree_flatten(model.parameters()))
+    arrays: Any = tree_flatten(model.parameters())
+    pages.enlarge(array for _, array in arrays)
     return model, tokenizer
 
 
 def _warn_of_slow_products(model: nn.Module, name: str) -> None:
     """Say in one line that a CPU is slow at products of other weights than float32, and why."""
-    arrays = tree_flatten(model.parameters())
+    arrays: Any = tree_flatten(model.parameters())
     others = {str(a.dtype).removeprefix("mlx.core.") for _, a in arrays if a.dtype != mx.float32}
     if others:
         kinds = ", ".join(sorted(others))
@@ -172,7 +173,8 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
     try:
         with files.nobody_asked():
             settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
-            return mlx_lm.load(name, tokenizer_config=settings, **more)
+            found: Any = mlx_lm.load(name, tokenizer_config=settings, **more)
+            return found
     except Exception as error:  # whatever goes wrong inside, the caller gets one line about it
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadValue(f"name: could not load {name!r} {how}: {first_line}") from error

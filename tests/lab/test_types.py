@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -83,16 +83,10 @@ GIVEN = {"max_tokens", "draft_tokens", "temperature"}  # names of their own, in 
 DOORS = {
     keywords.SampleKeywords: (batches.sample_batches, set()),
     keywords.SpeculativeKeywords: (speculative_batches, set()),
-    keywords.VoteKeywords: (speculative_batches, {"max_tokens", "temperature", "ended"}),
-    keywords.RoundsKeywords: (
-        speculative_batches,
-        {"max_tokens", "temperature", "ended", "max_batch"},
-    ),
+    keywords.VoteKeywords: (speculative_batches, {"max_tokens", "temperature"}),
+    keywords.RoundsKeywords: (speculative_batches, {"max_tokens", "temperature", "max_batch"}),
     keywords.DecodeKeywords: (SpeculativeTokenIterator.__init__, GIVEN),
-    keywords.StreamKeywords: (
-        SpeculativeTokenIterator.__init__,
-        {"max_tokens", "stop_tokens"},
-    ),
+    keywords.StreamKeywords: (SpeculativeTokenIterator.__init__, {"max_tokens", "stop_tokens"}),
 }
 
 
@@ -106,6 +100,10 @@ def test_typed_keywords_are_those_of_the_function_but_for_what_its_door_names(ty
 
 def test_the_samplers_keywords_are_its_options() -> None:
     expected = get_type_hints(SamplerOptions)
+    each = get_type_hints(keywords.SamplersOfEach)
+    assert [*each] == [*get_type_hints(keywords.SamplerKeywords)]
+    for name in each:
+        assert each[name] == expected[name] | Sequence[expected[name]]
     assert get_type_hints(keywords.SamplerKeywords) == {
         name: expected[name] for name in SamplerOptions.names()
     }
@@ -120,7 +118,7 @@ def test_the_samplers_keywords_are_its_options() -> None:
     [
         ("temp", "here it is temperature="),
         ("max_new_tokens", "here it is max_tokens="),
-        ("sampler", "its options: temperature="),
+        ("sampler", "its options, temperature="),
         ("prompt_cache", "here it is cache="),
         ("verbose", "stream()"),
         ("kv_bits", "QuantizedKVCache"),

@@ -13,7 +13,7 @@ from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference import arguments
 from lablib.inference.decoding.batches import ReadPrompts, SampleParts, can_share, prompt_parts
 from lablib.inference.decoding.rows import Samples
-from lablib.inference.keywords import Ended, SamplerKeywords, SpeculativeKeywords
+from lablib.inference.keywords import SamplersOfEach, SpeculativeKeywords
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
@@ -55,16 +55,17 @@ def speculative_batches(
     draft_model: Any,
     prompts: Sequence[Sequence[int] | mx.array],
     *,
-    max_tokens: int = 100,
+    max_tokens: int | Sequence[int] = 100,
     draft_tokens: int = 4,
     rule: str | None = None,
     stop_tokens: Collection[int] | None = None,
+    stop: str | Sequence[str] = (),
+    tokenizer: Any = None,
     max_batch: int | None = None,
     prefill_step_size: int = 512,
     logits_processors: Sequence[LogitsProcessor] = (),
     progress: bool = False,
-    ended: Ended | None = None,
-    **sampler_options: Unpack[SamplerKeywords],
+    **sampler_options: Unpack[SamplersOfEach],
 ) -> SampleParts:
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 
@@ -72,8 +73,7 @@ def speculative_batches(
     a number); row i draws from stream i of the seed, and the beginning that its prompt shares with
     the one before is not read again. Rows that cannot share a batch (a quantised cache, Mamba 1, a
     drafter that works in the target's cache, a text that may fill a table of positions) run one by
-    one, with the same result. A row leaves after a stop token, or after the round in which
-    ``ended(i, its tokens)`` has become true.
+    one, with the same result.
 
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
@@ -84,12 +84,13 @@ def speculative_batches(
         prompts,
         max_tokens=max_tokens,
         stop_tokens=stop_tokens,
+        stop=stop,
+        tokenizer=tokenizer,
         prefill_step_size=prefill_step_size,
         sampler_options=sampler_options,
         logits_processors=logits_processors,
         name="target",
         several=True,
-        samples=True,
     )
     length = FixedLength(draft_tokens)
     drafter = as_drafter(draft_model)
@@ -99,7 +100,7 @@ def speculative_batches(
     drafter.begin(trial, own, 1)  # refuses a target that does not fit
     models = [target] if own is None else [target, own.model]
     for model in models:
-        arguments.check_lengths(model, request.prompts, max_tokens)
+        arguments.check_lengths(model, request.prompts, request.lengths)
     together = (
         drafter.batches and not drafter.trees and can_share(models, request, length.draft_tokens)
     )
@@ -107,4 +108,4 @@ def speculative_batches(
         check_rewindable(trial.cache)
     read = ReadPrompts(models, request.step_size, drafter, together)
     decoder = speculative_decoder(request, target, drafter, rule, length)
-    return prompt_parts(decoder, read, request, max_batch, progress, ended)
+    return prompt_parts(decoder, read, request, max_batch, progress)

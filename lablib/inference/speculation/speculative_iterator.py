@@ -115,8 +115,9 @@ class SpeculativeTokenIterator(DecodingIterator):
         session = drafter.begin(reader, own, 1)
         if own is not None:
             check_same_text(own.cache, cache)
-            cached = max(request.cached, kv.offset(own.cache) or 0)  # the target may not say
-            arguments.check_lengths(own.model, request.prompts, max_tokens, cached)
+            cached = arguments.check_cache(own.model, own.cache)
+            cached = max(cached, request.cached)  # the target may not say
+            arguments.check_lengths(own.model, request.prompts, request.lengths, cached)
         length.begin(target, session)
         decoder = speculative_decoder(request, target, drafter, rule, length, trace, closable=True)
         self.draft_cache = None if own is None else own.cache
@@ -203,6 +204,7 @@ def speculative_decode(
         The prompt and its completion ``(1, total_len)`` int32, and the statistics; with
         ``trace=True`` they hold the list of rounds as ``"trace"``.
     """
+    arguments.refuse_top_logprobs(options, "SpeculativeTokenIterator")
     iterator = SpeculativeTokenIterator(
         target,
         draft_model,

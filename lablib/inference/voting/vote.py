@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, Unpack
 
-from lablib.inference.arguments import check_n
+from lablib.inference.arguments import check_n, refuse_top_logprobs
 from lablib.inference.decoding import batches
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import RoundsKeywords, VoteKeywords
@@ -81,8 +81,8 @@ def best_of_n(
     model: Any,
     prompt: Any,
     n: int = 4,
-    max_tokens: int = 100,
-    temperature: float = 0.8,
+    max_tokens: int | Sequence[int] = 100,
+    temperature: float | Sequence[float] = 0.8,
     score_fn: Scorer = "log_prob",
     *,
     return_all: bool = False,
@@ -130,8 +130,8 @@ def majority_vote(
     model: Any,
     prompt: Any,
     n: int = 5,
-    max_tokens: int = 50,
-    temperature: float = 0.8,
+    max_tokens: int | Sequence[int] = 50,
+    temperature: float | Sequence[float] = 0.8,
     *,
     extract: Extract | None = None,
     weight: Scorer | None = None,
@@ -174,8 +174,8 @@ def vote_until(
     model: Any,
     prompt: Any,
     n: int = 32,
-    max_tokens: int = 50,
-    temperature: float = 0.8,
+    max_tokens: int | Sequence[int] = 50,
+    temperature: float | Sequence[float] = 0.8,
     *,
     batch: int = 4,
     confidence: float | None = None,
@@ -206,7 +206,7 @@ def vote_until(
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
     completions: list[list[int]] = []
     answers: list[Hashable | None] = []
-    reason = None
+    reason: str | None = None
     with closing(_sample(model, draft_model, prompt, n, settings)) as parts:
         for samples in parts:
             answers += _answers(samples.tokens, extract, first=len(completions))
@@ -216,7 +216,9 @@ def vote_until(
             if reason:
                 break
     saved = n - len(completions)
-    return AdaptiveVotes(tally(completions, answers), reason if saved else "exhausted", saved)
+    if not saved or reason is None:
+        reason = "exhausted"
+    return AdaptiveVotes(tally(completions, answers), reason, saved)
 
 
 def _sample(
@@ -224,6 +226,7 @@ def _sample(
 ) -> batches.SampleParts:
     """Sample in parts of ``max_batch``, with or without a draft model."""
     n = check_n(n)
+    refuse_top_logprobs(options, "sample_n")
     if draft_model is None:
         return batches.sample_batches(model, prompt, n, **options)
     return batched.speculative_batches(model, draft_model, [prompt] * n, **options)
@@ -238,7 +241,7 @@ def _scores(name: str, scorer: Scorer, parts: batches.SampleParts, samples: Samp
 def tally(
     completions: Sequence[Sequence[int]],
     answers: Sequence[Hashable | None] | None = None,
-    log_weights: Sequence[float] | None = None,
+    log_weights: Sequence[float] | np.ndarray | None = None,
 ) -> Votes:
     """Count votes that are already cast; ``majority_vote`` without the sampling.
 
@@ -251,26 +254,28 @@ def tally(
     Raises:
         BadValue: lengths differ, or a weight is NaN or +inf, or no vote has any weight.
     """
-    completions, n = [[int(token) for token in row] for row in completions], len(completions)
+    rows, n = [[int(token) for token in row] for row in completions], len(completions)
     if answers is None:
-        answers = _answers(completions, None)
+        answers = _answers(rows, None)
     if len(answers) != n:
         raise BadValue(
             f"answers must have one entry for each of {n} completions, got {len(answers)}"
         )
     voters: dict[Hashable | None, list[int]] = {}
-    for row, answer in enumerate(answers):
-        voters.setdefault(answer, []).append(row)
+    for number, answer in enumerate(answers):
+        voters.setdefault(answer, []).append(number)
     missing = voters.pop(None, [])
-    sizes: dict[Hashable, float] = {answer: len(rows) for answer, rows in voters.items()}
+    sizes: dict[Hashable, float] = {answer: len(voted) for answer, voted in voters.items()}
     if log_weights is not None:
         sizes = _shares(voters, log_weights, n)
     ranked = sorted(voters, key=lambda answer: -sizes[answer])  # stable: ties stay in order
-    entries = [(completions[voters[answer][0]], sizes[answer]) for answer in ranked]
+    entries = [(rows[voters[answer][0]], sizes[answer]) for answer in ranked]
     return Votes(entries, ranked, [voters[answer] for answer in ranked], missing)
 
 
-def _shares(voters: dict[Hashable, list[int]], log_weights: Sequence[float], n: int) -> dict:
+def _shares(
+    voters: dict[Hashable, list[int]], log_weights: Sequence[float] | np.ndarray, n: int
+) -> dict[Hashable, float]:
     """Return each answer's share of the total weight, from logarithms."""
     logs = np.asarray(log_weights, dtype=np.float64)
     if logs.shape != (n,):
