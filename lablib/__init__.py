@@ -35,6 +35,9 @@ __getattr__, __dir__, __all__ = exports(
             "speculative_decode speculative_sample_n vote_until"
         ),
         "lablib.machine.doctor": "doctor",
+        "lablib.course.lessons.lesson_08.enumeration": "bias",
+        "lablib.inference.sampling": "transforms",
+        "lablib.inference.speculation": "rules",
         "lablib.models": ("LanguageModel gpt_config hybrid_config llama_config load load_head"),
         "lablib.course.plots.chat": "chat",
         "lablib.text": "Completion generate on_text stream",

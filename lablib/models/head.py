@@ -106,7 +106,7 @@ class DraftHead(nn.Module):
         return logits
 
 
-def load_head(name: str | Path, target: LanguageModel) -> DraftHead:
+def load_head(name: str | Path, target: nn.Module) -> DraftHead:
     """Return the head for ``target`` that came with the package, or that the workshop wrote.
 
     Raises:

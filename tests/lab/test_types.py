@@ -27,18 +27,19 @@ def checked(command: list[str]) -> subprocess.CompletedProcess:
     return subprocess.run(tool, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def mypy(path: Path) -> set[int]:
+def mypy(*paths: Path) -> set[int]:
     """Return the lines that mypy marks."""
-    done = checked(["mypy", "--strict", "--follow-imports=silent", "--output=json", str(path)])
+    how = ["mypy", "--strict", "--follow-imports=silent", "--output=json"]
+    done = checked([*how, *map(str, paths)])
     assert done.returncode in (0, 1), done.stderr
     marks = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return {mark["line"] for mark in marks if mark["severity"] == "error"}
 
 
-def pyright(path: Path) -> set[int]:
+def pyright(*paths: Path) -> set[int]:
     """Return the lines that Pyright marks (basedpyright, which fetches nothing)."""
     here = f"--pythonpath={sys.executable}"  # else it looks for the packages of a .venv, if any
-    done = checked(["basedpyright", "--level=error", "--outputjson", here, str(path)])
+    done = checked(["basedpyright", "--level=error", "--outputjson", here, *map(str, paths)])
     marks = json.loads(done.stdout)["generalDiagnostics"]
     return {mark["range"]["start"]["line"] + 1 for mark in marks}
 
@@ -47,12 +48,12 @@ CHECKERS = pytest.mark.parametrize("lines", [mypy, pyright])
 
 
 @CHECKERS
-def test_right_calls_are_accepted(lines: Callable[[Path], set[int]]) -> None:
-    assert lines(CALLS / "right.py") == set()
+def test_right_calls_are_accepted(lines: Callable[..., set[int]]) -> None:
+    assert lines(CALLS / "right.py", CALLS / "trial.py") == set()
 
 
 @CHECKERS
-def test_each_mistake_is_marked_and_nothing_else(lines: Callable[[Path], set[int]]) -> None:
+def test_each_mistake_is_marked_and_nothing_else(lines: Callable[..., set[int]]) -> None:
     path = CALLS / "wrong.py"
     source = path.read_text().splitlines()
     planted = {number for number, line in enumerate(source, 1) if line.endswith("  ##")}

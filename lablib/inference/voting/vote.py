@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple, Unpack, overload
 
 from lablib.inference.arguments import check_n, refuse_top_logprobs
 from lablib.inference.decoding import batches
@@ -75,6 +75,36 @@ class AdaptiveVotes(Votes):
     def __init__(self, votes: Votes, reason: str, saved: int):
         super().__init__(votes, votes.answers, votes.rows, votes.missing)
         self.reason, self.saved = reason, saved
+
+
+@overload
+def best_of_n(
+    model: Any,
+    prompt: Any,
+    n: int = 4,
+    max_tokens: int | Sequence[int] = 100,
+    temperature: float | Sequence[float] = 0.8,
+    score_fn: Scorer = "log_prob",
+    *,
+    return_all: Literal[False] = False,
+    draft_model: Any = None,
+    **options: Unpack[VoteKeywords],
+) -> mx.array: ...
+
+
+@overload
+def best_of_n(
+    model: Any,
+    prompt: Any,
+    n: int = 4,
+    max_tokens: int | Sequence[int] = 100,
+    temperature: float | Sequence[float] = 0.8,
+    score_fn: Scorer = "log_prob",
+    *,
+    return_all: Literal[True],
+    draft_model: Any = None,
+    **options: Unpack[VoteKeywords],
+) -> list[Candidate]: ...
 
 
 def best_of_n(
