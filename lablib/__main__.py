@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lablib.extras import need
 from lablib.installed import complaint
 from lablib.teach import commands as classroom
 from lablib.tools.sweep import command as sweep
@@ -209,6 +210,8 @@ def _fetch(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
+    need("tables", "tabulate", "scipy")
+
     from lablib.tools.acceptance import measure_acceptance
     from lablib.tools.evaluation import evaluate, render
 
@@ -244,6 +247,8 @@ _BENCH_OPTIONS = ("turns", "only", "genlm", "lmxlab", "few_rows")
 
 
 def _bench(options: argparse.Namespace) -> int:
+    need("tables", "tabulate", "scipy")
+
     from lablib.tools.bench import QUICK, Plan, SideError, bench, report
 
     report.check_picture(options.out)
