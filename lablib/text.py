@@ -44,6 +44,11 @@ class Completion(str):
         stats: see :class:`TokenIterator` and :class:`SpeculativeTokenIterator`. Of one among
             several ``tokens``, ``prompt_tokens`` and ``finish_reason`` are its own, the rest is of
             all together.
+
+    Example:
+        >>> text = lablib.generate(model, tokenizer, "Mia finds", max_tokens=3, stop_tokens=())
+        >>> len(text.tokens), text.finish_reason
+        (3, 'length')
     """
 
     tokens: list[int]
@@ -185,6 +190,12 @@ def stream(
 
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
+
+    Example:
+        >>> with lablib.stream(model, tokenizer, "Mia finds", max_tokens=8) as pieces:
+        ...     text = "".join(pieces)
+        >>> text == pieces.text
+        True
     """
     tokenizer = wrapped(tokenizer)
     ids, stop = _encode(tokenizer, prompt, messages), check_stop(stop, tokenizer)
@@ -262,10 +273,74 @@ def generate(
 ) -> Completion | list[Completion]:
     """Generate a completion; a ``str`` with ``.tokens``, ``.logprobs`` and ``.stats``.
 
-    The arguments are those of :func:`stream`; ``progress`` shows a progress bar. Of a list of
-    prompts, or of ``messages``, it makes a list of completions, ``max_batch=`` at a time. Number i
-    draws from stream i of the seed: alone it is the same with ``stream=i``. The options are then
-    those of ``speculative_batches``, or of ``sample_prompts`` without a draft model.
+    Of a list of prompts, or of conversations, it makes a list of completions, side by side. Number
+    i draws from stream i of the seed: alone it is the same with ``stream=i``. A list of seeds gives
+    each a seed of its own: alone it is the same with that seed.
+
+    Args:
+        model: any mlx-lm model or :class:`~lablib.models.base.LanguageModel`.
+        tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it, or Hugging Face's own.
+        prompt: text, or token ids (which get no special tokens added); or a list of these.
+        messages: ``[{"role": "user", "content": "..."}, ...]`` in place of a prompt; the
+            tokenizer's chat template makes one of them. Or a list of such conversations.
+        max_tokens: 100; at least 1. How many tokens to generate at most [each].
+        progress: False. Show a progress bar.
+        **options: those that follow. With "[each]", a list has a value for each of several prompts.
+
+    Where the text ends:
+
+    - ``stop``: (); a string, or several, none empty. The text ends before the one that is complete
+      first, however it is cut into tokens.
+    - ``stop_tokens``: None, the tokenizer's end tokens; or ids of the vocabulary; () means none.
+
+    How tokens are drawn, in this order (:class:`SamplerOptions`):
+
+    - ``logits_processors``: (); functions ``f(tokens (T,), logits (1, V)) -> logits``.
+    - ``repeat_penalty``: 1.0, which is off; up to 1e6 [each] (Keskar et al. 2019, 1909.05858).
+    - ``presence_penalty``, ``frequency_penalty``: 0.0, which is off; from -1e6 to 1e6 [each].
+    - ``repeat_last_n``: 64; how many of the latest tokens penalties see; 0: none, -1: all [each].
+    - ``top_k``: 0, which is off; keep so many of the best [each] (Fan et al. 2018, 1805.04833).
+    - ``temperature``: 1.0; at least 0, which takes the best token [each].
+    - ``top_p``: 1.0, which is off; from 0 to 1 [each] (Holtzman et al. 2019, 1904.09751).
+    - ``min_p``: 0.0, which is off; from 0 to 1 [each] (Nguyen et al. 2024, 2407.01082).
+    - ``seed``: None, drawn afresh; or any int [each].
+    - ``stream``: 0; at least 0. The random stream of the seed, of one prompt.
+
+    What comes back:
+
+    - ``top_logprobs``: 0; how many of the best tokens ``.top_logprobs`` has beside each [each].
+    - ``logprobs``: False; changes nothing, as ``.logprobs`` are always there [each].
+
+    With a drafter's help (:class:`SpeculativeTokenIterator`; Leviathan et al. 2023, 2211.17192):
+
+    - ``draft_model``: None; a smaller model of the same vocabulary, or a drafter such as
+      ``NGram()``.
+    - ``draft_tokens``: 4; at least 1, or of one prompt ``AdaptiveLength()``.
+    - ``rule``: None, which is "rejection"; "match", "coupled" or "block", or another name in
+      ``lablib.rules.RULE``.
+    - ``trace``: False; True keeps the verdicts of one prompt's rounds.
+
+    How it is computed, which changes no text:
+
+    - ``cache``, ``draft_cache``: None, new ones; or, of one prompt, those that earlier tokens left
+      behind, changed in place.
+    - ``prefill_step_size``: 512; at least 1. How many prompt tokens are read at once.
+    - ``max_batch``: None, all; at least 1. How many of several prompts are written side by side.
+
+    Returns:
+        The completion; of several prompts a list of them, in their order.
+
+    Raises:
+        ValueError, TypeError: an argument is unknown, or out of range; before any work. An option's
+            name from mlx-lm or Hugging Face is answered with its name here.
+
+    Example:
+        >>> text = lablib.generate(model, tokenizer, "Mia finds", max_tokens=8, temperature=0.0)
+        >>> len(text.tokens) == len(text.logprobs) <= 8
+        True
+        >>> both = lablib.generate(model, tokenizer, ["Mia finds", "Otto"], seed=[1, 2], stop=".")
+        >>> [each.finish_reason for each in both]
+        ['stop', 'stop']
     """
     flag("progress", progress)
     options["max_tokens"] = max_tokens
@@ -353,7 +428,23 @@ def on_text(
 ) -> Callable[[list[int]], Hashable | None]:
     """Make a vote's ``extract`` from a function of text: ``on_text(tokenizer, sums.extract)``.
 
-    Special tokens, such as the one that ends a completion, are not part of the text.
+    Special tokens, such as the one that ends a completion, are not part of the text; a stop string
+    that ended it is.
+
+    Args:
+        tokenizer: anything with ``decode(ids, skip_special_tokens=True)``.
+        function: takes the text of a completion; returns its answer, or None.
+
+    Returns:
+        A function of token ids.
+
+    Raises:
+        TypeError: ``function`` can't be called.
+
+    Example:
+        >>> last = lablib.on_text(tokenizer, lambda text: text.split()[-1])
+        >>> last(tokenizer.encode("Mia finds"))
+        'finds'
     """
     return lambda tokens: function(tokenizer.decode(tokens, skip_special_tokens=True))
 

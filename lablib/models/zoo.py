@@ -59,20 +59,30 @@ def load(
     class; the tokenizer is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as
     ``stop_tokens``: there its texts end wherever nobody says otherwise.
 
-    ``name`` is a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch``
-    has brought it, the path of a directory of mlx-lm's layout, or a hub id such as
-    ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm downloads. ``dtype`` is the type of the
-    weights and so of the arithmetic. None means the stored type on a GPU and float32 on a CPU: MLX
-    sends the BLAS no other products there, and a token of half precision or of quantised weights
-    takes 3 to 9 times as long, though its weights are half as large or less. A warning says so.
+    Args:
+        name: a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch`` has
+            brought it, the path of a directory of mlx-lm's layout, or a hub id such as
+            ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm downloads.
+        dtype: the type of the weights and so of the arithmetic. None means the stored type on a
+            GPU and float32 on a CPU: MLX sends the BLAS no other products there, and a token of
+            half precision or of quantised weights takes 3 to 9 times as long, though its weights
+            are half as large or less. A warning says so.
+        adapter_path: the directory of a LoRA adapter. This and what follows are handed to
+            ``mlx_lm.load``, and refused where it is not asked.
+        revision: a branch, tag or commit of a hub id.
+        tokenizer_config: keywords of the tokenizer.
 
-    The others are handed to ``mlx_lm.load``, and refused where it is not asked: ``adapter_path``,
-    the directory of a LoRA adapter; ``revision``, a branch, tag or commit of a hub id;
-    ``tokenizer_config``, keywords of the tokenizer.
+    Returns:
+        The model and its tokenizer.
 
     Raises:
         BadValue: no such model, or a file of it is missing, corrupt, or does not fit the others.
         BadType: ``name`` or ``dtype`` is of the wrong type.
+
+    Example:
+        >>> model, tokenizer = lablib.load("target")
+        >>> model.stop_tokens == frozenset(tokenizer.eos_token_ids)
+        True
     """
     if not isinstance(name, str | Path):
         raise BadType(f"name must be a model's name or path, got {shown(name)}")

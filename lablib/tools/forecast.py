@@ -123,6 +123,14 @@ def forecast(
 
     Raises:
         ValueError, TypeError: an argument is out of range; before any work.
+
+    Returns:
+        What is expected; ``print`` shows it as a table and a sentence.
+
+    Example:
+        >>> found = lablib.forecast(model, draft, tokenizer, ["Mia"], max_tokens=4, repeats=1)
+        >>> found.draft_tokens <= 8
+        True
     """
     most, max_tokens = integer("most", most, 1, LONGEST), integer("max_tokens", max_tokens, 2)
     seed, check = integer("seed", seed, 0), flag("check", check)

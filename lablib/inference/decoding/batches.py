@@ -80,9 +80,27 @@ def sample_n(
 ) -> Samples:
     """Draw ``n`` independent completions of one prompt, which is read once.
 
-    ``options`` are the keywords of :func:`sample_batches`: ``max_tokens=100``,
-    ``stop_tokens=None``, ``seed=None``, ``max_batch=None``, ``progress=False``, and those of the
-    sampler.
+    Args:
+        model: any mlx-lm model or ``LanguageModel``.
+        prompt: token ids ``(T,)`` or ``(1, T)``, at least one.
+        n: how many completions.
+        **options: the keywords of :func:`sample_batches`: ``max_tokens=100``,
+            ``stop_tokens=None``, ``stop=()``, ``max_batch=None``, ``progress=False``, ..., and the
+            fields of :class:`SamplerOptions`; a list of values gives each row its own.
+
+    Returns:
+        The completions; a sequence of their tokens.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, before any work; or logits are NaN.
+
+    Example:
+        >>> samples = lablib.sample_n(model, prompt, 4, seed=0)
+        >>> samples.tokens[:2] == lablib.sample_n(model, prompt, 2, seed=0).tokens
+        True
+        >>> dot = lablib.sample_n(model, prompt, 4, stop=["."], tokenizer=tokenizer, max_tokens=9)
+        >>> any("." in text for text in dot.texts(tokenizer))
+        False
     """
     return sample_batches(model, prompt, n, **options).join()
 
@@ -130,6 +148,14 @@ def sample_batches(
     Raises:
         ValueError, TypeError: an argument is out of range, at the call and not at the first
             ``next``; or, later, the model's logits are not finite.
+
+    Returns:
+        An iterator of :class:`Samples`; ``join()`` makes one of all, ``close()`` stops.
+
+    Example:
+        >>> parts = lablib.inference.sample_batches(model, prompt, 5, max_batch=2, max_tokens=3)
+        >>> [len(part) for part in parts]
+        [2, 2, 1]
     """
     n = arguments.check_n(n)
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
@@ -234,6 +260,12 @@ def sample_many(
 
     Raises:
         ValueError, TypeError: an argument is out of range, before any work; or logits are NaN.
+
+    Example:
+        >>> options = [lablib.SamplerOptions(seed=0), lablib.SamplerOptions(temperature=0.0)]
+        >>> found = lablib.sample_many(model, [prompt, prompt[:4]], options, n=2, max_tokens=5)
+        >>> [len(samples) for samples in found]
+        [2, 2]
     """
     arguments.check_names(sample_many, unknown, samples=False)
     options = _checked(options, len(sequence("prompts", prompts, "prompts")))

@@ -186,6 +186,11 @@ class Samples:
             of all prompts together.
         top_logprobs: the model's best (id, logprob) pairs at each token, if asked for.
         stop: the stop strings.
+
+    Example:
+        >>> samples = lablib.sample_n(model, prompt, 3, max_tokens=2, stop_tokens=())
+        >>> len(samples), samples.lengths, samples[0] == samples.tokens[0]
+        (3, [2, 2, 2], True)
     """
 
     tokens: list[list[int]]

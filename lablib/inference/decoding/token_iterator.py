@@ -37,6 +37,11 @@ class Token:
         logprob: natural log of the model's own probability of it (before temperature and cuts).
         from_draft: whether a draft proposed it (speculative decoding).
         top_logprobs: the model's best ``(id, logprob)`` pairs here, if ``top_logprobs=`` asked.
+
+    Example:
+        >>> token = next(lablib.TokenIterator(model, prompt, temperature=0.0))
+        >>> token.logprob <= 0, token.from_draft
+        (True, False)
     """
 
     id: int
@@ -221,6 +226,12 @@ class TokenIterator(DecodingIterator):
 
     Raises:
         ValueError, TypeError: an argument is bad; nothing has been changed then.
+
+    Example:
+        >>> with lablib.TokenIterator(model, prompt, temperature=0.0, top_logprobs=2) as tokens:
+        ...     found = [token.id for token in tokens]
+        >>> found == tokens.tokens, tokens.stats["finish_reason"]
+        (True, 'stop')
     """
 
     def __init__(

@@ -23,6 +23,18 @@ def sampled_by(sampler: Callable[[mx.array], mx.array]) -> LogitsProcessor:
 
     Args:
         sampler: called with log-probabilities ``(1, V)``; returns the chosen id ``(1,)``.
+
+    Returns:
+        A function for ``logits_processors=``.
+
+    Raises:
+        TypeError: ``sampler`` can't be called; later, it returns no array of ids ``(1,)``.
+
+    Example:
+        >>> best = lablib.sampled_by(lambda logprobs: mx.argmax(logprobs, axis=-1))
+        >>> one = lablib.generate(model, tokenizer, "Mia", max_tokens=4, logits_processors=[best])
+        >>> one == lablib.generate(model, tokenizer, "Mia", max_tokens=4, temperature=0.0)
+        True
     """
     function("sampler", sampler)
 

@@ -112,6 +112,22 @@ def bias(rule: Rule, drafted: int = 2, languages: int = 20, seed: int = 0) -> fl
 
     It is the worst of some random ``languages`` of three letters, in which some chances are 0; of
     each, one round is enumerated. With one draft a rule passes that forgets the zeros behind q.
+
+    Args:
+        rule: see ``lablib.rules``.
+        drafted: how many drafts a round has, at least 1.
+        languages: how many languages, at least 1.
+        seed: of the languages, at least 0.
+
+    Returns:
+        The distance, from 0 to 1.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, or the rule returned no ``Outcome``.
+
+    Example:
+        >>> lablib.bias(lablib.rules.block) < 1e-9
+        True
     """
     function("rule", rule)
     rng, worst = np.random.default_rng(integer("seed", seed, 0)), 0.0
