@@ -198,8 +198,9 @@ def _train(options: argparse.Namespace) -> None:
         os.environ["LABLIB_THREADS"] = str(threads)
         os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
     for name in names:
-        run = partial(train_head if name in HEADS else train, name)
-        run = train_verifier if name == "verifier" else run
+        run: Any = partial(train_head if name in HEADS else train, name)
+        if name == "verifier":
+            run = train_verifier
         print(run(options.out / name, models=options.out))
 
 

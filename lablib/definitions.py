@@ -64,7 +64,8 @@ def in_use(table: dict[str, Any], name: str, taught: dict[str, Any], module: dic
     ``taught`` are the table's functions as they were written. One of these that was replaced in its
     ``module``, whose names are given, runs from there.
     """
-    function: Any = table[name]
-    if function is not taught.get(name):
+    function = table[name]
+    written: Any = taught.get(name)
+    if function is not written:
         return function
-    return module.get(function.__name__, function)
+    return module.get(written.__name__, function)

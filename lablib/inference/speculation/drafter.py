@@ -26,7 +26,8 @@ from lablib.cache import tree
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.proposal import Proposal
 
-Texts, Limits = Sequence[Sequence[int]], Sequence[int]
+Texts = Sequence[Sequence[int]]
+Limits = Sequence[int]
 
 
 class Drafter:

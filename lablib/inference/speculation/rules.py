@@ -5,7 +5,7 @@ its own ``p_1 … p_{γ+1}`` at the same places in one forward. A rule is a pure
 it says with what probability exactly n drafts are kept, and from which distribution the token after
 them comes. *Lossless* means that the text has the distribution of the target alone, whatever q is.
 
-The library's four, in the order of how much they keep:
+The library's four, in the order of how much they keep::
 
     match      draw the target's own token; keep the draft if it is the same one. Keeps Σ p·q.
     coupled    the same, but both models draw with the same noise, and so agree more often (Daliri,
@@ -31,7 +31,7 @@ agree, and two best tokens are compared. With ``lablib.by_definition()``, or if 
 the rule's function decides there too.
 
 To add a rule, write its function and put it into ``RULE``, here or in a cell of a notebook. This
-one keeps half of what rejection keeps:
+one keeps half of what rejection keeps::
 
     from lablib import rules
 
