@@ -31,10 +31,13 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference": (
             "AdaptiveLength AsyncMlxLM Drafter EarlyExit Head NGram Proposal Sampler "
             "SamplerOptions SpeculativeTokenIterator TokenIterator Tree best_of_n "
-            "majority_vote pass_at_k sample_many sample_n speculative_batch "
+            "majority_vote pass_at_k sample_many sample_n sampled_by speculative_batch "
             "speculative_decode speculative_sample_n vote_until"
         ),
         "lablib.machine.doctor": "doctor",
+        "lablib.course.lessons.lesson_08.enumeration": "bias",
+        "lablib.inference.sampling": "transforms",
+        "lablib.inference.speculation": "rules",
         "lablib.models": ("LanguageModel gpt_config hybrid_config llama_config load load_head"),
         "lablib.course.plots.chat": "chat",
         "lablib.text": "Completion generate on_text stream",

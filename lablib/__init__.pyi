@@ -9,6 +9,7 @@ from lablib.course import check as check
 from lablib.course import hint as hint
 from lablib.course import progress as progress
 from lablib.course import solution as solution
+from lablib.course.lessons.lesson_08.enumeration import bias as bias
 from lablib.course.plots.chat import chat as chat
 from lablib.definitions import by_definition as by_definition
 from lablib.inference import AdaptiveLength as AdaptiveLength
@@ -28,10 +29,13 @@ from lablib.inference import majority_vote as majority_vote
 from lablib.inference import pass_at_k as pass_at_k
 from lablib.inference import sample_many as sample_many
 from lablib.inference import sample_n as sample_n
+from lablib.inference import sampled_by as sampled_by
 from lablib.inference import speculative_batch as speculative_batch
 from lablib.inference import speculative_decode as speculative_decode
 from lablib.inference import speculative_sample_n as speculative_sample_n
 from lablib.inference import vote_until as vote_until
+from lablib.inference.sampling import transforms as transforms
+from lablib.inference.speculation import rules as rules
 from lablib.machine.backend import set_threads as set_threads
 from lablib.machine.doctor import doctor as doctor
 from lablib.models import LanguageModel as LanguageModel

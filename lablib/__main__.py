@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lablib.extras import need
 from lablib.installed import complaint
 from lablib.teach import commands as classroom
 from lablib.tools.sweep import command as sweep
@@ -197,8 +198,9 @@ def _train(options: argparse.Namespace) -> None:
         os.environ["LABLIB_THREADS"] = str(threads)
         os.execv(sys.executable, [sys.executable, "-m", "lablib", *options.arguments])
     for name in names:
-        run = partial(train_head if name in HEADS else train, name)
-        run = train_verifier if name == "verifier" else run
+        run: Any = partial(train_head if name in HEADS else train, name)
+        if name == "verifier":
+            run = train_verifier
         print(run(options.out / name, models=options.out))
 
 
@@ -209,6 +211,8 @@ def _fetch(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
+    need("tables", "tabulate", "scipy")
+
     from lablib.tools.acceptance import measure_acceptance
     from lablib.tools.evaluation import evaluate, render
 
@@ -244,6 +248,8 @@ _BENCH_OPTIONS = ("turns", "only", "genlm", "lmxlab", "few_rows")
 
 
 def _bench(options: argparse.Namespace) -> int:
+    need("tables", "tabulate", "scipy")
+
     from lablib.tools.bench import QUICK, Plan, SideError, bench, report
 
     report.check_picture(options.out)

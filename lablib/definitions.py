@@ -14,7 +14,20 @@ _open_blocks = 0  # how many ``by_definition`` blocks this process is in
 
 @contextmanager
 def by_definition() -> Iterator[None]:
-    """Run the definitions that the lessons teach, and no faster path, inside the block."""
+    """Run the definitions that the lessons teach, and no faster path, inside the block.
+
+    Returns:
+        A context manager.
+
+    Raises:
+        Nothing of its own.
+
+    Example:
+        >>> with lablib.by_definition():
+        ...     slow = lablib.generate(model, tokenizer, "Mia", max_tokens=4, temperature=0.0)
+        >>> slow == lablib.generate(model, tokenizer, "Mia", max_tokens=4, temperature=0.0)
+        True
+    """
     global _open_blocks
     _open_blocks += 1
     try:
@@ -52,6 +65,7 @@ def in_use(table: dict[str, Any], name: str, taught: dict[str, Any], module: dic
     ``module``, whose names are given, runs from there.
     """
     function = table[name]
-    if function is not taught.get(name):
+    written: Any = taught.get(name)
+    if function is not written:
         return function
-    return module.get(function.__name__, function)
+    return module.get(written.__name__, function)

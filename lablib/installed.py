@@ -13,7 +13,7 @@ def complaint(error: Exception) -> str:
     if sys.version_info < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         return f"{sys.executable} is Python {platform.python_version()}, older than {wanted}"
-    if isinstance(error, ModuleNotFoundError) and not error.name.startswith("lablib"):
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("lablib"):
         here = os.path.join(os.path.dirname(os.path.dirname(__file__)), ".venv", "bin", "python")
         if os.path.exists(here) and not sys.executable.startswith(os.path.dirname(here)):
             return f"{sys.executable} has no {error.name}: write {here} in place of python"

@@ -3,24 +3,31 @@
 The engine speaks token ids; text is made here, at the edge.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import AbstractContextManager
-from copy import copy
 from typing import Any, Self, Unpack, overload
 
 from lablib.inference.decoding import batches
+from lablib.inference.decoding.rows import Best, Samples
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.keywords import SeveralKeywords, StreamKeywords, TextKeywords
 from lablib.inference.speculation import batched
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
+from lablib.inference.stop_strings import TextReader, check_stop, wrapped
 from lablib.validation import BadType, BadValue, flag, sequence, shown
 
 import mlx.core as mx
 import numpy as np
 
-# The streaming detokenizer drops a space at the start of a text, and a completion is not a start:
-# it is told the last few tokens of the prompt first.
-_CONTEXT = 8
 Conversation = Sequence[dict[str, str]]
 Several = list[str] | list[list[int]] | list[mx.array] | tuple[str | Sequence[int] | mx.array, ...]
 
@@ -33,21 +40,34 @@ class Completion(str):
     Attributes:
         tokens: the generated ids, a stop token at the end included (its text is not).
         logprobs: their log-probabilities under the model's raw logits.
+        top_logprobs: the model's best ``(id, logprob)`` pairs at each, if ``top_logprobs=`` asked.
         stats: see :class:`TokenIterator` and :class:`SpeculativeTokenIterator`. Of one among
             several ``tokens``, ``prompt_tokens`` and ``finish_reason`` are its own, the rest is of
             all together.
+
+    Example:
+        >>> text = lablib.generate(model, tokenizer, "Mia finds", max_tokens=3, stop_tokens=())
+        >>> len(text.tokens), text.finish_reason
+        (3, 'length')
     """
 
     tokens: list[int]
     logprobs: list[float]
+    top_logprobs: list[Best]
     stats: dict[str, Any]
 
     def __new__(
-        cls, text: str, tokens: Iterable[int] = (), logprobs: Iterable[float] = (), stats: Any = ()
+        cls,
+        text: str,
+        tokens: Iterable[int] = (),
+        logprobs: Iterable[float] = (),
+        stats: Any = (),
+        top_logprobs: Iterable[Best] = (),
     ) -> Self:
         """Make the string and attach the rest."""
         completion = super().__new__(cls, text)
         completion.tokens, completion.logprobs = list(tokens), list(logprobs)
+        completion.top_logprobs = list(top_logprobs)
         completion.stats = dict(stats)
         return completion
 
@@ -55,52 +75,6 @@ class Completion(str):
     def finish_reason(self) -> str | None:
         """Why the generation ended: "stop", "length", "closed" or "error"."""
         return self.stats.get("finish_reason")
-
-
-class TextReader:
-    """Turns tokens into text as they come, up to the stop string that is complete first.
-
-    Attributes:
-        text: its certain part: no later token takes a character back.
-        end: how many tokens it took to complete a stop string; None as long as there is none.
-    """
-
-    def __init__(self, tokenizer: Any, prompt: Sequence[int], stop: Sequence[str] = ()) -> None:
-        self.text, self.end = "", None
-        self._detokenizer = _primed_detokenizer(tokenizer, prompt)
-        self._stop, self._seen = stop, 0  # tokens that the detokenizer knows
-        self._held = ""  # this may become a stop string
-
-    def read(self, tokens: Sequence[int], last: bool = False) -> str:
-        """Read the new ones among ``tokens``, all there are so far; return the text that they add.
-
-        The ``last`` call also gives the text that was held back.
-        """
-        before = len(self.text)
-        while self._seen < len(tokens) and self.end is None:
-            self._detokenizer.add_token(tokens[self._seen])
-            self._seen += 1
-            self._add(self._detokenizer.last_segment)
-        if last and self.end is None:
-            self._detokenizer.finalize()
-            self._add(self._detokenizer.last_segment, last)
-        return self.text[before:]
-
-    def _add(self, piece: str, last: bool = False) -> None:
-        self._held = seen = self._held + piece
-        if self._stop and not last:  # a detokenizer keeps a space at the end: it may be a stop's
-            ahead = copy(self._detokenizer)
-            ahead.finalize()
-            seen += ahead.last_segment.rstrip("\ufffd")
-        found = [(seen.find(s) + len(s), seen.find(s)) for s in self._stop if s in seen]
-        if found:  # the stop string that is complete first ends the text
-            self.end = self._seen
-            self._held = seen
-            certain = min(found)[1]
-        else:
-            certain = len(seen) - (0 if last else _begun(seen, self._stop))
-        self.text += self._held[:certain]
-        self._held = self._held[certain:]
 
 
 class TextStream(Iterator[str], AbstractContextManager):
@@ -126,9 +100,9 @@ class TextStream(Iterator[str], AbstractContextManager):
                 next(self.iterator)
             except StopIteration:
                 self._ended = True
-            except KeyboardInterrupt as interrupt:
+            except KeyboardInterrupt as pressed:
                 self.iterator.close()
-                self._ended, self._interrupt = True, interrupt
+                self._ended, self._interrupt = True, pressed
             piece = self._new_text()
             if piece:
                 return piece
@@ -136,6 +110,16 @@ class TextStream(Iterator[str], AbstractContextManager):
             interrupt, self._interrupt = self._interrupt, None
             raise interrupt
         raise StopIteration
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """Yield the pieces in ``async for``; other tasks of the loop have their turn between them.
+
+        Leaving the loop, or cancelling its task, closes the stream.
+        """
+        with self:
+            for piece in self:
+                yield piece
+                await asyncio.sleep(0)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -154,7 +138,9 @@ class TextStream(Iterator[str], AbstractContextManager):
 
     def completion(self) -> Completion:
         """Return what has been generated so far."""
-        return Completion(self.text, self.iterator.tokens, self.iterator.logprobs, self.stats)
+        made = self.iterator
+        top = getattr(made, "top_logprobs", ())
+        return Completion(self.text, made.tokens, made.logprobs, self.stats, top)
 
     def _new_text(self) -> str:
         tokens = self.iterator.tokens
@@ -204,12 +190,18 @@ def stream(
 
     Raises:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
+
+    Example:
+        >>> with lablib.stream(model, tokenizer, "Mia finds", max_tokens=8) as pieces:
+        ...     text = "".join(pieces)
+        >>> text == pieces.text
+        True
     """
-    tokenizer = _wrapped(tokenizer)
-    ids, stop = _encode(tokenizer, prompt, messages), _stop_strings(stop)
+    tokenizer = wrapped(tokenizer)
+    ids, stop = _encode(tokenizer, prompt, messages), check_stop(stop, tokenizer)
     if stop_tokens is None:
         stop_tokens = tokenizer.eos_token_ids
-    settings = {**options, "max_tokens": max_tokens, "stop_tokens": stop_tokens}
+    settings: dict[str, Any] = {**options, "max_tokens": max_tokens, "stop_tokens": stop_tokens}
     if draft_model is None:
         _check_plain(settings)
         return TextStream(TokenIterator(model, ids, **settings), tokenizer, stop)
@@ -237,7 +229,7 @@ def generate(
     prompt: Several,
     *,
     messages: None = None,
-    max_tokens: int = 100,
+    max_tokens: int | Sequence[int] = 100,
     progress: bool = False,
     **options: Unpack[SeveralKeywords],
 ) -> list[Completion]: ...
@@ -263,7 +255,7 @@ def generate(
     prompt: None = None,
     *,
     messages: list[Conversation],
-    max_tokens: int = 100,
+    max_tokens: int | Sequence[int] = 100,
     progress: bool = False,
     **options: Unpack[SeveralKeywords],
 ) -> list[Completion]: ...
@@ -275,16 +267,80 @@ def generate(
     prompt: Any = None,
     *,
     messages: Any = None,
-    max_tokens: int = 100,
+    max_tokens: int | Sequence[int] = 100,
     progress: bool = False,
     **options: Any,
 ) -> Completion | list[Completion]:
     """Generate a completion; a ``str`` with ``.tokens``, ``.logprobs`` and ``.stats``.
 
-    The arguments are those of :func:`stream`; ``progress`` shows a progress bar. Of a list of
-    prompts, or of ``messages``, it makes a list of completions, ``max_batch=`` at a time. Number i
-    draws from stream i of the seed: alone it is the same with ``stream=i``. The options are then
-    those of ``speculative_batches``, or of ``sample_prompts`` without a draft model.
+    Of a list of prompts, or of conversations, it makes a list of completions, side by side. Number
+    i draws from stream i of the seed: alone it is the same with ``stream=i``. A list of seeds gives
+    each a seed of its own: alone it is the same with that seed.
+
+    Args:
+        model: any mlx-lm model or :class:`~lablib.models.base.LanguageModel`.
+        tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it, or Hugging Face's own.
+        prompt: text, or token ids (which get no special tokens added); or a list of these.
+        messages: ``[{"role": "user", "content": "..."}, ...]`` in place of a prompt; the
+            tokenizer's chat template makes one of them. Or a list of such conversations.
+        max_tokens: 100; at least 1. How many tokens to generate at most [each].
+        progress: False. Show a progress bar.
+        **options: those that follow. With "[each]", a list has a value for each of several prompts.
+
+    Where the text ends:
+
+    - ``stop``: (); a string, or several, none empty. The text ends before the one that is complete
+      first, however it is cut into tokens.
+    - ``stop_tokens``: None, the tokenizer's end tokens; or ids of the vocabulary; () means none.
+
+    How tokens are drawn, in this order (:class:`SamplerOptions`):
+
+    - ``logits_processors``: (); functions ``f(tokens (T,), logits (1, V)) -> logits``.
+    - ``repeat_penalty``: 1.0, which is off; up to 1e6 [each] (Keskar et al. 2019, 1909.05858).
+    - ``presence_penalty``, ``frequency_penalty``: 0.0, which is off; from -1e6 to 1e6 [each].
+    - ``repeat_last_n``: 64; how many of the latest tokens penalties see; 0: none, -1: all [each].
+    - ``top_k``: 0, which is off; keep so many of the best [each] (Fan et al. 2018, 1805.04833).
+    - ``temperature``: 1.0; at least 0, which takes the best token [each].
+    - ``top_p``: 1.0, which is off; from 0 to 1 [each] (Holtzman et al. 2019, 1904.09751).
+    - ``min_p``: 0.0, which is off; from 0 to 1 [each] (Nguyen et al. 2024, 2407.01082).
+    - ``seed``: None, drawn afresh; or any int [each].
+    - ``stream``: 0; at least 0. The random stream of the seed, of one prompt.
+
+    What comes back:
+
+    - ``top_logprobs``: 0; how many of the best tokens ``.top_logprobs`` has beside each [each].
+    - ``logprobs``: False; changes nothing, as ``.logprobs`` are always there [each].
+
+    With a drafter's help (:class:`SpeculativeTokenIterator`; Leviathan et al. 2023, 2211.17192):
+
+    - ``draft_model``: None; a smaller model of the same vocabulary, or a drafter such as
+      ``NGram()``.
+    - ``draft_tokens``: 4; at least 1, or of one prompt ``AdaptiveLength()``.
+    - ``rule``: None, which is "rejection"; "match", "coupled" or "block", or another name in
+      ``lablib.rules.RULE``.
+    - ``trace``: False; True keeps the verdicts of one prompt's rounds.
+
+    How it is computed, which changes no text:
+
+    - ``cache``, ``draft_cache``: None, new ones; or, of one prompt, those that earlier tokens left
+      behind, changed in place.
+    - ``prefill_step_size``: 512; at least 1. How many prompt tokens are read at once.
+    - ``max_batch``: None, all; at least 1. How many of several prompts are written side by side.
+
+    Returns:
+        The completion; of several prompts a list of them, in their order.
+
+    Raises:
+        ValueError, TypeError: an argument is unknown, or out of range; before any work. An option's
+            name from mlx-lm or Hugging Face is answered with its name here.
+
+    Example:
+        >>> text = lablib.generate(model, tokenizer, "Mia finds", max_tokens=8, temperature=0.0)
+        >>> len(text.tokens) == len(text.logprobs) <= 8
+        True
+        >>> both = lablib.generate(model, tokenizer, ["Mia finds", "Otto"], seed=[1, 2], stop=".")
+        >>> [each.finish_reason for each in both]
+        ['stop', 'stop']
     """
     flag("progress", progress)
     options["max_tokens"] = max_tokens
@@ -317,71 +373,39 @@ def _generate_several(
     prompts: Any,
     conversations: Any,
     *,
-    stop: Any = (),
     stop_tokens: Any = None,
     draft_model: Any = None,
     **options: Any,
 ) -> list[Completion]:
-    for name in ("cache", "draft_cache", "stream", "ended"):
+    for name in ("cache", "draft_cache", "stream"):
         if name in options:
             raise BadType(f"unknown option {name!r} of several prompts: it is for one prompt alone")
-    tokenizer = _wrapped(tokenizer)
+    options["tokenizer"] = tokenizer = wrapped(tokenizer)
+    options["stop_tokens"] = tokenizer.eos_token_ids if stop_tokens is None else stop_tokens
     if conversations is None:
         ids = [_encode(tokenizer, prompt) for prompt in prompts]
     else:
         ids = [_encode(tokenizer, prompts, messages) for messages in conversations]
-    stop = _stop_strings(stop)
-    readers: list[TextReader] = []
-
-    def ended(row: int, tokens: list[int], last: bool = False) -> bool:
-        end = len(tokens) - (tokens[-1] in parts.stops)
-        readers[row].read(tokens[:end], last)
-        return readers[row].end is not None
-
-    options["ended"] = ended
-    options["stop_tokens"] = tokenizer.eos_token_ids if stop_tokens is None else stop_tokens
     if draft_model is None:
         _check_plain(options)
         parts = batches.sample_prompts(model, ids, **options)
     else:
         parts = batched.speculative_batches(model, draft_model, ids, **options)
-    readers += [TextReader(tokenizer, prompt, stop) for prompt in parts.prompts]
     samples = parts.join()
-    completions = []
-    for row, (tokens, logprobs) in enumerate(zip(samples.tokens, samples.logprobs, strict=True)):
-        stopped = ended(row, tokens, last=True) or tokens[-1] in parts.stops
-        n = readers[row].end or len(tokens)
-        own = {"prompt_tokens": len(parts.prompts[row]), "tokens": n}
-        stats = samples.stats | own | {"finish_reason": "stop" if stopped else "length"}
-        completions.append(Completion(readers[row].text, tokens[:n], logprobs[:n], stats))
-    return completions
+    return [_completion(tokenizer, parts, samples, row) for row in range(len(samples))]
 
 
-def _wrapped(tokenizer: Any) -> Any:
-    """Return mlx-lm's wrapper of a tokenizer: Hugging Face's own gets one."""
-    if hasattr(tokenizer, "detokenizer"):
-        return tokenizer
-    if callable(getattr(tokenizer, "convert_tokens_to_ids", None)):
-        from mlx_lm.tokenizer_utils import TokenizerWrapper
-
-        return TokenizerWrapper(tokenizer)
-    wanted = "a Hugging Face tokenizer, or mlx-lm's wrapper of one, as load() returns it"
-    raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}")
-
-
-def _stop_strings(stop: Any) -> list[str]:
-    stops = [stop] if isinstance(stop, str) else sequence("stop", stop, "strings")
-    for each in stops:
-        if not (each and isinstance(each, str)):
-            raise BadValue(f"stop must be of strings that are not empty, got {shown(each)}")
-    return stops
-
-
-def _begun(text: str, stops: Sequence[str]) -> int:
-    """Return how many letters at the end of ``text`` may be the beginning of a stop string."""
-    longest = min(len(text), max(map(len, stops), default=0))
-    lengths = (n for n in range(longest, 0, -1) if any(s.startswith(text[-n:]) for s in stops))
-    return next(lengths, 0)
+def _completion(
+    tokenizer: Any, parts: batches.SampleParts, samples: Samples, row: int
+) -> Completion:
+    """Return the text of one among several completions."""
+    prompt, tokens = parts.prompts[row], samples.tokens[row]
+    reader = TextReader(tokenizer, prompt, parts.stop)
+    reader.read(tokens[: len(tokens) - (tokens[-1] in parts.stops)], last=True)
+    reason = "stop" if samples.finished[row] else "length"
+    own = {"prompt_tokens": len(prompt), "tokens": len(tokens), "finish_reason": reason}
+    top = samples.top_logprobs[row]
+    return Completion(reader.text, tokens, samples.logprobs[row], samples.stats | own, top)
 
 
 def _encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
@@ -404,7 +428,23 @@ def on_text(
 ) -> Callable[[list[int]], Hashable | None]:
     """Make a vote's ``extract`` from a function of text: ``on_text(tokenizer, sums.extract)``.
 
-    Special tokens, such as the one that ends a completion, are not part of the text.
+    Special tokens, such as the one that ends a completion, are not part of the text; a stop string
+    that ended it is.
+
+    Args:
+        tokenizer: anything with ``decode(ids, skip_special_tokens=True)``.
+        function: takes the text of a completion; returns its answer, or None.
+
+    Returns:
+        A function of token ids.
+
+    Raises:
+        TypeError: ``function`` can't be called.
+
+    Example:
+        >>> last = lablib.on_text(tokenizer, lambda text: text.split()[-1])
+        >>> last(tokenizer.encode("Mia finds"))
+        'finds'
     """
     return lambda tokens: function(tokenizer.decode(tokens, skip_special_tokens=True))
 
@@ -421,16 +461,3 @@ def _encode_messages(tokenizer: Any, messages: Any) -> list[int]:
         return tokenizer.apply_chat_template(messages, add_generation_prompt=True)
     except Exception as error:  # a template is a program, which may refuse an order of roles
         raise BadValue(f"messages must suit the tokenizer's chat template: {error}") from error
-
-
-def _primed_detokenizer(tokenizer: Any, prompt: Sequence[int]) -> Any:
-    """Return a detokenizer that has read the end of the prompt, and forgotten its text."""
-    from mlx_lm.tokenizer_utils import NaiveStreamingDetokenizer
-
-    detokenizer = tokenizer.detokenizer
-    for token in prompt[-_CONTEXT:]:
-        detokenizer.add_token(token)
-    if not isinstance(detokenizer, NaiveStreamingDetokenizer):
-        detokenizer.finalize()  # text held back belongs to the prompt, not to the completion
-    _ = detokenizer.last_segment
-    return detokenizer

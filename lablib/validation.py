@@ -62,7 +62,8 @@ def number(
     name: str, value: Any, minimum: float | None = None, maximum: float | None = None
 ) -> float:
     """Return ``value`` as a finite ``float`` in ``[minimum, maximum]``; NaN is refused."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    if not is_real:
         raise BadType(f"{name} must be a number, got {shown(value)}")
     if not abs(value) <= _LARGEST:
         raise BadValue(f"{name} must be finite, got {shown(value)}")
@@ -150,7 +151,8 @@ def token_ids(
     if not tokens and not allow_empty:
         raise BadValue(f"{name} must hold at least one token, got none")
     for position, token in enumerate(tokens):
-        if isinstance(token, bool) or not isinstance(token, numbers.Integral):
+        is_id = isinstance(token, numbers.Integral) and not isinstance(token, bool)
+        if not is_id:
             raise BadType(f"{name}[{position}] must be an int token id, got {shown(token)}")
         if token < 0 or (vocab_size is not None and token >= vocab_size):
             raise _outside(f"{name}[{position}]", token, 0, vocab_size and vocab_size - 1)

@@ -48,7 +48,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.decoding": (
             "Samples Token TokenIterator sample_batches sample_many sample_n"
         ),
-        "lablib.inference.sampling": "SampleResult Sampler SamplerOptions",
+        "lablib.inference.sampling": "SampleResult Sampler SamplerOptions sampled_by",
         "lablib.inference.speculation": (
             "AdaptiveLength Costs DraftModel Drafter EarlyExit FixedLength Head NGram Proposal "
             "SpeculativeTokenIterator Tree speculative_batch speculative_batches "

@@ -15,6 +15,7 @@ from lablib.inference.decoding import sample_n as sample_n
 from lablib.inference.sampling import SampleResult as SampleResult
 from lablib.inference.sampling import Sampler as Sampler
 from lablib.inference.sampling import SamplerOptions as SamplerOptions
+from lablib.inference.sampling import sampled_by as sampled_by
 from lablib.inference.speculation import AdaptiveLength as AdaptiveLength
 from lablib.inference.speculation import Costs as Costs
 from lablib.inference.speculation import DraftModel as DraftModel

@@ -4,11 +4,13 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from operator import add
 from typing import Any
 
 from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
+from lablib.inference.stop_strings import check_stop, wrapped
 from lablib.models.interface import context_of, vocab_size_of
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
 
@@ -22,12 +24,14 @@ _ELSEWHERE = {
     "assistant_model": "draft_model=",
     "prompt_cache": "cache=",
     "past_key_values": "cache=",
-    "sampler": "its options: temperature=, top_p=, min_p=, top_k=",
+    "sampler": "its options, temperature=, top_p=, min_p=, top_k=; one of your own is "
+    "logits_processors=[lablib.sampled_by(sampler)]",
     "do_sample": "temperature=: 0 takes the best token",
     "repetition_penalty": "repeat_penalty=",
     "repetition_context_size": "repeat_last_n=",
     "eos_token_id": "stop_tokens=",
-    "stop_strings": "stop=, of generate and stream",
+    "stop_strings": "stop=",
+    "stop": "stop=, of generate, stream, samples and votes",
     "verbose": "stream(), which gives the text as it comes",
     "kv_bits": "cache=, a list of mlx-lm's QuantizedKVCache",
     "max_kv_size": "cache=, a list of mlx-lm's RotatingKVCache",
@@ -40,28 +44,30 @@ class Request:
 
     Attributes:
         prompts: token ids, one list for each prompt.
+        lengths: the most tokens of each prompt's completion.
+        options: of the sampler, for each prompt.
+        streams: of each prompt's random numbers.
         stops: ids that end a completion.
+        stop: strings that end a completion; ``tokenizer`` reads them.
         step_size: how many prompt tokens are read at once.
         cached: tokens in the cache that was given.
     """
 
     prompts: list[list[int]]
-    max_tokens: int
+    lengths: list[int]
+    options: list[SamplerOptions]
+    streams: Sequence[int]
     stops: frozenset[int]
+    stop: tuple[str, ...]
+    tokenizer: Any
     step_size: int
-    options: SamplerOptions
     processors: tuple[LogitsProcessor, ...]
     cached: int
 
     @property
-    def prompt(self) -> list[int]:
-        """The only prompt, or the first."""
-        return self.prompts[0]
-
-    @property
     def num_ctx(self) -> int:
         """The most tokens that a text will have."""
-        return max(map(len, self.prompts)) + self.max_tokens
+        return max(map(add, map(len, self.prompts), self.lengths), default=0)
 
 
 def read_request(
@@ -69,53 +75,83 @@ def read_request(
     model: Any,
     prompt: Any,
     *,
-    max_tokens: int,
+    max_tokens: Any,
     stop_tokens: Any,
     prefill_step_size: int,
     sampler_options: Mapping[str, Any],
     logits_processors: Any = (),
+    stop: Any = (),
+    tokenizer: Any = None,
     cache: Any = None,
     name: str = "model",
     several: bool = False,
-    samples: bool = False,
+    n: int | None = None,
 ) -> Request:
     """Check the arguments that all entry points take.
 
-    For the messages: ``entry`` was called, which calls its model ``name``. ``prompt`` is one, or a
-    sequence of ``several``; ``sampler_options`` are the keywords that ``entry`` does not name
-    itself. Completions that become ``samples`` keep no ``top_logprobs``.
+    For the messages: ``entry`` was called, which calls its model ``name``. ``prompt`` is one, of
+    which ``n`` completions are wanted or just one, or a sequence of ``several``;
+    ``sampler_options`` are the keywords that ``entry`` does not name itself. Where there may be
+    more than one completion, these and ``max_tokens`` may be lists, with a value for each.
     """
-    _check_names(entry, sampler_options)
+    check_names(entry, sampler_options)
     if several:
         prompts = check_prompts(model, prompt, name)
-        if not prompts:
-            raise BadValue("prompts must hold at least one prompt, got none")
     else:
-        prompts = [check_prompt(model, prompt, name)]
+        prompts = [check_prompt(model, prompt, name)] * (n or 1)
+    if several or n:
+        lengths = for_each("max_tokens", max_tokens, len(prompts))
+        options = _options_of_each(sampler_options, len(prompts))
+    else:
+        lengths = [max_tokens]
+        options = [SamplerOptions(**sampler_options)]
+    own_seeds = isinstance(sampler_options.get("seed"), list | tuple)
+    stop = check_stop(stop, tokenizer)
     request = Request(
         prompts,
-        integer("max_tokens", max_tokens, 1),
+        [integer("max_tokens", each, 1) for each in lengths],
+        options,
+        [0] * len(prompts) if own_seeds else range(len(prompts)),
         check_stops(model, stop_tokens),
+        stop,
+        wrapped(tokenizer) if stop else None,
         integer("prefill_step_size", prefill_step_size, 1),
-        SamplerOptions(**sampler_options),
         check_processors(logits_processors),
         check_cache(model, cache),
     )
-    if samples and request.options.top_logprobs:
-        why = "of many samples only the chosen tokens' are kept; TokenIterator reports the others"
-        raise BadValue(f"top_logprobs must be 0 here, got {request.options.top_logprobs}: {why}")
-    check_lengths(model, prompts, max_tokens, request.cached)
+    check_lengths(model, prompts, request.lengths, request.cached)
     return request
 
 
-def _check_names(entry: Callable[..., Any], sampler_options: Mapping[str, Any]) -> None:
-    """Refuse a keyword that is no option of the sampler, and name those of ``entry``."""
+def for_each(name: str, value: Any, count: int) -> list[Any]:
+    """Return the value of an option for each of ``count`` texts: a list has one for each."""
+    if not isinstance(value, list | tuple):
+        return [value] * count
+    if len(value) != count:
+        raise BadValue(f"{name} must be one, or one for each of {count}, got {len(value)}")
+    return list(value)
+
+
+def _options_of_each(given: Mapping[str, Any], count: int) -> list[SamplerOptions]:
+    if not any(isinstance(value, list | tuple) for value in given.values()):
+        return [SamplerOptions(**given)] * count
+    columns = [for_each(name, value, count) for name, value in given.items()]
+    values = zip(*columns, strict=True)
+    return [SamplerOptions(**dict(zip(given, own, strict=True))) for own in values]
+
+
+def check_names(entry: Callable[..., Any], given: Mapping[str, Any], samples: bool = True) -> None:
+    """Refuse a keyword that ``entry`` doesn't know, and name those that it does.
+
+    ``given`` are the keywords that it does not name itself; if it ``samples`` by them they may be
+    options of the sampler.
+    """
     fields = SamplerOptions.names()
-    for key in sampler_options:
-        if key not in fields:
+    for key in given:
+        if not (samples and key in fields):
             parameters = inspect.signature(entry).parameters.values()
             own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-            known = [*dict.fromkeys([*own, *fields])]
+            known = [*dict.fromkeys([*own, *(fields if samples else ())])]
             told = f"unknown option {key!r}{_suggest(key, known)}"
             raise BadType(f"{told}; {entry.__name__} knows {', '.join(known)}")
 
@@ -124,8 +160,17 @@ def _suggest(key: str, known: Sequence[str]) -> str:
     """Return what to write instead of an option that another library has, or a misspelt one."""
     if key in _ELSEWHERE:
         return f" (here it is {_ELSEWHERE[key]})"
+    if key in SamplerOptions.names():
+        return f" (here it is options=, a SamplerOptions({key}=...) for each prompt)"
     near = get_close_matches(key, known, 1)
     return f" (did you mean {near[0]}?)" if near else ""
+
+
+def refuse_top_logprobs(options: Mapping[str, Any], cure: str) -> None:
+    """Refuse ``top_logprobs`` where nobody would see them."""
+    if options.get("top_logprobs"):
+        given = shown(options["top_logprobs"])
+        raise BadValue(f"top_logprobs must be 0 here, got {given}: {cure} returns them")
 
 
 def check_n(n: Any) -> int:
@@ -167,15 +212,16 @@ def check_stops(model: Any, stop_tokens: Any, name: str = "stop_tokens") -> froz
 
 
 def check_lengths(
-    model: Any, prompts: Sequence[Sequence[int]], max_tokens: int, cached: int = 0
+    model: Any, prompts: Sequence[Sequence[int]], lengths: Sequence[int], cached: int = 0
 ) -> None:
     """Refuse a generation that could outgrow the model's context; the last token is not read."""
     context = context_of(model)
-    longest = max(map(len, prompts), default=0)
-    if context is not None and cached + longest + max_tokens - 1 > context:
+    pairs = [(len(prompt) + most, most) for prompt, most in zip(prompts, lengths, strict=True)]
+    longest, most = max(pairs, default=(0, 0))
+    if context is not None and cached + longest - 1 > context:
         before = f" after {cached} tokens in the cache" if cached else ""
         raise BadValue(
-            f"prompt ({longest} tokens{before}) + max_tokens ({max_tokens}), of which the last "
+            f"prompt ({longest - most} tokens{before}) + max_tokens ({most}), of which the last "
             f"is not read, must fit the model's context of {context} tokens"
         )
 

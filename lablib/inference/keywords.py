@@ -1,11 +1,9 @@
 """Types the options that functions pass on, so that an editor knows them and marks a wrong one."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypedDict
 
 from lablib.inference.sampling.processors import LogitsProcessor
-
-Ended = Callable[[int, list[int]], bool]  # whether the text of a row ends here
 
 
 class Cuts(TypedDict, total=False):
@@ -29,34 +27,61 @@ class SamplerKeywords(Cuts, total=False):
     temperature: float
 
 
-class SampleKeywords(SamplerKeywords, total=False):
+class CutsOfEach(TypedDict, total=False):
+    """Those of :class:`Cuts`: one value for all completions, or a list of one for each."""
+
+    top_p: float | Sequence[float]
+    min_p: float | Sequence[float]
+    top_k: int | Sequence[int]
+    repeat_last_n: int | Sequence[int]
+    repeat_penalty: float | Sequence[float]
+    presence_penalty: float | Sequence[float]
+    frequency_penalty: float | Sequence[float]
+    seed: int | Sequence[int | None] | None
+    logprobs: bool | Sequence[bool]
+    top_logprobs: int | Sequence[int]
+
+
+class SamplersOfEach(CutsOfEach, total=False):
+    """Those of :class:`SamplerKeywords`: one value for all, or a list of one for each."""
+
+    temperature: float | Sequence[float]
+
+
+class RowsKeywords(TypedDict, total=False):
+    """Those of all functions that write texts side by side."""
+
+    stop_tokens: Collection[int] | None
+    stop: str | Sequence[str]
+    prefill_step_size: int
+    logits_processors: Sequence[LogitsProcessor]
+
+
+class DraftKeywords(TypedDict, total=False):
+    """Those that make sense with a draft model only."""
+
+    draft_tokens: int
+    rule: str | None
+
+
+class SampleKeywords(SamplersOfEach, RowsKeywords, total=False):
     """Those of :func:`sample_batches`."""
 
-    max_tokens: int
-    stop_tokens: Collection[int] | None
+    max_tokens: int | Sequence[int]
     max_batch: int | None
-    prefill_step_size: int
-    logits_processors: Sequence[LogitsProcessor]
+    tokenizer: Any
     progress: bool
 
 
-class SpeculativeKeywords(SampleKeywords, total=False):
+class SpeculativeKeywords(SampleKeywords, DraftKeywords, total=False):
     """Those of :func:`speculative_batches`."""
 
-    draft_tokens: int
-    rule: str | None
-    ended: Ended | None
 
+class RoundsKeywords(CutsOfEach, RowsKeywords, DraftKeywords, total=False):
+    """Those that :func:`vote_until` passes on."""
 
-class RoundsKeywords(Cuts, total=False):
-    """Those that :func:`vote_until` passes on; the last two with a draft model only."""
-
-    stop_tokens: Collection[int] | None
-    prefill_step_size: int
-    logits_processors: Sequence[LogitsProcessor]
+    tokenizer: Any
     progress: bool
-    draft_tokens: int
-    rule: str | None
 
 
 class VoteKeywords(RoundsKeywords, total=False):
@@ -89,23 +114,20 @@ class StreamKeywords(OneText, SamplerKeywords, total=False):
     draft_tokens: Any
 
 
-class AnyText(TypedDict, total=False):
-    """Those of :func:`stream` that several prompts have, too."""
+class TextKeywords(StreamKeywords, total=False):
+    """Those that :func:`generate` passes on, of one prompt."""
 
     stop: str | Sequence[str]
     stop_tokens: Collection[int] | None
     draft_model: Any
 
 
-class TextKeywords(AnyText, StreamKeywords, total=False):
-    """Those that :func:`generate` passes on, of one prompt."""
-
-
-class SeveralKeywords(AnyText, SamplerKeywords, total=False):
+class SeveralKeywords(SamplersOfEach, RowsKeywords, DraftKeywords, total=False):
     """Those that :func:`generate` passes on, of several prompts."""
 
+    draft_model: Any
     max_batch: int | None
-    prefill_step_size: int
-    logits_processors: Sequence[LogitsProcessor]
-    draft_tokens: int
-    rule: str | None
+
+
+class NoKeywords(TypedDict, total=False):
+    """None: whatever else is given is refused, with the name that it has here."""

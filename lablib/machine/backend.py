@@ -84,6 +84,13 @@ def set_threads(n: int) -> None:
         RuntimeError: this BLAS takes the number only while it loads. An OpenMP build (the wheel's)
             keeps it per thread and MLX computes on a thread of its own, so it cannot be reached
             afterwards; and macOS and CUDA are not ours to set.
+
+    Args:
+        n: how many, from 1 to four times the processor's.
+
+    Example:
+        >>> from lablib.machine.backend import threads
+        >>> lablib.set_threads(threads())
     """
     n = integer("n", n, 1, 4 * (os.cpu_count() or 1))
     if n == threads():

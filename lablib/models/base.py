@@ -221,6 +221,11 @@ class LanguageModel(nn.Module):
     Works with every cache of mlx-lm that fits its layers: ``KVCache``, ``RotatingKVCache``,
     ``QuantizedKVCache`` and their batched forms for attention, ``ArraysCache`` for retention.
     ``seed`` draws the initial weights; None draws them from the global state, as in ``mlx.nn``.
+
+    Example:
+        >>> tiny = lablib.LanguageModel(lablib.llama_config(32, 16, 1, 2), seed=0)
+        >>> tiny(mx.array([[1, 2, 3]])).shape
+        (1, 3, 32)
     """
 
     cache_attends = True  # the cache of an attention layer may bring an ``attend`` of its own,

@@ -19,6 +19,26 @@ def gpt_config(
 
     ``d_ff`` is 4 times ``d_model`` where it is not given, ``max_positions`` the rows of the
     position table: no token can stand beyond it. The rest is as in ``llama_config``.
+
+    Args:
+        vocab_size: V, the number of tokens.
+        d_model: a multiple of ``n_heads``.
+        n_heads: heads of a layer.
+        n_layers: blocks.
+        d_ff: the width inside the MLP.
+        max_positions: the longest text.
+        norm_eps: the norms' epsilon.
+        tie_word_embeddings: whether the output layer is the embedding's.
+
+    Returns:
+        The configuration, for ``LanguageModel(config, seed=0)``.
+
+    Raises:
+        ValueError, TypeError: a size is out of range, or does not fit another.
+
+    Example:
+        >>> lablib.gpt_config(32, 16, 1, 2, max_positions=64).vocab_size
+        32
     """
     d_ff = 4 * integer("d_model", d_model, 1) if d_ff is None else d_ff
     return ModelConfig(

@@ -106,11 +106,24 @@ class DraftHead(nn.Module):
         return logits
 
 
-def load_head(name: str | Path, target: LanguageModel) -> DraftHead:
+def load_head(name: str | Path, target: nn.Module) -> DraftHead:
     """Return the head for ``target`` that came with the package, or that the workshop wrote.
+
+    Args:
+        name: a shipped name, such as "target-head", or the path of a directory.
+        target: the model that it was trained on, as ``load`` returns it.
+
+    Returns:
+        The head, for ``Head(...)``.
 
     Raises:
         BadValue: there is no such head, a file of it is damaged, or it is another model's.
+
+    Example:
+        >>> head = lablib.Head(lablib.load_head("target-head", model))
+        >>> ids, stats = lablib.speculative_decode(model, head, prompt, max_tokens=8)
+        >>> stats["draft_calls"] > 0
+        True
     """
     if not isinstance(name, str | Path):
         raise BadType(f"name must be a head's name or path, got {name!r}")

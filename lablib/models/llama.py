@@ -24,6 +24,29 @@ def llama_config(
     of the residual stream and ``d_ff`` that inside the MLP, by default 8/3 of ``d_model`` rounded
     up to a multiple of 16. There are ``n_kv_heads`` key/value heads, a divisor of the ``n_heads``
     query heads; None means as many.
+
+    Args:
+        vocab_size: V, the number of tokens.
+        d_model: a multiple of ``n_heads``, unless ``head_dim`` is given.
+        n_heads: query heads of a layer.
+        n_layers: blocks.
+        n_kv_heads: key/value heads of a layer.
+        d_ff: the width inside the MLP.
+        head_dim: the size of a head; None: ``d_model / n_heads``.
+        max_positions: the longest text that it is made for.
+        rope_theta: the base of the rotary positions.
+        norm_eps: the norms' epsilon.
+        tie_word_embeddings: whether the output layer is the embedding's.
+
+    Returns:
+        The configuration, for ``LanguageModel(config, seed=0)``.
+
+    Raises:
+        ValueError, TypeError: a size is out of range, or does not fit another.
+
+    Example:
+        >>> lablib.llama_config(32, 16, 1, 2).vocab_size
+        32
     """
     d_ff = -(-integer("d_model", d_model, 1) // 6) * 16 if d_ff is None else d_ff
     return ModelConfig(

@@ -39,6 +39,24 @@ def hybrid_config(
 
     A layer whose number (from 1) ``attention_every`` divides is attention: 1 makes it all of them,
     a number above ``n_layers`` none. The other arguments are those of ``llama_config``.
+
+    Args:
+        vocab_size: V, the number of tokens.
+        d_model: a multiple of ``n_heads``.
+        n_heads: heads of a layer.
+        n_layers: blocks.
+        attention_every: at least 1.
+        **llama_options: other keywords of ``llama_config``.
+
+    Returns:
+        The configuration, for ``LanguageModel(config, seed=0)``.
+
+    Raises:
+        ValueError, TypeError: a size is out of range, or does not fit another.
+
+    Example:
+        >>> lablib.hybrid_config(32, 16, 2, 2).vocab_size
+        32
     """
     integer("attention_every", attention_every, minimum=1)
     numbers = range(1, integer("n_layers", n_layers, minimum=1) + 1)

@@ -59,20 +59,30 @@ def load(
     class; the tokenizer is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as
     ``stop_tokens``: there its texts end wherever nobody says otherwise.
 
-    ``name`` is a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch``
-    has brought it, the path of a directory of mlx-lm's layout, or a hub id such as
-    ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm downloads. ``dtype`` is the type of the
-    weights and so of the arithmetic. None means the stored type on a GPU and float32 on a CPU: MLX
-    sends the BLAS no other products there, and a token of half precision or of quantised weights
-    takes 3 to 9 times as long, though its weights are half as large or less. A warning says so.
+    Args:
+        name: a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch`` has
+            brought it, the path of a directory of mlx-lm's layout, or a hub id such as
+            ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm downloads.
+        dtype: the type of the weights and so of the arithmetic. None means the stored type on a
+            GPU and float32 on a CPU: MLX sends the BLAS no other products there, and a token of
+            half precision or of quantised weights takes 3 to 9 times as long, though its weights
+            are half as large or less. A warning says so.
+        adapter_path: the directory of a LoRA adapter. This and what follows are handed to
+            ``mlx_lm.load``, and refused where it is not asked.
+        revision: a branch, tag or commit of a hub id.
+        tokenizer_config: keywords of the tokenizer.
 
-    The others are handed to ``mlx_lm.load``, and refused where it is not asked: ``adapter_path``,
-    the directory of a LoRA adapter; ``revision``, a branch, tag or commit of a hub id;
-    ``tokenizer_config``, keywords of the tokenizer.
+    Returns:
+        The model and its tokenizer.
 
     Raises:
         BadValue: no such model, or a file of it is missing, corrupt, or does not fit the others.
         BadType: ``name`` or ``dtype`` is of the wrong type.
+
+    Example:
+        >>> model, tokenizer = lablib.load("target")
+        >>> model.stop_tokens == frozenset(tokenizer.eos_token_ids)
+        True
     """
     if not isinstance(name, str | Path):
         raise BadType(f"name must be a model's name or path, got {shown(name)}")
@@ -82,7 +92,7 @@ def load(
     if path is not None and "revision" in more:
         raise BadValue(f"revision is of a hub id, and {shown(str(name))} lies on this machine")
     if path is None:
-        model, tokenizer = _load_with_mlx_lm(name, "from the Hugging Face hub", more)
+        model, tokenizer = _load_with_mlx_lm(str(name), "from the Hugging Face hub", more)
     elif "lablib" in files.check(path):
         if more:
             raise BadValue(
@@ -97,13 +107,14 @@ def load(
     mx.eval(model.parameters())
     if mx.default_device() != mx.gpu:
         _warn_of_slow_products(model, str(name))
-    pages.enlarge(array for _, array in tree_flatten(model.parameters()))
+    arrays: Any = tree_flatten(model.parameters())
+    pages.enlarge(array for _, array in arrays)
     return model, tokenizer
 
 
 def _warn_of_slow_products(model: nn.Module, name: str) -> None:
     """Say in one line that a CPU is slow at products of other weights than float32, and why."""
-    arrays = tree_flatten(model.parameters())
+    arrays: Any = tree_flatten(model.parameters())
     others = {str(a.dtype).removeprefix("mlx.core.") for _, a in arrays if a.dtype != mx.float32}
     if others:
         kinds = ", ".join(sorted(others))
@@ -172,7 +183,8 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
     try:
         with files.nobody_asked():
             settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
-            return mlx_lm.load(name, tokenizer_config=settings, **more)
+            found: Any = mlx_lm.load(name, tokenizer_config=settings, **more)
+            return found
     except Exception as error:  # whatever goes wrong inside, the caller gets one line about it
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadValue(f"name: could not load {name!r} {how}: {first_line}") from error

@@ -196,6 +196,10 @@ def _grade(options: argparse.Namespace) -> None:
 def _score(options: argparse.Namespace) -> None:
     import secrets
 
+    from lablib.extras import need
+
+    need("submitted notebooks", "IPython")
+
     from lablib.teach.capstones import score_folder
 
     secret = secrets.token_hex(8) if options.seed is None else options.seed

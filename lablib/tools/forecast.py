@@ -16,7 +16,7 @@ from lablib.course.replay import measure
 from lablib.course.replay.measure import clock, room_for
 from lablib.course.replay.rounds import LONGEST, Guesses, replay
 from lablib.extras import need
-from lablib.inference.arguments import check_prompt
+from lablib.inference.arguments import check_prompt, refuse_top_logprobs
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling.options import SamplerOptions
@@ -123,9 +123,18 @@ def forecast(
 
     Raises:
         ValueError, TypeError: an argument is out of range; before any work.
+
+    Returns:
+        What is expected; ``print`` shows it as a table and a sentence.
+
+    Example:
+        >>> found = lablib.forecast(model, draft, tokenizer, ["Mia"], max_tokens=4, repeats=1)
+        >>> found.draft_tokens <= 8
+        True
     """
     most, max_tokens = integer("most", most, 1, LONGEST), integer("max_tokens", max_tokens, 2)
     seed, check = integer("seed", seed, 0), flag("check", check)
+    refuse_top_logprobs(options, "SpeculativeTokenIterator")
     drafter = as_drafter(NGram() if draft_model is None else draft_model)
     texts = _texts(target, tokenizer, prompts)
     options = {"temperature": 0.0, "max_tokens": max_tokens} | options

@@ -23,12 +23,28 @@ def save(
     model: LanguageModel, tokenizer: Any, path: str | Path,
     dtype: mx.Dtype | None = mx.float16, extra: dict[str, dict[str, Any]] | None = None,
 ) -> Path:  # fmt: skip
-    """Write a directory that ``load`` and mlx-lm open, and return its path.
+    """Write a directory that ``load`` and mlx-lm open.
 
-    Each file is replaced in one step; other files that are there stay. The weights are stored as
-    ``dtype``, or as they are if that is None. ``tokenizer`` is what ``load`` returned, a
-    ``tokenizers.Tokenizer``, or a directory with one; ``extra`` holds further JSON files by name,
-    such as ``{"training.json": {...}}``.
+    Each file is replaced in one step; other files that are there stay.
+
+    Args:
+        model: a ``LanguageModel``.
+        tokenizer: what ``load`` returned, a ``tokenizers.Tokenizer``, or a directory with one.
+        path: the directory.
+        dtype: the type that weights are stored as; None: as they are.
+        extra: further JSON files by name, such as ``{"training.json": {...}}``.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError, TypeError: an argument is none of these.
+
+    Example:
+        >>> path = lablib.save(model, tokenizer, folder / "mine")
+        >>> again, _ = lablib.load(path)
+        >>> again.config == model.config
+        True
     """
     if not isinstance(model, LanguageModel):
         raise BadType(f"model must be a LanguageModel, got {type(model).__name__}")

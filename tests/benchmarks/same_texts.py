@@ -530,16 +530,12 @@ def speculative_batches(world: World) -> Iterator[Case]:
         texts = [prompt.tokens for prompt in prompts]
         return of_parts(speculative_batches(world.target, draft, texts, **options))
 
-    def ended(number: int, tokens: list[int]) -> bool:
-        return len(tokens) > 5 + number
-
     for name in ("draft", "look-up"):
         more = {"draft": world.drafters[name]}
         yield case(f"{name}, 0", run, size=5, every=7, **more, **GREEDY)
         yield case(f"{name}, 0.8", run, size=5, every=7, **more, **WARM)
         stops = {"stop_tokens": world.stops, "rule": "block", "prefill_step_size": 6}
         yield case(f"{name}, stop tokens", run, size=5, every=7, **more, **NUCLEUS, **stops)
-        yield case(f"{name}, ended", run, size=5, every=7, **more, **WARM, ended=ended)
 
 
 # --- doors: text ------------------------------------------------------------------------------

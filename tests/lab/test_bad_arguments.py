@@ -63,7 +63,7 @@ SAMPLING = {
 }  # fmt: skip
 MANY = {
     "stop_tokens": (), "max_batch": 2, "prefill_step_size": 5, "logits_processors": (),
-    "progress": False,
+    "progress": False, "stop": (),
 }  # fmt: skip
 ONE = {"stop_tokens": (), "cache": None, "prefill_step_size": 5, "logits_processors": ()}
 VOTE = {"temperature": 0.5, "stop_tokens": (), "draft_model": None, "seed": 1}
@@ -115,7 +115,7 @@ ENTRIES = {
     ),
     "speculative_batch": (
         speculative_batch,
-        {**target, "prompts": [PROMPT, PROMPT], "ended": lambda row, tokens: False},
+        {**target, "prompts": [PROMPT, PROMPT], "stop": ()},
     ),
     "sample_many": (
         sample_many,

@@ -1,8 +1,9 @@
 """The table of what is written elsewhere and here: every line of it runs."""
 
+import asyncio
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable
 from pathlib import Path
 
 import lablib
@@ -51,7 +52,14 @@ def names() -> dict:
         "make_prompt_cache": make_prompt_cache, "model": foreign, "tokenizer": tokenizer,
         "draft": draft, "prompt": PROMPT, "ids": tokenizer.encode(PROMPT),
         "chat": [{"role": "user", "content": PROMPT}], "f": lambda tokens, logits: 2 * logits,
+        "g": lambda logprobs: mx.argsort(-logprobs, axis=-1)[:, 1],  # the second best
+        "asyncio": asyncio, "read": read,
     }  # fmt: skip
+
+
+async def read(pieces: AsyncIterable[str]) -> str:
+    """Join what comes."""
+    return "".join([piece async for piece in pieces])
 
 
 def strict(**options: object) -> GenerationConfig:
@@ -67,7 +75,7 @@ def value(code: str, names: dict) -> object:
 
 
 def test_the_table_has_what_engineers_look_for() -> None:
-    assert len(ROWS) >= 19
+    assert len(ROWS) >= 24
     assert all(code != "–" for *_, code in ROWS)
     assert sum(code != "–" for _, code, _, _ in ROWS) >= 12
 
@@ -117,3 +125,5 @@ def test_the_defaults_are_those_that_the_page_tells() -> None:
         assert default(function, "max_tokens") == 100
     assert default(lablib.sample_many, "max_tokens") == 100
     assert default(lablib.forecast, "max_tokens") == 64
+    assert "256 in `chat`" in said["max_tokens"]
+    assert '{"max_tokens": 256, **options}' in inspect.getsource(lablib.chat)

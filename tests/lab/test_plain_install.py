@@ -18,6 +18,7 @@ EXTRA = (
     "ipykernel",
     "PIL",
     "tabulate",
+    "scipy",
 )
 BLOCKED = f"import sys\nsys.modules.update(dict.fromkeys({EXTRA}))\n"
 COMMAND = "from lablib.__main__ import main\nsys.exit(main(sys.argv[1:]))"
@@ -32,9 +33,14 @@ assert plain == lablib.generate(
     model, tokenizer, "On a sunny day,", max_tokens=12, temperature=0, draft_model=draft
 )
 prompt = tokenizer.encode("sum 7 3 9 0 4 8:")
-assert sum(count for _, count in lablib.majority_vote(model, prompt, n=4, max_tokens=8)) == 4
+assert sum(count for _, count in lablib.majority_vote(model, prompt, n=4, extract=len)) == 4
 _, stats = lablib.speculative_decode(model, draft, prompt, max_tokens=12)
 assert 0 < stats["acceptance_rate"] <= 1
+votes = lablib.vote_until(model, prompt, n=20, max_tokens=8, confidence=0.9, stop_rule="dirichlet")
+assert votes.reason
+told = lablib.forecast(model, draft, tokenizer, ["On a sunny day"], max_tokens=8, repeats=1)
+assert told.speedup >= 1
+assert lablib.bias(lablib.rules.block) < 1e-9
 for name in set(lablib.__all__) - {"chat"}:
     getattr(lablib, name)
 try:
@@ -63,6 +69,9 @@ def test_the_engine_runs_without_what_draws_and_chat_names_the_extra() -> None:
         (("lab",), "the lessons", "jupyterlab, ipywidgets, matplotlib"),
         (("grade", "."), "submitted notebooks", "IPython"),
         (("score", "."), "submitted notebooks", "IPython"),
+        (("sweep", "votes", "target", "--out", "none.jsonl"), "sweeps", "scipy"),
+        (("evaluate",), "tables", "tabulate, scipy"),
+        (("bench", "decoding"), "tables", "tabulate, scipy"),
     ],
 )
 def test_a_command_that_needs_the_extra_is_refused_in_one_line(

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -27,18 +27,19 @@ def checked(command: list[str]) -> subprocess.CompletedProcess:
     return subprocess.run(tool, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def mypy(path: Path) -> set[int]:
+def mypy(*paths: Path) -> set[int]:
     """Return the lines that mypy marks."""
-    done = checked(["mypy", "--strict", "--follow-imports=silent", "--output=json", str(path)])
+    how = ["mypy", "--strict", "--follow-imports=silent", "--output=json"]
+    done = checked([*how, *map(str, paths)])
     assert done.returncode in (0, 1), done.stderr
     marks = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return {mark["line"] for mark in marks if mark["severity"] == "error"}
 
 
-def pyright(path: Path) -> set[int]:
+def pyright(*paths: Path) -> set[int]:
     """Return the lines that Pyright marks (basedpyright, which fetches nothing)."""
     here = f"--pythonpath={sys.executable}"  # else it looks for the packages of a .venv, if any
-    done = checked(["basedpyright", "--level=error", "--outputjson", here, str(path)])
+    done = checked(["basedpyright", "--level=error", "--outputjson", here, *map(str, paths)])
     marks = json.loads(done.stdout)["generalDiagnostics"]
     return {mark["range"]["start"]["line"] + 1 for mark in marks}
 
@@ -47,17 +48,42 @@ CHECKERS = pytest.mark.parametrize("lines", [mypy, pyright])
 
 
 @CHECKERS
-def test_right_calls_are_accepted(lines: Callable[[Path], set[int]]) -> None:
-    assert lines(CALLS / "right.py") == set()
+def test_right_calls_are_accepted(lines: Callable[..., set[int]]) -> None:
+    assert lines(CALLS / "right.py", CALLS / "trial.py") == set()
 
 
 @CHECKERS
-def test_each_mistake_is_marked_and_nothing_else(lines: Callable[[Path], set[int]]) -> None:
+def test_each_mistake_is_marked_and_nothing_else(lines: Callable[..., set[int]]) -> None:
     path = CALLS / "wrong.py"
     source = path.read_text().splitlines()
     planted = {number for number, line in enumerate(source, 1) if line.endswith("  ##")}
     assert len(planted) >= 20
     assert lines(path) == planted
+
+
+# Files that mypy has complaints about, all of them below the doors: arrays that may be None, mlx's
+# ``tolist``, which may return anything. Take a file out when it is clean; put none in.
+NOT_YET = {
+    "cache": {"dense", "kv", "rewind", "rewind_batch", "slab", "tree", "trie"},
+    "inference/async_lm": {"evaluator", "genlm", "lm", "plan", "queue"},
+    "inference/sampling": {"batch", "sampler", "text_sampler", "transforms"},
+    "inference/speculation": {
+        "costs", "draft_length", "draft_model", "draft_tree", "early_exit", "judge", "ngram",
+        "proposal", "rules", "trained_head", "tree_judge", "tree_rules",
+    },
+    "machine": {"backend", "openblas", "pages"},
+    "models": {"base", "config", "files", "head", "interface", "kernels", "retention"},
+}  # fmt: skip
+
+
+def test_the_engine_is_clean_but_for_what_is_listed() -> None:
+    done = checked(["mypy", "--output=json"])
+    assert done.returncode in (0, 1), done.stderr
+    marks = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    known = {f"lablib/{room}/{name}.py" for room, names in NOT_YET.items() for name in names}
+    new = [mark for mark in marks if mark["severity"] == "error" and mark["file"] not in known]
+    assert not new, new
+    assert all((ROOT / file).exists() for file in known)
 
 
 def test_the_stubs_name_what_the_packages_do() -> None:
@@ -83,16 +109,10 @@ GIVEN = {"max_tokens", "draft_tokens", "temperature"}  # names of their own, in 
 DOORS = {
     keywords.SampleKeywords: (batches.sample_batches, set()),
     keywords.SpeculativeKeywords: (speculative_batches, set()),
-    keywords.VoteKeywords: (speculative_batches, {"max_tokens", "temperature", "ended"}),
-    keywords.RoundsKeywords: (
-        speculative_batches,
-        {"max_tokens", "temperature", "ended", "max_batch"},
-    ),
+    keywords.VoteKeywords: (speculative_batches, {"max_tokens", "temperature"}),
+    keywords.RoundsKeywords: (speculative_batches, {"max_tokens", "temperature", "max_batch"}),
     keywords.DecodeKeywords: (SpeculativeTokenIterator.__init__, GIVEN),
-    keywords.StreamKeywords: (
-        SpeculativeTokenIterator.__init__,
-        {"max_tokens", "stop_tokens"},
-    ),
+    keywords.StreamKeywords: (SpeculativeTokenIterator.__init__, {"max_tokens", "stop_tokens"}),
 }
 
 
@@ -106,6 +126,10 @@ def test_typed_keywords_are_those_of_the_function_but_for_what_its_door_names(ty
 
 def test_the_samplers_keywords_are_its_options() -> None:
     expected = get_type_hints(SamplerOptions)
+    each = get_type_hints(keywords.SamplersOfEach)
+    assert [*each] == [*get_type_hints(keywords.SamplerKeywords)]
+    for name in each:
+        assert each[name] == expected[name] | Sequence[expected[name]]
     assert get_type_hints(keywords.SamplerKeywords) == {
         name: expected[name] for name in SamplerOptions.names()
     }
@@ -120,7 +144,7 @@ def test_the_samplers_keywords_are_its_options() -> None:
     [
         ("temp", "here it is temperature="),
         ("max_new_tokens", "here it is max_tokens="),
-        ("sampler", "its options: temperature="),
+        ("sampler", "its options, temperature="),
         ("prompt_cache", "here it is cache="),
         ("verbose", "stream()"),
         ("kv_bits", "QuantizedKVCache"),

@@ -1,10 +1,12 @@
 """A small site from end to end: built, read as files, and moved in Chromium."""
 
+import inspect
 import json
 import re
 from pathlib import Path
 from unittest.mock import Mock
 
+import lablib
 from lablib.__main__ import main
 from lablib.course.checks.exercises import find
 from lablib.teach.editions import read_notebook
@@ -57,6 +59,12 @@ def test_the_site_has_what_stands_beside_lessons(site):
         assert (out / f"{name}.html").exists()
     for name, of in (("reference", "lablib.Sampler"), ("inference", "lablib.inference.DraftModel")):
         assert f'id="{of}"' in (out / f"{name}.html").read_text("utf-8")
+    told = (out / "reference.html").read_text("utf-8")
+    for name in lablib.__all__:
+        found = getattr(lablib, name)
+        full = found.__name__ if inspect.ismodule(found) else f"lablib.{name}"
+        assert f'id="{full}"' in told or f'id="module-{full}"' in told, full
+    assert told.count("&gt;&gt;&gt;") > len(lablib.__all__)  # examples
     assert "kernel" in (out / "searchindex.js").read_text("utf-8")
 
 

@@ -44,4 +44,18 @@ rows = lablib.sample_n(model, ids, 4, stop_tokens=None, logits_processors=[digit
 vote = lablib.majority_vote(model, ids, draft_model=draft, logits_processors=[digits_only])
 texts = lablib.generate(model, tokenizer, ["Once", "Late"], logits_processors=[digits_only])
 many = lablib.AsyncMlxLM(model, tokenizer, batch_size=64)
+ends = lablib.sample_n(model, ids, 3, stop=["\n"], tokenizer=tokenizer, seed=[1, 2, 3])
+each = lablib.generate(model, tokenizer, ["Once", "Late"], temperature=[0, 1.0], max_tokens=[3, 4])
+print(ends.top_logprobs, each[0].top_logprobs, one.top_logprobs)
+scores: list[float] = [found.score for found in lablib.best_of_n(model, ids, return_all=True)]
+longest: tuple[int, ...] = lablib.best_of_n(model, ids, temperature=[0.1, 0.4, 0.8, 1.6]).shape
+sampler = lablib.sampled_by(lambda logprobs: mx.argmax(logprobs, axis=-1))
+own = lablib.generate(model, tokenizer, "Once", logits_processors=[sampler])
+
+
+async def read() -> str:
+    """Read a stream beside other tasks."""
+    return "".join([piece async for piece in lablib.stream(model, tokenizer, "Once")])
+
+
 row: mx.array = many.next_token_logprobs_sync(ids)

@@ -32,4 +32,9 @@ lablib.speculative_decode(model, model, ids, drafts=4)  ##
 lablib.TokenIterator(model, ids, seed="x")  ##
 lablib.SamplerOptions(top_k=0.5)  ##
 lablib.load("target", dtype="float16")  ##
+lablib.generate(model, tokenizer, "Once", seed=[1, 2])  ##
+lablib.sample_n(model, ids, 4, stop=3)  ##
+lablib.sample_many(model, [ids], [lablib.SamplerOptions()], temperature=0.5)  ##
+lablib.best_of_n(model, ids).score  ##
+lablib.best_of_n(model, ids, return_all=True).shape  ##
 total: mx.array = lablib.sample_n(model, ids, 4)  ##

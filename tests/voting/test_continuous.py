@@ -174,7 +174,12 @@ def test_bad_input_is_refused_before_any_work():
     for change, message in (
         ({"options": OPTIONS[:3]}, "options must be one for each of 7 prompts, got 3"),
         ({"options": [{"seed": 1}] * 7}, r"options\[0\] must be SamplerOptions, got"),
-        ({"options": [SamplerOptions(top_logprobs=2)] * 7}, r"options\[0\].top_logprobs must be 0"),
+        ({"max_tokens": [3] * 6}, "max_tokens must be one, or one for each of 7, got 6"),
+        (
+            {"temperature": 0.5},
+            "unknown option 'temperature' .here it is options=, a SamplerOptions",
+        ),
+        ({"temp": 0.5}, "unknown option 'temp' .here it is temperature="),
         ({"n": 0}, "n must be at least 1, got 0"),
         ({"max_batch": 0}, "max_batch must be at least 1, got 0"),
         ({"max_tokens": 15}, "must fit the model's context of 20"),

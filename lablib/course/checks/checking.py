@@ -84,6 +84,16 @@ def check(exercise: str | Exercise, function: Callable[..., Any]) -> CheckResult
     Args:
         exercise: its id, for example ``"01.2"``.
         function: the function itself, without parentheses.
+
+    Returns:
+        The outcome, which shows itself; ``.mark`` is "○", "✗" or "✓".
+
+    Raises:
+        ValueError: there is no such exercise.
+
+    Example:
+        >>> lablib.check("01.1", lambda scores: scores).mark
+        '✗'
     """
     exercise, printed = find(exercise), io.StringIO()
     with _quiet(printed):
@@ -97,7 +107,22 @@ def check(exercise: str | Exercise, function: Callable[..., Any]) -> CheckResult
 
 
 def hint(exercise: str, level: int | None = None) -> Folded:
-    """Show one more hint at each call, or hint number ``level`` (from 1)."""
+    """Show one more hint at each call, or hint number ``level`` (from 1).
+
+    Args:
+        exercise: its id, for example ``"01.2"``.
+        level: the number of a hint; None: the next one.
+
+    Returns:
+        The hint, folded where a notebook shows it.
+
+    Raises:
+        ValueError, TypeError: there is no such exercise, or no such hint.
+
+    Example:
+        >>> print(str(lablib.hint("01.1", 1))[:20])
+        Hint 1 of 2 for 01.1
+    """
     exercise = find(exercise)
     total = len(exercise.hints)
     if level is None:
@@ -109,7 +134,21 @@ def hint(exercise: str, level: int | None = None) -> Folded:
 
 
 def solution(exercise: str) -> Folded:
-    """Show a solution, one click away; it is never run in the notebook."""
+    """Show a solution, one click away; it is never run in the notebook.
+
+    Args:
+        exercise: its id, for example ``"01.2"``.
+
+    Returns:
+        The solution, folded where a notebook shows it; ``.source`` is its text.
+
+    Raises:
+        ValueError: there is no such exercise, or an assessment has begun.
+
+    Example:
+        >>> lablib.solution("01.1").source.startswith("def safe_softmax")
+        True
+    """
     exercise = find(exercise)
     if _closed:
         raise BadValue(f"the solution of {exercise.id} is for after the assessment")
@@ -133,6 +172,16 @@ def progress(lesson: str | None = None, save: str | Path | None = None) -> "Prog
         lesson: its number, for example ``"01"``; all lessons when ``None``.
         save: a JSON file to write the marks to, for a teacher to collect. Marks that an earlier
             session left there are kept and shown too, so one file can serve every lesson.
+
+    Returns:
+        The table, which shows itself.
+
+    Raises:
+        ValueError: there is no such lesson, or ``save`` can't be written.
+
+    Example:
+        >>> print(str(lablib.progress("01")).splitlines()[1].split()[1])
+        01.2
     """
     listed = exercises(lesson)
     marks, note = keep_here(_marks)

@@ -40,6 +40,15 @@ def chat(model: Any, tokenizer: Any, draft_model: Any = None, **options: Any) ->
 
     Raises:
         ValueError, TypeError: an argument is out of range.
+
+    Returns:
+        The chat, which shows itself; ``say("Hello")`` waits for an answer.
+
+    Example:
+        >>> chat = lablib.chat(model, tokenizer, max_tokens=4)
+        >>> answer = asyncio.run(chat.say("On a sunny day, "))
+        >>> len(answer.tokens)
+        4
     """
     return Chat(Conversation(model, tokenizer, draft_model, **{"max_tokens": 256, **options}))
 

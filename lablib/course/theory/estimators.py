@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from lablib.validation import BadValue, integer, number
 
 import numpy as np
-from scipy.special import gammaln, ndtri, xlogy
 
 Interval = tuple[float, float]
 
@@ -143,6 +142,8 @@ def wilson_interval(successes: float, n: int, level: float = 0.95) -> Interval:
     [0, 1] (each problem's own accuracy, say) the interval is conservative, as no such variable
     varies more than a coin of that mean.
     """
+    from scipy.special import ndtri  # a plain install has none, and needs none for the rest
+
     n = integer("n", n, 1)
     mean = number("successes", successes, 0.0, n) / n
     z = float(ndtri(0.5 + _level(level) / 2))
@@ -214,5 +215,7 @@ def _distribution(name: str, probs: Sequence[float], least: float = 1.0) -> np.n
 
 def _poisson(means: np.ndarray, n: int) -> np.ndarray:
     """Return ``P(Poisson(mean) = 0 … n)`` for each of ``means (K,)``, as ``(K, n + 1)``."""
+    from scipy.special import gammaln, xlogy
+
     counts, means = np.arange(n + 1), means[:, None]
     return np.exp(xlogy(counts, means) - means - gammaln(counts + 1))

@@ -25,7 +25,12 @@ from mlx_lm.models.cache import BatchKVCache, KVCache
 
 @dataclass(slots=True)
 class Query:
-    """Name a prompt whose next-token log-probabilities somebody awaits."""
+    """Name a prompt whose next-token log-probabilities somebody awaits.
+
+    Example:
+        >>> lablib.inference.Query([1, 2, 3]).prompt
+        [1, 2, 3]
+    """
 
     prompt: Sequence[int]
     future: asyncio.Future | None = None  # gets the row (V,), an error or a cancellation

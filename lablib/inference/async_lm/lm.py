@@ -48,6 +48,17 @@ class AsyncMlxLM(GenlmCalls):
         prefill_step_size: the most tokens of one forward, padding included.
         cache_size: how many tokens the cache keeps. Prompts that are running may take it beyond.
         cache_bytes: the most that keys, values and log-probabilities weigh at rest; None: no bound.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range.
+
+    Example:
+        >>> many = lablib.AsyncMlxLM(model, tokenizer)
+        >>> async def ask():
+        ...     return await asyncio.gather(*(many.next_token_logprobs(prompt) for _ in range(9)))
+        >>> rows = asyncio.run(ask())
+        >>> len(rows), many.stats["prompts"] <= 9
+        (9, True)
     """
 
     def __init__(

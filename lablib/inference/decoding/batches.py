@@ -7,7 +7,8 @@ batching, Yu et al., OSDI 2022, "Orca"). No text depends on its neighbours.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 from lablib.cache import kv
@@ -18,12 +19,13 @@ from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder, Party, Reader
 from lablib.inference.decoding.prompts import PromptReader, most_unread, read_prompt
 from lablib.inference.decoding.rows import Counts, Row, Samples, Verdict, with_ratios
-from lablib.inference.keywords import Ended, SampleKeywords, SamplerKeywords
+from lablib.inference.keywords import NoKeywords, SampleKeywords, SamplersOfEach
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.inference.stop_strings import TextReader
 from lablib.models.interface import position_table_of
-from lablib.validation import BadType, BadValue, flag, function, integer, sequence, shown
+from lablib.validation import BadType, BadValue, flag, integer, sequence, shown
 
 import mlx.core as mx
 
@@ -40,13 +42,15 @@ class SampleParts(Iterator[Samples]):
     Whoever has seen enough stops asking: later rows are never drawn.
 
     Attributes:
-        prompts: the checked prompts.
+        prompts: the checked prompts, one for each completion.
         stops: the checked stop tokens.
+        stop: the checked stop strings.
     """
 
-    def __init__(self, request: arguments.Request, parts: Iterator[Samples]) -> None:
+    def __init__(self, request: arguments.Request, parts: Generator[Samples]) -> None:
         self.prompts = request.prompts
         self.stops = request.stops
+        self.stop = request.stop
         self._parts = parts
 
     def __next__(self) -> Samples:
@@ -58,12 +62,13 @@ class SampleParts(Iterator[Samples]):
 
     def join(self) -> Samples:
         """Return all parts as one."""
-        joined = Samples([], [], [])
+        joined = Samples([], [], [], stop=self.stop)
         counts = Counts()
         for part in self:
             joined.tokens.extend(part.tokens)
             joined.logprobs.extend(part.logprobs)
             joined.finished.extend(part.finished)
+            joined.top_logprobs.extend(part.top_logprobs)
             for name in counts:
                 counts[name] += part.stats[name]
         joined.stats.update(with_ratios(counts))
@@ -75,9 +80,27 @@ def sample_n(
 ) -> Samples:
     """Draw ``n`` independent completions of one prompt, which is read once.
 
-    ``options`` are the keywords of :func:`sample_batches`: ``max_tokens=100``,
-    ``stop_tokens=None``, ``seed=None``, ``max_batch=None``, ``progress=False``, and those of the
-    sampler.
+    Args:
+        model: any mlx-lm model or ``LanguageModel``.
+        prompt: token ids ``(T,)`` or ``(1, T)``, at least one.
+        n: how many completions.
+        **options: the keywords of :func:`sample_batches`: ``max_tokens=100``,
+            ``stop_tokens=None``, ``stop=()``, ``max_batch=None``, ``progress=False``, ..., and the
+            fields of :class:`SamplerOptions`; a list of values gives each row its own.
+
+    Returns:
+        The completions; a sequence of their tokens.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, before any work; or logits are NaN.
+
+    Example:
+        >>> samples = lablib.sample_n(model, prompt, 4, seed=0)
+        >>> samples.tokens[:2] == lablib.sample_n(model, prompt, 2, seed=0).tokens
+        True
+        >>> dot = lablib.sample_n(model, prompt, 4, stop=["."], tokenizer=tokenizer, max_tokens=9)
+        >>> any("." in text for text in dot.texts(tokenizer))
+        False
     """
     return sample_batches(model, prompt, n, **options).join()
 
@@ -87,13 +110,15 @@ def sample_batches(
     prompt: Sequence[int] | mx.array,
     n: int,
     *,
-    max_tokens: int = 100,
+    max_tokens: int | Sequence[int] = 100,
     stop_tokens: Collection[int] | None = None,
+    stop: str | Sequence[str] = (),
+    tokenizer: Any = None,
     max_batch: int | None = None,
     prefill_step_size: int = 512,
     logits_processors: Sequence[LogitsProcessor] = (),
     progress: bool = False,
-    **sampler_options: Unpack[SamplerKeywords],
+    **sampler_options: Unpack[SamplersOfEach],
 ) -> SampleParts:
     """Yield the samples of :func:`sample_n` in parts of ``max_batch`` rows, as they are ready.
 
@@ -107,6 +132,8 @@ def sample_batches(
         max_tokens: the length of a completion at most.
         stop_tokens: ids that end a row, which then leaves the batch; None means the model's own,
             which ``lablib.load`` gives it.
+        stop: a string, or several: a row ends at the token that completes one.
+        tokenizer: reads the tokens, to find stop strings.
         max_batch: at most so many rows at a time, to bound memory; None means all.
         prefill_step_size: how many prompt tokens are read at once.
         logits_processors: as in ``TokenIterator``; each row has copies of those with a state.
@@ -115,9 +142,20 @@ def sample_batches(
             draws from the random numbers of (``seed``, i): it is the same for every ``n`` and
             ``max_batch``, and the same as a sampler's slot added with ``stream=i``.
 
+    ``max_tokens`` and options of the sampler may be lists, with a value for each row. A row with a
+    seed of its own draws from stream 0 of it.
+
     Raises:
         ValueError, TypeError: an argument is out of range, at the call and not at the first
             ``next``; or, later, the model's logits are not finite.
+
+    Returns:
+        An iterator of :class:`Samples`; ``join()`` makes one of all, ``close()`` stops.
+
+    Example:
+        >>> parts = lablib.inference.sample_batches(model, prompt, 5, max_batch=2, max_tokens=3)
+        >>> [len(part) for part in parts]
+        [2, 2, 1]
     """
     n = arguments.check_n(n)
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
@@ -128,39 +166,36 @@ def sample_batches(
         prompt,
         max_tokens=max_tokens,
         stop_tokens=stop_tokens,
+        stop=stop,
+        tokenizer=tokenizer,
         prefill_step_size=prefill_step_size,
         sampler_options=sampler_options,
         logits_processors=logits_processors,
-        samples=True,
+        n=n,
     )
     decoder = Decoder(TextSampler(request.num_ctx, request.processors))
     read = ReadShared(model, request.step_size)
-    parts = (
-        _rows(request, [request.prompt] * min(max_batch, n - first), first)
-        for first in range(0, n, max_batch)
-    )
-    total = n * max_tokens if progress else None
-    return SampleParts(request, decode_parts(decoder, read, parts, total=total))
+    return SampleParts(request, decode_parts(decoder, read, request, max_batch, progress=progress))
 
 
 def sample_prompts(
     model: Any,
     prompts: Sequence[Sequence[int] | mx.array],
     *,
-    max_tokens: int = 100,
+    max_tokens: int | Sequence[int] = 100,
     stop_tokens: Collection[int] | None = None,
+    stop: str | Sequence[str] = (),
+    tokenizer: Any = None,
     max_batch: int | None = None,
     prefill_step_size: int = 512,
     logits_processors: Sequence[LogitsProcessor] = (),
     progress: bool = False,
-    ended: Ended | None = None,
-    **sampler_options: Unpack[SamplerKeywords],
+    **sampler_options: Unpack[SamplersOfEach],
 ) -> SampleParts:
     """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
 
     Keywords are those of :func:`sample_batches`; row i draws from stream i of the seed, and the
-    beginning that its prompt shares with the one before is not read again. A row leaves after a
-    stop token, or once ``ended(i, its tokens)`` is true.
+    beginning that its prompt shares with the one before is not read again.
     """
     request = arguments.read_request(
         sample_prompts,
@@ -168,16 +203,17 @@ def sample_prompts(
         prompts,
         max_tokens=max_tokens,
         stop_tokens=stop_tokens,
+        stop=stop,
+        tokenizer=tokenizer,
         prefill_step_size=prefill_step_size,
         sampler_options=sampler_options,
         logits_processors=logits_processors,
         several=True,
-        samples=True,
     )
     together = can_share([model], request)
     read = ReadPrompts([model], request.step_size, together=together)
     decoder = Decoder(TextSampler(request.num_ctx, request.processors))
-    return prompt_parts(decoder, read, request, max_batch, progress, ended)
+    return prompt_parts(decoder, read, request, max_batch, progress)
 
 
 def sample_many(
@@ -187,10 +223,13 @@ def sample_many(
     n: int = 1,
     *,
     max_batch: int = 32,
-    max_tokens: int = 100,
+    max_tokens: int | Sequence[int] = 100,
     stop_tokens: Collection[int] | None = None,
+    stop: str | Sequence[str] = (),
+    tokenizer: Any = None,
     prefill_step_size: int = 512,
     logits_processors: Sequence[LogitsProcessor] = (),
+    **unknown: Unpack[NoKeywords],
 ) -> list[Samples]:
     """Complete a queue of ``prompts`` (token ids), ``n`` times each; ``max_batch`` rows at a time.
 
@@ -207,41 +246,58 @@ def sample_many(
             the row i of ``sample_n`` with these options.
         n: how many completions of each prompt.
         max_batch: at most so many rows at a time, which bounds memory.
-        max_tokens: the length of a completion at most.
+        max_tokens: the length of a completion at most; a list has one for each prompt.
         stop_tokens: ids that end a row, which then leaves the batch; None means the model's own,
             which ``lablib.load`` gives it.
+        stop: a string, or several: a row ends at the token that completes one.
+        tokenizer: reads the tokens, to find stop strings.
         prefill_step_size: how many prompt tokens are read at once.
         logits_processors: as in ``TokenIterator``; each row has copies of those with a state.
+        **unknown: nothing else.
 
     Returns:
         The samples of each prompt, in the order of ``prompts``.
 
     Raises:
         ValueError, TypeError: an argument is out of range, before any work; or logits are NaN.
+
+    Example:
+        >>> options = [lablib.SamplerOptions(seed=0), lablib.SamplerOptions(temperature=0.0)]
+        >>> found = lablib.sample_many(model, [prompt, prompt[:4]], options, n=2, max_tokens=5)
+        >>> [len(samples) for samples in found]
+        [2, 2]
     """
-    prompts = arguments.check_prompts(model, prompts)
-    options = sequence("options", options, "SamplerOptions")
-    stops = arguments.check_stops(model, stop_tokens)
-    max_tokens, n = integer("max_tokens", max_tokens, 1), arguments.check_n(n)
+    arguments.check_names(sample_many, unknown, samples=False)
+    options = _checked(options, len(sequence("prompts", prompts, "prompts")))
+    n = arguments.check_n(n)
     max_batch = integer("max_batch", max_batch, 1)
-    step_size = integer("prefill_step_size", prefill_step_size, 1)
-    processors = arguments.check_processors(logits_processors)
-    _check_options(options, len(prompts))
-    arguments.check_lengths(model, prompts, max_tokens)
+    request = arguments.read_request(
+        sample_many,
+        model,
+        prompts,
+        max_tokens=max_tokens,
+        stop_tokens=stop_tokens,
+        stop=stop,
+        tokenizer=tokenizer,
+        prefill_step_size=prefill_step_size,
+        sampler_options={},
+        logits_processors=logits_processors,
+        several=True,
+    )
+    request = replace(request, options=options)
     rows = [
-        [Row(j * n + i, prompt, own, i, max_tokens, stops) for i in range(n)]
-        for j, (prompt, own) in enumerate(zip(prompts, options, strict=True))
+        [make_row(request, j, j * n + i, stream=i) for i in range(n)]
+        for j in range(len(request.prompts))
     ]
     parties = [each[i : i + max_batch] for each in rows for i in range(0, n, max_batch)]
-    longest = max(map(len, prompts), default=0)
-    decoder = Decoder(TextSampler(longest + max_tokens, processors))
+    decoder = Decoder(TextSampler(request.num_ctx, request.processors))
     if can_batch(model, kv.make(model)):
-        read = ReadPrompts([model], step_size, grow_by=_STEP)
+        read = ReadPrompts([model], request.step_size, grow_by=_STEP)
         rounds = run_parties(decoder, read, parties, max_batch)
     else:
-        rounds = run_parties(decoder, ReadShared(model, step_size), parties)
+        rounds = run_parties(decoder, ReadShared(model, request.step_size), parties)
     deque(rounds, maxlen=0)
-    return [Samples.of(each) for each in rows]
+    return [Samples.of(each, decoder.counts, request.stop) for each in rows]
 
 
 # --- under the doors ---
@@ -274,26 +330,26 @@ def run_parties(
 def decode_parts(
     decoder: Decoder,
     read: ReadRows,
-    parts: Iterable[Party],
+    request: arguments.Request,
+    max_batch: int,
     together: bool = True,
-    total: int | None = None,
-) -> Iterator[Samples]:
-    """Yield the samples of each part. Its rows join as one party ``together``, or one by one.
-
-    ``total`` is the number of tokens that a progress bar goes up to; None: there is no bar.
-    """
+    progress: bool = False,
+) -> Generator[Samples]:
+    """Yield the samples of each ``max_batch`` rows, which join ``together`` or one by one."""
     from tqdm.auto import tqdm
 
-    with tqdm(total=total, unit="token", leave=False, disable=total is None) as bar:
-        for part in parts:
+    n, most = len(request.prompts), sum(request.lengths)
+    with tqdm(total=most, unit="token", leave=False, disable=not progress) as bar:
+        for first in range(0, n, max_batch):
             decoder.counts = Counts()
+            part = [make_row(request, i, i) for i in range(first, min(first + max_batch, n))]
             parties = [part] if together else [[row] for row in part]
             left = sum(row.left for row in part)
             for _ in run_parties(decoder, read, parties):
                 still_left = sum(row.left for row in part)
                 bar.update(left - still_left)
                 left = still_left
-            yield Samples.of(part, with_ratios(decoder.counts))
+            yield Samples.of(part, decoder.counts, request.stop)
 
 
 def prompt_parts(
@@ -302,30 +358,24 @@ def prompt_parts(
     request: arguments.Request,
     max_batch: int | None,
     progress: bool,
-    ended: Ended | None,
 ) -> SampleParts:
     """Return the completions of several prompts, ``max_batch`` at a time."""
     n = len(request.prompts)
+    if not n:
+        raise BadValue("prompts must hold at least one prompt, got none")
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
     flag("progress", progress)
-    if ended is not None:
-        function("ended", ended)
-    rows = _rows(request, request.prompts, ended=ended)
-    parts = (rows[first : first + max_batch] for first in range(0, n, max_batch))
-    total = n * request.max_tokens if progress else None
-    return SampleParts(request, decode_parts(decoder, read, parts, read.together, total))
+    parts = decode_parts(decoder, read, request, max_batch, read.together, progress)
+    return SampleParts(request, parts)
 
 
-def _rows(
-    request: arguments.Request,
-    prompts: Sequence[list[int]],
-    first: int = 0,
-    ended: Ended | None = None,
-) -> list[Row]:
-    """Return a row for each of the prompts, numbered from ``first`` on."""
-    options, most, stops = request.options, request.max_tokens, request.stops
-    numbered = enumerate(prompts, first)
-    return [Row(i, prompt, options, i, most, stops, ended) for i, prompt in numbered]
+def make_row(request: arguments.Request, place: int, number: int, stream: int | None = None) -> Row:
+    """Return a row of the request's text at a ``place``, which draws from its stream or another."""
+    prompt = request.prompts[place]
+    stream = request.streams[place] if stream is None else stream
+    most, options = request.lengths[place], request.options[place]
+    reader = TextReader(request.tokenizer, prompt, request.stop) if request.stop else None
+    return Row(number, prompt, options, stream, most, request.stops, reader)
 
 
 class ReadShared:
@@ -335,7 +385,7 @@ class ReadShared:
         self._prompt_reader = PromptReader(model, step_size)
         self._prompt: list[int] | None = None  # the one that was read last
         self._cache: kv.Cache = []
-        self._logits: mx.array | None = None
+        self._logits = mx.array([])  # (1, V), after it
 
     def __call__(self, rows: Party) -> tuple[BatchRewinder, None, mx.array]:
         """Return the rows' reader, no drafter, and the logits after the prompt."""
@@ -379,6 +429,7 @@ class ReadPrompts:
 
     def __call__(self, rows: Party) -> tuple[Reader, Any, None]:
         """Return the target's reader, and the drafter that began or None."""
+        readers: list[Any]
         if self.together:
             readers = [self._merged(prompt_reader, rows) for prompt_reader in self._prompt_readers]
         else:
@@ -418,11 +469,12 @@ def can_share(models: Sequence[Any], request: arguments.Request, ahead: int = 0)
     )
 
 
-def _check_options(options: Sequence[Any], count: int) -> None:
+def _checked(options: Any, count: int) -> list[SamplerOptions]:
+    """Return the options of each prompt."""
+    options = sequence("options", options, "SamplerOptions")
     if len(options) != count:
         raise BadValue(f"options must be one for each of {count} prompts, got {len(options)}")
     for number, each in enumerate(options):
         if not isinstance(each, SamplerOptions):
             raise BadType(f"options[{number}] must be SamplerOptions, got {shown(each)}")
-        if each.top_logprobs:
-            raise BadValue(f"options[{number}].top_logprobs must be 0, got {each.top_logprobs}")
+    return options

@@ -235,7 +235,7 @@ class Decoder:
         """Wait for the oldest tokens that were asked for; only here does the host wait."""
         drawn = self._pending[0]
         mx.eval(drawn)
-        columns = drawn.tokens.tolist(), drawn.logprobs.tolist(), drawn.finite.tolist()
+        columns: Any = drawn.tokens.tolist(), drawn.logprobs.tolist(), drawn.finite.tolist()
         for row, finite in zip(self.rows, columns[2], strict=True):
             if not finite[0]:  # else nobody needs the label
                 check_finite(self._label(row), finite)
@@ -252,7 +252,7 @@ class Decoder:
     def _append(self, verdicts: Sequence[Verdict]) -> list[int]:
         """Write the decided tokens down; return how many of each text's tokens caches keep."""
         for row, verdict in zip(self.rows, verdicts, strict=True):
-            row.append(verdict.tokens, verdict.logprobs)
+            row.append(verdict)
         self.sampler.end_round()
         return [len(row.text) - 1 for row in self.rows]
 

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lablib.inference.keywords import Ended
 from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.stop_strings import TextReader, first_stop
+
+Best = tuple[tuple[int, float], ...]  # the best (id, logprob) pairs at a token
 
 COUNTS = (
     "tokens",
@@ -23,14 +25,15 @@ class Row:
     """One text of a batch, and the tokens that were written so far.
 
     Attributes:
-        number: its place among all rows, by which messages and ``ended`` know it.
+        number: its place among all rows, by which messages know it.
         stream: the row's random stream, of the options' seed.
         left: how many tokens it may still get; 0: it has ended.
         stops: ids that end it.
-        ended: another reason to end: called with the number and the tokens after each round.
+        reader: looks for stop strings; None if there are none.
         may_stop_early: whether the row may end before it has all its tokens.
         text: prompt and completion.
-        stopped: whether a stop token, or ``ended``, ended it.
+        top: the best tokens at each of its own, if asked for.
+        stopped: whether a stop token or a stop string ended it.
     """
 
     number: int
@@ -39,24 +42,35 @@ class Row:
     stream: int
     left: int
     stops: frozenset[int]
-    ended: Ended | None = None
+    reader: TextReader | None = None
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    top: list[Best] = field(default_factory=list)
     stopped: bool = False
 
     def __post_init__(self) -> None:
         self.text = list(self.prompt)
-        self.may_stop_early = bool(self.stops) or self.ended is not None
+        self.may_stop_early = bool(self.stops) or self.reader is not None
 
-    def append(self, tokens: Sequence[int], logprobs: Sequence[float]) -> None:
+    def append(self, verdict: "Verdict") -> None:
         """Append decided tokens, of which only the last can be a stop token."""
-        self.text += tokens  # in place: the sampler's slot has this list
-        self.tokens += tokens
-        self.logprobs += logprobs
+        self.text += verdict.tokens  # in place: the sampler's slot has this list
+        self.tokens += verdict.tokens
+        self.logprobs += verdict.logprobs
+        self.top += (best[: self.options.top_logprobs] for best in verdict.top)
         self.stopped = self.tokens[-1] in self.stops
-        if self.ended is not None and self.ended(self.number, self.tokens):
+        if self.reader is not None:
+            self._look_for_stop_strings(self.reader)
+        self.left = 0 if self.stopped else self.left - len(verdict.tokens)
+
+    def _look_for_stop_strings(self, reader: TextReader) -> None:
+        """End at the token that completes one; a stop token is no text."""
+        written = len(self.tokens) - self.stopped
+        reader.read(self.tokens[:written])
+        if reader.end is not None:
             self.stopped = True
-        self.left = 0 if self.stopped else self.left - len(tokens)
+            for each in (self.tokens, self.logprobs, self.top):
+                del each[reader.end :]
 
 
 @dataclass(slots=True)
@@ -87,7 +101,7 @@ class Verdict:
     accepted: int
     reached: int
     logprobs: Sequence[float] = ()
-    top: Sequence[tuple[tuple[int, float], ...]] = ()
+    top: Sequence[Best] = ()
     p: Sequence[float] = ()
     q: Sequence[float] = ()
     min_pq: Sequence[float] = ()
@@ -163,17 +177,28 @@ class Samples:
     ``samples[i]``, and iteration, give the tokens.
 
     Attributes:
-        tokens: the ids of each completion, the stop token included.
+        tokens: the ids of each completion, the stop token included, or the token that completes a
+            stop string.
         logprobs: natural log of the model's own probability of each token (raw logits).
-        finished: whether a stop token, or ``ended``, ended the row (False: ``max_tokens`` did).
+        finished: whether a stop token or a stop string ended the row (False: ``max_tokens`` did).
         stats: the counts of ``SpeculativeTokenIterator``, over all rows; ``rounds`` counts each
-            row's rounds, ``target_calls`` the forwards of the batch. Empty from ``sample_many``.
+            row's rounds, ``target_calls`` the forwards of the batch. From ``sample_many`` they are
+            of all prompts together.
+        top_logprobs: the model's best (id, logprob) pairs at each token, if asked for.
+        stop: the stop strings.
+
+    Example:
+        >>> samples = lablib.sample_n(model, prompt, 3, max_tokens=2, stop_tokens=())
+        >>> len(samples), samples.lengths, samples[0] == samples.tokens[0]
+        (3, [2, 2, 2], True)
     """
 
     tokens: list[list[int]]
     logprobs: list[list[float]]
     finished: list[bool]
     stats: dict[str, Any] = field(default_factory=dict)
+    top_logprobs: list[list[Best]] = field(default_factory=list)
+    stop: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -185,8 +210,9 @@ class Samples:
         return iter(self.tokens)
 
     def texts(self, tokenizer: Any) -> list[str]:
-        """Return the completions as texts, without special tokens such as the one at the end."""
-        return [tokenizer.decode(row, skip_special_tokens=True) for row in self.tokens]
+        """Return the completions as texts, without special tokens, up to a stop string."""
+        texts = [tokenizer.decode(row, skip_special_tokens=True) for row in self.tokens]
+        return [text[: first_stop(text, self.stop)] for text in texts]
 
     @property
     def lengths(self) -> list[int]:
@@ -194,12 +220,14 @@ class Samples:
         return [len(row) for row in self.tokens]
 
     @classmethod
-    def of(cls, rows: Iterable[Row], stats: dict[str, Any] | None = None) -> "Samples":
+    def of(cls, rows: Iterable[Row], counts: dict[str, int], stop: Sequence[str] = ()) -> "Samples":
         """Collect rows that have ended."""
         rows = list(rows)
         return cls(
             [row.tokens for row in rows],
             [row.logprobs for row in rows],
             [row.stopped for row in rows],
-            stats or {},
+            with_ratios(counts),
+            [row.top for row in rows],
+            stop,
         )

@@ -19,7 +19,7 @@ from lablib.cache.rewind import Rewinder
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.prompts import most_unread, read_prompt
-from lablib.inference.decoding.rows import Row, Verdict
+from lablib.inference.decoding.rows import Best, Row, Verdict
 from lablib.inference.keywords import SamplerKeywords
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.text_sampler import TextSampler
@@ -37,12 +37,17 @@ class Token:
         logprob: natural log of the model's own probability of it (before temperature and cuts).
         from_draft: whether a draft proposed it (speculative decoding).
         top_logprobs: the model's best ``(id, logprob)`` pairs here, if ``top_logprobs=`` asked.
+
+    Example:
+        >>> token = next(lablib.TokenIterator(model, prompt, temperature=0.0))
+        >>> token.logprob <= 0, token.from_draft
+        (True, False)
     """
 
     id: int
     logprob: float
     from_draft: bool = False
-    top_logprobs: tuple[tuple[int, float], ...] = ()
+    top_logprobs: Best = ()
 
 
 class DecodingIterator(Iterator[Token], AbstractContextManager):
@@ -68,10 +73,11 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
         drafter: Any = None,
         own: Rewinder | None = None,
     ) -> None:
-        self.prompt = request.prompt
+        (self.prompt,) = request.prompts
         self.cache = target.cache
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
+        self.top_logprobs: list[Best] = []
         self.stats: dict[str, Any] = {
             "prompt_tokens": len(self.prompt),
             "tokens": 0,
@@ -82,14 +88,15 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
             "token_forwards": 0,
             "finish_reason": None,
         }
-        self._max_tokens, self._stops = request.max_tokens, request.stops
+        self._stops = request.stops
         self._target, self._drafter = target, drafter
         readers = [target] if own is None else [target, own]
         leave = most_unread(target, drafter)
         self._reading = read_prompt(readers, self.prompt, request.step_size, leave)
-        self._row = Row(0, self.prompt, request.options, stream, request.max_tokens, request.stops)
+        (self._max_tokens,), (options,) = request.lengths, request.options
+        row = Row(0, self.prompt, options, stream, self._max_tokens, request.stops)
         self._decoder = decoder
-        decoder.join([self._row], target, drafter)
+        decoder.join([row], target, drafter)
         self._rounds = decoder.run()
         self._ready: deque[Token] = deque()  # decided, but not handed out yet
 
@@ -140,6 +147,7 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
         token = self._ready.popleft()
         self.tokens.append(token.id)
         self.logprobs.append(token.logprob)
+        self.top_logprobs.append(token.top_logprobs)
         self.stats["tokens"] = len(self.tokens)
         if token.id in self._stops:
             self._finish("stop")
@@ -209,6 +217,7 @@ class TokenIterator(DecodingIterator):
             interrupted before the first token, and the token at which a step failed.)
         tokens: the ids returned so far.
         logprobs: their log-probabilities under the raw logits.
+        top_logprobs: the best ``(id, logprob)`` pairs at each, if ``top_logprobs=`` asked.
         stats: ``prompt_tokens``, ``tokens``, ``prefill_seconds`` (until the first token),
             ``decode_seconds`` (in ``next`` after that), ``tokens_per_second`` (of decoding),
             ``target_calls`` and ``token_forwards`` (tokens the model was given, one that was asked
@@ -217,6 +226,12 @@ class TokenIterator(DecodingIterator):
 
     Raises:
         ValueError, TypeError: an argument is bad; nothing has been changed then.
+
+    Example:
+        >>> with lablib.TokenIterator(model, prompt, temperature=0.0, top_logprobs=2) as tokens:
+        ...     found = [token.id for token in tokens]
+        >>> found == tokens.tokens, tokens.stats["finish_reason"]
+        (True, 'stop')
     """
 
     def __init__(
@@ -245,7 +260,7 @@ class TokenIterator(DecodingIterator):
         )
         stream = integer("stream", stream, 0)
         cache = kv.make(model) if cache is None else cache
-        sampler = TextSampler(len(request.prompt) + request.max_tokens, request.processors)
+        sampler = TextSampler(request.num_ctx, request.processors)
         decoder = Decoder(sampler, closable=True, label=lambda row: f"token {len(row.tokens)}")
         super().__init__(request, decoder, Rewinder(model, cache), stream)
 

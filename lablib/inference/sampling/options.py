@@ -34,6 +34,10 @@ class SamplerOptions:
 
     Raises:
         BadValue, BadType: a value is NaN, infinite, of the wrong type or out of its range.
+
+    Example:
+        >>> lablib.SamplerOptions(temperature=0.7, top_p=0.9, seed=1).used
+        {'temperature': 0.7, 'top_p': 0.9}
     """
 
     temperature: float = 1.0

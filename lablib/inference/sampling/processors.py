@@ -6,12 +6,45 @@ functions of the text and the logits. One that keeps a state, such as a parser, 
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from lablib.validation import returned
+from lablib.validation import function, returned
 
 import mlx.core as mx
 
 LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
+
+
+def sampled_by(sampler: Callable[[mx.array], mx.array]) -> LogitsProcessor:
+    """Make a logits processor of a sampler as mlx-lm takes one.
+
+    It leaves the sampled token only, so that temperature and cuts make no difference. Whatever
+    random numbers the sampler draws are its own: ``seed`` does not reach them.
+
+    Args:
+        sampler: called with log-probabilities ``(1, V)``; returns the chosen id ``(1,)``.
+
+    Returns:
+        A function for ``logits_processors=``.
+
+    Raises:
+        TypeError: ``sampler`` can't be called; later, it returns no array of ids ``(1,)``.
+
+    Example:
+        >>> best = lablib.sampled_by(lambda logprobs: mx.argmax(logprobs, axis=-1))
+        >>> one = lablib.generate(model, tokenizer, "Mia", max_tokens=4, logits_processors=[best])
+        >>> one == lablib.generate(model, tokenizer, "Mia", max_tokens=4, temperature=0.0)
+        True
+    """
+    function("sampler", sampler)
+
+    def only_sampled(tokens: mx.array, logits: mx.array) -> mx.array:
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        chosen = returned("sampler", sampler(logprobs), logits[:, 0])
+        ids = mx.arange(logits.shape[-1])
+        return mx.where(ids == chosen[:, None], 0.0, -mx.inf)
+
+    return only_sampled
 
 
 class TextProcessors:
@@ -25,7 +58,7 @@ class TextProcessors:
     def __init__(self, processors: Sequence[LogitsProcessor], text: list[int]) -> None:
         self._text = text
         self._has_state = any(hasattr(each, "copy") for each in processors)
-        self._settled = _copies(processors)
+        self._settled: Sequence[LogitsProcessor] = _copies(processors)
         self._begin_round()
 
     def apply(self, logits: mx.array, drafts: mx.array | None = None) -> mx.array:
@@ -34,9 +67,10 @@ class TextProcessors:
         In a round it was called for each beginning of the drafts before.
         """
         tokens = self._tokens if drafts is None else mx.concatenate([self._tokens, drafts])
-        processors = self._settled
+        processors: Sequence[LogitsProcessor] = self._settled
         if self._has_state:
-            path = () if drafts is None else tuple(drafts.tolist())
+            given: Any = () if drafts is None else drafts.tolist()
+            path = tuple(given)
             processors = _copies(self._after[path[:-1]] if path else self._settled)
             self._after[path] = processors
         for processor in processors:

@@ -33,6 +33,12 @@ class SampleResult:
     """One token for each row, and log-softmax of the raw logits for the slots that want it.
 
     A field that no row wants is None. K is the largest number wanted, at most V.
+
+    Example:
+        >>> sampler = lablib.Sampler(num_ctx=8)
+        >>> sampler.add("a", lablib.SamplerOptions(temperature=0.0, logprobs=True))
+        >>> sampler.sample(["a"], mx.array([[0.0, 2.0, 1.0]])).logprob.shape
+        (1, 1)
     """
 
     token: mx.array  # (B,) int32
@@ -48,6 +54,15 @@ class Sampler:
         num_ctx: the context length: how far back ``repeat_last_n = -1`` looks.
 
     Every call checks its arguments before it does anything; one that raises has changed nothing.
+
+    Raises:
+        ValueError, TypeError: ``num_ctx`` is no whole number, or below 1.
+
+    Example:
+        >>> sampler = lablib.Sampler(num_ctx=8)
+        >>> sampler.add("a", lablib.SamplerOptions(temperature=0.0))
+        >>> sampler.sample(["a"], mx.array([[0.0, 2.0, 1.0]])).token.tolist()
+        [1]
     """
 
     def __init__(self, num_ctx: int) -> None:

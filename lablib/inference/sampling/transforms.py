@@ -1,6 +1,6 @@
 """From a row of logits to scores that can be sampled, and the draw: pure functions that run.
 
-The order is part of the contract, because the same settings in another order keep other tokens:
+The order is part of the contract, because the same settings in another order keep other tokens::
 
     penalties -> [temperature 0: argmax] -> top-k -> [less the best score]
     -> temperature -> top-p -> min-p
@@ -15,14 +15,14 @@ To try another version of a transform, put it in its place: ``ORDER["min_p"] = m
 ``transforms.min_p = mine``. From then on it runs, everywhere.
 
 To add a transform, say epsilon sampling (Hewitt et al. 2022, 2210.15191), write its function above
-``ORDER``,
+``ORDER``::
 
     def epsilon(scores: mx.array, e: Parameter) -> mx.array:
         likely = log_softmax(scores) >= mx.log(mx.array(e))
         best = scores == mx.max(scores, axis=-1, keepdims=True)
         return mx.where(likely | best, scores, -mx.inf)
 
-give ``ORDER`` its line, here after "temperature" (before "top_k" the scores are the penalised
+Give ``ORDER`` its line, here after "temperature" (before "top_k" the scores are the penalised
 logits, after "peak" relative to the best), ``SamplerOptions`` in ``options.py`` a line of its
 docstring and a field at the end, ``epsilon: float = 0.0``, and its ``__post_init__`` a line that
 says which values are allowed: ``number("epsilon", self.epsilon, 0.0, 1.0)``. Restart the kernel.

@@ -48,6 +48,11 @@ class Costs:
         target: ``target[k - 1]`` is T(k), one forward of the target over k tokens; as many as are
             known, T(1) at least. Beyond the last one T(k) goes on in a straight line.
         draft: one drafted token.
+
+    Example:
+        >>> costs = lablib.inference.Costs((1.0, 1.1, 1.2), 0.2)
+        >>> round(costs.of_round(2), 6)
+        1.6
     """
 
     target: tuple[float, ...]

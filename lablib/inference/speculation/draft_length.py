@@ -49,7 +49,15 @@ class DraftLength:
 
 
 class FixedLength(DraftLength):
-    """Always γ = ``draft_tokens`` drafts, at least 1."""
+    """Always γ = ``draft_tokens`` drafts, at least 1.
+
+    Raises:
+        ValueError, TypeError: it is no whole number, or below 1.
+
+    Example:
+        >>> lablib.inference.FixedLength(3).choose()
+        3
+    """
 
     def __init__(self, draft_tokens: int) -> None:
         self.draft_tokens = integer("draft_tokens", draft_tokens, 1)
@@ -80,6 +88,14 @@ class AdaptiveLength(DraftLength):
         memory: how many rounds the estimates look back over.
         alpha: the rate to begin with.
         margin: the gain that drafting must promise; below it, decode plainly.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range.
+
+    Example:
+        >>> how = {"draft_model": draft, "draft_tokens": lablib.AdaptiveLength(most=4)}
+        >>> lablib.generate(model, tokenizer, "Mia finds", **how).stats["rounds"] > 0
+        True
     """
 
     def __init__(

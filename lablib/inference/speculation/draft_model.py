@@ -18,7 +18,17 @@ _CHUNK = 256  # tokens read at once when a draft model has fallen behind
 
 
 class DraftModel(Drafter):
-    """A smaller model of the same vocabulary, run token by token; messages call it ``name``."""
+    """A smaller model of the same vocabulary, run token by token; messages call it ``name``.
+
+    Raises:
+        ValueError, TypeError: ``model`` is none; or another vocabulary than the target's.
+
+    Example:
+        >>> drafter = lablib.inference.DraftModel(draft)
+        >>> _, stats = lablib.speculative_decode(model, drafter, prompt, max_tokens=8)
+        >>> stats["draft_calls"] > 0
+        True
+    """
 
     growth: Any = None  # draws a tree, given the arguments of ``draw_in_turn``; None: a chain
     _reader: Any = None

@@ -36,6 +36,15 @@ class Tree(Drafter):
     ``drawn`` children keep most under ``rejection``, ``block`` and ``coupled``; under ``match``,
     and always at temperature 0, the best do. A batch of texts is drafted for one by one. Models are
     those of ``lablib.models``, with caches that keep an entry for each token.
+
+    Raises:
+        ValueError, TypeError: ``draft`` has no model, ``depth`` is below 1.
+
+    Example:
+        >>> tree = lablib.Tree(draft, depth=3)
+        >>> _, stats = lablib.speculative_decode(model, tree, prompt, draft_tokens=8, max_tokens=8)
+        >>> stats["tokens_per_round"] >= 1
+        True
     """
 
     trees, batches = True, False

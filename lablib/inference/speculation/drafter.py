@@ -26,7 +26,8 @@ from lablib.cache import tree
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.proposal import Proposal
 
-Texts, Limits = Sequence[Sequence[int]], Sequence[int]
+Texts = Sequence[Sequence[int]]
+Limits = Sequence[int]
 
 
 class Drafter:
@@ -38,6 +39,16 @@ class Drafter:
         in_target_cache: it works with the target's cache or states, so the target reads first.
         batches: it can draft for several texts at once.
         trees: its proposals may have ``parents``.
+
+    Raises:
+        NotImplementedError: ``propose`` was not written.
+
+    Example:
+        >>> class Parrot(lablib.Drafter):
+        ...     def propose(self, texts, limits, sampler):
+        ...         return lablib.Proposal.of([[text[-1]] * n for text, n in zip(texts, limits)])
+        >>> lablib.speculative_decode(model, Parrot(), prompt, max_tokens=8)[1]["total_drafted"] > 0
+        True
     """
 
     model: Any = None

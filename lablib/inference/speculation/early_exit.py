@@ -21,6 +21,14 @@ class EarlyExit(DraftModel):
     Its keys and values are those of the target, so it works in the target's cache and takes back
     everything that it read there before the target verifies: no second cache, no prompt to read. A
     batch of texts is drafted for one by one, with ``n_layers`` layers.
+
+    Raises:
+        ValueError, TypeError: ``n_layers`` is below 1; later, not below the target's.
+
+    Example:
+        >>> _, stats = lablib.speculative_decode(model, lablib.EarlyExit(2), prompt, max_tokens=8)
+        >>> stats["total_drafted"] > 0
+        True
     """
 
     in_target_cache = True

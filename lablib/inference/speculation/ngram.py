@@ -15,6 +15,14 @@ class NGram(Drafter):
 
     Costs nothing but a dictionary and pays on text that repeats itself: edits, quotations, code.
     Runs of ``longest`` last tokens are tried first, of ``shortest`` last.
+
+    Raises:
+        ValueError, TypeError: ``longest`` is below 1, or ``shortest`` not from 1 to ``longest``.
+
+    Example:
+        >>> text = lablib.generate(model, tokenizer, "Mia finds", draft_model=lablib.NGram())
+        >>> text.stats["draft_calls"]
+        0
     """
 
     def __init__(self, longest: int = 3, shortest: int = 1) -> None:

@@ -23,6 +23,10 @@ class Proposal:
         parents: of a tree, the index of each token's parent, before it; -1 is the text. Siblings
             stand in the order in which they were drawn, and q of each is the distribution that the
             first of them was drawn from.
+
+    Example:
+        >>> lablib.Proposal.of([[5, 6], [7]]).tokens.tolist()
+        [[5, 6], [7, 0]]
     """
 
     tokens: mx.array

@@ -5,7 +5,7 @@ its own ``p_1 … p_{γ+1}`` at the same places in one forward. A rule is a pure
 it says with what probability exactly n drafts are kept, and from which distribution the token after
 them comes. *Lossless* means that the text has the distribution of the target alone, whatever q is.
 
-The library's four, in the order of how much they keep:
+The library's four, in the order of how much they keep::
 
     match      draw the target's own token; keep the draft if it is the same one. Keeps Σ p·q.
     coupled    the same, but both models draw with the same noise, and so agree more often (Daliri,
@@ -31,9 +31,9 @@ agree, and two best tokens are compared. With ``lablib.by_definition()``, or if 
 the rule's function decides there too.
 
 To add a rule, write its function and put it into ``RULE``, here or in a cell of a notebook. This
-one keeps half of what rejection keeps:
+one keeps half of what rejection keeps::
 
-    from lablib.inference.speculation import rules
+    from lablib import rules
 
     def half(p, q, drafts):
         accept = mx.minimum(rules.ratio_of(p, q, drafts), 1) / 2
@@ -47,8 +47,7 @@ drafter of trees only these four do: ``tree_rules.py``.) The helpers stand at th
 is p/q of each draft, 0 where nothing was drafted; ``padded`` appends the q of zeros;
 ``one_by_one`` turns the chance of each draft into that of each length; ``scaled`` makes rows sum to
 1. The engine refuses an outcome that is no distribution. It doesn't ask whether a rule is lossless:
-``bias(half)`` of ``lablib.course.lessons.lesson_08.widgets`` enumerates it, and is 0, up to
-rounding, if so.
+``lablib.bias(half)`` enumerates it, and is 0, up to rounding, if so.
 """
 
 from collections.abc import Callable, Sequence

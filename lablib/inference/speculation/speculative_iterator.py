@@ -71,6 +71,12 @@ class SpeculativeTokenIterator(DecodingIterator):
 
     Raises:
         ValueError, TypeError: an argument is bad, or a cache cannot be rewound; nothing was done.
+
+    Example:
+        >>> plain = [token.id for token in lablib.TokenIterator(model, prompt, temperature=0.0)]
+        >>> tokens = lablib.SpeculativeTokenIterator(model, draft, prompt, temperature=0.0)
+        >>> [token.id for token in tokens] == plain
+        True
     """
 
     def __init__(
@@ -115,8 +121,9 @@ class SpeculativeTokenIterator(DecodingIterator):
         session = drafter.begin(reader, own, 1)
         if own is not None:
             check_same_text(own.cache, cache)
-            cached = max(request.cached, kv.offset(own.cache) or 0)  # the target may not say
-            arguments.check_lengths(own.model, request.prompts, max_tokens, cached)
+            cached = arguments.check_cache(own.model, own.cache)
+            cached = max(cached, request.cached)  # the target may not say
+            arguments.check_lengths(own.model, request.prompts, request.lengths, cached)
         length.begin(target, session)
         decoder = speculative_decoder(request, target, drafter, rule, length, trace, closable=True)
         self.draft_cache = None if own is None else own.cache
@@ -197,12 +204,29 @@ def speculative_decode(
 ) -> tuple[mx.array, dict[str, Any]]:
     """Complete a prompt with the target's distribution, faster than the target alone.
 
-    The arguments are those of :class:`SpeculativeTokenIterator`; temperature 0 is greedy.
+    Args:
+        target: any mlx-lm model; its text comes out.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
+        prompt: token ids ``(T,)`` or ``(1, T)``.
+        max_tokens: how many tokens to generate at most.
+        draft_tokens: how many tokens to draft in a round, or ``AdaptiveLength()``.
+        temperature: 0 is greedy.
+        **options: every other keyword of :class:`SpeculativeTokenIterator`.
 
     Returns:
         The prompt and its completion ``(1, total_len)`` int32, and the statistics; with
         ``trace=True`` they hold the list of rounds as ``"trace"``.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, or a cache cannot be rewound; before any
+            work.
+
+    Example:
+        >>> ids, stats = lablib.speculative_decode(model, draft, prompt, max_tokens=12)
+        >>> ids.shape[1] - len(prompt) == stats["tokens"], 0 <= stats["acceptance_rate"] <= 1
+        (True, True)
     """
+    arguments.refuse_top_logprobs(options, "SpeculativeTokenIterator")
     iterator = SpeculativeTokenIterator(
         target,
         draft_model,

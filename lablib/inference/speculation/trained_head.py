@@ -64,6 +64,14 @@ class Head(Drafter):
     """A trained head of the target, such as ``Head(load_head("target-head", target))``.
 
     A batch of texts is drafted for one by one.
+
+    Raises:
+        TypeError: it is no head, as ``load_head`` returns one.
+
+    Example:
+        >>> head = lablib.Head(lablib.load_head("target-head", model))
+        >>> lablib.generate(model, tokenizer, "Mia", draft_model=head, max_tokens=4).finish_reason
+        'length'
     """
 
     in_target_cache = True  # the target reads the prompt first

@@ -15,6 +15,16 @@ def pass_at_k(n: int, c: int, k: int) -> float:
         n: samples drawn.
         c: how many of them are right.
         k: at most ``n``; nothing unbiased is known about more samples than were drawn.
+
+    Returns:
+        The estimate, from 0 to 1.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range.
+
+    Example:
+        >>> lablib.pass_at_k(4, 2, 1)
+        0.5
     """
     n = integer("n", n, 1)
     c, k = integer("c", c, 0, n), integer("k", k, 1, n)

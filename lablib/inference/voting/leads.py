@@ -13,7 +13,6 @@ from functools import lru_cache
 from lablib.validation import BadValue, integer
 
 import numpy as np
-from scipy.special import bdtr, gammainc, gammaln
 
 
 def cannot_lose(counts: Sequence[int], remaining: int) -> bool:
@@ -50,7 +49,10 @@ def beta_confidence(first: int, second: int) -> float:
     ``P(Binomial(first + second + 1, 1/2) ≤ first)``. Without a runner-up ``second`` is 0.
     """
     first, second = integer("first", first, 0), integer("second", second, 0)
-    return float(bdtr(first, first + second + 1, 0.5))
+    logs = log_factorials(first + second + 1)
+    ways = logs + logs[::-1]  # minus the logarithms of the binomial coefficients, up to a constant
+    chances = np.exp(ways.min() - ways)
+    return float(chances[: first + 1].sum() / chances.sum())
 
 
 def dirichlet_confidence(counts: Sequence[int]) -> float:
@@ -71,9 +73,13 @@ def _dirichlet(counts: tuple[int, ...]) -> float:
     lead, *rivals = counts
     log_x = np.linspace(-30.0, math.log(lead + 12 * math.sqrt(lead + 1) + 40), 4001)
     x = np.exp(log_x)
-    integrand = np.exp((lead + 1) * log_x - x - gammaln(lead + 1))  # f(x; leader) dx / d log x
-    for rival in rivals:
-        integrand *= gammainc(rival + 1, x)
+    logs = log_factorials(lead)
+    integrand = np.exp((lead + 1) * log_x - x - logs[lead])  # f(x; leader) dx / d log x
+    # F(x; rival): a Gamma variable of k + 1 is below x if a Poisson one of mean x is above k.
+    above = np.ones_like(x)
+    for k in range(max(rivals) + 1):
+        above = np.maximum(above - np.exp(k * log_x - x - logs[k]), 0)
+        integrand *= above ** rivals.count(k)
     return min(1.0, float(np.trapezoid(integrand, log_x)))
 
 
@@ -98,14 +104,24 @@ def _overtakes(leader: int, rival: int, rest: int, behind: int, remaining: int) 
     if remaining <= behind:
         return 0.0
 
-    def ways(pseudo: float, votes: np.ndarray | int) -> np.ndarray:
-        """Return the logarithm of Γ(pseudo + votes) / (Γ(pseudo) · votes!)."""
-        return gammaln(pseudo + votes) - gammaln(pseudo) - gammaln(votes + 1)
+    logs = log_factorials(leader + rival + rest + remaining)
+
+    def ways(pseudo: int, votes: np.ndarray | int) -> np.ndarray:
+        """Return the logarithm of Γ(pseudo + votes) / (Γ(pseudo) · votes!), pseudo > 0."""
+        return logs[pseudo + votes - 1] - logs[pseudo - 1] - logs[votes]
 
     for_leader, for_rival = np.indices((remaining + 1, remaining + 1))
     for_rest = remaining - for_leader - for_rival
-    wanted = (for_rival - for_leader > behind) & (for_rest >= 0)
+    # Where there is no third answer, the rest gets no vote.
+    possible = for_rest >= 0 if rest else for_rest == 0
+    wanted = (for_rival - for_leader > behind) & possible
     x, y, z = for_leader[wanted], for_rival[wanted], for_rest[wanted]
-    # Where there is no third answer, the rest is so unlikely that it gets no vote.
-    logs = ways(leader, x) + ways(rival, y) + ways(rest or 1e-300, z)
-    return float(np.exp(logs - ways(leader + rival + rest, remaining)).sum())
+    chances = ways(leader, x) + ways(rival, y)
+    if rest:
+        chances += ways(rest, z)
+    return float(np.exp(chances - ways(leader + rival + rest, remaining)).sum())
+
+
+def log_factorials(n: int) -> np.ndarray:
+    """Return the logarithms of 0!, 1!, ... n!, ``(n + 1,)``."""
+    return np.concatenate([[0.0], np.log(np.arange(1, n + 1)).cumsum()])

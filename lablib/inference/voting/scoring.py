@@ -58,8 +58,8 @@ def score(
     check_scorer(name, scorer)
     if isinstance(scorer, str):
         totals = np.array([np.sum(row, dtype=np.float64) for row in samples.logprobs])
-        lengths = np.array([len(row) for row in samples.logprobs])
-        return totals if scorer == "log_prob" else totals / np.maximum(lengths, 1)
+        counts = np.array(samples.lengths)
+        return totals if scorer == "log_prob" else totals / np.maximum(counts, 1)
     sequences, lengths = pad(prompt, samples.tokens, pad_token)
     return ask(name, scorer, sequences, lengths=lengths, prompt_length=len(prompt))
 

@@ -13,9 +13,9 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple, Unpack, overload
 
-from lablib.inference.arguments import check_n
+from lablib.inference.arguments import check_n, refuse_top_logprobs
 from lablib.inference.decoding import batches
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import RoundsKeywords, VoteKeywords
@@ -32,7 +32,13 @@ Extract = Callable[[list[int]], Hashable | None]
 
 
 class Candidate(NamedTuple):
-    """One of best-of-N's sequences with its score."""
+    """One of best-of-N's sequences with its score.
+
+    Example:
+        >>> first, second = lablib.best_of_n(model, prompt, 2, return_all=True, seed=0)
+        >>> first.tokens.shape[0], first.score < 0
+        (1, True)
+    """
 
     tokens: mx.array  # (1, total_len) int32: prompt and completion, without padding
     score: float
@@ -50,6 +56,11 @@ class Votes(list):
         rows: for each entry, which samples voted for it.
         missing: the samples without an answer, which cast no vote.
         drawn: samples in all, those without an answer included.
+
+    Example:
+        >>> votes = lablib.inference.tally([[1, 2], [3], [1, 2]])
+        >>> votes[0], votes.winner, votes.rows, votes.drawn
+        (([1, 2], 2), (1, 2), [[0, 2], [1]], 3)
     """
 
     def __init__(self, entries: Iterable, answers: Iterable, rows: Iterable, missing: Iterable):
@@ -70,6 +81,11 @@ class AdaptiveVotes(Votes):
         reason: ``"certain"`` (the leader could not lose any more), ``"confident"`` (it was unlikely
             to) or ``"exhausted"`` (all n samples were drawn).
         saved: samples that were not drawn.
+
+    Example:
+        >>> votes = lablib.vote_until(model, prompt, 9, temperature=0.0, batch=3)
+        >>> votes.reason, votes.saved
+        ('certain', 3)
     """
 
     def __init__(self, votes: Votes, reason: str, saved: int):
@@ -77,12 +93,42 @@ class AdaptiveVotes(Votes):
         self.reason, self.saved = reason, saved
 
 
+@overload
 def best_of_n(
     model: Any,
     prompt: Any,
     n: int = 4,
-    max_tokens: int = 100,
-    temperature: float = 0.8,
+    max_tokens: int | Sequence[int] = 100,
+    temperature: float | Sequence[float] = 0.8,
+    score_fn: Scorer = "log_prob",
+    *,
+    return_all: Literal[False] = False,
+    draft_model: Any = None,
+    **options: Unpack[VoteKeywords],
+) -> mx.array: ...
+
+
+@overload
+def best_of_n(
+    model: Any,
+    prompt: Any,
+    n: int = 4,
+    max_tokens: int | Sequence[int] = 100,
+    temperature: float | Sequence[float] = 0.8,
+    score_fn: Scorer = "log_prob",
+    *,
+    return_all: Literal[True],
+    draft_model: Any = None,
+    **options: Unpack[VoteKeywords],
+) -> list[Candidate]: ...
+
+
+def best_of_n(
+    model: Any,
+    prompt: Any,
+    n: int = 4,
+    max_tokens: int | Sequence[int] = 100,
+    temperature: float | Sequence[float] = 0.8,
     score_fn: Scorer = "log_prob",
     *,
     return_all: bool = False,
@@ -113,6 +159,12 @@ def best_of_n(
     Raises:
         ValueError, TypeError: an argument is out of range, or ``score_fn`` returned NaN, None or
             another shape than one number for each completion.
+
+    Example:
+        >>> best = lablib.best_of_n(model, prompt, 3, score_fn="length_normalized", seed=0)
+        >>> all_of_them = lablib.best_of_n(model, prompt, 3, return_all=True, seed=0)
+        >>> best.shape[0], len(all_of_them)
+        (1, 3)
     """
     check_scorer("score_fn", score_fn)
     flag("return_all", return_all)
@@ -130,8 +182,8 @@ def majority_vote(
     model: Any,
     prompt: Any,
     n: int = 5,
-    max_tokens: int = 50,
-    temperature: float = 0.8,
+    max_tokens: int | Sequence[int] = 50,
+    temperature: float | Sequence[float] = 0.8,
     *,
     extract: Extract | None = None,
     weight: Scorer | None = None,
@@ -140,13 +192,20 @@ def majority_vote(
 ) -> Votes:
     """Sample ``n`` completions and count how many give each answer.
 
-    ``extract`` takes a completion, a list of ints, and returns its answer, anything hashable, or
-    None if it has none (``on_text`` makes one from a function of text). Without it the whole
-    completion is the answer.
-
-    ``weight`` weighs each vote: the *logarithm* of the weight, as ``"log_prob"``,
-    ``"length_normalized"`` or a callable like ``score_fn`` (``verifiers.log_weight`` makes one from
-    a verifier). Minus infinity casts no vote. The other arguments are those of ``best_of_n``.
+    Args:
+        model: any mlx-lm model or ``LanguageModel``.
+        prompt: token ids ``(T,)`` or ``(1, T)``.
+        n: completions to draw.
+        max_tokens: most tokens of each completion.
+        temperature: of the sampler.
+        extract: takes a completion, a list of ints, and returns its answer, anything hashable, or
+            None if it has none (``on_text`` makes one from a function of text). None: the whole
+            completion is the answer.
+        weight: weighs each vote: the *logarithm* of the weight, as ``"log_prob"``,
+            ``"length_normalized"`` or a callable like ``score_fn`` of ``best_of_n``
+            (``verifiers.log_weight`` makes one from a verifier). Minus infinity casts no vote.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
+        **options: as in ``best_of_n``.
 
     Returns:
         ``[(tokens, count), …]``, see ``Votes``; empty if no completion has an answer.
@@ -154,6 +213,12 @@ def majority_vote(
     Raises:
         ValueError, TypeError: an argument is out of range, or ``extract`` or ``weight`` failed; the
             message names the completion.
+
+    Example:
+        >>> answer = lablib.on_text(tokenizer, lambda text: text.rpartition("#")[2].strip())
+        >>> votes = lablib.majority_vote(model, prompt, 8, extract=answer, seed=0)
+        >>> sum(count for _, count in votes) == votes.drawn - len(votes.missing)
+        True
     """
     if extract is not None:
         function("extract", extract)
@@ -174,8 +239,8 @@ def vote_until(
     model: Any,
     prompt: Any,
     n: int = 32,
-    max_tokens: int = 50,
-    temperature: float = 0.8,
+    max_tokens: int | Sequence[int] = 50,
+    temperature: float | Sequence[float] = 0.8,
     *,
     batch: int = 4,
     confidence: float | None = None,
@@ -190,11 +255,36 @@ def vote_until(
     Without ``confidence`` the winner is the one ``majority_vote`` elects with the same seed and n:
     the vote stops when no answer can overtake the leader. With it, the vote also stops when that is
     improbable enough (stochastic curtailment, Lan, Simon & Halperin 1982; of votes
-    adaptive-consistency, Aggarwal et al. 2023, 2305.11860): see ``StopRule`` for
-    ``confidence``, ``stop_rule`` and ``at_least``. Every sample drawn counts.
+    adaptive-consistency, Aggarwal et al. 2023, 2305.11860). Every sample drawn counts.
 
-    A round decodes together, so that ``batch`` also bounds memory and there is no ``max_batch``;
-    nor is there a ``weight``. The other arguments are those of ``majority_vote``.
+    Args:
+        model: any mlx-lm model or ``LanguageModel``.
+        prompt: token ids ``(T,)`` or ``(1, T)``.
+        n: completions to draw at most.
+        max_tokens: most tokens of each completion.
+        temperature: of the sampler.
+        batch: samples of a round; they decode together, so that it also bounds memory and there is
+            no ``max_batch``.
+        confidence: stop when the leader is safe with this probability, between 0.5 and 1; None:
+            when it cannot lose.
+        stop_rule: what that is the probability of, "overtake", "beta" or "dirichlet"; see
+            ``StopRule``.
+        at_least: samples before ``confidence`` is asked for, at least 1.
+        extract: as in ``majority_vote``; there is no ``weight``.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
+        **options: as in ``best_of_n``.
+
+    Returns:
+        The votes, with the reason to stop.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, or ``extract`` failed.
+
+    Example:
+        >>> answer = lablib.on_text(tokenizer, lambda text: text.rpartition("#")[2].strip())
+        >>> votes = lablib.vote_until(model, prompt, 32, extract=answer, confidence=0.9, seed=0)
+        >>> votes.drawn + votes.saved
+        32
     """
     stop, batch = StopRule(confidence, stop_rule, at_least), integer("batch", batch, 1)
     if extract is not None:
@@ -206,7 +296,7 @@ def vote_until(
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
     completions: list[list[int]] = []
     answers: list[Hashable | None] = []
-    reason = None
+    reason: str | None = None
     with closing(_sample(model, draft_model, prompt, n, settings)) as parts:
         for samples in parts:
             answers += _answers(samples.tokens, extract, first=len(completions))
@@ -216,7 +306,9 @@ def vote_until(
             if reason:
                 break
     saved = n - len(completions)
-    return AdaptiveVotes(tally(completions, answers), reason if saved else "exhausted", saved)
+    if not saved or reason is None:
+        reason = "exhausted"
+    return AdaptiveVotes(tally(completions, answers), reason, saved)
 
 
 def _sample(
@@ -224,6 +316,7 @@ def _sample(
 ) -> batches.SampleParts:
     """Sample in parts of ``max_batch``, with or without a draft model."""
     n = check_n(n)
+    refuse_top_logprobs(options, "sample_n")
     if draft_model is None:
         return batches.sample_batches(model, prompt, n, **options)
     return batched.speculative_batches(model, draft_model, [prompt] * n, **options)
@@ -238,7 +331,7 @@ def _scores(name: str, scorer: Scorer, parts: batches.SampleParts, samples: Samp
 def tally(
     completions: Sequence[Sequence[int]],
     answers: Sequence[Hashable | None] | None = None,
-    log_weights: Sequence[float] | None = None,
+    log_weights: Sequence[float] | np.ndarray | None = None,
 ) -> Votes:
     """Count votes that are already cast; ``majority_vote`` without the sampling.
 
@@ -250,27 +343,36 @@ def tally(
 
     Raises:
         BadValue: lengths differ, or a weight is NaN or +inf, or no vote has any weight.
+
+    Returns:
+        The votes, the winner first.
+
+    Example:
+        >>> lablib.inference.tally([[1], [2], [3]], ["a", "b", "b"]).winner
+        'b'
     """
-    completions, n = [[int(token) for token in row] for row in completions], len(completions)
+    rows, n = [[int(token) for token in row] for row in completions], len(completions)
     if answers is None:
-        answers = _answers(completions, None)
+        answers = _answers(rows, None)
     if len(answers) != n:
         raise BadValue(
             f"answers must have one entry for each of {n} completions, got {len(answers)}"
         )
     voters: dict[Hashable | None, list[int]] = {}
-    for row, answer in enumerate(answers):
-        voters.setdefault(answer, []).append(row)
+    for number, answer in enumerate(answers):
+        voters.setdefault(answer, []).append(number)
     missing = voters.pop(None, [])
-    sizes: dict[Hashable, float] = {answer: len(rows) for answer, rows in voters.items()}
+    sizes: dict[Hashable, float] = {answer: len(voted) for answer, voted in voters.items()}
     if log_weights is not None:
         sizes = _shares(voters, log_weights, n)
     ranked = sorted(voters, key=lambda answer: -sizes[answer])  # stable: ties stay in order
-    entries = [(completions[voters[answer][0]], sizes[answer]) for answer in ranked]
+    entries = [(rows[voters[answer][0]], sizes[answer]) for answer in ranked]
     return Votes(entries, ranked, [voters[answer] for answer in ranked], missing)
 
 
-def _shares(voters: dict[Hashable, list[int]], log_weights: Sequence[float], n: int) -> dict:
+def _shares(
+    voters: dict[Hashable, list[int]], log_weights: Sequence[float] | np.ndarray, n: int
+) -> dict[Hashable, float]:
     """Return each answer's share of the total weight, from logarithms."""
     logs = np.asarray(log_weights, dtype=np.float64)
     if logs.shape != (n,):

@@ -158,7 +158,10 @@ def _names(package: str, names: Sequence[str]) -> str:
     module = importlib.import_module(package)
     parts = []
     for name in sorted(names, key=str.lower):
-        if inspect.isclass(getattr(module, name)):
+        found = getattr(module, name)
+        if inspect.ismodule(found):
+            parts.append(f".. automodule:: {found.__name__}\n   :members:\n")
+        elif inspect.isclass(found):
             parts.append(f".. autoclass:: {package}.{name}\n   :members:\n")
         else:
             parts.append(f".. autofunction:: {package}.{name}\n")

@@ -94,6 +94,10 @@ def as_ranks(options: argparse.Namespace, work: Callable[[], int | None]) -> int
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    from lablib.extras import need
+
+    need("sweeps", "scipy")
+
     from lablib.tools.sweep.kinds import Asked
 
     many = {key: tuple(getattr(options, key, ())) for _, key, *_ in _MANY}
