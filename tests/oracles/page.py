@@ -53,6 +53,19 @@ def run(*jobs: dict[str, Any], seconds: float = 600) -> list[Any]:
     return json.loads(done.stdout)
 
 
+def judged(task: dict[str, Any], answers: list[Any]) -> list[Any]:
+    """Return what the page's judge of exercises says of several lists of answers."""
+    script = (
+        "const {judge} = await import(process.argv[1]);"
+        "const {task, answers} = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));"
+        "console.log(JSON.stringify(answers.map(each => judge(task, each))));"
+    )
+    command = [node(), "--input-type=module", "-e", script, (play.PAGE / "judging.mjs").as_uri()]
+    told = json.dumps({"task": task, "answers": answers})
+    done = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
 def floats(text: str, *shape: int) -> np.ndarray:
     """Return the float32 numbers of a text in base64."""
     return np.frombuffer(base64.b64decode(text), np.float32).reshape(shape)

@@ -9,27 +9,67 @@ the result costs 1.25 bytes of printable text, of base64 1.33, and all is ASCII,
 announce any encoding. Deflating first (the exponents repeat) more than pays for that.
 """
 
+import html
 import json
 import math
 import re
+import shutil
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lablib.course.checks.exercises import exercises
+from lablib.course.tasks import edits
 from lablib.models import zoo
+from lablib.tools.site.tasks import tasks
 from lablib.validation import BadValue
 
 import mlx.core as mx
 import numpy as np
 
 HERE = Path(__file__).parent
-ENGINE = HERE / "engine"
+ENGINE, PAGE = HERE / "engine", HERE / "page"
 MODULES = "random", "tokenizer", "weights", "model", "transforms", "rules", "rounds", "vote"
+VIEWS = (
+    "worker",
+    "models",
+    "state",
+    "python",
+    "parts",
+    "writing",
+    "drafting",
+    "voting",
+    "judging",
+    "trying",
+    "main",
+)
 NAMES = "target", "draft"
+FOLDER = "_static/play"
 PART = 900_000  # letters of a script of weights
+DESCRIPTION = (
+    "Two real language models run in this page: watch a story come token by token, a small model "
+    "draft for a large one, and 64 chains of a sum vote. Nothing is installed, and nothing sent."
+)
+_SOURCE = """---
+hide-toc: true
+myst:
+  html_meta:
+    description: "{description}"
+    "property=og:title": "The lab in a page"
+    "property=og:description": "{description}"
+    "property=og:type": website
+---
+
+# Play
+
+```{{raw}} html
+{text}
+```
+"""
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _IMPORT = re.compile(r"^import .*;\n", re.M)
-_EXPORT = re.compile(r"^export (?=(?:async )?(?:const|class|function\*?)\b\s*(\w+))", re.M)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:const|class|function\*?)\s+(\w+))", re.M)
 
 
 def pack(name: str) -> tuple[dict[str, Any], str]:
@@ -86,12 +126,54 @@ def engine() -> str:
     A module imports names of the modules before it, in lines of their own, and exports
     declarations: without these words, one after the other, they mean the same.
     """
+    body, names = _joined(ENGINE, MODULES)
+    return f'function lablibEngine() {{\n"use strict";\n{body}\nreturn {{{names}}};\n}}\n'
+
+
+def _joined(folder: Path, modules: Sequence[str]) -> tuple[str, str]:
+    """Return modules as one text, and the names that they export."""
     parts, names = [], []
-    for module in MODULES:
-        text = (ENGINE / f"{module}.mjs").read_text("utf-8")
+    for module in modules:
+        text = (folder / f"{module}.mjs").read_text("utf-8")
         names += _EXPORT.findall(text)
         parts.append(_EXPORT.sub("", _IMPORT.sub("", text)))
-    body = "\n".join(parts)
-    return (
-        f'function lablibEngine() {{\n"use strict";\n{body}\nreturn {{{", ".join(names)}}};\n}}\n'
+    return "\n".join(parts), ", ".join(names)
+
+
+def write(folder: Path) -> None:
+    """Write the page's scripts, its style and the weights into a folder, which is made."""
+    folder.mkdir(parents=True)
+    shutil.copy(PAGE / "play.css", folder)
+    models, size = [], 0
+    for name in NAMES:
+        told, text = pack(name)
+        size += len(text)
+        parts = [text[at : at + PART] for at in range(0, len(text), PART)]
+        for number, part in enumerate(parts):
+            script = f'lablibPart("{name}", {number}, "{part}");\n'
+            (folder / f"{name}-{number}.js").write_text(script, "ascii")
+        addresses = [f"{FOLDER}/{name}-{number}.js" for number in range(len(parts))]
+        models.append({"name": name, "told": told, "parts": addresses})
+    given = json.dumps(tasks(), separators=(",", ":"))
+    (folder / "tasks.js").write_text(f"lablibTasks({given});\n", "utf-8")
+    told = {
+        "tasks": f"{FOLDER}/tasks.js",
+        "models": models,
+        "tokenizer": tokenizer(),
+        "megabytes": round(size / 1e6, 1),
+    }
+    views, _ = _joined(PAGE, VIEWS)
+    _, names = _joined(ENGINE, MODULES)
+    start = f"begin({json.dumps(told, separators=(',', ':'))});"
+    page = (
+        f'(() => {{\n"use strict";\nconst {{{names}}} = lablibEngine();\n{views}\n{start}\n}})();\n'
     )
+    (folder / "play.js").write_text(engine() + page, "utf-8")
+
+
+def source() -> str:
+    """Return the page for Sphinx: a title, and all else as HTML."""
+    text = (PAGE / "play.html").read_text("utf-8")
+    text = text.replace("{edit}", html.escape(edits.problems(1, 1)[0].prompt))
+    text = text.replace("{count}", str(len(exercises())))
+    return _SOURCE.format(description=DESCRIPTION, text=text)

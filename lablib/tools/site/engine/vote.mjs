@@ -6,7 +6,7 @@ import {Writer} from './rounds.mjs';
 
 // Yield the writers of n completions as they end, `together` rows side by side; `stream` is a row's
 // number.
-export function* samples(model, told, n, together = 16) {
+export function* samples(model, told, n, together = 4) {
   const shared = new Cache(model);
   const start = told.prompt.slice(0, -1);
   if (start.length) model.hidden(start, shared);
