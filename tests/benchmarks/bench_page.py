@@ -19,6 +19,8 @@ import lablib
 from lablib.course.tasks import stories
 from lablib.tools.site import play
 
+import psutil
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from oracles import browser, page, reader
 
@@ -45,10 +47,18 @@ def in_node(repeats: int) -> float:
     return rates["plain"]
 
 
+def renderers(chrome: Any) -> float:
+    """Return the memory that Chromium's pages and workers have for themselves, in MB."""
+    processes = chrome.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+    pages = [psutil.Process(each["id"]) for each in processes if each["type"] == "renderer"]
+    return sum(each.memory_full_info().uss for each in pages) / 1e6
+
+
 def visit(chrome: Any, address: str) -> dict[str, float]:
     """Open the page, cold, and click at once; return what it took."""
     context = chrome.new_context(viewport=browser.WIDE)
     tab = context.new_page()
+    empty = renderers(chrome)
     session = context.new_cdp_session(tab)
     session.send("Network.enable")
     sizes: list[int] = []
@@ -65,9 +75,7 @@ def visit(chrome: Any, address: str) -> dict[str, float]:
     said.filter(has_text="a second on this device").wait_for()
     frames = tab.evaluate("window.frames_")[before:]
     tokens, rate = (int(word) for word in said.inner_text().split() if word.isdigit())
-    memory = tab.evaluate("performance.memory.usedJSHeapSize") / 1e6
-    for worker in tab.workers:
-        memory += worker.evaluate("performance.memory.usedJSHeapSize") / 1e6
+    memory = renderers(chrome) - empty
     context.close()
     found = {"tokens": tokens, "rate": rate, "first": took, "megabytes": size / 1e6}
     return {**found, "frame": max(frames), "memory": memory}

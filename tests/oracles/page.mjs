@@ -12,11 +12,11 @@ const {Writer} = await module_('rounds');
 const random = await module_('random');
 const transforms = await module_('transforms');
 const vote = await module_('vote');
-const {unpack} = await module_('weights');
+const {bytesOf, unpack} = await module_('weights');
 
 const models = {};
 for (const [name, {told: of, text}] of Object.entries(told.models))
-  models[name] = new Model(of.config, await unpack(of, text));
+  models[name] = new Model(of.config, await unpack(of, [bytesOf(text)]));
 const tokenizer = new Tokenizer(told.tokenizer);
 
 // A model without a network: its logits after each context are given.

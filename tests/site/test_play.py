@@ -86,6 +86,7 @@ class Visitor:
         )
 
     def state(self):
+        self.page.wait_for_timeout(300)  # a link is written when nothing moves
         return self.page.evaluate("location.hash")
 
 
@@ -379,6 +380,17 @@ def complaints(page) -> list[str]:
     )
     wide, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     return found + ([f"{wide} pixels wide in {room}"] if wide > room else [])
+
+
+def test_it_is_the_first_link_of_the_index_and_has_a_description(site):
+    index = (site[0] / "index.html").read_text("utf-8")
+    article = index.partition("<article")[2]
+    links = [to for to in re.findall(r'<a [^>]*href="([^"]*)"', article) if to[0] != "#"]
+    assert links[0] == "play.html"
+    text = (site[0] / "play.html").read_text("utf-8")
+    for name in ('name="description"', 'property="og:description"'):
+        (line,) = [tag for tag in re.findall(r"<meta [^>]*>", text) if name in tag]
+        assert play.DESCRIPTION in line
 
 
 def test_the_script_is_classic_and_whole(site, tmp_path):

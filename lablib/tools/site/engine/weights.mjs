@@ -22,8 +22,8 @@ export function bytesOf(text) {
   return bytes;
 }
 
-async function inflate(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
+async function inflate(blob) {
+  const stream = blob.stream().pipeThrough(new DecompressionStream('deflate'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
@@ -36,11 +36,11 @@ function halfValue(bits) {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-// Return tensors by name, float32: `told` has their names and shapes in order, `text` the numbers.
-export async function unpack(told, text) {
+// Return tensors by name, float32: `told` has their names and shapes in order, `parts` the bytes.
+export async function unpack(told, parts) {
   const values = new Float32Array(65536);
   for (let bits = 0; bits < 65536; bits++) values[bits] = halfValue(bits);
-  const bytes = await inflate(bytesOf(text).subarray(0, told.bytes));
+  const bytes = await inflate(new Blob(parts).slice(0, told.bytes));
   const count = bytes.length / 2;
   const tensors = {};
   let from = 0;

@@ -67,9 +67,11 @@ class Page {
   }
 
   #failed(reason) {
+    const part = reason.split('/').at(-1);
     this.part('again').hidden = false;
-    this.say(`The download stopped (${reason.split('/').at(-1)}). What came is kept: “Go on” asks ` +
-      'for the rest.');
+    this.say(part.endsWith('.js')
+      ? `The download stopped (${part}). What came is kept: “Go on” asks for the rest.`
+      : `The models can’t run in this browser: ${reason}.`);
   }
 
   // --- controls ---
@@ -128,10 +130,15 @@ class Page {
   // Change the state, and the link with it.
   set(changes) {
     Object.assign(this.state, changes);
-    history.replaceState(null, '', `#${writeLink(this.state)}`);
+    clearTimeout(this.linking);  // browsers refuse a new link for each pixel of a slider
+    this.linking = setTimeout(() => this.#link(), 100);
     this.part('python').textContent = python(this.state, {
       maxTokens: MOST_TOKENS[this.state.play], votes: SAMPLES,
     });
+  }
+
+  #link() {
+    history.replaceState(null, '', `#${writeLink(this.state)}`);
   }
 
   // Change what a text is made from: what was written is another's then.
@@ -207,6 +214,7 @@ class Page {
   }
 
   async #copy(button) {
+    this.#link();
     const text = this.part(button.dataset.of)?.textContent ?? location.href;
     try {
       await navigator.clipboard.writeText(text);
@@ -263,7 +271,7 @@ class Page {
     if (play === 'vote' && !Voting.isSum(prompt))
       wrong = 'A vote needs answers to count: write a sum of six digits, as “sum 7 3 9 0 4 8:”.';
     if (wrong) this.say(wrong);
-    else if (ids.includes(0)) this.say('The models know printable ASCII only: what they don’t know is <unk> to them.');
+    this.note = ids.includes(0) ? ' They know printable ASCII only; the rest is <unk> to them.' : '';
     return wrong ? null : ids;
   }
 
@@ -298,7 +306,7 @@ class Page {
     const ms = await this.job.done;
     const {token} = this.state;
     await this.writing.end(`${count} tokens, ${(1000 * count / ms).toFixed(0)} a second on this device. ` +
-      'Choose a token to see what else could have stood there.');
+      `Choose a token to see what else could have stood there.${this.note}`);
     if (token) this.writing.see(token - 1);
   }
 

@@ -3,10 +3,6 @@
 
 import {serve} from './worker.mjs';
 
-// What scripts of weights call, by name: `told` first, then each part.
-const arrived = new Map();
-globalThis.lablibPart = (name, number, text) => arrived.set(`${name} ${number}`, text);
-
 const script = source => new Promise((resolve, reject) => {
   const element = Object.assign(document.createElement('script'), {src: source, async: true});
   element.onload = () => { element.remove(); resolve(); };
@@ -18,18 +14,23 @@ export class Models {
   // `files`: of each model its name, `told` and its parts' addresses. `say(done, all)` hears how far
   // the download is, `ready()` that all models can be asked.
   constructor(files, {say, ready, fail}) {
-    Object.assign(this, {files, say, ready, fail, jobs: new Map(), count: 0, loaded: new Set()});
+    Object.assign(this, {files, say, ready, fail, jobs: new Map(), count: 0});
+    Object.assign(this, {arrived: new Set(), loaded: new Set()});
     const source = `(${serve})((${globalThis.lablibEngine})(), self)`;
     const address = URL.createObjectURL(new Blob([source], {type: 'text/javascript'}));
     this.worker = new Worker(address);
     this.worker.onmessage = ({data}) => this.#answer(data);
     this.worker.onerror = event => this.fail(event.message);
+    globalThis.lablibPart = (name, number, text) => {  // a script of weights calls this
+      this.arrived.add(`${name} ${number}`);
+      this.ask({do: 'part', name, number, text});
+    };
   }
 
   // Bring what is missing, two parts at a time.
   async bring() {
     const parts = this.files.flatMap(file => file.parts.map((address, i) => ({file, address, i})));
-    const isHere = ({file, i}) => this.loaded.has(file.name) || arrived.has(`${file.name} ${i}`);
+    const isHere = ({file, i}) => this.arrived.has(`${file.name} ${i}`);
     const waiting = parts.filter(part => !isHere(part));
     let stopped = false;
     const tell = () => stopped || this.say(parts.filter(isHere).length, parts.length);
@@ -50,12 +51,10 @@ export class Models {
     }
   }
 
-  async #load({name, told, parts}) {
+  async #load({name, told}) {
     if (this.loaded.has(name)) return;
-    const text = parts.map((_, i) => arrived.get(`${name} ${i}`)).join('');
-    await this.ask({do: 'load', name, told, text}).done;
+    await this.ask({do: 'load', name, told}).done;
     this.loaded.add(name);
-    parts.forEach((_, i) => arrived.delete(`${name} ${i}`));
   }
 
   // Begin a job: `hear` gets its answers. Returns a promise of its end, and a way to stop it.

@@ -3,6 +3,7 @@
 
 export function serve(engine, port) {
   const models = {};
+  const parts = {};
   const stopped = new Set();
   const channel = new MessageChannel();
   const breath = () => new Promise(resolve => {  // so that a message to stop is heard
@@ -10,8 +11,15 @@ export function serve(engine, port) {
     channel.port2.postMessage(0);
   });
 
-  const load = async ({name, told, text}) => {
-    models[name] = new engine.Model(told.config, await engine.unpack(told, text));
+  // Weights come in parts, as text; a model is made of all of its parts.
+  const part = ({name, number, text}) => {
+    parts[name] ??= [];
+    parts[name][number] = engine.bytesOf(text);
+  };
+
+  const load = async ({name, told}) => {
+    models[name] = new engine.Model(told.config, await engine.unpack(told, parts[name]));
+    delete parts[name];
   };
 
   // The logits after a prompt, for the chart before anything is written.
@@ -33,7 +41,7 @@ export function serve(engine, port) {
     }
   };
 
-  const jobs = {load, next, write, vote};
+  const jobs = {part, load, next, write, vote};
   port.onmessage = async ({data: job}) => {
     if (job.do === 'stop') return stopped.add(job.id);
     const goesOn = async () => {
