@@ -54,7 +54,7 @@ def lesson():
     return nbformat.from_dict(new_notebook(cells=cells))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """Build it: the site's folder, the notebook, the folder for films, and what was said."""
     folder: Path = tmp_path_factory.mktemp("site")

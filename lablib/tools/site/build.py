@@ -13,7 +13,7 @@ import lablib
 from lablib.folders import course, own
 from lablib.teach.editions import read_notebook, write_notebook
 from lablib.teach.release import student_edition
-from lablib.tools.site import contents
+from lablib.tools.site import contents, play
 from lablib.tools.site.pages import FRAMES, page
 from lablib.tools.site.run import run
 from lablib.tools.site.theme import configuration
@@ -69,6 +69,7 @@ def build(
             count = sum(len(film["frames"]) for film in ran.films)
             took = f"ran in {time.monotonic() - start:.0f} s" if ran.new else "as it was"
             say(f"{path.stem}: {len(ran.films)} explorers, {count} frames, {took}")
+        play.write(static / "play")
         contents.write(source, paths, folder)
         warnings = _sphinx(source, out, static, Path(parts, "doctrees"))
     used = _take_frames(out, kept / "frames")

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import lablib
+from lablib.tools.site import play
 from lablib.validation import BadValue
 
 _TITLE = re.compile(r"^# (.+)$", re.M)
@@ -20,6 +21,9 @@ _INDEX = """# lablib
 
 A lab for seeing how language models choose their words: sampling, voting and speculative decoding,
 in lessons where every claim is a cell that ran and every picture has a slider.
+
+**[Play](play.md)**: two real models run in a page of their own. Write, draft and vote with them;
+nothing is installed.
 
 {film}
 
@@ -32,6 +36,12 @@ notebook to download.
 | Lesson | Time |
 |:--|:--|
 {rows}
+
+```{{toctree}}
+:hidden:
+
+play
+```
 
 ```{{toctree}}
 :caption: Lessons
@@ -104,6 +114,7 @@ def write(source: Path, lessons: Sequence[Path], notebooks: Path) -> None:
             shutil.copy(path, source / f"{name}.md")
             others.append(name)
     _reference(source)
+    (source / "play.md").write_text(play.source(), "utf-8")
     rows, film = [], ""
     for path in lessons:
         notebook = json.loads((source / path.name).read_text("utf-8"))

@@ -1,0 +1,266 @@
+// A Llama, from tokens to logits, with a KV cache (lablib/models/base.py has it with MLX). A row is
+// a token and the cache of its text: rows of one text follow one another in it, and rows of many
+// texts are read side by side. A matrix is read once for four rows.
+
+// What the layers of a model have read of one text: keys and values, position after position.
+export class Cache {
+  constructor(model, room = 64) {
+    this.width = model.width;
+    this.length = 0;
+    this.layers = model.blocks.map(() => ({
+      keys: new Float32Array(room * model.width),
+      values: new Float32Array(room * model.width),
+    }));
+  }
+
+  // Make room for more positions, twice as many as are needed.
+  grow(more) {
+    const needed = (this.length + more) * this.width;
+    if (needed <= this.layers[0].keys.length) return;
+    for (const layer of this.layers)
+      for (const part of ['keys', 'values']) {
+        const larger = new Float32Array(2 * needed);
+        larger.set(layer[part]);
+        layer[part] = larger;
+      }
+  }
+
+  // Forget all positions but the first: what is beyond is written over.
+  trim(length) {
+    this.length = Math.min(this.length, length);
+  }
+
+  copy(model, room) {
+    const twin = new Cache(model, Math.max(room, this.length));
+    twin.length = this.length;
+    twin.layers.forEach((layer, i) => {
+      layer.keys.set(this.layers[i].keys.subarray(0, this.length * this.width));
+      layer.values.set(this.layers[i].values.subarray(0, this.length * this.width));
+    });
+    return twin;
+  }
+}
+
+// Return x (rows, n) times the transpose of weight (m, n), plus bias: (rows, m).
+export function linear(x, rows, weight, bias) {
+  const n = x.length / rows;
+  const m = weight.length / n;  // all widths are multiples of 4
+  const out = new Float32Array(rows * m);
+  let row = 0;
+  for (; row + 4 <= rows; row += 4) fourRows(x, row, n, weight, m, out);
+  for (; row < rows; row++) oneRow(x, row, n, weight, m, out);
+  if (bias) for (let i = 0; i < out.length; i++) out[i] += bias[i % m];
+  return out;
+}
+
+function oneRow(x, row, n, weight, m, out) {
+  const own = x.subarray(row * n, row * n + n);
+  for (let j = 0; j < m; j += 4) {
+    const at = j * n;
+    let a = 0, b = 0, c = 0, d = 0;
+    for (let i = 0; i < n; i++) {
+      const value = own[i];
+      a += value * weight[at + i];
+      b += value * weight[at + n + i];
+      c += value * weight[at + 2 * n + i];
+      d += value * weight[at + 3 * n + i];
+    }
+    out[row * m + j] = a;
+    out[row * m + j + 1] = b;
+    out[row * m + j + 2] = c;
+    out[row * m + j + 3] = d;
+  }
+}
+
+function fourRows(x, row, n, weight, m, out) {
+  const first = row * n, second = first + n, third = second + n, fourth = third + n;
+  for (let j = 0; j < m; j += 2) {
+    const at = j * n;
+    let a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0;
+    for (let i = 0; i < n; i++) {
+      const one = weight[at + i], two = weight[at + n + i];
+      const w = x[first + i], y = x[second + i], z = x[third + i], last = x[fourth + i];
+      a += one * w;
+      b += two * w;
+      c += one * y;
+      d += two * y;
+      e += one * z;
+      f += two * z;
+      g += one * last;
+      h += two * last;
+    }
+    const to = row * m + j;
+    out[to] = a;
+    out[to + 1] = b;
+    out[to + m] = c;
+    out[to + m + 1] = d;
+    out[to + 2 * m] = e;
+    out[to + 2 * m + 1] = f;
+    out[to + 3 * m] = g;
+    out[to + 3 * m + 1] = h;
+  }
+}
+
+// Return each row divided by its root mean square, times weight.
+function rmsNorm(x, rows, weight, eps) {
+  const n = x.length / rows;
+  const out = new Float32Array(x.length);
+  for (let from = 0; from < x.length; from += n) {
+    let square = 0;
+    for (let i = 0; i < n; i++) square += x[from + i] ** 2;
+    const scale = 1 / Math.sqrt(square / n + eps);
+    for (let i = 0; i < n; i++) out[from + i] = x[from + i] * scale * weight[i];
+  }
+  return out;
+}
+
+function add(x, more) {
+  for (let i = 0; i < x.length; i++) x[i] += more[i];
+}
+
+// The blocks and the last norm: what a model and a draft head share.
+export class Blocks {
+  // `prefix` is what the names of its weights begin with.
+  constructor(config, tensors, prefix) {
+    this.heads = config.num_attention_heads;
+    this.headDim = config.head_dim;
+    this.width = this.heads * this.headDim;
+    this.eps = config.rms_norm_eps;
+    const part = name => tensors[`${prefix}${name}`];
+    this.blocks = Array.from({length: config.num_hidden_layers}, (_, i) => {
+      const of = name => ({
+        weight: part(`layers.${i}.${name}.weight`), bias: part(`layers.${i}.${name}.bias`),
+      });
+      return {
+        q: of('self_attn.q_proj'), k: of('self_attn.k_proj'), v: of('self_attn.v_proj'),
+        o: of('self_attn.o_proj'), gate: of('mlp.gate_proj'), up: of('mlp.up_proj'),
+        down: of('mlp.down_proj'), before: of('input_layernorm').weight,
+        between: of('post_attention_layernorm').weight,
+      };
+    });
+    this.norm = part('norm.weight');
+    this.speeds = Float32Array.from(config.speeds);  // radians a token, of each pair of a head
+  }
+
+  // Return the states (rows, hidden) after embeddings x; row i extends caches[i].
+  run(x, caches) {
+    const rows = caches.length;
+    const positions = this.#places(caches);
+    this.blocks.forEach((block, number) => {
+      const normed = rmsNorm(x, rows, block.before, this.eps);
+      const [q, k, v] = [block.q, block.k, block.v].map(each =>
+        linear(normed, rows, each.weight, each.bias));
+      this.#rotate(q, positions);
+      this.#rotate(k, positions);
+      const read = this.#attend(q, k, v, caches.map(cache => cache.layers[number]), positions);
+      add(x, linear(read, rows, block.o.weight, block.o.bias));
+      const again = rmsNorm(x, rows, block.between, this.eps);
+      const gate = linear(again, rows, block.gate.weight);
+      const up = linear(again, rows, block.up.weight);
+      for (let i = 0; i < gate.length; i++) gate[i] *= up[i] / (1 + Math.exp(-gate[i]));
+      add(x, linear(gate, rows, block.down.weight));
+    });
+    for (const cache of caches) cache.length += 1;
+    return rmsNorm(x, rows, this.norm, this.eps);
+  }
+
+  // Make room, and return the position of each row: one cache may have several, in order.
+  #places(caches) {
+    const ahead = new Map();
+    const positions = caches.map(cache => {
+      const before = ahead.get(cache) ?? 0;
+      ahead.set(cache, before + 1);
+      return cache.length + before;
+    });
+    for (const [cache, more] of ahead) cache.grow(more);
+    return positions;
+  }
+
+  // Turn each pair (i, i + D/2) of a head by its position times the pair's speed (RoPE).
+  #rotate(x, positions) {
+    const half = this.headDim / 2;
+    positions.forEach((position, row) => {
+      for (let i = 0; i < half; i++) {
+        const angle = Math.fround(position * this.speeds[i]);
+        const cos = Math.cos(angle), sin = Math.sin(angle);
+        for (let head = 0; head < this.heads; head++) {
+          const at = row * this.width + head * this.headDim + i;
+          const a = x[at], b = x[at + half];
+          x[at] = a * cos - b * sin;
+          x[at + half] = b * cos + a * sin;
+        }
+      }
+    });
+  }
+
+  // Let each row's cache take its key and value; return what the row reads from all so far.
+  #attend(q, k, v, layers, positions) {
+    const {width, headDim} = this;
+    const out = new Float32Array(q.length);
+    const weights = new Float32Array(Math.max(...positions) + 1);
+    positions.forEach((position, row) => {
+      const {keys, values} = layers[row];
+      const from = row * width;
+      keys.set(k.subarray(from, from + width), position * width);
+      values.set(v.subarray(from, from + width), position * width);
+      for (let head = 0; head < this.heads; head++)
+        this.#readHead(q, from + head * headDim, head * headDim, keys, values, weights, position, out);
+    });
+    return out;
+  }
+
+  // Read with one head: softmax of the scores of all positions, and their values' mean.
+  #readHead(q, from, head, keys, values, weights, position, out) {
+    const {width, headDim} = this;
+    const scale = 1 / Math.sqrt(headDim);
+    let largest = -Infinity;
+    for (let s = 0; s <= position; s++) {
+      let score = 0;
+      for (let i = 0, at = s * width + head; i < headDim; i++) score += q[from + i] * keys[at + i];
+      weights[s] = score * scale;
+      if (weights[s] > largest) largest = weights[s];
+    }
+    let total = 0;
+    for (let s = 0; s <= position; s++) total += weights[s] = Math.exp(weights[s] - largest);
+    for (let s = 0; s <= position; s++) {
+      const share = weights[s] / total;
+      for (let i = 0, at = s * width + head; i < headDim; i++) out[from + i] += share * values[at + i];
+    }
+  }
+}
+
+export class Model extends Blocks {
+  constructor(config, tensors) {
+    super(config, tensors, 'model.');
+    this.vocabSize = config.vocab_size;
+    this.hiddenSize = config.hidden_size;
+    this.embeddings = tensors['model.embed_tokens.weight'];
+  }
+
+  // Return the embeddings of tokens (rows, hidden).
+  embed(tokens) {
+    const n = this.hiddenSize;
+    const x = new Float32Array(tokens.length * n);
+    tokens.forEach((token, row) => x.set(this.embeddings.subarray(token * n, token * n + n), row * n));
+    return x;
+  }
+
+  // Return the states of tokens: of one text, after what its cache has read, or of a text each.
+  hidden(tokens, cache) {
+    const caches = Array.isArray(cache) ? cache : tokens.map(() => cache);
+    return this.run(this.embed(tokens), caches);
+  }
+
+  // Return the logits of states, a row of V each; the output layer is the embeddings.
+  logits(states) {
+    const rows = states.length / this.hiddenSize;
+    const all = linear(states, rows, this.embeddings);
+    return Array.from({length: rows}, (_, row) =>
+      all.subarray(row * this.vocabSize, (row + 1) * this.vocabSize));
+  }
+
+  // Return the logits after each token.
+  forward(tokens, cache) {
+    return this.logits(this.hidden(tokens, cache));
+  }
+}

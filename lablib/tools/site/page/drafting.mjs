@@ -1,0 +1,144 @@
+// The play "draft": rounds of the draft model, one at a time. Under each guess a bar as long as the
+// chance that it is kept, and on it the coin: it lies inside, and the guess stays, or outside.
+
+import {PLAYED_OUT} from '../engine/rules.mjs';
+import {make, percent, readable} from './parts.mjs';
+
+const KEPT = {
+  rejection: 'A guess stays if the large model gives it at least the chance that the small one ' +
+    'gave it. If less, a coin decides: it stays with the share large ÷ small. A refused one gives ' +
+    'its place to what the small model guesses too seldom. So each token comes as often as if the ' +
+    'large model had written alone.',
+  block: 'As rejection, but all guesses of a round are judged together: one that the large model ' +
+    'likes more makes up for one before it that it likes less. More stay, and still each token ' +
+    'comes as often as if the large model had written alone.',
+  match: 'The large model draws its own token at each place, and a guess stays if it is the same. ' +
+    'So the text is the very one that the large model writes alone with this seed.',
+  coupled: 'As match, but both models draw with the same dice, and so agree more often. Each token ' +
+    'comes as often as if the large model had written alone.',
+};
+
+export class Drafting {
+  constructor(box, {decode, turn}) {
+    Object.assign(this, {box, decode, turn});
+    this.clear();
+  }
+
+  clear() {
+    this.rounds = [];
+    this.box.hidden = true;
+  }
+
+  begin(state, prompt) {
+    this.clear();
+    Object.assign(this, {rule: state.rule, greedy: state.temperature === 0, prompt});
+  }
+
+  take(verdict) {
+    this.rounds.push(verdict);
+  }
+
+  // Show a round, from 1; those after it have not happened yet.
+  show(number) {
+    const round = Math.max(1, Math.min(number, this.rounds.length));
+    this.round = round;
+    this.box.hidden = false;
+    this.#text(round);
+    const verdict = this.rounds[round - 1];
+    this.#part('cards').replaceChildren(...this.#cards(verdict));
+    this.#part('why').textContent = this.#why(verdict);
+    this.#part('rule').textContent = KEPT[this.rule];
+    this.#part('number').textContent = `Round ${round} of ${this.rounds.length}`;
+    this.#part('count').textContent = this.#count(round);
+    this.#part('back').disabled = round === 1;
+    this.#part('on').disabled = round === this.rounds.length;
+    this.turn(round);
+  }
+
+  #part(name) {
+    return this.box.querySelector(`[data-part=${name}]`);
+  }
+
+  // The text after this round, each token by who wrote it.
+  #text(round) {
+    const parts = [make('span', {className: 'play-given'}, this.prompt)];
+    this.rounds.slice(0, round).forEach((verdict, i) => verdict.tokens.forEach((token, at) => {
+      const who = at < verdict.accepted ? 'kept' : 'own';
+      const now = i === round - 1 ? ' is-now' : '';
+      parts.push(make('span', {className: `play-${who}${now}`}, this.decode([token]) || '■'));
+    }));
+    this.#part('text').replaceChildren(...parts);
+  }
+
+  #cards(verdict) {
+    const cards = verdict.drafted.map((draft, i) => {
+      const kind = i < verdict.accepted ? 'kept' : i < verdict.reached ? 'refused' : 'unread';
+      return this.#card(draft, kind);
+    });
+    if (verdict.tokens.length > verdict.accepted) cards.push(this.#own(verdict));
+    return cards;
+  }
+
+  #card(draft, kind) {
+    const word = {kept: '✓ kept', refused: '✗ refused', unread: 'not looked at'}[kind];
+    const seen = kind !== 'unread';
+    const bar = make('span', {className: 'play-chance', data: {'aria-hidden': 'true'}});
+    bar.style.setProperty('--chance', draft.chance);
+    if (seen && draft.coin !== undefined && draft.chance < 1) {
+      bar.append(make('span', {className: 'play-coin'}));
+      bar.style.setProperty('--coin', draft.coin);
+    }
+    const told = [make('span', {}, `small ${percent(draft.q)}`), make('span', {}, `large ${percent(draft.p)}`)];
+    return make('li', {className: `play-card is-${kind}`},
+      make('strong', {}, readable(this.decode([draft.token]))), bar,
+      make('span', {className: 'play-odds'}, ...told),
+      make('span', {className: 'play-verdict'}, word), this.#coin(draft, seen));
+  }
+
+  #coin(draft, seen) {
+    if (!seen) return '';
+    if (draft.coin === undefined)
+      return make('small', {}, `the large model drew ${readable(this.decode([draft.own]))}`);
+    if (draft.chance >= 1) return make('small', {}, 'no coin is needed');
+    return make('small', {}, `coin ${percent(draft.coin)}, stays up to ${percent(draft.chance)}`);
+  }
+
+  #own(verdict) {
+    const bonus = verdict.accepted === verdict.drafted.length;
+    const word = verdict.drafted.length === 0 ? 'its own' : bonus ? 'bonus' : 'corrected';
+    const why = bonus ? 'all were kept: one more, free' : 'in place of the refused one';
+    return make('li', {className: 'play-card is-own'},
+      make('strong', {}, readable(this.decode([verdict.tokens.at(-1)]))),
+      make('span', {className: 'play-odds'}, 'large model'),
+      make('span', {className: 'play-verdict'}, word),
+      make('small', {}, verdict.drafted.length ? why : 'no room for a guess'));
+  }
+
+  // Say in a sentence what decided the round.
+  #why(verdict) {
+    const {drafted, accepted, reached} = verdict;
+    if (!drafted.length) return 'One place was left: the large model wrote it by itself.';
+    const last = drafted[Math.min(reached, drafted.length) - 1];
+    const name = `“${readable(this.decode([last.token]))}”`;
+    if (accepted === reached && verdict.tokens.length === accepted)
+      return `The text ended with ${name}.`;
+    if (accepted === drafted.length)
+      return `All ${accepted} guesses stay, and the same look of the large model gives one more.`;
+    if (this.greedy || PLAYED_OUT.has(this.rule))
+      return `The large model itself drew “${readable(this.decode([last.own]))}” where the small ` +
+        `one had guessed ${name}: what it drew stands.`;
+    return `The small model guessed ${name} with ${percent(last.q)}, the large one gives it ` +
+      `${percent(last.p)}: it would stay with ${percent(last.chance)}, and the coin fell at ` +
+      `${percent(last.coin)}. So the large model puts another token there, and what was guessed ` +
+      'after it is thrown away.';
+  }
+
+  #count(round) {
+    const seen = this.rounds.slice(0, round);
+    const tokens = seen.reduce((sum, verdict) => sum + verdict.tokens.length, 0);
+    const kept = seen.reduce((sum, verdict) => sum + verdict.accepted, 0);
+    const reached = seen.reduce((sum, verdict) => sum + verdict.reached, 0);
+    return `So far ${tokens} tokens in ${round} ${round === 1 ? 'look' : 'looks'} of the large model, ` +
+      `${(tokens / round).toFixed(1)} a look; ${kept} of ${reached} guesses that were judged stayed.`;
+  }
+}

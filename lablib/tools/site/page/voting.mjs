@@ -1,0 +1,102 @@
+// The play "vote": many chains for one sum, their answers in bars, and the chains that led to each.
+
+import {answerOf, stepsOf, tally} from '../engine/vote.mjs';
+import {make, percent} from './parts.mjs';
+
+export const SAMPLES = 64;
+
+export class Voting {
+  constructor(box, {decode, choose}) {
+    Object.assign(this, {box, decode, choose});
+    this.bars = box.querySelector('[data-part=bars]');
+    this.clear();
+  }
+
+  clear() {
+    this.texts = [];
+    this.chosen = '';
+    this.box.hidden = true;
+  }
+
+  // Begin a vote on a sum; return whether the prompt is one.
+  begin(prompt, chosen) {
+    this.clear();
+    this.prompt = prompt;
+    this.chosen = chosen;
+    const digits = prompt.match(/\d/g) ?? [];
+    this.right = String(digits.reduce((sum, digit) => sum + Number(digit), 0) % 10);
+    this.box.hidden = false;
+    this.rows = Array.from({length: 10}, (_, digit) => this.#row(String(digit)));
+    this.bars.replaceChildren(...this.rows.map(row => row.line));
+    this.draw();
+  }
+
+  static isSum(prompt) {
+    return /^sum( \d){6}:$/.test(prompt);
+  }
+
+  #row(digit) {
+    const count = make('span', {className: 'play-count'});
+    const fill = make('span', {className: 'play-fill', data: {'aria-hidden': 'true'}});
+    const right = digit === this.right ? make('span', {className: 'play-right'}, '✓ the right sum') : '';
+    const button = make('button', {type: 'button'}, make('strong', {}, digit), fill, count, right);
+    button.addEventListener('click', () => this.see(digit));
+    return {digit, count, fill, button, line: make('li', {}, button)};
+  }
+
+  take({stream, tokens}) {
+    this.texts[stream] = this.decode(tokens);
+  }
+
+  // Return answers in the order of the samples, those that are there.
+  #answers() {
+    return Array.from(this.texts, text => text === undefined ? null : answerOf(text));
+  }
+
+  draw() {
+    const drawn = this.texts.filter(text => text !== undefined).length;
+    const votes = tally(this.#answers());
+    const counts = new Map(votes.map(({answer, rows}) => [answer, rows.length]));
+    for (const {digit, count, fill, button} of this.rows) {
+      const votesFor = counts.get(digit) ?? 0;
+      count.textContent = votesFor;
+      fill.style.setProperty('--share', votesFor / SAMPLES);
+      button.classList.toggle('is-leader', votes[0]?.answer === digit);
+      button.setAttribute('aria-pressed', String(digit === this.chosen));
+    }
+    this.#part('told').textContent = this.#told(drawn, votes, counts);
+    const shown = this.chosen || votes[0]?.answer || '';
+    this.#chains(shown);
+  }
+
+  #told(drawn, votes, counts) {
+    if (!votes.length) return `${drawn} of ${SAMPLES} chains are written.`;
+    const alone = (counts.get(this.right) ?? 0) / drawn;
+    const leader = votes[0].answer === this.right ? 'right' : `wrong: the sum is ${this.right}`;
+    return `${drawn} of ${SAMPLES} chains: ${votes[0].answer} leads, which is ${leader}. Of the chains ` +
+      `themselves ${percent(alone)} are right.`;
+  }
+
+  see(digit) {
+    this.chosen = this.chosen === digit ? '' : digit;
+    this.choose(this.chosen);
+    this.draw();
+  }
+
+  // List the chains of an answer; steps that do not hold are marked.
+  #chains(answer) {
+    const led = this.texts.filter(text => text !== undefined && answerOf(text) === answer);
+    this.#part('head').textContent = answer === ''
+      ? '' : `${led.length} ${led.length === 1 ? 'chain' : 'chains'} that led to ${answer}`;
+    this.#part('chains').replaceChildren(...led.map(text => {
+      const steps = stepsOf(this.prompt, text).map(({step, right}) => right
+        ? make('span', {}, step)
+        : make('mark', {title: 'this step is wrong'}, step, make('span', {className: 'play-hidden'}, ' (wrong)')));
+      return make('li', {}, ...steps, make('strong', {}, `#${answer}`));
+    }));
+  }
+
+  #part(name) {
+    return this.box.querySelector(`[data-part=${name}]`);
+  }
+}

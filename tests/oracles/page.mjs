@@ -1,0 +1,107 @@
+// Does jobs with the page's engine: JSON on stdin, as page.py writes it; a list of results on stdout.
+import fs from 'node:fs';
+import path from 'node:path';
+import {pathToFileURL} from 'node:url';
+
+const told = JSON.parse(fs.readFileSync(0, 'utf8'));
+const module_ = name => import(pathToFileURL(path.join(told.engine, `${name}.mjs`)));
+const {Cache, Model} = await module_('model');
+const {RULE} = await module_('rules');
+const {Tokenizer} = await module_('tokenizer');
+const {Writer} = await module_('rounds');
+const random = await module_('random');
+const transforms = await module_('transforms');
+const vote = await module_('vote');
+const {bytesOf, unpack} = await module_('weights');
+
+const models = {};
+for (const [name, {told: of, text}] of Object.entries(told.models))
+  models[name] = new Model(of.config, await unpack(of, [bytesOf(text)]));
+const tokenizer = new Tokenizer(told.tokenizer);
+
+// A model without a network: its logits after each context are given.
+class Table {
+  constructor(rows, vocabSize) {
+    [this.rows, this.vocabSize, this.blocks, this.width] = [rows, vocabSize, [], 0];
+  }
+
+  forward(tokens, cache) {
+    return tokens.map(token => {
+      cache.text = [...(cache.text ?? []).slice(0, cache.length), token];
+      cache.length += 1;
+      return Float32Array.from(this.rows[cache.text.join(' ')]);
+    });
+  }
+}
+
+const write = (target, draft, run) => {
+  const writer = new Writer(target, run, {...run, draft});
+  const verdicts = [];
+  for (let verdict; (verdict = writer.next());) verdicts.push(verdict);
+  return [writer.text.slice(run.prompt.length), verdicts];
+};
+
+const JOBS = {
+  encode: ({texts}) => texts.map(text => tokenizer.encode(text)),
+  decode: ({ids}) => ids.map(each => tokenizer.decode(each)),
+  numbers: ({keys, n}) => keys.map(([seed, ...parts]) => {
+    const key = random.keyOf(BigInt(seed), ...parts);
+    return [String(key), random.uniform(key, n), [...random.exponentials(key, n)]];
+  }),
+  // Read a text in pieces of the given sizes; all logits.
+  logits: ({model, tokens, pieces}) => {
+    const cache = new Cache(models[model]);
+    const rows = [];
+    for (let at = 0, i = 0; at < tokens.length; i++) {
+      const piece = tokens.slice(at, at + pieces[i % pieces.length]);
+      rows.push(...models[model].forward(piece, cache));
+      at += piece.length;
+    }
+    return Buffer.from(Float32Array.from(rows.flatMap(row => [...row])).buffer).toString('base64');
+  },
+  cut: ({logits, text, options}) =>
+    logits.map(row => [...transforms.softmax(
+      transforms.cut(Float32Array.from(row), text, {...transforms.NEUTRAL, ...options}))]),
+  texts: ({runs}) => runs.map(run => write(models.target, run.rule ? models.draft : null, run)[0]),
+  // Milliseconds, and tokens, of a text that is written again and again, and of a vote's chains.
+  speed: ({run, chains, repeats}) => {
+    const timed = work => {
+      const begin = performance.now();
+      const tokens = work();
+      return [tokens, performance.now() - begin];
+    };
+    const text = draft => () => write(models.target, draft, run)[0].length;
+    const many = () => [...vote.samples(models.target, {...run, prompt: chains}, 16)]
+      .reduce((sum, row) => sum + row.text.length - chains.length, 0);
+    const kinds = {plain: text(null), drafts: text(models.draft), chains: many};
+    return Object.entries(kinds).map(([name, work]) => {
+      work();  // compiled by then
+      return [name, Array.from({length: repeats}, () => timed(work))];
+    });
+  },
+  samples: ({run, n}) => {
+    const rows = [];
+    for (const row of vote.samples(models.target, run, n)) rows[row.stream] = row.text;
+    return rows.map(text => text.slice(run.prompt.length));
+  },
+  steps: ({chains}) => chains.map(([prompt, text]) => vote.stepsOf(prompt, text).map(s => s.right)),
+  tally: ({answers}) => vote.tally(answers),
+  outcome: ({rule, p, q, drafts}) => {
+    const {kept, following} = RULE[rule](p, q, drafts);
+    return [kept, kept.map((_, n) => [...following(n)])];
+  },
+  // Many first rounds and texts of table models, by seed; a planted bug draws from p, always.
+  rounds: ({target, draft, size, run, seeds, bug}) => {
+    const right = RULE[run.rule];
+    if (bug) RULE[run.rule] = (p, q, drafts) => ({...right(p, q, drafts), following: n => p[n]});
+    const pair = [new Table(target, size), new Table(draft, size)];
+    const found = Array.from({length: seeds}, (_, seed) => {
+      const [text, verdicts] = write(...pair, {...run, seed});
+      return [verdicts[0].accepted, text];
+    });
+    RULE[run.rule] = right;
+    return found;
+  },
+};
+
+console.log(JSON.stringify(told.jobs.map(job => JOBS[job.do](job))));

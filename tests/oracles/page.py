@@ -1,0 +1,71 @@
+"""The page's engine in Node: no browser, the same modules.
+
+A job is a dictionary; ``page.mjs`` beside this file says which there are. Those of one call share a
+process, in which the models are unpacked once.
+"""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lablib.tools.site import play
+
+import numpy as np
+import pytest
+
+DRIVER = Path(__file__).with_name("page.mjs")
+
+
+def node() -> str | None:
+    """Return the path of Node 18 or later: ``LABLIB_NODE``, or the PATH's."""
+    return os.environ.get("LABLIB_NODE") or shutil.which("node")
+
+
+def need() -> None:
+    """Skip the test without Node, and say what goes untested."""
+    if node() is None:
+        message = "no Node: set LABLIB_NODE or install it; the page's engine goes untested"
+        warnings.warn(message, stacklevel=2)  # pytest prints warnings, but not why it skipped
+        pytest.skip(message)
+
+
+@cache
+def _models() -> dict[str, Any]:
+    packed = {
+        name: dict(zip(("told", "text"), play.pack(name), strict=True)) for name in play.NAMES
+    }
+    return {"models": packed, "tokenizer": play.tokenizer()}
+
+
+def run(*jobs: dict[str, Any], seconds: float = 600) -> list[Any]:
+    """Return the results of jobs, which run in one process of Node."""
+    told = json.dumps({"engine": str(play.ENGINE), "jobs": jobs, **_models()})
+    done = subprocess.run(
+        [node(), str(DRIVER)], input=told, capture_output=True, text=True, timeout=seconds
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def judged(task: dict[str, Any], answers: list[Any]) -> list[Any]:
+    """Return what the page's judge of exercises says of several lists of answers."""
+    script = (
+        "const {judge} = await import(process.argv[1]);"
+        "const {task, answers} = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));"
+        "console.log(JSON.stringify(answers.map(each => judge(task, each))));"
+    )
+    command = [node(), "--input-type=module", "-e", script, (play.PAGE / "judging.mjs").as_uri()]
+    told = json.dumps({"task": task, "answers": answers})
+    done = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def floats(text: str, *shape: int) -> np.ndarray:
+    """Return the float32 numbers of a text in base64."""
+    return np.frombuffer(base64.b64decode(text), np.float32).reshape(shape)
