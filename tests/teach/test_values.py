@@ -74,6 +74,7 @@ def test_equal(expected, got):
     ("expected", "got", "said"),
     [
         (1, "1", "returned a str, expected a number"),
+        (1, [1], "returned a list of one number, expected a number"),
         (1.0, math.nan, ""),
         (1.0, math.inf, ""),
         (math.inf, -math.inf, ""),
@@ -88,7 +89,7 @@ def test_equal(expected, got):
         (np.zeros((0, 2)), np.zeros((0, 3)), "returned shape (0, 3), expected (0, 2)"),
         (np.zeros((1, 0)), [], "returned shape (0,), expected (1, 0)"),
         ({"a": 1}, {"b": 1}, "returned the keys ['b'], expected ['a']"),
-        ({"a": 1}, [1], "returned 1 number, expected a dict"),
+        ({"a": 1}, [1], "returned a list of one number, expected a dict"),
         ({"a": 1}, {"a": 2}, "at ['a']: expected 1, got 2"),
         (
             {(1,) * 300: "b"},

@@ -173,8 +173,8 @@ def _first_difference(keys: Any, expected: Any, got: Any, tolerance: float) -> s
 
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        numbers_ = "number" if value.size == 1 else "numbers"
-        return f"{value.size} {numbers_}" if value.ndim == 1 else f"an array {value.shape}"
+        flat = "a list of one number" if value.size == 1 else f"{value.size} numbers"
+        return flat if value.ndim == 1 else f"an array {value.shape}"
     if _is_number(value):
         return "a number"
     if value is None:
