@@ -270,6 +270,7 @@ WRONG = [
     ("03.2", None, min_p(lambda p, m: (p > m * p.max()) | np.isclose(p, m * p.max()))),
     ("03.2", None, min_p(lambda p, m: np.floor(100 * p) >= np.floor(100 * m * p.max()))),
     ("03.2", None, min_p(lambda p, m: 100 * p / p.max() >= int(100 * m))),
+    *(("03.2", None, min_p(lambda p, m, n=n: p >= round(m, n) * p.max())) for n in (1, 2)),
     ("03.2", None, lambda p, m: min_p(ratio)(p, m)[p >= m * p.max()]),
     ("03.2", None, lambda p, m: np.exp(p) * (p >= m * p.max()) / np.exp(p)[p >= m * p.max()].sum()),
     ("03.3", "divides_everything", rule(lambda s, p: s / p)),
