@@ -74,7 +74,7 @@ def test_equal(expected, got):
     ("expected", "got", "said"),
     [
         (1, "1", "returned a str, expected a number"),
-        (1, [1], "returned a list of one number, expected a number"),
+        (1, [1], "returned a row of 1 number, expected a number"),
         (1.0, math.nan, ""),
         (1.0, math.inf, ""),
         (math.inf, -math.inf, ""),
