@@ -3,6 +3,8 @@
 import json
 
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
+from lablib.course.lessons.lesson_13.rounds import Prices
+from lablib.course.lessons.lesson_13.widgets import ALL, Trees
 from lablib.course.plots import scene
 from lablib.inference.speculation.costs import Costs
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 from oracles import browser, stills
 from oracles.access import axe_script
+from oracles.speculation import near, target
 
 pytestmark = pytest.mark.browser
 COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
@@ -47,11 +50,19 @@ def page():
         chrome.close()
 
 
-@pytest.fixture
-def shown(page, carpet):
-    """Open the carpet; return a function that draws it for other settings, and its data."""
+@pytest.fixture(scope="module")
+def trees():
+    model = target("llama3", peak=2)
+    pieces = [f" {i * 'word'}" for i in range(model.vocab_size)]
+    texts = {"one": [3, 1, 4, 1, 5, 9], "two": [2, 7, 1, 8]}
+    prices = Prices(Costs(tuple(2 + 0.2 * k for k in range(17)), 0.2), 0.5)
+    return Trees(model, near(model, 0.3), texts, pieces, prices)
+
+
+def opened(page, explorer):
+    """Open a page with a scene; return a function that draws it, and returns its data."""
     script, sheet = scene.site()
-    told = json.dumps(carpet.told).replace("</", "<\\/")
+    told = json.dumps(explorer.told).replace("</", "<\\/")
     page.goto("about:blank")
     page.set_content(
         f"<!doctype html><html lang=en><title>x</title><style>{sheet}</style><main id=a></main>"
@@ -60,13 +71,34 @@ def shown(page, carpet):
     )
 
     def show(**values):
-        data, caption = carpet.frame(**values)
+        data, caption = explorer.frame(**values)
         page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
         page.wait_for_timeout(250)
         return data
 
-    yield show
+    return show
+
+
+@pytest.fixture
+def shown(page, carpet):
+    yield opened(page, carpet)
     assert page.complaints == []
+
+
+def outside(page):
+    """Return what lies outside the picture, and check that its letters can be read."""
+    small = "all => Math.min(...all.map(e => parseFloat(getComputedStyle(e).fontSize)))"
+    assert page.locator("svg text").evaluate_all(small) >= 11
+    return page.evaluate(
+        """() => {
+          const frame = document.querySelector('svg').getBoundingClientRect();
+          return [...document.querySelectorAll('svg *')].filter(e => {
+            const {left, right, top, bottom} = e.getBoundingClientRect();
+            return left < frame.left - 1 || right > frame.right + 1
+              || top < frame.top - 1 || bottom > frame.bottom + 1;
+          }).map(e => e.outerHTML);
+        }"""
+    )
 
 
 def test_each_token_is_a_cell_and_each_whole_round_a_bracket(page, carpet, shown):
@@ -96,19 +128,7 @@ def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown):
             shown(draft_tokens=gamma, task=task)
             box = page.locator("svg").bounding_box()
             sizes.add((box["width"], box["height"]))
-            inside = page.evaluate(
-                """() => {
-                  const frame = document.querySelector('svg').getBoundingClientRect();
-                  return [...document.querySelectorAll('svg *')].filter(e => {
-                    const {left, right, top, bottom} = e.getBoundingClientRect();
-                    return left < frame.left - 1 || right > frame.right + 1
-                      || top < frame.top - 1 || bottom > frame.bottom + 1;
-                  }).map(e => e.outerHTML);
-                }"""
-            )
-            assert inside == []
-            small = "all => Math.min(...all.map(e => parseFloat(getComputedStyle(e).fontSize)))"
-            assert page.locator("svg text").evaluate_all(small) >= 11
+            assert outside(page) == []
     assert len(sizes) == 1
     ((width, height),) = sizes
     assert width <= 850  # the column of JupyterLab in a window of 1,280 pixels
@@ -153,6 +173,36 @@ def test_a_bar_says_its_value(page, carpet, shown):
     time = data["time"]
     faster = time["plain"] / (time["reading"] + time["drafting"])
     assert f"×{faster:.2f}" in page.locator("svg").text_content()
+
+
+@pytest.mark.parametrize("rule", ["match", "rejection"])
+def test_a_tree_of_every_shape_has_room(page, trees, rule):
+    show = opened(page, trees)
+    for nodes, depth in ((1, ALL), (16, ALL), (16, 1), (16, 2), (7, 3)):
+        for temperature in (0.0, 2.0):
+            data = show(rule=rule, nodes=nodes, depth=depth, temperature=temperature)
+            assert page.locator(".lablib-cell").count() == nodes
+            assert outside(page) == []
+            large = page.locator("svg circle").evaluate_all(
+                "all => all.filter(e => e.getAttribute('r') === '6').length"
+            )
+            assert large == 2  # tree and chain
+    assert page.complaints == []
+    nodes = page.locator(".lablib-cell")
+    nodes.first.hover()
+    share = f"{100 * data['reach'][0]:.1f} %"
+    assert share in page.locator(".lablib-told").inner_text()
+
+
+def test_later_shapes_lie_on_earlier_ones_whatever_was_drawn_before(page, trees):
+    show = opened(page, trees)
+    order = "all => all.map(e => e.outerHTML)"
+    for values in ({"nodes": 3}, {"nodes": 16}, {"nodes": 9}):
+        show(**values)
+    grown = page.locator("svg *").evaluate_all(order)
+    show = opened(page, trees)
+    show(nodes=9)
+    assert page.locator("svg *").evaluate_all(order) == grown
 
 
 def test_axe_finds_nothing(page, shown):

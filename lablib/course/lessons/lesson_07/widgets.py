@@ -220,9 +220,7 @@ class Acceptance(SceneExplorer):
             "gamma": draft_tokens,
             "task": task,
             "alpha": chosen.alpha,
-            "rounds": [
-                _rounds(text.agree, draft_tokens) for text in self.texts[task][: self.ROWS]
-            ],
+            "rounds": [_rounds(text.agree, draft_tokens) for text in self.texts[task][: self.ROWS]],
             "columns": _columns(self.texts[task], draft_tokens),
             "classes": [
                 [name, *_share(*chosen.classes.get(name, (0, 0)))] for name in self._classes(task)

@@ -57,24 +57,27 @@ function painter(root, scene, constants, caption) {
     for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
     svg.setAttribute('aria-label', words);
     stage.setAttribute('aria-label', caption);
-    const gone = new Set(elements.keys());
+    const known = new Set(shapes.map(shape => shape.key));
+    for (const [key, element] of elements) {
+      if (known.has(key)) continue;
+      element.remove();
+      elements.delete(key);
+    }
+    let next = svg.firstChild;  // later shapes lie on earlier ones; what is in its place is not touched
     for (const shape of shapes) {
-      gone.delete(shape.key);
       let element = elements.get(shape.key);
       if (!element) {
-        element = svg.appendChild(document.createElementNS(SVG, shape.tag));
+        element = document.createElementNS(SVG, shape.tag);
         elements.set(shape.key, element);
       }
+      if (element === next) next = element.nextSibling;
+      else svg.insertBefore(element, next);
       for (const [name, value] of Object.entries(shape))
         if (!NOT_ATTRIBUTES.has(name)) element.setAttribute(name, value);
       if (shape.text !== undefined && element.textContent !== shape.text) element.textContent = shape.text;
       element.onpointerenter = shape.note ? () => say(shape) : null;
       element.onpointerleave = shape.note ? () => mark(chosen) : null;
       element.onclick = shape.cell ? () => { mark(shape.cell); stage.focus({preventScroll: true}); } : null;
-    }
-    for (const key of gone) {
-      elements.get(key).remove();
-      elements.delete(key);
     }
     mark(chosen);
   };
