@@ -1,6 +1,7 @@
 """The widgets of lesson 07 compute what they say."""
 
 import itertools
+import json
 
 import lablib
 from lablib.course.lessons.lesson_07.rounds import YOURS, RoundByRound
@@ -14,6 +15,7 @@ from lablib.course.lessons.lesson_07.widgets import (
     Acceptance,
     GreedyText,
     count_rounds,
+    greedy_text,
     whole_rounds,
 )
 from lablib.course.replay.rounds import agreement
@@ -39,9 +41,15 @@ def some_texts(n=12, length=30, seed=1, task="sums"):
     flags = rng.random((n, length)) < rng.uniform(0.3, 0.95, size=(n, 1))
     classes = rng.choice(["operand", "sign"], size=(n, length))
     return [
-        GreedyText(task, tuple(map(bool, row)), tuple(kinds.tolist()))
+        text_of(tuple(map(bool, row)), tuple(kinds.tolist()), task)
         for row, kinds in zip(flags, classes, strict=True)
     ]
+
+
+def text_of(agree, classes, task="sums"):
+    """Return a text for which only flags and classes matter."""
+    letters, half = ("x",) * len(agree), (0.5,) * len(agree)
+    return GreedyText(task, letters, classes, letters, half, half, half, agree)
 
 
 # ------------------------------------------------------------------ rounds
@@ -183,9 +191,7 @@ def test_a_round_is_whole_if_its_bonus_still_belongs_to_the_text() -> None:
 
 
 def test_a_tally_counts_what_is_accepted_and_reached() -> None:
-    text = GreedyText(
-        "sums", (True, True, False, True, False, True, True, True, True), tuple("aabbabaab")
-    )
+    text = text_of((True, True, False, True, False, True, True, True, True), tuple("aabbabaab"))
     counted = count_rounds([text], 3)
     # rounds: places 0 1 2 (kept 2), 3 4 - (kept 1), 5 6 7 (kept 3, bonus at 8)
     assert whole_rounds(text.agree, 3) == [(0, 2), (3, 1), (5, 3)]
@@ -211,7 +217,7 @@ def test_the_interval_covers_the_truth() -> None:
     covered = 0
     for _ in range(60):  # coins of 0.7: a round of four drafts yields 2.7731 tokens
         flags = rng.random((24, 60)) < 0.7
-        texts = [GreedyText("x", tuple(map(bool, row)), ("c",) * 60) for row in flags]
+        texts = [text_of(tuple(map(bool, row)), ("c",) * 60) for row in flags]
         low, high = count_rounds(texts, 4).interval()
         covered += low <= sum(0.7**i for i in range(5)) <= high
     # the chance of fewer than 44 of 60 is below 1e-6 even if the interval covers only 93 %
@@ -221,25 +227,64 @@ def test_the_interval_covers_the_truth() -> None:
     )
 
 
-def test_the_dashboard_shows_the_tallies() -> None:
+def test_the_carpet_has_what_was_counted() -> None:
     texts = [*some_texts(), *some_texts(seed=2, task="edits")]
-    widget = Acceptance(texts)
+    widget = Acceptance(texts, COSTS)
     data = widget.compute(draft_tokens=3, task="edits")
-    counted = count_rounds([text for text in texts if text.task == "edits"], 3)
-    assert [share[0] for share in data["position"]] == pytest.approx(counted.by_position)
-    assert data["tasks"]["edits"][0] == counted.alpha
-    assert set(data["tasks"]) == {"sums", "edits"}
-    assert {name: share[3] for name, share in data["classes"].items()} == {
-        name: reached for name, (_, reached) in counted.classes.items()
+    counted = count_rounds(texts[12:], 3)
+    assert {name: share for name, share, *_ in data["classes"]} == {
+        name: kept / judged for name, (kept, judged) in counted.classes.items()
     }
+    for name, share, low, high, judged in data["classes"]:
+        assert low <= share <= high
+        assert judged == counted.classes[name][1]
     assert data["tokens"][2] == counted.tokens_per_round
     assert data["theory"][2] == pytest.approx(sum(counted.alpha**i for i in range(4)))
-    for middle, low, high in data["position"]:
-        assert low <= middle <= high
-    assert isinstance(widget.draw(data), Figure)
+    whole = [[each[:2] for each in rounds if each[2]] for rounds in data["rounds"]]
+    assert whole == [whole_rounds(text.agree, 3) for text in texts[12:]]
+    kept, judged = np.array(data["columns"]).sum(axis=0)
+    assert (kept, judged) == (counted.accepted.sum(), counted.reached.sum())
+    rounds, plain = counted.rounds.sum(), counted.tokens.sum()
+    price = rounds * COSTS.of_round(3) / COSTS.forward(1)
+    time = data["time"]
+    assert (time["plain"], time["reading"] + time["drafting"]) == (plain, pytest.approx(price))
+    json.dumps([widget.told, data])  # what the page gets
     caption = widget.set(draft_tokens=3, task="edits")
     assert caption.startswith(f"edits, γ = 3: α = {counted.alpha:.2f}")
     assert f"{counted.tokens_per_round:.2f} tokens per round" in caption
+    assert Acceptance(texts).compute(3, "edits")["time"] == {
+        "plain": plain, "reading": rounds, "drafting": 0,
+    }  # fmt: skip
+
+
+def test_a_place_counts_the_drafts_that_fell_on_it() -> None:
+    text = text_of((True, True, False, True, False, True, True, True, True), tuple("aabbabaab"))
+    # rounds: places 0 1 2 (kept 2), 3 4 - (kept 1), 5 6 7 (kept 3, bonus at 8)
+    columns = Acceptance([text, text]).compute(3, "sums")["columns"]
+    assert columns == [(2, 2), (2, 2), (0, 2), (2, 2), (0, 2), (2, 2), (2, 2), (2, 2), (0, 0)]
+
+
+def test_a_class_keeps_its_row() -> None:
+    """Of two kept drafts with γ = 1, every second place is the bonus: its class is not judged."""
+    widget = Acceptance([text_of((True,) * 9, tuple("ababababa"))])
+    rows = [[each[0] for each in widget.compute(gamma, "sums")["classes"]] for gamma in (1, 2, 8)]
+    assert rows == [["a", "b"]] * 3
+    assert widget.compute(1, "sums")["classes"][1][1:] == [0.0, 0.0, 1.0, 0]
+
+
+def test_a_greedy_text_knows_both_models() -> None:
+    target, draft = Recorder(random_table(seed=5)), Recorder(random_table(seed=6))
+    pieces = [f" {i}" for i in range(11)]
+    prompt, ids = [1, 2], [3, int(draft.logits([1, 2, 3]).argmax()), 7]
+    text = greedy_text("sums", (target, draft), prompt, ids, pieces, "abc")
+    for place in range(3):
+        p, q = (np.exp(model.log_probs([*prompt, *ids[:place]])) for model in (target, draft))
+        best = int(q.argmax())
+        assert text.guess[place] == f"␣{best}"
+        assert (text.p[place], text.q[place]) == pytest.approx((p[best], q[best]), abs=1e-5)
+        assert text.overlap[place] == pytest.approx(np.minimum(p, q).sum(), abs=1e-5)
+    assert text.agree == agreement(draft, prompt, ids)
+    assert text.agree[1]
 
 
 def test_bad_input_is_refused() -> None:

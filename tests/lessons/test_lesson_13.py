@@ -1,6 +1,6 @@
 """The widgets of lesson 13 compute what they say, and its rounds are the engine's."""
 
-import io
+import json
 
 from lablib import load
 from lablib.course.lessons.lesson_13 import rounds
@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from oracles.speculation import fresh_logits, make_cache, near, target
-from PIL import Image
 
 TEXT = [3, 1, 4, 1, 5, 9]
 PRICES = rounds.Prices(Costs((2.0, 2.2, 2.4, 2.6, 2.8), 0.2), 0.5)
@@ -129,18 +128,27 @@ def test_a_tree_is_laid_out_by_depth_with_first_children_straight():
     assert sorted(lab.layout([-1] * 16)[1].tolist()) == list(range(16))
 
 
-def test_the_widget_compares_a_tree_with_a_chain(widget, models):
+def test_the_widget_compares_a_tree_with_a_chain(widget):
     data = widget.compute("one", "match", 8, lab.ALL, 1.0, 0)
-    assert data["yields"][0] == pytest.approx(data["round"].expected)
-    levels = int(data["round"].depths.max())
-    assert data["costs"] == pytest.approx((PRICES.tree(8, levels), PRICES.chain(8)))
-    assert data["speedups"][0] == pytest.approx(data["yields"][0] / data["costs"][0])
-    star = widget.compute("one", "match", 8, 1, 1.0, 0)["round"]
+    grown, chain, costs = widget.compare("one", "match", 8, lab.ALL, 1.0)
+    assert costs == pytest.approx((PRICES.tree(8, int(grown.depths.max())), PRICES.chain(8)))
+    assert list(data["trails"]) == ["tree", "chain"]
+    for name, one, cost in zip(data["trails"], (grown, chain), costs, strict=True):
+        trail = data["trails"][name]
+        assert [count for count, *_ in trail] == [1, 2, 4, 8, 12, 16]
+        assert trail[3] == [8, pytest.approx(cost), pytest.approx(one.expected)]
+    assert chain.parents == list(range(-1, 7))
+    assert data["reach"] == pytest.approx(grown.reach)
+    assert data["depth"] == lab.layout(grown.parents)[0].tolist()
+    star, *_ = widget.compare("one", "match", 8, 1, 1.0)
     assert star.parents == [-1] * 8
     assert star.expected == pytest.approx(1 + star.p[0][star.drafts].sum())
-    assert widget.compute("two", "rejection", 5, 2, 0.5, 3)["round"].depths.max() <= 2
+    assert max(widget.compute("two", "rejection", 5, 2, 0.5, 3)["depth"]) <= 2
+    trail = widget.compute("two", "match", 5, 2, 0.5, 3)["trails"]["tree"]
+    assert [count for count, *_ in trail] == [1, 2, 4, 5, 8, 12, 16]
     paths = {tuple(widget.compute("one", "match", 8, 1, 1.0, toss)["path"]) for toss in range(10)}
     assert len(paths) > 1
+    json.dumps([widget.told, data])  # what the page gets
 
 
 @pytest.mark.parametrize("rule", rounds.RULES)
@@ -152,16 +160,6 @@ def test_the_widget_draws_every_shape(widget, rule, values):
         nodes = "1 node," if values["nodes"] == 1 else "16 nodes,"
         assert nodes in caption
         assert "Promised speed-up: tree ×" in caption
-
-
-def test_a_tree_is_drawn_as_from_nothing(widget):
-    for values in ({"nodes": 16, "depth": 1}, {"nodes": 3, "depth": lab.ALL}, {"toss": 5}):
-        widget.set(**values)
-        live, still = (
-            np.asarray(Image.open(io.BytesIO(each.content)))
-            for each in (widget.picture, widget.static())
-        )
-        assert np.array_equal(live, still), values
 
 
 def test_pictures_and_bad_input(models):

@@ -139,7 +139,12 @@ class Reader:
                 row = [*product(*places)].index(tuple(where)) if film["each"] else row
                 content, caption = film["frames"][row]
                 said, shown = self._seen(box)
-                if said != caption or (content.endswith(".webp") and not shown.endswith(content)):
+                if film["scene"]:
+                    drawn = box.locator(".lablib-scene svg")
+                    as_it_should = drawn.get_attribute("aria-label") == caption
+                else:
+                    as_it_should = not content.endswith(".webp") or shown.endswith(content)
+                if said != caption or not as_it_should:
                     wrong.append(f"film {number}, {control['label']} at {at}: {said} {shown}")
         return wrong
 

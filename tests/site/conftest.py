@@ -28,6 +28,13 @@ class Twice(Explorer):
 twice = Twice(number=slider(3, 1, 4), of=choice("twice", ["once", "twice"]), step=Player(2, 50))
 twice
 """
+SCENE = """
+from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
+
+half = (0.5,) * 9
+Acceptance([GreedyText("sums", tuple("abcdefghi"), ("sign",) * 9, ("x",) * 9, half, half, half,
+    (True, True, False) * 3)])
+"""
 PNG = (  # a red point
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 )
@@ -49,6 +56,7 @@ def lesson():
         new_markdown_cell(told, id="answer"),
         new_code_cell("print('run', 7)\nassert not 'quick'", id="busy", outputs=counted),
         new_code_cell("None", id="picture", outputs=[shown]),
+        new_code_cell(SCENE.strip(), id="scene"),
         *exercise_cells("00.1"),
     ]
     return nbformat.from_dict(new_notebook(cells=cells))

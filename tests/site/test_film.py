@@ -4,6 +4,7 @@ import html
 import io
 from itertools import product
 
+from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.plots.charts import bars
 from lablib.course.plots.explorer import Explorer, Player, choice, slider, toggle
 from lablib.tools.site import film as films
@@ -118,3 +119,19 @@ def test_a_slider_stops_where_it_can_and_at_its_start(tmp_path, value, low, high
     assert 10 < len(control["stops"]) <= films.STOPS
     for stop in control["stops"]:
         explorer.set(a=type(value)(stop))  # refuses what the slider can't take
+
+
+def test_the_film_of_a_scene_has_data_in_place_of_pictures(tmp_path):
+    half = (0.5,) * 9
+    text = GreedyText("sums", half, half, half, half, half, half, (True, True, False) * 3)
+    explorer = Acceptance([text])
+    film = films.film(explorer, explorer.values, tmp_path)
+    assert film["each"]
+    assert film["scene"] == explorer.told
+    (control,) = film["controls"]
+    for stop, (data, caption, *_) in zip(control["stops"], film["frames"], strict=True):
+        assert (data, caption) == explorer.frame(draft_tokens=int(stop))
+    assert not any(tmp_path.iterdir())
+    shown = film_html(film)
+    assert html.escape(film["frames"][control["start"]][1]) in shown
+    assert "<img" not in shown

@@ -100,11 +100,12 @@ def svg(fig: Figure) -> str:
 # Pictures are drawn in dark ink on white. On a dark page light and dark change places, hues stay,
 # and black, which white has become, lets the page through.
 _DARK_PAGES = ("[data-jp-theme-light=false]", ".vscode-dark", "html[theme=dark]")
-_THEMES = (
-    "<style>.lablib-picture{max-width:100%;mix-blend-mode:multiply}"
+THEMES = (
+    ".lablib-picture{max-width:100%;mix-blend-mode:multiply}"
     f":is({','.join(_DARK_PAGES)}) .lablib-picture"
-    "{filter:invert(1) hue-rotate(180deg);mix-blend-mode:screen}</style>"
+    "{filter:invert(1) hue-rotate(180deg);mix-blend-mode:screen}"
 )
+_THEMES = f"<style>{THEMES}</style>"
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class Explorer:
             control.layout = {"width": f"{label + 23:.1f}em", "max_width": "calc(100% - 4px)"}
         reset = widgets.Button(description="Reset", tooltip="Put every control back")
         reset.on_click(lambda _: self.set(**self._start))
-        self._view = widgets.HTML()
+        self._view = self._viewed()
         shown = [control for control in controls.values() if not _settled(control)]
         rows = [getattr(control, "row", control) for control in shown]
         self.box = widgets.VBox([aids(), *rows, reset, self._view])
@@ -194,14 +194,25 @@ class Explorer:
         if self._quiet:
             return
         try:
-            data = self.compute(**self.values)
-            self.picture = show(self.live(data), self.caption(data))
+            self._draw(self.compute(**self.values))
         except Exception as error:  # JupyterLab hides a callback's exception in its log: show it
             text = html.escape(f"{type(error).__name__}: {error}")
-            self._view.value = f'<pre role="alert">{text}</pre>'
+            self._say(f'<pre role="alert">{text}</pre>')
             raise
+
+    def _viewed(self) -> widgets.Widget:
+        """Return the widget that shows the picture."""
+        return widgets.HTML()
+
+    def _draw(self, data: Any) -> None:
+        """Show the picture of these data, and its caption."""
+        self.picture = show(self.live(data), self.caption(data))
         text = html.escape(self.picture.caption)
-        self._view.value = f'{self.picture.to_html()}<p aria-live="polite">{text}</p>'
+        self._say(f'{self.picture.to_html()}<p aria-live="polite">{text}</p>')
+
+    def _say(self, text: str) -> None:
+        """Show HTML in place of what stands there."""
+        self._view.value = text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         data, metadata = self.still.bundle()

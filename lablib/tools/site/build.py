@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import lablib
+from lablib.course.plots import scene as scenes
 from lablib.folders import course, own
 from lablib.teach.editions import read_notebook, write_notebook
 from lablib.teach.release import student_edition
@@ -71,6 +72,9 @@ def build(
             say(f"{path.stem}: {len(ran.films)} explorers, {count} frames, {took}")
         play.write(static / "play")
         contents.write(source, paths, folder)
+        script, sheet = scenes.site()
+        (static / "scenes.js").write_text(script, "utf-8")
+        (static / "scenes.css").write_text(sheet, "utf-8")
         warnings = _sphinx(source, out, static, Path(parts, "doctrees"))
     used = _take_frames(out, kept / "frames")
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())

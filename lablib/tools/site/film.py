@@ -20,6 +20,7 @@ from typing import Any
 
 from lablib.course.plots.charts import Picture
 from lablib.course.plots.explorer import Explorer, Player
+from lablib.course.plots.scene import SceneExplorer
 
 import ipywidgets as widgets
 from PIL import Image
@@ -38,7 +39,7 @@ def begin() -> None:
         _shown.append((self, self.values))
         return {MIME: len(_shown) - 1, "text/plain": self.picture.caption}
 
-    Explorer._repr_mimebundle_ = numbered
+    Explorer._repr_mimebundle_ = SceneExplorer._repr_mimebundle_ = numbered
 
 
 def end(frames: Path, films: Path) -> None:
@@ -59,7 +60,8 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         ``controls``: of each one ``label``, ``kind``, ``stops`` (what it reads at each place),
         ``start`` (a place) and whether it was ``thinned``; ``fixed``: labels of those that can't be
         moved; ``each``: whether all settings are there, in the order of ``itertools.product``, or
-        one row for each control; ``frames``: (file, caption, width, height).
+        one row for each control; ``frames``: (file, caption, width, height). A scene's film has a
+        ``scene``, too, and data in place of files: the page draws them.
     """
     controls, places = [], []
     for name, control in explorer.controls.items():
@@ -72,11 +74,16 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         told |= {"stops": [labels[i] for i in kept], "start": kept.index(at)}
         controls.append(told | {"pause": getattr(getattr(control, "play", None), "interval", 0)})
     settings = _settings(list(start), places, start)
-    pictures = [_keep(explorer.static(**values), folder) for values in settings]
+    if isinstance(explorer, SceneExplorer):
+        scene = {"scene": explorer.told}
+        pictures = [(*explorer.frame(**values), 0, 0) for values in settings]
+    else:
+        scene = {}
+        pictures = [_keep(explorer.static(**values), folder) for values in settings]
     moving = [control for control in controls if len(control["stops"]) > 1]
     fixed = [control["label"] for control in controls if len(control["stops"]) < 2]
     each = _all(places) <= GRID
-    return {"controls": moving, "fixed": fixed, "each": each, "frames": pictures}
+    return {"controls": moving, "fixed": fixed, "each": each, "frames": pictures, **scene}
 
 
 def _settings(

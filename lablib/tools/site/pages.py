@@ -77,9 +77,10 @@ def film_html(film: dict[str, Any]) -> str:
     words = [_ONE] * (not film["each"])
     words += [_THINNED] * any(control["thinned"] for control in film["controls"])
     words += [f"“{label}” can be set in Jupyter." for label in film["fixed"]]
-    picture = picture_html(content, caption, width, height)
+    scene = film.get("scene")
+    picture = "" if scene else picture_html(content, caption, width, height)
     note = f'<p class="lablib-note">{html.escape(" ".join(words))}</p>' if words else ""
-    told = {"controls": film["controls"], "each": film["each"]}
+    told = {"controls": film["controls"], "each": film["each"], "scene": scene}
     told |= {"frames": [frame[:2] for frame in film["frames"]]}
     script = json.dumps(told, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     return (

@@ -24,8 +24,8 @@ def configuration(static: Path, version: str) -> dict[str, Any]:
         "html_theme": "furo",
         "html_title": "lablib",
         "html_static_path": [str(STATIC), str(static)],
-        "html_css_files": ["site.css"],
-        "html_js_files": [("site.js", {"defer": "defer"})],
+        "html_css_files": ["site.css", "scenes.css"],
+        "html_js_files": [(name, {"defer": "defer"}) for name in ("scenes.js", "site.js")],
         "html_math_renderer": "mathml",
         "html_copy_source": False,  # the lessons' sources hold what pages leave out
         "html_show_sourcelink": False,

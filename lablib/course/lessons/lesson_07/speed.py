@@ -128,11 +128,10 @@ class LengthCurves(Explorer):
             axes = add_axes(fig, 0.6, 0.5, 3.1, 2.2)
             axes.plot(self.gammas, data["tokens"], MARKERS[0], ls="-", label="tokens it yields")
             axes.plot(self.gammas, self.cost, MARKERS[1], ls="--", label="what it costs")
-            top = 1.3 * max(*data["tokens"], *self.cost)
+            top = 1.15 * max(LONGEST + 1, *self.cost)  # whatever α is: an axis stays
             axes.set(xlim=(-0.4, LONGEST + 0.4), ylim=(0, top), title="a round")
             axes.legend(loc="upper left", borderaxespad=0.1)
-            heights = range(0, int(top) + 1, 1 if top < 6 else 3)
-            scales(axes, self.gammas, heights, "draft tokens γ", "plain tokens")
+            scales(axes, self.gammas, range(0, int(top) + 1, 3), "draft tokens γ", "plain tokens")
 
             axes = add_axes(fig, 4.6, 0.5, 3.1, 2.2)
             axes.axhline(1, color="black", lw=1, ls=":")
@@ -140,7 +139,7 @@ class LengthCurves(Explorer):
             best = data["best"]
             look = {"ms": 16, "markerfacecolor": "none", "color": COLOURS[5], "mew": 2.5}
             axes.plot(best, data["speedup"][best], "o", **look)
-            top = 1.15 * max(data["speedup"])
+            top = 1.15 * max(speedup(1.0, gamma, self.costs) for gamma in self.gammas)
             axes.set(xlim=(-0.4, LONGEST + 0.4), ylim=(0, top), title="speed-up")
             heights = np.arange(0, top, 0.5 if top < 2.5 else 1)
             scales(axes, self.gammas, heights, "draft tokens γ", "× plain decoding")

@@ -1,20 +1,20 @@
-"""A widget of the lesson on speculative decoding: how many drafts its rounds keep."""
+"""The acceptance carpet of the lesson on speculative decoding: which drafts its rounds keep."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, style
-from lablib.course.plots.explorer import Explorer, choice, slider
-from lablib.course.plots.strips import add_axes, canvas, name_bars, scales
+from lablib.course.plots.charts import visible
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.scene import SceneExplorer
 from lablib.course.replay.rounds import LONGEST, guesses_of_flags, replay
 from lablib.course.theory.estimators import bootstrap_interval, wilson_interval
-from lablib.inference.speculation.costs import expected_tokens
+from lablib.inference.speculation.costs import Costs, expected_tokens
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.validation import BadValue, integer
 
+import mlx.core as mx
 import numpy as np
-from matplotlib.figure import Figure
 
 # ------------------------------------------------------------------ acceptance
 
@@ -28,13 +28,60 @@ class GreedyText:
 
     Attributes:
         task: where its prompt comes from.
-        agree: for each token, whether it is the draft's best token after the same text.
+        tokens: its tokens, as one reads them.
         classes: the class of each token.
+        guess: the draft's best token at each place, after the same text.
+        p: the target's probability of that token.
+        q: the draft's.
+        overlap: Σ min(p, q) at each place, over the whole vocabulary.
     """
 
     task: str
-    agree: tuple[bool, ...]
+    tokens: tuple[str, ...]
     classes: tuple[str, ...]
+    guess: tuple[str, ...]
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+    overlap: tuple[float, ...]
+    agree: tuple[bool, ...]
+
+
+def greedy_text(
+    task: str,
+    models: tuple[Any, Any],
+    prompt: Sequence[int],
+    ids: Sequence[int],
+    pieces: Sequence[str],
+    classes: Sequence[str],
+) -> GreedyText:
+    """Compare target and draft at each place of a text, by one forward of each.
+
+    Args:
+        task: where the prompt comes from.
+        models: target and draft, ``model(tokens (1, T)) -> logits (1, T, V)``.
+        prompt: its ids.
+        ids: those of the target's greedy text.
+        pieces: the text of each id of the vocabulary.
+        classes: the class of each of ``ids``.
+    """
+    whole = mx.array([[*prompt, *ids]])
+    p, q = (_probabilities(model(whole)[0, len(prompt) - 1 : -1]) for model in models)
+    best = q.argmax(axis=1)
+    place = np.arange(len(ids))
+    return GreedyText(
+        task,
+        tuple(visible(pieces[i]) for i in ids),
+        tuple(classes),
+        tuple(visible(pieces[i]) for i in best),
+        tuple(p[place, best].tolist()),
+        tuple(q[place, best].tolist()),
+        tuple(np.minimum(p, q).sum(axis=1).tolist()),
+        tuple((best == np.array(ids)).tolist()),
+    )
+
+
+def _probabilities(logits: mx.array) -> np.ndarray:
+    return np.array(mx.softmax(logits.astype(mx.float32), axis=-1))
 
 
 def whole_rounds(agree: Sequence[bool], draft_tokens: int) -> list[tuple[int, int]]:
@@ -43,8 +90,12 @@ def whole_rounds(agree: Sequence[bool], draft_tokens: int) -> list[tuple[int, in
     Only *whole* rounds: those whose bonus token would still belong to the text. Near its end a
     round is cut short, and no closed form knows about that.
     """
+    return [(start, kept) for start, kept, whole in _rounds(agree, draft_tokens) if whole]
+
+
+def _rounds(agree: Sequence[bool], draft_tokens: int) -> list[tuple[int, int, bool]]:
     steps = replay(guesses_of_flags(agree), FixedLength(draft_tokens))
-    return [(step.start, step.kept) for step in steps if step.start + draft_tokens < len(agree)]
+    return [(step.start, step.kept, step.start + draft_tokens < len(agree)) for step in steps]
 
 
 @dataclass(frozen=True)
@@ -116,118 +167,122 @@ def count_rounds(texts: Sequence[GreedyText], draft_tokens: int) -> RoundCounts:
     return RoundCounts(accepted, reached, pairs, np.array(rounds), np.array(tokens))
 
 
-class Acceptance(Explorer):
-    """The acceptance dashboard: by position, by task, by token class, and tokens per round.
+class Acceptance(SceneExplorer):
+    """The acceptance carpet: a row for each text, a cell for each token, a bracket for each round.
+
+    Above it the share kept at each place of the texts; beside it tokens a round of each text; below
+    it time, the classes of tokens, and tokens a round for each γ.
 
     Args:
-        texts: greedy texts of one or more tasks.
+        texts: greedy texts of one or more tasks; all are counted, and of each task the first
+            ``ROWS`` have a row.
+        costs: what forwards take; without them calls of the target are compared.
     """
 
-    def __init__(self, texts: Sequence[GreedyText]) -> None:
-        texts = list(texts)
-        tasks = list(dict.fromkeys(text.task for text in texts))
-        if not tasks:
+    ROWS = 12
+    scene, called = "carpet", "Tokens of some texts, and the rounds that wrote them"
+
+    def __init__(self, texts: Sequence[GreedyText], costs: Costs | None = None) -> None:
+        self.texts: dict[str, list[GreedyText]] = {}
+        for text in texts:
+            self.texts.setdefault(text.task, []).append(text)
+        if not self.texts:
             raise BadValue("texts must hold at least one text, got none")
         self.gammas = list(range(1, LONGEST + 1))
         self.tallies = {
-            task: [
-                count_rounds([t for t in texts if t.task == task], gamma) for gamma in self.gammas
-            ]
-            for task in tasks
+            task: [count_rounds(each, gamma) for gamma in self.gammas]
+            for task, each in self.texts.items()
         }
         self._intervals = {
-            task: np.array([each.interval() for each in tallies]).T
+            task: np.array([each.interval() for each in tallies]).T.tolist()
             for task, tallies in self.tallies.items()
+        }
+        self.constants = {
+            "tasks": {
+                task: [_shown(text) for text in each[: self.ROWS]]
+                for task, each in self.texts.items()
+            },
+            "rows": self.ROWS,
+            "most": LONGEST,
+            "longest": max(len(text.agree) for text in texts),
+            "prices": None if costs is None else _prices(costs),
         }
         super().__init__(
             draft_tokens=slider(4, 1, LONGEST, label="draft tokens γ"),
-            task=choice(tasks[0], tasks),
+            task=choice(next(iter(self.texts)), list(self.texts)),
         )
 
     def compute(self, draft_tokens: int, task: str) -> dict[str, Any]:
-        """Return shares with 95 % intervals, and tokens per round for every γ."""
+        """Return rounds and shares for this γ, and tokens a round for every γ."""
         chosen = self.tallies[task][draft_tokens - 1]
         low, high = self._intervals[task]
-        classes = sorted(chosen.classes.items(), key=lambda each: -each[1][1])
         return {
             "gamma": draft_tokens,
             "task": task,
             "alpha": chosen.alpha,
-            "position": [
-                _share(*each) for each in zip(chosen.accepted, chosen.reached, strict=True)
+            "rounds": [_rounds(text.agree, draft_tokens) for text in self.texts[task][: self.ROWS]],
+            "columns": _columns(self.texts[task], draft_tokens),
+            "classes": [
+                [name, *_share(*chosen.classes.get(name, (0, 0)))] for name in self._classes(task)
             ],
-            "tasks": {
-                name: _share(
-                    each[draft_tokens - 1].accepted.sum(), each[draft_tokens - 1].reached.sum()
-                )
-                for name, each in self.tallies.items()
-            },
-            "classes": {name: (*_share(a, r), r) for name, (a, r) in classes},
             "tokens": [each.tokens_per_round for each in self.tallies[task]],
             "low": low,
             "high": high,
             "theory": [expected_tokens(chosen.alpha, gamma) for gamma in self.gammas],
+            "time": self._time(chosen, draft_tokens),
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw four small charts."""
-        fig = canvas(5.8)
-        task, shares = data["task"], {"ylim": (0, 1.05)}
-        with style():
-            axes = add_axes(fig, 0.85, 0.45, 3.0, 1.9)
-            x = range(1, data["gamma"] + 1)
-            middle, low, high = np.array(data["position"]).T
-            axes.plot(x, middle, MARKERS[0], ls=DASHES[0], color=COLOURS[0])
-            axes.vlines(x, low, high, color=COLOURS[0])
-            axes.set(xlim=(0.5, LONGEST + 0.5), **shares, title=f"{task}: by place in the round")
-            scales(axes, (1, 4, 8), (0, 0.5, 1), "place of the draft", "accepted / reached")
+    def _classes(self, task: str) -> list[str]:
+        """Return a task's classes, in an order that no γ changes."""
+        return sorted({name for tally in self.tallies[task] for name in tally.classes})
 
-            axes = add_axes(fig, 5.1, 0.45, 2.7, 1.9)
-            self._across(axes, data["tasks"], task)
-            axes.set_title("by task")
-
-            axes = add_axes(fig, 1.8, 3.35, 2.05, 1.95)
-            counts = {f"{name} ({share[3]})": share for name, share in data["classes"].items()}
-            self._across(axes, counts)
-            axes.set_title(f"{task}: by token class")
-
-            axes = add_axes(fig, 5.1, 3.35, 2.7, 1.95)
-            look = {"color": COLOURS[5], "ls": DASHES[1]}
-            axes.plot(self.gammas, data["theory"], label="one α for all", **look)
-            axes.plot(self.gammas, data["tokens"], MARKERS[0], color=COLOURS[0], label="measured")
-            axes.vlines(self.gammas, data["low"], data["high"], color=COLOURS[0])
-            axes.axvline(data["gamma"], color="#999999", lw=1, zorder=0)
-            axes.set(xlim=(0.5, LONGEST + 0.5), ylim=(0.5, LONGEST + 1.5), title=f"{task}: yield")
-            scales(axes, (1, 4, 8), (1, 5, 9), "draft tokens γ", "tokens per round")
-            axes.legend(loc="upper left", borderaxespad=0.1)
-        return fig
-
-    def _across(self, axes: Any, shares: Mapping[str, tuple], chosen: str | None = None) -> None:
-        """Draw horizontal bars with intervals, the chosen one darker."""
-        y = np.arange(len(shares))
-        middle, low, high = np.array([share[:3] for share in shares.values()]).T
-        colours = [COLOURS[0] if chosen in (None, name) else COLOURS[4] for name in shares]
-        axes.barh(y, middle, 0.7, color=colours)
-        axes.hlines(y, low, high, color="black", lw=1.5)
-        axes.set(xlim=(0, 1.02), ylim=(len(shares) - 0.4, -0.6))
-        scales(axes, (0, 0.5, 1), (), "accepted / reached")
-        name_bars(axes, list(shares), across=True)
+    def _time(self, counted: RoundCounts, gamma: int) -> dict[str, float]:
+        """Return what the whole rounds take, and their tokens one by one, in plain tokens."""
+        rounds, prices = int(counted.rounds.sum()), self.constants["prices"]
+        return {
+            "plain": int(counted.tokens.sum()),
+            "reading": rounds * (prices["read"][gamma] if prices else 1),
+            "drafting": rounds * gamma * (prices["draft"] if prices else 0),
+        }
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name α, the hardest class, and tokens per round beside theory."""
-        i, name = data["gamma"] - 1, min(data["classes"], key=lambda c: data["classes"][c][0])
+        i, (name, share, *_) = data["gamma"] - 1, min(data["classes"], key=lambda each: each[1])
         low, high = data["low"][i], data["high"][i]
         return (
             f"{data['task']}, γ = {data['gamma']}: α = {data['alpha']:.2f}, and "
-            f"{data['classes'][name][0]:.2f} on tokens of class '{name}'. {data['tokens'][i]:.2f} "
+            f"{share:.2f} on tokens of class '{name}'. {data['tokens'][i]:.2f} "
             f"tokens per round, 95 % interval {low:.2f} to {high:.2f}; one α for all places "
             f"promises {data['theory'][i]:.2f}."
         )
 
 
-def _share(accepted: int, reached: int) -> tuple[float, float, float]:
-    """Return accepted over reached with its 95 % interval; (0, 0, 1) where none was reached."""
+def _share(accepted: int, reached: int) -> tuple[float, float, float, int]:
+    """Return accepted over reached, its 95 % interval, and reached; (0, 0, 1, 0) if that is 0."""
     if not reached:
-        return 0.0, 0.0, 1.0
-    low, high = wilson_interval(int(accepted), int(reached))
-    return float(accepted / reached), low, high
+        return 0.0, 0.0, 1.0, 0
+    return accepted / reached, *wilson_interval(accepted, reached), reached
+
+
+def _columns(texts: Sequence[GreedyText], gamma: int) -> list[tuple[int, int]]:
+    """Return, for each place of the texts, how many drafts were kept and judged there."""
+    kept = np.zeros(max(len(text.agree) for text in texts), int)
+    judged = kept.copy()
+    for text in texts:
+        for start, count in whole_rounds(text.agree, gamma):
+            kept[start : start + count] += 1
+            judged[start : start + min(count + 1, gamma)] += 1
+    return list(zip(kept.tolist(), judged.tolist(), strict=True))
+
+
+def _shown(text: GreedyText) -> dict[str, Any]:
+    """Return what the page is told of a text; two digits of a probability are enough there."""
+    numbers = {name: [round(x, 2) for x in getattr(text, name)] for name in ("p", "q", "overlap")}
+    return {"tokens": text.tokens, "classes": text.classes, "guess": text.guess, **numbers}
+
+
+def _prices(costs: Costs) -> dict[str, Any]:
+    """Return prices in plain tokens: of a draft, and of reading 1, 2, ... tokens."""
+    once = costs.forward(1)
+    read = [costs.forward(k) / once for k in range(1, LONGEST + 2)]
+    return {"draft": costs.draft / once, "read": read}

@@ -1,6 +1,5 @@
 """The picture of lossless speculation: a coin for each draft, and what is missing of p fills up."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,7 +71,6 @@ class Overlap(Explorer):
         fig = canvas(3.5)
         x, p, q, keep = np.arange(len(self.words)), data["p"], data["q"], data["keep"]
         kept, added = data["kept"], data["added"]
-        top = math.ceil(10.3 * max(*p, *q, *(kept + added))) / 10
         with style():
             left, right = (add_axes(fig, at, 0.75, 3.3, 2.25) for at in (0.65, 4.55))
             start, seen = np.cumsum(q) - q, x < data["judged"]
@@ -92,7 +90,7 @@ class Overlap(Explorer):
             right.bar(x, q, 0.82, fc="none", ec=COLOURS[5], lw=1.5, ls="--", label="draft q")
             right.hlines(p, x - 0.45, x + 0.45, color="black", lw=2.5, label="target p")
             name_bars(right, self.words)
-            right.set_ylim(0, top)
+            right.set_ylim(0, 1)  # an axis stays
             for axes, title in ((left, "drafts, as wide as q"), (right, "what is written")):
                 axes.text(0, 1.17, title, transform=axes.transAxes, weight="bold")
                 legend_above(axes)

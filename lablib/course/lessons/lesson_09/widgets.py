@@ -31,6 +31,7 @@ from lablib.validation import BadValue, integer
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 # ------------------------------------------------------------------ where proposals come from
 
@@ -67,6 +68,8 @@ class Sources(Explorer):
         }
         self._high = max(strips.height(self._pieces(task)) for task in self.texts)
         self._most = max(high for _, _, high in self._yields.values())
+        promised = [self._promise(*each) for each in self._yields if each[1] in self.costs]
+        self._fastest = 1.05 * max(2.0, *promised)
         drafters = list(self.costs)
         super().__init__(
             draft_tokens=slider(4, 1, LONGEST, label="draft tokens γ"),
@@ -122,7 +125,7 @@ class Sources(Explorer):
             values = list(data["speedups"].values())
             self._across(axes, values, data["drafter"], names)
             axes.axvline(1, color="black", lw=1.5, ls=":")
-            wide = max(2.0, 1.05 * max(values))
+            wide = self._fastest
             axes.set(xlim=(0, wide), title="promised speed-up")
             scales(axes, np.arange(0, wide, 0.5 if wide < 3.5 else 1), (), "× plain decoding")
         return fig
@@ -197,11 +200,13 @@ class BestLength(Explorer):
             axes = add_axes(fig, 0.65, 0.5, 3.05, 2.4)
             axes.axhline(1, color="black", lw=1, ls=":")
             axes.plot(data["speedup"], MARKERS[0], ls="-", color=COLOURS[2])
-            best, top = data["best"], 1.2 * max(data["speedup"])
+            best = data["best"]
             look = {"ms": 16, "markerfacecolor": "none", "color": COLOURS[5], "mew": 2.5}
             axes.plot(best, data["speedup"][best], "o", **look)
-            axes.set(xlim=(-0.5, FURTHEST + 0.5), ylim=(0, top), title=f"best γ: {_at_least(best)}")
-            heights = np.arange(0, top, 0.5 if top < 2.5 else 1 if top < 6 else 3)
+            limits = {"xlim": (-0.5, FURTHEST + 0.5), "ylim": (1 / 16, 16)}
+            axes.set(yscale="log", **limits, title=f"best γ: {_at_least(best)}")
+            axes.yaxis.set_minor_locator(NullLocator())
+            heights = (0.125, 0.5, 1, 2, 8)
             scales(axes, range(0, FURTHEST + 1, 2), heights, "draft tokens γ", "× plain decoding")
 
             axes = add_axes(fig, 4.6, 0.5, 3.1, 2.4)

@@ -146,6 +146,8 @@ class BatchGain(Explorer):
 
     def __init__(self, costs: Mapping[int, Costs]) -> None:
         self.costs = dict(costs)
+        best = [speedup(1.0, g, cost) for cost in costs.values() for g in range(1, self.MOST + 1)]
+        self._top = 1.05 * max(1.0, *best)  # an axis stays where it is
         super().__init__(alpha=slider(0.8, 0.0, 1.0, 0.05, label="α: chance that a draft is kept"))
 
     def compute(self, alpha: float) -> dict[str, Any]:
@@ -172,7 +174,7 @@ class BatchGain(Explorer):
                 name = "1 text" if batch == 1 else f"{batch} texts"
                 axes.plot(lengths, gain, ls=DASHES[i % 4], marker=MARKERS[i % 8], label=name)
             axes.axhline(1, color="black", lw=1)
-            axes.set(xlabel="drafts in a round, γ", ylabel="speed-up", ylim=(0, None))
+            axes.set(xlabel="drafts in a round, γ", ylabel="speed-up", ylim=(0, self._top))
             axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2)
         return fig
 

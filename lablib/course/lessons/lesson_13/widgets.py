@@ -8,7 +8,7 @@ from lablib.cache import kv, tree
 from lablib.course.lessons.lesson_13.rounds import RULES, Prices, Round, one_round
 from lablib.course.plots.charts import COLOURS, DASHES, HATCHES, style, visible
 from lablib.course.plots.explorer import Explorer, choice, slider
-from lablib.course.plots.stage import Stage
+from lablib.course.plots.scene import SceneExplorer
 from lablib.course.plots.strips import WIDTH, add_axes, box, canvas, name_bars
 from lablib.inference import DraftModel, Tree
 from lablib.validation import BadValue
@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 MOST = 16  # nodes
+TRAIL = (1, 2, 4, 8, 12, 16)  # numbers of nodes that the plane shows at once
 ALL = "no bound"  # as a depth
 _KEPT, _OTHER = COLOURS[2], "#888888"
 
@@ -129,22 +130,7 @@ def _square(x: float, y: float, colour: str) -> Any:
     return Rectangle((x - 0.44, y - 0.44), 0.88, 0.88, fc=colour, ec="white")
 
 
-_COMPARED = {"yields": "tokens a call", "costs": "price (plain tokens)", "speedups": "speed-up"}
-_LEFTS = 0.7, 3.3, 5.9  # inches, where the bars of each begin
-
-
-def _names(above: Any, below: Any) -> None:
-    """Write what stays of the widget's picture: the names of its bars."""
-    for left, title in zip(_LEFTS, _COMPARED.values(), strict=True):
-        below.text(left, -0.75, title, weight="bold", va="center")
-        for y, name in enumerate(("tree", "chain")):
-            below.text(left - 0.06, y, name, ha="right", va="center")
-    below.set(xlim=(0, 8), ylim=(1.6, -1.1))
-    for axes in (above, below):
-        axes.set_axis_off()
-
-
-class Trees(Explorer):
+class Trees(SceneExplorer):
     """A tree of drafts after a real text: what may stay, what it yields and what it costs.
 
     Both models are at work at every tick; the last answers are remembered.
@@ -156,6 +142,8 @@ class Trees(Explorer):
         pieces: the text of each token id.
         prices: of this machine.
     """
+
+    scene, called = "branches", "A tree of drafts, and what it is worth beside a chain"
 
     def __init__(
         self, target: Any, draft: Any, texts: Mapping[str, Sequence[int]],
@@ -170,9 +158,7 @@ class Trees(Explorer):
         for name, ids in self.texts.items():
             self._read[name] = kv.make(target)
             mx.eval(target(mx.array([ids[:-1]]), cache=self._read[name]))
-        names = list(self.texts)
-        places = (0.0, 0.35, 8.0, 3.25), (0.0, 3.75, 8.0, 1.2)
-        self._stage = Stage(WIDTH, 5.1, places, _names, self._paint)
+        names, self.constants = list(self.texts), {}
         super().__init__(
             text=choice(names[0], names, label="text"),
             rule=choice("match", list(RULES), label="rule"),
@@ -191,62 +177,53 @@ class Trees(Explorer):
         options = {"rule": rule, "temperature": temperature, "read": self._read[text]}
         return one_round(self.target, drafter, self.texts[text], nodes, **options)
 
-    def compute(
-        self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int
-    ) -> dict[str, Any]:
-        """Return both rounds, the path that stays, the yields and the prices in plain tokens."""
+    def compare(
+        self, text: str, rule: str, nodes: int, depth: int | str, temperature: float
+    ) -> tuple[Round, Round, tuple[float, float]]:
+        """Return the rounds of a tree and of a chain, and their prices in plain tokens."""
         bound = None if depth == ALL else depth
         grown = self._round(text, rule, nodes, bound, temperature)
         chain = self._round(text, rule, nodes, 0, temperature)
         costs = self.prices.tree(nodes, int(grown.depths.max())), self.prices.chain(nodes)
-        yields = grown.expected, chain.expected
+        return grown, chain, costs
+
+    def compute(
+        self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int
+    ) -> dict[str, Any]:
+        """Return the tree, the path that stays, and tree and chain of ever more nodes."""
+        grown = self.compare(text, rule, nodes, depth, temperature)[0]
+        depths, rows = layout(grown.parents)
+        trails: dict[str, list[list[float]]] = {"tree": [], "chain": []}
+        for count in sorted({*TRAIL, nodes}):
+            *both, costs = self.compare(text, rule, count, depth, temperature)
+            for name, one, cost in zip(trails, both, costs, strict=True):
+                trails[name].append([count, cost, one.expected])
         return {
-            "text": text,
-            "rule": rule,
-            "temperature": temperature,
-            "round": grown,
-            "path": grown.toss(toss),
+            "text": visible("".join(self.pieces[token] for token in self.texts[text])[-44:]),
+            "setting": f"{text}, {rule}, temperature {temperature:.2f}",
+            "nodes": nodes,
             "names": [visible(self.pieces[token]) for token in grown.drafts],
-            "yields": yields,
-            "costs": costs,
-            "speedups": tuple(y / c for y, c in zip(yields, costs, strict=True)),
+            "parents": list(grown.parents),
+            "reach": grown.reach.tolist(),
+            "path": list(grown.toss(toss)),
+            "depth": depths.tolist(),
+            "row": rows.tolist(),
+            "trails": trails,
         }
-
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw the tree above; below, tree against chain: tokens, price, and their ratio."""
-        fig = canvas(self._stage.height)
-        self._stage.draw(fig, 0, 0, data)
-        return fig
-
-    def live(self, data: dict[str, Any]) -> bytes:
-        """Draw the same, sooner."""
-        return self._stage.png(data)
-
-    def _paint(self, data: dict[str, Any], above: Any, below: Any) -> None:
-        grown, shares = data["round"], [f"{share:.0%}" for share in data["round"].reach]
-        ends = "".join(self.pieces[token] for token in self.texts[data["text"]])[-44:]
-        above.text(0, 1.02, f"… {visible(ends)}", transform=above.transAxes, family="monospace")
-        draw_tree(above, grown.parents, data["names"], below=shares, path=data["path"], root="…")
-        whole = [[value / max(data[name]) for value in data[name]] for name in _COMPARED]
-        for y in range(2):  # one object for all bars of a kind: many take long
-            look = {"facecolors": COLOURS[(2, 4)[y]], "hatch": HATCHES[y], "edgecolors": "white"}
-            ends = [(left, left + 1.2 * each[y]) for left, each in zip(_LEFTS, whole, strict=True)]
-            below.add_collection(PolyCollection([box(y, *x, 0.375) for x in ends], **look))
-            for name, (_, right) in zip(_COMPARED, ends, strict=True):
-                below.text(right + 0.06, y, f"{data[name][y]:.2f}", va="center")
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how the tree looks, what stays, and how it compares with a chain."""
-        grown, stays = data["round"], "".join(data["names"][node] for node in data["path"])
-        tree_, chain = data["yields"]
-        fast, faster = data["speedups"]
-        nodes = f"{len(grown.drafts)} node{'s' * (len(grown.drafts) > 1)}"
+        stays = "".join(data["names"][node] for node in data["path"])
+        tree_, chain = (
+            next(each for each in trail if each[0] == data["nodes"])
+            for trail in data["trails"].values()
+        )
+        nodes = f"{data['nodes']} node{'s' * (data['nodes'] > 1)}"
         said = f"the path {stays!r} stays" if stays else "no draft stays"
         return (
-            f"{data['text']}, {data['rule']}, temperature {data['temperature']:.2f}: a tree of "
-            f"{nodes}, its longest path {grown.depths.max()}; {said}. Expected "
-            f"tokens a call: tree {tree_:.2f}, chain of as many {chain:.2f}. Promised speed-up: "
-            f"tree ×{fast:.2f}, chain ×{faster:.2f}."
+            f"{data['setting']}: a tree of {nodes}, its longest path {max(data['depth'])}; {said}. "
+            f"Expected tokens a call: tree {tree_[2]:.2f}, chain of as many {chain[2]:.2f}. "
+            f"Promised speed-up: tree ×{tree_[2] / tree_[1]:.2f}, chain ×{chain[2] / chain[1]:.2f}."
         )
 
 

@@ -1,5 +1,6 @@
 // Films: controls that choose one of the pictures that were drawn for them. What a film is stands in
-// lablib/tools/site/film.py. Without this script it is its first picture.
+// lablib/tools/site/film.py. Without this script it is its first picture. A film with a scene has data
+// in place of pictures: scenes.js draws them, as in Jupyter.
 (() => {
   const make = (tag, more = {}, ...inside) => {
     const element = Object.assign(document.createElement(tag), more);
@@ -61,10 +62,14 @@
     const stage = figure.querySelector('.lablib-stage'), said = figure.querySelector('figcaption');
     const start = film.controls.map(control => control.start);
     let places = [...start];
+    const {name, constants, called} = film.scene || {};
+    const paint = film.scene && painter(stage, scenes[name], constants, called);
     const draw = moved => {
       const [content, caption] = film.frames[index(film, places, moved)];
       const image = stage.querySelector('img');
-      if (image) {
+      if (paint) {
+        paint(content, caption);
+      } else if (image) {
         image.src = image.getAttribute('src').replace(/[^/]*$/, content);
         image.alt = caption;
       } else {
@@ -89,6 +94,7 @@
     const reset = make('button', {type: 'button'}, 'Reset');
     reset.addEventListener('click', () => { places = [...start]; draw(0); });
     figure.prepend(make('div', {className: 'lablib-controls'}, ...rows, reset));
+    if (paint) draw(0);
   };
 
   document.querySelectorAll('.lablib-film').forEach(begin);

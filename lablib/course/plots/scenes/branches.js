@@ -1,0 +1,104 @@
+// A tree of drafts, and what it is worth beside a chain.
+//
+// data: {text, names, parents, reach, path, depth, row, nodes, trails: {tree, chain}}: of each node its
+//   token, parent (-1 is the text), chance to stay, place; the nodes that stay in this toss; of tree and
+//   chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
+
+const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', other: '#999999',
+  tree: '#009E73', chain: '#0072B2', even: '#111111'};
+const TREE = {left: 4, top: 54, width: 520, height: 288}, PLANE = {left: 572, top: 30, size: 245};
+
+function branches(_, data) {
+  const shapes = [];
+  const add = (key, tag, more) => shapes.push({key, tag, ...more});
+  const write = (key, x, y, text, more = {}) =>
+    add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
+  write('text', TREE.left, 15, `… ${data.text}`, {'font-family': 'monospace', 'font-size': 13});
+  legend(add, write);
+  grow(add, write, data);
+  plane(add, write, data);
+  return {width: 850, height: 350, shapes};
+}
+
+const thick = share => 1 + 11 * share;
+
+function legend(add, write) {
+  let x = TREE.left;
+  write('l', x, 36, 'chance to stay', {'font-size': 11});
+  x += 86;
+  for (const share of [0.1, 0.5, 1]) {
+    add(`l${share}`, 'path', {d: `M${x} 32h22`, stroke: INK.other, 'stroke-width': thick(share)});
+    write(`L${share}`, x + 27, 36, `${100 * share} %`, {'font-size': 11});
+    x += 68;
+  }
+  add('l-stays', 'path', {d: `M${x} 32h22`, stroke: INK.stays, 'stroke-width': 4});
+  write('L-stays', x + 27, 36, 'stays in this toss', {'font-size': 11});
+}
+
+function grow(add, write, {names, parents, reach, path, depth, row}) {
+  const levels = Math.max(4, ...depth), rows = Math.max(3, ...row) + 1;
+  const across = (TREE.width - 60) / levels, down = TREE.height / rows;
+  const x = node => TREE.left + 16 + (node < 0 ? 0 : depth[node] * across);
+  const y = node => TREE.top + down * ((node < 0 ? 0 : row[node]) + 0.5);
+  const high = Math.min(22, down - 2), kept = new Set(path);
+  names.forEach((name, node) => {
+    const up = parents[node], bend = x(up) + 0.45 * across;
+    add(`e${node}`, 'path', {d: `M${x(up)} ${y(up)}L${bend} ${y(node)}H${x(node)}`, fill: 'none',
+      stroke: kept.has(node) ? INK.stays : INK.other, 'stroke-width': thick(reach[node])});
+  });
+  add('root', 'rect', {x: x(-1) - 13, y: y(-1) - high / 2, width: 26, height: high, rx: 3, fill: '#FFFFFF',
+    stroke: INK.stays, 'stroke-width': 2});
+  write('Root', x(-1), y(-1) + 4, '…', {'text-anchor': 'middle'});
+  names.forEach((name, node) => {
+    const wide = Math.min(across - 14, 7.4 * name.length + 12), stays = kept.has(node);
+    const above = parents[node] < 0 ? 'the text' : `“${names[parents[node]]}”`;
+    add(`n${node}`, 'rect', {x: x(node) - wide / 2, y: y(node) - high / 2, width: wide, height: high, rx: 3,
+      fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : INK.other, 'stroke-width': stays ? 2.5 : 1,
+      cell: [row[node], depth[node] - 1], class: 'lablib-cell',
+      note: `“${name}” after ${above}: it stays with a chance of ${(100 * reach[node]).toFixed(1)} %`
+        + `${stays ? ', and does in this toss' : ''}.`});
+    write(`N${node}`, x(node), y(node) + 4, name.slice(0, Math.max(1, Math.floor((wide - 6) / 7))),
+      {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none',
+        'font-weight': stays ? 700 : 400});
+    if (down > 36)
+      write(`s${node}`, x(node), y(node) + high / 2 + 12, `${(100 * reach[node]).toFixed(0)} %`,
+        {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
+  });
+}
+
+// Price across, tokens upwards, both in doublings: equal speed-ups are lines side by side.
+function plane(add, write, {nodes, trails}) {
+  const {left, top, size} = PLANE, doublings = 4.1;
+  const x = price => left + size * Math.log2(price) / doublings;
+  const y = tokens => top + size * (1 - Math.log2(tokens) / doublings);
+  const far = 2 ** doublings;
+  write('plane', left, 15, 'tokens a call, for its price', {'font-weight': 600});
+  add('frame', 'rect', {x: left, y: top, width: size, height: size, fill: 'none', stroke: INK.grid});
+  for (const speed of [0.5, 1, 1.5, 2, 4]) {
+    const from = Math.max(1, 1 / speed), to = Math.min(far, far / speed), even = speed === 1;
+    add(`r${speed}`, 'path', {d: `M${x(from)} ${y(from * speed)}L${x(to)} ${y(to * speed)}`, fill: 'none',
+      stroke: even ? INK.even : INK.grid, 'stroke-width': even ? 1.5 : 1.2});
+    const at = speed > 1 ? [x(to), top - 3, 'middle'] : [left + size + 3, y(far * Math.min(1, speed)) + 4, 'start'];
+    write(`R${speed}`, at[0], at[1], `×${speed}`, {'text-anchor': at[2], 'font-size': 11,
+      fill: even ? INK.even : INK.faint, 'font-weight': even ? 700 : 400});
+  }
+  for (const value of [1, 2, 4, 8, 16]) {
+    write(`x${value}`, x(value), top + size + 14, String(value), {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
+    write(`y${value}`, left - 5, y(value) + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
+  }
+  write('price', left + size / 2, top + size + 29, 'price of a call, in plain tokens', {'text-anchor': 'middle', 'font-size': 11});
+  ['chain', 'tree'].forEach((name, number) => {
+    const trail = trails[name], colour = INK[name];
+    add(`t-${name}`, 'path', {d: 'M' + trail.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none',
+      stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'});
+    trail.forEach(([count, price, tokens], i) => {
+      const now = count === nodes;
+      add(`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: now ? 6 : 2.5, fill: colour,
+        note: `${name} of ${count}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: `
+          + `×${(tokens / price).toFixed(2)}.`});
+      if (now)
+        write(`P-${name}`, x(price) + 9, y(tokens) + (number ? -6 : 14), `${name} ×${(tokens / price).toFixed(2)}`,
+          {fill: colour, 'font-weight': 700, 'paint-order': 'stroke', stroke: '#FFFFFF', 'stroke-width': 3});
+    });
+  });
+}

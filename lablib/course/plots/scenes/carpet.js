@@ -1,0 +1,177 @@
+// The acceptance carpet: one row a text, one cell a token of the target, one bracket a round.
+//
+// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, rows, most, longest, prices}
+//   of each text: its tokens, their classes, Σ min(p, q) at each place, the draft's best token
+//   there with the target's p and the draft's q of it; prices: {draft, read: [T(k) / T(1)]} or null.
+// data: {task, gamma, rounds: [[[start, kept, counted]]], columns: [[kept, judged]], classes:
+//   [[name, share, low, high, judged]], tokens, low, high, theory: of each γ, time: {plain,
+//   reading, drafting}}
+
+const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', uncounted: '#EEEEEE', line: '#333333',
+  faint: '#767676', grid: '#DDDDDD', draft: '#E69F00', read: '#56B4E9', yield: '#009E73', waste: '#D55E00'};
+
+function carpet(constants, data) {
+  const {rows, longest, most} = constants, texts = constants.tasks[data.task];
+  const wide = 20, high = 23, left = 4, top = 84, side = left + wide * longest + 14;
+  const unit = 12, width = Math.max(760, side + unit * (most + 2) + 34);
+  const shapes = [];
+  const add = (key, tag, more) => shapes.push({key, tag, ...more});
+  const write = (key, x, y, text, more = {}) =>
+    add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
+
+  write('title', left, 15, `${data.task}: ${data.tokens[data.gamma - 1].toFixed(2)} tokens a round`
+    + ` with γ = ${data.gamma}`, {'font-size': 15, 'font-weight': 600});
+  legend(add, write, left, 35);
+
+  // how often the draft that fell on this place was kept, over all texts of the task
+  for (let column = 0; column < longest; column++) {
+    const [kept, judged] = data.columns[column] || [0, 0], share = judged ? kept / judged : 0;
+    const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
+      + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
+    const x = left + column * wide + 3;
+    add(`c${column}`, 'rect', {x, y: top - 6 - 28 * share, width: wide - 6, height: 28 * share,
+      fill: INK.kept, 'fill-opacity': 0.55});
+    add(`C${column}`, 'rect', {x, y: top - 34, width: wide - 6, height: 28, fill: 'transparent', note});
+  }
+  add('whole', 'path', {d: `M${left} ${top - 34}H${left + wide * longest}`, stroke: INK.grid});
+  write('columns', side, top - 22, 'kept of', {fill: INK.faint, 'font-size': 11});
+  write('columns2', side, top - 9, 'those judged', {fill: INK.faint, 'font-size': 11});
+
+  texts.forEach((text, row) => a_row(add, write, text, data, row,
+    {wide, high, left, y: top + row * high, side, unit, gamma: data.gamma}));
+  const bottom = top + rows * high;
+  add('mean', 'path', {d: `M${side + unit * data.tokens[data.gamma - 1]} ${top}V${bottom}`,
+    stroke: INK.line, 'stroke-dasharray': '3 3'});
+  add('one', 'path', {d: `M${side + unit} ${top}V${bottom}`, stroke: INK.faint});
+  write('one-text', side + unit, bottom + 12, '1', {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
+  write('side', side + unit + 12, bottom + 12, 'tokens a round', {'font-size': 11, fill: INK.faint});
+
+  const below = bottom + 34, third = width / 3;
+  time_bars(add, write, data.time, constants.prices, left, below, third * 1.25);
+  class_bars(add, write, data.classes, left + third * 1.38, below, third * 0.72);
+  yields(add, write, data, left + third * 2.28, below, third * 0.7, most);
+  return {width, height: below + 116, shapes};
+}
+
+function legend(add, write, left, y) {
+  const entries = [['kept', 'draft kept (the darker, the more p and q agree)', 'kept'],
+    ['refused', 'refused, corrected', 'refused'], ['own', 'bonus', 'own'],
+    ['uncounted', 'cut by the end', 'uncounted']];
+  let x = left;
+  for (const [key, text, look] of entries) {
+    add(`l-${key}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint});
+    write(`L-${key}`, x + 18, y, text, {'font-size': 11});
+    x += 32 + 5.8 * text.length;
+  }
+  add('l-waste', 'path', {d: `M${x} ${y - 5}h16`, stroke: INK.waste, 'stroke-width': 2});
+  write('L-waste', x + 21, y, 'drafted in vain, never judged', {'font-size': 11});
+}
+
+// What became of a text's tokens, and its rounds as brackets.
+function a_row(add, write, text, data, row, {wide, high, left, y, side, unit, gamma}) {
+  const state = text.tokens.map(() => ['uncounted', 0, 0]), rounds = data.rounds[row];
+  const counted = rounds.filter(each => each[2]);
+  rounds.forEach(([start, kept, whole], number) => {
+    for (let i = start; i <= start + kept && i < text.tokens.length; i++)
+      state[i] = [!whole ? 'uncounted' : i < start + kept ? 'kept' : kept < gamma ? 'refused' : 'own',
+        number + 1, i - start + 1];
+  });
+  text.tokens.forEach((name, column) => {
+    const [what, number, place] = state[column], x = left + column * wide;
+    const strength = what === 'kept' ? 0.25 + 0.75 * text.overlap[column] : 1;
+    const dark = what === 'kept' && strength > 0.62;
+    add(`t${row}.${column}`, 'rect', {x: x + 1, y: y + 2, width: wide - 2, height: high - 8, rx: 2,
+      fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
+      'stroke-width': 0.8, cell: [row, column], class: 'lablib-cell',
+      note: told(text, row, column, what, number, place, gamma)});
+    write(`w${row}.${column}`, x + wide / 2, y + 13, name.replace(/^␣(?=.)/, '').slice(0, 2), {'text-anchor': 'middle',
+      'font-size': 11, fill: dark ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
+  });
+  counted.forEach(([start, kept], number) => {
+    const from = left + start * wide + 2, own = left + (start + kept + 1) * wide - 2;
+    const drafted = Math.max(own, left + (start + gamma) * wide - 2);
+    add(`b${row}.${number}`, 'path', {d: `M${from} ${y + high - 5}v2.5H${own}v-2.5`, fill: 'none', stroke: INK.line});
+    add(`d${row}.${number}`, 'path', {d: `M${own + 3} ${y}H${Math.max(own + 3, drafted)}`, fill: 'none',
+      stroke: INK.waste, 'stroke-width': drafted > own ? 2 : 0});
+  });
+  const tokens = counted.reduce((sum, [, kept]) => sum + kept + 1, 0);
+  const mean = counted.length ? tokens / counted.length : 0;
+  add(`y${row}`, 'rect', {x: side, y: y + 4, width: unit * mean, height: high - 12, fill: INK.yield,
+    note: `Text ${row + 1}: ${tokens} tokens in ${counted.length} whole rounds, ${mean.toFixed(2)} a round.`});
+  const far = Math.max(mean, data.tokens[gamma - 1]);  // right of the line of the mean, too
+  write(`Y${row}`, side + unit * far + 4, y + 14, mean.toFixed(1), {'font-size': 11});
+}
+
+function told(text, row, column, what, number, place, gamma) {
+  const where = `Text ${row + 1}, token ${column + 1}, “${text.tokens[column]}” (${text.classes[column]})`;
+  const guess = `the draft's best is “${text.guess[column]}” (q = ${text.q[column].toFixed(2)}, `
+    + `p = ${text.p[column].toFixed(2)}); Σ min(p, q) = ${text.overlap[column].toFixed(2)}`;
+  if (what === 'uncounted') return `${where}: in a round that the text's end cuts short; it is not counted.`;
+  if (what === 'own') return `${where}: the bonus of round ${number}, after ${gamma} kept drafts. `
+    + `Nothing is drafted here; ${guess}.`;
+  const fate = what === 'kept' ? 'kept' : 'refused, and the target writes its own';
+  return `${where}: draft ${place} of round ${number} is ${fate}; ${guess}.`;
+}
+
+// One bar of time for plain decoding, one for speculation: its end lies left of ×1 if it is faster.
+function time_bars(add, write, time, prices, x, y, width) {
+  const room = width - 76, scale = room / 1.5 / time.plain, from = x + 76;
+  const total = time.reading + time.drafting, faster = time.plain / total;
+  const unit = prices ? 'time, in plain tokens' : 'calls of the target';
+  write('time', x, y, unit, {'font-weight': 600});
+  const bar = (key, at, begin, value, fill, note) => add(key, 'rect',
+    {x: from + begin * scale, y: y + 10 + 24 * at, width: value * scale, height: 15, fill, note});
+  bar('t-plain', 0, 0, time.plain, '#BBBBBB', `Plain decoding: ${time.plain} tokens, one call each.`);
+  bar('t-read', 1, 0, time.reading, INK.read, `The target reads: ${time.reading.toFixed(0)}.`);
+  bar('t-draft', 1, time.reading, time.drafting, INK.draft, `The draft writes: ${time.drafting.toFixed(0)}.`);
+  write('t-a', x, y + 22, 'plain');
+  write('t-b', x, y + 46, 'speculative');
+  add('t-one', 'path', {d: `M${from + time.plain * scale} ${y + 6}v52`, stroke: INK.line});
+  write('t-one-text', from + time.plain * scale + 4, y + 22, '×1', {'font-size': 11});
+  write('t-speed', from + Math.max(total, time.plain) * scale + 4, y + 46, `×${faster.toFixed(2)}`, {'font-weight': 600});
+  const parts = prices ? [['t-k1', INK.read, 'target reads'], ['t-k2', INK.draft, 'draft writes']]
+    : [['t-k1', INK.read, 'one call a round']];
+  parts.forEach(([key, fill, text], i) => {
+    add(key, 'rect', {x: from + 96 * i, y: y + 66, width: 11, height: 11, fill});
+    write(`${key}t`, from + 96 * i + 16, y + 76, text, {'font-size': 11});
+  });
+}
+
+// By class of token: share kept with its interval; a class keeps its row whatever γ is.
+function class_bars(add, write, classes, x, y, width) {
+  const from = x + 104, scale = width - 110;
+  write('class', x, y, 'kept, by class of token', {'font-weight': 600});
+  classes.forEach(([name, share, low, high, judged], i) => {
+    const at = y + 12 + 17 * i;
+    write(`k${name}`, from - 5, at + 10, name, {'text-anchor': 'end', 'font-size': 11,
+      fill: judged ? INK.line : INK.faint});
+    add(`K${name}`, 'rect', {x: from, y: at, width: scale * share, height: 12, fill: INK.kept, 'fill-opacity': 0.75,
+      note: judged ? `${name}: ${(100 * share).toFixed(0)} % of ${judged} judged drafts kept, 95 % interval `
+        + `${(100 * low).toFixed(0)} to ${(100 * high).toFixed(0)} %.` : `${name}: no draft was judged.`});
+    add(`i${name}`, 'path', {d: `M${from + scale * low} ${at + 6}H${from + scale * high}`, stroke: '#111111', 'stroke-width': 1.6});
+  });
+  add('class-axis', 'path', {d: `M${from} ${y + 8}v${classes.length * 17 + 2}M${from + scale} ${y + 8}v${classes.length * 17 + 2}`, stroke: INK.grid});
+}
+
+// Tokens a round against γ: measured with intervals, and what one α for all places promises.
+function yields(add, write, data, x, y, width, most) {
+  const from = x + 18, low = y + 88, step = (width - 24) / (most - 1), tall = 78 / (most + 1);
+  const at = (gamma, value) => [from + step * (gamma - 1), low - tall * value];
+  const path = values => 'M' + values.map((value, i) => at(i + 1, value).map(each => each.toFixed(1)).join(' ')).join('L');
+  write('yield', x, y, 'tokens a round, by γ', {'font-weight': 600});
+  for (const value of [1, 5, 9]) {
+    add(`g${value}`, 'path', {d: `M${from} ${at(1, value)[1]}H${from + step * (most - 1)}`, stroke: INK.grid});
+    write(`G${value}`, from - 6, at(1, value)[1] + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
+  }
+  add('theory', 'path', {d: path(data.theory), fill: 'none', stroke: '#D55E00', 'stroke-width': 2, 'stroke-dasharray': '5 3',
+    note: 'Dashed: what one α for all places promises.'});
+  data.tokens.forEach((value, i) => {
+    const [px, py] = at(i + 1, value), now = i + 1 === data.gamma;
+    add(`e${i}`, 'path', {d: `M${px} ${at(1, data.low[i])[1]}V${at(1, data.high[i])[1]}`, stroke: INK.yield, 'stroke-width': 1.6});
+    add(`p${i}`, 'circle', {cx: px, cy: py, r: now ? 5.5 : 3.5, fill: now ? INK.line : INK.yield,
+      note: `γ = ${i + 1}: ${value.toFixed(2)} tokens a round, 95 % interval ${data.low[i].toFixed(2)} to `
+        + `${data.high[i].toFixed(2)}; one α for all places promises ${data.theory[i].toFixed(2)}.`});
+    write(`P${i}`, px, low + 12, String(i + 1), {'text-anchor': 'middle', 'font-size': 11, 'font-weight': now ? 700 : 400,
+      fill: now ? INK.line : INK.faint});
+  });
+}

@@ -1,0 +1,84 @@
+// Paints shapes: what is new appears, what stays moves there, what is gone goes.
+//
+// A scene is a function (constants, data) -> {width, height, shapes}. It knows no page, so that it
+// can be tried anywhere. A shape is {key, tag, ...attributes}; beside these it may have
+//   text   what a <text> says,
+//   note   what is said of it when it is pointed at or walked to,
+//   cell   [row, column]: the arrow keys walk from cell to cell.
+
+const SVG = 'http://www.w3.org/2000/svg';
+const NOT_ATTRIBUTES = new Set(['key', 'tag', 'text', 'note', 'cell']);
+
+// Return a function that shows the scene's shapes for new data.
+function painter(root, scene, constants, caption) {
+  const stage = root.appendChild(document.createElement('div'));
+  const told = root.appendChild(document.createElement('p'));
+  const svg = stage.appendChild(document.createElementNS(SVG, 'svg'));
+  stage.className = 'lablib-scene lablib-picture';
+  stage.tabIndex = 0;
+  stage.setAttribute('role', 'group');
+  told.className = 'lablib-told';
+  told.setAttribute('aria-live', 'polite');
+  svg.setAttribute('role', 'img');
+  const elements = new Map();
+  let shapes = [], chosen = null;
+
+  const say = shape => {
+    told.textContent = shape ? shape.note : 'Point at a token, or walk there with the arrow keys.';
+  };
+
+  const mark = cell => {
+    chosen = cell;
+    const shape = cell && shapes.find(each => each.cell && each.cell.join() === cell.join());
+    for (const [key, element] of elements)
+      element.classList.toggle('lablib-chosen', Boolean(shape) && key === shape.key);
+    say(shape);
+    if (shape) elements.get(shape.key).scrollIntoView?.({block: 'nearest', inline: 'nearest'});
+  };
+
+  const walk = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
+  stage.addEventListener('keydown', event => {
+    if (event.key === 'Escape') return mark(null);
+    const step = walk[event.key];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const to = chosen ? chosen.map((at, i) => at + step[i]) : [0, 0];
+    const row = shapes.filter(each => each.cell && each.cell[0] === to[0]);
+    if (!row.length) return;
+    const last = Math.max(...row.map(each => each.cell[1]));
+    mark([to[0], Math.max(0, Math.min(to[1], last))]);
+  });
+
+  return (data, words) => {
+    const drawn = scene(constants, data);
+    shapes = drawn.shapes;
+    const size = {viewBox: `0 0 ${drawn.width} ${drawn.height}`, width: drawn.width, height: drawn.height};
+    for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
+    svg.setAttribute('aria-label', words);
+    stage.setAttribute('aria-label', caption);
+    const known = new Set(shapes.map(shape => shape.key));
+    for (const [key, element] of elements) {
+      if (known.has(key)) continue;
+      element.remove();
+      elements.delete(key);
+    }
+    let next = svg.firstChild;  // later shapes lie on earlier ones; what is in its place is not touched
+    for (const shape of shapes) {
+      let element = elements.get(shape.key);
+      if (!element) {
+        element = document.createElementNS(SVG, shape.tag);
+        elements.set(shape.key, element);
+      }
+      if (element === next) next = element.nextSibling;
+      else svg.insertBefore(element, next);
+      for (const [name, value] of Object.entries(shape))
+        if (!NOT_ATTRIBUTES.has(name)) element.setAttribute(name, value);
+      if (shape.text !== undefined && element.textContent !== shape.text) element.textContent = shape.text;
+      element.onpointerenter = shape.note ? () => say(shape) : null;
+      element.onpointerleave = shape.note ? () => mark(chosen) : null;
+      element.onclick = shape.cell ? () => { mark(shape.cell); stage.focus({preventScroll: true}); } : null;
+    }
+    mark(chosen);
+  };
+}

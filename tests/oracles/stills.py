@@ -1,0 +1,77 @@
+"""Gives recorded notebooks the pictures that a page has drawn: GitHub and paper run no scripts.
+
+From a shell, ``python tests/oracles/stills.py notebooks/07_speculative_decoding.ipynb`` draws each
+scene that the recorded outputs hold, in Chromium, by the module that draws it in Jupyter, and puts
+it there as a PNG of two pixels for each of the page's.
+"""
+
+import base64
+import html
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from lablib.course.plots import scene
+from lablib.teach.editions import read_notebook, write_notebook
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from oracles.browser import FLAGS, chromium
+
+NOTE = "(A still picture: run this cell, and it has controls.)"
+PAGE = """<meta charset="utf-8"><style>{sheet} body {{ margin: 0; font-family: sans-serif }}
+#still {{ padding: 8px; width: max-content }} .lablib-told {{ display: none }}
+small {{ display: block; max-width: 880px; font-size: 13px; color: #333 }}</style>
+<div id="still"><div id="scene"></div><small>{caption} {note}</small></div>
+<script>{script}
+const told = {told};
+painter(document.getElementById('scene'), {name}, told.constants, told.called)(told.data, '');
+</script>"""
+
+
+def draw(page: Page, told: dict[str, Any], caption: str) -> bytes:
+    """Return a scene, and its caption below it, as PNG."""
+    words = {"caption": html.escape(caption), "note": NOTE, "name": told["name"]}
+    data = json.dumps(told).replace("</", "<\\/")
+    files = {"sheet": scene.sheet(), "script": scene.script(told["name"])}
+    page.goto("about:blank")  # a page has room for one script of a name
+    page.set_content(PAGE.format(**words, **files, told=data))
+    page.wait_for_timeout(300)  # what moves has come to rest
+    shot = Image.open(io.BytesIO(page.locator("#still").screenshot()))
+    small = io.BytesIO()
+    shot.convert("RGB").quantize(64).save(small, "png", optimize=True)
+    return small.getvalue()
+
+
+def fill(notebook: dict[str, Any], page: Page) -> int:
+    """Put a picture in place of each scene's data; return how many there were."""
+    count = 0
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            told = output.get("data", {}).pop(scene.MIME, None)
+            if told is not None:
+                caption = "".join(output["data"]["text/plain"])
+                picture = draw(page, told, caption)
+                output["data"]["image/png"] = base64.b64encode(picture).decode()
+                count += 1
+    return count
+
+
+def main(*paths: str) -> None:
+    """Fill each notebook."""
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
+        page = browser.new_page(device_scale_factor=2, viewport={"width": 1200, "height": 900})
+        for path in map(Path, paths):
+            notebook = read_notebook(path)
+            print(f"{path.name}: {fill(notebook, page)} pictures")
+            write_notebook(notebook, path)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

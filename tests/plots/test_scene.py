@@ -1,0 +1,224 @@
+"""Scenes in Chromium: what the page draws is what the data say, and it can be pointed at."""
+
+import json
+
+from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
+from lablib.course.lessons.lesson_13.rounds import Prices
+from lablib.course.lessons.lesson_13.widgets import ALL, Trees
+from lablib.course.plots import scene
+from lablib.inference.speculation.costs import Costs
+
+import numpy as np
+import pytest
+from oracles import browser, stills
+from oracles.access import axe_script
+from oracles.speculation import near, target
+
+pytestmark = pytest.mark.browser
+COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
+
+
+def some_text(task, length, rng):
+    flags = tuple((rng.random(length) < 0.7).tolist())
+    kinds = tuple(rng.choice(["operand", "sign"], size=length).tolist())
+    shares = tuple(rng.random(length).tolist())
+    words = tuple(rng.choice(["␣the", "</p>", "3"], size=length).tolist())
+    return GreedyText(task, words, kinds, words, shares, shares, shares, flags)
+
+
+@pytest.fixture(scope="module")
+def carpet():
+    rng = np.random.default_rng(0)
+    lengths = {"sums": 33, "edits": 12}
+    texts = [some_text(task, n, rng) for task, n in lengths.items() for _ in range(15)]
+    return Acceptance(texts, COSTS)
+
+
+@pytest.fixture(scope="module")
+def page():
+    browser.need("scenes")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        chrome = driver.chromium.launch(executable_path=browser.chromium(), args=browser.FLAGS)
+        page = chrome.new_page(viewport={"width": 1000, "height": 900})
+        page.set_default_timeout(10_000)
+        page.complaints = []
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("console", lambda said: page.complaints.append(said.text))
+        yield page
+        chrome.close()
+
+
+@pytest.fixture(scope="module")
+def trees():
+    model = target("llama3", peak=2)
+    pieces = [f" {i * 'word'}" for i in range(model.vocab_size)]
+    texts = {"one": [3, 1, 4, 1, 5, 9], "two": [2, 7, 1, 8]}
+    prices = Prices(Costs(tuple(2 + 0.2 * k for k in range(17)), 0.2), 0.5)
+    return Trees(model, near(model, 0.3), texts, pieces, prices)
+
+
+def opened(page, explorer):
+    """Open a page with a scene; return a function that draws it, and returns its data."""
+    script, sheet = scene.site()
+    told = json.dumps(explorer.told).replace("</", "<\\/")
+    page.goto("about:blank")
+    page.set_content(
+        f"<!doctype html><html lang=en><title>x</title><style>{sheet}</style><main id=a></main>"
+        f"<script>{script}\nconst told = {told}, root = document.querySelector('#a');\n"
+        "const draw = painter(root, scenes[told.name], told.constants, told.called);</script>"
+    )
+
+    def show(**values):
+        data, caption = explorer.frame(**values)
+        page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
+        page.wait_for_timeout(250)
+        return data
+
+    return show
+
+
+@pytest.fixture
+def shown(page, carpet):
+    yield opened(page, carpet)
+    assert page.complaints == []
+
+
+def outside(page):
+    """Return what lies outside the picture, and check that its letters can be read."""
+    small = "all => Math.min(...all.map(e => parseFloat(getComputedStyle(e).fontSize)))"
+    assert page.locator("svg text").evaluate_all(small) >= 11
+    return page.evaluate(
+        """() => {
+          const frame = document.querySelector('svg').getBoundingClientRect();
+          return [...document.querySelectorAll('svg *')].filter(e => {
+            const {left, right, top, bottom} = e.getBoundingClientRect();
+            return left < frame.left - 1 || right > frame.right + 1
+              || top < frame.top - 1 || bottom > frame.bottom + 1;
+          }).map(e => e.outerHTML);
+        }"""
+    )
+
+
+def test_each_token_is_a_cell_and_each_whole_round_a_bracket(page, carpet, shown):
+    for task in ("sums", "edits", "sums"):
+        for gamma in (1, 4, 8):
+            data = shown(draft_tokens=gamma, task=task)
+            texts = carpet.texts[task][: carpet.ROWS]
+            cells = page.locator(".lablib-cell")
+            assert cells.count() == sum(len(text.agree) for text in texts)
+            fills = cells.evaluate_all("all => all.map(e => e.getAttribute('fill'))")
+            kept = sum(count for rounds in data["rounds"] for _, count, whole in rounds if whole)
+            assert fills.count("#0072B2") == kept
+            refused = [
+                k for rounds in data["rounds"] for _, k, whole in rounds if whole and k < gamma
+            ]
+            assert fills.count("#E69F00") == len(refused)
+            bonus = [
+                k for rounds in data["rounds"] for _, k, whole in rounds if whole and k == gamma
+            ]
+            assert fills.count("#FFFFFF") == len(bonus)
+
+
+def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown):
+    sizes = set()
+    for task in ("sums", "edits"):
+        for gamma in (1, 8):
+            shown(draft_tokens=gamma, task=task)
+            box = page.locator("svg").bounding_box()
+            sizes.add((box["width"], box["height"]))
+            assert outside(page) == []
+    assert len(sizes) == 1
+    ((width, height),) = sizes
+    assert width <= 850  # the column of JupyterLab in a window of 1,280 pixels
+    assert height <= 520  # with its controls and what is told below it, 620
+
+
+def test_a_token_is_told_where_one_points_and_where_one_walks(page, carpet, shown):
+    shown(draft_tokens=2, task="sums")
+    told = page.locator(".lablib-told")
+    text = carpet.texts["sums"][1]
+    page.locator(".lablib-cell").nth(len(carpet.texts["sums"][0].agree) + 2).hover()
+    assert told.inner_text().startswith(f"Text 2, token 3, “{text.tokens[2]}” ({text.classes[2]})")
+    page.mouse.move(0, 0)
+    assert told.inner_text().startswith("Point at a token")
+    stage = page.locator(".lablib-scene")
+    stage.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+        stage.press(key)
+    assert told.inner_text().startswith("Text 2, token 1, ")
+    assert page.locator(".lablib-chosen").count() == 1
+    shown(draft_tokens=8, task="sums")  # the choice stays where it was
+    assert told.inner_text().startswith("Text 2, token 1, ")
+    for _ in range(99):
+        stage.press("ArrowRight")
+    assert told.inner_text().startswith(f"Text 2, token {len(text.agree)}, ")
+    for _ in range(20):
+        stage.press("ArrowUp")
+    assert told.inner_text().startswith("Text 1, ")
+    stage.press("Escape")
+    assert page.locator(".lablib-chosen").count() == 0
+    page.locator(".lablib-cell").first.click()
+    assert told.inner_text().startswith("Text 1, token 1, ")
+
+
+def test_a_bar_says_its_value(page, carpet, shown):
+    data = shown(draft_tokens=3, task="sums")
+    told = page.locator(".lablib-told")
+    page.evaluate(
+        "() => document.querySelector('svg circle').dispatchEvent(new Event('pointerenter'))"
+    )
+    assert told.inner_text().startswith(f"γ = 1: {data['tokens'][0]:.2f} tokens a round")
+    time = data["time"]
+    faster = time["plain"] / (time["reading"] + time["drafting"])
+    assert f"×{faster:.2f}" in page.locator("svg").text_content()
+
+
+@pytest.mark.parametrize("rule", ["match", "rejection"])
+def test_a_tree_of_every_shape_has_room(page, trees, rule):
+    show = opened(page, trees)
+    for nodes, depth in ((1, ALL), (16, ALL), (16, 1), (16, 2), (7, 3)):
+        for temperature in (0.0, 2.0):
+            data = show(rule=rule, nodes=nodes, depth=depth, temperature=temperature)
+            assert page.locator(".lablib-cell").count() == nodes
+            assert outside(page) == []
+            large = page.locator("svg circle").evaluate_all(
+                "all => all.filter(e => e.getAttribute('r') === '6').length"
+            )
+            assert large == 2  # tree and chain
+    assert page.complaints == []
+    nodes = page.locator(".lablib-cell")
+    nodes.first.hover()
+    share = f"{100 * data['reach'][0]:.1f} %"
+    assert share in page.locator(".lablib-told").inner_text()
+
+
+def test_later_shapes_lie_on_earlier_ones_whatever_was_drawn_before(page, trees):
+    show = opened(page, trees)
+    order = "all => all.map(e => e.outerHTML)"
+    for values in ({"nodes": 3}, {"nodes": 16}, {"nodes": 9}):
+        show(**values)
+    grown = page.locator("svg *").evaluate_all(order)
+    show = opened(page, trees)
+    show(nodes=9)
+    assert page.locator("svg *").evaluate_all(order) == grown
+
+
+def test_axe_finds_nothing(page, shown):
+    shown()
+    page.evaluate(axe_script())
+    found = page.evaluate("() => axe.run('main', {resultTypes: ['violations']})")
+    assert [each["id"] for each in found["violations"]] == []
+
+
+def test_a_recorded_notebook_gets_the_picture(page, carpet):
+    bundle, metadata = carpet._repr_mimebundle_()
+    output = {"output_type": "execute_result", "data": dict(bundle), "metadata": metadata}
+    notebook = {"cells": [{"cell_type": "code", "outputs": [output]}, {"cell_type": "markdown"}]}
+    assert stills.fill(notebook, page) == 1
+    assert set(output["data"]) == {
+        "application/vnd.jupyter.widget-view+json", "image/png", "text/plain",
+    }  # fmt: skip
+    assert metadata["image/png"]["alt"] == bundle["text/plain"] == carpet.picture.caption
+    assert stills.fill(notebook, page) == 0
