@@ -325,6 +325,9 @@ def _generate_several(
     for name in ("cache", "draft_cache", "stream", "ended"):
         if name in options:
             raise BadType(f"unknown option {name!r} of several prompts: it is for one prompt alone")
+    if options.get("top_logprobs"):
+        why = "a text has no place for them; sample_many keeps them"
+        raise BadValue(f"top_logprobs must be 0 here, got {options['top_logprobs']}: {why}")
     tokenizer = _wrapped(tokenizer)
     if conversations is None:
         ids = [_encode(tokenizer, prompt) for prompt in prompts]

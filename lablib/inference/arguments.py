@@ -77,13 +77,12 @@ def read_request(
     cache: Any = None,
     name: str = "model",
     several: bool = False,
-    samples: bool = False,
 ) -> Request:
     """Check the arguments that all entry points take.
 
     For the messages: ``entry`` was called, which calls its model ``name``. ``prompt`` is one, or a
     sequence of ``several``; ``sampler_options`` are the keywords that ``entry`` does not name
-    itself. Completions that become ``samples`` keep no ``top_logprobs``.
+    itself.
     """
     _check_names(entry, sampler_options)
     if several:
@@ -101,9 +100,6 @@ def read_request(
         check_processors(logits_processors),
         check_cache(model, cache),
     )
-    if samples and request.options.top_logprobs:
-        why = "of many samples only the chosen tokens' are kept; TokenIterator reports the others"
-        raise BadValue(f"top_logprobs must be 0 here, got {request.options.top_logprobs}: {why}")
     check_lengths(model, prompts, max_tokens, request.cached)
     return request
 

@@ -203,7 +203,7 @@ def test_unseeded_rows_differ():
         (lambda m: speculative_batch(m, None, [[1]]), BadValue, "draft_model must be a model"),
         (lambda m: speculative_batch(m, m, [[1]], rule="x"), BadValue, "rule must be one of"),
         (lambda m: speculative_batch(m, m, [[1]], max_batch=0), BadValue, "max_batch"),
-        (lambda m: speculative_batch(m, m, [[1]], top_logprobs=1), BadValue, "top_logprobs"),
+        (lambda m: speculative_batch(m, m, [[1]], top_logprobs=-1), BadValue, "top_logprobs"),
         (lambda m: speculative_batch(m, m, [[1]], max_tokens=5000), BadValue, "context of 1024"),
         (lambda m: speculative_batch(m, target(vocab_size=9), [[1]]), BadValue, "vocabulary"),
         (lambda m: speculative_sample_n(m, m, [1], 0), BadValue, "n must be at least 1"),

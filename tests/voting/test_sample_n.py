@@ -231,7 +231,7 @@ REFUSED = {
     "NaN": ([1], 2, {"temperature": math.nan}, "temperature must be finite"),
     "seed": ([1], 2, {"seed": 1.5}, "seed must be an int"),
     "unknown": ([1], 2, {"extract": len}, "unknown option 'extract'"),
-    "top": ([1], 2, {"top_logprobs": 2}, "top_logprobs must be 0 here, got 2"),
+    "top": ([1], 2, {"top_logprobs": -2}, "top_logprobs must be between 0 and"),
     "progress": ([1], 2, {"progress": "yes"}, "progress must be True or False"),
     "context": (
         [1] * 9, 2, {"max_tokens": 13},

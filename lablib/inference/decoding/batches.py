@@ -64,6 +64,7 @@ class SampleParts(Iterator[Samples]):
             joined.tokens.extend(part.tokens)
             joined.logprobs.extend(part.logprobs)
             joined.finished.extend(part.finished)
+            joined.top_logprobs.extend(part.top_logprobs)
             for name in counts:
                 counts[name] += part.stats[name]
         joined.stats.update(with_ratios(counts))
@@ -131,7 +132,6 @@ def sample_batches(
         prefill_step_size=prefill_step_size,
         sampler_options=sampler_options,
         logits_processors=logits_processors,
-        samples=True,
     )
     decoder = Decoder(TextSampler(request.num_ctx, request.processors))
     read = ReadShared(model, request.step_size)
@@ -172,7 +172,6 @@ def sample_prompts(
         sampler_options=sampler_options,
         logits_processors=logits_processors,
         several=True,
-        samples=True,
     )
     together = can_share([model], request)
     read = ReadPrompts([model], request.step_size, together=together)
@@ -424,5 +423,3 @@ def _check_options(options: Sequence[Any], count: int) -> None:
     for number, each in enumerate(options):
         if not isinstance(each, SamplerOptions):
             raise BadType(f"options[{number}] must be SamplerOptions, got {shown(each)}")
-        if each.top_logprobs:
-            raise BadValue(f"options[{number}].top_logprobs must be 0, got {each.top_logprobs}")

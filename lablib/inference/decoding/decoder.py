@@ -252,7 +252,7 @@ class Decoder:
     def _append(self, verdicts: Sequence[Verdict]) -> list[int]:
         """Write the decided tokens down; return how many of each text's tokens caches keep."""
         for row, verdict in zip(self.rows, verdicts, strict=True):
-            row.append(verdict.tokens, verdict.logprobs)
+            row.append(verdict)
         self.sampler.end_round()
         return [len(row.text) - 1 for row in self.rows]
 

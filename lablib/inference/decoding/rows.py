@@ -7,6 +7,8 @@ from typing import Any
 from lablib.inference.keywords import Ended
 from lablib.inference.sampling.options import SamplerOptions
 
+import numpy as np
+
 COUNTS = (
     "tokens",
     "total_drafted",
@@ -30,6 +32,7 @@ class Row:
         ended: another reason to end: called with the number and the tokens after each round.
         may_stop_early: whether the row may end before it has all its tokens.
         text: prompt and completion.
+        best: the best log-probabilities at each token, as many as the options ask for.
         stopped: whether a stop token, or ``ended``, ended it.
     """
 
@@ -42,17 +45,22 @@ class Row:
     ended: Ended | None = None
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    best: list[list[float]] = field(default_factory=list)
     stopped: bool = False
 
     def __post_init__(self) -> None:
         self.text = list(self.prompt)
         self.may_stop_early = bool(self.stops) or self.ended is not None
 
-    def append(self, tokens: Sequence[int], logprobs: Sequence[float]) -> None:
+    def append(self, verdict: "Verdict") -> None:
         """Append decided tokens, of which only the last can be a stop token."""
+        tokens = verdict.tokens
         self.text += tokens  # in place: the sampler's slot has this list
         self.tokens += tokens
-        self.logprobs += logprobs
+        self.logprobs += verdict.logprobs
+        most = self.options.top_logprobs
+        if most:
+            self.best += [[logprob for _, logprob in best[:most]] for best in verdict.top]
         self.stopped = self.tokens[-1] in self.stops
         if self.ended is not None and self.ended(self.number, self.tokens):
             self.stopped = True
@@ -168,12 +176,15 @@ class Samples:
         finished: whether a stop token, or ``ended``, ended the row (False: ``max_tokens`` did).
         stats: the counts of ``SpeculativeTokenIterator``, over all rows; ``rounds`` counts each
             row's rounds, ``target_calls`` the forwards of the batch. Empty from ``sample_many``.
+        top_logprobs: of each completion ``(T, K)`` float32, the K best raw log-probabilities where
+            each token was drawn, best first, if the option of this name asked for them.
     """
 
     tokens: list[list[int]]
     logprobs: list[list[float]]
     finished: list[bool]
     stats: dict[str, Any] = field(default_factory=dict)
+    top_logprobs: list[np.ndarray] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -202,4 +213,5 @@ class Samples:
             [row.logprobs for row in rows],
             [row.stopped for row in rows],
             stats or {},
+            [np.array(row.best, np.float32) for row in rows if row.options.top_logprobs],
         )

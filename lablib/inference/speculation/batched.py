@@ -89,7 +89,6 @@ def speculative_batches(
         logits_processors=logits_processors,
         name="target",
         several=True,
-        samples=True,
     )
     length = FixedLength(draft_tokens)
     drafter = as_drafter(draft_model)

@@ -203,6 +203,9 @@ def vote_until(
         raise BadType("max_batch is not an option of vote_until: its batch bounds memory")
     if "weight" in options:
         raise BadType("weight is not an option of vote_until: its rules count votes, not weights")
+    if options.get("top_logprobs"):
+        why = "nobody would see them; majority_vote shows them to its weight"
+        raise BadValue(f"top_logprobs must be 0 here, got {options['top_logprobs']}: {why}")
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
     completions: list[list[int]] = []
     answers: list[Hashable | None] = []
