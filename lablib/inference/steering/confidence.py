@@ -1,4 +1,4 @@
-"""How sure was the model of what it wrote? Numbers for that, to weigh votes, filter and stop them.
+"""Tell how sure the model was of what it wrote: to weigh votes, filter and stop them.
 
 All of them read the raw log-probabilities that decoding has gathered: ``sample_n(...,
 top_logprobs=5)`` gives each completion's ``rows (T, K)``, the K best at each of its T tokens. More
