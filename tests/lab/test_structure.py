@@ -30,7 +30,7 @@ OPENS_NOTHING_NEW = {"00", "14", "15", "16"}
 # give to them have taken 930; stop tokens that a model knows, and logits processors
 # with a state in every door, 450; adapters, tokenizers of Hugging Face, samples as a sequence, 450.
 # Steering, an act of its own with five ideas, has taken 4,500.
-MOST_TOKENS = 80_900
+MOST_TOKENS = 82_500
 MOST_TOKENS_A_LINE = 10.0
 MOST_WALRUSES_A_THOUSAND_LINES = 1.0
 
