@@ -120,8 +120,6 @@ def sample_batches(
             ``next``; or, later, the model's logits are not finite.
     """
     n = arguments.check_n(n)
-    max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
-    flag("progress", progress)
     request = arguments.read_request(
         sample_batches,
         model,
@@ -135,12 +133,7 @@ def sample_batches(
     )
     decoder = Decoder(TextSampler(request.num_ctx, request.processors))
     read = ReadShared(model, request.step_size)
-    parts = (
-        _rows(request, [request.prompt] * min(max_batch, n - first), first)
-        for first in range(0, n, max_batch)
-    )
-    total = n * max_tokens if progress else None
-    return SampleParts(request, decode_parts(decoder, read, parts, total=total))
+    return sample_parts(decoder, read, request, [request.prompt] * n, max_batch, progress)
 
 
 def sample_prompts(
@@ -177,7 +170,7 @@ def sample_prompts(
     together = can_share([model], request)
     read = ReadPrompts([model], request.step_size, together=together)
     decoder = Decoder(TextSampler(request.num_ctx, request.processors))
-    return prompt_parts(decoder, read, request, max_batch, progress, ended)
+    return sample_parts(decoder, read, request, request.prompts, max_batch, progress, ended)
 
 
 def sample_many(
@@ -271,14 +264,10 @@ def run_parties(
     return decoder.run(admit)
 
 
-def decode_parts(
-    decoder: Decoder,
-    read: ReadRows,
-    parts: Iterable[Party],
-    together: bool = True,
-    total: int | None = None,
+def _decode(
+    decoder: Decoder, read: "ReadShared | ReadPrompts", parts: Iterable[Party], total: int | None
 ) -> Iterator[Samples]:
-    """Yield the samples of each part. Its rows join as one party ``together``, or one by one.
+    """Yield the samples of each part, whose rows join as one party, or one by one.
 
     ``total`` is the number of tokens that a progress bar goes up to; None: there is no bar.
     """
@@ -287,7 +276,7 @@ def decode_parts(
     with tqdm(total=total, unit="token", leave=False, disable=total is None) as bar:
         for part in parts:
             decoder.counts = Counts()
-            parties = [part] if together else [[row] for row in part]
+            parties = [part] if read.together else [[row] for row in part]
             left = sum(row.left for row in part)
             for _ in run_parties(decoder, read, parties):
                 still_left = sum(row.left for row in part)
@@ -296,40 +285,36 @@ def decode_parts(
             yield Samples.of(part, with_ratios(decoder.counts))
 
 
-def prompt_parts(
+def sample_parts(
     decoder: Decoder,
-    read: "ReadPrompts",
+    read: "ReadShared | ReadPrompts",
     request: arguments.Request,
+    prompts: Sequence[list[int]],
     max_batch: int | None,
     progress: bool,
-    ended: Ended | None,
+    ended: Ended | None = None,
 ) -> SampleParts:
-    """Return the completions of several prompts, ``max_batch`` at a time."""
-    n = len(request.prompts)
+    """Return a completion of each of the prompts, ``max_batch`` at a time."""
+    n = len(prompts)
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
     flag("progress", progress)
     if ended is not None:
         function("ended", ended)
-    rows = _rows(request, request.prompts, ended=ended)
-    parts = (rows[first : first + max_batch] for first in range(0, n, max_batch))
-    total = n * request.max_tokens if progress else None
-    return SampleParts(request, decode_parts(decoder, read, parts, read.together, total))
-
-
-def _rows(
-    request: arguments.Request,
-    prompts: Sequence[list[int]],
-    first: int = 0,
-    ended: Ended | None = None,
-) -> list[Row]:
-    """Return a row for each of the prompts, numbered from ``first`` on."""
     options, most, stops = request.options, request.max_tokens, request.stops
-    numbered = enumerate(prompts, first)
-    return [Row(i, prompt, options, i, most, stops, ended) for i, prompt in numbered]
+
+    def rows(first: int) -> list[Row]:
+        numbered = enumerate(prompts[first : first + max_batch], first)
+        return [Row(i, prompt, options, i, most, stops, ended) for i, prompt in numbered]
+
+    parts = map(rows, range(0, n, max_batch))
+    total = n * most if progress else None
+    return SampleParts(request, _decode(decoder, read, parts, total))
 
 
 class ReadShared:
     """Reads the prompt that rows share, once and whole, and fans its cache out."""
+
+    together = True  # the rows of a party share a batch
 
     def __init__(self, model: Any, step_size: int) -> None:
         self._prompt_reader = PromptReader(model, step_size)

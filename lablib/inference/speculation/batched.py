@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference import arguments
-from lablib.inference.decoding.batches import ReadPrompts, SampleParts, can_share, prompt_parts
+from lablib.inference.decoding.batches import ReadPrompts, SampleParts, can_share, sample_parts
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import Ended, SamplerKeywords, SpeculativeKeywords
 from lablib.inference.sampling.processors import LogitsProcessor
@@ -97,9 +97,10 @@ def speculative_batches(
     trial = Rewinder(target, kv.make(target))
     own = own_reader(drafter, trial)
     drafter.begin(trial, own, 1)  # refuses a target that does not fit
-    models = [target] if own is None else [target, own.model]
-    for model in models:
-        arguments.check_lengths(model, request.prompts, max_tokens)
+    models = [target]
+    if own is not None:
+        arguments.check_lengths(own.model, request.prompts, max_tokens)
+        models.append(own.model)
     together = (
         drafter.batches and not drafter.trees and can_share(models, request, length.draft_tokens)
     )
@@ -107,4 +108,4 @@ def speculative_batches(
         check_rewindable(trial.cache)
     read = ReadPrompts(models, request.step_size, drafter, together)
     decoder = speculative_decoder(request, target, drafter, rule, length)
-    return prompt_parts(decoder, read, request, max_batch, progress, ended)
+    return sample_parts(decoder, read, request, request.prompts, max_batch, progress, ended)
