@@ -29,7 +29,7 @@ OPENS_NOTHING_NEW = {"00", "14", "15", "16"}
 # it. Products of few rows brought 636, refusals by name 880, types, habits, stop tokens and
 # processors in every door 1,898; for all else there are 1,026 fewer. The aim is 64,000: lower the
 # bound with each cut.
-MOST_TOKENS = 73_500
+MOST_TOKENS = 73_450
 MOST_TOKENS_A_LINE = 10.0
 MOST_WALRUSES_A_THOUSAND_LINES = 0.0
 

@@ -41,8 +41,12 @@ class DraftModel(Drafter):
             check_rewindable(own.cache, "draft_cache")
         session = shallow_copy(self)
         session._reader = own
-        session.calls = own.calls
         return session
+
+    @property
+    def calls(self) -> int:
+        """Count the draft model's forwards so far."""
+        return 0 if self._reader is None else self._reader.calls
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Draw tokens one after the other; nothing is waited for."""
@@ -57,13 +61,11 @@ class DraftModel(Drafter):
             reader.forward(proposal.tokens[:, -1:])
         if self.trees:
             reader.keep([len(texts[0])])
-        self.calls = reader.calls
         return proposal
 
     def keep(self, lengths: Sequence[int]) -> None:
         """Forget everything beyond the first tokens of each text."""
         self._reader.keep(lengths)
-        self.calls = self._reader.calls
 
     def select(self, rows: Sequence[int]) -> None:
         """Go on with these texts."""
@@ -74,7 +76,6 @@ class DraftModel(Drafter):
         end = max(0, len(text) - 1)
         self._reader.keep([end])
         self._read_until(text, end)
-        self.calls = self._reader.calls
         mx.async_eval([layer.state for layer in self._reader.cache])
 
     def _catch_up(self, text: Sequence[int]) -> None:

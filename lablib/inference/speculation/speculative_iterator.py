@@ -120,7 +120,6 @@ class SpeculativeTokenIterator(DecodingIterator):
         length.begin(target, session)
         decoder = speculative_decoder(request, target, drafter, rule, length, trace, closable=True)
         self.draft_cache = None if own is None else own.cache
-        self._own = own
         self.rounds: list[Verdict] = []
         super().__init__(request, decoder, reader, stream, session, own)
         self._count()
@@ -131,10 +130,8 @@ class SpeculativeTokenIterator(DecodingIterator):
         super()._decide(verdicts)
 
     def _count(self) -> None:
-        own = self._drafter if self._own is None else self._own
-        counts = with_ratios(self._decoder.counts)
-        counts |= {"tokens": len(self.tokens), "draft_calls": own.calls}  # as they stand now
-        self.stats |= counts
+        now = {"tokens": len(self.tokens), "draft_calls": self._drafter.calls}  # and not by round
+        self.stats |= with_ratios(self._decoder.counts) | now
         super()._count()
 
 
