@@ -67,7 +67,7 @@ def test_the_engine_runs_without_what_draws_and_chat_names_the_extra() -> None:
     ("arguments", "what", "needed"),
     [
         (("lab",), "the lessons", "jupyterlab, ipywidgets, matplotlib"),
-        (("grade", "."), "submitted notebooks", "IPython"),
+        (("grade", "elsewhere"), "submitted notebooks", "IPython"),
         (("score", "."), "submitted notebooks", "IPython"),
         (("sweep", "votes", "target", "--out", "none.jsonl"), "sweeps", "scipy"),
         (("evaluate",), "tables", "tabulate, scipy"),

@@ -31,7 +31,7 @@ OPENS_NOTHING_NEW = {"00", "14", "15", "16"}
 # with a state in every door, 450; adapters, tokenizers of Hugging Face, samples as a sequence, 450;
 # stop strings, options of each text, best tokens and samplers of one's own in every door, 1,100;
 # what best_of_n returns, by its options, and what the stop rules of votes had from SciPy, 250.
-MOST_TOKENS = 75_800
+MOST_TOKENS = 75_900
 MOST_TOKENS_A_LINE = 10.0
 MOST_WALRUSES_A_THOUSAND_LINES = 1.0
 
