@@ -46,13 +46,7 @@ def layout(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_tree(
-    axes: Any,
-    parents: Sequence[int],
-    names: Sequence[str],
-    *,
-    below: Sequence[str] = (),
-    path: Sequence[int] = (),
-    root: str = "text",
+    axes: Any, parents: Sequence[int], names: Sequence[str], below: Sequence[str]
 ) -> None:
     """Draw a tree from left to right; ``axes`` lose their frame.
 
@@ -61,8 +55,6 @@ def draw_tree(
         parents: of each node.
         names: what stands in each node.
         below: a small text below each.
-        path: the nodes that stay: green, with a bold frame and a bold line to them.
-        root: what the tree grows from.
     """
     depth, row = layout(parents)
     x, y = np.concatenate([[0], depth]), np.concatenate([[0], row])
@@ -71,25 +63,22 @@ def draw_tree(
     axes.set_axis_off()
     size = 11 if len(parents) <= 9 else 9
     inches = axes.get_position().width * WIDTH / wide  # of a level
-    half = [(0.004 * size * len(name) + 0.06) / inches for name in [root, *names]]
-    stays = [True, *(node in path for node in range(len(parents)))]
-    for own, colour, fill, bold in ((False, _OTHER, "white", 1.2), (True, _KEPT, "#E2F3EC", 2.8)):
-        lines = [
-            [(x[up + 1], y[up + 1]), (x[up + 1] + 0.45, y[n]), (x[n], y[n])]
-            for n, up in enumerate(parents, 1)
-            if stays[n] == own
-        ]
-        axes.add_collection(LineCollection(lines, colors=colour, linewidths=bold, zorder=1))
-        boxes = [
-            box(y[n], x[n] - half[n], x[n] + half[n], 0.3 if y.max() > 3 else 0.2)
-            for n in range(len(x))
-            if stays[n] == own
-        ]
-        look = {"facecolors": fill, "edgecolors": colour, "linewidths": 0.7 * bold, "zorder": 2}
-        axes.add_collection(PolyCollection(boxes, **look))
+    half = [(0.004 * size * len(name) + 0.06) / inches for name in ["text", *names]]
+    lines = [
+        [(x[up + 1], y[up + 1]), (x[up + 1] + 0.45, y[n]), (x[n], y[n])]
+        for n, up in enumerate(parents, 1)
+    ]
+    axes.add_collection(LineCollection(lines, colors=_OTHER, linewidths=1.2, zorder=1))
+    high = 0.3 if y.max() > 3 else 0.2
+    root, *nodes = [box(y[n], x[n] - half[n], x[n] + half[n], high) for n in range(len(x))]
+    look = {"facecolors": "white", "edgecolors": _OTHER, "linewidths": 0.84, "zorder": 2}
+    axes.add_collection(PolyCollection(nodes, **look))
+    look = {"facecolors": "#E2F3EC", "edgecolors": _KEPT, "linewidths": 1.96, "zorder": 2}
+    axes.add_collection(PolyCollection([root], **look))
     look = {"ha": "center", "va": "center_baseline", "size": size, "family": "monospace"}
-    for i, name in enumerate([root, *names]):
-        axes.text(x[i], y[i], name, weight="bold" if stays[i] else "normal", **look)
+    axes.text(x[0], y[0], "text", weight="bold", **look)
+    for i, name in enumerate(names, 1):
+        axes.text(x[i], y[i], name, **look)
     # Many rows leave no room below a node, many columns none before it.
     aside, under = (-0.3, -0.06) if y.max() > 8 else (0, 0.36)
     look = {"ha": "center", "va": "bottom" if y.max() > 8 else "top", "size": size - 2.5}
