@@ -1,6 +1,6 @@
 """The trial of an engineer who knows mlx-lm and Hugging Face, from public names only.
 
-It runs without a warning (``tests/lab/test_trial.py``), and every type checker accepts it.
+It runs without a warning (``tests/lab/test_public_trial.py``), and every type checker accepts it.
 """
 
 import asyncio

@@ -6,24 +6,29 @@
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', other: '#999999',
   tree: '#009E73', chain: '#0072B2', even: '#111111'};
-const TREE = {left: 4, top: 54, width: 520, height: 288}, PLANE = {left: 572, top: 30, size: 245};
+const HIGH = 288, SIZE = 245;  // of the tree, and of the plane
 
-function branches(_, data) {
+function branches(_, data, room) {
+  const narrow = room < 850, width = Math.max(320, Math.min(room, 850));
+  const tree = {left: 4, top: narrow ? 71 : 54, width: narrow ? width - 8 : 520};
+  const plane_at = narrow ? [30, tree.top + HIGH + 44] : [572, 30];
+
   const shapes = [];
   const add = (key, tag, more) => shapes.push({key, tag, ...more});
   const write = (key, x, y, text, more = {}) =>
     add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
-  write('text', TREE.left, 15, `… ${data.text}`, {'font-family': 'monospace', 'font-size': 13});
-  legend(add, write);
-  grow(add, write, data);
-  plane(add, write, data);
-  return {width: 850, height: 350, shapes};
+  const fits = Math.floor(width / 8) - 3;
+  write('text', tree.left, 15, `… ${data.text.slice(-fits)}`, {'font-family': 'monospace', 'font-size': 13});
+  legend(add, write, tree.left, narrow);
+  grow(add, write, data, tree);
+  plane(add, write, data, ...plane_at);
+  return {width, height: narrow ? plane_at[1] + SIZE + 36 : 350, shapes};
 }
 
 const thick = share => 1 + 11 * share;
 
-function legend(add, write) {
-  let x = TREE.left;
+function legend(add, write, left, narrow) {
+  let x = left;
   write('l', x, 36, 'chance to stay', {'font-size': 11});
   x += 86;
   for (const share of [0.1, 0.5, 1]) {
@@ -31,15 +36,17 @@ function legend(add, write) {
     write(`L${share}`, x + 27, 36, `${100 * share} %`, {'font-size': 11});
     x += 68;
   }
-  add('l-stays', 'path', {d: `M${x} 32h22`, stroke: INK.stays, 'stroke-width': 4});
-  write('L-stays', x + 27, 36, 'stays in this toss', {'font-size': 11});
+  const y = narrow ? 53 : 36;
+  if (narrow) x = left;
+  add('l-stays', 'path', {d: `M${x} ${y - 4}h22`, stroke: INK.stays, 'stroke-width': 4});
+  write('L-stays', x + 27, y, 'stays in this toss', {'font-size': 11});
 }
 
-function grow(add, write, {names, parents, reach, path, depth, row}) {
+function grow(add, write, {names, parents, reach, path, depth, row}, {left, top, width}) {
   const levels = Math.max(4, ...depth), rows = Math.max(3, ...row) + 1;
-  const across = (TREE.width - 60) / levels, down = TREE.height / rows;
-  const x = node => TREE.left + 16 + (node < 0 ? 0 : depth[node] * across);
-  const y = node => TREE.top + down * ((node < 0 ? 0 : row[node]) + 0.5);
+  const across = (width - 60) / levels, down = HIGH / rows;
+  const x = node => left + 16 + (node < 0 ? 0 : depth[node] * across);
+  const y = node => top + down * ((node < 0 ? 0 : row[node]) + 0.5);
   const high = Math.min(22, down - 2), kept = new Set(path);
   names.forEach((name, node) => {
     const up = parents[node], bend = x(up) + 0.45 * across;
@@ -50,7 +57,7 @@ function grow(add, write, {names, parents, reach, path, depth, row}) {
     stroke: INK.stays, 'stroke-width': 2});
   write('Root', x(-1), y(-1) + 4, '…', {'text-anchor': 'middle'});
   names.forEach((name, node) => {
-    const wide = Math.min(across - 14, 7.4 * name.length + 12), stays = kept.has(node);
+    const wide = Math.max(10, Math.min(across - 14, 7.4 * name.length + 12)), stays = kept.has(node);
     const above = parents[node] < 0 ? 'the text' : `“${names[parents[node]]}”`;
     add(`n${node}`, 'rect', {x: x(node) - wide / 2, y: y(node) - high / 2, width: wide, height: high, rx: 3,
       fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : INK.other, 'stroke-width': stays ? 2.5 : 1,
@@ -60,19 +67,19 @@ function grow(add, write, {names, parents, reach, path, depth, row}) {
     write(`N${node}`, x(node), y(node) + 4, name.slice(0, Math.max(1, Math.floor((wide - 6) / 7))),
       {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none',
         'font-weight': stays ? 700 : 400});
-    if (down > 36)
+    if (down > 36 && across > 34)
       write(`s${node}`, x(node), y(node) + high / 2 + 12, `${(100 * reach[node]).toFixed(0)} %`,
         {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
   });
 }
 
 // Price across, tokens upwards, both in doublings: equal speed-ups are lines side by side.
-function plane(add, write, {nodes, trails}) {
-  const {left, top, size} = PLANE, doublings = 4.1;
+function plane(add, write, {nodes, trails}, left, top) {
+  const size = SIZE, doublings = 4.1;
   const x = price => left + size * Math.log2(price) / doublings;
   const y = tokens => top + size * (1 - Math.log2(tokens) / doublings);
   const far = 2 ** doublings;
-  write('plane', left, 15, 'tokens a call, for its price', {'font-weight': 600});
+  write('plane', left, top - 15, 'tokens a call, for its price', {'font-weight': 600});
   add('frame', 'rect', {x: left, y: top, width: size, height: size, fill: 'none', stroke: INK.grid});
   for (const speed of [0.5, 1, 1.5, 2, 4]) {
     const from = Math.max(1, 1 / speed), to = Math.min(far, far / speed), even = speed === 1;

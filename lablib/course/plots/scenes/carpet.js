@@ -10,18 +10,20 @@
 const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', uncounted: '#EEEEEE', line: '#333333',
   faint: '#767676', grid: '#DDDDDD', draft: '#E69F00', read: '#56B4E9', yield: '#009E73', waste: '#D55E00'};
 
-function carpet(constants, data) {
+function carpet(constants, data, room) {
   const {rows, longest, most} = constants, texts = constants.tasks[data.task];
-  const wide = 20, high = 23, left = 4, top = 84, side = left + wide * longest + 14;
-  const unit = 12, width = Math.max(760, side + unit * (most + 2) + 34);
+  const narrow = room < 830, beside = narrow ? 84 : 168;
+  const width = Math.max(320, Math.min(room, 850)), left = 4, high = 23;
+  const wide = Math.min(20, Math.floor((width - left - beside - 14) / longest));
+  const side = left + wide * longest + 14, unit = (beside - 36) / (most + 2);
   const shapes = [];
   const add = (key, tag, more) => shapes.push({key, tag, ...more});
   const write = (key, x, y, text, more = {}) =>
     add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
 
+  const top = legend(add, write, left, 35, width) + 49;
   write('title', left, 15, `${data.task}: ${data.tokens[data.gamma - 1].toFixed(2)} tokens a round`
     + ` with γ = ${data.gamma}`, {'font-size': 15, 'font-weight': 600});
-  legend(add, write, left, 35);
 
   // how often the draft that fell on this place was kept, over all texts of the task
   for (let column = 0; column < longest; column++) {
@@ -38,38 +40,50 @@ function carpet(constants, data) {
   write('columns2', side, top - 9, 'those judged', {fill: INK.faint, 'font-size': 11});
 
   texts.forEach((text, row) => a_row(add, write, text, data, row,
-    {wide, high, left, y: top + row * high, side, unit, gamma: data.gamma}));
+    {wide, high, left, y: top + row * high, side, unit}));
   const bottom = top + rows * high;
   add('mean', 'path', {d: `M${side + unit * data.tokens[data.gamma - 1]} ${top}V${bottom}`,
     stroke: INK.line, 'stroke-dasharray': '3 3'});
   add('one', 'path', {d: `M${side + unit} ${top}V${bottom}`, stroke: INK.faint});
   write('one-text', side + unit, bottom + 12, '1', {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
-  write('side', side + unit + 12, bottom + 12, 'tokens a round', {'font-size': 11, fill: INK.faint});
+  write('side', width - 2, bottom + (narrow ? 25 : 12), 'tokens a round', {'text-anchor': 'end', 'font-size': 11,
+    fill: INK.faint});
 
-  const below = bottom + 34, third = width / 3;
-  time_bars(add, write, data.time, constants.prices, left, below, third * 1.25);
-  class_bars(add, write, data.classes, left + third * 1.38, below, third * 0.72);
-  yields(add, write, data, left + third * 2.28, below, third * 0.7, most);
-  return {width, height: below + 116, shapes};
+  const below = bottom + (narrow ? 46 : 34), third = width / 3, tall = 124;
+  const places = narrow ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 8, 340)])
+    : [[left, below, third * 1.25], [left + third * 1.38, below, third * 0.72], [left + third * 2.28, below, third * 0.7]];
+  time_bars(add, write, data.time, constants.prices, ...places[0]);
+  class_bars(add, write, data.classes, ...places[1]);
+  yields(add, write, data, ...places[2], most);
+  return {width, height: places[2][1] + 116, shapes};
 }
 
-function legend(add, write, left, y) {
+// Return how far down it goes: on a narrow page it takes several lines.
+function legend(add, write, left, y, width) {
   const entries = [['kept', 'draft kept (the darker, the more p and q agree)', 'kept'],
     ['refused', 'refused, corrected', 'refused'], ['own', 'bonus', 'own'],
     ['uncounted', 'cut by the end', 'uncounted']];
   let x = left;
+  const room_for = text => {
+    const wanted = 32 + 5.8 * text.length;
+    if (x > left && x + wanted - 8 > width) [x, y] = [left, y + 17];
+    return wanted;
+  };
   for (const [key, text, look] of entries) {
+    const wanted = room_for(text);
     add(`l-${key}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint});
     write(`L-${key}`, x + 18, y, text, {'font-size': 11});
-    x += 32 + 5.8 * text.length;
+    x += wanted;
   }
+  room_for('drafted in vain, never judged');
   add('l-waste', 'path', {d: `M${x} ${y - 5}h16`, stroke: INK.waste, 'stroke-width': 2});
   write('L-waste', x + 21, y, 'drafted in vain, never judged', {'font-size': 11});
+  return y;
 }
 
 // What became of a text's tokens, and its rounds as brackets.
-function a_row(add, write, text, data, row, {wide, high, left, y, side, unit, gamma}) {
-  const state = text.tokens.map(() => ['uncounted', 0, 0]), rounds = data.rounds[row];
+function a_row(add, write, text, {rounds: all, tokens: means, gamma}, row, {wide, high, left, y, side, unit}) {
+  const state = text.tokens.map(() => ['uncounted', 0, 0]), rounds = all[row];
   const counted = rounds.filter(each => each[2]);
   rounds.forEach(([start, kept, whole], number) => {
     for (let i = start; i <= start + kept && i < text.tokens.length; i++)
@@ -84,7 +98,7 @@ function a_row(add, write, text, data, row, {wide, high, left, y, side, unit, ga
       fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
       'stroke-width': 0.8, cell: [row, column], class: 'lablib-cell',
       note: told(text, row, column, what, number, place, gamma)});
-    write(`w${row}.${column}`, x + wide / 2, y + 13, name.replace(/^␣(?=.)/, '').slice(0, 2), {'text-anchor': 'middle',
+    if (wide >= 15) write(`w${row}.${column}`, x + wide / 2, y + 13, name.replace(/^␣(?=.)/, '').slice(0, 2), {'text-anchor': 'middle',
       'font-size': 11, fill: dark ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
   });
   counted.forEach(([start, kept], number) => {
@@ -98,7 +112,7 @@ function a_row(add, write, text, data, row, {wide, high, left, y, side, unit, ga
   const mean = counted.length ? tokens / counted.length : 0;
   add(`y${row}`, 'rect', {x: side, y: y + 4, width: unit * mean, height: high - 12, fill: INK.yield,
     note: `Text ${row + 1}: ${tokens} tokens in ${counted.length} whole rounds, ${mean.toFixed(2)} a round.`});
-  const far = Math.max(mean, data.tokens[gamma - 1]);  // right of the line of the mean, too
+  const far = Math.max(mean, means[gamma - 1]);  // right of the line of the mean, too
   write(`Y${row}`, side + unit * far + 4, y + 14, mean.toFixed(1), {'font-size': 11});
 }
 

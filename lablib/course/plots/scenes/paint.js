@@ -1,7 +1,8 @@
 // Paints shapes: what is new appears, what stays moves there, what is gone goes.
 //
-// A scene is a function (constants, data) -> {width, height, shapes}. It knows no page, so that it
-// can be tried anywhere. A shape is {key, tag, ...attributes}; beside these it may have
+// A scene is a function (constants, data, room) -> {width, height, shapes}; it is no wider than the room
+// (from 320 pixels on), and letters stay as large as they are. It knows no page, so that it can be tried
+// anywhere. A shape is {key, tag, ...attributes}; beside these it may have
 //   text   what a <text> says,
 //   note   what is said of it when it is pointed at or walked to,
 //   cell   [row, column]: the arrow keys walk from cell to cell.
@@ -50,8 +51,8 @@ function painter(root, scene, constants, caption) {
     mark([to[0], Math.max(0, Math.min(to[1], last))]);
   });
 
-  return (data, words) => {
-    const drawn = scene(constants, data);
+  const draw = (data, words) => {
+    const drawn = scene(constants, data, Math.floor(stage.clientWidth) || 850);
     shapes = drawn.shapes;
     const size = {viewBox: `0 0 ${drawn.width} ${drawn.height}`, width: drawn.width, height: drawn.height};
     for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
@@ -80,5 +81,15 @@ function painter(root, scene, constants, caption) {
       element.onclick = shape.cell ? () => { mark(shape.cell); stage.focus({preventScroll: true}); } : null;
     }
     mark(chosen);
+  };
+
+  let last = null, room = 0;
+  new ResizeObserver(() => {
+    if (last && stage.clientWidth !== room) draw(...last);
+    room = stage.clientWidth;
+  }).observe(stage);
+  return (...now) => {
+    last = now;
+    draw(...now);
   };
 }
