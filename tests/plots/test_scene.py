@@ -130,7 +130,7 @@ def test_each_token_is_a_cell_and_each_whole_round_a_bracket(page, carpet, shown
             assert fills.count("#FFFFFF") == len(bonus)
 
 
-@pytest.mark.parametrize("width", [1000, 700, 380])
+@pytest.mark.parametrize("width", [1000, 700, 290])
 def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown, width):
     sizes = set()
     with narrowed(page, width):
@@ -187,7 +187,7 @@ def test_a_bar_says_its_value(page, carpet, shown):
     assert f"×{faster:.2f}" in page.locator("svg").text_content()
 
 
-@pytest.mark.parametrize("width", [1000, 380])
+@pytest.mark.parametrize("width", [1000, 290])
 @pytest.mark.parametrize("rule", ["match", "rejection"])
 def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
     show = opened(page, trees)

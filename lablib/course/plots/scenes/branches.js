@@ -6,12 +6,12 @@
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', other: '#999999',
   tree: '#009E73', chain: '#0072B2', even: '#111111'};
-const HIGH = 288, SIZE = 245;  // of the tree, and of the plane
+const HIGH = 288;  // of the tree
 
 function branches(_, data, room) {
-  const narrow = room < 850, width = Math.max(320, Math.min(room, 850));
+  const narrow = room < 850, width = Math.max(250, Math.min(room, 850));
   const tree = {left: 4, top: narrow ? 71 : 54, width: narrow ? width - 8 : 520};
-  const plane_at = narrow ? [30, tree.top + HIGH + 44] : [572, 30];
+  const size = Math.min(245, width - 66), plane_at = narrow ? [30, tree.top + HIGH + 44] : [572, 30];
 
   const shapes = [];
   const add = (key, tag, more) => shapes.push({key, tag, ...more});
@@ -21,8 +21,8 @@ function branches(_, data, room) {
   write('text', tree.left, 15, `… ${data.text.slice(-fits)}`, {'font-family': 'monospace', 'font-size': 13});
   legend(add, write, tree.left, narrow);
   grow(add, write, data, tree);
-  plane(add, write, data, ...plane_at);
-  return {width, height: narrow ? plane_at[1] + SIZE + 36 : 350, shapes};
+  plane(add, write, data, ...plane_at, size);
+  return {width, height: narrow ? plane_at[1] + size + 36 : 350, shapes};
 }
 
 const thick = share => 1 + 11 * share;
@@ -34,7 +34,7 @@ function legend(add, write, left, narrow) {
   for (const share of [0.1, 0.5, 1]) {
     add(`l${share}`, 'path', {d: `M${x} 32h22`, stroke: INK.other, 'stroke-width': thick(share)});
     write(`L${share}`, x + 27, 36, `${100 * share} %`, {'font-size': 11});
-    x += 68;
+    x += narrow ? 57 : 68;
   }
   const y = narrow ? 53 : 36;
   if (narrow) x = left;
@@ -74,8 +74,8 @@ function grow(add, write, {names, parents, reach, path, depth, row}, {left, top,
 }
 
 // Price across, tokens upwards, both in doublings: equal speed-ups are lines side by side.
-function plane(add, write, {nodes, trails}, left, top) {
-  const size = SIZE, doublings = 4.1;
+function plane(add, write, {nodes, trails}, left, top, size) {
+  const doublings = 4.1;
   const x = price => left + size * Math.log2(price) / doublings;
   const y = tokens => top + size * (1 - Math.log2(tokens) / doublings);
   const far = 2 ** doublings;

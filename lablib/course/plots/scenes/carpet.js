@@ -13,7 +13,7 @@ const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', uncounted: '#E
 function carpet(constants, data, room) {
   const {rows, longest, most} = constants, texts = constants.tasks[data.task];
   const narrow = room < 830, beside = narrow ? 84 : 168;
-  const width = Math.max(320, Math.min(room, 850)), left = 4, high = 23;
+  const width = Math.max(250, Math.min(room, 850)), left = 4, high = 23;
   const wide = Math.min(20, Math.floor((width - left - beside - 14) / longest));
   const side = left + wide * longest + 14, unit = (beside - 36) / (most + 2);
   const shapes = [];
@@ -22,18 +22,20 @@ function carpet(constants, data, room) {
     add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
 
   const top = legend(add, write, left, 35, width) + 49;
-  write('title', left, 15, `${data.task}: ${data.tokens[data.gamma - 1].toFixed(2)} tokens a round`
-    + ` with γ = ${data.gamma}`, {'font-size': 15, 'font-weight': 600});
+  const mean = data.tokens[data.gamma - 1].toFixed(2);
+  const title = narrow ? `${data.task}, γ = ${data.gamma}: ${mean} tokens a round`
+    : `${data.task}: ${mean} tokens a round with γ = ${data.gamma}`;
+  write('title', left, 15, title, {'font-size': narrow ? 12 : 15, 'font-weight': 600});
 
   // how often the draft that fell on this place was kept, over all texts of the task
   for (let column = 0; column < longest; column++) {
     const [kept, judged] = data.columns[column] || [0, 0], share = judged ? kept / judged : 0;
     const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
-    const x = left + column * wide + 3;
-    add(`c${column}`, 'rect', {x, y: top - 6 - 28 * share, width: wide - 6, height: 28 * share,
+    const slim = Math.max(2, wide - 6), x = left + column * wide + (wide - slim) / 2;
+    add(`c${column}`, 'rect', {x, y: top - 6 - 28 * share, width: slim, height: 28 * share,
       fill: INK.kept, 'fill-opacity': 0.55});
-    add(`C${column}`, 'rect', {x, y: top - 34, width: wide - 6, height: 28, fill: 'transparent', note});
+    add(`C${column}`, 'rect', {x, y: top - 34, width: slim, height: 28, fill: 'transparent', note});
   }
   add('whole', 'path', {d: `M${left} ${top - 34}H${left + wide * longest}`, stroke: INK.grid});
   write('columns', side, top - 22, 'kept of', {fill: INK.faint, 'font-size': 11});
@@ -50,7 +52,7 @@ function carpet(constants, data, room) {
     fill: INK.faint});
 
   const below = bottom + (narrow ? 46 : 34), third = width / 3, tall = 124;
-  const places = narrow ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 8, 340)])
+  const places = narrow ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 12, 340)])
     : [[left, below, third * 1.25], [left + third * 1.38, below, third * 0.72], [left + third * 2.28, below, third * 0.7]];
   time_bars(add, write, data.time, constants.prices, ...places[0]);
   class_bars(add, write, data.classes, ...places[1]);
@@ -60,7 +62,7 @@ function carpet(constants, data, room) {
 
 // Return how far down it goes: on a narrow page it takes several lines.
 function legend(add, write, left, y, width) {
-  const entries = [['kept', 'draft kept (the darker, the more p and q agree)', 'kept'],
+  const entries = [['kept', 'kept (darker: p and q agree)', 'kept'],
     ['refused', 'refused, corrected', 'refused'], ['own', 'bonus', 'own'],
     ['uncounted', 'cut by the end', 'uncounted']];
   let x = left;

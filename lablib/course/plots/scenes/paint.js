@@ -1,7 +1,7 @@
 // Paints shapes: what is new appears, what stays moves there, what is gone goes.
 //
 // A scene is a function (constants, data, room) -> {width, height, shapes}; it is no wider than the room
-// (from 320 pixels on), and letters stay as large as they are. It knows no page, so that it can be tried
+// (from 250 pixels on), and letters stay as large as they are. It knows no page, so that it can be tried
 // anywhere. A shape is {key, tag, ...attributes}; beside these it may have
 //   text   what a <text> says,
 //   note   what is said of it when it is pointed at or walked to,
