@@ -4,6 +4,7 @@ Only what the course puts on the page is looked at: cells' outputs, not JupyterL
 """
 
 import re
+import time
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -123,20 +124,30 @@ def unmoved(lesson, widget: int) -> list[str]:
     """Press two arrow keys in each slider and list of a widget; return those that don't move.
 
     They are those that JupyterLab would like for itself: one that selects another cell counts as
-    one that does not move.
+    one that does not move. A kernel that is still answering an earlier key may put a slider back,
+    so each key gets a moment to show.
     """
     controls, still = lesson.widget(widget).locator("[role=slider], select"), []
     for i in range(controls.count()):
-        control, states = controls.nth(i), set()
+        control = controls.nth(i)
         control.focus()  # which selects its cell
         cell = lesson.active_cell()
+        states = {_state(control)}
         for key in ("ArrowDown", "ArrowUp"):
             lesson.page.keyboard.press(key)
-            states.add(control.evaluate("e => e.value ?? e.getAttribute('aria-valuetext')"))
+            deadline = time.perf_counter() + 2
+            states.add(_state(control))
+            while len(states) < 2 and time.perf_counter() < deadline:
+                lesson.page.wait_for_timeout(20)
+                states.add(_state(control))
         kept = control.evaluate("e => e === document.activeElement")
         if len(states) < 2 or not kept or lesson.active_cell() != cell:
             still.append(f"{sorted(states)}, {control.evaluate('e => e.outerHTML')[:150]}")
     return still
+
+
+def _state(control) -> str:
+    return control.evaluate("e => e.value ?? e.getAttribute('aria-valuetext')")
 
 
 def cut_off(lesson) -> list[str]:
