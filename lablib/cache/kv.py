@@ -222,15 +222,14 @@ def _obstacle(layer: Any, number: int, room: int) -> str:
     return f"layer {number} ({kind}) can give back {room}"
 
 
-def leaves(cache: Sequence[Any]) -> Iterator[Any]:
-    """Yield the layers of a cache, those inside a ``CacheList`` one by one."""
+def leaves(cache: Sequence[Any]) -> Cache:
+    """Return the layers of a cache, those inside a ``CacheList`` one by one."""
     if not isinstance(cache, Sequence):
         raise BadType(f"cache must be a list with one entry per layer, got {type(cache).__name__}")
+    found: Cache = []
     for layer in cache:
-        if isinstance(layer, CacheList):
-            yield from leaves(layer.caches)
-        else:
-            yield layer
+        found += leaves(layer.caches) if isinstance(layer, CacheList) else [layer]
+    return found
 
 
 def _change(layer: Any, change: Callable[[mx.array], mx.array]) -> None:

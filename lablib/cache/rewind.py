@@ -81,7 +81,7 @@ class Rewinder:
         self.calls = self.tokens_read = 0
         self._name = name
         self._drops = trims_freely(cache)
-        self._layers = list(kv.leaves(cache))
+        self._layers = kv.leaves(cache)
         self._broke_its_word = False  # a layer gave back less than it had promised
         self._reads: list[tuple[int, mx.array, Snapshot]] = []  # position, tokens, state before
 

@@ -149,7 +149,7 @@ class BatchRewinder:
         if not longest:
             return
         padding = [longest - length for length in stay]
-        padded = list(kv.leaves(self.cache)) if any(padding) else []
+        padded = kv.leaves(self.cache) if any(padding) else []
         for layer in padded:
             layer.prepare(lengths=stay, right_padding=padding)
         self.forward(tokens[:, :longest])
@@ -158,7 +158,7 @@ class BatchRewinder:
 
     def _roll(self, back: Sequence[int]) -> bool:
         """Move each row right by ``back[row]`` places in every layer, or in none."""
-        layers = list(kv.leaves(self.cache))
+        layers = kv.leaves(self.cache)
         for layer in layers:
             ring = isinstance(layer, BatchRotatingKVCache) and ends_with(layer, max(back))
             if not (ring or isinstance(layer, BatchKVCache)):
