@@ -140,8 +140,8 @@ class Batch:
         steps = np.arange(n_unseen + 1 - n_rows, n_unseen + 1)
         positions = self.positions()[:, None] + steps
         u = random_numbers.uniforms(np.repeat(self._keys, n_rows), positions.ravel())
-        tokens = _each(plan, _draw, scores, peak, mx.array(u[:, None]))
-        return tokens.reshape(shape), is_finite(peak).reshape(shape)
+        tokens = _by_group(plan, _draw, scores, peak, mx.array(u[:, None]))
+        return tokens.reshape(shape), transforms.is_finite(peak).reshape(shape)
 
     def cut(self, logits: mx.array, unseen: mx.array | None = None) -> tuple[mx.array, mx.array]:
         """Return the scores after all transforms: ``draw`` draws from their softmax.
@@ -151,8 +151,8 @@ class Batch:
             ``draw``.
         """
         plan, scores, peak = self._penalized_scores(logits, unseen)
-        left = _each(plan, _cut, scores, peak)
-        return left.reshape(logits.shape), is_finite(peak).reshape(logits.shape[:-1])
+        left = _by_group(plan, _cut, scores, peak)
+        return left.reshape(logits.shape), transforms.is_finite(peak).reshape(logits.shape[:-1])
 
     def _penalized_scores(
         self, logits: mx.array, unseen: mx.array | None
@@ -266,15 +266,10 @@ def count_unseen(unseen: mx.array | None) -> int:
     return 0 if unseen is None else unseen.shape[1]
 
 
-def is_finite(scores: mx.array) -> mx.array:
-    """Return where scores are neither NaN nor infinite."""
-    return mx.abs(scores) < mx.inf  # two operations; mx.isfinite is several
-
-
 # --- groups ---
 
 
-def _each(plan: Plan, function: Callable[..., mx.array], *columns: mx.array) -> mx.array:
+def _by_group(plan: Plan, function: Callable[..., mx.array], *columns: mx.array) -> mx.array:
     """Call ``function`` for each group with its rows of the columns."""
     if len(plan.groups) == 1:
         return function(plan.groups[0], *columns)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.batch import Batch, Slot, count_unseen, is_finite
+from lablib.inference.sampling.batch import Batch, Slot, count_unseen
 from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors
 from lablib.validation import BadValue
 
@@ -36,9 +36,7 @@ class Drawn(NamedTuple):
     best: tuple[mx.array, ...] = ()  # (B, R, K) each: the best ids, their log-probabilities
 
     def top(self, row: int) -> list[tuple[tuple[int, float], ...]]:
-        """Pair the best ids with their log-probabilities, for each token of a text."""
-        if not self.best:
-            return []
+        """Pair the best ids, if asked for, with their log-probabilities at each token of a text."""
         ids, values = (column[row].tolist() for column in self.best)
         return [tuple(zip(i, v, strict=True)) for i, v in zip(ids, values, strict=True)]
 
@@ -105,7 +103,7 @@ class TextSampler:
         ``unseen (B, A)`` are tokens that were drawn, but are not in the texts yet.
         """
         raw = logits.astype(mx.float32)
-        scores = self.process(raw, unseen, count_unseen(unseen))
+        scores = self.process(raw, unseen)
         tokens, finite = self.draw(scores, unseen)
         return self.report(raw, tokens, finite)
 
@@ -125,7 +123,7 @@ class TextSampler:
         if not self.coupled:
             return self.batch.draw(scores, unseen)
         p, finite = self.probabilities(scores, unseen)
-        return self.race(p, count_unseen(unseen) + 1 - p.shape[1]), finite
+        return self.race(p, unseen), finite
 
     def report(self, raw: mx.array, tokens: mx.array, finite: mx.array | None) -> Drawn:
         """Add log-probabilities to tokens ``(B, R)``: theirs, and the best if asked for."""
@@ -136,7 +134,7 @@ class TextSampler:
             best = (ids, values)
         chosen = mx.take_along_axis(logprobs, tokens[..., None], axis=-1).squeeze(-1)
         if finite is None:  # NaN or inf anywhere in a row shows in its best token
-            finite = is_finite(chosen)
+            finite = transforms.is_finite(chosen)
         elif self.processors:  # a processor may turn bad logits into finite ones
             finite = finite & mx.isfinite(mx.max(raw, axis=-1))
         return Drawn(tokens, chosen, finite, best)
@@ -151,15 +149,15 @@ class TextSampler:
         left, finite = self.batch.cut(scores, drafts)
         return mx.softmax(left, axis=-1), finite
 
-    def process(self, raw: mx.array, drafts: mx.array | None, ahead: int = 0) -> mx.array:
-        """Apply the processors; position i of ``(B, R, V)`` comes after ``ahead + i`` drafts."""
+    def process(self, raw: mx.array, drafts: mx.array | None) -> mx.array:
+        """Apply the processors to R positions ``(B, R, V)``, the last of them after all drafts."""
         if not self.processors:
             return raw
         rows = []
         for row, processors in enumerate(self._processed):
             positions = []
-            for i in range(raw.shape[1]):
-                before = None if ahead + i == 0 else drafts[row, : ahead + i]
+            for i, n in enumerate(_before_each(raw, drafts)):
+                before = drafts[row, :n] if n else None
                 positions.append(processors.apply(raw[row : row + 1, i], before))
             rows.append(mx.stack(positions, axis=1))
         return mx.concatenate(rows)
@@ -181,14 +179,14 @@ class TextSampler:
             return mx.argmax(logits, axis=-1).astype(mx.int32), None
         drafts = mx.stack(before, axis=1) if before else None
         if self.processors:
-            logits = self.process(logits[:, None], drafts, len(before))[:, 0]
+            logits = self.process(logits[:, None], drafts)[:, 0]
         if self.greedy:
             tokens, _ = self.batch.draw(logits, drafts)
             return tokens, None
         left, _ = self.batch.cut(logits, drafts)
         if self.coupled:
             q = mx.softmax(left, axis=-1)
-            return self.race(q[:, None], len(before))[:, 0], q
+            return self.race(q[:, None], drafts)[:, 0], q
         drawn = _drawn_compiled if _COMPILED_DRAW.is_open() else _drawn
         return drawn(left, self.numbers(DRAFT + len(before)))
 
@@ -205,7 +203,7 @@ class TextSampler:
             return mx.softmax(transforms.apply(raw, options), axis=-1)
         rows = []
         for i, path in enumerate(paths):
-            logits = self.process(raw[:, i : i + 1], mx.array([path], mx.int32), len(path))
+            logits = self.process(raw[:, i : i + 1], mx.array([path], mx.int32))
             rows.append(transforms.apply(logits, options, [*slot.text, *path]))
         return mx.softmax(mx.concatenate(rows, axis=1), axis=-1)
 
@@ -233,16 +231,16 @@ class TextSampler:
             self._numbers = self.batch.uniforms(most, 1 + self._round)
         return mx.array(self._numbers[:, first : first + n])
 
-    def race(self, weights: mx.array, ahead: int) -> mx.array:
-        """Draw tokens ``(B, R)`` from weights ``(B, R, V)``, after ``ahead`` tokens of the round.
+    def race(self, weights: mx.array, drafts: mx.array | None) -> mx.array:
+        """Draw tokens ``(B, R)`` from weights ``(B, R, V)``, the last of them after all drafts.
 
         Token i arrives after ``E_i / weight_i``, and the first one wins: in proportion to its
         weight, as the E are exponential (the Gumbel-max trick without logarithms). They are the
         noise of a position, the same for all who draw there.
         """
-        positions = range(ahead, ahead + weights.shape[1])
         size = weights.shape[-1]
-        noise = mx.stack([self._noise_after(position, size) for position in positions], axis=1)
+        noise = [self._noise_after(n, size) for n in _before_each(weights, drafts)]
+        noise = mx.stack(noise, axis=1)
         return mx.argmax(weights / noise, axis=-1).astype(mx.int32)
 
     def _noise_after(self, ahead: int, size: int) -> mx.array:
@@ -262,6 +260,12 @@ class TextSampler:
         self._round = number
         self._numbers = None
         self._noise: dict[int, mx.array] = {}
+
+
+def _before_each(logits: mx.array, drafts: mx.array | None) -> range:
+    """Return how many of the drafts ``(B, A)`` come before each of R positions ``(B, R, V)``."""
+    n = count_unseen(drafts)
+    return range(n + 1 - logits.shape[1], n + 1)
 
 
 def _drawn(scores: mx.array, u: mx.array) -> tuple[mx.array, mx.array]:

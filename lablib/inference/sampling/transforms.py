@@ -135,6 +135,11 @@ def log_softmax(logits: mx.array) -> mx.array:
     return gaps - mx.log(mass)
 
 
+def is_finite(scores: mx.array) -> mx.array:
+    """Return where scores are neither NaN nor infinite."""
+    return mx.abs(scores) < mx.inf  # two operations; mx.isfinite is several
+
+
 def penalize(
     scores: mx.array,
     tokens: mx.array,

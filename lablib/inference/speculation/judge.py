@@ -12,13 +12,7 @@ from typing import Any, NamedTuple
 from lablib.definitions import FastPath
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.batch import is_finite
-from lablib.inference.sampling.text_sampler import (
-    ACCEPT,
-    Drawn,
-    TextSampler,
-    check_finite,
-)
+from lablib.inference.sampling.text_sampler import ACCEPT, Drawn, TextSampler, check_finite
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.proposal import Proposal, check_proposal
 from lablib.validation import BadValue
@@ -91,24 +85,20 @@ class Judge:
         sampler, drafts = self.sampler, proposal.tokens
         raw = logits.astype(mx.float32)
         scores = sampler.process(raw, drafts)
-        q = None
-        if self.trace or not self.plays_out:
+        plays_out = self.plays_out
+        p = q = kept = seen = None
+        if self.trace or not plays_out:
+            p, finite = sampler.probabilities(scores, drafts)
             q = _drafted_from(proposal, raw.shape[-1], meant)
-        if self.plays_out:
-            kept = None
+        if plays_out:
             tokens, finite = sampler.draw(scores, drafts)
         else:
-            p, finite = sampler.probabilities(scores, drafts)
             kept, tokens = _drawer(self.rule)(p, q, drafts, sampler.numbers(ACCEPT, 2))
-            if meant is not None and not min(
-                meant
-            ):  # a row without drafts gets plain sampling's token, as alone
+            if meant is not None and 0 in meant:  # such a row gets plain sampling's token, as alone
                 plain, _ = sampler.draw(scores[:, :1], None)
                 tokens = mx.where(mx.array(meant)[:, None] == 0, plain, tokens)
-        seen = None
         if self.trace:
-            p = sampler.probabilities(scores, drafts)[0][:, :-1]
-            seen = self._evidence(raw[:, :-1], p, proposal, q)
+            seen = self._evidence(raw[:, :-1], p[:, :-1], proposal, q)
         report = sampler.report(raw, tokens, finite)
         return Queued(report, kept, drafts, seen, self._draft_finite(proposal))
 
@@ -120,19 +110,20 @@ class Judge:
         kept = None if queued.kept is None else queued.kept.tolist()
         seen = None if queued.seen is None else queued.seen.tolist()
         verdicts = []
+        needed: list[bool] = []  # of the positions that had a say
         for row, drafted in enumerate(queued.drafts.tolist()):
             if meant is not None:
                 drafted = drafted[: meant[row]]
             if kept is None:
                 accepted = rules.count_matches(drafted, tokens[row])
-                # Positions after the first refusal come after a rejected draft, and have no say.
-                check_finite("target", finite[row][: accepted + 1])
+                # Positions after the first refusal come after a rejected draft.
+                needed += finite[row][: accepted + 1]
             else:
                 accepted = kept[row]
                 if accepted > len(drafted):
                     got = f"kept {accepted} of {len(drafted)}"
                     raise BadValue(f"rule {self.rule!r} must keep no draft where q is 0, {got}")
-                check_finite("target", finite[row])
+                needed += finite[row]
             end = accepted + 1
             saw = [] if seen is None else [tuple(x[: len(drafted)]) for x in seen[row]]
             verdict = Verdict(
@@ -145,6 +136,7 @@ class Judge:
                 *saw,
             )
             verdicts.append(verdict.until(self.stops) if self.stops else verdict)
+        check_finite("target", needed)
         if queued.draft_finite is not None:
             check_finite("draft", queued.draft_finite.tolist())
         return verdicts
@@ -153,7 +145,7 @@ class Judge:
         """Return whether each draft could be drawn, flattened; None without a draft model."""
         if proposal.logits is None:
             return None
-        finite = is_finite(mx.max(proposal.logits.astype(mx.float32), axis=-1))
+        finite = transforms.is_finite(mx.max(proposal.logits.astype(mx.float32), axis=-1))
         if self.sampler.processors and proposal.q is not None:  # they may change finite logits
             finite = finite & mx.isfinite(mx.sum(proposal.q, axis=-1))
         return finite.flatten()

@@ -73,7 +73,7 @@ class TreeJudge(Judge):
         end = token = 0
         while text in texts:
             end, before = texts.index(text), mx.array([text], mx.int32)
-            scores = sampler.process(raw[:, end : end + 1], before, len(text))
+            scores = sampler.process(raw[:, end : end + 1], before)
             drawn, finite = sampler.draw(scores, before)
             if finite is not None:
                 check_finite("target", finite.tolist()[0])
