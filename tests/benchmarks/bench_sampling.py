@@ -147,7 +147,10 @@ def against_size(repeats: int) -> None:
             cells.append(cell)
         sampler, logits = sampler_of([options], 1), logits_of(1, 512)
         (build, argmax), _ = paired(
-            [lambda s=sampler, x=logits: s.draw([0], x), lambda x=logits: mx.argmax(x, -1).item()],
+            [
+                lambda s=sampler, x=logits: s.batch([0]).draw(x),
+                lambda x=logits: mx.argmax(x, -1).item(),
+            ],
             10 * repeats,
         )
         print(f"{name:13}" + "".join(f"{cell:10.3f}" for cell in cells) + f"{build:10.3f}")

@@ -117,7 +117,7 @@ def check(case, path=nullcontext):
     drafts = np.array(case.drafts, np.int32).reshape(n, -1)
     with path():
         log_probs = sampler.speculative_scores(range(n), case.logits, drafts)
-        tokens = np.array(sampler.draw(range(n), case.logits, mx.array(drafts))[0])
+        tokens = np.array(sampler.batch(range(n)).draw(case.logits, mx.array(drafts))[0])
     probs = np.exp(np.array(log_probs, np.float64))
     logits = np.array(case.logits.astype(mx.float32), np.float64)
     for row, options in enumerate(case.options):
@@ -194,8 +194,8 @@ def frequencies(options, n=DRAWS, slots=2000):
     for _ in range(n // slots):
         counts += np.bincount(np.array(sampler.sample(ids, logits).token), minlength=len(ROW))
         if "repeat_last_n" in options:  # bring the window back
-            for token in HISTORY:
-                sampler.commit(ids, np.full(slots, token))
+            for i in ids:
+                sampler.commit(i, HISTORY)
     return counts.tolist()
 
 

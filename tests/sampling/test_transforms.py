@@ -116,14 +116,14 @@ def test_nothing_waits_for_the_device_but_a_large_nucleus(kinds, monkeypatch):
         sampler.add(i, SamplerOptions(**kinds[i % len(kinds)], seed=1))
     sampler.add("p", SamplerOptions(top_p=0.9, seed=1))
     rows = mx.zeros((5, 5000))
-    sampler.draw(range(4), rows[:4])
-    sampler.draw(["p"], rows[:1])
-    sampler.draw(["p"], rows[:1, :2048])
+    sampler.batch(range(4)).draw(rows[:4])
+    sampler.batch(["p"]).draw(rows[:1])
+    sampler.batch(["p"]).draw(rows[:1, :2048])
     monkeypatch.setattr(np, "flatnonzero", lambda *_: pytest.fail("the host has looked"))
-    sampler.draw(range(4), rows[:4])
-    sampler.draw(["p"], rows[:1, :2048])
+    sampler.batch(range(4)).draw(rows[:4])
+    sampler.batch(["p"]).draw(rows[:1, :2048])
     with pytest.raises(pytest.fail.Exception):
-        sampler.draw(["p"], rows[:1])
+        sampler.batch(["p"]).draw(rows[:1])
 
 
 @pytest.mark.parametrize("vocab_size", [2, 3, 17, 97, 512, 2049, 5000, 50_000])
@@ -172,7 +172,7 @@ def test_a_draw_is_the_first_token_by_id_beyond_u(path):
         sampler.add(i, kinds[i % len(kinds)], [1, 2], stream=i)
     with path():
         scores = sampler.speculative_scores(range(64), logits[:, None], np.zeros((64, 0), int))
-        tokens = np.array(sampler.draw(range(64), logits)[0])
+        tokens = np.array(sampler.batch(range(64)).draw(logits)[0])
     probs = np.exp(np.array(scores))[:, 0].astype(np.float64)
     for i, token in enumerate(tokens):
         key = np.array([random_numbers.key(7, i)], np.uint64)
@@ -210,7 +210,7 @@ def sample_beside_others(used, vocab_size=64):
     logits = mx.array(np.random.default_rng(0).normal(size=(3, vocab_size)).astype(np.float32))
     yield lambda: sampler.sample(range(3), logits)
     yield lambda: sampler.sample([0], logits[:1])
-    yield lambda: sampler.cut([0], logits[:1])
+    yield lambda: sampler.batch([0]).cut(logits[:1])
 
 
 IN_ORDER = [(transforms.ORDER, name) for name in transforms.ORDER]
@@ -243,7 +243,7 @@ def test_a_replaced_transform_sees_every_token_and_only_rows_that_use_it(monkeyp
     for i, each in enumerate([{"top_k": 5, "top_p": 0.5}, {"top_k": 5}, {"temperature": 0.0}]):
         sampler.add(i, SamplerOptions(**each))
     row = mx.array([[0.0, 1.0, 2.0, 9.0, 4.0, 5.0, 6.0, 7.0, 8.0]])
-    left, _ = sampler.cut(range(3), mx.repeat(row, 3, axis=0))
+    left, _ = sampler.batch(range(3)).cut(mx.repeat(row, 3, axis=0))
     assert seen == [((1, 9), 0.5)]
     assert (np.array(left) > -np.inf).sum(axis=1).tolist() == [4, 5, 1]
     assert left[0, 3].item() == -np.inf
@@ -352,7 +352,7 @@ def test_min_p_draws_its_line_where_the_definition_does():
             left = []
             for path in PATHS:
                 with path():
-                    left.append(np.isfinite(np.array(sampler.cut([0], row)[0])).tolist())
+                    left.append(np.isfinite(np.array(sampler.batch([0]).cut(row)[0])).tolist())
             assert left[0] == left[1], (m, edge)
             assert left[0][0][1] == (edge >= gap)
 

@@ -55,7 +55,7 @@ def by_hand(model, n, options, stream=0):
     for _ in range(n):
         logits = model(mx.array([ids]), cache=None)[0, -1:].astype(mx.float32)
         p = np.exp(np.array(sampler.speculative_scores(0, logits, []), np.float64))[0]
-        ids.append(int(np.argmax(p / np.array(sampler.noise((0,), 0, p.size))[0])))
+        ids.append(int(np.argmax(p / np.array(sampler.batch((0,)).noise(0, p.size))[0])))
         sampler.commit(0, [ids[-1]])
     return ids[len(PROMPT) :]
 
@@ -210,7 +210,7 @@ def test_noise_has_digits_where_it_is_small():
     sampler = Sampler(10)
     for i in range(4):
         sampler.add(i, SamplerOptions(seed=1), stream=i)
-    noise = np.concatenate([sampler.noise(range(4), a, 250_000) for a in range(4)])
+    noise = np.concatenate([sampler.batch(range(4)).noise(a, 250_000) for a in range(4)])
     assert noise.shape == (16, 250_000)
     assert (noise > 0).all()
     assert np.isfinite(noise).all()

@@ -4,10 +4,9 @@
 any subset of the slots, in any order, with one row of logits each, and turns every row into a token
 as its slot's options say: penalise, cut, draw.
 
-``sample`` is the plain way: it returns tokens and remembers them. ``draw`` and ``cut`` serve
-engines that want no waiting in between: they return unevaluated arrays, change nothing and leave a
-flag in place of an error; ``commit`` tells the sampler the tokens that came of it. The decoder's
-texts are slots of one ``Batch`` without names.
+``sample`` waits for its tokens and remembers them. Who wants no waiting in between takes the slots'
+``batch``, which returns unevaluated arrays, checks nothing and remembers nothing; ``commit`` tells
+the sampler the tokens that came of it. The decoder's texts are slots without names.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.batch import Batch, Slot, count_unseen
+from lablib.inference.sampling.batch import Batch, Slot
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.validation import BadType, BadValue, integer, token_ids
 
@@ -85,7 +84,7 @@ class Sampler:
         """
         if getattr(logits, "ndim", 2) != 2:
             raise BadValue(f"logits must have shape (B, V) for B ids, got {logits.shape}")
-        ids, batch = self._batch(seq_ids, logits)
+        ids, batch = self._checked(seq_ids, logits)
         token, finite = batch.draw(logits)
         result = _report([slot.options for slot in batch.slots], logits, token)
         mx.eval(token, finite, result.logprob, result.top_tokens, result.top_logprobs)
@@ -94,41 +93,11 @@ class Sampler:
             self._append(seq_id, [new])
         return result
 
-    def draw(
-        self, seq_ids: Iterable[Hashable], logits: mx.array, unseen: mx.array | None = None
-    ) -> tuple[mx.array, mx.array]:
-        """Return the tokens that ``sample`` would draw after the ``unseen`` tokens.
-
-        So the next forward can be queued before this token is known: feed the token to the model,
-        and pass it here as ``unseen`` with the logits that come out. See ``Batch.draw``.
-
-        Returns:
-            Tokens int32, and ``finite``: False where ``sample`` would refuse the row, whose token
-            means nothing. Both ``(B,)`` or ``(B, R)``.
-        """
-        _, batch = self._batch(seq_ids, logits, unseen)
-        return batch.draw(logits, unseen)
-
-    def cut(
-        self, seq_ids: Iterable[Hashable], logits: mx.array, unseen: mx.array | None = None
-    ) -> tuple[mx.array, mx.array]:
-        """Return the scores after all transforms: ``draw`` draws from their softmax.
-
-        Returns:
-            float32 of the shape of ``logits``, relative to the best; and ``finite`` as from
-            ``draw``.
-        """
-        _, batch = self._batch(seq_ids, logits, unseen)
-        return batch.cut(logits, unseen)
-
-    def _batch(
-        self, seq_ids: Any, logits: mx.array, unseen: mx.array | None = None
-    ) -> tuple[Ids, Batch]:
-        """Check a call, and return the batch of its slots."""
+    def _checked(self, seq_ids: Any, logits: mx.array) -> tuple[Ids, Batch]:
+        """Check a call, and return its ids and the batch of their slots."""
         ids = _tuple_of_ids(seq_ids)
         _check_logits(ids, logits)
-        batch = self._batch_of(ids)
-        _check_unseen(ids, logits, unseen)
+        batch = self.batch(ids)
         vocab_size = logits.shape[-1]
         for seq_id in ids:
             if self._highest[seq_id] >= vocab_size:
@@ -136,8 +105,9 @@ class Sampler:
                 raise BadValue(f"slot {seq_id!r} {given}, but logits have V = {vocab_size}")
         return ids, batch
 
-    def _batch_of(self, ids: Ids) -> Batch:
+    def batch(self, seq_ids: Iterable[Hashable]) -> Batch:
         """Return the batch of different ids, the same for as long as its slots come back."""
+        ids = _tuple_of_ids(seq_ids)
         if ids in self._batches:
             return self._batches[ids]
         slots = [self._slot(seq_id) for seq_id in ids]
@@ -203,26 +173,9 @@ class Sampler:
         self._highest: dict[Hashable, int] = {}  # the largest token id that each was given
         self._batches: dict[Ids, Batch] = {}
 
-    def commit(self, seq_ids: Any, tokens: Any) -> None:
-        """Append tokens that were decided elsewhere, as if they had been sampled here.
-
-        Args:
-            seq_ids: one id; or a list or tuple of B ids.
-            tokens: its tokens, any number; or one token for each of the ids ``(B,)``.
-        """
-        if isinstance(seq_ids, str | bytes) or not isinstance(seq_ids, Iterable):
-            self._append(seq_ids, token_ids("tokens", tokens, _LIMIT, allow_empty=True))
-            return
-        ids, column = tuple(seq_ids), np.asarray(tokens)
-        self._batch_of(ids)
-        if column.shape != (len(ids),) or (ids and column.dtype.kind not in "iu"):
-            raise BadValue(f"tokens must be {len(ids)} token ids, one for each id, got {column}")
-        checked = [
-            token_ids(f"tokens of slot {seq_id!r}", [token], _LIMIT)
-            for seq_id, token in zip(ids, column.tolist(), strict=True)
-        ]
-        for seq_id, new in zip(ids, checked, strict=True):
-            self._append(seq_id, new)
+    def commit(self, seq_id: Hashable, tokens: Sequence[int]) -> None:
+        """Append tokens that were decided elsewhere, any number, as if they had been sampled."""
+        self._append(seq_id, token_ids("tokens", tokens, _LIMIT, allow_empty=True))
 
     def _append(self, seq_id: Hashable, tokens: list[int]) -> None:
         self._slot(seq_id).text.extend(tokens)
@@ -255,21 +208,12 @@ class Sampler:
             drafts = drafts[None]
         ids = _tuple_of_ids(seq_ids)
         _check_drafts(ids, rows, drafts)
-        left, finite = self.cut(ids, rows, mx.array(drafts.astype(np.int32)))
+        _, batch = self._checked(ids, rows)
+        left, finite = batch.cut(rows, mx.array(drafts.astype(np.int32)))
         log_probs = transforms.log_softmax(left).reshape(logits.shape)
         mx.eval(log_probs, finite)
         _check_finite(ids, finite)
         return log_probs
-
-    def uniforms(self, seq_ids: Sequence[Hashable], n: int, lane: int = 1) -> np.ndarray:
-        """Return the ``uniforms`` of the slots' batch, ``(B, n)``; nothing changes."""
-        return self._batch_of(_tuple_of_ids(seq_ids)).uniforms(n, lane)
-
-    def noise(
-        self, seq_ids: Sequence[Hashable], ahead: int | range, vocab_size: int, lane: int = 0
-    ) -> mx.array:
-        """Return the ``noise`` of the slots' batch, ``(B, V)``; nothing changes."""
-        return self._batch_of(_tuple_of_ids(seq_ids)).noise(ahead, vocab_size, lane)
 
 
 def _tuple_of_ids(seq_ids: Any) -> Ids:
@@ -293,22 +237,7 @@ def _check_logits(ids: Ids, logits: mx.array) -> None:
         raise BadType(f"logits must be floating point, got {logits.dtype}")
 
 
-def _check_unseen(ids: Ids, logits: mx.array, unseen: mx.array | None) -> None:
-    """Refuse unseen tokens that are not ``(B, A)`` with R <= A + 1."""
-    if unseen is not None and (unseen.ndim != 2 or len(unseen) != len(ids)):
-        raise BadValue(f"unseen must have shape ({len(ids)}, A), got {unseen.shape}")
-    n_unseen = count_unseen(unseen)
-    n_rows = logits.shape[1] if logits.ndim == 3 else 1
-    if n_rows > n_unseen + 1:
-        wanted = f"the tokens between {n_rows} positions"
-        raise BadValue(f"unseen must hold {wanted}, got {n_unseen} a sequence")
-
-
-def _check_drafts(
-    ids: Ids,
-    logits: mx.array,
-    drafts: np.ndarray,
-) -> None:
+def _check_drafts(ids: Ids, logits: mx.array, drafts: np.ndarray) -> None:
     """Refuse drafts that are not ``(B, D)``, or do not fit logits ``(B, R, V)``."""
     if drafts.ndim != 2 or len(drafts) != len(ids):
         wanted = f"(D,) for one id, ({len(ids)}, D) for several"
