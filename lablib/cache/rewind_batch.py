@@ -34,7 +34,7 @@ class BatchRewinder:
         self.cache = cache
         self.positions = list(lengths)
         self.calls = self.tokens_read = 0
-        self._read: mx.array | None = None  # (B, T), the tokens since settle
+        self._reads: list[mx.array] = []  # the tokens since settle, (B, T) each
         self._before: Snapshot = []  # the state before them
         self._parted = 0  # how often rows have lost different numbers of tokens
 
@@ -48,7 +48,7 @@ class BatchRewinder:
         """
         if stays:
             self.settle()
-        elif self._read is None:
+        elif not self._reads:
             self._before = snapshot(self.cache)
         if tokens.shape[1] > 1:
             self._unroll()
@@ -61,15 +61,18 @@ class BatchRewinder:
                 self._undo()
             raise
         if not stays:
-            earlier = [] if self._read is None else [self._read]
-            self._read = mx.concatenate([*earlier, tokens], axis=1)
+            self._reads.append(tokens)
         self.positions = [position + tokens.shape[1] for position in self.positions]
         return logits
 
     def settle(self) -> None:
         """Let everything that was read so far stay: give up the snapshot."""
-        self._read = None
+        self._reads = []
         self._before = []
+
+    def _undoable(self) -> int:
+        """Return how many tokens of each row were read since ``settle``."""
+        return sum(tokens.shape[1] for tokens in self._reads)
 
     def room(self) -> None:
         """Return None: a forward may read any number of tokens."""
@@ -105,15 +108,16 @@ class BatchRewinder:
         apart = max(back) > min(back)
         positions = list(map(sub, self.positions, back))
         if not self._roll(back):
-            read = 0 if self._read is None else self._read.shape[1]
+            read = self._undoable()
             most = read - apart
             if max(back) > most:
                 raise BadValue(f"cache can be rewound by at most {most} tokens, got n={max(back)}")
-            tokens = self._read
+            tokens = mx.concatenate(self._reads, axis=1)
             self._undo()
             self._read_again(tokens, [read - each for each in back])
-        elif not apart and self._read is not None:
-            self._read = self._read[:, : self._read.shape[1] - back[0]]
+        elif not apart and self._reads:
+            tokens = mx.concatenate(self._reads, axis=1)
+            self._reads = [tokens[:, : tokens.shape[1] - back[0]]]
         self.positions = positions
         if apart:
             self.settle()  # no snapshot fits rows that part
@@ -139,7 +143,7 @@ class BatchRewinder:
     def _undo(self) -> None:
         """Go back to the snapshot."""
         restore(self.cache, self._before)
-        read = 0 if self._read is None else self._read.shape[1]
+        read = self._undoable()
         self.positions = [position - read for position in self.positions]
         self.settle()
 

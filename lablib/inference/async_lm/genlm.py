@@ -134,8 +134,10 @@ def _own_rows(
         raise BadValue(f"logprobs must be {count} of {vocab_size}, got {shapes}")
     if any(mx.isnan(row).any().item() for row in rows):
         raise BadValue("logprobs must be log-probabilities, got NaN")
-    if odd := [top for row in rows if not math.isfinite(top := row.max().item())]:
-        raise BadValue(f"logprobs must be log-probabilities, got a largest of {odd[0]}")
+    for row in rows:
+        largest = row.max().item()
+        if not math.isfinite(largest):
+            raise BadValue(f"logprobs must be log-probabilities, got a largest of {largest}")
     return [row.astype(mx.float32) + 0 for row in rows]
 
 

@@ -206,10 +206,7 @@ class AsyncMlxLM(GenlmCalls):
     def _checked(
         self, prompt: Sequence[int], allow_empty: bool = False, name: str = "token_ids"
     ) -> Prompt:
-        vocab_size = self._evaluator.vocab_size
-        plain = isinstance(prompt, list | tuple) and set(map(type, prompt)) == {int}
-        if not plain or min(prompt) < 0 or max(prompt) >= vocab_size:  # slower, with messages
-            prompt = token_ids(name, prompt, vocab_size, allow_empty)
+        prompt = token_ids(name, prompt, self._evaluator.vocab_size, allow_empty)
         limit = self._context
         if limit is not None and len(prompt) > limit:
             length = len(prompt)

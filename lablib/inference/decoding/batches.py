@@ -158,8 +158,6 @@ def sample_batches(
         [2, 2, 1]
     """
     n = arguments.check_n(n)
-    max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
-    flag("progress", progress)
     request = arguments.read_request(
         sample_batches,
         model,
@@ -175,7 +173,7 @@ def sample_batches(
     )
     decoder = Decoder(TextSampler(request.num_ctx, request.processors))
     read = ReadShared(model, request.step_size)
-    return SampleParts(request, decode_parts(decoder, read, request, max_batch, progress=progress))
+    return prompt_parts(decoder, read, request, max_batch, progress)
 
 
 def sample_prompts(
@@ -329,13 +327,12 @@ def run_parties(
 
 def decode_parts(
     decoder: Decoder,
-    read: ReadRows,
+    read: "ReadShared | ReadPrompts",
     request: arguments.Request,
     max_batch: int,
-    together: bool = True,
-    progress: bool = False,
+    progress: bool,
 ) -> Generator[Samples]:
-    """Yield the samples of each ``max_batch`` rows, which join ``together`` or one by one."""
+    """Yield the samples of each ``max_batch`` rows, which join together or one by one."""
     from tqdm.auto import tqdm
 
     n, most = len(request.prompts), sum(request.lengths)
@@ -343,7 +340,7 @@ def decode_parts(
         for first in range(0, n, max_batch):
             decoder.counts = Counts()
             part = [make_row(request, i, i) for i in range(first, min(first + max_batch, n))]
-            parties = [part] if together else [[row] for row in part]
+            parties = [part] if read.together else [[row] for row in part]
             left = sum(row.left for row in part)
             for _ in run_parties(decoder, read, parties):
                 still_left = sum(row.left for row in part)
@@ -354,19 +351,18 @@ def decode_parts(
 
 def prompt_parts(
     decoder: Decoder,
-    read: "ReadPrompts",
+    read: "ReadShared | ReadPrompts",
     request: arguments.Request,
     max_batch: int | None,
     progress: bool,
 ) -> SampleParts:
-    """Return the completions of several prompts, ``max_batch`` at a time."""
+    """Return a completion of each of the prompts, ``max_batch`` at a time."""
     n = len(request.prompts)
     if not n:
         raise BadValue("prompts must hold at least one prompt, got none")
     max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
     flag("progress", progress)
-    parts = decode_parts(decoder, read, request, max_batch, read.together, progress)
-    return SampleParts(request, parts)
+    return SampleParts(request, decode_parts(decoder, read, request, max_batch, progress))
 
 
 def make_row(request: arguments.Request, place: int, number: int, stream: int | None = None) -> Row:
@@ -380,6 +376,8 @@ def make_row(request: arguments.Request, place: int, number: int, stream: int | 
 
 class ReadShared:
     """Reads the prompt that rows share, once and whole, and fans its cache out."""
+
+    together = True  # the rows of a party share a batch
 
     def __init__(self, model: Any, step_size: int) -> None:
         self._prompt_reader = PromptReader(model, step_size)

@@ -133,7 +133,7 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
         while not is_read:
             with hold_interrupts(self._fail):
                 is_read = next(self._reading, "read") == "read"
-                self._count_calls()
+                self._count()
 
     def _decide(self, verdicts: Sequence[Verdict]) -> None:
         """Make the tokens of a round ready to be handed out."""
@@ -141,7 +141,7 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
         for i, token in enumerate(verdict.tokens):
             top = verdict.top[i] if verdict.top else ()
             self._ready.append(Token(token, verdict.logprobs[i], i < verdict.accepted, top))
-        self._count_calls()
+        self._count()
 
     def _hand_out(self) -> Token:
         token = self._ready.popleft()
@@ -172,7 +172,7 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
             if self.tokens:
                 raise
         finally:
-            self._count_calls()
+            self._count()
 
     def _cut_back(self, text: list[int]) -> None:
         """Leave the caches at ``text`` without its last token."""
@@ -182,7 +182,7 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
             if self._drafter is not None:
                 self._drafter.finish(text)
 
-    def _count_calls(self) -> None:
+    def _count(self) -> None:
         self.stats["target_calls"] = self._target.calls
         self.stats["token_forwards"] = self._target.tokens_read
 

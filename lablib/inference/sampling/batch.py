@@ -15,7 +15,7 @@ your own, whose result is checked at once.
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath
 from lablib.inference.sampling import random_numbers, transforms
@@ -45,7 +45,10 @@ class Slot:
         used: the options that can change a score, as numbers.
         key: the key of its random numbers.
         window: how many of the latest tokens the penalties see; 0 without penalties.
+        processors: the text's ``TextProcessors``, if it is the decoder's.
     """
+
+    processors: Any = None
 
     def __init__(self, options: SamplerOptions, text: list[int], stream: int, num_ctx: int) -> None:
         self.options = options

@@ -64,23 +64,22 @@ class TextSampler:
 
     def begin(self) -> None:
         """Begin a batch; no text is in it yet."""
-        self._use([], [])
+        self._use([])
         self._begin_round(0)
 
     def add(self, rows: Sequence[Any]) -> None:
         """Add texts: each row has ``options``, a ``text`` and a random ``stream``."""
         new = [Slot(row.options, row.text, row.stream, self._num_ctx) for row in rows]
-        processed = [TextProcessors(self.processors, row.text) for row in rows]
-        self._use([*self.batch.slots, *new], [*self._processed, *processed])
+        for slot in new:
+            slot.processors = TextProcessors(self.processors, slot.text)
+        self._use([*self.batch.slots, *new])
 
     def select(self, kept: Sequence[int]) -> None:
         """Go on with the texts at these places of the batch only."""
-        slots = [self.batch.slots[index] for index in kept]
-        self._use(slots, [self._processed[index] for index in kept])
+        self._use([self.batch.slots[index] for index in kept])
 
-    def _use(self, slots: Sequence[Slot], processed: Sequence[TextProcessors]) -> None:
+    def _use(self, slots: Sequence[Slot]) -> None:
         self.batch = Batch(slots)
-        self._processed = processed
         self.greedy = all(slot.options.temperature == 0 for slot in slots)
         penalized = any(slot.window for slot in slots)
         self._takes_best_logit = self.greedy and not (penalized or self.processors)
@@ -154,11 +153,11 @@ class TextSampler:
         if not self.processors:
             return raw
         rows = []
-        for row, processors in enumerate(self._processed):
+        for row, slot in enumerate(self.batch.slots):
             positions = []
             for i, n in enumerate(_before_each(raw, drafts)):
                 before = drafts[row, :n] if n else None
-                positions.append(processors.apply(raw[row : row + 1, i], before))
+                positions.append(slot.processors.apply(raw[row : row + 1, i], before))
             rows.append(mx.stack(positions, axis=1))
         return mx.concatenate(rows)
 
@@ -252,8 +251,8 @@ class TextSampler:
     def end_round(self) -> None:
         """End a round: the texts have grown by what was decided, and random numbers are new."""
         if self.processors:
-            for each in self._processed:
-                each.end_round()
+            for slot in self.batch.slots:
+                slot.processors.end_round()
         self._begin_round(self._round + 1)
 
     def _begin_round(self, number: int) -> None:

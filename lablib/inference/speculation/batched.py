@@ -157,9 +157,10 @@ def speculative_batches(
     trial = Rewinder(target, kv.make(target))
     own = own_reader(drafter, trial)
     drafter.begin(trial, own, 1)  # refuses a target that does not fit
-    models = [target] if own is None else [target, own.model]
-    for model in models:
-        arguments.check_lengths(model, request.prompts, request.lengths)
+    models = [target]
+    if own is not None:
+        arguments.check_lengths(own.model, request.prompts, request.lengths)
+        models.append(own.model)
     together = (
         drafter.batches and not drafter.trees and can_share(models, request, length.draft_tokens)
     )

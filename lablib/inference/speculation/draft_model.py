@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from copy import copy as shallow_copy
 from typing import Any, Self
 
-from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
@@ -54,11 +53,6 @@ class DraftModel(Drafter):
         session._reader = own
         session.calls = own.calls
         return session
-
-    @property
-    def cache(self) -> kv.Cache | None:
-        """The draft model's cache; None before a text has begun."""
-        return self._reader and self._reader.cache
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Draw tokens one after the other; nothing is waited for."""

@@ -130,23 +130,19 @@ class SpeculativeTokenIterator(DecodingIterator):
         self._own = own
         self.rounds: list[Verdict] = []
         super().__init__(request, decoder, reader, stream, session, own)
-        self.stats |= self._ratios()
+        self._count()
 
     def _decide(self, verdicts: Sequence[Verdict]) -> None:
         if self._trace:
             self.rounds += verdicts
         super()._decide(verdicts)
-        self.stats |= self._ratios()
 
-    def _count_calls(self) -> None:
-        super()._count_calls()
+    def _count(self) -> None:
         own = self._drafter if self._own is None else self._own
-        self.stats["draft_calls"] = own.calls
-
-    def _ratios(self) -> dict[str, Any]:
-        """Return the counts of drafts and their ratios; the iterator counts calls and tokens."""
-        own = {name: self.stats.get(name, 0) for name in ("tokens", "target_calls", "draft_calls")}
-        return with_ratios(self._decoder.counts) | own
+        counts = with_ratios(self._decoder.counts)
+        counts |= {"tokens": len(self.tokens), "draft_calls": own.calls}  # as they stand now
+        self.stats |= counts
+        super()._count()
 
 
 def speculative_decoder(

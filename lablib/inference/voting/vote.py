@@ -315,11 +315,10 @@ def _sample(
     model: Any, draft_model: Any, prompt: Any, n: int, options: dict[str, Any]
 ) -> batches.SampleParts:
     """Sample in parts of ``max_batch``, with or without a draft model."""
-    n = check_n(n)
     refuse_top_logprobs(options, "sample_n")
     if draft_model is None:
         return batches.sample_batches(model, prompt, n, **options)
-    return batched.speculative_batches(model, draft_model, [prompt] * n, **options)
+    return batched.speculative_batches(model, draft_model, [prompt] * check_n(n), **options)
 
 
 def _scores(name: str, scorer: Scorer, parts: batches.SampleParts, samples: Samples) -> np.ndarray:
