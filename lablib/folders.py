@@ -44,7 +44,7 @@ def own() -> Iterator[Path]:
 def made_once(name: str, make: Callable[[Path], None]) -> Path:
     """Return the path of the user's file of that name; ``make`` it if it is not there yet.
 
-    ``make`` takes the path and writes the file whole or not at all.
+    ``make`` writes the file that it is told; it is there whole or not at all.
 
     Raises:
         OSError: there is no folder to write to, or it could not be made.
@@ -54,7 +54,8 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
         path = folder / name
         try:
             if not path.is_file():
-                make(path)
+                with replacing(path) as file:
+                    make(file)
             return path
         except OSError as error:
             reasons.append(str(error))

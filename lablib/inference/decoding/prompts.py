@@ -56,7 +56,7 @@ class PromptReader:
     """Reads prompts one after the other; a beginning that two share is read once.
 
     Attributes:
-        calls: forwards of the model.
+        calls: forwards of the model since :meth:`new_calls`.
     """
 
     def __init__(self, model: Any, step_size: int) -> None:
@@ -77,6 +77,11 @@ class PromptReader:
             self._cache = reader.cache
             self._text = text
         return self._cache
+
+    def new_calls(self) -> int:
+        """Return how many forwards nobody has counted yet; they are counted now."""
+        calls, self.calls = self.calls, 0
+        return calls
 
     def _reader_of(self, text: list[int]) -> Rewinder:
         """Return a reader that has read the beginning that ``text`` shares with the last one."""

@@ -34,22 +34,32 @@ class TreeJudge(Judge):
         parents = list(chain if proposal.parents is None else proposal.parents)
         paths = [tree_rules.path_to(node, parents) for node in range(-1, len(drafts))]
         texts = [[drafts[node] for node in path] for path in paths]
-        q = p = None
-        if self.trace or not self.plays_out:
+        plays_out = self.plays_out
+        p = q = seen = None
+        if self.trace or not plays_out:
             q = proposal.q
             if q is None:
                 q = rules.one_hot(proposal.tokens, raw.shape[-1])
             p = self.sampler.after(raw, texts)
             if self.sampler.greedy:
                 p = rules.one_hot(mx.argmax(p, axis=-1), raw.shape[-1])
-        if self.plays_out:
+        if plays_out:
             end, token = self._follow(raw, texts)
         else:
             end, token = self._draw(p, q, drafts, parents)
-        verdict = self._report(raw, [*texts[end], token], paths[end], proposal, parents, p, q)
+        path = paths[end]
+        on_path = raw[:, mx.array([0, *(node + 1 for node in path)])]
+        finite = mx.isfinite(mx.max(on_path, axis=-1))
+        report = self.sampler.report(on_path, mx.array([[*texts[end], token]]), finite)
+        if self.trace:
+            before = mx.array(parents) + 1
+            seen = self._evidence(raw[:, before], p[:, before], proposal, q)
+        kept = mx.array([len(path)])
+        queued = Queued(report, kept, proposal.tokens, seen, self._draft_finite(proposal))
+        (verdict,) = self._fetch(queued, None)
         # The children of the last node were judged too, if it has any.
-        reached = min(verdict.reached, len(paths[end]) + (end - 1 in parents))
-        return [replace(verdict, path=paths[end], reached=reached)]
+        reached = min(verdict.reached, len(path) + (end - 1 in parents))
+        return [replace(verdict, path=path, reached=reached)]
 
     def _draw(
         self, p: mx.array, q: mx.array, drafts: list[int], parents: list[int]
@@ -80,26 +90,3 @@ class TreeJudge(Judge):
             token = drawn.item()
             text = [*text, token]
         return end, token
-
-    def _report(
-        self,
-        raw: mx.array,
-        tokens: list[int],
-        path: list[int],
-        proposal: Proposal,
-        parents: list[int],
-        p: mx.array | None,
-        q: mx.array | None,
-    ) -> Verdict:
-        """Return the verdict on a path, whose tokens and the one after it are ``tokens``."""
-        sampler = self.sampler
-        on_path = raw[:, mx.array([0, *(node + 1 for node in path)])]
-        finite = mx.isfinite(mx.max(on_path, axis=-1))
-        report = sampler.report(on_path, mx.array([tokens]), finite)
-        seen = None
-        if self.trace:
-            before = mx.array(parents) + 1
-            seen = self._evidence(raw[:, before], p[:, before], proposal, q)
-        kept = mx.array([len(path)])
-        queued = Queued(report, kept, proposal.tokens, seen, self._draft_finite(proposal))
-        return self._fetch(queued, None)[0]
