@@ -68,6 +68,11 @@ CALLS = {
     "one id": (lambda s: s.sample(5, LOGITS[:1]), BadType, "seq_ids must be a sequence"),
     "text": (lambda s: s.sample("5", LOGITS[:1]), BadType, "seq_ids must be a sequence"),
     "commit float": (lambda s: s.commit(5, [1.0]), BadType, "tokens[0]"),
+    "commit many": (
+        lambda s: s.commit([5, 8], [7, 8]),
+        BadType,
+        "one id, and hashable, got [5, 8]",
+    ),
     "commit a later float": (lambda s: s.commit(5, [1, 2.0]), BadType, "tokens[1]"),
     "positions": (
         lambda s: s.sample([5], LOGITS[None]),

@@ -119,7 +119,9 @@ class Sampler:
         self._batches[ids] = Batch(slots)
         return self._batches[ids]
 
-    def _slot(self, seq_id: Hashable) -> Slot:
+    def _slot(self, seq_id: Any) -> Slot:
+        if not isinstance(seq_id, Hashable):
+            raise BadType(f"seq_id must be one id, and hashable, got {seq_id!r}")
         if seq_id not in self._slots:
             raise BadValue(f"seq_id {seq_id!r} is not registered")
         return self._slots[seq_id]
