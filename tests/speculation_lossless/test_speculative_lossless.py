@@ -44,8 +44,9 @@ def explored(monkeypatch, uncompiled):
         drawn = zip(number[:, 0].tolist(), np.array(weights), strict=True)
         return mx.array([[choose(*each)] for each in drawn], mx.int32)
 
-    def race(sampler, weights, ahead):
+    def race(sampler, weights, drafts):
         """Draw a draft under shared noise, and note from what: the target's token depends on it."""
+        ahead = 0 if drafts is None else drafts.shape[1]
         if not ahead:
             raced.clear()
         raced[ahead] = dict(enumerate(np.array(weights[:, 0])))
