@@ -239,8 +239,8 @@ class TextSampler:
         """
         size = weights.shape[-1]
         noise = [self._noise_after(n, size) for n in _before_each(weights, drafts)]
-        noise = mx.stack(noise, axis=1)
-        return mx.argmax(weights / noise, axis=-1).astype(mx.int32)
+        exponentials = mx.stack(noise, axis=1)
+        return mx.argmax(weights / exponentials, axis=-1).astype(mx.int32)
 
     def _noise_after(self, ahead: int, size: int) -> mx.array:
         """Return the noise ``(B, V)`` of the position after ``ahead`` tokens of the round."""
