@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lablib.machine.arrays import flattened
 from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
 from lablib.validation import BadType, BadValue, integer
@@ -14,7 +15,6 @@ from lablib.validation import BadType, BadValue, integer
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from mlx.utils import tree_flatten
 
 
 def read(path: Path) -> tuple[LanguageModel, Any]:
@@ -26,7 +26,8 @@ def read(path: Path) -> tuple[LanguageModel, Any]:
         raise BadValue(f"{path / 'config.json'}: {error}") from None
     file = path / "model.safetensors"
     fill(model, model.sanitize(read_arrays(file)), file)
-    return model.eval(), _read_tokenizer(path, keys, model.vocab_size)
+    model.eval()
+    return model, _read_tokenizer(path, keys, model.vocab_size)
 
 
 def check(path: Path) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def read_arrays(path: Path) -> dict[str, mx.array]:
     if not path.is_file():
         raise BadValue(f"{path} is missing: a model directory needs it")
     try:
-        arrays = mx.load(str(path))
+        arrays: Any = mx.load(str(path))  # a dict: other kinds of file hold other things
         if sum(array.nbytes for array in arrays.values()) > path.stat().st_size:
             raise ValueError("its arrays lie upon each other")  # a small file would fill the memory
         mx.eval(arrays)
@@ -148,7 +149,7 @@ def fingerprint(model: LanguageModel) -> str:
     digest = hashlib.sha256()
     # Stored in float16; in bfloat16, which has fewer digits still, every type they are loaded in
     # gives the same.
-    for name, weight in sorted(tree_flatten(model.parameters())):
+    for name, weight in sorted(flattened(model.parameters())):
         digest.update(name.encode())
         coarse = weight.astype(mx.float16).astype(mx.bfloat16)
         digest.update(np.array(coarse.view(mx.uint16)).tobytes())
