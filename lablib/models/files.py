@@ -10,11 +10,25 @@ from typing import Any
 from lablib.machine.arrays import flattened
 from lablib.models.base import LanguageModel
 from lablib.models.config import ModelConfig
-from lablib.validation import BadType, BadValue, integer
+from lablib.validation import BadType, BadValue, integer, shown
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
+
+# What fields of tokenizer_config.json are in JSON: transformers takes many as they come, and who
+# counts, cuts or chats with them first finds out.
+TOKENIZER_FIELDS = (
+    ("a number", (int, float), "model_max_length max_len"),
+    ("true or false", bool, "clean_up_tokenization_spaces split_special_tokens add_prefix_space"),
+    ("true or false", bool, "add_bos_token add_eos_token legacy"),
+    ("a text", str, "tokenizer_class padding_side truncation_side tool_parser_type"),
+    ("a text or an object", (str, dict), "bos_token eos_token unk_token pad_token"),
+    ("a text, a list or an object", (str, list, dict), "chat_template"),
+    ("a list", list, "additional_special_tokens chat_control_tokens model_input_names"),
+    ("a list or an object", (list, dict), "extra_special_tokens"),
+    ("an object", dict, "added_tokens_decoder"),
+)
 
 
 def read(path: Path) -> tuple[LanguageModel, Any]:
@@ -36,8 +50,8 @@ def check(path: Path) -> dict[str, Any]:
     mlx-lm takes the ends from generation_config.json, if there is one that has them.
     """
     file = path / "tokenizer_config.json"
-    if file.exists() and "auto_map" in read_json(file):  # transformers would ask to run it
-        raise BadValue(f"{file}: auto_map names code of the model's own, and load runs none")
+    if file.exists():
+        _check_tokenizer(file, read_json(file))
     keys = read_json(path / "config.json")
     for name in ("quantization", "quantization_config"):
         _check_groups(f"{path / 'config.json'}: {name}", keys.get(name))
@@ -48,6 +62,18 @@ def check(path: Path) -> dict[str, Any]:
         file = path / "generation_config.json"
         _check_ends(file, read_json(file), size)
     return keys
+
+
+def _check_tokenizer(file: Path, settings: dict[str, Any]) -> None:
+    """Refuse code, and fields of another type than theirs; null is as good as no field."""
+    if "auto_map" in settings:  # transformers would ask to run it
+        raise BadValue(f"{file}: auto_map names code of the model's own, and load runs none")
+    for kind, types, names in TOKENIZER_FIELDS:
+        for name in names.split():
+            value = settings.get(name)
+            flag = isinstance(value, bool) and types is not bool  # Python's flags are numbers
+            if value is not None and (flag or not isinstance(value, types)):
+                raise BadType(f"{file}: {name} must be {kind}, got {shown(value)}")
 
 
 def _check_ends(path: Path, keys: dict[str, Any], vocab_size: Any) -> None:
