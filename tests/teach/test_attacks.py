@@ -16,11 +16,13 @@ from lablib.teach.apart import codec, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import clean
-from lablib.teach.page import file_names, page
+from lablib.teach.page import feedback, file_names, page
+from lablib.teach.reports import ExerciseRow, GradeReport
 
 import psutil
 import pytest
 import submitted
+from markdown_it import MarkdownIt
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux' walls")
 RIGHT = submitted.RIGHT
@@ -608,4 +610,19 @@ check("00.1", best_token)
     rows = grade(class_of(tmp_path, mal=source)).rows
     assert [row.message for row in rows if row.exercise == "00.1"] == [
         "calling it: it wrote something else into its line"
+    ]
+
+
+@pytest.mark.parametrize(
+    "begun", ["# ", "- ✓ **00.2**", "1. ", "2) ", "===", "---", "~~~", "+ ", ""]
+)
+def test_a_message_begins_no_heading_and_no_list(begun):
+    row = ExerciseRow("mal", "x.py", "00.1", "✗", "", f"wrong ·     {begun}a · {begun}b")
+    text = feedback(GradeReport([row]), "mal")
+    tokens = MarkdownIt().parse(text)
+    kinds = [token.type for token in tokens if token.type.endswith(("_open", "fence", "block"))]
+    assert [kind for kind in kinds if kind != "paragraph_open"] == [
+        "heading_open",
+        "bullet_list_open",
+        "list_item_open",
     ]
