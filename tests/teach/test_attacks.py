@@ -626,3 +626,22 @@ def test_a_message_begins_no_heading_and_no_list(begun):
         "bullet_list_open",
         "list_item_open",
     ]
+
+
+LENT = """
+def use(lent):
+    after = [[{"object": [0, {"dict": [["kept", 1]]}]}], {}]
+    check.__self__.line.send({"answer": 1, "shared": [], "after": after})
+    return 0
+"""
+
+
+def test_what_is_lent_to_be_called_keeps_no_attribute():
+    """It would stay with the referee, who judges others, too."""
+
+    def step(x):
+        return x
+
+    with pytest.raises(Gone, match="something else"):
+        asked("use", LENT, step)
+    assert vars(step) == {}
