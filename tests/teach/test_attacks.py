@@ -11,6 +11,8 @@ import unicodedata
 from dataclasses import asdict
 from pathlib import Path
 
+from lablib.course.checks.checking import judge
+from lablib.course.checks.exercises import find
 from lablib.course.checks.running import Gone, TimeUp
 from lablib.teach.apart import codec, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
@@ -645,3 +647,25 @@ def test_what_is_lent_to_be_called_keeps_no_attribute():
     with pytest.raises(Gone, match="something else"):
         asked("use", LENT, step)
     assert vars(step) == {}
+
+
+HIDES = """
+def read(layer, tokens):
+    try:
+        layer.read(tokens, [])
+    except TypeError:
+        layer.read(tokens)
+def try_drafts(layer, drafts, accepted):
+    text = list(layer.log)
+    layer.read(drafts)
+    layer.__init__()
+    read(layer, [*text, *drafts[:accepted]])
+"""
+
+
+def test_a_layer_notes_all_that_it_reads():
+    """Where the notes were an argument of its own, whoever read could say where they go."""
+    space = {}
+    exec(HIDES, space)
+    outcome = judge(find("10.3"), space["try_drafts"])
+    assert (outcome.mark, outcome.misconception) == ("✗", "reads_the_text_again")
