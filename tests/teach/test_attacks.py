@@ -669,3 +669,14 @@ def test_a_layer_notes_all_that_it_reads():
     exec(HIDES, space)
     outcome = judge(find("10.3"), space["try_drafts"])
     assert (outcome.mark, outcome.misconception) == ("✗", "reads_the_text_again")
+
+
+def test_a_drafter_has_no_second_look_at_the_same_texts():
+    known = {}
+
+    def propose(prompt, written, limit):
+        text = known.setdefault(tuple(prompt), [])
+        text += written[len(text) :]
+        return text[len(written) :][:limit]
+
+    assert judge(find("16.3"), propose).mark == "✗"
