@@ -11,6 +11,7 @@ import unicodedata
 from dataclasses import asdict
 from pathlib import Path
 
+import lablib
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import find
 from lablib.course.checks.running import Gone, TimeUp
@@ -233,14 +234,32 @@ def test_the_repository_is_not_there():
     assert asked("f", code, str(root)) == 0
 
 
-def test_another_lablib_and_passwords_among_pythons_files_are_hidden(tmp_path, monkeypatch):
+PRIVATE = [  # each of them holds passwords or solutions somewhere
+    "pip.conf", ".condarc", "condarc.d/work.yml", "conda-meta/state", "bin/activate", ".env",
+    "etc/conda/activate.d/env_vars.sh", "local/etc/jupyter/nbgrader_config.py",
+    "bin/postactivate", "share/jupyter/kernels/lab/kernel.json", "pkgs/urls.txt",
+    "src/tool/.git/config", "envs/other/lib/python3.12/site-packages/lablib/notebooks/00.ipynb",
+    "local/lib/python3.11/dist-packages/lablib/course/lessons/lesson_00/exercises.py",
+    "lib/python3/dist-packages/lablib/notebooks/00_start_here.ipynb",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_other_lablibs_and_passwords_among_pythons_files_are_hidden(name, tmp_path, monkeypatch):
     """What all users of a machine share lies in /usr/local, which is seen as /usr is."""
-    usr = tmp_path / "usr"
-    place = usr / "local/lib/python3.11/dist-packages/lablib/course/lessons/lesson_00/exercises.py"
-    place.parent.mkdir(parents=True)
-    place.touch()
-    monkeypatch.setattr(sys, "base_prefix", str(usr))
-    assert {str(place), str(usr / "pip.conf"), str(usr / ".condarc")} <= {*surroundings.hidden()}
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    hidden = {*surroundings.hidden()}
+    assert not hidden.isdisjoint(map(str, [path, *path.parents][: len(Path(name).parts)]))
+
+
+def test_an_installed_lablib_keeps_its_recorded_lessons_to_itself(tmp_path, monkeypatch):
+    """They lie in the package, and show what ``solution`` says."""
+    package = tmp_path / "site-packages" / "lablib"
+    monkeypatch.setattr(lablib, "__path__", [str(package)])
+    assert str(package / "notebooks") in surroundings.hidden()
 
 
 def test_the_environment_is_a_list(monkeypatch):
