@@ -333,6 +333,9 @@ class Function:
             name = words(request["method"])
             if name not in _methods(thing):
                 raise codec.Garbled(f"no method {name}")
+            for looked_at in request["looks"]:  # a checker may mind when one looks
+                if looked_at in vars(thing):
+                    getattr(thing, looked_at)
             codec.restore(vars(thing), codec.unpack(request["attributes"], borrow))
             value = codec.pack(getattr(thing, name)(*args, **kwargs))
             return {"value": value, "attributes": codec.pack(vars(thing))}
