@@ -24,7 +24,8 @@ _DESCRIPTIVE = {
 }
 
 
-_MOST = {"num_hidden_layers": 10_000}  # each is built; all else is a side of an array: 31 bits
+MOST_LAYERS = 10_000  # each is built
+_MOST = {"num_hidden_layers": MOST_LAYERS}  # all else is a side of an array: 31 bits
 
 
 @dataclasses.dataclass(frozen=True)
