@@ -402,17 +402,32 @@ def test_nobody_waits_for_a_pipe(name, llama):
     assert refusal(llama) == f"{llama / name} is missing: a model directory needs it"
 
 
-def test_weights_upon_each_other(llama):
+@pytest.mark.parametrize("whose", ["ours", "mlx-lm's", "an adapter's"])
+def test_weights_upon_each_other(llama, whose, tmp_path):
     """Else each entry of a header would cost the memory of an array that is there once."""
-    path = llama / "model.safetensors"
+    options, path = {}, llama / "model.safetensors"
     data = path.read_bytes()
+    if whose != "ours":
+        make_foreign(llama)
+    if whose == "an adapter's":
+        options, path = {"adapter_path": tmp_path}, tmp_path / "adapters.safetensors"
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     largest = max(header.values(), key=lambda entry: np.prod(entry.get("shape", [0])))
     header |= {f"copy.{i}": largest for i in range(1000)}
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
-    assert refusal(llama) == f"{path} is corrupt or truncated: its arrays lie upon each other"
+    wanted = f"{path} is corrupt or truncated: its arrays lie upon each other"
+    assert refusal(llama, **options) == wanted
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_layers_without_end_are_refused(llama, inside):
+    """mlx-lm would begin to build them."""
+    make_foreign(llama)
+    many = {"num_hidden_layers": 10**9}
+    edit_json(llama / "config.json", **({"text_config": many} if inside else many))
+    assert refusal(llama).endswith("num_hidden_layers must be at most 10000, got 1000000000")
 
 
 def test_weights_of_another_model(llama):
