@@ -28,8 +28,9 @@ OPENS_NOTHING_NEW = {"00", "14", "15", "16"}
 # are around the engine since then, the prices of rounds, the leads of votes and pass@k (1,324) in
 # it. Products of few rows brought 636, refusals by name 880, types, habits, stop tokens and
 # processors in every door 1,898, what doors and refusals brought in together 1,521; that mypy is
-# clean 731; for all else there are 953 fewer. The aim is 64,000: lower the bound with each cut.
-MOST_TOKENS = 75_781
+# clean 731; that every public call names the option that was meant 375; for all else there are 953
+# fewer. The aim is 64,000: lower the bound with each cut.
+MOST_TOKENS = 76_156
 MOST_TOKENS_A_LINE = 10.0
 MOST_WALRUSES_A_THOUSAND_LINES = 0.0
 
