@@ -178,7 +178,7 @@ class TokenTrie:
             slots = np.asarray(slots, np.int32)
             self._give(node, slots, start)
             new = slots[len(found.slots) - start :]
-            every = np.append(found.slots, new)
+            every = np.concatenate([found.slots, new])
             self._remember(prompt, node, every)
         if logprobs is not None and node.logprobs is None:
             node.logprobs = logprobs

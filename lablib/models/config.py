@@ -25,7 +25,8 @@ _DESCRIPTIVE = {
 
 
 _FILLED_IN: Any = None  # may be None, or left out: ``__post_init__`` puts a value in its place
-_MOST = {"num_hidden_layers": 10_000}  # each is built; all else is a side of an array: 31 bits
+MOST_LAYERS = 10_000  # each is built
+_MOST = {"num_hidden_layers": MOST_LAYERS}  # all else is a side of an array: 31 bits
 
 
 @dataclasses.dataclass(frozen=True)

@@ -131,7 +131,7 @@ class BatchEvaluator:
                 before = missing[run.prompt].slots
                 if run.parent is not None:
                     before = run.parent.slots[: run.start]
-                run.slots = np.append(before, new[run])
+                run.slots = np.concatenate([before, new[run]])
                 self.records.stats.update(reused=run.start)
             while not all(run.finished for run in runs):
                 yield
