@@ -1,4 +1,4 @@
-"""Turning logits into text: sampling, decoding, voting, speculation.
+"""Turning logits into text: sampling, decoding, voting, speculation, steering.
 
 After a lesson, open the file beside its number; the function is the lesson's idea, and it is the
 code that runs. (The folders cache, models and course are lablib's, all others are here.) Where a
@@ -54,6 +54,7 @@ __getattr__, __dir__, __all__ = exports(
             "SpeculativeTokenIterator Tree speculative_batch speculative_batches "
             "speculative_decode speculative_sample_n"
         ),
+        "lablib.inference.steering": "Particles importance_sample rejection_sample smc",
         "lablib.inference.voting": (
             "AdaptiveVotes Candidate Votes best_of_n majority_vote pass_at_k tally vote_until"
         ),

@@ -3,6 +3,7 @@ from lablib.inference import async_lm as async_lm
 from lablib.inference import decoding as decoding
 from lablib.inference import sampling as sampling
 from lablib.inference import speculation as speculation
+from lablib.inference import steering as steering
 from lablib.inference import voting as voting
 from lablib.inference.async_lm import AsyncMlxLM as AsyncMlxLM
 from lablib.inference.async_lm import Query as Query
@@ -31,6 +32,10 @@ from lablib.inference.speculation import speculative_batch as speculative_batch
 from lablib.inference.speculation import speculative_batches as speculative_batches
 from lablib.inference.speculation import speculative_decode as speculative_decode
 from lablib.inference.speculation import speculative_sample_n as speculative_sample_n
+from lablib.inference.steering import Particles as Particles
+from lablib.inference.steering import importance_sample as importance_sample
+from lablib.inference.steering import rejection_sample as rejection_sample
+from lablib.inference.steering import smc as smc
 from lablib.inference.voting import AdaptiveVotes as AdaptiveVotes
 from lablib.inference.voting import Candidate as Candidate
 from lablib.inference.voting import Votes as Votes

@@ -58,7 +58,7 @@ class TextProcessors:
     def __init__(self, processors: Sequence[LogitsProcessor], text: list[int]) -> None:
         self._text = text
         self._has_state = any(hasattr(each, "copy") for each in processors)
-        self._settled: Sequence[LogitsProcessor] = _copies(processors)
+        self._settled: Sequence[LogitsProcessor] = copies(processors)
         self._begin_round()
 
     def apply(self, logits: mx.array, drafts: mx.array | None = None) -> mx.array:
@@ -71,7 +71,7 @@ class TextProcessors:
         if self._has_state:
             given: Any = () if drafts is None else drafts.tolist()
             path = tuple(given)
-            processors = _copies(self._after[path[:-1]] if path else self._settled)
+            processors = copies(self._after[path[:-1]] if path else self._settled)
             self._after[path] = processors
         for processor in processors:
             logits = returned("a logits processor", processor(tokens, logits), logits)
@@ -88,5 +88,6 @@ class TextProcessors:
         self._after: dict[tuple[int, ...], Sequence[LogitsProcessor]] = {}  # by the drafts
 
 
-def _copies(processors: Sequence[LogitsProcessor]) -> list[LogitsProcessor]:
+def copies(processors: Sequence[LogitsProcessor]) -> list[LogitsProcessor]:
+    """Return copies of those that have a state, and the others as they are."""
     return [each.copy() if hasattr(each, "copy") else each for each in processors]

@@ -1,0 +1,12 @@
+"""Act 4: texts that are wanted for more than their probability."""
+
+from lablib.lazy import exports
+
+__getattr__, __dir__, __all__ = exports(
+    __name__,
+    {
+        "lablib.inference.steering.particles": (
+            "Generation Particles importance_sample rejection_sample smc"
+        ),
+    },
+)
