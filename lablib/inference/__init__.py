@@ -54,7 +54,9 @@ __getattr__, __dir__, __all__ = exports(
             "SpeculativeTokenIterator Tree speculative_batch speculative_batches "
             "speculative_decode speculative_sample_n"
         ),
-        "lablib.inference.steering": "Particles importance_sample rejection_sample smc",
+        "lablib.inference.steering": (
+            "Particles importance_sample power_sample rejection_sample smc"
+        ),
         "lablib.inference.voting": (
             "AdaptiveVotes Candidate Votes best_of_n majority_vote pass_at_k tally vote_until"
         ),

@@ -34,6 +34,7 @@ from lablib.inference.speculation import speculative_decode as speculative_decod
 from lablib.inference.speculation import speculative_sample_n as speculative_sample_n
 from lablib.inference.steering import Particles as Particles
 from lablib.inference.steering import importance_sample as importance_sample
+from lablib.inference.steering import power_sample as power_sample
 from lablib.inference.steering import rejection_sample as rejection_sample
 from lablib.inference.steering import smc as smc
 from lablib.inference.voting import AdaptiveVotes as AdaptiveVotes

@@ -8,5 +8,6 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.steering.particles": (
             "Generation Particles importance_sample rejection_sample smc"
         ),
+        "lablib.inference.steering.power": "Chains power_sample",
     },
 )
