@@ -5,6 +5,10 @@ from lablib.lazy import exports
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
+        "lablib.inference.steering.confidence": (
+            "GiveUp agreement by_confidence lowest_confidence mean_confidence negative_entropy "
+            "self_certainty tail_confidence token_confidence"
+        ),
         "lablib.inference.steering.particles": (
             "Generation Particles importance_sample rejection_sample smc"
         ),
