@@ -55,7 +55,8 @@ __getattr__, __dir__, __all__ = exports(
             "speculative_decode speculative_sample_n"
         ),
         "lablib.inference.steering": (
-            "GiveUp Particles by_confidence importance_sample power_sample rejection_sample smc"
+            "GiveUp Grammar GrammarDrafter Particles Vocabulary by_confidence importance_sample "
+            "power_sample rejection_sample smc"
         ),
         "lablib.inference.voting": (
             "AdaptiveVotes Candidate Votes best_of_n majority_vote pass_at_k tally vote_until"

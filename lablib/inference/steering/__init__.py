@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = exports(
             "GiveUp agreement by_confidence lowest_confidence mean_confidence negative_entropy "
             "self_certainty tail_confidence token_confidence"
         ),
+        "lablib.inference.steering.constraints": "Grammar GrammarDrafter Vocabulary",
         "lablib.inference.steering.particles": (
             "Generation Particles importance_sample rejection_sample smc"
         ),

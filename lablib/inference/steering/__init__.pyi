@@ -8,6 +8,9 @@ from lablib.inference.steering.confidence import negative_entropy as negative_en
 from lablib.inference.steering.confidence import self_certainty as self_certainty
 from lablib.inference.steering.confidence import tail_confidence as tail_confidence
 from lablib.inference.steering.confidence import token_confidence as token_confidence
+from lablib.inference.steering.constraints import Grammar as Grammar
+from lablib.inference.steering.constraints import GrammarDrafter as GrammarDrafter
+from lablib.inference.steering.constraints import Vocabulary as Vocabulary
 from lablib.inference.steering.particles import Generation as Generation
 from lablib.inference.steering.particles import Particles as Particles
 from lablib.inference.steering.particles import importance_sample as importance_sample
