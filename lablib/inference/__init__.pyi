@@ -32,13 +32,17 @@ from lablib.inference.speculation import speculative_batch as speculative_batch
 from lablib.inference.speculation import speculative_batches as speculative_batches
 from lablib.inference.speculation import speculative_decode as speculative_decode
 from lablib.inference.speculation import speculative_sample_n as speculative_sample_n
+from lablib.inference.steering import Budget as Budget
 from lablib.inference.steering import GiveUp as GiveUp
 from lablib.inference.steering import Grammar as Grammar
 from lablib.inference.steering import GrammarDrafter as GrammarDrafter
 from lablib.inference.steering import Particles as Particles
 from lablib.inference.steering import Vocabulary as Vocabulary
+from lablib.inference.steering import beam_search as beam_search
+from lablib.inference.steering import best_first as best_first
 from lablib.inference.steering import by_confidence as by_confidence
 from lablib.inference.steering import importance_sample as importance_sample
+from lablib.inference.steering import minimum_bayes_risk as minimum_bayes_risk
 from lablib.inference.steering import power_sample as power_sample
 from lablib.inference.steering import rejection_sample as rejection_sample
 from lablib.inference.steering import smc as smc

@@ -14,5 +14,8 @@ __getattr__, __dir__, __all__ = exports(
             "Generation Particles importance_sample rejection_sample smc"
         ),
         "lablib.inference.steering.power": "Chains power_sample",
+        "lablib.inference.steering.search": (
+            "Budget Found beam_search best_first edit_distance edit_similarity minimum_bayes_risk"
+        ),
     },
 )

@@ -41,7 +41,7 @@ class Wish:
 
     def ends(self, tokens: Sequence[int]) -> bool:
         """Return whether a completion has ended."""
-        return len(tokens) >= self.max_tokens or tokens[-1] in self.stops
+        return len(tokens) >= self.max_tokens or not self.stops.isdisjoint(tokens[-1:])
 
 
 def read_wish(
