@@ -7,8 +7,9 @@ import itertools
 import json
 import math
 import re
+from collections import Counter
 
-from lablib import generate
+from lablib import extras, generate
 from lablib.inference import (
     SamplerOptions,
     SpeculativeTokenIterator,
@@ -124,6 +125,10 @@ GRAMMARS += [({"json_schema": NUMBERS}, is_numbers)]
 BRACKETED = [*TEXTS, "[", "]"]
 
 
+def ids_of(grammar):
+    return np.flatnonzero(grammar.allowed()).tolist()
+
+
 def wander(grammar, rng, obedient):
     """Draw a text token by token; how often it follows the mask is ``obedient``.
 
@@ -133,7 +138,7 @@ def wander(grammar, rng, obedient):
     tokens, allowed = [], True
     grammar.read([END])
     while True:
-        ids = grammar.allowed().tolist() if allowed else []
+        ids = ids_of(grammar) if allowed else []
         may_end = END in ids
         goes_on = [i for i in ids if i != END]
         if len(tokens) >= 8 or rng.random() < 0.15 or (may_end and rng.random() < 0.3):
@@ -167,17 +172,17 @@ def test_every_cut_of_a_text_is_allowed(vocabulary):
     """The mask is no tokenizer: "ab" may be one token or two."""
     grammar = Grammar(vocabulary, regex="(ab)+")
     grammar.read([])
-    assert [TEXTS[i] for i in grammar.allowed()] == ["a", "ab"]
+    assert [TEXTS[i] for i in ids_of(grammar)] == ["a", "ab"]
     grammar.read([1])
-    assert [TEXTS[i] for i in grammar.allowed()] == ["b", "ba"]
+    assert [TEXTS[i] for i in ids_of(grammar)] == ["b", "ba"]
 
 
 def test_a_beginning_that_no_token_goes_on_from_allows_nothing():
     grammar = Grammar(Vocabulary(["<end>", "a", "b"], [0]), regex="abx")
     grammar.read([])
-    assert grammar.allowed().tolist() == [1]
+    assert ids_of(grammar) == [1]
     grammar.read([1, 2])
-    assert grammar.allowed().tolist() == []
+    assert ids_of(grammar) == []
     (cloud,) = smc(TableLM(3), [[1]], 4, seed=1, max_tokens=5, stop_tokens=[0], logits_processors=[
         Grammar(Vocabulary(["<end>", "a", "b"], [0]), regex="abx")])  # fmt: skip
     assert cloud.log_evidence == -math.inf
@@ -294,6 +299,33 @@ def test_trees_obey(rule):
             assert tokens == alone(model, PROMPT, i, grammar)
 
 
+@pytest.mark.parametrize("rule", ["match", "rejection", "block"])
+def test_where_few_tokens_may_come_a_branch_of_the_grammar_is_kept(rule):
+    model = target(vocab_size=5, peak=2)
+    grammar = Grammar(Vocabulary(SMALL, [0]), regex="(ab|c)(a|b)*")
+    how = {**HOW, "rule": rule, "logits_processors": [grammar], "draft_tokens": 7}
+    kept = Counter()
+    for i in range(12):
+        tree = SpeculativeTokenIterator(model, GrammarDrafter(3), PROMPT, stream=i, **how)
+        tokens = [token.id for token in tree]
+        if rule == "match":
+            assert tokens == alone(model, PROMPT, i, grammar)
+        kept[tree.stats["total_accepted"]] += 1
+        assert tree.stats["total_accepted"] == tree.stats["total_reached"]
+        assert tree.stats["total_accepted"] < tree.stats["total_drafted"]
+    assert {*kept} == {1, 2}
+
+
+def test_branches_of_a_grammar_grow_by_breadth_as_far_as_they_may(grammar):
+    own = grammar.copy()
+    own.read(PROMPT)  # then (ab)*(c|a)(b|ca?): a, ab or c
+    assert own.forced(9) == ([], [])
+    assert own.forced(2, 3) == ([], [])
+    assert own.forced(3, 3) == ([1, 3, 4], [-1, -1, -1])
+    tokens, parents = own.forced(5, 3)  # after "a": b, c; after "ab" as at the start: too many
+    assert (tokens, parents) == ([1, 3, 4, 2, 4], [-1, -1, -1, 0, 0])
+
+
 def every_text(model, n):
     """Texts of the grammar, by ``re`` and a forward each: the chances of masked sampling, and p."""
     masked, free = {}, {}
@@ -388,7 +420,7 @@ def states_are_right(model, made, grammar, rule, n=40):
             if len(one.rounds) == rounds or not one._decoder.rows:
                 continue
             refused += one.rounds[-1].accepted < one.rounds[-1].reached
-            text = list(one._row.text)
+            text = list(one._decoder.rows[0].text)
             settled = sampler.states(0)[0]
             fresh = grammar.copy()
             fresh.read(PROMPT)
@@ -489,13 +521,20 @@ def test_what_cannot_be_read_is_refused(vocabulary, model):
             call()
 
 
+def test_without_llguidance_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    told = r"grammars need llguidance: pip install 'lablib\[grammar\]'"
+    with pytest.raises(ImportError, match=told):
+        Vocabulary(SMALL, [0])
+
+
 def test_texts_of_one_vocabulary_do_not_share_a_state(grammar):
     one, other = grammar.copy(), grammar.copy()
     one.read(PROMPT)
     other.read(PROMPT)
     one.read([*PROMPT, 3, 4])
     assert other.allowed().tolist() != one.allowed().tolist()
-    assert other.forced(3) == []
+    assert other.forced(3) == ([], [])
     assert grammar._read is None
     tokens = list(itertools.islice(alone(TableRecorder(), PROMPT, 0, grammar), 3))
     assert obeys(tokens)

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from lablib.inference import AsyncMlxLM, sample_n
 from lablib.inference.steering import (
+    asking,
     importance_sample,
     particles,
     rejection_sample,
@@ -164,44 +165,45 @@ def test_many_particles_come_close(lm):
 
 
 def plant(monkeypatch, bug):
-    cloud = particles._Cloud
+    cloud = particles.Cloud
     if bug == "weights kept after resampling":
         resample = cloud.resample
 
-        def kept(self, choose):
+        def kept(self, points):
             before = self.log_weights
-            resample(self, choose)
+            resample(self, points)
             self.log_weights = before[self._parents]
 
         monkeypatch.setattr(cloud, "resample", kept)
     if bug == "mask without renormalising":
-        monkeypatch.setattr(particles.asking, "log_softmax", lambda scores: scores)
+
+        def as_they_are(texts, rows, power):
+            return np.stack([asking._processed(*pair) for pair in zip(texts, rows, strict=True)])
+
+        monkeypatch.setattr(asking, "proposals", as_they_are)
     if bug == "mean over the living":
-        living = lambda logs: particles_log_mean(logs[logs > -np.inf])  # noqa: E731
-        particles_log_mean = particles.log_mean
-        monkeypatch.setattr(particles, "log_mean", living)
+        log_mean = particles.log_mean
+        monkeypatch.setattr(particles, "log_mean", lambda logs: log_mean(logs[logs > -np.inf]))
     if bug == "mask without weight":
 
-        def proposal(self, growing, rows):
-            log_q = of(self, growing, rows)
+        def proposals(texts, rows, power):
+            log_q = of(texts, rows, power)
             rows[:] = np.where(log_q > -np.inf, log_q, rows)
             return log_q
 
-        of = cloud._proposal
-        monkeypatch.setattr(cloud, "_proposal", proposal)
+        of = asking.proposals
+        monkeypatch.setattr(asking, "proposals", proposals)
     if bug == "potential added at every step":
 
-        def again(self, i, potential):
-            weigh(self, i, potential)
-            self.particles[i].potential = 0.0
+        def again(self, *given):
+            self._potentials = [0.0] * len(self.texts)
+            weigh(self, *given)
 
-        weigh = cloud._weigh
-        monkeypatch.setattr(cloud, "_weigh", again)
+        weigh = cloud.weigh
+        monkeypatch.setattr(cloud, "weigh", again)
     if bug == "parents by rank":
-        first = lambda weights, u: np.argsort(-weights, kind="stable")  # noqa: E731
-        monkeypatch.setitem(
-            resampling.RESAMPLE, "systematic", lambda w, u: np.sort(first(w, u)[[0] * len(w)])
-        )
+        best = lambda logs, points: np.full(len(logs), logs.argmax())  # noqa: E731
+        monkeypatch.setattr(particles, "parents", best)
 
 
 UNMASKED = [
@@ -230,36 +232,41 @@ def test_planted_bugs_of_masks_are_found(lm, monkeypatch, bug):
 # --- resampling -------------------------------------------------------------------------------
 
 
+def chosen(name, weights, u):
+    with np.errstate(divide="ignore"):
+        return resampling.parents(np.log(weights), resampling.RESAMPLE[name](u))
+
+
 @pytest.mark.parametrize("name", resampling.RESAMPLE)
 def test_each_particle_lives_on_as_often_as_its_weight_says(name):
     rng = np.random.default_rng(7)
     weights = rng.dirichlet([0.5] * 6)
     weights[2] = 0.0
     weights /= weights.sum()
-    counts = np.array(
-        [
-            np.bincount(resampling.RESAMPLE[name](weights, rng.random(6)), minlength=6)
-            for _ in range(4000)
-        ]
-    )
+    drawn = [chosen(name, weights, rng.random(6)) for _ in range(4000)]
+    counts = np.array([np.bincount(each, minlength=6) for each in drawn])
     assert (counts.sum(axis=1) == 6).all()
     assert (counts[:, 2] == 0).all()
     for i in (0, 1, 3, 4, 5):
         whole = counts[:, i].std() == 0
         assert whole or off_by(counts[:, i], 6 * weights[i]) < FAR
-    if name in ("systematic", "residual"):
-        assert (counts >= np.floor(6 * weights)).all()
     if name == "systematic":
+        assert (counts >= np.floor(6 * weights)).all()
         assert (counts <= np.ceil(6 * weights)).all()
 
 
 @pytest.mark.parametrize("name", resampling.RESAMPLE)
 def test_no_rounding_wakes_the_dead(name):
     last = np.array([1 / 3, 1 / 3, 1 / 3, 0.0])
-    parents = resampling.RESAMPLE[name](last, np.full(4, np.nextafter(1, 0)))
-    assert 3 not in parents
-    assert resampling.RESAMPLE[name](np.array([0.0, 1.0]), np.zeros(2)).tolist() == [1, 1]
-    assert resampling.effective(np.array([0.5, 0.5, 0.0])) == pytest.approx(2.0)
+    assert 3 not in chosen(name, last, np.full(4, np.nextafter(1, 0)))
+    assert chosen(name, np.array([0.0, 1.0]), np.zeros(2)).tolist() == [1, 1]
+
+
+def test_as_many_are_effective_as_have_equal_weights():
+    with np.errstate(divide="ignore"):
+        logs = np.log([0.2, 0.2, 0.0])
+    assert resampling.effective(logs) == pytest.approx(2.0)
+    assert resampling.effective(np.full(3, -np.inf)) == 0.0
 
 
 # --- the edges --------------------------------------------------------------------------------
@@ -340,8 +347,8 @@ def test_a_processor_with_a_state_follows_its_text(lm):
         ({"stop_tokens": [7]}, ValueError, "stop_tokens"),
         ({"potential": 3}, TypeError, "potential must be callable"),
         ({"potential": lambda tokens, ended: None}, TypeError, "potential must return a number"),
-        ({"potential": lambda tokens, ended: math.nan}, ValueError, "potential must be finite"),
-        ({"potential": lambda tokens, ended: math.inf}, ValueError, "potential must be finite"),
+        ({"potential": lambda tokens, ended: math.nan}, ValueError, "potential must return no NaN"),
+        ({"potential": lambda tokens, ended: math.inf}, ValueError, "potential must return no NaN"),
         ({"lm": object()}, TypeError, "lm must have batch_next_token_logprobs_sync"),
         ({"seed": 0.5}, TypeError, "seed must be"),
     ],

@@ -3,7 +3,7 @@
 import math
 
 from lablib.inference.steering import power, power_sample, smc
-from lablib.inference.steering.power import Draft
+from lablib.inference.steering.asking import Text
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def drafts(lm, longest, proposal):
             p = lm.probs([*PROMPT, *text[:i]])
             log_p.append(math.log(p[token]))
             log_q.append(math.log(p[token] ** proposal / (p**proposal).sum()))
-        found.append(Draft(list(text), log_p, log_q))
+        found.append(Text(PROMPT, 0, (), list(text), log_p, log_q))
     return found
 
 
@@ -102,10 +102,10 @@ def test_the_draws_are_those_of_the_transition(lm, proposal):
         assert too_far(chains.tokens, exact) > RARE
         if steps == 1:
             moved = start @ (1 - np.diag(one))  # a proposal may also be the same text again
-            assert chains.acceptance_rate > moved
+            assert chains.stats["acceptance_rate"] > moved
             assert too_far(chains.tokens, dict(zip(names, start, strict=True))) < RARE
-        assert len(chains.trace) == steps + 1
-        np.testing.assert_allclose(chains.trace[-1], [sum(row) for row in chains.logprobs])
+        assert len(chains.stats["trace"]) == steps + 1
+        np.testing.assert_allclose(chains.stats["trace"][-1], [sum(row) for row in chains.logprobs])
 
 
 def test_low_temperature_is_not_power(lm):

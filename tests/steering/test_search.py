@@ -265,7 +265,7 @@ def test_bad_arguments_are_refused(lm):
         (lambda: best_first(lm, PROMPT, lambda t: None, **ENDS), "verifier must return a number"),
         (
             lambda: best_first(lm, PROMPT, lambda t: math.nan, **ENDS),
-            "verifier must not return NaN",
+            "verifier must return no NaN",
         ),
         (lambda: minimum_bayes_risk([]), "completions must hold at least one"),
         (lambda: minimum_bayes_risk([1], 3), "utility must be callable"),

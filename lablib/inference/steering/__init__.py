@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.steering.particles": (
             "Generation Particles importance_sample rejection_sample smc"
         ),
-        "lablib.inference.steering.power": "Chains power_sample",
+        "lablib.inference.steering.power": "power_sample",
         "lablib.inference.steering.search": (
             "Budget Found beam_search best_first edit_distance edit_similarity minimum_bayes_risk"
         ),

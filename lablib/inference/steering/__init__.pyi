@@ -16,7 +16,6 @@ from lablib.inference.steering.particles import Particles as Particles
 from lablib.inference.steering.particles import importance_sample as importance_sample
 from lablib.inference.steering.particles import rejection_sample as rejection_sample
 from lablib.inference.steering.particles import smc as smc
-from lablib.inference.steering.power import Chains as Chains
 from lablib.inference.steering.power import power_sample as power_sample
 from lablib.inference.steering.search import Budget as Budget
 from lablib.inference.steering.search import Found as Found

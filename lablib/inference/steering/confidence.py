@@ -95,6 +95,20 @@ def by_confidence(measure: Measure, keep: float = 1.0, weigh: str = "linear") ->
         keep: the share of the completions that vote, the surest; at least one does.
         weigh: how much a vote counts: "linear": as its confidence, which must be positive; "log":
             e^confidence; "equal": all the same.
+
+    Returns:
+        A function of the sequences and the ``samples``.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range; later, there are no ``top_logprobs``, or
+            a confidence is not positive.
+
+    Example:
+        >>> surest = lablib.inference.by_confidence(lablib.inference.steering.mean_confidence, 0.5)
+        >>> how = {"top_logprobs": 5, "weight": surest, "extract": len, "seed": 0}
+        >>> votes = lablib.majority_vote(model, prompt, 4, **how)
+        >>> votes.drawn, round(sum(share for _, share in votes), 6)
+        (4, 1.0)
     """
     function("measure", measure)
     keep = number("keep", keep, 0.0, 1.0)
@@ -120,16 +134,19 @@ class GiveUp:
 
     Once the mean confidence of the latest ``window`` tokens is below ``floor``, only the stop token
     is left. A text without an answer casts no vote, in ``majority_vote`` and in ``vote_until``. The
-    floor comes from texts before, the quantile of theirs that shall live:
-
-        first = sample_n(model, prompt, 16, top_logprobs=5)
-        floor = np.quantile([*map(lowest_confidence, first.top_logprobs)], 0.9)
+    floor comes from texts before, a quantile of their ``lowest_confidence``: with that of 0.9 a
+    tenth of such texts is let live.
 
     Args:
         floor: of the mean confidence, in nats.
         stop_token: the id that ends a text.
         window: how many tokens in a row.
         best: of how many log-probabilities a token's confidence is the mean.
+
+    Example:
+        >>> stop = lablib.inference.GiveUp(99.0, tokenizer.eos_token_id, window=2)
+        >>> lablib.sample_n(model, prompt, 2, logits_processors=[stop], seed=0).lengths
+        [2, 2]
     """
 
     def __init__(self, floor: float, stop_token: int, window: int = 8, best: int = 5) -> None:

@@ -13,6 +13,7 @@ had it obeyed by itself.
 
 import json
 from collections.abc import Sequence
+from copy import copy as shallow_copy
 from typing import Any
 
 from lablib.extras import need
@@ -34,6 +35,14 @@ class Vocabulary:
         tokens: a tokenizer of Hugging Face or mlx-lm's wrapper of one; or each token's text, in
             order of the ids.
         stop_tokens: ids that end a text; None: the tokenizer's own.
+
+    Raises:
+        ImportError: llguidance is missing: ``pip install "lablib[grammar]"``.
+
+    Example:
+        >>> words = lablib.inference.Vocabulary(["<end>", "a", "b", "ab"], [0])
+        >>> words.stop_tokens
+        frozenset({0})
     """
 
     def __init__(self, tokens: Any, stop_tokens: Sequence[int] | None = None) -> None:
@@ -79,6 +88,12 @@ class Grammar:
 
     Raises:
         ValueError: not one of the three is given, or it is no grammar; the message says why.
+
+    Example:
+        >>> digits = lablib.inference.Grammar(tokenizer, regex="[0-9]{2}")
+        >>> how = {"logits_processors": [digits], "temperature": 0.0}
+        >>> str(lablib.generate(model, tokenizer, "sum 7 3:", **how)).isdigit()
+        True
     """
 
     def __init__(
@@ -112,8 +127,7 @@ class Grammar:
 
     def copy(self) -> "Grammar":
         """Return one that goes its own way from here."""
-        twin = object.__new__(Grammar)
-        twin.__dict__.update(self.__dict__)
+        twin = shallow_copy(self)
         twin._matcher = self._matcher.deep_copy()
         return twin
 
@@ -122,9 +136,10 @@ class Grammar:
         self.read(tokens.tolist())
         if self._matcher.is_error():  # after a draft that is refused anyway
             return logits
-        allowed = np.zeros(logits.shape[-1], bool)
-        allowed[self.allowed()] = True
-        return mx.where(mx.array(allowed), logits, -mx.inf)
+        may, size = self.allowed(), logits.shape[-1]
+        if len(may) != size:  # what a model has beyond its tokenizer may not come
+            may = np.pad(may, (0, size))[:size]
+        return mx.where(mx.array(may), logits, -mx.inf)
 
     def read(self, text: Sequence[int]) -> None:
         """Read what is new of a text; the first time all of it is the prompt."""
@@ -134,32 +149,59 @@ class Grammar:
             self._matcher.consume_token(token)
 
     def allowed(self) -> np.ndarray:
-        """Return the ids that may come next, in order; none where the vocabulary is at its end."""
+        """Return for each id whether it may come next, bool ``(V,)``; none may at a dead end."""
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
-        ids = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
-        if self._matcher.is_accepting():
-            return ids
-        return np.setdiff1d(ids, [*self.vocabulary.stop_tokens])
+        may = np.unpackbits(bits, bitorder="little").view(bool)
+        if not self._matcher.is_accepting():
+            may[[*self.vocabulary.stop_tokens]] = False
+        return may
 
-    def forced(self, most: int) -> list[int]:
-        """Return the tokens that must come next, up to ``most``, and read them."""
+    def forced(self, most: int, branches: int = 1) -> tuple[list[int], list[int]]:
+        """Return up to ``most`` tokens that must come next, and the parent of each; -1: the text.
+
+        Where no more than ``branches`` tokens may come, one of them must.
+        """
         tokens: list[int] = []
-        while len(tokens) < most and self.vocabulary.stop_tokens.isdisjoint(tokens[-1:]):
-            ids = self.allowed()
-            if len(ids) != 1:
+        parents: list[int] = []
+        ends = [(-1, self)]
+        for parent, grammar in ends:  # new ends join while we go
+            ids = np.flatnonzero(grammar.allowed()).tolist()
+            if len(ids) > branches:
+                continue
+            if len(tokens) + len(ids) > most:
                 break
-            tokens += ids.tolist()
-            self._matcher.consume_token(tokens[-1])
-        return tokens
+            for token in ids:
+                tokens.append(token)
+                parents.append(parent)
+                if token not in self.vocabulary.stop_tokens:
+                    after = grammar.copy()
+                    after._matcher.consume_token(token)
+                    ends.append((len(tokens) - 1, after))
+        return tokens, parents
 
 
 class GrammarDrafter(Drafter):
     """Proposes what the grammar forces: where one token may come, no model need be asked.
 
-    These drafts are always kept. The grammar is the ``Grammar`` among the logits processors:
+    These drafts are always kept. The grammar is the ``Grammar`` among the logits processors.
 
-        speculative_decode(model, GrammarDrafter(), prompt, logits_processors=[grammar])
+    Args:
+        branches: with more than 1 it drafts a tree, of all tokens where no more than so many may
+            come: one of them is kept. Models are then those of ``lablib.models``.
+
+    Example:
+        >>> forced = lablib.inference.Grammar(tokenizer, regex="#42")
+        >>> drafter = lablib.inference.GrammarDrafter()
+        >>> how = {"logits_processors": [forced], "max_tokens": 9}
+        >>> ids, stats = lablib.speculative_decode(model, drafter, prompt, **how)
+        >>> stats["total_accepted"] == stats["total_drafted"] > 0
+        True
     """
+
+    def __init__(self, branches: int = 1) -> None:
+        self.branches = integer("branches", branches, 1)
+        self.trees = self.branches > 1
+        self.batches = not self.trees
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Look at each text's grammar, as far as it has been read."""
@@ -170,5 +212,9 @@ class GrammarDrafter(Drafter):
                 raise BadType("logits_processors must hold a Grammar for a GrammarDrafter")
             grammar = found[0].copy()
             grammar.read(list(text))
-            guesses.append(grammar.forced(limit))
-        return Proposal.of(guesses)
+            tokens, parents = grammar.forced(limit, self.branches)
+            guesses.append(tokens)
+        proposal = Proposal.of(guesses)
+        if proposal is not None and self.trees:
+            proposal = Proposal(proposal.tokens, parents=parents)
+        return proposal

@@ -18,22 +18,38 @@ weight p / q of each token makes good for that. So any logits processor may prop
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from lablib.inference import arguments
+from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling import random_numbers
-from lablib.inference.sampling.processors import LogitsProcessor, copies
+from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.steering import asking
-from lablib.inference.steering.resampling import RESAMPLE, effective
-from lablib.validation import BadType, BadValue, function, integer, number, one_of, returned, shown
+from lablib.inference.steering.resampling import (
+    RESAMPLE,
+    effective,
+    log_mean,
+    normalized,
+    parents,
+)
+from lablib.validation import BadValue, function, integer, number, one_of
 
-import mlx.core as mx
 import numpy as np
 
 # (tokens, whether the text has ended) -> the natural logarithm of how much it is wanted. While a
 # text grows it is a guess at its end: any guess is right in the end, a good one saves work.
 Potential = Callable[[list[int], bool], float]
+
+
+class Growth(TypedDict, total=False):
+    """Those keywords of :func:`smc` that do without resampling."""
+
+    power: float
+    max_tokens: int
+    stop_tokens: Collection[int] | None
+    logits_processors: Sequence[LogitsProcessor]
+    seed: int | None
 
 
 class Generation(NamedTuple):
@@ -50,24 +66,24 @@ class Generation(NamedTuple):
     log_weights: list[float]
 
 
-@dataclass
-class Particles:
-    """Weighted texts, whose weighted means estimate those of π.
+@dataclass(frozen=True)
+class Particles(Samples):
+    """Weighted samples, whose weighted means estimate those of π.
 
     Attributes:
-        tokens: the completions, a stop token included.
-        logprobs: natural logarithms of the model's probability of each token.
-        finished: whether a stop token ended the text.
         log_weights: ``(N,)``, natural logarithms; -inf: the text does not count.
         log_evidence: log Ẑ.
         history: the steps that weighed them.
+
+    Example:
+        >>> lm = lablib.AsyncMlxLM(model, tokenizer)
+        >>> (cloud,) = lablib.inference.smc(lm, [prompt], 4, max_tokens=3, seed=0)
+        >>> len(cloud), cloud.log_evidence, cloud.weights.tolist()
+        (4, 0.0, [0.25, 0.25, 0.25, 0.25])
     """
 
-    tokens: list[list[int]]
-    logprobs: list[list[float]]
-    finished: list[bool]
-    log_weights: np.ndarray
-    log_evidence: float
+    log_weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    log_evidence: float = 0.0
     history: list[Generation] = field(default_factory=list)
 
     @property
@@ -109,7 +125,7 @@ def smc(
         particles: how many texts for each prompt.
         potential: ``f(tokens, ended) -> float``, asked of every beginning of a completion. -inf: no
             text that begins so is wanted. None: all are wanted as they are.
-        resample: "systematic", "stratified", "residual" or "multinomial".
+        resample: "systematic", "stratified" or "multinomial".
         ess: resample when fewer than this share of the particles are effective; 0: never, 1:
             before every step.
         power: the target is p^power · exp(potential). Each token is proposed from its own p^power,
@@ -119,31 +135,41 @@ def smc(
         logits_processors: change the proposal, as in ``TokenIterator``; the weights make good.
         seed: the same seed gives the same particles; None draws afresh.
 
+    Returns:
+        The particles of each prompt.
+
     Raises:
         ValueError, TypeError: an argument is out of range, before any work; or a potential or a
             processor returned NaN or +inf.
+
+    Example:
+        >>> lm = lablib.AsyncMlxLM(model, tokenizer)
+        >>> short = lambda tokens, ended: -0.1 * len(tokens)
+        >>> (cloud,) = lablib.inference.smc(lm, [prompt], 4, short, max_tokens=5, seed=0)
+        >>> -0.5 <= cloud.log_evidence <= 0, float(cloud.weights.sum().round(6))
+        (True, 1.0)
     """
     wish = asking.read_wish(lm, prompts, max_tokens, stop_tokens, seed)
     n = integer("particles", particles, 1, 1_000_000)
     one_of("resample", resample, RESAMPLE)
-    ess = number("ess", ess, 0.0, 1.0)
-    power = number("power", power, 0.0)
+    ess, power = number("ess", ess, 0.0, 1.0), number("power", power, 0.0)
     processors = arguments.check_processors(logits_processors)
     if potential is not None:
         function("potential", potential)
-    clouds = [_Cloud(wish, i, n, processors, power) for i in range(len(wish.prompts))]
-    for _ in range(wish.max_tokens):
-        for cloud in clouds:
-            if cloud.growing and (ess == 1 or effective(cloud.weights) < ess * n):
-                cloud.resample(RESAMPLE[resample])
-        texts = [text for cloud in clouds for text in cloud.texts()]
+    clouds = [Cloud(texts) for texts in wish.begin(n, processors)]
+    for step in range(wish.max_tokens):
+        for which, cloud in enumerate(clouds):
+            if cloud.growing() and (ess == 1 or effective(cloud.log_weights) < ess * n):
+                lots = np.array(random_numbers.key(wish.seed, which, 1, step), np.uint64)
+                cloud.resample(RESAMPLE[resample](random_numbers.uniforms(lots, np.arange(n))))
+        growing = [cloud.growing() for cloud in clouds]
+        texts = [cloud.texts[i] for cloud, own in zip(clouds, growing, strict=True) for i in own]
         if not texts:
             break
-        rows = wish.logprobs(texts)
-        for cloud in clouds:
-            own, rows = np.split(rows, [len(cloud.growing)])
-            cloud.extend(own, potential)
-    return [cloud.result() for cloud in clouds]
+        wish.extend(texts, power)
+        for cloud, own in zip(clouds, growing, strict=True):
+            cloud.weigh(own, step, power, potential)
+    return [cloud.result(wish) for cloud in clouds]
 
 
 def importance_sample(
@@ -151,11 +177,23 @@ def importance_sample(
     prompts: Sequence[Sequence[int]],
     n: int,
     potential: Potential | None = None,
-    **options: Any,
+    **options: Unpack[Growth],
 ) -> list[Particles]:
     """Draw ``n`` texts for each prompt, and weigh them at their end: ``smc`` that never resamples.
 
-    ``options`` are those of :func:`smc` but ``resample`` and ``ess``.
+    ``lm``, ``prompts``, ``potential`` and ``options`` are those of :func:`smc`.
+
+    Returns:
+        The particles of each prompt.
+
+    Raises:
+        ValueError, TypeError: as :func:`smc`.
+
+    Example:
+        >>> lm = lablib.AsyncMlxLM(model, tokenizer)
+        >>> (cloud,) = lablib.inference.importance_sample(lm, [prompt], 3, max_tokens=2, seed=0)
+        >>> cloud.mean(len)
+        2.0
     """
     return smc(lm, prompts, arguments.check_n(n), potential, ess=0.0, **options)
 
@@ -164,197 +202,102 @@ def rejection_sample(
     lm: Any,
     prompts: Sequence[Sequence[int]],
     n: int,
-    potential: Potential,
+    potential: Potential | None = None,
     *,
     log_bound: float = 0.0,
-    max_tokens: int = 100,
-    stop_tokens: Collection[int] | None = None,
-    seed: int | None = None,
+    **options: Unpack[Growth],
 ) -> list[Particles]:
-    """Draw ``n`` texts for each prompt, and keep each with the chance exp(potential - log_bound).
+    """Draw ``n`` weighted texts for each prompt, and keep each with the chance weight / bound.
 
-    What is kept is drawn from π exactly, whatever is kept; it may be nothing. The potential is
-    asked of whole texts only. Its greatest value is at most ``log_bound``.
+    What is kept is drawn from π exactly, whatever is kept; it may be nothing. ``lm``, ``prompts``,
+    ``potential`` and ``options`` are those of :func:`smc`.
+
+    Returns:
+        What is kept for each prompt, with equal weights.
 
     Raises:
-        ValueError, TypeError: as :func:`smc`; or a text's potential is above the bound.
+        ValueError, TypeError: as :func:`smc`; or the logarithm of a weight, which is the potential
+            where nothing changes the proposal, is above ``log_bound``.
+
+    Example:
+        >>> lm, seldom = lablib.AsyncMlxLM(model, tokenizer), lambda tokens, ended: -1.0
+        >>> how = {"max_tokens": 2, "seed": 0}
+        >>> (cloud,) = lablib.inference.rejection_sample(lm, [prompt], 40, seldom, **how)
+        >>> 0 < len(cloud) < 40
+        True
     """
-    function("potential", potential)
     log_bound = number("log_bound", log_bound)
-    wish = asking.read_wish(lm, prompts, max_tokens, stop_tokens, seed)
-    options = {"max_tokens": max_tokens, "stop_tokens": wish.stops, "seed": wish.seed}
-    kept = []
-    for which, drawn in enumerate(importance_sample(lm, prompts, n, **options)):
-        logs = np.array([value_of(potential, tokens, True) for tokens in drawn.tokens])
-        if logs.max() > log_bound:
-            raise BadValue(f"potential must be at most log_bound {log_bound}, got {logs.max()}")
-        key = np.array(random_numbers.key(wish.seed, which, 0), dtype=np.uint64)
+    options["seed"] = seed = asking.read_seed(options.get("seed"))
+    found = []
+    for which, cloud in enumerate(importance_sample(lm, prompts, n, potential, **options)):
+        highest = cloud.log_weights.max()
+        if highest > log_bound:
+            raise BadValue(f"potential must be at most log_bound {log_bound}, got {highest}")
+        key = np.array(random_numbers.key(seed, which, 0), np.uint64)
         u = random_numbers.uniforms(key, np.arange(n))
-        rows = np.flatnonzero(u < np.exp(logs - log_bound))
-        columns = [[column[i] for i in rows] for column in (drawn.tokens, drawn.logprobs)]
-        finished = [drawn.finished[i] for i in rows]
-        with np.errstate(divide="ignore"):
-            log_evidence = log_bound + float(np.log(len(rows) / n))
-        kept.append(Particles(*columns, finished, np.zeros(len(rows)), log_evidence))
-    return kept
+        kept = np.flatnonzero(u < np.exp(cloud.log_weights - log_bound)).tolist()
+        columns = [[each[i] for i in kept] for each in (cloud.tokens, cloud.logprobs)]
+        finished = [cloud.finished[i] for i in kept]
+        share = math.log(len(kept) / n) if kept else -math.inf
+        weights, evidence = np.zeros(len(kept)), log_bound + share
+        found.append(Particles(*columns, finished, log_weights=weights, log_evidence=evidence))
+    return found
 
 
-# --- one population ---
+class Cloud:
+    """The particles of one prompt, while they grow."""
 
-
-@dataclass
-class _Particle:
-    """A text that grows: its completion, its processors, its potential so far."""
-
-    prompt: list[int]
-    processors: Sequence[LogitsProcessor]
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    potential: float = 0.0
-    ended: bool = False
-
-    @property
-    def text(self) -> list[int]:
-        return self.prompt + self.tokens
-
-    def copy(self) -> "_Particle":
-        own = copies(self.processors)
-        return replace(self, processors=own, tokens=[*self.tokens], logprobs=[*self.logprobs])
-
-    def append(self, token: int, logprob: float) -> None:
-        self.tokens.append(token)
-        self.logprobs.append(logprob)
-
-    def processed(self, row: np.ndarray) -> np.ndarray:
-        """Return what the processors make of scores ``(V,)``."""
-        tokens = mx.array(self.text, mx.int32)
-        logits = mx.array(row[None].astype(np.float32))
-        for processor in self.processors:
-            logits = returned("a logits processor", processor(tokens, logits), logits)
-        scores = np.array(logits[0].astype(mx.float32), dtype=np.float64)
-        if not scores.max() < np.inf:
-            raise BadValue("a logits processor must return no NaN and no +inf")
-        return scores
-
-
-class _Cloud:
-    """The particles of prompt ``number``."""
-
-    def __init__(
-        self,
-        wish: asking.Wish,
-        number: int,
-        n: int,
-        processors: Sequence[LogitsProcessor],
-        power: float,
-    ) -> None:
-        prompt = wish.prompts[number]
-        self.particles = [_Particle(prompt, copies(processors)) for _ in range(n)]
-        self.log_weights = np.zeros(n)
-        self.growing = list(range(n))
-        self._wish = wish
-        self._power = power
+    def __init__(self, texts: list[asking.Text]) -> None:
+        self.texts = texts
+        self.log_weights = np.zeros(len(texts))
+        self._potentials = [0.0] * len(texts)
         self._log_evidence = 0.0  # of the weights that were reset
         self._history: list[Generation] = []
-        self._parents = list(range(n))
-        self._streams = asking.streams(wish.seed, number * n, n)
-        self._lots = np.array(random_numbers.key(wish.seed, number, 1), dtype=np.uint64)
+        self._parents = list(range(len(texts)))
 
-    @property
-    def weights(self) -> np.ndarray:
-        return normalized(self.log_weights)
+    def growing(self) -> list[int]:
+        """Return which particles grow: those that count, and have not ended."""
+        pairs = enumerate(zip(self.texts, self.log_weights, strict=True))
+        return [i for i, (text, weight) in pairs if weight > -np.inf and not text.ended]
 
-    def texts(self) -> list[list[int]]:
-        return [self.particles[i].text for i in self.growing]
-
-    def _find_growing(self) -> None:
-        alive = enumerate(self.log_weights > -np.inf)
-        self.growing = [i for i, lives in alive if lives and not self.particles[i].ended]
-
-    def resample(self, choose: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
+    def resample(self, points: np.ndarray) -> None:
         """Let particles die and multiply; their mean weight goes into the evidence."""
-        n = len(self.particles)
-        u = random_numbers.uniforms(self._lots, len(self._history) * n + np.arange(n))
-        self._parents = choose(self.weights, u).tolist()
-        self.particles = [self.particles[parent].copy() for parent in self._parents]
+        keys = [text.key for text in self.texts]  # a place keeps its random numbers
+        self._parents = parents(self.log_weights, points).tolist()
+        pairs = zip(self._parents, keys, strict=True)
+        self.texts = [self.texts[parent].copy(key) for parent, key in pairs]
+        self._potentials = [self._potentials[parent] for parent in self._parents]
         self._log_evidence += log_mean(self.log_weights)
-        self.log_weights = np.zeros(n)
-        self._find_growing()
+        self.log_weights = np.zeros(len(keys))
 
-    def extend(self, rows: np.ndarray, potential: Potential | None) -> None:
-        """Append a token to each growing text, given the model's ``rows (G, V)``, and weigh it."""
-        growing = self.growing
-        if not growing:
+    def weigh(self, grown: list[int], step: int, power: float, potential: Potential | None) -> None:
+        """Weigh those that have grown: by p^power / q of the new token, and by what is hoped now.
+
+        That replaces what was hoped of the text before.
+        """
+        if not grown:
             return
-        step = len(self._history)
-        log_q = self._proposal(growing, rows)
-        u = random_numbers.uniforms(self._streams[growing], np.full(len(growing), step))
-        tokens: list[int | None] = [None] * len(self.particles)
-        for i, token, row, q in zip(growing, asking.draw(log_q, u), rows, log_q, strict=True):
-            if q[token] == -np.inf:  # the processors left nothing
+        tokens: list[int | None] = [None] * len(self.texts)
+        for i in grown:
+            text = self.texts[i]
+            if len(text.tokens) == step:  # the processors left no token
                 self.log_weights[i] = -np.inf
                 continue
-            tokens[i] = token
-            self.particles[i].append(token, float(row[token]))
-            self.log_weights[i] += self._power * row[token] - q[token]
-            self._weigh(i, potential)
+            tokens[i] = text.tokens[-1]
+            self.log_weights[i] += power * text.logprobs[-1] - text.log_q[-1]
+            if potential is not None:
+                hoped = potential([*text.tokens], text.ended)
+                hoped = asking.returned_number("potential", hoped)
+                self.log_weights[i] += hoped - self._potentials[i]
+                self._potentials[i] = hoped
         self._history.append(Generation(self._parents, tokens, self.log_weights.tolist()))
-        self._parents = list(range(len(self.particles)))
-        self._find_growing()
+        self._parents = list(range(len(self.texts)))
 
-    def _proposal(self, growing: list[int], rows: np.ndarray) -> np.ndarray:
-        """Return the log-probabilities ``(G, V)`` that the next tokens are drawn from."""
-        if self._power == 1 and not self.particles[0].processors:
-            return rows
-        scores = self._power * rows
-        if self.particles[0].processors:
-            pairs = zip(growing, scores, strict=True)
-            scores = np.stack([self.particles[i].processed(row) for i, row in pairs])
-        return asking.log_softmax(scores)
-
-    def _weigh(self, i: int, potential: Potential | None) -> None:
-        """Replace the last guess at the potential of a text by the one of now."""
-        particle = self.particles[i]
-        particle.ended = self._wish.ends(particle.tokens)
-        if potential is not None:
-            now = value_of(potential, particle.tokens, particle.ended)
-            self.log_weights[i] += now - particle.potential
-            particle.potential = now
-
-    def result(self) -> Particles:
-        particles, stops = self.particles, self._wish.stops
+    def result(self, wish: asking.Wish) -> Particles:
+        """Return the particles as samples."""
         return Particles(
-            [each.tokens for each in particles],
-            [each.logprobs for each in particles],
-            [each.tokens[-1:] != [] and each.tokens[-1] in stops for each in particles],
-            self.log_weights,
-            self._log_evidence + log_mean(self.log_weights),
-            self._history,
+            *wish.columns(self.texts),
+            log_weights=self.log_weights,
+            log_evidence=self._log_evidence + log_mean(self.log_weights),
+            history=self._history,
         )
-
-
-def value_of(potential: Potential, tokens: list[int], ended: bool) -> float:
-    """Return the potential of a completion, or refuse it."""
-    value = potential(list(tokens), ended)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise BadType(f"potential must return a number, got {shown(value)}")
-    if not value < math.inf:
-        raise BadValue(f"potential must be finite or minus infinity, got {value} for {tokens}")
-    return float(value)
-
-
-def normalized(logs: np.ndarray) -> np.ndarray:
-    """Return weights that sum to 1; all 0 where every logarithm is -inf."""
-    peak = logs.max(initial=-np.inf)
-    if peak == -np.inf:
-        return np.zeros(len(logs))
-    weights = np.exp(logs - peak)
-    return weights / weights.sum()
-
-
-def log_mean(logs: np.ndarray) -> float:
-    """Return the logarithm of the mean of weights that are given as logarithms."""
-    peak = logs.max(initial=-np.inf)
-    if peak == -np.inf:
-        return -math.inf
-    return float(peak + np.log(np.exp(logs - peak).mean()))

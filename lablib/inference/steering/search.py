@@ -14,14 +14,12 @@
 import math
 from collections.abc import Callable, Collection, Sequence
 from copy import copy as shallow_copy
-from heapq import heappop, heappush
-from itertools import count
 from typing import Any, NamedTuple
 
 from lablib.inference.sampling import random_numbers
 from lablib.inference.steering import asking
-from lablib.inference.voting.vote import tally
-from lablib.validation import BadType, BadValue, function, integer, number, shown, token_ids
+from lablib.inference.voting import vote
+from lablib.validation import BadValue, function, integer, number, token_ids
 
 import mlx.core as mx
 import numpy as np
@@ -57,32 +55,37 @@ def beam_search(
         length_power: the score is log p / length^power: 0 favours short texts, 1 takes the mean.
         max_tokens: the length of a completion at most.
         stop_tokens: ids that end one; None: the model's own.
+
+    Returns:
+        The texts with their scores.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, before any work.
+
+    Example:
+        >>> lm = lablib.AsyncMlxLM(model, tokenizer)
+        >>> first, second = lablib.inference.beam_search(lm, prompt, 2, max_tokens=4)
+        >>> first.score >= second.score
+        True
     """
     wish = asking.read_wish(lm, [prompt], max_tokens, stop_tokens, 0)
     width = integer("width", width, 1)
     length_power = number("length_power", length_power, 0.0)
-    beams = [Beam([], 0.0)]
+
+    def score(tokens: list[int], logprob: float) -> float:
+        return logprob / max(1, len(tokens)) ** length_power
+
+    beams: list[tuple[list[int], float]] = [([], 0.0)]  # with log p
     while True:
-        growing = [beam for beam in beams if not wish.ends(beam.tokens)]
+        growing = [beam for beam in beams if not wish.ends(beam[0])]
         if not growing:
-            return [Found(beam.tokens, beam.score(length_power)) for beam in beams]
-        rows = wish.logprobs([wish.prompts[0] + beam.tokens for beam in growing])
-        longer = [beam for beam in beams if wish.ends(beam.tokens)]
-        for beam, row in zip(growing, rows, strict=True):
+            return [Found(tokens, score(tokens, logprob)) for tokens, logprob in beams]
+        rows = wish.logprobs([wish.prompts[0] + tokens for tokens, _ in growing])
+        longer = [beam for beam in beams if wish.ends(beam[0])]
+        for (tokens, logprob), row in zip(growing, rows, strict=True):
             best = np.argsort(-row, kind="stable")[:width].tolist()
-            longer += [Beam([*beam.tokens, i], beam.logprob + float(row[i])) for i in best]
-        beams = sorted(longer, key=lambda beam: -beam.score(length_power))[:width]
-
-
-class Beam(NamedTuple):
-    """A beginning and its log-probability."""
-
-    tokens: list[int]
-    logprob: float
-
-    def score(self, length_power: float) -> float:
-        """Return log p / length^power."""
-        return self.logprob / max(1, len(self.tokens)) ** length_power
+            longer += [([*tokens, i], logprob + float(row[i])) for i in best]
+        beams = sorted(longer, key=lambda beam: -score(*beam))[:width]
 
 
 def best_first(
@@ -111,38 +114,45 @@ def best_first(
         max_tokens: the length of a completion at most.
         stop_tokens: ids that end one; None: the model's own.
         seed: of the steps that are drawn; None draws afresh.
+
+    Returns:
+        The whole texts that were found; there may be none.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, before any work; or the verifier
+            returned no number, NaN or +inf.
+
+    Example:
+        >>> lm = lablib.AsyncMlxLM(model, tokenizer)
+        >>> how = {"branch": 2, "max_steps": 5, "max_tokens": 2, "seed": 0}
+        >>> found = lablib.inference.best_first(lm, prompt, lambda tokens: len(tokens), **how)
+        >>> found[0].score
+        2.0
     """
     wish = asking.read_wish(lm, [prompt], max_tokens, stop_tokens, seed)
     function("verifier", verifier)
     branch, max_steps = integer("branch", branch, 1), integer("max_steps", max_steps, 1)
     ends = frozenset(token_ids("step_tokens", [*step_tokens], allow_empty=True))
-    found = count()
-    queue: list[tuple[float, int, list[int]]] = [(0.0, next(found), [])]
+    texts = [Found([], 0.0)]
     for step in range(max_steps):
-        if wish.ends(queue[0][2]):
+        best = max(texts, key=lambda text: text.score)  # the first of equals
+        if wish.ends(best.tokens):
             break
-        _, _, text = heappop(queue)
-        for longer in _steps(wish, text, branch, ends, step):
-            heappush(queue, (-_number("verifier", verifier(longer)), next(found), longer))
-    return [Found(text, -minus_hope) for minus_hope, _, text in sorted(queue) if wish.ends(text)]
-
-
-def _steps(
-    wish: asking.Wish, text: list[int], branch: int, ends: frozenset[int], step: int
-) -> list[list[int]]:
-    """Draw ``branch`` next steps of a text; return the different ones, by order of appearance."""
-    keys = asking.streams(wish.seed, step * branch, branch)
-    longer = [list(text) for _ in range(branch)]
-    growing = list(range(branch))
-    while growing:
-        rows = wish.logprobs([wish.prompts[0] + longer[i] for i in growing])
-        places = np.array([len(longer[i]) for i in growing])
-        tokens = asking.draw(rows, random_numbers.uniforms(keys[growing], places))
-        for i, token in zip(growing, tokens, strict=True):
-            longer[i].append(token)
-        goes_on = [i for i in growing if ends and longer[i][-1] not in ends]
-        growing = [i for i in goes_on if not wish.ends(longer[i])]
-    return [*{tuple(each): each for each in longer}.values()]
+        texts.remove(best)
+        drawn = [
+            asking.Text(wish.prompts[0], random_numbers.key(wish.seed, step, i), (), [*best.tokens])
+            for i in range(branch)
+        ]
+        growing = drawn
+        while growing:
+            wish.extend(growing)
+            inside = [text for text in growing if ends and text.tokens[-1] not in ends]
+            growing = [text for text in inside if not text.ended]
+        for tokens in dict.fromkeys(tuple(text.tokens) for text in drawn):
+            hope = asking.returned_number("verifier", verifier([*tokens]))
+            texts.append(Found([*tokens], hope))
+    whole = [text for text in texts if wish.ends(text.tokens)]
+    return sorted(whole, key=lambda text: -text.score)
 
 
 def minimum_bayes_risk(
@@ -162,24 +172,41 @@ def minimum_bayes_risk(
     Returns:
         The different completions with their expected utility, the best first; ties keep the order
         of first appearance.
+
+    Raises:
+        ValueError, TypeError: there are no completions, or the utility returned no number.
+
+    Example:
+        >>> alike = lablib.inference.steering.edit_similarity
+        >>> lablib.inference.minimum_bayes_risk([[1, 2, 3], [1, 2, 4], [9], [9]], alike)[0].tokens
+        [9]
     """
     texts = [tuple(each) if isinstance(each, list) else each for each in completions]
     if not texts:
         raise BadValue("completions must hold at least one, got none")
-    votes = tally([[]] * len(texts), texts, log_weights)
+    votes = vote.tally([[]] * len(texts), texts, log_weights)
     total = sum(count for _, count in votes)
     share = {answer: n / total for answer, (_, n) in zip(votes.answers, votes, strict=True)}
-    utility = _same if utility is None else function("utility", utility)
-    expected = {}
-    for one in dict.fromkeys(texts):  # fsum rounds once, so that ties are ties
-        useful = (p * _number("utility", utility(one, other)) for other, p in share.items())
-        expected[one] = math.fsum(useful)
-    ranked = sorted(expected, key=lambda one: -expected[one])
-    return [Found(list(one) if isinstance(one, tuple) else one, expected[one]) for one in ranked]
+    if utility is None:
+        utility = _same
+    function("utility", utility)
+    expected = []
+    for one in dict.fromkeys(texts):
+        useful = [asking.returned_number("utility", utility(one, other)) for other in share]
+        products = (p * each for p, each in zip(share.values(), useful, strict=True))
+        answer = list(one) if isinstance(one, tuple) else one
+        expected.append(Found(answer, math.fsum(products)))  # it rounds once: ties are ties
+    return sorted(expected, key=lambda found: -found.score)
 
 
 def _same(one: Any, other: Any) -> float:
     return float(one == other)
+
+
+def edit_similarity(one: Sequence[Any], other: Sequence[Any]) -> float:
+    """Return 1 less the edit distance as a share of the longer one: a utility from 0 to 1."""
+    longer = max(len(one), len(other))
+    return 1.0 - edit_distance(one, other) / longer if longer else 1.0
 
 
 def edit_distance(one: Sequence[Any], other: Sequence[Any]) -> int:
@@ -194,21 +221,6 @@ def edit_distance(one: Sequence[Any], other: Sequence[Any]) -> int:
     return row[-1]
 
 
-def edit_similarity(one: Sequence[Any], other: Sequence[Any]) -> float:
-    """Return 1 less the edit distance as a share of the longer one: a utility from 0 to 1."""
-    longer = max(len(one), len(other))
-    return 1.0 - edit_distance(one, other) / longer if longer else 1.0
-
-
-def _number(name: str, value: Any) -> float:
-    """Return what a caller's function ``name`` returned, if it is a number and not NaN."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise BadType(f"{name} must return a number, got {shown(value)}")
-    if np.isnan(value):
-        raise BadValue(f"{name} must not return NaN")
-    return float(value)
-
-
 class Budget:
     """A logits processor that forces ``answer`` once a completion has ``most`` tokens.
 
@@ -218,6 +230,12 @@ class Budget:
         most: how many tokens are free.
         answer: ids that then come one after the other, such as those of "#"; what follows is the
             model's.
+
+    Example:
+        >>> now = lablib.inference.Budget(2, tokenizer.encode("#")[-1:])
+        >>> ids = lablib.sample_n(model, prompt, 1, logits_processors=[now], seed=0)[0]
+        >>> tokenizer.decode(ids[2:3])
+        '#'
     """
 
     def __init__(self, most: int, answer: Sequence[int]) -> None:
@@ -234,13 +252,9 @@ class Budget:
         text = tokens.tolist()
         if self._start is None:
             self._start = len(text)
-        written = text[self._start :]
+        written, n = text[self._start :], len(self.answer)
         due = len(written) - self.most
-        if not 0 <= due < len(self.answer) or self._is_in(written[: self.most]):
+        answered = any(written[i : i + n] == self.answer for i in range(self.most - n + 1))
+        if answered or not 0 <= due < n:
             return logits
-        ids = mx.arange(logits.shape[-1])
-        return mx.where(ids == self.answer[due], logits, -mx.inf)
-
-    def _is_in(self, written: list[int]) -> bool:
-        n = len(self.answer)
-        return any(written[i : i + n] == self.answer for i in range(len(written) - n + 1))
+        return mx.where(mx.arange(logits.shape[-1]) == self.answer[due], logits, -mx.inf)
