@@ -1,4 +1,4 @@
-"""Turning logits into text: sampling, decoding, voting, speculation.
+"""Turning logits into text: sampling, decoding, voting, speculation, steering.
 
 After a lesson, open the file beside its number; the function is the lesson's idea, and it is the
 code that runs. (The folders cache, models and course are lablib's, all others are here.) Where a
@@ -34,6 +34,11 @@ you replace runs in its place at once.
         course/replay/measure.py      measure_costs
     13  speculation/tree_rules.py     tree_rejection
         speculation/draft_tree.py     grow
+    17  steering/constraints.py       Grammar.allowed, GrammarDrafter.propose
+        steering/particles.py         smc
+        steering/confidence.py        token_confidence, by_confidence
+        steering/power.py             log_accept
+        steering/search.py            beam_search, minimum_bayes_risk
 
 To add one thing, read the top of its file: a rule (speculation/rules.py) and a drafter
 (speculation/drafter.py) need only a notebook's cell, a transform (sampling/transforms.py) edits.
@@ -53,6 +58,10 @@ __getattr__, __dir__, __all__ = exports(
             "AdaptiveLength Costs DraftModel Drafter EarlyExit FixedLength Head NGram Proposal "
             "SpeculativeTokenIterator Tree speculative_batch speculative_batches "
             "speculative_decode speculative_sample_n"
+        ),
+        "lablib.inference.steering": (
+            "Budget GiveUp Grammar GrammarDrafter Particles Vocabulary beam_search best_first "
+            "by_confidence importance_sample minimum_bayes_risk power_sample rejection_sample smc"
         ),
         "lablib.inference.voting": (
             "AdaptiveVotes Candidate Votes best_of_n majority_vote pass_at_k tally vote_until"

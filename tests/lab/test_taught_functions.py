@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lablib
-from lablib.inference import AdaptiveLength, Costs, NGram, Tree
+from lablib.inference import AdaptiveLength, Costs, NGram, Tree, steering
 from lablib.inference.sampling import transforms
 from lablib.inference.speculation import rules, tree_rules
 from lablib.models import DraftHead, LanguageModel, base, hybrid_config, llama_config
@@ -310,6 +310,56 @@ CALLS |= {
     "DraftHead.__call__": [partial(speculate, draft=head)],
     **{name: MODEL for name in PARTS if name.split(".")[0] in ("Attention", "MLP")},
     **{name: MODEL for name in PARTS if name.split(".")[0] in ("RMSNorm", "Linear")},
+}
+
+
+def many() -> lablib.AsyncMlxLM:
+    return lablib.AsyncMlxLM(tiny(), None)
+
+
+def steer(name: str = "importance_sample") -> object:
+    how = {"max_tokens": 3, "stop_tokens": (), "seed": 1}
+    given = {
+        "beam_search": (PROMPT, 2),
+        "importance_sample": ([PROMPT], 2),
+        "power_sample": ([PROMPT], 2, 2.0),
+        "smc": ([PROMPT], 2),
+    }
+    if name == "beam_search":
+        del how["seed"]
+    return getattr(steering, name)(many(), *given[name], **how)
+
+
+def masked() -> object:
+    words = steering.Vocabulary([chr(65 + i) for i in range(V)], [0])
+    return sample(logits_processors=[steering.Grammar(words, regex="[B-F]*")])
+
+
+def forced() -> object:
+    words = steering.Vocabulary([chr(65 + i) for i in range(V)], [0])
+    grammar = steering.Grammar(words, regex="BCDE")
+    return speculate(draft=steering.GrammarDrafter, logits_processors=[grammar])
+
+
+def by_the_surest() -> object:
+    weight = steering.by_confidence(steering.mean_confidence)
+    how = {"weight": weight, "top_logprobs": 2, "max_tokens": 3, "seed": 1}
+    return lablib.majority_vote(tiny(), PROMPT, n=3, extract=len, **how)
+
+
+def elect() -> object:
+    return steering.minimum_bayes_risk([1, 2, 2])
+
+
+CALLS |= {
+    "Grammar.allowed": [masked, forced],
+    "GrammarDrafter.propose": [forced],
+    "beam_search": [partial(steer, name="beam_search")],
+    "by_confidence": [by_the_surest],
+    "log_accept": [partial(steer, name="power_sample")],
+    "minimum_bayes_risk": [elect],
+    "smc": [steer, partial(steer, name="smc")],
+    "token_confidence": [by_the_surest],
 }
 
 

@@ -55,12 +55,15 @@ class TextProcessors:
     Args:
         processors: called in turn as ``processor(tokens (T,), logits (1, V)) -> logits``.
         text: token ids; its owner appends to it.
+
+    Attributes:
+        settled: the processors as they were when the last token of the text was decided.
     """
 
     def __init__(self, processors: Sequence[LogitsProcessor], text: list[int]) -> None:
         self._text = text
         self._has_state = any(hasattr(each, "copy") for each in processors)
-        self._settled: Sequence[LogitsProcessor] = _copies(processors)
+        self.settled: Sequence[LogitsProcessor] = copies(processors)
         self._begin_round()
 
     def apply(self, logits: mx.array, drafts: mx.array | None = None) -> mx.array:
@@ -69,11 +72,11 @@ class TextProcessors:
         In a round it was called for each beginning of the drafts before.
         """
         tokens = self._tokens if drafts is None else mx.concatenate([self._tokens, drafts])
-        processors: Sequence[LogitsProcessor] = self._settled
+        processors: Sequence[LogitsProcessor] = self.settled
         if self._has_state:
             given: Any = () if drafts is None else drafts.tolist()
             path = tuple(given)
-            processors = _copies(self._after[path[:-1]] if path else self._settled)
+            processors = copies(self._after[path[:-1]] if path else self.settled)
             self._after[path] = processors
         for processor in processors:
             logits = returned("a logits processor", processor(tokens, logits), logits)
@@ -82,7 +85,7 @@ class TextProcessors:
     def end_round(self) -> None:
         """Keep the states of what was decided: the text has grown by it."""
         decided = self._text[self._tokens.size :]
-        self._settled = self._after.get(tuple(decided[:-1]), self._settled)
+        self.settled = self._after.get(tuple(decided[:-1]), self.settled)
         self._begin_round()
 
     def _begin_round(self) -> None:
@@ -90,5 +93,6 @@ class TextProcessors:
         self._after: dict[tuple[int, ...], Sequence[LogitsProcessor]] = {}  # by the drafts
 
 
-def _copies(processors: Sequence[LogitsProcessor]) -> list[LogitsProcessor]:
+def copies(processors: Sequence[LogitsProcessor]) -> list[LogitsProcessor]:
+    """Return copies of those that have a state, and the others as they are."""
     return [each.copy() if hasattr(each, "copy") else each for each in processors]

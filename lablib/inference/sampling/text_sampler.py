@@ -98,6 +98,10 @@ class TextSampler:
         """Return whether each token is just the one with the best raw logit."""
         return self._takes_best_logit and _ARGMAX.is_open()
 
+    def states(self, row: int) -> Sequence[LogitsProcessor]:
+        """Return the processors of a text, which have read it but for its last token; copy them."""
+        return self.batch.slots[row].processors.settled
+
     # Tokens of the target.
 
     def plain(self, logits: mx.array, unseen: mx.array | None = None) -> Drawn:

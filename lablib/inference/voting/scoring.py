@@ -41,8 +41,8 @@ def score(
             it prefers short completions. ``"length_normalized"``: their mean. Or a callable
             ``f(sequences)`` that takes ``(n, seq_len)`` int32, prompt + completion padded on the
             right with ``pad_token``, and returns ``(n,)`` or ``(n, 1)`` numbers. If it accepts the
-            keywords ``lengths`` (``(n,)`` int32, tokens of each row without padding) or
-            ``prompt_length`` (an int), it gets those too.
+            keywords ``lengths`` (``(n,)`` int32, tokens of each row without padding),
+            ``prompt_length`` (an int) or ``samples`` (these), it gets those too.
         prompt: the token ids every completion continues.
         samples: completions with their raw log-probabilities, from ``sample_n``.
         pad_token: fills the rows up to the longest.
@@ -61,7 +61,8 @@ def score(
         counts = np.array(samples.lengths)
         return totals if scorer == "log_prob" else totals / np.maximum(counts, 1)
     sequences, lengths = pad(prompt, samples.tokens, pad_token)
-    return ask(name, scorer, sequences, lengths=lengths, prompt_length=len(prompt))
+    extras = {"lengths": lengths, "prompt_length": len(prompt), "samples": samples}
+    return ask(name, scorer, sequences, **extras)
 
 
 def pad(

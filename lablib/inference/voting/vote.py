@@ -170,7 +170,7 @@ def best_of_n(
     check_scorer("score_fn", score_fn)
     flag("return_all", return_all)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
-    parts = _sample(model, draft_model, prompt, n, settings)
+    parts = _sample(model, draft_model, prompt, n, settings, score_fn)
     samples = parts.join()
     scores = _scores("score_fn", score_fn, parts, samples)
     sequences = [mx.array([[*parts.prompts[0], *row]], dtype=mx.int32) for row in samples.tokens]
@@ -226,7 +226,7 @@ def majority_vote(
     if weight is not None:
         check_scorer("weight", weight)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
-    parts = _sample(model, draft_model, prompt, n, settings)
+    parts = _sample(model, draft_model, prompt, n, settings, weight)
     samples = parts.join()
     log_weights = None if weight is None else _scores("weight", weight, parts, samples)
     votes = tally(samples.tokens, _answers(samples.tokens, extract), log_weights)
@@ -313,10 +313,16 @@ def vote_until(
 
 
 def _sample(
-    model: Any, draft_model: Any, prompt: Any, n: int, options: dict[str, Any]
+    model: Any,
+    draft_model: Any,
+    prompt: Any,
+    n: int,
+    options: dict[str, Any],
+    scorer: Scorer | None = None,
 ) -> batches.SampleParts:
     """Sample in parts of ``max_batch``, with or without a draft model."""
-    refuse_top_logprobs(options, "sample_n")
+    if not callable(scorer):  # a function may look at them
+        refuse_top_logprobs(options, "sample_n")
     if draft_model is None:
         return batches.sample_batches(model, prompt, n, **options)
     return batched.speculative_batches(model, draft_model, [prompt] * check_n(n), **options)

@@ -1,0 +1,26 @@
+# Made from the table in __init__.py by tests/stubs.py.
+from lablib.inference.steering.confidence import GiveUp as GiveUp
+from lablib.inference.steering.confidence import agreement as agreement
+from lablib.inference.steering.confidence import by_confidence as by_confidence
+from lablib.inference.steering.confidence import lowest_confidence as lowest_confidence
+from lablib.inference.steering.confidence import mean_confidence as mean_confidence
+from lablib.inference.steering.confidence import negative_entropy as negative_entropy
+from lablib.inference.steering.confidence import self_certainty as self_certainty
+from lablib.inference.steering.confidence import tail_confidence as tail_confidence
+from lablib.inference.steering.confidence import token_confidence as token_confidence
+from lablib.inference.steering.constraints import Grammar as Grammar
+from lablib.inference.steering.constraints import GrammarDrafter as GrammarDrafter
+from lablib.inference.steering.constraints import Vocabulary as Vocabulary
+from lablib.inference.steering.particles import Generation as Generation
+from lablib.inference.steering.particles import Particles as Particles
+from lablib.inference.steering.particles import importance_sample as importance_sample
+from lablib.inference.steering.particles import rejection_sample as rejection_sample
+from lablib.inference.steering.particles import smc as smc
+from lablib.inference.steering.power import power_sample as power_sample
+from lablib.inference.steering.search import Budget as Budget
+from lablib.inference.steering.search import Found as Found
+from lablib.inference.steering.search import beam_search as beam_search
+from lablib.inference.steering.search import best_first as best_first
+from lablib.inference.steering.search import edit_distance as edit_distance
+from lablib.inference.steering.search import edit_similarity as edit_similarity
+from lablib.inference.steering.search import minimum_bayes_risk as minimum_bayes_risk
