@@ -4,6 +4,7 @@ import contextlib
 import json
 
 from lablib import models
+from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
 from lablib.course.lessons.lesson_13.rounds import Prices
@@ -283,6 +284,29 @@ def test_the_dashboard_tells_what_the_coin_did(page, board):
     assert page.locator(".lablib-chosen").count() == 1
     row = int(said.split("Text ")[1].split(",")[0])
     assert f"text {row + 1}, token " in page.locator("svg").text_content()
+
+
+def test_a_chart_is_walked_through_and_keeps_its_axes(page):
+    words = ["a", "b", "c", "d"]
+    chart = BeforeAfter(words, [2.0, 1.0, 0.0, -1.0])
+    show, sizes = opened(page, chart), set()
+    for width in (1000, 390):
+        with narrowed(page, width):
+            for values in ({}, {"temperature": 3.0}, {"top_k": 1, "min_p": 1.0, "top_p": 0.05}):
+                show(**values)
+                assert outside(page) == []
+                box = page.locator("svg").bounding_box()
+                sizes.add((box["width"], box["height"]))
+    assert len(sizes) == 2
+    show()
+    stage = page.locator(".lablib-scene")
+    stage.focus()
+    stage.press("ArrowRight")
+    told = page.locator(".lablib-told").inner_text()
+    after = chart.compute(**chart.values)["after"]
+    assert told.startswith("a: ")
+    assert f"{after[0]:.3f} after it" in told
+    assert page.complaints == []
 
 
 def test_axe_finds_nothing(page, shown):
