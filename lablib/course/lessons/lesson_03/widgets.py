@@ -33,7 +33,7 @@ class BeforeAfter(SceneExplorer):
         names = {"ends": [-0.6, len(words) - 0.4], "ticks": [*enumerate(words)], "bare": True}
         scale = {"ends": [0, 1.04], "ticks": [[0, "0"], [0.5, "0.5"], [1, "1"]]}
         panels = [
-            {"title": "probability", "x": names, "y": scale, "share": 1.2},
+            {"title": "probability", "x": names, "y": scale},
             {
                 "title": "stacked: what begins below top-p stays",
                 "x": names,

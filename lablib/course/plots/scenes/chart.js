@@ -10,7 +10,7 @@
 const FAINT = '#767676', LINE = '#333333', GRID = '#DDDDDD', SIDE = 46, GAP = 26;
 
 function chart({panels, keys = []}, data, room) {
-  const width = Math.max(250, Math.min(room, 760)), narrow = room < 560, shapes = [];
+  const width = Math.max(250, Math.min(room, 850)), narrow = room < 560, shapes = [];
   const [add, write] = cloth.pens(shapes);
   let x = 4, y = 12;
   for (const [colour, what, hollow] of keys) {
