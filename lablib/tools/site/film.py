@@ -86,7 +86,7 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         scene = {}
         pictures = [_keep(explorer.static(**values), folder) for values in settings]
     moving = [control for control in controls if len(control["stops"]) > 1]
-    fixed = [control["label"] for control in controls if len(control["stops"]) < 2]
+    fixed = [control["label"] for control in controls if control["kind"] == "fixed"]
     each = bool(parts) or _all(places) <= GRID
     return {"controls": moving, "fixed": fixed, "each": each, "frames": pictures, **scene}
 

@@ -144,7 +144,9 @@ class Dashboard(SceneExplorer):
         return {
             "rounds": tossed,
             "chances": shown,
-            "means": [here.of(slice(row, row + 1)).tokens_per_round for row in range(self.ROWS)],
+            "means": [
+                round(here.of(slice(row, row + 1)).tokens_per_round, 3) for row in range(self.ROWS)
+            ],
             "shares": here.shares.round(4).tolist(),
             "coins": [(1 - kept) * kept**i for i in range(draft_tokens)] + [kept**draft_tokens],
             "tokens_per_round": here.tokens_per_round,

@@ -41,7 +41,7 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
       fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
       'stroke-width': 0.8, cell: [number, column], class: 'lablib-cell', note});
     const letters = name.replace(/^␣(?=.)/, ''), fit = Math.floor(wide / 7.4);
-    if (fit > 1 || letters.length <= fit) write(`w${number}.${column}`, x + wide / 2, y + high - 10, letters.slice(0, fit),
+    if (wide > 17 || letters.length <= fit) write(`w${number}.${column}`, x + wide / 2, y + high - 10, letters.slice(0, fit),
       {'text-anchor': 'middle', fill: strength > 0.62 && what === 'kept' ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
   });
   rounds.forEach(([start, tokens, drafted], i) => {
