@@ -23,6 +23,7 @@ from lablib.inference.keywords import SeveralKeywords, StreamKeywords, TextKeywo
 from lablib.inference.speculation import batched
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.inference.stop_strings import TextReader, check_stop, wrapped
+from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, flag, sequence, shown
 
 import mlx.core as mx
@@ -423,6 +424,7 @@ def _encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
     return tokenizer.encode(prompt, add_special_tokens=needs_begin)
 
 
+@told
 def on_text(
     tokenizer: Any, function: Callable[[str], Hashable | None]
 ) -> Callable[[list[int]], Hashable | None]:

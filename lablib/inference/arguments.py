@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from operator import add
 from typing import Any
 
@@ -12,30 +11,8 @@ from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.stop_strings import check_stop, wrapped
 from lablib.models.interface import context_of, vocab_size_of
+from lablib.unknown_options import refuse
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
-
-# Options of mlx-lm and of Hugging Face's generate -> their counterparts here.
-_ELSEWHERE = {
-    "temp": "temperature=",
-    "max_new_tokens": "max_tokens=",
-    "max_length": "max_tokens=, which counts new tokens only",
-    "num_return_sequences": "sample_n(model, prompt, n)",
-    "num_draft_tokens": "draft_tokens=",
-    "assistant_model": "draft_model=",
-    "prompt_cache": "cache=",
-    "past_key_values": "cache=",
-    "sampler": "its options, temperature=, top_p=, min_p=, top_k=; one of your own is "
-    "logits_processors=[lablib.sampled_by(sampler)]",
-    "do_sample": "temperature=: 0 takes the best token",
-    "repetition_penalty": "repeat_penalty=",
-    "repetition_context_size": "repeat_last_n=",
-    "eos_token_id": "stop_tokens=",
-    "stop_strings": "stop=",
-    "stop": "stop=, of generate, stream, samples and votes",
-    "verbose": "stream(), which gives the text as it comes",
-    "kv_bits": "cache=, a list of mlx-lm's QuantizedKVCache",
-    "max_kv_size": "cache=, a list of mlx-lm's RotatingKVCache",
-}
 
 
 @dataclass(frozen=True)
@@ -152,18 +129,8 @@ def check_names(entry: Callable[..., Any], given: Mapping[str, Any], samples: bo
             parameters = inspect.signature(entry).parameters.values()
             own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
             known = [*dict.fromkeys([*own, *(fields if samples else ())])]
-            told = f"unknown option {key!r}{_suggest(key, known)}"
-            raise BadType(f"{told}; {entry.__name__} knows {', '.join(known)}")
-
-
-def _suggest(key: str, known: Sequence[str]) -> str:
-    """Return what to write instead of an option that another library has, or a misspelt one."""
-    if key in _ELSEWHERE:
-        return f" (here it is {_ELSEWHERE[key]})"
-    if key in SamplerOptions.names():
-        return f" (here it is options=, a SamplerOptions({key}=...) for each prompt)"
-    near = get_close_matches(key, known, 1)
-    return f" (did you mean {near[0]}?)" if near else ""
+            own_place = f" (here it is options=, a SamplerOptions({key}=...) for each prompt)"
+            refuse(entry.__name__, key, known, own_place if key in fields else "")
 
 
 def refuse_top_logprobs(options: Mapping[str, Any], cure: str) -> None:

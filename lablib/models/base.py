@@ -18,6 +18,7 @@ from lablib.machine import scheduling
 from lablib.machine.arrays import listed
 from lablib.models import few, kernels, retention
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
+from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, integer
 
 import mlx.core as mx
@@ -220,6 +221,7 @@ class Stack(Blocks):
         super().__init__(config)
 
 
+@told
 class LanguageModel(nn.Module):
     """``model(tokens (B, T), cache=None) -> logits (B, T, V)``, for any :class:`ModelConfig`.
 

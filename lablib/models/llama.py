@@ -3,9 +3,11 @@
 from typing import Any
 
 from lablib.models.config import ModelConfig
+from lablib.unknown_options import told
 from lablib.validation import integer
 
 
+@told
 def llama_config(
     vocab_size: int,
     d_model: int,

@@ -16,6 +16,7 @@ from typing import Any
 from lablib import folders
 from lablib.machine import pages, scheduling
 from lablib.models import files
+from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, shown
 
 import mlx.core as mx
@@ -45,6 +46,7 @@ def fetched(name: str) -> Path | None:
     return None
 
 
+@told
 def load(
     name: str | Path,
     dtype: mx.Dtype | None = None,
@@ -119,7 +121,7 @@ def _warn_of_slow_products(model: nn.Module, name: str) -> None:
     if others:
         kinds = ", ".join(sorted(others))
         why = "MLX's CPU products of them bypass the BLAS, 3 to 9 times slower than float32's"
-        warnings.warn(f"{name} has weights of {kinds}: {why}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{name} has weights of {kinds}: {why}", RuntimeWarning, stacklevel=4)
 
 
 def _find(name: str | Path) -> Path | None:

@@ -3,6 +3,7 @@
 ``trial.py`` has the command grade all of them.
 """
 
+import ast
 import copy
 import inspect
 import json
@@ -62,16 +63,19 @@ def _statements(lesson: str, more: str = "") -> tuple[str, list[cells.Statement]
 
 def _changed(lesson: str, function: str) -> str:
     """Return the source of an answer that is another with one place changed: no file has it."""
-    wrong = [each for exercise in exercises(lesson) for each in exercise.wrong]
-    made = (w for w in wrong if w.__name__ == function and w.__code__.co_filename[0] == "<")
+    answers = [a for e in exercises(lesson) for a in (*e.alternatives, *e.wrong)]
+    made = (a for a in answers if a.__name__ == function and a.__code__.co_filename[0] == "<")
     return "".join(f"\n\n{inspect.getsource(each)}\n" for each in made)
 
 
 def answer_of(lesson: str, function: str, name: str) -> str:
     """Return the source of one of a lesson's answers, as a student would have written it."""
-    source, everything = _statements(lesson, _changed(lesson, function))
+    made = _changed(lesson, function)
+    source, everything = _statements(lesson, made)
     lines = source.splitlines()
     kept = cells.needed(copy.deepcopy(everything), [function])
+    if made:  # where it has a name in the file, that is bound by a call of `changed`: no student's
+        kept = [s for s in kept if not (isinstance(s.node, ast.Assign) and function in s.binds)]
     parts = ["\n".join(lines[s.node.lineno - 1 : s.node.end_lineno]) for s in kept]
     parts = [part for part in parts if not part.startswith(("from lablib", "@"))]
     if function == name:

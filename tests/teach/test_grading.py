@@ -97,6 +97,35 @@ def test_processor_time_is_limited_and_waiting_costs_none(tmp_path):
     assert marks["works✓"].message.endswith(f"here it is not judged: {late}")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
+def test_who_works_where_others_work_too_is_given_time_and_who_waits_is_not(monkeypatch):
+    """A mark does not depend on how much of the processor a student's process gets."""
+    hasty = replace(find("00.1"), seconds=1.0)
+    monkeypatch.setattr(submission, "find", lambda id_: hasty)
+    answers = {
+        "works": "while time.process_time() < BEGAN[0] + 1.6:\n        pass",
+        "waits": "time.sleep(60)",
+    }
+    found = {}
+    for name, text in answers.items():
+        answer = f"import time\nBEGAN = []\ndef best_token(p):\n    {text}\n"
+        answer = answer.replace("    ", "    BEGAN.append(time.process_time())\n    ", 1)
+        answer += "    return int(np.argmax(p))"
+        work = Submission([(0, "import numpy as np"), (1, answer)], ["00.1"])
+        found[name] = judge_submission(work, Limits(seconds=300, cpu=30))["00.1"]
+    assert found["works"].outcome == "✓", found["works"]
+    assert found["waits"].outcome == "✗"
+    assert found["waits"].message.startswith("it took longer than 1 s: ")
+
+
+def test_what_lablib_itself_takes_to_be_imported_is_no_time_of_a_students():
+    """Half a second, or three where others work, too: the name was then missing, and the mark."""
+    cell = "import numpy as np\nfrom lablib.course.lessons.lesson_16 import stories"
+    answer = "def best_token(p):\n    return stories and int(np.argmax(p))"
+    work = Submission([(0, cell), (1, answer)], ["00.1"])
+    assert judge_submission(work, Limits(seconds=300, cpu=0.5))["00.1"].outcome == "✓"
+
+
 PAD_LEFT = """
 def pad_left(rows, padding):
     width = max(map(len, rows))

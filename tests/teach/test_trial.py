@@ -1,5 +1,7 @@
 """The trial is no formality: it names what is wrong."""
 
+from lablib.course.checks.exercises import exercises
+
 import pytest
 import submitted
 import trial
@@ -33,6 +35,14 @@ def test_each_wrong_mark_is_named(rows, said):
     assert trial.wrong_marks([CASE], rows) == said
 
 
+def test_no_answer_needs_what_no_student_has():
+    """Those that are made by ``changed`` stand there as a student would have written them."""
+    for exercise in exercises("15"):
+        for answer in (*exercise.alternatives, *exercise.wrong):
+            text = submitted.answer_of("15", answer.__name__, exercise.name)
+            assert "changed(" not in text, (exercise.id, answer.__name__)
+
+
 def test_each_file_that_differs_is_named(tmp_path):
     for run, text in {"1": "same", "2": "same", "3": "other"}.items():
         (tmp_path / run / "told").mkdir(parents=True)
@@ -53,8 +63,9 @@ def test_a_small_trial_is_held_and_fails_where_it_should(capsys, monkeypatch):
     cases = [case for case in submitted.honest("00") if case.name == "wrong00"]
     cases[0].due["00.2"] = "✓"
     monkeypatch.setattr(submitted, "submissions", lambda: cases)
-    monkeypatch.setattr(trial, "MOST", 0.01)
+    monkeypatch.setattr(trial, "MOST", dict.fromkeys(trial.MOST, 0.01))
     assert trial.main([]) == 1
-    last = capsys.readouterr().out.splitlines()[-2:]
+    last = capsys.readouterr().out.splitlines()[-4:]
     assert last[0].startswith("wrong00: 00.2 ✗")
-    assert last[1].endswith("s of processor time")
+    for line, what in zip(last[1:], trial.MOST, strict=True):
+        assert line.endswith(f" s of processor time for {what}")

@@ -1,6 +1,6 @@
 """Kills a sweep at random moments, and lets it go on: always the same bytes, sorted.
 
-    python tests/tools/kills.py [--kills 1000] [--seed 0]
+    python tests/tools/kills.py [--kills 1000] [--seed 0] [--minutes 60]
 
 A sweep of 1 to 3 ranks (``swept.py``) loses its launcher or a rank to SIGKILL, or a rank comes to
 the end of its memory or of its disk. Its processes must then end, all of them, and what the file
@@ -9,6 +9,7 @@ now and then at once and now and then to be killed again, and must leave nothing
 """
 
 import argparse
+import math
 import random
 import resource
 import subprocess
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,7 +32,7 @@ LAUNCH += "sys.exit(start(int(sys.argv[1]), sys.argv[2:]))"
 # Linux alone lets one process limit another's memory.
 KINDS = ("launcher", "rank", "disk", *["memory"] * hasattr(psutil.Process, "rlimit"))
 SECONDS = 1.2  # in which a sweep begins and ends
-PATIENCE = 60.0  # seconds in which a sweep that was hit must be gone, on a machine that is busy
+PATIENCE = 600  # tenths of a second in which a sweep that was hit must be gone, on a busy machine
 
 
 class Trials:
@@ -91,12 +93,11 @@ class Trials:
                 size = most.memory_info().vms + self.random.randrange(1 << 22)
                 most.rlimit(resource.RLIMIT_AS, (size, size))
         if kind != "launcher" or self.random.random() < 0.5:  # else the next one begins at once
-            launcher.wait(PATIENCE)
-            _, alive = psutil.wait_procs(swept, PATIENCE)
-            assert not alive, alive
+            wait(lambda: launcher.poll() is not None)
+            wait(lambda: not psutil.wait_procs(swept, 0)[1])
             self._look(out)
         lines = out.read_bytes().count(b"\n") if out.exists() else 0
-        launcher.wait(PATIENCE)
+        wait(lambda: launcher.poll() is not None)
         state = "finished" if lines == len(self.whole) else "begun" if lines > 1 else "not begun"
         self.counts[kind, ranks, state] += 1
 
@@ -109,6 +110,15 @@ class Trials:
             assert any(each.startswith(torn) for each in self.whole)
 
 
+def wait(is_over: Callable[[], bool]) -> None:
+    """Wait by turns, so that the time in which this process itself was stopped is one of them."""
+    for _ in range(PATIENCE):
+        if is_over():
+            return
+        time.sleep(0.1)
+    raise TimeoutError("a sweep that was hit is still there")
+
+
 def command(out: Path, *extra: str) -> list[str]:
     """Return the command of a rank."""
     return [sys.executable, str(SWEPT), str(out), "20", *extra]
@@ -119,15 +129,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no more after these")
     options = parser.parse_args()
     failures: list[str] = []
+    end = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as folder:
         trials = Trials(Path(folder), options.seed)
-        while trials.counts.total() < options.kills:
+        while trials.counts.total() < options.kills and time.monotonic() < end:
             kind, ranks = trials.random.choice(KINDS), trials.random.randint(1, 3)
             try:
                 trials.hit(kind, ranks)
-            except (AssertionError, subprocess.TimeoutExpired) as error:
+            except (AssertionError, TimeoutError) as error:
                 failures.append(f"{kind}, {ranks} ranks: {error}")
                 print(failures[-1], flush=True)
                 for path in Path(folder).iterdir():

@@ -235,6 +235,16 @@ def test_a_stranger_at_the_door_is_not_heard(words: bytes, monkeypatch) -> None:
             watch._peers[1].socket.close()
 
 
+@pytest.mark.parametrize("settings", [{"\x1b[2Jkey": 1}, {"seed": "\x1b[31m\u009b31m\ud800"}])
+def test_another_sweeps_file_says_nothing_to_a_terminal(settings, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    first = header("sweep", list(UNITS[0]), settings)
+    out.write_text(f"{json.dumps(first)}\n")
+    with pytest.raises(BadValue, match="holds a sweep with") as refused:
+        Records(out, first | {"settings": {"seed": 1}}, grouped(UNITS))
+    assert str(refused.value).isprintable()
+
+
 def test_a_lock_leaves_nothing_and_is_taken_again(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     swept(out)

@@ -32,6 +32,10 @@ lablib.speculative_decode(model, model, ids, drafts=4)  ##
 lablib.TokenIterator(model, ids, seed="x")  ##
 lablib.SamplerOptions(top_k=0.5)  ##
 lablib.load("target", dtype="float16")  ##
+lablib.load("target", dtyp=mx.float16)  ##
+lablib.load_head("target-head")  ##
+lablib.AsyncMlxLM(model, tokenizer, batchsize=3)  ##
+lablib.SamplerOptions(temp=0.5)  ##
 lablib.generate(model, tokenizer, "Once", seed=[1, 2])  ##
 lablib.sample_n(model, ids, 4, stop=3)  ##
 lablib.sample_many(model, [ids], [lablib.SamplerOptions()], temperature=0.5)  ##

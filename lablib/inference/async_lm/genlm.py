@@ -18,6 +18,7 @@ from lablib.inference.async_lm.evaluator import BatchEvaluator
 from lablib.inference.async_lm.plan import Prompt
 from lablib.inference.async_lm.queue import QueryQueue
 from lablib.machine.arrays import listed
+from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, sequence, shown
 
 import mlx.core as mx
@@ -25,6 +26,7 @@ import numpy as np
 from mlx_lm.models.cache import BatchKVCache, KVCache
 
 
+@told
 @dataclass(slots=True)
 class Query:
     """Name a prompt whose next-token log-probabilities somebody awaits.

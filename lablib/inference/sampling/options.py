@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from functools import cached_property
 
+from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, integer, number
 
 _HUGE = 1e30  # float32 ends at 3e38; products of options and scores must stay below
@@ -13,6 +14,7 @@ PENALTIES = ("repeat_penalty", "presence_penalty", "frequency_penalty")
 NOT_CUTS = (*PENALTIES, "seed", "repeat_last_n", "logprobs", "top_logprobs")
 
 
+@told
 @dataclass(frozen=True)
 class SamplerOptions:
     """Say how a row of logits becomes a token. The defaults change nothing: sample from the model.

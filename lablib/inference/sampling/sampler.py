@@ -17,6 +17,7 @@ from lablib.inference.sampling import transforms
 from lablib.inference.sampling.batch import Batch, Slot
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.machine.arrays import listed
+from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
@@ -47,6 +48,7 @@ class SampleResult:
     top_logprobs: mx.array | None = None  # (B, K) float32, theirs; NaN beyond a row's own number
 
 
+@told
 class Sampler:
     """Slots that are sampled together.
 

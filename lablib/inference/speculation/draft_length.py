@@ -12,6 +12,7 @@ from typing import Any
 from lablib.inference.speculation import costs as prices
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.drafter import Drafter
+from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, integer, members, number
 
 import numpy as np
@@ -51,6 +52,7 @@ class DraftLength:
         """Learn that the drafter had no proposal."""
 
 
+@told
 class FixedLength(DraftLength):
     """Always γ = ``draft_tokens`` drafts, at least 1.
 
@@ -79,6 +81,7 @@ def as_length(draft_tokens: Any) -> DraftLength:
     return draft_tokens
 
 
+@told
 class AdaptiveLength(DraftLength):
     """The γ with the most expected tokens a second, 0 included.
 

@@ -22,6 +22,7 @@ from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter, Limits
 from lablib.inference.speculation.proposal import Proposal
 from lablib.machine.arrays import listed
+from lablib.unknown_options import told
 from lablib.validation import BadValue, flag, integer
 
 import mlx.core as mx
@@ -31,6 +32,7 @@ import mlx.core as mx
 _AGREE = 0.25
 
 
+@told
 class Tree(Drafter):
     """A draft model, or a drafter that has one (``Head``, ``EarlyExit``), which drafts a tree.
 

@@ -23,6 +23,7 @@ from lablib.inference.speculation import batched
 from lablib.inference.voting import scoring
 from lablib.inference.voting.scoring import Scorer, check_scorer
 from lablib.inference.voting.stopping import StopRule
+from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, flag, function, integer
 
 import mlx.core as mx
@@ -327,6 +328,7 @@ def _scores(name: str, scorer: Scorer, parts: batches.SampleParts, samples: Samp
     return scoring.score(scorer, parts.prompts[0], samples, pad_token=pad_token, name=name)
 
 
+@told
 def tally(
     completions: Sequence[Sequence[int]],
     answers: Sequence[Hashable | None] | None = None,

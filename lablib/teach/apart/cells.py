@@ -58,6 +58,18 @@ def statements(number: int, source: str, name: str) -> list[Statement]:
     return found
 
 
+def is_of_lablib(node: ast.stmt) -> bool:
+    """Return whether a statement imports of lablib, and of nothing else."""
+    match node:
+        case ast.Import(names):
+            modules = [alias.name for alias in names]
+        case ast.ImportFrom(str(module), level=0):
+            modules = [module]
+        case _:
+            return False
+    return {module.partition(".")[0] for module in modules} == {"lablib"}
+
+
 def needed(everything: Sequence[Statement], functions: Sequence[str]) -> list[Statement]:
     """Return the statements that make these functions and whatever they need, in order."""
     imported = {

@@ -24,6 +24,8 @@ from lablib.teach.apart.surroundings import environment, hidden, seen
 
 GRACE = 1.0  # seconds that a process may be late before it is ended
 LOOK = 0.1  # seconds between two looks at what it has used
+BEGIN = 5.0  # seconds of processor time until its first statement: for Python, lablib, its cells
+BUSY = 40.0  # seconds by the clock that a second of work may take, where others work, too
 
 TELLS = 10_000  # messages while statements run
 TALK = 2**16  # bytes of one that is no answer
@@ -39,7 +41,9 @@ class Limits:
     Attributes:
         seconds: by the clock, for all of it.
         statement: seconds by the clock, for one statement.
-        cpu: seconds of processor time for one statement, and for one exercise.
+        cpu: seconds of processor time for one statement, and for one exercise. Where these are
+            counted, whoever works has ``BUSY`` seconds more by the clock for each of them, so that
+            no mark depends on who else uses the machine; whoever waits has none.
         statements: seconds of processor time for all statements together.
         memory: bytes.
         hide: paths.
@@ -58,17 +62,22 @@ class Process:
 
     Attributes:
         missing: what the walls do not keep out on this machine.
+        patience: seconds by the clock that work is given at most, beyond its limit.
         deadline: when it is ended, whatever it does (``time.monotonic``).
-        stated: seconds of processor time that its statements have used, as of the last look.
+        stated: seconds of processor time that it has used until its last statement ended, as of the
+            last look.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        self.patience = BUSY * limits.cpu if limits.cpu < math.inf else 0.0
         self.deadline = time.monotonic() + limits.seconds
         self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._buffer = bytearray()
         self.stated = 0.0
         self._is_running = False  # its statements, and not an exercise
+        self._has_begun = False  # with its first statement
+        self._first: float | None = None  # what it had used at the first look
         self._start: float | None = None  # what it had used when its statements began
         self._next_look = time.monotonic() + LOOK
         self.ration()
@@ -138,6 +147,7 @@ class Process:
             if "done" in told:
                 self._is_running = False
                 return
+            self._has_begun = True
             self.ration()
             yield told
         raise Gone("it does not stop talking")
@@ -153,6 +163,11 @@ class Process:
     def ration(self) -> None:
         """Count what it uses of the processor from now on."""
         self._before: float | None = None  # what it had used then; the next look says
+        self._worked = 0.0  # since then
+
+    def overtime(self) -> float:
+        """Return the seconds by the clock that it has more than its limit, for work of its own."""
+        return min(BUSY * self._worked, self.patience)
 
     def send(self, message: Any) -> None:
         """Send one message.
@@ -179,14 +194,14 @@ class Process:
         """Wait for one message.
 
         Args:
-            seconds: by the clock.
+            seconds: by the clock, and its overtime.
             most: bytes that it may have.
 
         Raises:
             Gone: it has ended, used up its processor time, or said what makes no sense.
             TimeUp: nothing came in time.
         """
-        until = min(time.monotonic() + seconds, self.deadline)
+        until = time.monotonic() + seconds
         size = int.from_bytes(self._read(4, until), "big")
         if size > most:
             raise Gone("it wrote something else into its line")
@@ -201,10 +216,10 @@ class Process:
     def _read(self, count: int, until: float) -> bytes:
         number = self._process.stdout.fileno()
         while len(self._buffer) < count:
-            left = until - time.monotonic()  # below 0 for one that never stops talking
-            if left < 0:
-                raise TimeUp
             self._look()
+            left = min(until + self.overtime(), self.deadline) - time.monotonic()
+            if left < 0:  # for one that never stops talking, too
+                raise TimeUp
             if not select.select([number], [], [], min(left, LOOK))[0]:
                 continue
             more = os.read(number, 1 << 16)
@@ -222,18 +237,27 @@ class Process:
         everyone = usage.family(self._process.pid)
         used = usage.worked(everyone)
         if used is not None:
-            self._before = used if self._before is None else self._before
-            self._start = used if self._start is None else self._start
-            in_all = math.inf
-            if self._is_running:
-                self.stated = used - self._start
-                in_all = self.limits.statements
-            for before, most in (self._before, self.limits.cpu), (self._start, in_all):
-                if used - before > most:
-                    raise Gone(f"it used more than {most:.3g} s of processor time: {TOO_MUCH}")
+            self._count(used)
         if usage.tables(everyone) > TABLES:
             raise Gone(f"it used more than {TABLES >> 20} MB for where its memory lies")
         self._next_look = time.monotonic() + LOOK
+
+    def _count(self, used: float) -> None:
+        """Raise ``Gone`` once it has used more than it may by now, which is ``used``."""
+        self._first = used if self._first is None else self._first
+        if self._has_begun:
+            self._before = used if self._before is None else self._before
+            self._start = used if self._start is None else self._start
+            in_all = self.limits.statements if self._is_running else math.inf
+            bounds = [(self._before, self.limits.cpu), (self._start, in_all)]
+        else:
+            bounds = [(self._first, max(BEGIN, self.limits.cpu))]
+        self._worked = used - bounds[0][0]
+        if self._is_running:
+            self.stated = used - self._first
+        for before, most in bounds:
+            if used - before > most:
+                raise Gone(f"it used more than {most:.3g} s of processor time: {TOO_MUCH}")
 
     def worked(self) -> float | None:
         """Return the seconds of processor time that it has used by now; None once it has ended."""
@@ -259,10 +283,12 @@ class Function:
         returns: whether it has a ``return`` with something behind it.
         empty: whether it has no body yet.
         shared_places: the places of the arguments that its last answer was, or was a part of.
+        patience: seconds by the clock that its calls take at most, all together.
     """
 
     def __init__(self, process: Process, told: dict[str, Any], seconds: float) -> None:
         self._process, self._until = process, time.monotonic() + seconds
+        self.patience = seconds + process.patience
         self.__name__ = words(told.get("name"))[:100]
         self.returns = bool(told.get("returns", True))
         self.empty = told.get("empty") is True
@@ -284,12 +310,12 @@ class Function:
         if self.gone:  # a checker may have taken the first one for a wrong answer
             raise self.gone
         left = self._until - time.monotonic()
-        if left <= 0:
+        if left + self._process.overtime() <= 0:
             raise TimeUp
         lent: list[Any] = []
         call = codec.pack([list(args), kwargs], lambda value: _lend(value, lent))
         try:
-            self._process.send({"call": call, "seconds": left})
+            self._process.send({"call": call, "seconds": left + self._process.patience})
             reply = self._serve(lent)
             return self._result(reply, lent, args, kwargs)
         except Gone as gone:

@@ -317,7 +317,9 @@ def _expect(path: Path, found: Mapping[str, Any], first: Mapping[str, Any]) -> N
         return
     theirs, ours = ({"sweep": x["sweep"], **x["settings"]} for x in (found, first))
     name = next((k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)), "unit")
+    # In ASCII: somebody else's file may hold orders for the terminal.
+    had, has = (_IDENTITY.encode(asked.get(name)) for asked in (theirs, ours))
     raise BadValue(
-        f"out {path} holds a sweep with {name} {line(theirs.get(name))}, and this one has "
-        f"{line(ours.get(name))}: give another file, or ask for the same again"
+        f"out {path} holds a sweep with {ascii(name)[1:-1]} {had}, and this one has {has}: "
+        "give another file, or ask for the same again"
     )

@@ -247,6 +247,8 @@ WRONG = [
     ("00.1", None, lambda p: [round(x, 6) for x in p].index(round(max(p), 6))),
     ("00.1", None, lambda p: len(p) - 1 if p[-1] == max(p) else p.index(max(p))),
     ("00.1", None, lambda p: p.index(max(p)) if max(p) > 0.1 else 0),
+    ("00.2", None, lambda a: statistics.mode([x for x in given(a) if x != "0"] or ["0"])),
+    ("00.2", None, lambda a: statistics.mode([x for x in given(a) if x.lower() != "no"] or ["8"])),
     ("00.2", None, votes_that_fade),
     ("00.2", None, none_takes_a_vote_away),
 ]

@@ -69,6 +69,13 @@ def exact(row, token):
     return log_softmax(row)[token]
 
 
+def one_shift_for_the_rows_that_count(logits, tokens):
+    rows = logits[: len(tokens) - 1 or 1]
+    rows = rows - rows.max()
+    steps = rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
+    return sum(steps[i, token] for i, token in enumerate(tokens[1:]))
+
+
 def in_mlx(logits, tokens):
     logits = mx.array(logits)
     steps = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
@@ -207,6 +214,7 @@ WRONG = [
     ("01.3", "multiplies_logs", scored(exact, np.prod)),
     ("01.3", None, scored(lambda r, t: shifted(lambda s: 0)(r)[t], lambda p: np.log(np.prod(p)))),
     ("01.3", None, scored(lambda r, t: np.log(shifted(lambda s: 0)(r)[t]))),
+    ("01.3", "one_shift_for_all", one_shift_for_the_rows_that_count),
     ("01.3", None, scored(lambda r, t: np.log(right_softmax(r)[t] + 1e-30))),
     ("01.3", None, scored(exact, pairs=lambda x, t: zip(x[1:], t[1:], strict=True))),
     ("01.3", None, scored(exact, pairs=lambda x, t: zip(x[:-1], t[:-1], strict=True))),

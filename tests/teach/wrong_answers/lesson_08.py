@@ -450,3 +450,13 @@ def counts_up(p, written, limit):  # slowly
     while each and n * each < limit:
         n += 1
     return n if each else math.inf
+
+
+ANSWERS.changed(
+    "08.2",
+    "no_earlier_draft_follows",
+    "np.maximum(p[i] - q[i], 0)",
+    "np.maximum(p[i] - q[i], 0) * [k not in [*drafts[:i]] for k in range(len(q[i]))]",
+)
+ANSWERS.changed("08.2", "two_coins", "u[i] >=", "u[min(i, 1)] >=")
+ANSWERS.changed("08.4", "rare_words_left_out", "strict=True))", "strict=True) if a > 0.05)")

@@ -366,3 +366,6 @@ def values_in_a_row(content, units):
 
 
 ANSWERS.changed("14.3", "small_letters", 'content.split("\\n")', 'content.lower().split("\\n")')
+ANSWERS.changed(
+    "14.3", "no_spaces", 'content.split("\\n")', 'content.replace(" ", "").split("\\n")'
+)

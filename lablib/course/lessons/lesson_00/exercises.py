@@ -182,12 +182,13 @@ def _answers(rng: np.random.Generator) -> Iterator[tuple[list[str | None]]]:
 def _any_string(function: Callable[..., object]) -> None:
     """Try answers that are no numbers, and strings that somebody might take for none."""
     cases = [
-        ["yes", "no", "yes"],
+        ["no", "yes", "no"],
         ["nan", "4", "nan"],  # no number equals itself less
         ["4", "None", "None"],
         ["4", "", ""],
         [None, None, "", "4", "4"],  # None is not the empty string
         [None, None, "0", "4", "4"],
+        ["4", "0", "0"],  # zero is an answer, too
         ["07", "7", "7", "07"],  # as numbers they are the same
         ["8", "7", "07"],  # and would win together
         ["8", "No", "no"],  # a capital letter makes another string

@@ -357,10 +357,11 @@ def _hard_texts(function: Callable[..., object]) -> None:
     long = rng.normal(size=(400, 12)) * 2, rng.integers(0, 12, size=400).tolist()
     high = np.array([[900.0, 0.0], [0.0, 0.0]]), [0, 1]  # float32 can tell these, too
     low = np.array([[-1800.0, -900.0], [0.0, 0.0]]), [0, 0]
+    apart = np.array([[900.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), [0, 0, 1]
     rare = np.array([[60.0, 0.0], [0.0, 40.0], [0.0, 0.0]]), [0, 1, 0]
     rarest = np.array([[0.0, 2000.0], [0.0, 0.0]]), [1, 0]
     one_token = np.array([[1.0, 2.0, 0.0]]), [2]
-    for hard in ([long], [high, low], [rare], [rarest], [one_token]):
+    for hard in ([long], [high, low], [apart], [rare], [rarest], [one_token]):
         cases = replace(LOG_PROBABILITY, cases=lambda rng, hard=hard: [*_sequences(rng), *hard])
         compare(cases, function)
 

@@ -212,6 +212,12 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, 
     # p/q of 2 and then of 1/2: a surplus is not saved up
     rows = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]]
     yield _round(rows, [[0.25, 0.5, 0.25], [0.5, 0.25, 0.25]], chosen, [0.5, 0.75])
+    # what was drafted at the first place may follow a refusal at the second
+    rows = [[0.25, 0.5, 0.25], [0.5, 0.125, 0.375], [0.25, 0.25, 0.5]]
+    yield _round(rows, [[0.25, 0.5, 0.25], [0.25, 0.5, 0.25]], [0, 1], [0.5, 0.5])
+    # the third coin decides, and is not the second
+    three = [[0.25, 0.75], [0.25, 0.75], [0.75, 0.25]]
+    yield _round([[0.5, 0.5]] * 4, three, [1, 0, 0], [0.5, 0.25, 0.75])
     for drafted in (2, 2, 2, 3, 3, 3):
         p, q = (np.array([_sixteenths(rng, 3) for _ in range(n)]) for n in (drafted + 1, drafted))
         drafts = [int(rng.choice(3, p=row)) for row in q]
@@ -494,6 +500,7 @@ def _tests(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, f
     yield np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25]), 30.0
     yield np.array([0.5, 0.5]), np.array([0.75, 0.25]), 30.0625
     yield np.array([0.5, 0.5]), np.array([0.75, 0.25]), 30.0001  # a little more is more
+    yield np.array([0.96875, 0.03125]), np.array([0.9375, 0.0625]), 30.5  # rare words count, too
     for size in (2, 3, 4):
         p = _sixteenths(rng, size)
         further = np.roll(p, 1) - p if len({*p}) > 1 else np.eye(size)[0] - p

@@ -230,6 +230,8 @@ def _families(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray
     yield np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.2, 0.1, 0.3, 0.4]), [2, 3]
     yield np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.4, 0.3, 0.2, 0.1]), [1, 0, 2]
     yield np.array([0.1, 0.2, 0.3, 0.4]), np.full(4, 0.25), [0, 2, 3]  # all three may stay
+    p = np.array([0, 0.0625, 0.15625, 0.21875, 0.21875, 0.34375])
+    yield p, np.array([0.25, 0.25, 0.125, 0.125, 0.125, 0.125]), [1, 2, 4, 5]  # or all four
     for size, k in ((5, 2), (6, 3), (8, 4), (30, 6)):
         p, q = rng.multinomial(64, rng.dirichlet(np.ones(size), size=2)) / 64  # exact in binary
         yield p, q, rng.choice(size, size=k, replace=False, p=q).tolist()

@@ -390,6 +390,7 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     texts = [{"a": 1}, {"a": "1"}]  # a text is no number
     yield '{"unit": ["a"]}\n{"a": 1}\n', texts
     yield '{"unit": ["a"]}\n{"a": "X"}\n', [{"a": "x"}, {"a": "X"}]
+    yield '{"unit": ["a"]}\n{"a": "x y"}\n', [{"a": "xy"}, {"a": "x y"}]  # a space is a sign, too
     yield '{"unit": ["a"]}\n{"n": 2, "a": 1}\n', [{"a": 1}, {"a": 2}]
     yield '{"unit": ["a"]}\n{"a": 1, "n": 0}\n', [{"a": 1}, {"a": 2}]  # 0 is a result, too
     yield '{"unit": ["a"]}\n{"a": 0.5}\n', [{"a": 0.5}, {"a": 0.25}]

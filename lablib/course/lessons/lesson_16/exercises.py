@@ -1,7 +1,7 @@
 """Exercises of lesson 16: a first step into each capstone, on a toy that is played at once."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, Wrong
@@ -370,15 +370,13 @@ def _beat(
         except Foul as foul:
             return -1.0, str(foul)
 
-    @lru_cache(maxsize=1)
-    def known() -> dict[str, Outcome]:
-        return {function.__name__: outcome(function) for function in wrong}
+    known = cache(outcome)  # a right answer is played against the baseline alone
 
     def checker(function: Callable[..., Any]) -> None:
-        found, least = outcome(function), known()[baseline.__name__][0] + margin
+        found, least = outcome(function), known(baseline)[0] + margin
         if found[0] >= least:
             return
-        like = next((name for name, theirs in known().items() if theirs[1] == found[1]), None)
+        like = next((each.__name__ for each in wrong if known(each)[1] == found[1]), None)
         if found[0] < 0:
             raise Wrong(found[1], like=like)
         text = f"{found[0]:.3f} {unit}; the baseline and a little more is {least:.3f}"

@@ -1,0 +1,78 @@
+"""Refuses an option that a function doesn't know, in one line, and names the one that was meant.
+
+A function with ``**options`` hands those that it was given to :func:`refuse`; one without them is
+marked ``@told``, and so is a class, for its constructor.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NoReturn, TypeVar
+
+from lablib.validation import BadType
+
+Entry = TypeVar("Entry", bound=Callable[..., Any])
+
+# Options of mlx-lm and of Hugging Face -> their counterparts here.
+_ELSEWHERE = {
+    "temp": "temperature=",
+    "max_new_tokens": "max_tokens=",
+    "max_length": "max_tokens=, which counts new tokens only",
+    "num_return_sequences": "sample_n(model, prompt, n)",
+    "num_draft_tokens": "draft_tokens=",
+    "assistant_model": "draft_model=",
+    "prompt_cache": "cache=",
+    "past_key_values": "cache=",
+    "sampler": "its options, temperature=, top_p=, min_p=, top_k=; one of your own is "
+    "logits_processors=[lablib.sampled_by(sampler)]",
+    "do_sample": "temperature=: 0 takes the best token",
+    "repetition_penalty": "repeat_penalty=",
+    "repetition_context_size": "repeat_last_n=",
+    "eos_token_id": "stop_tokens=",
+    "stop_strings": "stop=",
+    "stop": "stop=, of generate, stream, samples and votes",
+    "verbose": "stream(), which gives the text as it comes",
+    "kv_bits": "cache=, a list of mlx-lm's QuantizedKVCache",
+    "max_kv_size": "cache=, a list of mlx-lm's RotatingKVCache",
+    "path_or_hf_repo": "name=",
+    "pretrained_model_name_or_path": "name=",
+    "torch_dtype": "dtype=, such as mx.float16",
+    "trust_remote_code": "not offered: load runs no code of a model's",
+}
+
+
+def refuse(name: str, key: str, known: Sequence[str], hint: str = "") -> NoReturn:
+    """Refuse the option ``key`` of the function ``name``, and list those that are ``known``.
+
+    Said beside it: what stands here for another library's option, else the ``hint``, else which
+    one is spelt most alike.
+    """
+    from difflib import get_close_matches  # which most programs never need
+
+    near = get_close_matches(key, known, 1)
+    if key in _ELSEWHERE:
+        hint = f" (here it is {_ELSEWHERE[key]})"
+    elif near and not hint:
+        hint = f" (did you mean {near[0]}?)"
+    raise BadType(f"unknown option {key!r}{hint}; {name} knows {', '.join(known)}")
+
+
+def told(entry: Entry) -> Entry:
+    """Have a function, or a class, refuse an option that it doesn't know; the rest is Python's."""
+    made: Any = entry
+    is_class = inspect.isclass(entry)
+    function = made.__init__ if is_class else made
+    known = inspect.signature(entry).parameters.keys()
+
+    @wraps(function)
+    def checked(*given: Any, **options: Any) -> Any:
+        for key in options:
+            if key not in known:
+                refuse(made.__name__, key, [*known])
+        return function(*given, **options)
+
+    if is_class:
+        made.__init__ = checked
+        return entry
+    told_function: Any = checked
+    return told_function

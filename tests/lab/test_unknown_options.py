@@ -1,0 +1,114 @@
+"""An option that a function doesn't know is refused in one line, which names what was meant."""
+
+import importlib
+import inspect
+from typing import Any
+
+import lablib
+from lablib.unknown_options import told
+
+import mlx.core as mx
+import pytest
+
+INFERENCE = importlib.import_module("lablib.inference")
+PUBLIC = {name: getattr(INFERENCE, name) for name in INFERENCE.__all__}
+PUBLIC |= {name: getattr(lablib, name) for name in lablib.__all__}
+# What one gets and does not make; what takes nothing; what the lessons' readers call.
+RESULTS = {"AdaptiveVotes", "Candidate", "Completion", "SampleResult", "Samples", "Token", "Votes"}
+TAKES_NOTHING = {"Drafter", "by_definition", "doctor", "set_threads"}
+READERS = {"check", "hint", "progress", "solution", "bias"}
+MODULES = {"rules", "transforms"}
+ENTRIES = sorted({*PUBLIC} - RESULTS - TAKES_NOTHING - READERS - MODULES)
+
+
+@pytest.fixture(scope="module")
+def given() -> dict[str, Any]:
+    """A right value for each argument that must be given."""
+    model, tokenizer = lablib.load("draft")
+    return {
+        "model": model, "target": model, "draft_model": model, "tokenizer": tokenizer, "n": 1,
+        "prompt": [1], "prompts": [[1]], "options": [lablib.SamplerOptions()], "vocab_size": 8,
+        "d_model": 8, "n_heads": 1, "n_layers": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_every_public_function_and_class_refuses_one(name: str, given: dict[str, Any]) -> None:
+    entry = PUBLIC[name]
+    parameters = inspect.signature(entry).parameters.values()
+    named = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
+    needed = {each.name for each in named if each.default is each.empty} & given.keys()
+    arguments = {each: given[each] for each in needed}
+    if name in ("forecast", "generate"):  # they need one of several
+        arguments["tokenizer"] = given["tokenizer"]
+        arguments["prompts" if name == "forecast" else "prompt"] = ["Mia"]
+    with pytest.raises(TypeError, match=r"^unknown option 'nonsense'; \w+ knows \w") as caught:
+        entry(**arguments, nonsense=1)
+    assert "\n" not in str(caught.value)
+    assert caught.value._render_traceback_() == [f"TypeError: {caught.value}"]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: lablib.load("target", dtyp=mx.float16), "(did you mean dtype?); load knows name"),
+        (lambda: lablib.load("target", adapter="a"), "(did you mean adapter_path?)"),
+        (lambda: lablib.load("target", torch_dtype=mx.float16), "(here it is dtype=, such as"),
+        (lambda: lablib.load(path_or_hf_repo="target"), "(here it is name=)"),
+        (lambda: lablib.load_head("target-head", modle=3), "; load_head knows name, target"),
+        (lambda: lablib.load_head("target-head", traget=3), "(did you mean target?)"),
+        (lambda: lablib.AsyncMlxLM(None, None, bach_size=2), "(did you mean batch_size?)"),
+        (lambda: lablib.AsyncMlxLM.from_name("draft", batchsize=2), "(did you mean batch_size?)"),
+        (lambda: lablib.SamplerOptions(temp=0.5), "(here it is temperature=); SamplerOptions"),
+        (lambda: lablib.SamplerOptions(temprature=0.5), "(did you mean temperature?)"),
+        (lambda: lablib.SamplerOptions(repetition_penalty=2), "(here it is repeat_penalty=)"),
+        (lambda: lablib.Sampler(num_ctxt=8), "(did you mean num_ctx?)"),
+        (lambda: lablib.Tree(None, deph=3), "(did you mean depth?)"),
+        (lambda: lablib.NGram(longst=3), "(did you mean longest?)"),
+        (lambda: lablib.AdaptiveLength(mots=3), "(did you mean most?)"),
+        (lambda: lablib.llama_config(8, 8, 1, 1, n_kv_head=1), "(did you mean n_kv_heads?)"),
+        (lambda: lablib.hybrid_config(8, 8, 1, 1, max_position=9), "(did you mean max_positions?)"),
+        (lambda: lablib.save(None, None, "x", dtpye=None), "(did you mean dtype?)"),
+        (lambda: lablib.inference.Costs((1.0,), drafts=0.1), "(did you mean draft?)"),
+        (lambda: lablib.on_text(None, func=len), "(did you mean function?)"),
+    ],
+)
+def test_the_nearest_option_is_named(call: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=r"^unknown option '") as caught:
+        call()
+    assert said in str(caught.value)
+
+
+def test_nothing_was_done_before_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    monkeypatch.setattr("lablib.models.files.read", lambda path: read.append(path))
+    with pytest.raises(TypeError, match="unknown option 'dtyp'"):
+        lablib.load("target", dtyp=mx.float16)
+    assert not read
+
+
+def test_what_is_marked_stays_what_it_was() -> None:
+    assert list(inspect.signature(lablib.load).parameters)[:2] == ["name", "dtype"]
+    assert inspect.signature(lablib.SamplerOptions).parameters["top_p"].default == 1.0
+    assert isinstance(lablib.SamplerOptions(), lablib.SamplerOptions)
+    assert inspect.getsource(lablib.load).splitlines()[1] == "def load("
+    assert lablib.NGram(2, shortest=2).shortest == 2
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'name'"):
+        lablib.load()
+
+
+def test_a_class_made_from_a_marked_one_has_options_of_its_own() -> None:
+    @told
+    class Narrow:
+        def __init__(self, most: int = 1) -> None:
+            self.most = most
+
+    class Wide(Narrow):
+        def __init__(self, least: int, most: int) -> None:
+            super().__init__(most=most)
+            self.least = least
+
+    wide = Wide(least=1, most=2)
+    assert (wide.least, wide.most) == (1, 2)
+    with pytest.raises(TypeError, match=r"'must' \(did you mean most\?\); Narrow knows most"):
+        Narrow(must=2)
