@@ -41,7 +41,7 @@ def moving_picture(path: Path) -> Path:
 
 def _frame(teller: StoryTeller, temperature: float) -> Image.Image:
     drawn = teller.draw(teller.compute(temperature=temperature, story=1))
-    pieces = [Image.open(io.BytesIO(png(fig))) for fig in (_slider(temperature), drawn)]
+    pieces = [Image.open(io.BytesIO(png(fig, 1))) for fig in (_slider(temperature), drawn)]
     return Image.fromarray(np.vstack([np.asarray(piece.convert("RGB")) for piece in pieces]))
 
 

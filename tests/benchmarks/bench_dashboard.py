@@ -26,7 +26,6 @@ DASHBOARD = {
     "rule": ("match", "block"),
     "draft_tokens": (1, 8),
     "temperature": (0.0, 1.5),
-    "token": (1, 33),
 }
 # A start and a move: trees of 16 nodes have most words to draw.
 TREES = (

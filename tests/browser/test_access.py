@@ -42,7 +42,9 @@ SPOILT = {
         "display(HTML('<style>.hush .noUi-handle{outline:0!important;box-shadow:none!important;"
         "border:1px solid!important;background:#fff!important}</style>'))\nw"
     ),
-    r"widget \d, Tab: .*<button": ("w = Powers(0)\nw.box.children[-2].tabbable = False\nw"),
+    r"widget \d, Tab: .*<button": (
+        "w = Powers(0)\nw.box.children[1].children[-1].tabbable = False\nw"
+    ),
     r"widget \d, arrows: .*noUi-handle": (
         "w = Powers(0)\nw.controls['power'].max = w.controls['power'].min = 1\nw"
     ),

@@ -1,5 +1,7 @@
 """The widgets of lesson 03 compute what they say."""
 
+import json
+
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter, Frontier, Penalties, StoryCounts
 from lablib.course.theory.estimators import wilson_interval
 
@@ -16,16 +18,29 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return weights / weights.sum()
 
 
+def marks_of(widget, **values) -> list[dict]:
+    """Return all marks of a widget's panels."""
+    panels = widget.frame(**values)[0]["panels"]
+    json.dumps(panels)  # nothing that JSON can't hold
+    return [mark for panel in panels for mark in panel["marks"]]
+
+
 def test_before_after_follows_its_sliders() -> None:
     widget = BeforeAfter(WORDS, LOGITS)
     assert widget.picture.caption.startswith("3 of 4 words stay")  # a first look shows a cut
-    (line,) = widget.draw(widget.compute(**widget.values)).axes[0].lines
-    assert set(line.get_xdata()) == {2.5}
+    cuts = [mark for mark in marks_of(widget) if "rule" in mark]
+    assert [(cut["rule"], cut["text"][:10]) for cut in cuts] == [({"y": 0.9}, "top-p 0.90")]
     data = widget.compute(temperature=2.0, top_k=2, top_p=1.0, min_p=0.0)
     assert data["before"] == pytest.approx(softmax(np.array(LOGITS)), abs=1e-6)
     assert data["after"] == pytest.approx([*softmax(np.array([1.0, 0.5])), 0, 0], abs=1e-6)
     assert "1 of 4 words stay" in widget.set(temperature=0.0)
-    assert not widget.draw(data | {"after": data["before"]}).axes[0].lines
+    widget.set(temperature=1.0, top_k=3, top_p=1.0, min_p=0.5)
+    data = widget.compute(**widget.values)
+    cuts = [mark["rule"] for mark in marks_of(widget) if "rule" in mark]
+    assert cuts == [{"x": 2.5}, {"y": pytest.approx(0.5 * data["warm"].max())}, {"x": 2.5}]
+    grown = [mark["bar"] for mark in marks_of(widget)[-4:]]
+    assert [b[2] for b in grown[1:]] == pytest.approx(np.cumsum(data["warm"])[:-1])
+    assert not [mark for mark in marks_of(widget, top_k=0, min_p=0.0) if "rule" in mark]
 
 
 def test_penalties_see_the_window() -> None:

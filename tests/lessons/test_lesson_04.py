@@ -1,5 +1,7 @@
 """The picture of slots over time is a right schedule."""
 
+import json
+
 from lablib.course.lessons.lesson_04.trial import countdown
 from lablib.course.lessons.lesson_04.widgets import SlotTimeline, throughput
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
@@ -62,16 +64,16 @@ def test_the_timeline_counts_the_busy_share() -> None:
 
 def test_the_timelines_axes_stay_where_they_are_and_what_is_empty_is_drawn() -> None:
     widget = SlotTimeline(QUEUES, slots=2)
-    limits = set()
+    assert widget.constants["panels"][0]["x"]["ends"] == [0, 6]
     for queue, lengths in QUEUES.items():
         for mode in (WHOLE, CONTINUOUS):
             data = widget.compute(queue, mode)
-            (axes,) = widget.draw(data).axes
-            limits.add((axes.get_xlim(), axes.get_ylim()))
-            assert len(axes.texts) == len(lengths)
-            empty = [bar.get_width() for bar in axes.patches if bar.get_hatch()]
-            assert empty == [data["steps"]] * 2  # sequences lie upon it
-    assert len(limits) == 1
+            (panel,) = json.loads(json.dumps(widget.draw(data)))["panels"]
+            bars = [mark for mark in panel["marks"] if "bar" in mark]
+            empty, stays = bars[:2], bars[2:]
+            assert [bar["bar"][1] for bar in empty] == [data["steps"]] * 2  # sequences lie upon it
+            assert [bar["bar"][1] - bar["bar"][0] for bar in stays] == lengths
+            assert len({bar["fill"] for bar in bars}) > len(lengths) // 2
 
 
 def test_a_step_that_costs_the_same_is_a_straight_line() -> None:

@@ -1,5 +1,6 @@
 """The widgets of lesson 06 compute what they say."""
 
+import json
 from collections import Counter
 
 from lablib.course.lessons.lesson_06.exact import one_die_accuracy, process_accuracy
@@ -33,8 +34,18 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
         assert data["leader"] == votes.winner
         counts = {answer: count for answer, (_, count) in zip(votes.answers, votes, strict=True)}
         assert {digit: v for digit, v in data["votes"].items() if v} == counts
+        assert [counts[-1] for counts in data["race"].values()] == [*data["votes"].values()]
+        assert all(len(counts) == n + 1 for counts in data["race"].values())
+        panels = json.loads(json.dumps(widget.draw(data)))["panels"]
+        bars, race = (panel["marks"] for panel in panels)
+        assert [bar["bar"][3] for bar in bars] == [*data["votes"].values()]
+        assert [bar["key"] for bar in bars if not bar["hollow"]] == ["3"]
+        said = [mark["rule"]["x"] for mark in race if "rule" in mark]
+        assert said == [data["settled"]] * bool(data["settled"])
+    assert data["settled"] == next(
+        n for n in range(1, 21) if widget.compute(samples=n, problem="one")["settled"]
+    )
     assert "leads with" in widget.set(samples=20, problem="two")
-    assert isinstance(widget.draw(data), Figure)
 
 
 @pytest.mark.parametrize("confidence", [0.7, 0.95, 0.99])

@@ -113,6 +113,7 @@ class Reader:
         took = self.bytes
         self.page.evaluate(
             """async () => {
+              document.querySelector('.lablib-all')?.click();
               document.querySelectorAll('details').forEach(d => { d.open = true; });
               await Promise.all(document.getAnimations().map(a => a.finished));  // they fade in
             }"""
@@ -137,7 +138,10 @@ class Reader:
                 where = [*begin[:i], at, *begin[i + 1 :]]
                 row = sum(len(each) for each in places[:i]) + at
                 row = [*product(*places)].index(tuple(where)) if film["each"] else row
-                content, caption = film["frames"][row]
+                if "parts" in film:
+                    content, caption = None, self._caption(box, film["parts"], row)
+                else:
+                    content, caption, *_ = film["frames"][row]
                 said, shown = self._seen(box)
                 if film["scene"]:
                     drawn = box.locator(".lablib-scene svg")
@@ -148,8 +152,18 @@ class Reader:
                     wrong.append(f"film {number}, {control['label']} at {at}: {said} {shown}")
         return wrong
 
+    def _caption(self, box: object, path: str, row: int) -> str:
+        """Return the caption of a setting of a film whose settings have a file, and wait for it."""
+        self.page.wait_for_function("name => lablibFilms[name]", arg=path.split("/")[-1])
+        told = "([name, row]) => lablibFilms[name].captions[row]"
+        caption = self.page.evaluate(told, [path.split("/")[-1], row])
+        box.locator("figcaption").filter(has_text=caption).wait_for(timeout=5_000)
+        return caption
+
     def _seen(self, box: object) -> tuple[str, str]:
         """Return a film's caption and its picture's address, once that has come."""
+        film = box.element_handle()
+        self.page.wait_for_function("film => film.ariaBusy !== 'true'", arg=film)
         image = box.locator("img")
         if not image.count():
             return box.locator("figcaption").inner_text(), ""

@@ -29,7 +29,8 @@ small {{ display: block; max-width: 880px; font-size: 13px; color: #333 }}</styl
 <div id="still"><div id="scene"></div><small>{caption} {note}</small></div>
 <script>{script}
 const told = {told};
-painter(document.getElementById('scene'), {name}, told.constants, told.called)(told.data, '');
+const draw = painter(document.getElementById('scene'), scenes.{name}, told.constants, told.called);
+draw(told.data, '');
 </script>"""
 
 
@@ -37,7 +38,7 @@ def draw(page: Page, told: dict[str, Any], caption: str) -> bytes:
     """Return a scene, and its caption below it, as PNG."""
     words = {"caption": html.escape(caption), "note": NOTE, "name": told["name"]}
     data = json.dumps(told).replace("</", "<\\/")
-    files = {"sheet": scene.sheet(), "script": scene.script(told["name"])}
+    files = {"sheet": scene.sheet(), "script": scene.script()}
     page.goto("about:blank")  # a page has room for one script of a name
     page.set_content(PAGE.format(**words, **files, told=data))
     page.wait_for_timeout(300)  # what moves has come to rest

@@ -105,7 +105,7 @@ def test_png_is_reproducible_and_of_the_stated_size():
 
     assert draw() == draw()
     width, height = (int.from_bytes(draw()[i : i + 4], "big") for i in (16, 20))
-    assert (width, height) == (700, 340)
+    assert (width, height) == (1400, 680)  # two pixels for each of the page
     assert figure(5, 2).get_size_inches().tolist() == [5, 2]
 
 

@@ -92,15 +92,15 @@ def test_a_list_of_one_choice_is_not_shown():
             return np.arange(4) ** power
 
     alone, two = One(["all"]), One(["all", "none"])
-    assert alone.controls["shown"] not in alone.box.children
+    assert alone.controls["shown"] not in alone.box.children[1].children
     assert alone.values["shown"] == "all"
-    assert two.controls["shown"] in two.box.children
+    assert two.controls["shown"] in two.box.children[1].children
 
 
 def test_reset_puts_everything_back():
     widget = Powers()
     widget.set(power=2.0, count=2, step=3)
-    widget.box.children[-2].click()
+    widget.box.children[1].children[-1].click()
     assert widget.values == {"power": 1.0, "count": 4, "shown": "all", "on": True, "step": 0}
     assert widget.picture.caption == "4 bars up to 3.0 < 30."
 
@@ -149,7 +149,7 @@ def test_a_player_counts_in_the_browser():
     player = Player(5, milliseconds=200)
     assert (player.max, player.play.max, player.play.interval) == (4, 4, 200)
     assert player.link.source[0] is player.play
-    assert Powers().box.children[5].children[0].__class__.__name__ == "Play"
+    assert Powers().box.children[1].children[4].children[0].__class__.__name__ == "Play"
 
 
 def test_a_slider_is_of_whole_numbers_when_all_is_whole():

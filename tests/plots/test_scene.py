@@ -3,12 +3,17 @@
 import contextlib
 import json
 
+from lablib import models
+from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
+from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees
 from lablib.course.plots import scene
+from lablib.course.replay.recording import HEAD, LOOKUP
 from lablib.inference.speculation.costs import Costs
 
+import mlx.core as mx
 import numpy as np
 import pytest
 from oracles import browser, stills
@@ -62,7 +67,7 @@ def trees():
 
 def opened(page, explorer):
     """Open a page with a scene; return a function that draws it, and returns its data."""
-    script, sheet = scene.site()
+    script, sheet = scene.script(), scene.sheet()
     told = json.dumps(explorer.told).replace("</", "<\\/")
     page.goto("about:blank")
     page.set_content(
@@ -154,7 +159,7 @@ def test_a_token_is_told_where_one_points_and_where_one_walks(page, carpet, show
     page.locator(".lablib-cell").nth(len(carpet.texts["sums"][0].agree) + 2).hover()
     assert told.inner_text().startswith(f"Text 2, token 3, “{text.tokens[2]}” ({text.classes[2]})")
     page.mouse.move(0, 0)
-    assert told.inner_text().startswith("Point at a token")
+    assert told.inner_text().startswith("Point at it")
     stage = page.locator(".lablib-scene")
     stage.focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
@@ -217,6 +222,91 @@ def test_later_shapes_lie_on_earlier_ones_whatever_was_drawn_before(page, trees)
     show = opened(page, trees)
     show(nodes=9)
     assert page.locator("svg *").evaluate_all(order) == grown
+
+
+@pytest.fixture(scope="module")
+def board():
+    target, tokenizer = models.load("target", dtype=mx.float32)
+    draft, _ = models.load("draft", dtype=mx.float32)
+    words = [tokenizer.decode([i], skip_special_tokens=True) for i in range(target.vocab_size)]
+    return shipped_dashboard(target, draft, words, task="sums")
+
+
+ENDS = (
+    {},
+    {"task": "stories", "temperature": 1.5, "draft_tokens": 8},
+    {"task": "edits", "drafter": LOOKUP, "temperature": 0.0, "draft_tokens": 1},
+    {"drafter": HEAD, "rule": "match"},
+    {"rule": "block", "drafter": LOOKUP, "task": "stories"},
+)
+
+
+@pytest.mark.parametrize("width", [1000, 700, 390])
+def test_the_dashboard_stands_still_and_everything_has_room(page, board, width):
+    show, sizes = opened(page, board), set()
+    with narrowed(page, width):
+        for values in ENDS:
+            show(**values)
+            box = page.locator("svg").bounding_box()
+            sizes.add((box["width"], box["height"]))
+            assert outside(page) == [], values
+    assert page.complaints == []
+    ((wide, high),) = sizes
+    assert wide <= min(width - 16, 850)
+    if width == 1000:
+        assert high <= 440  # with its controls and what is told below it, 620
+
+
+def test_the_dashboard_tells_what_the_coin_did(page, board):
+    show = opened(page, board)
+    data = show(**ENDS[1])
+    fates = {"kept": 0, "refused": 0, "own": 0}
+    for row, rounds in enumerate(data["rounds"]):
+        place, length = 0, len(data["tokens"][row])
+        for drafted, kept in rounds:
+            fates["kept"] += kept
+            if place + kept < length:
+                fates["refused" if kept < drafted else "own"] += 1
+            place += kept + 1
+    fills = page.locator(".lablib-cell").evaluate_all("all => all.map(e => e.getAttribute('fill'))")
+    colours = {"kept": "#0072B2", "refused": "#E69F00", "own": "#FFFFFF"}
+    assert {fate: fills.count(colour) for fate, colour in colours.items()} == fates
+    page.locator(".lablib-cell[fill='#E69F00']").first.click()
+    said = page.locator(".lablib-told").inner_text()
+    assert "the coin fell on" in said
+    assert "refused, and the target wrote its own" in said
+    drawn = page.locator("svg").text_content()
+    assert "refused" in drawn
+    chance, coin = (float(said.split(words)[1][:4]) for words in ("kept one is ", "fell on "))
+    assert coin >= chance - 0.01
+    stage = page.locator(".lablib-scene")
+    stage.press("ArrowDown")
+    assert page.locator(".lablib-chosen").count() == 1
+    row = int(said.split("Text ")[1].split(",")[0])
+    assert f"text {row + 1}, token " in page.locator("svg").text_content()
+
+
+def test_a_chart_is_walked_through_and_keeps_its_axes(page):
+    words = ["a", "b", "c", "d"]
+    chart = BeforeAfter(words, [2.0, 1.0, 0.0, -1.0])
+    show, sizes = opened(page, chart), set()
+    for width in (1000, 390):
+        with narrowed(page, width):
+            for values in ({}, {"temperature": 3.0}, {"top_k": 1, "min_p": 1.0, "top_p": 0.05}):
+                show(**values)
+                assert outside(page) == []
+                box = page.locator("svg").bounding_box()
+                sizes.add((box["width"], box["height"]))
+    assert len(sizes) == 2
+    show()
+    stage = page.locator(".lablib-scene")
+    stage.focus()
+    stage.press("ArrowRight")
+    told = page.locator(".lablib-told").inner_text()
+    after = chart.compute(**chart.values)["after"]
+    assert told.startswith("a: ")
+    assert f"{after[0]:.3f} after it" in told
+    assert page.complaints == []
 
 
 def test_axe_finds_nothing(page, shown):

@@ -2,11 +2,14 @@
 
 import html
 import io
+import json
 from itertools import product
+from typing import ClassVar
 
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.plots.charts import bars
 from lablib.course.plots.explorer import Explorer, Player, choice, slider, toggle
+from lablib.course.plots.scene import SceneExplorer
 from lablib.tools.site import film as films
 from lablib.tools.site.pages import film_html
 
@@ -94,7 +97,7 @@ def test_pictures_keep_every_pixel_and_are_stored_once(tmp_path, monkeypatch):
         wanted = io.BytesIO(explorer.static(a=values[0], b=values[1]).content)
         wanted, stored = (Image.open(f).convert("RGB") for f in (wanted, tmp_path / name))
         assert np.array_equal(np.asarray(wanted), np.asarray(stored))
-        assert stored.size == tuple(size)
+        assert stored.size == (2 * size[0], 2 * size[1])
 
 
 @pytest.mark.parametrize("make", [small, large])
@@ -119,6 +122,45 @@ def test_a_slider_stops_where_it_can_and_at_its_start(tmp_path, value, low, high
     assert 10 < len(control["stops"]) <= films.STOPS
     for stop in control["stops"]:
         explorer.set(a=type(value)(stop))  # refuses what the slider can't take
+
+
+class Parted(SceneExplorer):
+    """Its data are made of two parts."""
+
+    scene, called = "chart", "nothing"
+    parts: ClassVar = {"one": ("b",), "two": ("a", "b")}
+    constants: ClassVar = {}
+
+    def one(self, b):
+        return {"one": b}
+
+    def two(self, a, b):
+        return {"two": [a, b]}
+
+    def caption(self, data):
+        return str(data)
+
+
+def test_a_scene_of_parts_has_every_setting_in_a_file(tmp_path):
+    controls = {"a": slider(3, 2, 4), "still": choice("x", ["x"]), "b": choice("q", ["p", "q"])}
+    explorer = Parted(**controls)
+    film = films.film(explorer, explorer.values, tmp_path)
+    assert film["each"]
+    assert [control["label"] for control in film["controls"]] == ["a", "b"]
+    assert [frame[:2] for frame in film["frames"]] == [explorer.frame()]
+    text = (tmp_path / film["parts"]).read_text("utf-8")
+    told = json.loads(text.removeprefix(f'lablibFilm("{film["parts"]}", ').removesuffix(");"))
+    for number, (a, b) in enumerate(product((2, 3, 4), "pq")):
+        data, places = {"still": "x"}, [(2, 3, 4).index(a), "pq".index(b)]
+        for part in told["parts"]:
+            row = 0
+            for i in part["of"]:
+                row = row * (3, 2)[i] + places[i]
+            data |= part["data"][row]
+        assert (data, told["captions"][number]) == explorer.frame(a=a, b=b)
+    shown = film_html(film, asks=True)
+    assert f'"parts":"_static/frames/{film["parts"]}"' in shown
+    assert 'class="lablib-film lablib-asks"' in shown
 
 
 def test_the_film_of_a_scene_has_data_in_place_of_pictures(tmp_path):

@@ -69,9 +69,10 @@ def test_the_site_has_what_stands_beside_lessons(site):
 
 
 def test_a_question_stands_open_and_its_answer_is_folded(page):
-    before, film, _ = page.split('class="lablib-film"')
+    before, film, _ = page.split('class="lablib-film')
     assert "How high?" in before
-    assert "<details" in before.split("How high?")[1]  # around the film
+    assert "<details" not in before.split("How high?")[1]  # in sight, below a veil
+    assert film.startswith(' lablib-asks"')
     answer = re.search(r"<details[^>]*><summary>What you should[^§]*?</details>", page)[0]
     assert "Six, of course." in answer
     assert "goes on" not in answer
@@ -154,6 +155,42 @@ def test_the_keyboard_moves_a_slider_a_list_and_a_player_and_resets_them(reader)
     page.get_by_role("button", name="Play").wait_for()  # it has come to the end
     then("Reset", "Enter", "The bar is 6 high.", "button")
     assert page.get_by_role("slider", name="number").get_attribute("aria-valuetext") == "3"
+
+
+def test_one_click_lifts_a_veil_and_another_shows_all(reader):
+    page = reader.page
+    page.goto(f"{reader.address}00_start_here.html", wait_until="networkidle")
+    slider = page.get_by_label("number", exact=True)
+    button = page.get_by_role("button", name="Guess first. Then look.")
+    assert (page.locator(".lablib-veiled").count(), button.count()) == (1, 1)
+    slider.evaluate("e => e.focus()")
+    assert not slider.evaluate("e => e === document.activeElement")  # nor can it be tabbed to
+    button.click()
+    assert page.locator(".lablib-veiled").count() == button.count() == 0
+    slider.focus()
+    assert slider.evaluate("e => e === document.activeElement")
+    folded = page.locator("details.lablib-answer:not([open])")
+    assert folded.count() > 0
+    page.get_by_role("button", name="Show all pictures and answers").click()
+    assert folded.count() == 0
+    assert reader.complaints == []
+
+
+def test_paper_has_the_pictures_and_whole_lines_of_code(reader):
+    page = reader.page
+    page.goto(f"{reader.address}00_start_here.html", wait_until="networkidle")
+    page.emulate_media(media="print")
+    page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_load_state("networkidle")
+    assert page.locator(".lablib-veiled, details.lablib-answer:not([open])").count() == 0
+    seen = "all => all.filter(e => getComputedStyle(e).display !== 'none').length"
+    hidden = page.locator(".skip-to-content, .lablib-controls, .lablib-all, .back-to-top")
+    assert hidden.evaluate_all(seen) == 0
+    images = page.locator("article img")
+    assert images.evaluate_all("all => all.every(e => e.complete && e.naturalWidth > 0)")
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    assert page.locator("article pre").evaluate_all(cut) == 0
+    page.emulate_media(media="screen")
 
 
 def test_axe_finds_nothing_and_nothing_is_wider_than_a_phone(reader):

@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 DPI = 100
+SCALE = 2  # pixels of a picture for each of the page's: screens have as many
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 HATCHES = ("", "///", "...", "xxx", "---", "\\\\\\", "ooo", "+++")
 DASHES = ("-", "--", ":", "-.")
@@ -56,18 +57,20 @@ def figure(width: float = 7.0, height: float = 3.4) -> Figure:
         return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
-def png(fig: Figure) -> bytes:
-    """Return the figure as PNG; the same figure gives the same bytes on one machine."""
+def png(fig: Figure, scale: int = SCALE) -> bytes:
+    """Return the figure as PNG; the same figure gives the same bytes on one machine.
+
+    Args:
+        fig: a figure of this module; it stays as it is.
+        scale: pixels for each of the page's.
+    """
+    fig.set_dpi(scale * DPI)
     with style():
         canvas = FigureCanvasAgg(fig)
         canvas.draw()
-    return snapshot(canvas)
-
-
-def snapshot(canvas: FigureCanvasAgg) -> bytes:
-    """Return what is drawn on a canvas as PNG."""
+    fig.set_dpi(DPI)
     buffer = io.BytesIO()
-    image = Image.fromarray(np.asarray(canvas.buffer_rgba()))
+    image = Image.fromarray(np.asarray(canvas.renderer.buffer_rgba()))
     image.convert("RGB").save(buffer, format="png", compress_level=2)
     return buffer.getvalue()
 
@@ -77,8 +80,8 @@ def write_below(content: bytes | str, text: str) -> bytes | str:
     if isinstance(content, str):
         return f"{content}<p><small>{html.escape(text)}</small></p>"
     above = Image.open(io.BytesIO(content))
-    lines = textwrap.wrap(text, above.width // 7)
-    note = Figure(figsize=(above.width / DPI, 0.1 + 0.19 * len(lines)), dpi=DPI)
+    lines = textwrap.wrap(text, above.width // SCALE // 7)
+    note = Figure(figsize=(above.width / SCALE / DPI, 0.1 + 0.19 * len(lines)), dpi=DPI)
     note.text(0.01, 1, "\n".join(lines), va="top", size=9, color="#333333", linespacing=1.4)
     below = Image.open(io.BytesIO(png(note)))
     both = Image.new("RGB", (above.width, above.height + below.height), "white")
@@ -113,7 +116,7 @@ class Picture:
     """A finished picture with a caption that says what it shows (its alt text, too).
 
     Attributes:
-        content: PNG bytes, or a piece of HTML or SVG.
+        content: PNG bytes, ``SCALE`` pixels for each of the page's, or a piece of HTML or SVG.
         caption: one or two sentences, below the picture; also what a test or a screen reader sees.
     """
 
@@ -127,14 +130,22 @@ class Picture:
             look = f'class="lablib-picture" role="img" aria-label="{text}"'
             return f"{_THEMES}<div {look}>{self.content}</div>"
         source = f"data:image/png;base64,{base64.b64encode(self.content).decode()}"
-        return f'{_THEMES}<img class="lablib-picture" alt="{text}" src="{source}">'
+        width, _ = self.size
+        return f'{_THEMES}<img class="lablib-picture" alt="{text}" width="{width}" src="{source}">'
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Return how wide and how high a PNG is on a page."""
+        wide, high = Image.open(io.BytesIO(self.content)).size
+        return wide // SCALE, high // SCALE
 
     def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return data and metadata for readers without a kernel, such as GitHub and nbconvert."""
         if isinstance(self.content, str):
             return {"text/html": self.to_html(), "text/plain": self.caption}, {}
         data = {"image/png": base64.b64encode(self.content).decode(), "text/plain": self.caption}
-        return data, {"image/png": {"alt": self.caption}}
+        width, height = self.size
+        return data, {"image/png": {"alt": self.caption, "width": width, "height": height}}
 
     def _ipython_display_(self) -> None:
         data, metadata = self.bundle()

@@ -109,16 +109,18 @@ class Explorer:
         for name, control in controls.items():
             control.description = control.description or name.replace("_", " ")
             control.observe(self._tick, "value")
-        label = 0.55 * max((len(c.description) for c in controls.values()), default=0) + 1
-        for control in controls.values():  # labels are of one width, in em, and none is cut
+        for control in controls.values():  # side by side where there is room; no label is cut
+            label = 0.55 * len(control.description) + 1
             control.style.description_width = f"{label:.1f}em"
-            control.layout = {"width": f"{label + 23:.1f}em", "max_width": "calc(100% - 4px)"}
+            control.layout = {"width": f"{label + 14:.1f}em", "max_width": "calc(100% - 4px)"}
         reset = widgets.Button(description="Reset", tooltip="Put every control back")
+        reset.layout.width = "auto"
         reset.on_click(lambda _: self.set(**self._start))
         self._view = self._viewed()
         shown = [control for control in controls.values() if not _settled(control)]
         rows = [getattr(control, "row", control) for control in shown]
-        self.box = widgets.VBox([aids(), *rows, reset, self._view])
+        line = widgets.HBox([*rows, reset], layout={"flex_flow": "row wrap"})
+        self.box = widgets.VBox([aids(), line, self._view])
         self.box.add_class("lablib-explorer")
         self._tick()
 
@@ -133,7 +135,7 @@ class Explorer:
     def live(self, data: Any) -> Figure | bytes | str:
         """Return what stands below controls that live: the drawing, without what they show.
 
-        A figure, a PNG (of a :class:`~lablib.course.plots.stage.Stage`, say) or HTML.
+        A figure, a PNG or HTML.
         """
         return self.draw(data)
 

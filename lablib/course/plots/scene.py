@@ -7,6 +7,7 @@ to whoever points at it or walks there with the arrow keys. In Jupyter they trav
 """
 
 import html
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,17 @@ MIME = "application/vnd.lablib.scene+json"  # what becomes a PNG when a notebook
 
 
 @cache
-def script(*names: str) -> str:
-    """Return a script that defines ``painter`` and these scenes, each with helpers of its own."""
-    files = {"painter": "paint", **{name: name for name in names}}
-    read = {name: (FOLDER / f"{file}.js").read_text("utf-8") for name, file in files.items()}
+def script() -> str:
+    """Return a script that defines ``painter`` and ``scenes``, each file's helpers its own."""
     wrapped = "const {0} = (() => {{\n{1}\nreturn {0};\n}})();"
-    return "\n".join(wrapped.format(name, code) for name, code in read.items())
+    files = {"painter": "paint", "cloth": "cloth", **{name: name for name in _scenes()}}
+    read = {name: (FOLDER / f"{file}.js").read_text("utf-8") for name, file in files.items()}
+    parts = [wrapped.format(name, code) for name, code in read.items()]
+    return "\n".join([*parts, f"const scenes = {{{', '.join(_scenes())}}};\n"])
+
+
+def _scenes() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.js") if path.stem not in ("paint", "cloth"))
 
 
 @cache
@@ -37,77 +43,83 @@ def sheet() -> str:
     return (FOLDER / "paint.css").read_text("utf-8")
 
 
-def site() -> tuple[str, str]:
-    """Return what a page without a kernel needs: a script with all ``scenes``, and their sheet."""
-    names = sorted(path.stem for path in FOLDER.glob("*.js") if path.stem != "paint")
-    return f"{script(*names)}\nconst scenes = {{{', '.join(names)}}};\n", sheet()
+_GLUE = """
+export default {
+  render({model, el}) {
+    const told = name => model.get(name);
+    const draw = painter(el, scenes[told('scene')], told('constants'), told('name'));
+    const show = () => draw(told('data'), told('caption'));
+    model.on('change:data', show);
+    show();
+  },
+};
+"""
 
 
 class _View(anywidget.AnyWidget):
     """What shows a scene in Jupyter.
 
     Attributes:
+        scene: the name of its file.
         constants: what never changes.
         data: what is drawn now.
         caption: what it shows, in words.
         name: what it is.
     """
 
+    _esm = script() + _GLUE
+    _css = THEMES + sheet()
+    scene = traitlets.Unicode().tag(sync=True)
     constants = traitlets.Dict().tag(sync=True)
     data = traitlets.Dict().tag(sync=True)
     caption = traitlets.Unicode().tag(sync=True)
     name = traitlets.Unicode().tag(sync=True)
 
 
-_GLUE = """
-export default {{
-  render({{model, el}}) {{
-    const draw = painter(el, {name}, model.get('constants'), model.get('name'));
-    const show = () => draw(model.get('data'), model.get('caption'));
-    model.on('change:data', show);
-    show();
-  }},
-}};
-"""
-
-
 class SceneExplorer(Explorer):
     """Controls, and a scene that follows them.
 
     Subclasses say which ``scene`` it is and what it is ``called``, and define ``constants`` before
-    they call ``super().__init__``; ``compute`` returns data that JSON can hold.
+    they call ``super().__init__``; ``draw`` returns what the scene is given, in what JSON can
+    hold: the data themselves, unless a subclass says more. Where the data are
+    made of ``parts``, methods that depend on some of the controls, a page without a kernel can
+    hold every setting of each part, though not of all controls together.
     """
 
     scene: str
     called: str
+    parts: Mapping[str, Sequence[str]] = {}
     constants: dict[str, Any]
 
+    def compute(self, **values: Any) -> dict[str, Any]:
+        """Return the controls' values, and all parts."""
+        data = dict(values)
+        for name, wanted in self.parts.items():
+            data |= getattr(self, name)(*(values[each] for each in wanted))
+        return data
+
+    def draw(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return what the scene is given."""
+        return data
+
     def _viewed(self) -> widgets.Widget:
-        kind = type(
-            f"{self.scene.title()}View",
-            (_View,),
-            {
-                "_esm": script(self.scene) + _GLUE.format(name=self.scene),
-                "_css": THEMES + sheet(),
-            },
-        )
-        self._stage = kind(constants=self.constants, name=self.called)
+        self._stage = _View(scene=self.scene, constants=self.constants, name=self.called)
         self._words = widgets.HTML()
         return widgets.VBox([self._stage, self._words])
 
     def _draw(self, data: dict[str, Any]) -> None:
         self.picture = Picture("", self.caption(data))
         self._stage.caption = self.picture.caption
-        self._stage.data = data
+        self._stage.data = self.draw(data)
         self._say(f'<p aria-live="polite">{html.escape(self.picture.caption)}</p>')
 
     def _say(self, text: str) -> None:
         self._words.value = text
 
     def frame(self, **values: Any) -> tuple[dict[str, Any], str]:
-        """Return the data for these values (the others as they stand), and its caption."""
+        """Return what the scene is given for these values (the others stay), and its caption."""
         data = self.compute(**{**self.values, **values})
-        return data, self.caption(data)
+        return self.draw(data), self.caption(data)
 
     @property
     def told(self) -> dict[str, Any]:

@@ -173,3 +173,29 @@ def expect(
     whole = (counts * inside[..., None]).sum(axis=1)
     judged = (reach[..., :-2] * meant).sum(axis=-1)
     return Expected(counts.sum(axis=1), whole, (begins * judged).sum(axis=1), np.asarray(lengths))
+
+
+def toss(
+    chances: np.ndarray, offered: np.ndarray, coins: np.ndarray, draft_tokens: int
+) -> list[tuple[int, int]]:
+    """Follow rounds through one text, as one throw of its coins would have it.
+
+    Args:
+        chances: of each place that a round begins at, those of its drafts ``(n, LONGEST)``.
+        offered: drafts in a round at each place ``(n,)``.
+        coins: one for each place of the text, in [0, 1) ``(n,)``: a draft there stays if its
+            chance is larger, wherever the round began.
+        draft_tokens: γ, at most ``LONGEST``.
+
+    Returns:
+        Of each round, how many were drafted and how many kept.
+    """
+    gamma = integer("draft_tokens", draft_tokens, 1, LONGEST)
+    rounds, place = [], 0
+    while place < len(offered):
+        drafted = min(gamma, int(offered[place]))
+        stays = coins[place : place + drafted] < chances[place, :drafted]
+        kept = drafted if stays.all() else int(stays.argmin())
+        rounds.append((drafted, kept))
+        place += kept + 1
+    return rounds

@@ -72,9 +72,8 @@ def build(
             say(f"{path.stem}: {len(ran.films)} explorers, {count} frames, {took}")
         play.write(static / "play")
         contents.write(source, paths, folder)
-        script, sheet = scenes.site()
-        (static / "scenes.js").write_text(script, "utf-8")
-        (static / "scenes.css").write_text(sheet, "utf-8")
+        (static / "scenes.js").write_text(scenes.script(), "utf-8")
+        (static / "scenes.css").write_text(scenes.sheet(), "utf-8")
         warnings = _sphinx(source, out, static, Path(parts, "doctrees"))
     used = _take_frames(out, kept / "frames")
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
@@ -104,7 +103,7 @@ def _sphinx(source: Path, out: Path, static: Path, doctrees: Path) -> list[str]:
 
 def _take_frames(out: Path, frames: Path) -> int:
     """Copy the pictures that pages name; return how many they are."""
-    name = re.compile(r"\b[0-9a-f]{20}\.webp\b")
+    name = re.compile(r"\b[0-9a-f]{20}\.(?:webp|js)\b")
     used = {found for file in out.glob("*.html") for found in name.findall(file.read_text("utf-8"))}
     (out / FRAMES).mkdir(parents=True, exist_ok=True)
     for file in used:

@@ -61,7 +61,8 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         ``start`` (a place) and whether it was ``thinned``; ``fixed``: labels of those that can't be
         moved; ``each``: whether all settings are there, in the order of ``itertools.product``, or
         one row for each control; ``frames``: (file, caption, width, height). A scene's film has a
-        ``scene``, too, and data in place of files: the page draws them.
+        ``scene``, too, and data in place of files: the page draws them. One that is made of parts
+        has its start alone in ``frames``, and all its settings in the file ``parts``.
     """
     controls, places = [], []
     for name, control in explorer.controls.items():
@@ -74,16 +75,45 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         told |= {"stops": [labels[i] for i in kept], "start": kept.index(at)}
         controls.append(told | {"pause": getattr(getattr(control, "play", None), "interval", 0)})
     settings = _settings(list(start), places, start)
-    if isinstance(explorer, SceneExplorer):
+    parts = getattr(explorer, "parts", None)
+    if parts:
+        scene = {"scene": explorer.told, "parts": _keep_parts(explorer, start, places, folder)}
+        pictures = [(*explorer.frame(**start), 0, 0)]
+    elif isinstance(explorer, SceneExplorer):
         scene = {"scene": explorer.told}
         pictures = [(*explorer.frame(**values), 0, 0) for values in settings]
     else:
         scene = {}
         pictures = [_keep(explorer.static(**values), folder) for values in settings]
     moving = [control for control in controls if len(control["stops"]) > 1]
-    fixed = [control["label"] for control in controls if len(control["stops"]) < 2]
-    each = _all(places) <= GRID
+    fixed = [control["label"] for control in controls if control["kind"] == "fixed"]
+    each = bool(parts) or _all(places) <= GRID
     return {"controls": moving, "fixed": fixed, "each": each, "frames": pictures, **scene}
+
+
+def _keep_parts(
+    explorer: SceneExplorer, start: dict[str, Any], places: list[list[Any]], folder: Path
+) -> str:
+    """Put an explorer's parts for all settings into a file; return its name.
+
+    A part is ``{of, data}``: the controls that it depends on, by their numbers among those that
+    move, and its data in the order of ``itertools.product`` of their places.
+    """
+    names, along = list(start), dict(zip(start, places, strict=True))
+    moving = [name for name in names if len(along[name]) > 1]
+    parts = [
+        {"of": [moving.index(name)], "data": [{name: value} for value in along[name]]}
+        for name in moving
+    ]
+    for part, wanted in explorer.parts.items():
+        data = [getattr(explorer, part)(*each) for each in product(*(along[x] for x in wanted))]
+        parts.append({"of": [moving.index(x) for x in wanted if x in moving], "data": data})
+    every = (dict(zip(names, values, strict=True)) for values in product(*places))
+    captions = [explorer.frame(**values)[1] for values in every]
+    told = json.dumps({"parts": parts, "captions": captions}, separators=(",", ":"))
+    name = f"{hashlib.sha256(told.encode()).hexdigest()[:20]}.js"
+    (folder / name).write_text(f'lablibFilm("{name}", {told});', "utf-8")
+    return name
 
 
 def _settings(
@@ -126,8 +156,8 @@ def _index(values: list[Any], value: Any) -> int:
 def _keep(picture: Picture, folder: Path) -> tuple[str, str, int, int]:
     if isinstance(picture.content, str):  # HTML stands in the film itself
         return picture.content, picture.caption, 0, 0
-    name, width, height = keep(picture.content, folder)
-    return name, picture.caption, width, height
+    name, *_ = keep(picture.content, folder)
+    return name, picture.caption, *picture.size
 
 
 def keep(png: bytes, folder: Path) -> tuple[str, int, int]:

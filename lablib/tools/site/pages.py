@@ -31,6 +31,8 @@ _PYTHON = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
 _ANSWER = "What you should have seen"
 _CHECKED = "How this is checked"
 _ONE = "Here one control moves at a time: it puts the others back. In Jupyter they move together."
+_SIDES = "width", "height"
+_ASKS = " lablib-asks"
 _THINNED = "The sliders skip some values here."
 
 
@@ -63,13 +65,13 @@ def folded(text: str) -> str:
     return "\n\n".join([*_fold(_ANSWER, answer), *rest]) if answer else text
 
 
-def film_html(film: dict[str, Any]) -> str:
+def film_html(film: dict[str, Any], asks: bool = False) -> str:
     """Return a film as HTML: its first picture and its caption, and what moves them.
 
-    Without JavaScript it is this picture.
+    Without JavaScript it is this picture. If it ``asks``, a veil lies on it: it answers a question.
     """
-    first = 0
-    for control in film["controls"] if film["each"] else ():
+    first, parts = 0, film.get("parts")
+    for control in film["controls"] if film["each"] and not parts else ():
         first = first * len(control["stops"]) + control["start"]
     if not film["each"]:
         first = film["controls"][0]["start"]
@@ -81,10 +83,11 @@ def film_html(film: dict[str, Any]) -> str:
     picture = "" if scene else picture_html(content, caption, width, height)
     note = f'<p class="lablib-note">{html.escape(" ".join(words))}</p>' if words else ""
     told = {"controls": film["controls"], "each": film["each"], "scene": scene}
+    told |= {"parts": f"{FRAMES}/{parts}"} if parts else {}
     told |= {"frames": [frame[:2] for frame in film["frames"]]}
     script = json.dumps(told, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     return (
-        f'<figure class="lablib-film"><div class="lablib-stage">{picture}</div>'
+        f'<figure class="lablib-film{_ASKS * asks}"><div class="lablib-stage">{picture}</div>'
         f'<figcaption aria-live="polite">{html.escape(caption)}</figcaption>{note}'
         f'<script type="application/json">{script}</script></figure>'
     )
@@ -108,24 +111,32 @@ def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
         yield _said(cell, _exercise(exercise))
     if part in ("check", "hint", "solution") or cell["source"].startswith("progress("):
         return
-    outputs = [] if part == "starter" else [*_outputs(cell, run, frames)]
-    metadata: dict[str, Any] = {"tags": ["hide-output"] if answers and outputs else []}
+    outputs = [] if part == "starter" else [*_outputs(cell, run, frames, answers)]
+    pictures = [each for each in outputs if _ASKS.strip() in str(each.get("data"))]
+    said = [each for each in outputs if each not in pictures]
+    metadata: dict[str, Any] = {"tags": ["hide-output"] if answers and said else []}
     if is_claims(cell):
         metadata = {"tags": ["hide-input"], "mystnb": {"code_prompt_show": _CHECKED}}
-    yield {**cell, "outputs": outputs, "metadata": metadata}
+    yield {**cell, "outputs": said, "metadata": metadata}
+    if pictures:  # in sight, below a veil of their own; Sphinx leaves out a cell without a line
+        metadata = {"tags": ["remove-input"]}
+        shown = {"cell_type": "code", "execution_count": None, "source": "#", "metadata": metadata}
+        yield {**shown, "id": f"{cell['id']}-pictures", "outputs": pictures}
 
 
-def _outputs(cell: Cell, run: Run, frames: Path) -> Iterator[dict[str, Any]]:
+def _outputs(cell: Cell, run: Run, frames: Path, asks: bool) -> Iterator[dict[str, Any]]:
     for output in joined(run.outputs.get(cell["id"], cell["outputs"])):
         data = output.get("data", {})
         if output["output_type"] == "stream":
             yield output
         elif MIME in data:
-            yield _html(film_html(run.films[data[MIME]]))
+            yield _html(film_html(run.films[data[MIME]], asks))
         elif "image/png" in data:
-            caption = output["metadata"].get("image/png", {}).get("alt", "")
-            kept = keep(base64.b64decode(data["image/png"]), frames)
-            yield _html(picture_html(kept[0], caption, *kept[1:]))
+            told = output["metadata"].get("image/png", {})
+            name, *pixels = keep(base64.b64decode(data["image/png"]), frames)
+            size = [told.get(side, own) for side, own in zip(_SIDES, pixels, strict=True)]
+            picture = picture_html(name, told.get("alt", ""), *size)
+            yield _html(f'<div class="{_ASKS.strip()}">{picture}</div>' if asks else picture)
         elif "text/html" in data:
             yield _html("".join(data["text/html"]))
         elif data:

@@ -122,5 +122,7 @@ def _key(notebook: Notebook, files: list[str]) -> str:
 
 def _whole(films: list[dict[str, Any]], kept: Path) -> bool:
     """Return whether all pictures of the films are still there."""
-    files = (frame for film in films for frame in film["frames"])
-    return all((kept / "frames" / name).exists() for name, _, width, _ in files if width)
+    frames = (frame for film in films for frame in film["frames"])
+    files = [name for name, _, width, _ in frames if width]
+    files += [film["parts"] for film in films if "parts" in film]
+    return all((kept / "frames" / name).exists() for name in files)

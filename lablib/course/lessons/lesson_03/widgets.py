@@ -6,6 +6,7 @@ from typing import Any
 
 from lablib.course.plots.charts import DASHES, bars, figure, style
 from lablib.course.plots.explorer import Explorer, choice, slider
+from lablib.course.plots.scene import SceneExplorer
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference import SamplerOptions
 from lablib.inference.sampling import transforms
@@ -14,17 +15,33 @@ import mlx.core as mx
 import numpy as np
 from matplotlib.figure import Figure
 
+WARM, STAYS = "#767676", "#0072B2"
 
-class BeforeAfter(Explorer):
-    """The distribution over a few words, before and after the transforms.
+
+class BeforeAfter(SceneExplorer):
+    """The distribution over a few words, and how the cuts go through it.
 
     Args:
         words: one for each logit.
         logits: the model's scores ``(V,)``, the best first.
     """
 
+    scene, called = "chart", "Probabilities of the next word, and where they are cut"
+
     def __init__(self, words: Sequence[str], logits: Sequence[float]) -> None:
         self.words, self.logits = list(words), mx.array(logits, dtype=mx.float32)
+        names = {"ends": [-0.6, len(words) - 0.4], "ticks": [*enumerate(words)], "bare": True}
+        scale = {"ends": [0, 1.04], "ticks": [[0, "0"], [0.5, "0.5"], [1, "1"]]}
+        panels = [
+            {"title": "probability", "x": names, "y": scale},
+            {
+                "title": "stacked: what begins below top-p stays",
+                "x": names,
+                "y": scale,
+            },
+        ]
+        keys = [[WARM, "warmed, not yet cut", True], [STAYS, "what stays, made whole"]]
+        self.constants = {"panels": panels, "keys": keys}
         super().__init__(
             temperature=slider(1.0, 0.0, 3.0, 0.1),
             top_k=slider(0, 0, len(self.words), label="top-k (0 is off)"),
@@ -32,21 +49,38 @@ class BeforeAfter(Explorer):
             min_p=slider(0.0, 0.0, 1.0, 0.05, label="min-p (0 is off)"),
         )
 
-    def compute(self, **options: float) -> dict[str, np.ndarray]:
-        """Return the probabilities ``(V,)`` before and after."""
+    def compute(self, **options: float) -> dict[str, Any]:
+        """Return the probabilities ``(V,)`` before, warmed but not yet cut, and after."""
+        warmed = SamplerOptions(temperature=options["temperature"])
         scores = transforms.apply(self.logits, SamplerOptions(**options))
-        before, after = mx.softmax(self.logits), mx.softmax(scores)
-        return {"before": np.array(before), "after": np.array(after)}
+        every = self.logits, transforms.apply(self.logits, warmed), scores
+        before, warm, after = (np.array(mx.softmax(each)) for each in every)
+        return {"before": before, "warm": warm, "after": after, **options}
 
-    def draw(self, data: dict[str, np.ndarray]) -> Figure:
-        """Draw both distributions side by side, and the cut: a line before the first word gone."""
-        fig = bars(self.words, data, "probability", xlabel="next word", ymax=1)
-        kept = int((data["after"] > 0).sum())
-        if kept < len(self.words):
-            axes = fig.axes[0]
-            axes.axvline(kept - 0.5, color="black", ls="--", lw=1.5)
-            axes.text(kept - 0.4, 0.6, "cut", va="center")
-        return fig
+    def draw(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Draw the warmed words, what stays of them, and a line for each cut."""
+        warm, after, top_k = data["warm"], data["after"], data["top_k"]
+        mass = np.cumsum(warm) - warm
+        cut = [{"rule": {"x": top_k - 0.5}, "dash": "5 3", "text": "top-k"}] if top_k else []
+        left, right = [*cut], [*cut]
+        if data["min_p"]:
+            height, name = data["min_p"] * warm.max(), f"min-p: {data['min_p']:.2f} of the best"
+            left.append({"rule": {"y": float(height)}, "dash": "5 3", "text": name})
+        if data["top_p"] < 1:
+            name, look = f"top-p {data['top_p']:.2f}", {"dash": "5 3", "anchor": "start"}
+            right.append({"rule": {"y": data["top_p"]}, "text": name, **look})
+        for i, word in enumerate(self.words):
+            stays = after[i] > 0
+            note = f"{word}: {warm[i]:.3f} before the cut, {after[i]:.3f} after it."
+            whole = {"bar": [i - 0.4, i + 0.4, 0, float(after[i])], "fill": STAYS, "note": note}
+            hollow = {"bar": [i - 0.4, i + 0.4, 0, float(warm[i])], "fill": WARM, "hollow": True}
+            left += [{"key": f"a{i}", **whole}, {"key": f"w{i}", **hollow, "note": note}]
+            fate = "stays" if stays else "goes"
+            note = f"Before {word} stands {mass[i]:.3f} of the mass: it {fate}."
+            grown = {"bar": [i - 0.4, i + 0.4, float(mass[i]), float(mass[i] + warm[i])]}
+            look = {"fill": STAYS if stays else WARM, "hollow": not stays}
+            right.append({"key": f"m{i}", **grown, **look, "note": note})
+        return {"panels": [{"marks": left}, {"marks": right}]}
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
         """Say how many words are left, and which share of the model's own mass they had."""

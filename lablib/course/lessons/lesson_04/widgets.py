@@ -3,16 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lablib.course.plots.charts import COLOURS, figure, lines, style
-from lablib.course.plots.explorer import Explorer, Player, choice
+from lablib.course.plots.charts import lines
+from lablib.course.plots.explorer import Player, choice
+from lablib.course.plots.scene import SceneExplorer
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
 
 from matplotlib.figure import Figure
 
-EMPTY = "#D9D9D9"
+EMPTY = "#D55E00"
+SHADES = ("#A9D3F0", "#D5EBC8", "#F7DDA4", "#E7D0E4", "#CFE8E4")  # neighbours differ; numbers tell
 
 
-class SlotTimeline(Explorer):
+class SlotTimeline(SceneExplorer):
     """A picture of slots over time: several queues, two ways of filling a free slot.
 
     Args:
@@ -20,9 +22,18 @@ class SlotTimeline(Explorer):
         slots: how many sequences are served at a time.
     """
 
+    scene, called = "chart", "Which sequence is in which slot, and when nobody is"
+
     def __init__(self, queues: Mapping[str, Sequence[int]], slots: int) -> None:
         self.queues, self.slots = dict(queues), slots
         self._most = max(_end(schedule(queue, slots, WHOLE)) for queue in queues.values())
+        top, ticks = self._most + 1, range(0, self._most + 1, 10)
+        across = {"ends": [0, top], "ticks": [[v, str(v)] for v in ticks], "name": "steps"}
+        names = [[-slot, f"slot {slot}"] for slot in range(slots)]
+        down = {"ends": [0.5 - slots, 0.5], "ticks": names, "bare": True}
+        panel = {"x": across, "y": down, "high": 40 * slots}
+        keys = [[SHADES[0], "a sequence, with its number"], [EMPTY, "nobody"]]
+        self.constants = {"panels": [panel], "keys": keys}
         step = Player(self._most + 1, label="step")
         step.value = step.play.value = self._most  # all is served
         super().__init__(
@@ -49,25 +60,22 @@ class SlotTimeline(Explorer):
         found = {"stays": stays, "now": now, "steps": steps, "busy": busy}
         return {"queue": queue, "mode": mode, **found}
 
-    def draw(self, data: dict) -> Figure:
-        """Draw one line for each slot, grey where it is empty; the axes stay as they are."""
-        fig = figure(height=1.2 + 0.4 * self.slots)
-        with style():
-            axes = fig.subplots()
-            slots = range(self.slots)
-            axes.barh(slots, data["now"], 0.7, color=EMPTY, hatch="///", edgecolor="white")
-            for stay in data["stays"]:
-                axes.barh(
-                    stay.slot, stay.length, 0.7, stay.start, color=COLOURS[4], edgecolor="white"
-                )
-                middle = stay.start + stay.length / 2
-                axes.text(middle, stay.slot, str(stay.sequence), ha="center", va="center")
-            axes.axvline(data["now"], color="black", linewidth=1)
-            axes.set_yticks(slots, [f"slot {slot}" for slot in slots])
-            axes.invert_yaxis()
-            axes.set(xlim=(0, self._most + 1), xlabel="steps")
-            axes.set_title("which sequence is in which slot; grey: nobody")
-        return fig
+    def draw(self, data: dict) -> dict:
+        """Draw one line for each slot, red where it is empty, and each sequence in it."""
+        marks, now = [], data["now"]
+        for slot in range(self.slots):
+            idle = now - sum(stay.length for stay in data["stays"] if stay.slot == slot)
+            note = f"Slot {slot} was empty for {idle} of {now} steps."
+            bar = {"bar": [0, now, -slot - 0.36, -slot + 0.36], "fill": EMPTY}
+            marks.append({"key": f"s{slot}", **bar, "note": note})
+        for stay in data["stays"]:
+            end = stay.start + stay.length
+            bar = [stay.start, end, -stay.slot - 0.36, -stay.slot + 0.36]
+            where = f"slot {stay.slot} from step {stay.start} to {end}"
+            note = f"Sequence {stay.sequence} is in {where}."
+            look = {"fill": SHADES[stay.sequence % len(SHADES)], "text": str(stay.sequence)}
+            marks.append({"key": f"q{stay.sequence}", "bar": bar, **look, "note": note})
+        return {"panels": [{"marks": [*marks, {"key": "now", "rule": {"x": now}}]}]}
 
     def caption(self, data: dict) -> str:
         """Say how long it took and how busy the slots were."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from lablib.course.plots.charts import COLOURS, figure, style
 from lablib.course.plots.explorer import Explorer, Player, choice, slider
+from lablib.course.plots.scene import SceneExplorer
 from lablib.course.replay.curves import Sampled
 from lablib.inference.voting.leads import cannot_lose, overtake_risk
 from lablib.inference.voting.stopping import StopRule
@@ -13,12 +14,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 
-class VoteBars(Explorer):
+class VoteBars(SceneExplorer):
     """A vote that fills up as samples arrive.
 
     Args:
         problems: name -> its samples, whose answers are digits (or None).
     """
+
+    scene, called = "chart", "Votes for each answer, and the race between them"
 
     def __init__(self, problems: Mapping[str, Sampled]) -> None:
         self.problems = dict(problems)
@@ -28,6 +31,17 @@ class VoteBars(Explorer):
             max(map(list(problem.answers).count, problem.answers))
             for problem in self.problems.values()
         )
+        height = {"ends": [0, 1.05 * self.top], "ticks": [[v, str(v)] for v in (0, 10, 20, 30)]}
+        height["ticks"] = [[v, name] for v, name in height["ticks"] if v <= self.top]
+        digits = {"ends": [-0.6, 9.6], "ticks": [[i, str(i)] for i in range(10)], "bare": True}
+        drawn = {"ends": [0, 1.05 * steps], "name": "samples"}
+        drawn["ticks"] = [[v, str(v)] for v in (0, steps // 2, steps)]
+        panels = [
+            {"title": "votes", "x": {**digits, "name": "answer"}, "y": height},
+            {"title": "the race", "x": drawn, "y": height},
+        ]
+        keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong", True]]
+        self.constants = {"panels": panels, "keys": keys}
         super().__init__(
             samples=Player(steps + 1, milliseconds=350),
             problem=choice(names[0], names),
@@ -39,29 +53,42 @@ class VoteBars(Explorer):
         cast = [answer for answer in chosen.answers[:samples] if answer is not None]
         votes = {str(digit): cast.count(str(digit)) for digit in range(10)}
         leader = max(cast, key=cast.count) if cast else None  # the first to appear among equals
-        total = len(chosen.answers)
+        race = {digit: _growth(chosen.answers[:samples], digit) for digit in votes}
         return {
             "votes": votes,
+            "race": race,
             "leader": leader,
             "truth": chosen.truth,
             "samples": samples,
-            "settled": bool(cast) and cannot_lose(_counts(cast), total - samples),
+            "settled": self._settled(chosen.answers, samples),
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw one bar for each digit, the right one apart."""
-        right = [v if digit == data["truth"] else 0 for digit, v in data["votes"].items()]
-        wrong = [0 if digit == data["truth"] else v for digit, v in data["votes"].items()]
-        fig = figure()
-        with style():
-            axes = fig.subplots()
-            places = range(len(right))
-            axes.bar(places, right, color=COLOURS[2], edgecolor="white", label="right answer")
-            axes.bar(places, wrong, color=COLOURS[1], hatch="///", edgecolor="white", label="wrong")
-            axes.set_xticks(places, list(data["votes"]))
-            axes.set(xlabel="answer", ylabel="votes", ylim=(0, 1.05 * self.top))
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
-        return fig
+    @staticmethod
+    def _settled(answers: Sequence[Any], samples: int) -> int:
+        """Return after how many samples the leader could no longer lose, 0 if it still can."""
+        for drawn in range(1, samples + 1):
+            cast = [answer for answer in answers[:drawn] if answer is not None]
+            if cast and cannot_lose(_counts(cast), len(answers) - drawn):
+                return drawn
+        return 0
+
+    def draw(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Draw one bar for each digit, and how its votes have grown; the right one apart."""
+        bars, race = [], []
+        for place, (digit, votes) in enumerate(data["votes"].items()):
+            right = digit == data["truth"]
+            look = {"fill": COLOURS[2] if right else COLOURS[1], "hollow": not right}
+            note = f"{digit}: {votes} of {data['samples']} votes{', the right answer' * right}."
+            bar = {"bar": [place - 0.4, place + 0.4, 0, votes], **look, "note": note}
+            bars.append({"key": digit, **bar})
+            line = [[n, count] for n, count in enumerate(data["race"][digit])]
+            look = {"colour": look["fill"], "wide": 3 if right else 1.5, "note": note}
+            if votes > 0:
+                race.append({"key": f"l{digit}", "line": line, **look})
+                race.append({"key": f"n{digit}", "text": digit, "at": [len(line) - 0.7, votes]})
+        if data["settled"]:
+            race.append({"rule": {"x": data["settled"]}, "dash": "5 3", "text": "can't lose"})
+        return {"panels": [{"marks": bars}, {"marks": race}]}
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the leader, the right answer and whether the vote is settled."""
@@ -145,6 +172,11 @@ class Stopping(Explorer):
             f"vote elects in {data['kept']:.1%}; {data['accuracy']:.1%} are right, of the full "
             f"votes {data['full']:.1%}."
         )
+
+
+def _growth(answers: Sequence[Any], digit: str) -> list[int]:
+    """Return a digit's votes after 0, 1, ... samples."""
+    return [0, *np.cumsum([answer == digit for answer in answers]).tolist()]
 
 
 def _counts(cast: Sequence[str]) -> list[int]:

@@ -4,28 +4,26 @@ The texts are there already, and what the drafters gave their tokens; so a contr
 (``replay.sampled``), and no text is written anew.
 """
 
-import base64
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from itertools import product
+from typing import Any, ClassVar
 
-from lablib.course.lessons.lesson_08.panels import BEST, HIGH, panels
-from lablib.course.plots import strips
-from lablib.course.plots.charts import style, visible
-from lablib.course.plots.explorer import Explorer, choice, slider
-from lablib.course.plots.picker import TokenPicker
-from lablib.course.plots.strips import SURENESS, Look, add_axes, canvas, draw_strip
+from lablib.course.plots.charts import visible
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.scene import SceneExplorer
 from lablib.course.replay.recording import (
     DRAFT,
     DRAFTERS,
     GAMMA,
     LOOKUP,
+    MAX_TOKENS,
     Recording,
     probabilities,
     stored_acceptance,
 )
 from lablib.course.replay.rounds import LONGEST
-from lablib.course.replay.sampled import RULES, Expected, Texts, expect
+from lablib.course.replay.sampled import RULES, Expected, Texts, expect, toss
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference.speculation import NGram
 from lablib.inference.speculation.costs import expected_tokens
@@ -33,26 +31,9 @@ from lablib.models.head import DraftHead, load_head
 
 import mlx.core as mx
 import numpy as np
-from matplotlib.figure import Figure
-
-_NAMES = "0.9 to 1", "0.5 to 0.9", "0.1 to 0.5", "below 0.1"
-OVERLAPS = tuple(
-    Look(name, look.fill, look.hatch) for name, look in zip(_NAMES, SURENESS, strict=True)
-)
-_TITLE = "Σ min(p, q):"
-_WRAP = (  # on a phone one chart stands above the other
-    "<style>.lablib-charts{display:flex;flex-wrap:wrap}"
-    ".lablib-charts img{max-width:100%;height:auto}</style>"
-)
-_KEPT = 24  # drawn charts that are remembered, 20 KB each
 
 
-def overlap_look(share: float) -> Look:
-    """Return the look of a token at whose place the models share so much."""
-    return OVERLAPS[SURENESS.index(strips.sureness(share))]
-
-
-class Dashboard(Explorer):
+class Dashboard(SceneExplorer):
     """Acceptance along the target's own texts, for every rule and drafter at every temperature.
 
     Args:
@@ -67,6 +48,15 @@ class Dashboard(Explorer):
             ``draft_tokens``, ``temperature``.
     """
 
+    ROWS = 8
+    scene, called = "dashboard", "Tokens of some texts, and the rounds that wrote them"
+    parts: ClassVar = {
+        "texts": ("task", "temperature"),
+        "models": ("task", "drafter", "temperature"),
+        "heat": ("task", "drafter", "draft_tokens"),
+        "rounds": ("task", "drafter", "rule", "draft_tokens", "temperature"),
+    }
+
     def __init__(
         self, recording: Recording, target: Any, draft: Any, head: DraftHead,
         words: Sequence[str], rules: Sequence[str] = RULES, drafters: Sequence[str] = DRAFTERS,
@@ -74,24 +64,102 @@ class Dashboard(Explorer):
     ) -> None:  # fmt: skip
         self.recording, self.words = recording, list(words)
         self._models, self._rules = (target, draft, head), tuple(rules)
-        self.expected, self.rows = cache(self._expected), cache(self._rows)
+        self.expected, self.models = cache(self._expected), cache(self._compared)
         self._target, self._chances = cache(self._read), cache(self._judged)
+        self._coins = np.random.default_rng(0).random((self.ROWS, MAX_TOKENS))
         grid = recording.temperatures.tolist()
         begin = {"task": recording.tasks[0], "drafter": DRAFT, "rule": "rejection"}
         begin |= {"draft_tokens": GAMMA, "temperature": 1.0} | start
-        self._panels, self._drawn = panels(recording.temperatures), {}
-        longest = max(len(tokens) for _, tokens in recording.tokens)
-        hard = np.argmin(self.overlaps(begin["task"], begin["drafter"], begin["temperature"]))
+        every = {task: [self._some(task, hot) for hot in grid] for task in recording.tasks}
+        self.constants = {
+            "words": [visible(word) for word in self.words],
+            "coins": np.floor(100 * self._coins).astype(int).tolist(),
+            "grid": grid,
+            "rules": list(rules),
+            "engine": GAMMA,
+            "most": LONGEST,
+            "longest": {
+                task: max(len(tokens) for some in shown for _, tokens in some)
+                for task, shown in every.items()
+            },
+            "differences": self._room(drafters),
+        }
         super().__init__(
             task=choice(begin["task"], list(recording.tasks)),
             drafter=choice(begin["drafter"], list(drafters)),
             rule=choice(begin["rule"], list(rules)),
             draft_tokens=slider(begin["draft_tokens"], 1, LONGEST, label="draft tokens γ"),
             temperature=slider(begin["temperature"], grid[0], grid[-1], grid[1] - grid[0]),
-            token=TokenPicker(int(hard) + 1, longest),
         )
 
+    # -------------------------------------------------------------- parts of the data
+
+    def texts(self, task: str, temperature: float) -> dict[str, Any]:
+        """Return the ids of each text's tokens."""
+        return {"tokens": [tokens for _, tokens in self._some(task, temperature)]}
+
+    def _compared(self, task: str, drafter: str, temperature: float) -> dict[str, Any]:
+        """Return Σ min(p, q) at each token, and the likely words there: id, p and q; in percent.
+
+        The words are the text's own, the target's best two and the drafter's best. At temperature
+        0 p and q are what the models say before the choice, at temperature 1.
+        """
+        said = self.both(task, drafter, temperature or 1.0, self._on_grid(temperature))
+        shares = self.overlaps(task, drafter, temperature)
+        best = [
+            [_likely(*place) for place in zip(tokens, p, q, strict=True)]
+            for (_, tokens), (p, q) in zip(self._some(task, temperature), said, strict=True)
+        ]
+        return {"overlaps": [_percent(each) for each in shares], "best": best}
+
+    def heat(self, task: str, drafter: str, draft_tokens: int) -> dict[str, Any]:
+        """Return α of each rule at every temperature: theory, and what the engine counted."""
+        expected = self.expected(task, drafter, draft_tokens)
+        names = [name for name in RULES if name in self._rules or name == "rejection"]
+        return {
+            "lines": {name: [row[RULES.index(name)].alpha for row in expected] for name in names},
+            "points": {name: self._measured(task, drafter, name) for name in names},
+        }
+
+    def rounds(
+        self, task: str, drafter: str, rule: str, draft_tokens: int, temperature: float
+    ) -> dict[str, Any]:
+        """Return the rounds of one toss, and what rounds come to on average."""
+        texts, chances = self._chances(task, drafter)
+        first, k = self.recording.of(temperature).start, RULES.index(rule)
+        here = self.expected(task, drafter, draft_tokens)[self.recording.at(temperature)][k]
+        tossed, shown = [], []
+        for row in range(self.ROWS):
+            which, length = first + row, int(texts.lengths[first + row])
+            offered, coins = texts.offered[which, :length], self._coins[row]
+            found = toss(chances[k][which], offered, coins, draft_tokens)
+            starts = np.cumsum([0, *(kept + 1 for _, kept in found)])
+            judged = [
+                _percent(chances[k][which, start, : min(kept + 1, drafted)])
+                for start, (drafted, kept) in zip(starts, found, strict=False)
+            ]
+            tossed.append(found)
+            shown.append(judged)
+        kept, counts = here.alpha, self.recording.counted(task, temperature, rule, drafter)
+        return {
+            "rounds": tossed,
+            "chances": shown,
+            "means": [
+                round(here.of(slice(row, row + 1)).tokens_per_round, 3) for row in range(self.ROWS)
+            ],
+            "shares": here.shares.round(4).tolist(),
+            "coins": [(1 - kept) * kept**i for i in range(draft_tokens)] + [kept**draft_tokens],
+            "tokens_per_round": here.tokens_per_round,
+            "alpha": kept,
+            "promise": expected_tokens(kept, draft_tokens),
+            "counted": [counts["accepted"], counts["reached"]],
+        }
+
     # -------------------------------------------------------------- numbers
+
+    def _some(self, task: str, temperature: float) -> list[tuple[list[int], list[int]]]:
+        """Return prompt and tokens of the texts that have a row."""
+        return self.recording.texts(task, temperature)[: self.ROWS]
 
     def _judged(self, task: str, drafter: str) -> tuple[Texts, list[np.ndarray]]:
         """Return what a drafter gave the texts of a task, and each rule's chances of keeping it."""
@@ -106,29 +174,38 @@ class Dashboard(Explorer):
         return [[found.of(which) for found in whole] for which in each]
 
     def _read(self, task: str, temperature: float) -> tuple[mx.array, mx.array, np.ndarray]:
-        """Return the text ``(1, n)``, the target's states and its logits at each token."""
-        prompt, tokens = self.recording.written(task, temperature)
-        ids = mx.array([[*prompt, *tokens]])
+        """Return the texts, padded at their ends ``(B, N)``, the target's states and logits."""
+        rows = [[*prompt, *tokens] for prompt, tokens in self._some(task, temperature)]
+        longest = max(map(len, rows))
+        ids = mx.array([[*row, *[0] * (longest - len(row))] for row in rows])
         states = self._models[0].hidden(ids)
-        p = self._models[0].output(states[:, len(prompt) - 1 : -1])[0]
-        return ids, states, np.array(p.astype(mx.float32))
+        return ids, states, np.array(self._models[0].output(states).astype(mx.float32))
 
-    def _rows(self, task: str, drafter: str, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return what the target and the drafter say at each token of the text, logits ``(n, V)``.
+    def rows(
+        self, task: str, drafter: str, temperature: float
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return what target and drafter say at each token of each text, logits ``(n, V)``.
 
         Of a drafter that looks up, the logit of its guess is 0 and all others are -inf.
         """
-        prompt, tokens = self.recording.written(task, temperature)
+        texts = self._some(task, temperature)
         ids, states, p = self._target(task, temperature)
-        first = len(prompt) - 1
-        _, draft, head = self._models
+        ahead, (_, draft, head) = 1, self._models
         if drafter == LOOKUP:
-            return p, self._guesses(prompt, tokens)
-        if drafter == DRAFT:
-            q = draft(ids)[0, first:-1]
-        else:
-            q = head.logits(head(states[:, :-1], ids[:, 1:])[0])[first - 1 : -1]
-        return p, np.array(q.astype(mx.float32))
+            guessed = [self._guesses(*text) for text in texts]
+        elif drafter == DRAFT:
+            q = np.array(draft(ids).astype(mx.float32))
+        else:  # it reads a token and the state before it
+            hidden = head(states[:, :-1], ids[:, 1:])
+            flat = head.logits(hidden.reshape(-1, hidden.shape[-1]))
+            q = np.array(flat.astype(mx.float32)).reshape(*hidden.shape[:2], -1)
+            ahead = 2
+        found = []
+        for row, (prompt, tokens) in enumerate(texts):
+            said = slice(len(prompt) - 1, len(prompt) - 1 + len(tokens))
+            drafts = slice(len(prompt) - ahead, len(prompt) - ahead + len(tokens))
+            found.append((p[row, said], guessed[row] if drafter == LOOKUP else q[row, drafts]))
+        return found
 
     def _guesses(self, prompt: list[int], tokens: list[int]) -> np.ndarray:
         text, lookup = [*prompt, *tokens], NGram().begin(None, None, 1).lookup
@@ -138,79 +215,39 @@ class Dashboard(Explorer):
                 q[place, guess] = 0
         return q
 
-    def _both(self, task: str, drafter: str, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return p and q at each token of the text, ``(n, V)`` both; q is 0 without a guess."""
-        p, q = self.rows(task, drafter, self._on_grid(temperature))
-        guessed = np.isfinite(q).any(axis=-1, keepdims=True)
-        drawn = probabilities(np.where(guessed, q, 0), temperature)
-        return probabilities(p, temperature), np.where(guessed, drawn, 0)
+    def both(
+        self, task: str, drafter: str, temperature: float, written: float | None = None
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return p and q at each token of each text, ``(n, V)`` both; q is 0 without a guess.
 
-    def overlaps(self, task: str, drafter: str, temperature: float) -> np.ndarray:
-        """Return Σ min(p, q) at each token of the text ``(n,)``."""
-        return np.minimum(*self._both(task, drafter, temperature)).sum(axis=-1)
+        The texts are those ``written`` at another temperature, if it is given.
+        """
+        written = temperature if written is None else written
+        found = []
+        for p, q in self.rows(task, drafter, self._on_grid(written)):
+            guessed = np.isfinite(q).any(axis=-1, keepdims=True)
+            drawn = probabilities(np.where(guessed, q, 0), temperature)
+            found.append((probabilities(p, temperature), np.where(guessed, drawn, 0)))
+        return found
+
+    def overlaps(self, task: str, drafter: str, temperature: float) -> list[np.ndarray]:
+        """Return Σ min(p, q) at each token ``(n,)`` of each text."""
+        return [np.minimum(*each).sum(axis=-1) for each in self.both(task, drafter, temperature)]
 
     def _on_grid(self, temperature: float) -> float:
         return float(self.recording.temperatures[self.recording.at(temperature)])
 
-    def compute(
-        self, task: str, drafter: str, rule: str, draft_tokens: int, temperature: float, token: int
-    ) -> dict[str, Any]:
-        """Return the text, the models' best at one token, and rounds; see ``draw``.
-
-        A token beyond the end of the text is its last one, and the slider goes there.
-        """
-        prompt, tokens = self.recording.written(task, temperature)
-        p, q = self._both(task, drafter, temperature)
-        at, k = min(token, len(tokens)) - 1, RULES.index(rule)
-        expected = self.expected(task, drafter, draft_tokens)
-        here = expected[self.recording.at(temperature)][k]
-        kept, gamma = here.alpha, draft_tokens
-        best = self._best(task, drafter, temperature, at)
-        return {
-            "task": task,
-            "drafter": drafter,
-            "rule": rule,
-            "gamma": draft_tokens,
-            "temperature": temperature,
-            "prompt": [self.words[i] for i in prompt[1:]],  # all but <s>
-            "tokens": [self.words[i] for i in tokens],
-            "overlaps": np.minimum(p, q).sum(axis=-1),
-            "at": at,
-            "best": [(self._name(i), p, q) for i, p, q in best],
-            "own": next((row for row, (i, *_) in enumerate(best) if i == tokens[at]), None),
-            "shares": here.shares,
-            "tokens_per_round": here.tokens_per_round,
-            "alpha": kept,
-            "coins": [(1 - kept) * kept**i for i in range(gamma)] + [kept**gamma],
-            "promise": expected_tokens(kept, gamma),
-            "grid": self.recording.temperatures,
-            "lines": {
-                name: [row[RULES.index(name)].alpha for row in expected] for name in self._rules
-            },
-            "points": {name: self._measured(task, drafter, name) for name in self._rules},
-            "counted": self.recording.counted(task, temperature, rule, drafter),
-        }
-
-    def _best(
-        self, task: str, drafter: str, temperature: float, at: int
-    ) -> list[tuple[int, float, float]]:
-        """Return id, p and q of the best five tokens of each model, the target's best first.
-
-        At temperature 0 these are what the models say themselves, at temperature 1.
-        """
-        p, q = (each[at] for each in self._both(task, drafter, temperature or 1.0))
-        if not temperature:  # the text is greedy, and so are its rows
-            p, q = (
-                probabilities(np.maximum(row[at], -1e9), 1.0) * bool(np.isfinite(row[at]).any())
-                for row in self.rows(task, drafter, 0.0)
-            )
-        chosen = [np.argsort(-each, kind="stable")[:BEST] for each in (p, q)]
-        some = {i: 0 for best, each in zip(chosen, (p, q), strict=True) for i in best if each[i]}
-        ranked = sorted(some, key=lambda i: (-p[i], -q[i]))
-        return [(int(i), float(p[i]), float(q[i])) for i in ranked]
-
-    def _name(self, i: int) -> str:
-        return visible(self.words[i])
+    def _room(self, drafters: Sequence[str]) -> dict[str, float]:
+        """Return the ends of an axis on which all differences from rejection have room."""
+        found = []
+        for task, drafter in product(self.recording.tasks, drafters):
+            heat = self.heat(task, drafter, GAMMA)
+            base = np.array(heat["lines"]["rejection"])[:, None]
+            found += [(np.array(heat["points"][name]) - base).ravel() for name in self._rules]
+            found += [np.array(heat["lines"][name]) - base[:, 0] for name in self._rules]
+        every = 20 * np.concatenate(found)  # ends are twentieths
+        least, most = float(np.floor(every.min())) / 20, float(np.ceil(every.max())) / 20
+        return {"least": least, "most": most}
 
     def _measured(self, task: str, drafter: str, rule: str) -> list[tuple[float, float, float]]:
         """Return what the engine kept at each temperature, and the ends of its 95 % interval."""
@@ -221,67 +258,31 @@ class Dashboard(Explorer):
             found.append((accepted / reached, *wilson_interval(accepted, reached)))
         return found
 
-    # -------------------------------------------------------------- pictures
-
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw the text, and below it what :meth:`live` draws."""
-        tokens = [*data["prompt"], *data["tokens"]]
-        looks = [strips.PLAIN] * len(data["prompt"]) + [*map(overlap_look, data["overlaps"])]
-        high = strips.height(tokens) + 0.1
-        fig, mark = canvas(high + HIGH), len(data["prompt"]) + data["at"]
-        with style():
-            axes = add_axes(fig, 0, 0, 8, high - 0.1)
-            draw_strip(axes, tokens, looks, legend=OVERLAPS, title=_TITLE, mark=mark)
-        for panel in self._panels:
-            panel.stage.draw(fig, panel.left, high + panel.top, data)
-        return fig
-
-    def live(self, data: dict[str, Any]) -> str:
-        """Draw the charts; the text is a control, and gets its colours here."""
-        picker, self._quiet = self.controls["token"], True
-        picker.value = data["at"] + 1  # past the end an arrow key would move nothing for long
-        self._quiet = False
-        picker.show(
-            data["tokens"],
-            [overlap_look(share) for share in data["overlaps"]],
-            data["at"],
-            hints=[f"Σ min(p, q) = {share:.2f}" for share in data["overlaps"]],
-            before="".join(data["prompt"]),
-            legend=OVERLAPS,
-            title=_TITLE,
-        )
-        parts = []
-        for number, panel in enumerate(self._panels):
-            key = number, *(data[name] for name in panel.keys)
-            if key not in self._drawn:  # a chart that the control leaves alone stays as it is
-                image = base64.b64encode(panel.stage.png(data)).decode()
-                self._drawn[key] = f'<img alt="" src="data:image/png;base64,{image}">'
-            parts.append(self._drawn[key])
-        for old in [*self._drawn][:-_KEPT]:
-            del self._drawn[old]
-        return f'<div class="lablib-charts">{_WRAP}{"".join(parts)}</div>'
-
-    def _shown(self, data: dict[str, Any]) -> str:
-        return visible(data["tokens"][data["at"]])
-
     def caption(self, data: dict[str, Any]) -> str:
-        """Say what is at the token, what rounds come to, and what the engine counted."""
-        word, p, q = data["best"][0]
-        share, counts = data["overlaps"][data["at"]], data["counted"]
-        best = f"the target's best is '{word}', p = {p:.2f}, q = {q:.2f}"
-        if not data["temperature"]:
-            best += " before the choice"
+        """Say what rounds come to, and what the engine counted."""
+        accepted, reached = data["counted"]
         engine, silent = "", " (a round without a guess keeps none)" * (data["drafter"] == LOOKUP)
-        if data["gamma"] == GAMMA:
-            seen = counts["accepted"] / max(1, counts["reached"])
-            engine = f" The engine kept {seen:.2f} of {counts['reached']} judged drafts."
+        if data["draft_tokens"] == GAMMA:
+            share = accepted / max(1, reached)
+            engine = f" The engine kept {share:.2f} of {reached} judged drafts."
         return (
-            f"Token {data['at'] + 1} of {len(data['tokens'])}, '{self._shown(data)}': Σ min(p, q) "
-            f"= {share:.2f}; {best}. {data['task']}, {data['drafter']}, {data['rule']}, γ = "
-            f"{data['gamma']}, temperature {data['temperature']:g}: α = {data['alpha']:.2f}, "
+            f"{data['task']}, {data['drafter']}, {data['rule']}, γ = {data['draft_tokens']}, "
+            f"temperature {data['temperature']:g}: α = {data['alpha']:.2f}, "
             f"{data['tokens_per_round']:.2f} tokens a round, where coins of one α would make "
             f"{data['promise']:.2f}{silent}.{engine}"
         )
+
+
+def _likely(own: int, p: np.ndarray, q: np.ndarray) -> list[tuple[int, int, int]]:
+    """Return id, p and q, in percent, of the likely words at a place, the target's best first."""
+    best = np.argsort(-p, kind="stable")[:2].tolist()
+    some = {own, *best, *([int(q.argmax())] if q.any() else [])}
+    ranked = sorted(some, key=lambda i: (-p[i], -q[i], i))
+    return [(i, *_percent((p[i], q[i]))) for i in ranked]
+
+
+def _percent(values: Any) -> list[int]:
+    return np.rint(100 * np.asarray(values)).astype(int).tolist()
 
 
 def shipped_dashboard(target: Any, draft: Any, words: Sequence[str], **start: Any) -> Dashboard:

@@ -7,8 +7,9 @@
 //   [[name, share, low, high, judged]], tokens, low, high, theory: of each γ, time: {plain,
 //   reading, drafting}}
 
-const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', uncounted: '#EEEEEE', line: '#333333',
-  faint: '#767676', grid: '#DDDDDD', draft: '#E69F00', read: '#56B4E9', yield: '#009E73', waste: '#D55E00'};
+const INK = {...cloth.INK, draft: '#E69F00', read: '#56B4E9'};
+const LOOKS = [['kept', 'kept (darker: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus'],
+  ['uncounted', 'cut by the end']];
 
 function carpet(constants, data, room) {
   const {rows, longest, most} = constants, texts = constants.tasks[data.task];
@@ -16,12 +17,10 @@ function carpet(constants, data, room) {
   const width = Math.max(250, Math.min(room, 850)), left = 4, high = 23;
   const wide = Math.min(20, Math.floor((width - left - beside - 14) / longest));
   const side = left + wide * longest + 14, unit = (beside - 36) / (most + 2);
-  const shapes = [];
-  const add = (key, tag, more) => shapes.push({key, tag, ...more});
-  const write = (key, x, y, text, more = {}) =>
-    add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
+  const shapes = [], pens = cloth.pens(shapes), [add] = pens;
+  const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
 
-  const top = legend(add, write, left, 35, width) + 49;
+  const top = cloth.legend(pens, LOOKS, left, 35, width) + 49;
   const mean = data.tokens[data.gamma - 1].toFixed(2);
   const title = narrow ? `${data.task}, γ = ${data.gamma}: ${mean} tokens a round`
     : `${data.task}: ${mean} tokens a round with γ = ${data.gamma}`;
@@ -41,15 +40,10 @@ function carpet(constants, data, room) {
   write('columns', side, top - 22, 'kept of', {fill: INK.faint, 'font-size': 11});
   write('columns2', side, top - 9, 'those judged', {fill: INK.faint, 'font-size': 11});
 
-  texts.forEach((text, row) => a_row(add, write, text, data, row,
-    {wide, high, left, y: top + row * high, side, unit}));
-  const bottom = top + rows * high;
-  add('mean', 'path', {d: `M${side + unit * data.tokens[data.gamma - 1]} ${top}V${bottom}`,
-    stroke: INK.line, 'stroke-dasharray': '3 3'});
-  add('one', 'path', {d: `M${side + unit} ${top}V${bottom}`, stroke: INK.faint});
-  write('one-text', side + unit, bottom + 12, '1', {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
-  write('side', width - 2, bottom + (narrow ? 25 : 12), 'tokens a round', {'text-anchor': 'end', 'font-size': 11,
-    fill: INK.faint});
+  const bottom = top + rows * high, average = data.tokens[data.gamma - 1];
+  texts.forEach((text, row) => cloth.row(pens, row, woven(text, data, row),
+    {wide, high, left, y: top + row * high, side, unit, far: average}));
+  cloth.lines(pens, {side, unit, top, bottom, mean: average, right: width - 2, low: narrow ? 25 : 12});
 
   const below = bottom + (narrow ? 46 : 34), third = width / 3, tall = 124;
   const places = narrow ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 12, 340)])
@@ -60,62 +54,18 @@ function carpet(constants, data, room) {
   return {width, height: places[2][1] + 116, shapes};
 }
 
-// Return how far down it goes: on a narrow page it takes several lines.
-function legend(add, write, left, y, width) {
-  const entries = [['kept', 'kept (darker: p and q agree)', 'kept'],
-    ['refused', 'refused, corrected', 'refused'], ['own', 'bonus', 'own'],
-    ['uncounted', 'cut by the end', 'uncounted']];
-  let x = left;
-  const room_for = text => {
-    const wanted = 32 + 5.8 * text.length;
-    if (x > left && x + wanted - 8 > width) [x, y] = [left, y + 17];
-    return wanted;
-  };
-  for (const [key, text, look] of entries) {
-    const wanted = room_for(text);
-    add(`l-${key}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint});
-    write(`L-${key}`, x + 18, y, text, {'font-size': 11});
-    x += wanted;
-  }
-  room_for('drafted in vain, never judged');
-  add('l-waste', 'path', {d: `M${x} ${y - 5}h16`, stroke: INK.waste, 'stroke-width': 2});
-  write('L-waste', x + 21, y, 'drafted in vain, never judged', {'font-size': 11});
-  return y;
-}
-
-// What became of a text's tokens, and its rounds as brackets.
-function a_row(add, write, text, {rounds: all, tokens: means, gamma}, row, {wide, high, left, y, side, unit}) {
-  const state = text.tokens.map(() => ['uncounted', 0, 0]), rounds = all[row];
-  const counted = rounds.filter(each => each[2]);
-  rounds.forEach(([start, kept, whole], number) => {
-    for (let i = start; i <= start + kept && i < text.tokens.length; i++)
-      state[i] = [!whole ? 'uncounted' : i < start + kept ? 'kept' : kept < gamma ? 'refused' : 'own',
-        number + 1, i - start + 1];
+// Return what became of a text's tokens, and its whole rounds.
+function woven(text, {rounds: all, gamma}, row) {
+  const state = text.tokens.map(() => ['uncounted', 0, 0]), whole = all[row].filter(each => each[2]);
+  whole.forEach(([start, kept], number) => {
+    for (let i = start; i <= start + kept; i++)
+      state[i] = [i < start + kept ? 'kept' : kept < gamma ? 'refused' : 'own', number + 1, i - start + 1];
   });
-  text.tokens.forEach((name, column) => {
-    const [what, number, place] = state[column], x = left + column * wide;
-    const strength = what === 'kept' ? 0.25 + 0.75 * text.overlap[column] : 1;
-    const dark = what === 'kept' && strength > 0.62;
-    add(`t${row}.${column}`, 'rect', {x: x + 1, y: y + 2, width: wide - 2, height: high - 8, rx: 2,
-      fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
-      'stroke-width': 0.8, cell: [row, column], class: 'lablib-cell',
-      note: told(text, row, column, what, number, place, gamma)});
-    if (wide >= 15) write(`w${row}.${column}`, x + wide / 2, y + 13, name.replace(/^␣(?=.)/, '').slice(0, 2), {'text-anchor': 'middle',
-      'font-size': 11, fill: dark ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
-  });
-  counted.forEach(([start, kept], number) => {
-    const from = left + start * wide + 2, own = left + (start + kept + 1) * wide - 2;
-    const drafted = Math.max(own, left + (start + gamma) * wide - 2);
-    add(`b${row}.${number}`, 'path', {d: `M${from} ${y + high - 5}v2.5H${own}v-2.5`, fill: 'none', stroke: INK.line});
-    add(`d${row}.${number}`, 'path', {d: `M${own + 3} ${y}H${Math.max(own + 3, drafted)}`, fill: 'none',
-      stroke: INK.waste, 'stroke-width': drafted > own ? 2 : 0});
-  });
-  const tokens = counted.reduce((sum, [, kept]) => sum + kept + 1, 0);
-  const mean = counted.length ? tokens / counted.length : 0;
-  add(`y${row}`, 'rect', {x: side, y: y + 4, width: unit * mean, height: high - 12, fill: INK.yield,
-    note: `Text ${row + 1}: ${tokens} tokens in ${counted.length} whole rounds, ${mean.toFixed(2)} a round.`});
-  const far = Math.max(mean, means[gamma - 1]);  // right of the line of the mean, too
-  write(`Y${row}`, side + unit * far + 4, y + 14, mean.toFixed(1), {'font-size': 11});
+  const cells = text.tokens.map((name, column) => ({name, what: state[column][0], share: text.overlap[column],
+    note: told(text, row, column, ...state[column], gamma)}));
+  const tokens = whole.reduce((sum, [, kept]) => sum + kept + 1, 0), mean = whole.length ? tokens / whole.length : 0;
+  const note = `Text ${row + 1}: ${tokens} tokens in ${whole.length} whole rounds, ${mean.toFixed(2)} a round.`;
+  return {cells, rounds: whole.map(([start, kept]) => [start, kept + 1, gamma]), mean, note};
 }
 
 function told(text, row, column, what, number, place, gamma) {

@@ -1,8 +1,8 @@
 // Paints shapes: what is new appears, what stays moves there, what is gone goes.
 //
-// A scene is a function (constants, data, room) -> {width, height, shapes}; it is no wider than the room
-// (from 250 pixels on), and letters stay as large as they are. It knows no page, so that it can be tried
-// anywhere. A shape is {key, tag, ...attributes}; beside these it may have
+// A scene is a function (constants, data, room, chosen) -> {width, height, shapes}; it is no wider than the
+// room (from 250 pixels on), and letters stay as large as they are. It knows no page, so that it can be
+// tried anywhere. The chosen cell is null before anybody has chosen one. A shape is {key, tag, ...attributes}; beside these it may have
 //   text   what a <text> says,
 //   note   what is said of it when it is pointed at or walked to,
 //   cell   [row, column]: the arrow keys walk from cell to cell.
@@ -25,21 +25,26 @@ function painter(root, scene, constants, caption) {
   let shapes = [], chosen = null;
 
   const say = shape => {
-    told.textContent = shape ? shape.note : 'Point at a token, or walk there with the arrow keys.';
+    told.textContent = shape ? shape.note : 'Point at it, or walk through it with the arrow keys: it says its numbers.';
   };
 
-  const mark = cell => {
-    chosen = cell;
-    const shape = cell && shapes.find(each => each.cell && each.cell.join() === cell.join());
+  const mark = () => {
+    const shape = chosen && shapes.find(each => each.cell && each.cell.join() === chosen.join());
     for (const [key, element] of elements)
       element.classList.toggle('lablib-chosen', Boolean(shape) && key === shape.key);
     say(shape);
-    if (shape) elements.get(shape.key).scrollIntoView?.({block: 'nearest', inline: 'nearest'});
+  };
+
+  const choose = cell => {
+    chosen = cell;
+    draw(...last);
+    const element = stage.querySelector('.lablib-chosen');
+    element?.scrollIntoView?.({block: 'nearest', inline: 'nearest'});
   };
 
   const walk = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
   stage.addEventListener('keydown', event => {
-    if (event.key === 'Escape') return mark(null);
+    if (event.key === 'Escape') return choose(null);
     const step = walk[event.key];
     if (!step) return;
     event.preventDefault();
@@ -47,12 +52,12 @@ function painter(root, scene, constants, caption) {
     const to = chosen ? chosen.map((at, i) => at + step[i]) : [0, 0];
     const row = shapes.filter(each => each.cell && each.cell[0] === to[0]);
     if (!row.length) return;
-    const last = Math.max(...row.map(each => each.cell[1]));
-    mark([to[0], Math.max(0, Math.min(to[1], last))]);
+    const end = Math.max(...row.map(each => each.cell[1]));
+    choose([to[0], Math.max(0, Math.min(to[1], end))]);
   });
 
   const draw = (data, words) => {
-    const drawn = scene(constants, data, Math.floor(stage.clientWidth) || 850);
+    const drawn = scene(constants, data, Math.floor(stage.clientWidth) || 850, chosen);
     shapes = drawn.shapes;
     const size = {viewBox: `0 0 ${drawn.width} ${drawn.height}`, width: drawn.width, height: drawn.height};
     for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
@@ -77,10 +82,10 @@ function painter(root, scene, constants, caption) {
         if (!NOT_ATTRIBUTES.has(name)) element.setAttribute(name, value);
       if (shape.text !== undefined && element.textContent !== shape.text) element.textContent = shape.text;
       element.onpointerenter = shape.note ? () => say(shape) : null;
-      element.onpointerleave = shape.note ? () => mark(chosen) : null;
-      element.onclick = shape.cell ? () => { mark(shape.cell); stage.focus({preventScroll: true}); } : null;
+      element.onpointerleave = shape.note ? mark : null;
+      element.onclick = shape.cell ? () => { choose(shape.cell); stage.focus({preventScroll: true}); } : null;
     }
-    mark(chosen);
+    mark();
   };
 
   let last = null, room = 0;

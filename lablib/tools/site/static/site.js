@@ -1,6 +1,12 @@
 // Films: controls that choose one of the pictures that were drawn for them. What a film is stands in
 // lablib/tools/site/film.py. Without this script it is its first picture. A film with a scene has data
-// in place of pictures: scenes.js draws them, as in Jupyter.
+// in place of pictures: scenes.js draws them, as in Jupyter; all its settings may stand in a file of their
+// own, a script that calls lablibFilm, as a page from a folder can load nothing else.
+const lablibFilms = {};
+function lablibFilm(name, film) {
+  lablibFilms[name] = film;
+}
+
 (() => {
   const make = (tag, more = {}, ...inside) => {
     const element = Object.assign(document.createElement(tag), more);
@@ -57,6 +63,21 @@
     return button;
   };
 
+  // Return all settings of a film that is made of parts.
+  const loaded = async path => {
+    const name = path.replace(/.*\//, '');
+    if (!lablibFilms[name]) await new Promise((done, failed) => {
+      document.head.append(make('script', {src: path, onload: done, onerror: failed}));
+    });
+    return lablibFilms[name];
+  };
+
+  // Return data and caption for the places of all controls.
+  const composed = ({parts, captions}, controls, places) => {
+    const at = of => of.reduce((row, i) => row * controls[i].stops.length + places[i], 0);
+    return [Object.assign({}, ...parts.map(({of, data}) => data[at(of)])), captions[at(controls.map((_, i) => i))]];
+  };
+
   const begin = (figure, number) => {
     const film = JSON.parse(figure.querySelector('script').textContent);
     const stage = figure.querySelector('.lablib-stage'), said = figure.querySelector('figcaption');
@@ -64,20 +85,36 @@
     let places = [...start];
     const {name, constants, called} = film.scene || {};
     const paint = film.scene && painter(stage, scenes[name], constants, called);
-    const draw = moved => {
-      const [content, caption] = film.frames[index(film, places, moved)];
-      const image = stage.querySelector('img');
+    const file = content => stage.querySelector('img').getAttribute('src').replace(/[^/]*$/, content);
+    const ahead = moved => {  // the pictures beside this one, before they are asked for
+      for (const step of [1, -1]) {
+        const there = places.with(moved, places[moved] + step);
+        if (film.controls[moved].stops[there[moved]] === undefined) continue;
+        new Image().src = file(film.frames[index(film, there, moved)][0]);
+      }
+    };
+    let asked = 0;
+    const draw = async moved => {
+      const turn = ++asked, image = stage.querySelector('img');
+      figure.setAttribute('aria-busy', 'true');
+      shows.forEach((show, i) => show(places[i]));
+      const [content, caption] = film.parts && moved !== undefined
+        ? composed(await loaded(film.parts), film.controls, places)
+        : film.frames[film.parts ? 0 : index(film, places, moved ?? 0)];
+      if (image) await Object.assign(new Image(), {src: file(content)}).decode().catch(() => {});
+      if (turn !== asked) return;  // another one was asked for, and picture and words change together
       if (paint) {
         paint(content, caption);
       } else if (image) {
-        image.src = image.getAttribute('src').replace(/[^/]*$/, content);
+        image.src = file(content);
         image.alt = caption;
+        ahead(moved ?? 0);
       } else {
         stage.firstElementChild.innerHTML = content;
         stage.firstElementChild.setAttribute('aria-label', caption);
       }
       said.textContent = caption;
-      shows.forEach((show, i) => show(places[i]));
+      figure.setAttribute('aria-busy', 'false');
     };
     const move = (moved, place) => {
       if (!film.each) places = [...start];
@@ -92,12 +129,46 @@
       return show;
     });
     const reset = make('button', {type: 'button'}, 'Reset');
-    reset.addEventListener('click', () => { places = [...start]; draw(0); });
-    figure.prepend(make('div', {className: 'lablib-controls'}, ...rows, reset));
-    if (paint) draw(0);
+    reset.addEventListener('click', () => { places = [...start]; draw(); });
+    const controls = make('div', {className: 'lablib-controls'}, ...rows, reset);
+    if (film.parts) controls.addEventListener('pointerenter', () => loaded(film.parts), {once: true});
+    figure.prepend(controls);
+    if (paint) draw();
+  };
+
+  // Lay a veil on what answers a question: seen through, it makes one guess; one click, and it is gone.
+  const veil = box => {
+    const inside = make('div', {className: 'lablib-veiled', inert: true}, ...box.childNodes);
+    const button = make('button', {type: 'button', className: 'lablib-veil'}, 'Guess first. Then look.');
+    button.addEventListener('click', () => lift(box));
+    box.append(inside, button);
+  };
+  const lift = box => {
+    const inside = box.querySelector(':scope > .lablib-veiled');
+    if (!inside) return;
+    box.replaceChildren(...inside.childNodes);
+    box.querySelector('input, select, button')?.focus({preventScroll: true});
+  };
+  const folds = 'details.hide, details.lablib-answer';
+  const show_all = () => {
+    document.querySelectorAll('.lablib-asks').forEach(lift);
+    document.querySelectorAll(folds).forEach(each => { each.open = true; });
   };
 
   document.querySelectorAll('.lablib-film').forEach(begin);
+  document.querySelectorAll('.lablib-asks').forEach(veil);
+  const title = document.querySelector('article h1');
+  if (title && document.querySelector('.lablib-asks')) {
+    const all = make('button', {type: 'button', className: 'lablib-all'}, 'Show all pictures and answers');
+    all.addEventListener('click', () => { show_all(); all.remove(); });
+    title.after(all);
+  }
+
+  // Paper folds nothing and waits for nothing.
+  window.addEventListener('beforeprint', () => {
+    show_all();
+    document.querySelectorAll('img[loading=lazy]').forEach(image => { image.loading = 'eager'; });
+  });
 
   // What is larger than its place can be reached, and moved, with the keyboard.
   const wide = new ResizeObserver(changes => changes.forEach(({target}) => {

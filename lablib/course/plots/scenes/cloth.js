@@ -1,0 +1,67 @@
+// What all carpets are woven of: one row a text, one cell a token of the target, one bracket a round.
+
+const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', uncounted: '#EEEEEE', line: '#333333',
+  faint: '#767676', grid: '#DDDDDD', yield: '#009E73', waste: '#D55E00'};
+
+// Return functions that add a shape, and a line of text, to a list.
+function pens(shapes) {
+  const add = (key, tag, more) => shapes.push({key, tag, ...more});
+  const write = (key, x, y, text, more = {}) => add(key, 'text',
+    {x, y, text, fill: INK.line, 'font-size': 11, ...more});
+  return [add, write];
+}
+
+// Name the colours. Return how far down it goes: on a narrow page it takes several lines.
+function legend([add, write], entries, left, y, width) {
+  let x = left;
+  const room_for = text => {
+    const wanted = 32 + 5.8 * text.length;
+    if (x > left && x + wanted - 8 > width) [x, y] = [left, y + 17];
+    return wanted;
+  };
+  for (const [look, text] of entries) {
+    const wanted = room_for(text);
+    add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint});
+    write(`L-${look}`, x + 18, y, text);
+    x += wanted;
+  }
+  const vain = 'drafted in vain, never judged';
+  room_for(vain);
+  add('l-waste', 'path', {d: `M${x} ${y - 5}h16`, stroke: INK.waste, 'stroke-width': 2});
+  write('L-waste', x + 21, y, vain);
+  return y;
+}
+
+// Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafted]], mean: tokens a
+// round, drawn as a bar beside it with its note; far: what the number has to stand right of.
+function row([add, write], number, {cells, rounds, mean, note}, {wide, high, left, y, side, unit, far}) {
+  cells.forEach(({what, share, name, note}, column) => {
+    const x = left + column * wide, strength = what === 'kept' ? 0.25 + 0.75 * share : 1;
+    add(`t${number}.${column}`, 'rect', {x: x + 1, y: y + 2, width: wide - 2, height: high - 8, rx: 2,
+      fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
+      'stroke-width': 0.8, cell: [number, column], class: 'lablib-cell', note});
+    const letters = name.replace(/^␣(?=.)/, ''), fit = Math.floor(wide / 7.4);
+    if (wide > 17 || letters.length <= fit) write(`w${number}.${column}`, x + wide / 2, y + high - 10, letters.slice(0, fit),
+      {'text-anchor': 'middle', fill: strength > 0.62 && what === 'kept' ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
+  });
+  rounds.forEach(([start, tokens, drafted], i) => {
+    if (start >= cells.length) return;
+    const from = left + start * wide + 2, own = left + Math.min(start + tokens, cells.length) * wide - 2;
+    const last = Math.max(own, left + (start + drafted) * wide - 2);
+    add(`b${number}.${i}`, 'path', {d: `M${from} ${y + high - 5}v2.5H${own}v-2.5`, fill: 'none', stroke: INK.line});
+    add(`d${number}.${i}`, 'path', {d: `M${own + 3} ${y}H${Math.max(own + 3, last)}`, fill: 'none',
+      stroke: INK.waste, 'stroke-width': last > own ? 2 : 0});
+  });
+  add(`y${number}`, 'rect', {x: side, y: y + 4, width: unit * mean, height: high - 12, fill: INK.yield, note});
+  write(`Y${number}`, side + unit * Math.max(mean, far) + 4, y + high - 9, mean.toFixed(1));
+}
+
+// Draw what stands at the bars of all rows: one token a round, and the mean of all.
+function lines([add, write], {side, unit, top, bottom, mean, right, low}) {
+  add('mean', 'path', {d: `M${side + unit * mean} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
+  add('one', 'path', {d: `M${side + unit} ${top}V${bottom}`, stroke: INK.faint});
+  write('one-text', side + unit, bottom + 12, '1', {'text-anchor': 'middle', fill: INK.faint});
+  write('side', right, bottom + low, 'tokens a round', {'text-anchor': 'end', fill: INK.faint});
+}
+
+const cloth = {INK, pens, legend, row, lines};

@@ -1,0 +1,172 @@
+// The acceptance dashboard: a carpet of one toss; below it a token, a round, and every temperature.
+//
+// constants: {words, coins: [[percent]], grid, rules, engine, most, longest: {task: tokens}}: the text of each
+//   id; a coin for each place of each text; temperatures; names; γ of the engine's counts; the largest γ.
+// data: {task, drafter, rule, draft_tokens, temperature,
+//   tokens: [[id]], overlaps: [[percent]], best: [[[[id, p, q]]]] in percent, a list for each token,
+//   rounds: [[[drafted, kept]]], chances: [[[percent]]] of each round's judged drafts, means: of each text,
+//   shares, coins: of rounds that keep 0 ... γ drafts, tokens_per_round, alpha,
+//   lines: {rule: [α]}, points: {rule: [[α, low, high]]}: one for each temperature}
+
+const INK = {...cloth.INK, p: '#0072B2', q: '#B84F00'};
+const LOOKS = [['kept', 'kept (darker: p and q agree)'], ['refused', 'refused, corrected'],
+  ['own', "bonus, or nothing drafted"]];
+const RULES = {match: '#0072B2', coupled: '#A0437A', rejection: '#333333', block: '#B84F00'};
+const TALL = 112;  // of a panel's axes
+
+function dashboard(constants, data, room, chosen) {
+  const width = Math.max(250, Math.min(room, 850)), narrow = room < 830, slim = room < 560;
+  const left = 4, high = 21, beside = narrow ? 78 : 124, rows = data.tokens.length;
+  const across = width - left - beside - 12, longest = constants.longest[data.task];
+  const wide = Math.max(6, Math.min(44, Math.floor(across / longest))), side = left + across + 12;
+  const most = Math.floor(across / wide), unit = (beside - 30) / (constants.most + 1);
+  const shapes = [], pens = cloth.pens(shapes), [, write] = pens;
+
+  const mean = data.tokens_per_round;
+  write('title', left, 14, `${data.task}, temperature ${data.temperature}: ${mean.toFixed(2)} tokens a round`,
+    {'font-size': slim ? 12 : 15, 'font-weight': 600});
+  const top = cloth.legend(pens, LOOKS, left, 33, width) + 6, bottom = top + rows * high;
+  const texts = data.tokens.map((_, number) => woven(constants, data, number, most));
+  texts.forEach((text, number) => cloth.row(pens, number, text,
+    {wide, high, left, y: top + number * high, side, unit, far: mean}));
+  cloth.lines(pens, {side, unit, top, bottom, mean, right: width - 2, low: narrow ? 24 : 12});
+
+  const at = picked(data, texts, chosen), below = bottom + (narrow ? 46 : 34), step = TALL + 62;
+  const places = slim ? [0, 1, 2, 3].map(i => [left, below + i * step, Math.min(width - 10, 330)])
+    : narrow ? [0, 1, 2, 3].map(i => [left + (i % 2) * width / 2, below + Math.floor(i / 2) * step, width / 2 - 22])
+      : [[left, below, 248], [left + 276, below, 138], [left + 438, below, 148], [left + 618, below, 222]];
+  const panels = [a_token, a_round, temperatures, differences];
+  panels.forEach((panel, i) => panel(pens, constants, data, places[i], at));
+  return {width, height: places[3][1] + TALL + 62, shapes};
+}
+
+// Return what became of a text's tokens in this toss, and its rounds; no more tokens than there is room for.
+function woven({words, coins}, data, number, most) {
+  const ids = data.tokens[number], cells = [], rounds = [];
+  let start = 0;
+  data.rounds[number].forEach(([drafted, kept], round) => {
+    rounds.push([start, kept + 1, drafted]);
+    for (let i = 0; i <= kept && start + i < ids.length; i++) {
+      const place = start + i, what = i < kept ? 'kept' : kept < drafted ? 'refused' : 'own';
+      const share = data.overlaps[number][place] / 100, chance = data.chances[number][round][i];
+      const where = `Text ${number + 1}, token ${place + 1}, “${words[ids[place]]}”`;
+      const fate = what === 'own' ? (drafted ? 'the bonus' : 'nothing was drafted here') + `, the target's own`
+        : `draft ${i + 1} of round ${round + 1}: its chance to be a kept one is ${share_of(chance)}, and the coin fell on `
+          + `${share_of(coins[number][place])}: ${what === 'kept' ? 'kept' : 'refused, and the target wrote its own'}`;
+      cells.push({what, share, name: words[ids[place]], chance, coin: coins[number][place],
+        note: `${where}: ${fate}. Σ min(p, q) = ${share.toFixed(2)}.`});
+    }
+    start += kept + 1;
+  });
+  const mean = data.means[number];
+  const note = `Text ${number + 1}: its whole rounds write ${mean.toFixed(2)} tokens on average over all tosses.`;
+  return {cells: cells.slice(0, most), rounds: rounds.filter(each => each[0] < most), mean, note};
+}
+
+const share_of = percent => (percent / 100).toFixed(2);
+
+// Return row and column of the chosen token; of the hardest one of the first text before one is chosen.
+function picked(data, texts, chosen) {
+  const [row, column] = chosen || [0, Infinity], cells = texts[row].cells;
+  if (chosen) return [row, Math.min(column, cells.length - 1), cells];
+  const shares = cells.map(each => each.share);
+  return [0, shares.indexOf(Math.min(...shares)), cells];
+}
+
+// The likely words at one token, and its coin.
+function a_token([add, write], {words}, data, [x, y, width], [row, column, cells]) {
+  const {name, share, chance, coin, what} = cells[column], from = x + 64, scale = width - 64 - 30;
+  const before = data.tokens[row].slice(0, column).map(id => words[id].replace('␣', ' ')).join('').slice(-16);
+  write('token', x, y, `text ${row + 1}, token ${column + 1}: …${before} ▸ ${name}`, {'font-weight': 600});
+  write('token-p', from, y + 16, data.temperature ? 'target p' : 'target p, before the choice', {fill: INK.p});
+  write('token-q', from + (data.temperature ? 56 : 150), y + 16, data.temperature ? 'drafter q' : 'q', {fill: INK.q});
+  data.best[row][column].slice(0, 4).forEach(([id, p, q], i) => {
+    const at = y + 23 + 17 * i, mine = id === data.tokens[row][column];
+    write(`b${i}`, from - 5, at + 11, (mine ? '▸ ' : '') + words[id].slice(0, mine ? 6 : 8),
+      {'text-anchor': 'end', 'font-weight': mine ? 700 : 400});
+    add(`bp${i}`, 'rect', {x: from, y: at, width: Math.max(1, scale * p / 100), height: 7, fill: INK.p});
+    add(`bq${i}`, 'rect', {x: from, y: at + 7, width: Math.max(1, scale * q / 100), height: 6, fill: INK.q, 'fill-opacity': 0.75});
+    write(`bt${i}`, from + scale * Math.max(p, q) / 100 + 4, at + 11, `${p} ${q}`, {fill: INK.faint});
+  });
+  const low = y + 101;
+  write('coin', from - 5, low + 4, 'coin', {'text-anchor': 'end'});
+  const judged = what !== 'own';
+  add('coin-all', 'rect', {x: from, y: low - 5, width: scale, height: 9, fill: '#FFFFFF', stroke: INK.faint});
+  add('coin-kept', 'rect', {x: from, y: low - 5, width: judged ? scale * chance / 100 : 0, height: 9, fill: INK.kept, 'fill-opacity': 0.6});
+  add('coin-at', 'path', {d: `M${from + scale * coin / 100} ${low - 9}v17`, stroke: '#111111', 'stroke-width': judged ? 2.5 : 0});
+  const end = judged ? `coin ${share_of(coin)} ${what === 'kept' ? 'below' : 'above'} ${share_of(chance)}: ${what}` : 'no draft was judged here';
+  write('coin-says', from, low + 20, end);
+  write('coin-share', x, low + 37, `Σ min(p, q) = ${share.toFixed(2)} at this token`, {fill: INK.faint});
+}
+
+// How many drafts a whole round keeps.
+function a_round(pens, {most}, data, [x, y, width]) {
+  const [add, write] = pens, from = x + 22, step = (width - 22) / (most + 1);
+  const at = frame(pens, 'round', 'drafts kept a round', [from, y, width - 22], [0, 1], ['0', '1']);
+  for (let i = 0; i <= most; i++) write(`rx${i}`, from + step * (i + 0.5), y + 12 + TALL + 14, String(i), {'text-anchor': 'middle', fill: INK.faint});
+  data.shares.forEach((share, i) => add(`r${i}`, 'rect', {x: from + step * i + 1.5, y: at(share), width: step - 3,
+    height: at(0) - at(share), fill: '#56B4E9', note: `${(100 * share).toFixed(1)} % of whole rounds keep ${i} drafts; `
+      + `coins of one α would make it ${(100 * data.coins[i]).toFixed(1)} %.`}));
+  data.coins.forEach((share, i) => {
+    const cx = from + step * (i + 0.5), cy = at(share);
+    add(`c${i}`, 'path', {d: `M${cx} ${cy - 4.5}l4.5 4.5l-4.5 4.5l-4.5 -4.5z`, fill: INK.q, stroke: '#FFFFFF', 'pointer-events': 'none'});
+  });
+  write('round-key', from, y + 12 + TALL + 29, '◆ coins of one α', {fill: INK.q});
+}
+
+// Draw axes over a height of TALL; return where a value lies.
+function frame([add, write], key, title, [x, y, width], [low, high], names) {
+  const at = value => y + 12 + TALL * (1 - (value - low) / (high - low));
+  write(key, x - 18, y, title, {'font-weight': 600});
+  names.forEach(name => {
+    const place = at(Number(name.replace('−', '-')));
+    add(`${key}-g${name}`, 'path', {d: `M${x} ${place}H${x + width}`, stroke: INK.grid});
+    write(`${key}-n${name}`, x - 4, place + 4, name, {'text-anchor': 'end', fill: INK.faint});
+  });
+  return at;
+}
+
+// Draw a line for each rule along the temperatures, with the engine's intervals as bands.
+function along([add, write], key, {grid, rules, engine}, data, [x, width, y], at, from, named) {
+  const [low, high] = [grid[0], grid[grid.length - 1]], to = hot => x + width * (hot - low) / (high - low);
+  const path = values => values.map((value, i) => `${to(grid[i]).toFixed(1)} ${at(value).toFixed(1)}`).join('L');
+  [low, (low + high) / 2, high].forEach(hot =>
+    write(`${key}t${hot}`, to(hot), y + 12 + TALL + 14, String(hot), {'text-anchor': 'middle', fill: INK.faint}));
+  write(`${key}t`, x + width / 2, y + 12 + TALL + 29, 'temperature', {'text-anchor': 'middle', fill: INK.faint});
+  add(`${key}now`, 'path', {d: `M${to(data.temperature)} ${y + 12}v${TALL}`, stroke: INK.faint, 'stroke-dasharray': '2 3'});
+  const shown = rules.filter(rule => data.lines[rule]), counted = data.draft_tokens === engine;
+  for (const rule of shown) {
+    const ends = data.points[rule].map(([, a, b], i) => [a - from(i), b - from(i)]);
+    const band = `M${path(ends.map(each => each[1]))}L${ends.map((each, i) => `${to(grid[i]).toFixed(1)} ${at(each[0]).toFixed(1)}`).reverse().join('L')}Z`;
+    add(`${key}b${rule}`, 'path', {d: band, fill: RULES[rule], 'fill-opacity': counted && rule === data.rule ? 0.22 : counted ? 0.1 : 0});
+  }
+  const ends = shown.map(rule => ({rule, y: at(data.lines[rule][grid.length - 1] - from(grid.length - 1)) + 4}));
+  ends.sort((a, b) => a.y - b.y).forEach((end, i) => { if (i) end.y = Math.max(end.y, ends[i - 1].y + 13); });
+  for (const {rule, y: place} of ends) {
+    const values = data.lines[rule].map((value, i) => value - from(i)), now = rule === data.rule;
+    add(`${key}l${rule}`, 'path', {d: `M${path(values)}`, fill: 'none', stroke: RULES[rule], 'stroke-width': now ? 3 : 1.5,
+      'stroke-dasharray': rule === 'coupled' ? '2 2' : rule === 'match' ? '6 3' : ''});
+    values.forEach((value, i) => add(`${key}p${rule}${i}`, 'circle', {cx: to(grid[i]), cy: at(value), r: now ? 3.5 : 2.5,
+      fill: RULES[rule], note: said(rule, grid[i], data.lines[rule][i], counted && data.points[rule][i])}));
+    if (named) write(`${key}n${rule}`, x + width + 6, place, rule, {fill: RULES[rule], 'font-weight': now ? 700 : 400});
+  }
+}
+
+function said(rule, hot, alpha, counted) {
+  const engine = counted ? `; the engine counted ${counted[0].toFixed(3)}, 95 % interval ${counted[1].toFixed(3)} to ${counted[2].toFixed(3)}` : '';
+  return `${rule} at temperature ${hot}: theory keeps ${alpha.toFixed(3)} of the judged drafts${engine}.`;
+}
+
+function temperatures(pens, constants, data, [x, y, width]) {
+  const at = frame(pens, 'heat', 'α, of judged drafts', [x + 22, y, width - 22], [0, 1], ['0', '0.5', '1']);
+  along(pens, 'h', constants, data, [x + 22, width - 22, y], at, () => 0, false);
+}
+
+function differences(pens, constants, data, [x, y, width]) {
+  const {least, most} = constants.differences, inside = [x + 34, y, width - 34 - 62];
+  const names = [least, 0, most].map(value => value.toFixed(2).replace('-', '−').replace(/^−?0\.00$/, '0'));
+  const at = frame(pens, 'less', 'α minus that of rejection', inside, [least, most], names);
+  along(pens, 'd', constants, data, [inside[0], inside[2], y], at, i => data.lines.rejection[i], true);
+  const engine = data.draft_tokens === constants.engine ? `bands: the engine, 95 %` : `γ = ${constants.engine} has the engine's bands`;
+  pens[1]('less-key', x + width, y + 12 + TALL + 44, engine, {fill: INK.faint, 'text-anchor': 'end'});
+}
