@@ -606,8 +606,10 @@ BLOCK = Exercise(
     id="09.4",
     title="Judge the block",
     task=(
-        "Block verification asks about prefixes and not about tokens. Compute with what "
-        "probability exactly n of the drafts are kept."
+        "Block verification asks about prefixes and not about tokens. At least n drafts should be "
+        "kept with probability w. Longer prefixes bring w − s of that, so s is still due, and all "
+        "of them fail with 1 − (w − s): that is where s / (s + 1 − w) comes from. Compute with "
+        "what probability exactly n of the drafts are kept."
     ),
     stars=3,
     minutes=20,
