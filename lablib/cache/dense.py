@@ -6,7 +6,8 @@ one ``take`` along the rows will do, or nothing. Slot numbers tell: where they a
 and values. A trunk that rows share and read once is laid out like that too, as a row of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -74,7 +75,11 @@ class DenseRows:
         return source, found
 
     def fetch(
-        self, layer: int, read: Callable[[int, mx.array], Pair], target: tuple = (), new: tuple = ()
+        self,
+        layer: int,
+        read: Callable[[int, mx.array], Pair],
+        target: tuple[Any, ...] = (),
+        new: Sequence[mx.array] = (),
     ) -> tuple[mx.array, ...]:
         """Return all that the rows see, with a layer's ``new`` keys and values at ``target``.
 
@@ -85,7 +90,8 @@ class DenseRows:
             pair = read(layer, self._slots)
         else:
             if self._take is not None:
-                pair = [array[self._take] for array in pair]
+                keys, values = pair
+                pair = keys[self._take], values[self._take]
             for array, tokens in zip(pair, new, strict=False):
                 array[target] = tokens  # in place: nothing else refers to the array
         if self._keep:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
+from lablib.machine.arrays import flattened, listed
 from lablib.validation import BadType, BadValue, integer, one_of
 
 import mlx.core as mx
-from mlx.utils import tree_flatten, tree_map
+from mlx.utils import tree_map
 from mlx_lm.models.cache import (
     ArraysCache,
     BatchRotatingKVCache,
@@ -53,6 +54,7 @@ def make(
         return cache
     if max_kv_size is not None and bits is not None:
         raise BadValue("max_kv_size and bits exclude each other: a sliding window is not quantised")
+    bounded: RotatingKVCache | QuantizedKVCache
     if bits is None:
         option = "max_kv_size"
         bounded = RotatingKVCache(integer(option, max_kv_size, 1), keep=0)
@@ -78,8 +80,16 @@ def offset(cache: Sequence[Any]) -> int | list[int] | None:
     """
     counts = [layer.offset for layer in leaves(cache) if hasattr(layer, "offset")]
     if counts and isinstance(counts[0], mx.array):
-        return counts[0].tolist()
+        return listed(counts[0])
     return max(counts, default=None)
+
+
+def length(cache: Sequence[Any]) -> int:
+    """Return the ``offset`` of a cache of one text, some layer of which counts."""
+    found = offset(cache)
+    if not isinstance(found, int):
+        raise BadValue(f"cache must hold one text and count its tokens, got the offset {found}")
+    return found
 
 
 def rows(cache: Sequence[Any]) -> int | None:
@@ -198,7 +208,7 @@ def _trimmable(layer: Any, after: int = 0) -> int:
         return 0
     count = layer.offset
     if isinstance(count, mx.array):
-        count = min(count.tolist())
+        count = min(listed(count))
     end = count + after
     if not isinstance(layer, ChunkedKVCache):
         return end
@@ -246,7 +256,7 @@ def _change(layer: Any, change: Callable[[mx.array], mx.array]) -> None:
 
 def _arrays(cache: Sequence[Any]) -> Iterator[mx.array]:
     for layer in leaves(cache):
-        for _, leaf in tree_flatten(layer.state):
+        for _, leaf in flattened(layer.state):
             if _has_rows(leaf):
                 yield leaf
 

@@ -99,10 +99,11 @@ class Rewinder:
         start = self.positions[0]
         while self._reads and (stays or self._reads[-1][0] >= start):
             self._reads.pop()  # it stays, or it was taken back
+        before: Snapshot = []
         if self._drops:
             before = [layer.offset for layer in self._layers]
-        else:
-            before = None if stays else snapshot(self.cache)
+        elif not stays:
+            before = snapshot(self.cache)
         self.calls += 1
         self.tokens_read += tokens.size
         layers = self.cache
@@ -111,7 +112,7 @@ class Rewinder:
         try:
             logits = self.model(tokens, cache=layers)
         except BaseException:  # it may leave layers at different places
-            if before is not None:
+            if before:
                 restore(self.cache, before)
             raise
         if not stays:

@@ -96,7 +96,7 @@ class BatchRewinder:
             self._undo()
             raise
 
-    def rewind(self, back: Sequence[int]) -> None:
+    def rewind(self, back: list[int]) -> None:
         """Take back the last ``back[row]`` tokens of each row: as if they had never been read.
 
         Raises:
@@ -160,7 +160,7 @@ class BatchRewinder:
         for layer in padded:
             layer.finalize()
 
-    def _roll(self, back: Sequence[int]) -> bool:
+    def _roll(self, back: list[int]) -> bool:
         """Move each row right by ``back[row]`` places in every layer, or in none."""
         layers = kv.leaves(self.cache)
         for layer in layers:
@@ -187,12 +187,12 @@ class BatchRewinder:
                 continue
             keys, values, offset, padding, width, read, end, rotated = layer.state
             if rotated:
-                keys, values = mx.roll(keys, -end, axis=2), mx.roll(values, -end, axis=2)
+                keys, values = mx.roll(keys, -end, 2), mx.roll(values, -end, 2)
                 end = keys.shape[2]
                 layer.state = keys, values, offset, padding, width, read, end, False
 
 
-def _move_right(layer: BatchKVCache, back: Sequence[int]) -> None:
+def _move_right(layer: BatchKVCache, back: list[int]) -> None:
     """Drop the last ``back[row]`` entries of each row; the rows stay flush right."""
     keys, values, offset, padding, end = layer.state
     right, end = mx.array(back) - min(back), end - min(back)

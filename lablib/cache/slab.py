@@ -7,6 +7,8 @@ its keys and values stay zero, and padding reads it.
 """
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from lablib.cache import shared
 from lablib.cache.dense import ROOM, DenseRows, Pair
@@ -182,12 +184,12 @@ class SlabCache:
         rows = self._rows
         length = keys.shape[2]
         self.offset = self.offset + length
-        new = [_by_tokens(keys), _by_tokens(values)]
+        new: Sequence[mx.array] = [_by_tokens(keys), _by_tokens(values)]
         if rows.source is not None:
             new = [array[rows.source] for array in new]
         if rows.slots is not None:
             slab.write(self._layer, rows.slots, *new)
-        target = rows.target
+        target: tuple[Any, ...] | None = rows.target
         if target is None:
             target = slice(None), slice(None), slice(rows.width - length, rows.width)
             new = keys, values
@@ -223,7 +225,9 @@ class SharingCache(SlabCache):
         own = self.update_and_fetch(k, v)
         return kernels.shared_attention(q * scale, trunk, own, mask)
 
-    def make_mask(self, length: int, **_: object) -> mx.array | None:
+    def make_mask(
+        self, length: int, return_array: bool = False, window_size: int | None = None
+    ) -> mx.array | None:
         """Return which positions behind the trunk each new token sees, ``(T, W)``; None: all."""
         if length == 1:
             return None

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from lablib.cache import kv
+from lablib.machine.arrays import flattened
 from lablib.validation import BadValue
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_flatten
 
 
 def ancestry(parents: Sequence[int]) -> np.ndarray:
@@ -55,7 +55,7 @@ def branch(cache: kv.Cache, parents: Sequence[int], new: int) -> list[Branching]
     cache has read. Every token sees all that was read before them.
     """
     seen = ancestry(parents)[-new:]
-    before = kv.offset(cache) + new - len(parents)
+    before = kv.length(cache) + new - len(parents)
     text = np.ones((new, before), bool)
     mask = mx.array(np.concatenate([text, seen], axis=1))
     positions = before - 1 + seen.sum(axis=1)
@@ -75,11 +75,12 @@ def check(name: str, model: Any, cache: kv.Cache) -> None:
 
 def follow(cache: kv.Cache, n: int, path: Sequence[int]) -> None:
     """Put the entries ``path`` of the last ``n``, in order, before all others of these."""
-    if list(path) == list(range(len(path))):
+    path = list(path)
+    if path == list(range(len(path))):
         return  # they lie there already
-    start = kv.offset(cache) - n
+    start = kv.length(cache) - n
     stop = start + len(path)
     index = mx.array(path) + start
     for layer in cache:
-        for _, array in tree_flatten([layer.keys, layer.values]):  # a quantised one has several
+        for _, array in flattened([layer.keys, layer.values]):  # a quantised one has several
             array[..., start:stop, :] = array[..., index, :]

@@ -44,6 +44,12 @@ class Node:
     children: dict[int, "Node"] = field(default_factory=dict)  # by the first token on their edge
 
     @property
+    def above(self) -> "Node":
+        """Return the parent of a node that is not the root."""
+        assert self.parent is not None
+        return self.parent
+
+    @property
     def start(self) -> int:
         """Return the number of tokens from the root to the upper end of the edge."""
         return self.depth - len(self.tokens)
@@ -172,7 +178,7 @@ class TokenTrie:
             slots = np.asarray(slots, np.int32)
             self._give(node, slots, start)
             new = slots[len(found.slots) - start :]
-            every = np.append(found.slots, new)
+            every = np.concatenate([found.slots, new])
             self._remember(prompt, node, every)
         if logprobs is not None and node.logprobs is None:
             node.logprobs = logprobs
@@ -186,7 +192,7 @@ class TokenTrie:
 
     def _split(self, lower: Node, size: int) -> Node:
         """Cut the edge above ``lower`` after ``size`` tokens; ``lower`` stays the node it was."""
-        above = lower.parent
+        above = lower.above
         upper = Node(lower.tokens[:size], parent=above, depth=lower.start + size)
         self.events.append(Event("split", upper.depth, lower.depth))
         if lower.slots is not None:
@@ -207,7 +213,7 @@ class TokenTrie:
                 self.kv_tokens += len(mine)
             else:
                 self.slab.release(mine)
-            node = node.parent
+            node = node.above
 
     def make_room(self, tokens: int = 0) -> None:
         """Evict until ``tokens`` more would fit, as far as pins allow."""
@@ -250,7 +256,7 @@ class TokenTrie:
         self.tokens -= len(leaf.tokens) - keep
         if keep == 0:
             heapq.heappop(self._oldest)
-            above = leaf.parent
+            above = leaf.above
             del above.children[leaf.tokens[0]]
             above.used = max(above.used, leaf.used)
             self._queue(above)
@@ -316,10 +322,11 @@ class TokenTrie:
 
         ``parent`` is an id, None below the root.
         """
-        ids = {node: i for i, node in enumerate(self.nodes())}
+        nodes = list(self.nodes())
+        ids: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
         return [
             {"id": i, "parent": ids.get(node.parent), "tokens": node.tokens, "depth": node.depth}
-            for node, i in ids.items()
+            for i, node in enumerate(nodes)
         ]
 
 

@@ -142,7 +142,7 @@ def _load_wanted(path: str) -> Blas:
 
 
 def _load_best() -> Blas:
-    reasons = []
+    reasons: list[str] = []
     for source, find in _CANDIDATES:
         try:
             path = find()
@@ -203,6 +203,7 @@ def _start_few_rows(wanted: str) -> tuple[str | None, str | None]:
         return None, "LABLIB_FEW_ROWS=off"
     try:
         path = wanted or str(few_rows.library(core()))
+        assert _library is not None  # it is loaded by now
         few_rows.start(path, _library)
     except OSError as error:
         if not wanted:

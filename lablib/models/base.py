@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath
 from lablib.machine import scheduling
+from lablib.machine.arrays import listed
 from lablib.models import few, kernels, retention
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
 from lablib.validation import BadType, BadValue, integer
@@ -28,7 +29,7 @@ class Past(NamedTuple):
 
     mask: mx.array | str | None
     rotation: kernels.Rotation | None = None  # None with learned positions
-    quick: bool = False  # whether the compiled functions of ``few`` may run
+    quick: kernels.Table | None = None  # the rotation's, where the functions of ``few`` may run
 
 
 class Attention(nn.Module):
@@ -60,7 +61,7 @@ class Attention(nn.Module):
         return self.o_proj(kernels.join_heads(out))
 
     def read(
-        self, q: mx.array, k: mx.array, v: mx.array, mask: mx.array | str | None, cache: Any | None
+        self, q: mx.array, k: mx.array, v: mx.array, mask: mx.array | str | None, cache: Any
     ) -> mx.array:
         """Let ``cache`` take keys and values in; return all that queries ``(B, H, T, D)`` read."""
         if hasattr(cache, "attend"):
@@ -70,7 +71,8 @@ class Attention(nn.Module):
         if hasattr(cache, "bits"):  # quantised keys and values
             from mlx_lm.models.base import scaled_dot_product_attention
 
-            return scaled_dot_product_attention(q, k, v, cache, self.scale, mask)
+            named: Any = mask  # mlx-lm's hint forgets "causal"
+            return scaled_dot_product_attention(q, k, v, cache, self.scale, named)
         return kernels.attention(q, k, v, self.scale, mask)
 
 
@@ -141,7 +143,7 @@ class Block(nn.Module):
     def __call__(self, x: mx.array, past: Any, cache: Any | None = None) -> mx.array:
         """Transform ``x (B, T, hidden)``; ``past`` tells how each token sees the ones before it."""
         if self.kind == ATTENTION and past.quick and self._is_llama():
-            return self._by_few(x, past, cache)
+            return self._by_few(x, past.quick, past.mask, cache)
         mixer = self.self_attn if self.kind == ATTENTION else self.retention
         x = x + mixer(self.input_layernorm(x), past, cache)
         return x + self.mlp(self.post_attention_layernorm(x))
@@ -151,11 +153,13 @@ class Block(nn.Module):
         parts = list(map(type, self.values()))
         return parts == [Attention, MLP, RMSNorm, RMSNorm] and few.is_ours(self)
 
-    def _by_few(self, x: mx.array, past: Past, cache: Any | None) -> mx.array:
+    def _by_few(
+        self, x: mx.array, table: kernels.Table, mask: mx.array | str | None, cache: Any
+    ) -> mx.array:
         mixer, norm, last = self.self_attn, self.input_layernorm, self.post_attention_layernorm
         heads = mixer.n_heads, mixer.n_kv_heads
-        q, k, v = few.before(x, norm, mixer, norm.eps, heads, past.rotation.table)
-        read = mixer.read(q, k, v, past.mask, cache)
+        q, k, v = few.before(x, norm, mixer, norm.eps, heads, table)
+        read = mixer.read(q, k, v, mask, cache)
         return few.after(x, read, mixer.o_proj, last, self.mlp, last.eps)
 
 
@@ -201,7 +205,8 @@ class Blocks(nn.Module):
             return Past(mask)
         offset = 0 if cache is None else getattr(cache, "places", cache.offset)
         rotation = kernels.Rotation(offset, length, config.head_dim, config.rope_theta)
-        return Past(mask, rotation, few.fits(x, rotation) and _FEW.is_open())
+        quick = few.fits(x, rotation) and _FEW.is_open()
+        return Past(mask, rotation, rotation.table if quick else None)
 
 
 class Stack(Blocks):
@@ -292,7 +297,7 @@ class LanguageModel(nn.Module):
         """Return learned positions ``(1|B, T, hidden)``: each row of a ragged batch has its own."""
         number = self.config.layer_types.index(ATTENTION)
         layer = cache[number] if cache else None
-        offset = 0 if layer is None else layer.offset
+        offset: Any = 0 if layer is None else layer.offset
         ragged = isinstance(offset, mx.array)
         first = self._longest(layer, length) if ragged else offset
         if first + length > self.max_positions:
@@ -316,7 +321,7 @@ class LanguageModel(nn.Module):
         # and wait for the computation.
         if isinstance(layer, BatchKVCache) and layer.size() + length <= self.max_positions:
             return layer.size()
-        return mx.max(layer.offset).item()
+        return int(mx.max(layer.offset))
 
     def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
         """Drop the weights that other tools store twice: an output layer that is the embedding."""
@@ -332,7 +337,8 @@ def seeded(seed: int | None) -> Iterator[None]:
     if seed is None:
         yield
         return
-    high, low = mx.random.state[0].tolist()  # the state is a key, and a key is a 64-bit seed
+    state: Any = mx.random.state  # a list of one key, and a key is a 64-bit seed
+    high, low = listed(state[0])
     mx.random.seed(integer("seed", seed, 0, 2**64 - 1))
     try:
         yield

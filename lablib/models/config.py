@@ -24,7 +24,9 @@ _DESCRIPTIVE = {
 }
 
 
-_MOST = {"num_hidden_layers": 10_000}  # each is built; all else is a side of an array: 31 bits
+_FILLED_IN: Any = None  # may be None, or left out: ``__post_init__`` puts a value in its place
+MOST_LAYERS = 10_000  # each is built
+_MOST = {"num_hidden_layers": MOST_LAYERS}  # all else is a side of an array: 31 bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,21 +44,23 @@ class ModelConfig:
     intermediate_size: int  # width inside the MLP
     # Key/value heads, a divisor of the query heads (grouped-query attention, Ainslie et al. 2023,
     # 2305.13245); None means one for each query head.
-    num_key_value_heads: int | None = None
-    head_dim: int | None = None  # width of a head; None means hidden_size // num_attention_heads
+    num_key_value_heads: int = _FILLED_IN
+    head_dim: int = _FILLED_IN  # width of a head; None means hidden_size // num_attention_heads
     max_position_embeddings: int = 1024  # context in tokens; a hard limit with learned positions
     rms_norm_eps: float = 1e-5  # epsilon of every norm
     rope_theta: float = 10000.0  # base of the rotary angles (Su et al. 2021, 2104.09864)
     attention_bias: bool = False  # whether the projections around attention have biases
     mlp_bias: bool = False  # whether the projections of the MLP have biases
     tie_word_embeddings: bool = True  # whether the output layer is the embedding table
-    layer_types: tuple[str, ...] | None = None  # ATTENTION or RETENTION each; None: all attention
+    layer_types: tuple[str, ...] = _FILLED_IN  # ATTENTION or RETENTION each; None: all attention
     norm: str = "rms"  # or "layer"
     mlp: str = "swiglu"  # or "gelu"
     positions: str = "rope"  # or "learned"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
+            if field.default is _FILLED_IN:
+                continue  # looked at below
             name, value = field.name, getattr(self, field.name)
             if field.type is int:
                 integer(name, integer(name, value, 1), maximum=_MOST.get(name, 2**31 - 1))

@@ -7,14 +7,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lablib.machine.arrays import flattened
 from lablib.models.base import LanguageModel
-from lablib.models.config import ModelConfig
-from lablib.validation import BadType, BadValue, integer
+from lablib.models.config import MOST_LAYERS, ModelConfig
+from lablib.validation import BadType, BadValue, integer, shown
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from mlx.utils import tree_flatten
+
+# What fields of tokenizer_config.json are in JSON: transformers takes many as they come, and who
+# counts, cuts or chats with them first finds out.
+TOKENIZER_FIELDS = (
+    ("a number", (int, float), "model_max_length max_len"),
+    ("true or false", bool, "clean_up_tokenization_spaces split_special_tokens add_prefix_space"),
+    ("true or false", bool, "add_bos_token add_eos_token legacy"),
+    ("a text", str, "tokenizer_class padding_side truncation_side tool_parser_type"),
+    ("a text or an object", (str, dict), "bos_token eos_token unk_token pad_token"),
+    ("a text, a list or an object", (str, list, dict), "chat_template"),
+    ("a list", list, "additional_special_tokens chat_control_tokens model_input_names"),
+    ("a list or an object", (list, dict), "extra_special_tokens"),
+    ("an object", dict, "added_tokens_decoder"),
+)
 
 
 def read(path: Path) -> tuple[LanguageModel, Any]:
@@ -26,20 +40,23 @@ def read(path: Path) -> tuple[LanguageModel, Any]:
         raise BadValue(f"{path / 'config.json'}: {error}") from None
     file = path / "model.safetensors"
     fill(model, model.sanitize(read_arrays(file)), file)
-    return model.eval(), _read_tokenizer(path, keys, model.vocab_size)
+    model.eval()
+    return model, _read_tokenizer(path, keys, model.vocab_size)
 
 
 def check(path: Path) -> dict[str, Any]:
-    """Return the keys of a directory's config.json; refuse code, and ends that are no tokens.
+    """Return the keys of a directory's config.json; refuse code, and what is not to be built.
 
-    mlx-lm takes the ends from generation_config.json, if there is one that has them.
+    mlx-lm builds what it is told, layer by layer, reads weights as they lie, and takes the ends
+    from generation_config.json, if there is one that has them.
     """
     file = path / "tokenizer_config.json"
-    if file.exists() and "auto_map" in read_json(file):  # transformers would ask to run it
-        raise BadValue(f"{file}: auto_map names code of the model's own, and load runs none")
+    if file.exists():
+        _check_tokenizer(file, read_json(file))
+    for file in path.glob("model*.safetensors"):
+        read_arrays(file, whole=False)
     keys = read_json(path / "config.json")
-    for name in ("quantization", "quantization_config"):
-        _check_groups(f"{path / 'config.json'}: {name}", keys.get(name))
+    _check_numbers(path / "config.json", keys)
     inner = keys.get("text_config")
     size = keys.get("vocab_size", inner.get("vocab_size") if isinstance(inner, dict) else None)
     _check_ends(path / "config.json", keys, size)
@@ -47,6 +64,18 @@ def check(path: Path) -> dict[str, Any]:
         file = path / "generation_config.json"
         _check_ends(file, read_json(file), size)
     return keys
+
+
+def _check_tokenizer(file: Path, settings: dict[str, Any]) -> None:
+    """Refuse code, and fields of another type than theirs; null is as good as no field."""
+    if "auto_map" in settings:  # transformers would ask to run it
+        raise BadValue(f"{file}: auto_map names code of the model's own, and load runs none")
+    for kind, types, names in TOKENIZER_FIELDS:
+        for name in names.split():
+            value = settings.get(name)
+            flag = isinstance(value, bool) and types is not bool  # Python's flags are numbers
+            if value is not None and (flag or not isinstance(value, types)):
+                raise BadType(f"{file}: {name} must be {kind}, got {shown(value)}")
 
 
 def _check_ends(path: Path, keys: dict[str, Any], vocab_size: Any) -> None:
@@ -57,13 +86,17 @@ def _check_ends(path: Path, keys: dict[str, Any], vocab_size: Any) -> None:
         integer(f"{path}: eos_token_id", end, 0, most)
 
 
-def _check_groups(name: str, settings: Any) -> None:
-    """Refuse groups of 0 weights, of the model or of a layer: MLX divides by it, and is killed."""
-    if isinstance(settings, dict):
-        if settings.get("group_size") == 0:
-            raise BadValue(f"{name}.group_size must be at least 1, got 0")
-        for key, inner in settings.items():
-            _check_groups(f"{name}.{key}", inner)
+def _check_numbers(path: Path, keys: dict[str, Any]) -> None:
+    """Refuse groups of 0 weights, by which MLX divides, and layers without end, which it builds."""
+    parts = [keys]
+    for part in parts:  # it grows
+        for key, value in part.items():
+            if isinstance(value, dict):
+                parts.append(value)
+            elif key == "group_size" and value == 0:
+                raise BadValue(f"{path}: group_size must be at least 1, got 0")
+            elif key.endswith(("layer", "layers")) and type(value) is int:
+                integer(f"{path}: {key}", value, maximum=MOST_LAYERS)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -79,15 +112,16 @@ def read_json(path: Path) -> dict[str, Any]:
     return keys
 
 
-def read_arrays(path: Path) -> dict[str, mx.array]:
-    """Return the arrays in a safetensors file, in memory."""
+def read_arrays(path: Path, whole: bool = True) -> dict[str, mx.array]:
+    """Return the arrays in a safetensors file; in memory, if they are read as a ``whole``."""
     if not path.is_file():
         raise BadValue(f"{path} is missing: a model directory needs it")
     try:
-        arrays = mx.load(str(path))
+        arrays: Any = mx.load(str(path))  # a dict: other kinds of file hold other things
         if sum(array.nbytes for array in arrays.values()) > path.stat().st_size:
             raise ValueError("its arrays lie upon each other")  # a small file would fill the memory
-        mx.eval(arrays)
+        if whole:
+            mx.eval(arrays)
     except (RuntimeError, ValueError) as error:
         raise BadValue(f"{path} is corrupt or truncated: {error}") from None
     return arrays
@@ -148,7 +182,7 @@ def fingerprint(model: LanguageModel) -> str:
     digest = hashlib.sha256()
     # Stored in float16; in bfloat16, which has fewer digits still, every type they are loaded in
     # gives the same.
-    for name, weight in sorted(tree_flatten(model.parameters())):
+    for name, weight in sorted(flattened(model.parameters())):
         digest.update(name.encode())
         coarse = weight.astype(mx.float16).astype(mx.bfloat16)
         digest.update(np.array(coarse.view(mx.uint16)).tobytes())

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lablib.machine.arrays import listed
 from lablib.models import files, zoo
 from lablib.models.base import Blocks, LanguageModel, seeded
 from lablib.models.config import ATTENTION
@@ -136,8 +137,9 @@ def load_head(name: str | Path, target: nn.Module) -> DraftHead:
         raise BadValue(f"target must be the {keys['target']!r} that the head was trained on")
     file = path / "model.safetensors"
     arrays = files.read_arrays(file)
-    head = DraftHead(target, arrays.pop("ids").tolist(), keys["intermediate_size"])
+    head = DraftHead(target, listed(arrays.pop("ids")), keys["intermediate_size"])
     files.fill(head, arrays, file)
     head.set_dtype(target.model.norm.weight.dtype)
     mx.eval(head.parameters())
-    return head.eval()
+    head.eval()
+    return head

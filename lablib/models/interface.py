@@ -68,7 +68,7 @@ def agree(got: mx.array, wanted: mx.array) -> bool:
     wanted = wanted.astype(mx.float32)
     off = mx.max(mx.abs(got.astype(mx.float32) - wanted))
     span = mx.max(wanted) - mx.min(wanted)
-    return (off <= share * span + 1e-6).item()
+    return bool(off <= share * span + 1e-6)
 
 
 def find_out(model: Any, question: Hashable, trial: Callable[[], bool]) -> bool:

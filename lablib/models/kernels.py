@@ -13,11 +13,13 @@ On Linux MLX takes ``exp`` one number at a time, 14 ns each, and a power in 5, w
 import math
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
 _elementwise = partial(mx.compile, shapeless=True)
+_custom: Any = mx.custom_function  # MLX's hints say that what it makes returns an object
 
 _MANY = 16  # queries, from which on the time of a softmax is in its numbers
 _SCORES = 2**14  # the same, counted in scores of all queries
@@ -41,11 +43,13 @@ def gated(gate: mx.array, up: mx.array) -> mx.array:
     return gate * up / (1 + opposite)
 
 
-swiglu = mx.custom_function(gated)  # the same with quicker gradients, for two operations more
+swiglu = _custom(gated)  # the same with quicker gradients, for two operations more
 
 
 @swiglu.vjp
-def _swiglu_vjp(inputs: tuple, d: mx.array, _: mx.array) -> tuple[mx.array, mx.array]:
+def _swiglu_vjp(
+    inputs: tuple[mx.array, mx.array], d: mx.array, _: mx.array
+) -> tuple[mx.array, mx.array]:
     return _swiglu_gradients(*inputs, d)
 
 
@@ -98,7 +102,7 @@ def attention(
     return out.reshape(q.shape)
 
 
-@mx.custom_function
+@_custom
 def _softmax(scores: mx.array) -> mx.array:
     # A query that sees nothing has -inf everywhere: its gaps must not be NaN, nor 0/0 its weights,
     # which the next layer's 0 · NaN would spread to those that do. All others' sum is 1 or more.
@@ -179,6 +183,9 @@ def _speed(half: int, theta: float) -> np.ndarray:
     return np.array(mx.exp(mx.arange(half) * slower))
 
 
+Table = tuple[mx.array, mx.array]  # the cosines and the sines of a rotation
+
+
 class Rotation:
     """Turns queries and keys by their positions (RoPE, Su et al. 2021, 2104.09864).
 
@@ -190,32 +197,38 @@ class Rotation:
     def __init__(
         self, offset: int | mx.array | np.ndarray, length: int, head_dim: int, theta: float
     ) -> None:
-        self.offset = offset
+        self._first = 0 if isinstance(offset, np.ndarray) else offset
         self.head_dim = head_dim
         self.theta = theta
-        self.table: tuple[mx.array, mx.array] | None = None
+        self.table: Table | None = None
         self.apart = isinstance(offset, np.ndarray)
         if mx.default_device() != mx.gpu or self.apart:
-            lasting = isinstance(offset, int) and length <= 16  # anew it takes 10 to 100 µs
-            table = _kept_table if lasting else _table
-            self.table = table(offset, length, head_dim // 2, theta)
+            if isinstance(offset, int) and length <= 16:  # anew it takes 10 to 100 µs
+                self.table = _kept_table(offset, length, head_dim // 2, theta)
+            else:
+                self.table = _table(offset, length, head_dim // 2, theta)
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return queries or keys ``(B, H, T, D)``, turned."""
         if self.table is None or (x.dtype != mx.float32 and not self.apart):
-            kind = {"traditional": False, "base": self.theta, "scale": 1.0}
-            return mx.fast.rope(x, self.head_dim, **kind, offset=self.offset)
+            return mx.fast.rope(
+                x,
+                self.head_dim,
+                traditional=False,
+                base=self.theta,
+                scale=1.0,
+                offset=self._first,
+            )
         return turned(x, *self.table).astype(x.dtype)
 
 
-def _table(
-    offset: int | mx.array | np.ndarray, length: int, half: int, theta: float
-) -> tuple[mx.array, mx.array]:
+def _table(offset: int | mx.array | np.ndarray, length: int, half: int, theta: float) -> Table:
     """Return the cosines ``([B, 1,] T, 1, D/2)`` and the sines, with both signs, of the angles."""
     xp = mx if isinstance(offset, mx.array) else np  # numbers are turned into angles where they are
-    positions = offset
-    if not isinstance(offset, np.ndarray):
-        first = offset[:, None, None] if xp is mx else offset
+    if isinstance(offset, np.ndarray):
+        positions = offset
+    else:
+        first = offset[:, None, None] if isinstance(offset, mx.array) else offset
         positions = first + xp.arange(length, dtype=xp.float32)
     angle = positions[..., None, None] * xp.array(_speed(half, theta))
     sin = xp.sin(angle)

@@ -1,5 +1,7 @@
 """Makes the Llama shape: RMSNorm, rotary positions, SwiGLU, grouped-query heads."""
 
+from typing import Any
+
 from lablib.models.config import ModelConfig
 from lablib.validation import integer
 
@@ -49,16 +51,16 @@ def llama_config(
         32
     """
     d_ff = -(-integer("d_model", d_model, 1) // 6) * 16 if d_ff is None else d_ff
+    heads: dict[str, Any] = {"num_key_value_heads": n_kv_heads, "head_dim": head_dim}
     return ModelConfig(
         vocab_size,
         d_model,
         n_layers,
         n_heads,
         d_ff,
-        n_kv_heads,
-        head_dim,
         max_position_embeddings=max_positions,
         rms_norm_eps=norm_eps,
         rope_theta=rope_theta,
         tie_word_embeddings=tie_word_embeddings,
+        **heads,
     )

@@ -62,7 +62,7 @@ def hybrid_config(
     numbers = range(1, integer("n_layers", n_layers, minimum=1) + 1)
     kinds = [RETENTION if number % attention_every else ATTENTION for number in numbers]
     config = llama_config(vocab_size, d_model, n_heads, n_layers, **llama_options)
-    return replace(config, layer_types=kinds)
+    return replace(config, layer_types=tuple(kinds))
 
 
 def log_decay(n_heads: int) -> mx.array:
@@ -116,7 +116,7 @@ def fadings(n_heads: int, length: int, mask: mx.array | None = None) -> list[Fad
 
 def retain(
     q: mx.array, k: mx.array, v: mx.array, state: mx.array | None, chunks: list[Fading]
-) -> tuple[mx.array, mx.array]:
+) -> tuple[mx.array, mx.array | None]:
     """Read T tokens, chunk by chunk; return outputs ``(B, H, T, D)`` and the state after the last.
 
     ``q``, ``k`` and ``v`` have the shape of the outputs. ``state (B, H, D, D)``, float32, is of the

@@ -158,6 +158,7 @@ def _for_mlx_lm(adapter_path: Any, revision: Any, tokenizer_config: Any) -> dict
         folder = Path(_text("adapter_path", adapter_path))
         if not (folder / "adapters.safetensors").is_file():
             raise BadValue(f"adapter_path must hold adapters.safetensors, got {shown(str(folder))}")
+        files.read_arrays(folder / "adapters.safetensors", whole=False)
         more["adapter_path"] = str(folder)
     if revision is not None:
         more["revision"] = _text("revision", revision)

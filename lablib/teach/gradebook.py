@@ -44,7 +44,9 @@ def canvas(report: GradeReport, people: People) -> str:
     for student in report.students():
         person = people.get(student, {}) if named else {"SIS Login ID": student}
         got = [_text(report.points(student, lesson)[0]) for lesson in lessons]
-        rows.append([student, *(person.get(name, "") for name in CANVAS), *got])
+        # Canvas takes the points for those that are possible where this stands in a name.
+        name = student.replace(POSSIBLE.strip(), POSSIBLE.strip().lower())
+        rows.append([name, *(person.get(name, "") for name in CANVAS), *got])
     return _csv([head, [POSSIBLE, *[""] * len(CANVAS), *possible], *rows])
 
 

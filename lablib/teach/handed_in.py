@@ -27,7 +27,7 @@ def read_cells(path: Path) -> list[dict[str, Any]]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError("it is no text in UTF-8") from None
-    if path.suffix == ".py":
+    if path.suffix.lower() == ".py":
         return _percent_cells(text)
     try:
         notebook = json.loads(text)

@@ -109,7 +109,7 @@ def feedback(report: GradeReport, student: str) -> str:
         title = f"{row.exercise} {exercise.title}" if exercise else _plain(row.notebook)
         told = [f"- {row.outcome} **{title}**: {OUTCOMES[row.outcome]}"]
         if row.message and row.outcome not in "✓∅":  # these two say all by themselves
-            told += [f"  {_plain(part)}" for part in row.message.split(" · ")]
+            told += [f"  {_begun(_plain(part))}" for part in row.message.split(" · ")]
         elif exercise and row.outcome == "✓" and exercise.next:
             told.append(f"  Next: {exercise.next}")
         lines.append("  \n".join(told))  # two spaces keep a line's end in Markdown
@@ -303,3 +303,8 @@ def _marked(text: str) -> str:
 def _plain(text: str) -> str:
     """Return a text that Markdown leaves alone."""
     return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)
+
+
+def _begun(line: str) -> str:
+    """Return a line that begins no heading, list, table or rule."""
+    return re.sub(r"^(\d*)([#+=~|.)-])", r"\1\\\2", line.strip())

@@ -14,6 +14,11 @@ from lablib.validation import BadValue
 KINDS = (".ipynb", ".py")
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".7z", ".rar")
 HEADINGS = ("student", "name")  # of the column that names the students, the first there is
+UNSEEN = "\ufffd"  # around the number of a letter that nobody sees
+# What Python calls printable and no font draws: fillers, joiners, selectors of a letter's form.
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 # What a browser, a course's platform or Jupyter puts around a name.
 _DECORATION = re.compile(
     r"[ _-]*(\(\d+\)|copy\d*|\d\d_[a-z_]*[a-z]|late|final|solved)$", re.IGNORECASE
@@ -42,13 +47,18 @@ def _is_handed_in(path: Path) -> bool:
     try:
         return _may_be_read(path)
     except OSError:  # no right to look, or a path that is too long
-        return path.suffix in KINDS
+        return kind_of(path) in KINDS
 
 
 def _may_be_read(path: Path) -> bool:
     if path.is_symlink():  # to a folder, too: what is in there is somebody's own
-        return path.suffix in KINDS or path.is_dir()
-    return path.suffix in KINDS and path.is_file()
+        return kind_of(path) in KINDS or path.is_dir()
+    return kind_of(path) in KINDS and path.is_file()
+
+
+def kind_of(path: Path) -> str:
+    """Return the end of a file's name in small letters: Windows' programs write ``.IPYNB``, too."""
+    return path.suffix.lower()
 
 
 def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
@@ -69,15 +79,22 @@ def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
 
 def packed(folder: Path) -> list[str]:
     """Return the archives below a folder, which are not opened, in order."""
-    found = [path.relative_to(folder) for path in _below(folder) if path.suffix in ARCHIVES]
+    found = [path.relative_to(folder) for path in _below(folder) if kind_of(path) in ARCHIVES]
     shown = [path for path in found if not any(part.startswith(".") for part in path.parts)]
     return sorted(printable(path.as_posix()) for path in shown)
 
 
 def printable(name: str) -> str:
-    """Return a name as every system writes it, in one line, and without orders for a terminal."""
-    composed = unicodedata.normalize("NFC", name)
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in composed)
+    """Return a name as every system writes it, in one line, and without orders for a terminal.
+
+    A letter that nobody sees is shown by its number between two signs: two names stay two.
+    """
+    return "".join(map(_shown, unicodedata.normalize("NFC", name)))
+
+
+def _shown(letter: str) -> str:
+    seen = letter.isprintable() and letter != UNSEEN and not _BLANK.match(letter)
+    return letter if seen else f"{UNSEEN}{ord(letter):x}{UNSEEN}"
 
 
 def student_of(inside: Path, roster: Sequence[str] = ()) -> str:

@@ -297,7 +297,7 @@ def _untold(source: str, name: str) -> set[str]:
     names = Counter(each.name for each in asked)
     found = Counter(each.id[:2] for each in asked if names[each.name] == 1)
     named = {*re.findall(r"(?<!\d)\d\d(?!\d)", name)[:1]} & {*lessons()}
-    if name.endswith(".py"):
+    if name.lower().endswith(".py"):
         return {*found} or named
     return named or {lesson for lesson, _ in found.most_common(1)}
 

@@ -296,3 +296,14 @@ def test_bad_arguments_change_nothing():
             call()
     assert kv.rows(cache) == 2
     assert kv.offset(cache) == 5
+
+
+def test_the_length_is_that_of_one_text_which_counts() -> None:
+    cache = kv.make(LLAMA)
+    assert kv.length(cache) == 0
+    LLAMA(mx.array([[1, 2, 3]]), cache=cache)
+    assert kv.length(cache) == 3
+    with pytest.raises(ValueError, match=r"cache must hold one text .* got the offset \[3, 3\]"):
+        kv.length(kv.merge([cache, cache]))
+    with pytest.raises(ValueError, match="got the offset None"):
+        kv.length([ArraysCache(size=1)])

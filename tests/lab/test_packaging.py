@@ -134,6 +134,33 @@ def test_the_readmes_example_runs(capsys) -> None:
     exec(example, names)
     assert len(names["samples"].tokens) == 64
     assert sum(count for _, count in names["votes"]) == 32
+    shown = capsys.readouterr().out
+    assert "On" not in shown.split()  # what is streamed is the continuation
+    said = (
+        r"print\(votes.winner\)  # (\d), which is right .*; at temperature 0 the text ends in (\d)"
+    )
+    elected, likeliest = re.search(said, example).groups()
+    model, tokenizer, prompt = (names[name] for name in ("model", "tokenizer", "prompt"))
+    digits = re.findall(r"\d", tokenizer.decode(prompt))
+    assert elected == names["votes"].winner == str(sum(map(int, digits)) % 10)
+    assert re.search(rf"{elected}$", shown, re.MULTILINE)
+    text = lablib.generate(model, tokenizer, prompt, temperature=0.0)
+    assert text[-1] == likeliest != elected
     assert 0 < names["stats"]["acceptance_rate"] <= 1
     assert names["logprobs"].shape == (512,)
-    assert "On" not in capsys.readouterr().out.split()  # what is streamed is the continuation
+
+
+def test_the_readmes_shares_of_right_votes_are_those_of_the_evaluation() -> None:
+    table = (ROOT / "lablib/models/checkpoints/evaluation.md").read_text("utf-8")
+    vote, one = re.search(
+        r"vote is right on (\d+) % of these sums, one sample on (\d+) %", README
+    ).groups()
+    columns = re.search(r"^\| strategy .*", table, re.MULTILINE)[0].split("|")
+    place = [column.strip() for column in columns].index("32")
+    shares = {
+        name: re.search(rf"^\| {name} .*", table, re.MULTILINE)[0].split("|")[place]
+        for name in ("single", "majority")
+    }
+    assert {name: round(100 * float(share.split()[0])) for name, share in shares.items()} == {
+        "single": int(one), "majority": int(vote),
+    }  # fmt: skip

@@ -402,17 +402,32 @@ def test_nobody_waits_for_a_pipe(name, llama):
     assert refusal(llama) == f"{llama / name} is missing: a model directory needs it"
 
 
-def test_weights_upon_each_other(llama):
+@pytest.mark.parametrize("whose", ["ours", "mlx-lm's", "an adapter's"])
+def test_weights_upon_each_other(llama, whose, tmp_path):
     """Else each entry of a header would cost the memory of an array that is there once."""
-    path = llama / "model.safetensors"
+    options, path = {}, llama / "model.safetensors"
     data = path.read_bytes()
+    if whose != "ours":
+        make_foreign(llama)
+    if whose == "an adapter's":
+        options, path = {"adapter_path": tmp_path}, tmp_path / "adapters.safetensors"
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     largest = max(header.values(), key=lambda entry: np.prod(entry.get("shape", [0])))
     header |= {f"copy.{i}": largest for i in range(1000)}
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
-    assert refusal(llama) == f"{path} is corrupt or truncated: its arrays lie upon each other"
+    wanted = f"{path} is corrupt or truncated: its arrays lie upon each other"
+    assert refusal(llama, **options) == wanted
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_layers_without_end_are_refused(llama, inside):
+    """mlx-lm would begin to build them."""
+    make_foreign(llama)
+    many = {"num_hidden_layers": 10**9}
+    edit_json(llama / "config.json", **({"text_config": many} if inside else many))
+    assert refusal(llama).endswith("num_hidden_layers must be at most 10000, got 1000000000")
 
 
 def test_weights_of_another_model(llama):
@@ -494,6 +509,51 @@ def test_a_bad_end_in_what_goes_before_the_config(llama, end, message):
     edit_json(llama / "config.json", vocab_size=..., text_config={"vocab_size": V})
     file.write_text(json.dumps({"eos_token_id": V}))
     assert refusal(llama).startswith(f"{file}: eos_token_id must be between 0 and 47, got 48")
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("model_max_length", "x", "must be a number, got 'x'"),
+        ("model_max_length", True, "must be a number, got True"),
+        ("model_max_length", [512], "must be a number, got [512]"),
+        ("clean_up_tokenization_spaces", "no", "must be true or false, got 'no'"),
+        ("split_special_tokens", 1, "must be true or false, got 1"),
+        ("tokenizer_class", 3, "must be a text, got 3"),
+        ("padding_side", ["left"], "must be a text, got ['left']"),
+        ("tool_parser_type", {"a": 1}, "must be a text, got {'a': 1}"),
+        ("eos_token", 2, "must be a text or an object, got 2"),
+        ("bos_token", ["<s>"], "must be a text or an object, got ['<s>']"),
+        ("chat_template", 3, "must be a text, a list or an object, got 3"),
+        ("additional_special_tokens", "<s>", "must be a list, got '<s>'"),
+        ("model_input_names", "input_ids", "must be a list, got 'input_ids'"),
+        ("extra_special_tokens", "<s>", "must be a list or an object, got '<s>'"),
+        ("added_tokens_decoder", ["<s>"], "must be an object, got ['<s>']"),
+    ],
+)
+def test_a_field_of_another_type_is_named(llama, field, value, message, foreign):
+    if foreign:
+        edit_json(llama / "config.json", lablib=..., model_type="llama")
+    file = llama / "tokenizer_config.json"
+    edit_json(file, **{field: value})
+    assert refusal(llama) == f"{file}: {field} {message}"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        dict.fromkeys(["model_max_length", "unk_token", "chat_template", "tokenizer_class"]),
+        {"model_max_length": 10**30, "max_len": 1e30, "padding_side": "left"},
+        {"bos_token": {"__type": "AddedToken", "content": "<s>", "special": True}},
+        {"chat_template": [{"name": "default", "template": "{{ messages }}"}]},
+        {"extra_special_tokens": {"image_token": "<s>"}, "added_tokens_decoder": {}},
+        {"a field of tomorrow": ["anything"]},
+    ],
+)
+def test_fields_that_models_come_with_are_taken(llama, fields):
+    edit_json(llama / "tokenizer_config.json", **fields)
+    assert zoo.load(llama)[1].encode("a cab")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import {pathToFileURL} from 'node:url';
 const told = JSON.parse(fs.readFileSync(0, 'utf8'));
 const module_ = name => import(pathToFileURL(path.join(told.engine, `${name}.mjs`)));
 const {Cache, Model} = await module_('model');
+const {linear, roomFor} = await module_('product');
 const {RULE} = await module_('rules');
 const {Tokenizer} = await module_('tokenizer');
 const {Writer} = await module_('rounds');
@@ -58,6 +59,13 @@ const JOBS = {
       at += piece.length;
     }
     return Buffer.from(Float32Array.from(rows.flatMap(row => [...row])).buffer).toString('base64');
+  },
+  // A product by WebAssembly, and by the loop that an old browser has.
+  products: ({x, rows, weight, bias}) => {
+    const room = roomFor(weight.length);
+    room.set(weight);
+    return [room, Float32Array.from(weight)].map(matrix =>
+      [...linear(Float32Array.from(x), rows, matrix, bias)]);
   },
   cut: ({logits, text, options}) =>
     logits.map(row => [...transforms.softmax(

@@ -99,6 +99,21 @@ def test_random_numbers_are_the_librarys():
         assert np.allclose(noise, exact, rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("shape", [(1, 4, 4), (3, 192, 8), (1500, 96, 112)])
+def test_products_are_numpys_with_webassembly_and_without(shape):
+    rows, n, m = shape  # the last is more than its desk holds at a time
+    rng = np.random.default_rng(rows)
+    x, weight, bias = (rng.normal(size=size).astype(np.float32) for size in ((rows, n), (m, n), m))
+    given = {"x": x.ravel(), "weight": weight.ravel(), "bias": bias}
+    job = {"do": "products", "rows": rows} | {name: each.tolist() for name, each in given.items()}
+    (found,) = page.run(job)
+    exact = x.astype(float) @ weight.T.astype(float) + bias
+    fast, plain = (np.reshape(each, exact.shape) for each in found)
+    assert not np.array_equal(fast, plain) or n == 4  # it sums in another order: WebAssembly ran
+    for each in (fast, plain):
+        np.testing.assert_allclose(each, exact, atol=4 * np.sqrt(n) * np.finfo(np.float32).eps * 8)
+
+
 @pytest.mark.parametrize("name", play.NAMES)
 def test_logits_are_mlxs(name):
     """Over a text of 1,000 tokens, read in pieces; float32 on both sides."""

@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from lablib.course.checks.checking import judge
-from lablib.course.checks.exercises import exercises, lessons
+from lablib.course.checks.exercises import exercises, find, lessons
 from lablib.course.checks.running import Gone, TimeUp
 from lablib.teach.apart import cells, codec, sandbox
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
@@ -233,6 +233,26 @@ def test_every_answer_is_judged_as_it_is_here(lesson):
             got = judge(exercise, Function(process, told, 60.0))
             process.send({"enough": True})
             assert repr(got) == repr(judge(exercise, function)), function.__name__
+
+
+IN_ADVANCE = """
+def try_drafts(layer, drafts, accepted):
+    kept = layer.state.copy()
+    for count, token in enumerate(drafts, 1):
+        layer.read([token])
+        if count == accepted:
+            kept = layer.state.copy()
+    layer.state = kept
+"""
+
+
+def test_a_checker_hears_when_what_it_lends_is_looked_at():
+    """This one reads what the reference reads, and ends where it ends: it looks at other times."""
+    with Process(LONG) as process:
+        assert [told for told in process.run([(0, IN_ADVANCE)], ["try_drafts"]) if "at" in told]
+        process.send({"offer": "try_drafts"})
+        outcome = judge(find("10.3"), Function(process, process.receive(30), 60.0))
+    assert (outcome.mark, outcome.misconception) == ("✗", "verdict_in_advance")
 
 
 def test_a_statement_may_import_what_asks_for_more_than_there_is():

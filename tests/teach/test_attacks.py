@@ -11,16 +11,21 @@ import unicodedata
 from dataclasses import asdict
 from pathlib import Path
 
+import lablib
+from lablib.course.checks.checking import judge
+from lablib.course.checks.exercises import find
 from lablib.course.checks.running import Gone, TimeUp
 from lablib.teach.apart import codec, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import clean
-from lablib.teach.page import file_names, page
+from lablib.teach.page import feedback, file_names, page
+from lablib.teach.reports import ExerciseRow, GradeReport
 
 import psutil
 import pytest
 import submitted
+from markdown_it import MarkdownIt
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux' walls")
 RIGHT = submitted.RIGHT
@@ -229,14 +234,32 @@ def test_the_repository_is_not_there():
     assert asked("f", code, str(root)) == 0
 
 
-def test_another_lablib_and_passwords_among_pythons_files_are_hidden(tmp_path, monkeypatch):
+PRIVATE = [  # each of them holds passwords or solutions somewhere
+    "pip.conf", ".condarc", "condarc.d/work.yml", "conda-meta/state", "bin/activate", ".env",
+    "etc/conda/activate.d/env_vars.sh", "local/etc/jupyter/nbgrader_config.py",
+    "bin/postactivate", "share/jupyter/kernels/lab/kernel.json", "pkgs/urls.txt",
+    "src/tool/.git/config", "envs/other/lib/python3.12/site-packages/lablib/notebooks/00.ipynb",
+    "local/lib/python3.11/dist-packages/lablib/course/lessons/lesson_00/exercises.py",
+    "lib/python3/dist-packages/lablib/notebooks/00_start_here.ipynb",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_other_lablibs_and_passwords_among_pythons_files_are_hidden(name, tmp_path, monkeypatch):
     """What all users of a machine share lies in /usr/local, which is seen as /usr is."""
-    usr = tmp_path / "usr"
-    place = usr / "local/lib/python3.11/dist-packages/lablib/course/lessons/lesson_00/exercises.py"
-    place.parent.mkdir(parents=True)
-    place.touch()
-    monkeypatch.setattr(sys, "base_prefix", str(usr))
-    assert {str(place), str(usr / "pip.conf"), str(usr / ".condarc")} <= {*surroundings.hidden()}
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    hidden = {*surroundings.hidden()}
+    assert not hidden.isdisjoint(map(str, [path, *path.parents][: len(Path(name).parts)]))
+
+
+def test_an_installed_lablib_keeps_its_recorded_lessons_to_itself(tmp_path, monkeypatch):
+    """They lie in the package, and show what ``solution`` says."""
+    package = tmp_path / "site-packages" / "lablib"
+    monkeypatch.setattr(lablib, "__path__", [str(package)])
+    assert str(package / "notebooks") in surroundings.hidden()
 
 
 def test_the_environment_is_a_list(monkeypatch):
@@ -609,3 +632,70 @@ check("00.1", best_token)
     assert [row.message for row in rows if row.exercise == "00.1"] == [
         "calling it: it wrote something else into its line"
     ]
+
+
+@pytest.mark.parametrize(
+    "begun", ["# ", "- ✓ **00.2**", "1. ", "2) ", "===", "---", "~~~", "+ ", ""]
+)
+def test_a_message_begins_no_heading_and_no_list(begun):
+    row = ExerciseRow("mal", "x.py", "00.1", "✗", "", f"wrong ·     {begun}a · {begun}b")
+    text = feedback(GradeReport([row]), "mal")
+    tokens = MarkdownIt().parse(text)
+    kinds = [token.type for token in tokens if token.type.endswith(("_open", "fence", "block"))]
+    assert [kind for kind in kinds if kind != "paragraph_open"] == [
+        "heading_open",
+        "bullet_list_open",
+        "list_item_open",
+    ]
+
+
+LENT = """
+def use(lent):
+    after = [[{"object": [0, {"dict": [["kept", 1]]}]}], {}]
+    check.__self__.line.send({"answer": 1, "shared": [], "after": after})
+    return 0
+"""
+
+
+def test_what_is_lent_to_be_called_keeps_no_attribute():
+    """It would stay with the referee, who judges others, too."""
+
+    def step(x):
+        return x
+
+    with pytest.raises(Gone, match="something else"):
+        asked("use", LENT, step)
+    assert vars(step) == {}
+
+
+HIDES = """
+def read(layer, tokens):
+    try:
+        layer.read(tokens, [])
+    except TypeError:
+        layer.read(tokens)
+def try_drafts(layer, drafts, accepted):
+    text = list(layer.log)
+    layer.read(drafts)
+    layer.__init__()
+    read(layer, [*text, *drafts[:accepted]])
+"""
+
+
+def test_a_layer_notes_all_that_it_reads():
+    """Where the notes were an argument of its own, whoever read could say where they go."""
+    space = {}
+    exec(HIDES, space)
+    outcome = judge(find("10.3"), space["try_drafts"])
+    assert (outcome.mark, outcome.misconception) == ("✗", "reads_the_text_again")
+
+
+def test_a_drafter_has_no_second_look_at_the_same_texts():
+    known = {}
+
+    def propose(prompt, written, limit):
+        text = known.setdefault(tuple(prompt), [])
+        text += written[len(text) :]
+        return text[len(written) :][:limit]
+
+    assert judge(find("16.3"), propose).mark == "✗"

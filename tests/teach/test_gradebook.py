@@ -77,6 +77,15 @@ def test_canvas_reads_a_row_of_points_back():
     assert table(canvas(report, {}))["ada"]["SIS Login ID"] == "ada"
 
 
+def test_no_student_says_how_many_points_are_possible():
+    """Canvas takes every row for that whose name has these words in it."""
+    report = report_of({"ada": "✓", "mal Points Possible": "✗"})
+    for people in ({}, PEOPLE):
+        rows = [*csv.reader(io.StringIO(canvas(report, people)))]
+        assert [row[0] for row in rows if "Points Possible" in row[0]] == [POSSIBLE]
+        assert rows[-1][0] == "mal points possible"
+
+
 def test_a_name_is_no_formula_in_either():
     report = report_of({"=1+1": "✓"})
     for text in (moodle(report, {}), canvas(report, {})):

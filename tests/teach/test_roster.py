@@ -1,9 +1,11 @@
 """Whose is it, who was absent, and which lessons were asked for."""
 
 import inspect
+import re
 import subprocess
 import sys
 import time
+import unicodedata
 from pathlib import Path
 
 from lablib.course.checks.exercises import exercises
@@ -11,10 +13,11 @@ from lablib.teach import grade as grading
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import unreadable
 from lablib.teach.page import feedback
-from lablib.teach.roster import not_read, read_roster, student_of, submissions
+from lablib.teach.roster import not_read, printable, read_roster, student_of, submissions
 from lablib.teach.submission import read_submission
 
 import pytest
+import submitted
 
 
 def instantly(orders, limits, workers):
@@ -121,8 +124,60 @@ def test_a_link_to_itself_ends_nobodys_grading(tmp_path):
 
 
 def test_a_name_is_one_line_without_orders_for_a_terminal():
-    assert student_of(Path("Amy\nZoe  00.1  ok", "x.py")) == "Amy\ufffdZoe  00.1  ok"
-    assert student_of(Path("eve\x1b[2K\rbob.py")) == "eve\ufffd[2K\ufffdbob"
+    assert student_of(Path("Amy\nZoe  00.1  ok", "x.py")) == "Amy\ufffda\ufffdZoe  00.1  ok"
+    assert student_of(Path("eve\x1b[2K\rbob.py")) == "eve\ufffd1b\ufffd[2K\ufffdd\ufffdbob"
+
+
+def test_no_two_names_are_shown_alike():
+    """But for the forms that a file system may take for each other."""
+    letters = "".join(map(chr, range(1, 0x110000)))
+    read_back = re.sub("\ufffd([0-9a-f]+)\ufffd", lambda m: chr(int(m[1], 16)), printable(letters))
+    assert read_back == unicodedata.normalize("NFC", letters)
+
+
+UNSEEN = ["eve\x01", "eve\x02", "eve\u200b", "eve\u3164", "eve\ufe0f", "eve\ufffd1\ufffd"]
+
+
+def test_folders_that_differ_in_letters_that_nobody_sees_are_two_students(tmp_path, monkeypatch):
+    def unevenly(orders, limits, workers):
+        for order in orders:
+            right = "right" in Path(order.path).read_text()
+            yield order, {"00.1": ["✓" if right else "✗", "", ""]}
+
+    monkeypatch.setattr(grading, "judge", unevenly)
+    school = tmp_path / "school"
+    for name in ("eve", *UNSEEN):
+        path = school / name / "work.py"
+        try:
+            path.parent.mkdir(parents=True)
+        except OSError:
+            pytest.skip("no such names here")
+        path.write_text("right" if name == "eve\x01" else "")
+    report = grade(school, feedback=tmp_path / "told")
+    solved = printable("eve\x01")
+    due = {printable(name): "✗" for name in ("eve", *UNSEEN)} | {solved: "✓"}
+    assert {row.student: row.outcome for row in report.rows} == due
+    assert len({re.sub(r"\W", "", name) for name in due}) == 7  # and they look like seven
+    told = [path.read_text("utf-8") for path in (tmp_path / "told").iterdir()]
+    assert len(told) == 7
+    (page,) = (text for text in told if "1 of 1 solved" in text)
+    assert page.startswith(f"# {solved}: your exercises")
+
+
+def test_an_end_in_capitals_is_the_same_end(tmp_path):
+    """So Windows' programs and old cameras write them."""
+    solved = Path("notebooks/00_start_here.ipynb").read_text(encoding="utf-8")
+    texts = {"ADA.IPYNB": solved, "BOB.PY": f"import numpy as np\n{submitted.RIGHT}"}
+    texts |= {"CY.Py": submitted.ZERO, "DAN.ZIP": "", "eve/X.TGZ": "", "FAY.PDF": ""}
+    for name, text in texts.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    report = grade(tmp_path)
+    marks = {row.student: row.outcome for row in report.rows if row.exercise == "00.1"}
+    assert marks == {"ADA": "○", "BOB": "✓", "CY": "✗"}
+    assert report.unread == ["FAY.PDF", "eve/"]
+    assert report.packed == ["DAN.ZIP", "eve/X.TGZ"]
 
 
 def test_a_folder_that_cannot_be_looked_into_costs_nobody_else(tmp_path, monkeypatch):

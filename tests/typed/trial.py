@@ -15,7 +15,7 @@ import mlx.core as mx
 from mlx_lm.generate import generate as mlx_lm_generate
 from mlx_lm.models import gemma3_text, llama, qwen3
 
-SUM = "sum 7 3 9 0 4 8:"
+SUM = "sum 3 1 4 1 5 9:"
 STORY = "On a sunny day, Mia finds"
 CALLERS = 200
 
@@ -38,8 +38,8 @@ def readme(model: Any, tokenizer: Any, draft: Any) -> None:
     queue = lablib.sample_many(model, [prompt, prompt[:6]], options, n=8)
     assert queue[0].tokens == samples.tokens[:8]
     answer = lablib.on_text(tokenizer, lambda text: text.rpartition("#")[2])
-    votes = lablib.majority_vote(model, prompt, n=32, extract=answer, seed=0)
-    assert votes[0][1] > 8 > len(votes)  # README's vote elects somebody
+    votes = lablib.majority_vote(model, prompt, n=32, temperature=1.0, extract=answer, seed=0)
+    assert votes.winner == "3"  # 23 modulo 10: README's vote elects the right one
     with lablib.TokenIterator(model, prompt, temperature=0.0) as tokens:
         found = [(token.id, token.logprob) for token in tokens]
         assert found[-1][0] in tokenizer.eos_token_ids

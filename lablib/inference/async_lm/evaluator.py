@@ -8,7 +8,7 @@ to whoever drives it; it owns or has pinned all it needs, so the cache may chang
 import math
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
@@ -30,6 +30,7 @@ import numpy as np
 from mlx_lm.models.cache import KVCache, RotatingKVCache
 
 Answers = dict[Prompt, mx.array | BadValue]  # a row, or why there is none
+Rows = mx.array | tuple[()]  # (n, V); nothing where no prompt ends
 
 
 class BatchEvaluator:
@@ -62,7 +63,7 @@ class BatchEvaluator:
             if rows == 0:
                 self.longest = 0
                 self._warn("does not answer the same from a cache that prompts share")
-        self.rows = rows
+        self.rows = WIDTH if rows is None else rows
         self.clear()
 
     def clear(self) -> None:
@@ -79,7 +80,7 @@ class BatchEvaluator:
 
     def evaluate(
         self, prompts: list[Prompt], answers: Answers, keys: bool = False
-    ) -> Iterator[None]:
+    ) -> Generator[None]:
         """Put the log-probabilities ``(V,)`` after each of some distinct prompts into ``answers``.
 
         They are the tree's own arrays: hand out copies. A prompt whose logits are not finite gets
@@ -130,7 +131,7 @@ class BatchEvaluator:
                 before = missing[run.prompt].slots
                 if run.parent is not None:
                     before = run.parent.slots[: run.start]
-                run.slots = np.append(before, new[run])
+                run.slots = np.concatenate([before, new[run]])
                 self.records.stats.update(reused=run.start)
             while not all(run.finished for run in runs):
                 yield
@@ -162,7 +163,7 @@ class BatchEvaluator:
         self._compute(trie, rows)
         answers.update(zip(ends, _each(rows), strict=True))
 
-    def _compute(self, trie: TokenTrie, rows: Sequence[Any] = ()) -> None:
+    def _compute(self, trie: TokenTrie, rows: Rows = ()) -> None:
         try:
             mx.eval(rows, trie.slab.arrays)
         except BaseException:  # nobody knows how far it came: nothing in this slab can be trusted
@@ -200,7 +201,7 @@ class BatchEvaluator:
             warnings.warn(f"{type(self.model).__name__} {why}: {cost}", UserWarning, stacklevel=3)
 
 
-def _each(rows: mx.array) -> list[mx.array | BadValue]:
+def _each(rows: Rows) -> list[mx.array | BadValue]:
     """Return the rows ``(n, V)`` as arrays of their own, or errors for those with NaN.
 
     A view would keep the batch in memory.
@@ -213,10 +214,12 @@ def _each(rows: mx.array) -> list[mx.array | BadValue]:
 
 def rows_of(answers: Answers, prompts: Iterable[Prompt]) -> list[mx.array]:
     """Return the rows after some prompts; raise the error of the first without one."""
-    rows = [answers[prompt] for prompt in prompts]
-    for row in rows:
+    rows: list[mx.array] = []
+    for prompt in prompts:
+        row = answers[prompt]
         if isinstance(row, BadValue):
             raise row
+        rows.append(row)
     return rows
 
 

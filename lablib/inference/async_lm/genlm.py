@@ -6,7 +6,7 @@ and values from elsewhere.
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from lablib.cache.slab import Slab
 from lablib.cache.trie import Lease, Node
 from lablib.inference.async_lm.evaluator import BatchEvaluator
 from lablib.inference.async_lm.plan import Prompt
+from lablib.inference.async_lm.queue import QueryQueue
+from lablib.machine.arrays import listed
 from lablib.validation import BadType, BadValue, sequence, shown
 
 import mlx.core as mx
@@ -38,6 +40,11 @@ class Query:
 
 class GenlmCalls:
     """Add these calls to ``AsyncMlxLM``, which brings the queue, the evaluator and the checks."""
+
+    _queue: QueryQueue
+    _evaluator: BatchEvaluator
+    _checked: Callable[..., Prompt]
+    _all_checked: Callable[..., list[Prompt]]
 
     @property
     def queries(self) -> list[Query]:
@@ -77,7 +84,7 @@ class GenlmCalls:
         found = trie.match(prompt)
         kv_node = found.node
         while kv_node.slots is None and kv_node is not trie.root:
-            kv_node = kv_node.parent
+            kv_node = kv_node.above
         past = None
         if len(found.slots):
             past = _stacked(trie.slab, found.slots)
@@ -103,7 +110,7 @@ class GenlmCalls:
             if not isinstance(query, Query):
                 raise BadType(f"queries[{i}] must be a Query, got {shown(query)}")
         prompts = self._all_checked([query.prompt for query in queries], "queries")
-        rows: list[mx.array | None] = [None] * len(prompts)
+        rows: Sequence[mx.array | None] = [None] * len(prompts)
         layers: list[list[Pair]] = [[]] * len(prompts)
         if logprobs is not None:
             rows = _own_rows(logprobs, len(prompts), self._evaluator.vocab_size)
@@ -121,7 +128,7 @@ def _stacked(slab: Slab, slots: np.ndarray) -> mx.array | list[Pair]:
     if len(shapes) > 1:
         return [(keys[0], values[0]) for keys, values in pairs]
     keys, values = zip(*pairs, strict=True)
-    return mx.stack([mx.concatenate(keys), mx.concatenate(values)])
+    return mx.stack([mx.concatenate(list(side)) for side in (keys, values)])
 
 
 def _own_rows(
@@ -135,7 +142,7 @@ def _own_rows(
     if any(mx.isnan(row).any().item() for row in rows):
         raise BadValue("logprobs must be log-probabilities, got NaN")
     for row in rows:
-        largest = row.max().item()
+        largest = float(row.max())
         if not math.isfinite(largest):
             raise BadValue(f"logprobs must be log-probabilities, got a largest of {largest}")
     return [row.astype(mx.float32) + 0 for row in rows]
@@ -161,18 +168,18 @@ def _own_layers(
         rows = 0 if layer.empty() else len(layer.keys)
         if rows != len(prompts):
             raise BadValue(f"{name} must have a row for each of {len(prompts)} prompts, got {rows}")
-        padding = getattr(layer, "left_padding", mx.zeros(rows, mx.int32)).tolist()
+        padding: list[int] = listed(getattr(layer, "left_padding", mx.zeros(rows, mx.int32)))
         for row, (prompt, start) in enumerate(zip(prompts, padding, strict=True)):
             stop = min(start + len(prompt), layer.size())
             kind = like.keys.dtype
-            parts = [array[row, :, start:stop].astype(kind) for array in layer.state[:2]]
-            shapes = [part.shape for part in parts]
-            wanted = [(a.shape[1], len(prompt), a.shape[3]) for a in like.state[:2]]
-            if shapes != wanted:
-                raise BadValue(f"{name} must hold {wanted} of prompt {row}, got {shapes}")
-            if not all(mx.isfinite(part).all().item() for part in parts):
+            keys, values = (array[row, :, start:stop].astype(kind) for array in layer.state[:2])
+            shapes = [keys.shape, values.shape]
+            right = [(a.shape[1], len(prompt), a.shape[3]) for a in like.state[:2]]
+            if shapes != right:
+                raise BadValue(f"{name} must hold {right} of prompt {row}, got {shapes}")
+            if not all(mx.isfinite(part).all() for part in (keys, values)):
                 raise BadValue(f"{name} must hold finite numbers, got others for prompt {row}")
-            taken[row].append(parts)
+            taken[row].append((keys, values))
     return taken
 
 

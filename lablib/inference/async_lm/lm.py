@@ -24,6 +24,7 @@ from lablib.inference.async_lm.queue import QueryQueue
 from lablib.inference.async_lm.records import BatchRecord
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
+from lablib.machine.arrays import listed
 from lablib.models import zoo
 from lablib.models.interface import context_of
 from lablib.validation import BadType, BadValue, integer, number, sequence, token_ids
@@ -144,7 +145,7 @@ class AsyncMlxLM(GenlmCalls):
         sampled: list[int] = []
         for _ in range(max_tokens):
             row = await self.next_token_logprobs((*prompt, *sampled))
-            token = sampler.sample([0], row[None]).token.item()
+            (token,) = listed(sampler.sample([0], row[None]).token)
             if token in ends:
                 break
             sampled.append(token)

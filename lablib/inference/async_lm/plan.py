@@ -22,6 +22,10 @@ NARROW = 1 << 12  # below so many positions it does not matter how many of them 
 LOGITS = 1 << 20  # so many logits that nobody asked for are worth a forward without logits
 
 
+def _no_slots() -> np.ndarray:
+    return np.empty(0, np.int32)
+
+
 @dataclass(eq=False, slots=True)
 class TokenRun:
     """Name tokens to forward, ``prompt[start:]``, given the keys and values before them."""
@@ -32,7 +36,7 @@ class TokenRun:
     done: int  # the next token to forward
     parent: "TokenRun | None" = None  # computes token ``start - 1``; None if the cache holds it
     ends: list[int] = field(default_factory=list)  # lengths of the prompts that end in this run
-    slots: np.ndarray | None = None  # (len(prompt),) the place of each token's keys and values
+    slots: np.ndarray = field(default_factory=_no_slots)  # (len(prompt),) of keys and values
 
     @property
     def kept(self) -> int:
@@ -63,7 +67,7 @@ def plan_runs(prompts: Iterable[tuple[Prompt, int, Hashable]]) -> list[TokenRun]
     for the place where it stops: equal where those tokens are equal. The last token of a prompt
     runs even if it is stored, since its logits are wanted.
     """
-    groups: dict[Hashable, list[Prompt]] = {}
+    groups: dict[tuple[int, Hashable], list[Prompt]] = {}
     for prompt, stored, place in prompts:
         groups.setdefault((stored, place), []).append(prompt)
     return [run for (stored, _), group in groups.items() for run in _runs(group, stored)]

@@ -9,13 +9,13 @@ its queries are answered: with a result, with the error, or by cancellation.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 
 from lablib.inference.async_lm.evaluator import Answers, own_copy
 from lablib.inference.async_lm.plan import Prompt
 
-Evaluate = Callable[[list[Prompt], Answers], Iterator[None]]
+Evaluate = Callable[[list[Prompt], Answers], Generator[None]]
 
 
 class QueryQueue:
@@ -69,7 +69,7 @@ class QueryQueue:
 
     def run_now(self) -> None:
         """Answer all that wait, without giving way; RuntimeError if their event loop is closed."""
-        if self._futures and self._loop.is_closed():
+        if self._futures and not self._loop_runs():
             self._forget()  # nobody can be answered
             raise RuntimeError("the event loop of the waiting queries is closed")
         self._make_due()
@@ -85,12 +85,16 @@ class QueryQueue:
             _cancel(future)
 
     def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        if any(map(self._wanted, self._futures)) and not self._loop.is_closed():
+        if any(map(self._wanted, self._futures)) and self._loop_runs():
             cure = "let that loop answer them, or call reset_async_queries()"
             raise RuntimeError(f"queries of another event loop are waiting: {cure}")
         self._forget()  # a closed loop leaves nobody who could be answered
         self._loop = loop
         self._runner = None
+
+    def _loop_runs(self) -> bool:
+        """Return whether the loop of those who wait can still answer them."""
+        return self._loop is not None and not self._loop.is_closed()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -105,7 +109,7 @@ class QueryQueue:
 
     def _flush(self) -> None:
         self._make_due()
-        if self._due and self._runner is None:
+        if self._due and self._runner is None and self._loop is not None:
             self._runner = self._loop.create_task(self._run())
             self._runner.add_done_callback(self._ran)
 
@@ -145,7 +149,7 @@ class QueryQueue:
     def _answering(self, prompts: list[Prompt]) -> Iterator[Iterator[None]]:
         """Give the steps of evaluating ``prompts``; however that ends, answer their queries."""
         answers: Answers = {}
-        error = None
+        error: BaseException | None = None
         try:
             with closing(self.evaluate(prompts, answers)) as steps:
                 yield steps

@@ -204,7 +204,7 @@ class Batch:
         """Return options of slots: a number where all agree, otherwise an array ``(rows, 1)``."""
         parameters: transforms.Parameters = {}
         for name in names:
-            neutral = getattr(SamplerOptions, name, None)
+            neutral: Any = getattr(SamplerOptions, name, None)
             values = [self.slots[i].used.get(name, neutral) for i in slots]
             if any(value != values[0] for value in values):
                 column = np.repeat(np.array(values, np.float32), n_rows)
@@ -245,7 +245,7 @@ class Batch:
         is_real = np.arange(width) >= width - lengths
         tokens = mx.array(np.array(padded, np.int32))
         n_unseen = count_unseen(unseen)
-        if n_unseen:
+        if unseen is not None and n_unseen:
             # An id beyond V is flagged elsewhere, but must not write beyond the array here.
             drawn = mx.clip(unseen, 0, vocab_size - 1).astype(mx.int32)
             tokens = mx.concatenate([tokens, drawn[mx.array(self._penalized)]], axis=1)

@@ -17,7 +17,7 @@ _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
 
 
-def key(seed: Any, *path: int) -> Any:
+def key(seed: Any, *path: int | np.ndarray) -> Any:
     """Return the key of one stream of random numbers, 64 bits.
 
     Args:

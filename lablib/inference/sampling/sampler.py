@@ -16,6 +16,7 @@ from typing import Any
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.batch import Batch, Slot
 from lablib.inference.sampling.options import SamplerOptions
+from lablib.machine.arrays import listed
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
@@ -89,7 +90,7 @@ class Sampler:
         result = _report([slot.options for slot in batch.slots], logits, token)
         mx.eval(token, finite, result.logprob, result.top_tokens, result.top_logprobs)
         _check_finite(ids, finite)
-        for seq_id, new in zip(ids, token.tolist(), strict=True):
+        for seq_id, new in zip(ids, listed(token), strict=True):
             self._append(seq_id, [new])
         return result
 
@@ -256,7 +257,7 @@ def _check_drafts(ids: Ids, logits: mx.array, drafts: np.ndarray) -> None:
 
 def _check_finite(ids: Ids, finite: mx.array) -> None:
     """Refuse sequences that cannot be drawn from, by name; ``finite`` is ``(B,)`` or ``(B, R)``."""
-    rows = finite.tolist()
+    rows = listed(finite)
     bad = [seq_id for seq_id, row in zip(ids, rows, strict=True) if not np.all(row)]
     if bad:
         names = ", ".join(map(repr, bad[:4]))

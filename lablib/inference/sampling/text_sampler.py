@@ -13,9 +13,11 @@ from lablib.definitions import FastPath
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.batch import Batch, Slot, count_unseen
 from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors
+from lablib.machine.arrays import listed
 from lablib.validation import BadValue
 
 import mlx.core as mx
+import numpy as np
 
 ACCEPT, FOLLOW, DRAFT = 0, 1, 2  # the uses of a round's random numbers, in their order
 NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
@@ -37,7 +39,7 @@ class Drawn(NamedTuple):
 
     def top(self, row: int) -> list[tuple[tuple[int, float], ...]]:
         """Pair the best ids, if asked for, with their log-probabilities at each token of a text."""
-        ids, values = (column[row].tolist() for column in self.best)
+        ids, values = (listed(column[row]) for column in self.best)
         return [tuple(zip(i, v, strict=True)) for i, v in zip(ids, values, strict=True)]
 
 
@@ -53,6 +55,8 @@ class TextSampler:
         batch: the slots of the texts that still grow.
         greedy: whether every text takes the best token always (temperature 0).
     """
+
+    _numbers: np.ndarray | None  # of the round, (B, uses), as far as they were asked for
 
     def __init__(
         self, num_ctx: int, processors: Sequence[LogitsProcessor] = (), coupled: bool = False
@@ -131,7 +135,7 @@ class TextSampler:
     def report(self, raw: mx.array, tokens: mx.array, finite: mx.array | None) -> Drawn:
         """Add log-probabilities to tokens ``(B, R)``: theirs, and the best if asked for."""
         logprobs = transforms.log_softmax(raw)
-        best = ()
+        best: tuple[mx.array, ...] = ()
         if self._n_top:
             values, ids = transforms.best(logprobs, min(self._n_top, raw.shape[-1]))
             best = (ids, values)
@@ -160,7 +164,7 @@ class TextSampler:
         for row, slot in enumerate(self.batch.slots):
             positions = []
             for i, n in enumerate(_before_each(raw, drafts)):
-                before = drafts[row, :n] if n else None
+                before = drafts[row, :n] if drafts is not None and n else None
                 positions.append(slot.processors.apply(raw[row : row + 1, i], before))
             rows.append(mx.stack(positions, axis=1))
         return mx.concatenate(rows)
@@ -180,7 +184,7 @@ class TextSampler:
         """
         if self._skips_sampler():
             return mx.argmax(logits, axis=-1).astype(mx.int32), None
-        drafts = mx.stack(before, axis=1) if before else None
+        drafts = mx.stack(list(before), axis=1) if before else None
         if self.processors:
             logits = self.process(logits[:, None], drafts)[:, 0]
         if self.greedy:

@@ -69,7 +69,7 @@ def apply(
     Of the ``window`` of latest tokens, oldest first, the last ``repeat_last_n`` count (all if -1).
     At temperature 0 only the best token is kept.
     """
-    parameters = options.used
+    parameters: Parameters = {**options.used}
     rows = scores.astype(mx.float32).reshape(-1, scores.shape[-1])
     window = list(window)
     if options.repeat_last_n > 0:

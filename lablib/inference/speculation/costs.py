@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
+from typing import Any, Protocol
 
 from lablib.validation import BadType, BadValue, integer, number, sequence, shown
 
@@ -32,7 +33,8 @@ def expected_tokens(alpha: Rates, draft_tokens: int) -> float:
 
 def _yields(alpha: Rates, most: int) -> list[float]:
     """Return ``expected_tokens`` of each γ from 0 to ``most``."""
-    rates = list(alpha) if hasattr(alpha, "__len__") else [alpha]
+    given: Any = alpha  # one, or one for each place
+    rates = list(given) if hasattr(alpha, "__len__") else [given]
     rates = [number("alpha", rate, 0.0, 1.0) for rate in rates]
     if not rates:
         raise BadValue("alpha must hold a rate, got none")
@@ -87,18 +89,25 @@ class Costs:
         return gamma * self.draft + self.forward(gamma + 1)
 
 
-def speedup(alpha: Rates, draft_tokens: int, costs: Costs) -> float:
+class Prices(Protocol):
+    """Knows the price of a round: ``Costs``, or what knows it better."""
+
+    def of_round(self, draft_tokens: int) -> float:
+        """Price a round of γ drafts."""
+
+
+def speedup(alpha: Rates, draft_tokens: int, costs: Prices) -> float:
     """Return tokens a second with speculation over tokens a second without it.
 
     ``E[tokens] · T(1) / (T(γ+1) + γ·t_draft)``; with ``Costs.from_ratio(c)`` it is Leviathan et
     al.'s ``(1 − α^(γ+1)) / ((1 − α)(γc + 1))``.
     """
-    if not hasattr(costs, "of_round"):  # what knows its prices better than by Costs has that too
+    if not hasattr(costs, "of_round"):
         raise BadType(f"costs must be Costs, got {shown(costs)}")
     return expected_tokens(alpha, draft_tokens) * costs.of_round(0) / costs.of_round(draft_tokens)
 
 
-def best_draft_tokens(alpha: Rates, costs: Costs, most: int = 16) -> int:
+def best_draft_tokens(alpha: Rates, costs: Prices, most: int = 16) -> int:
     """Return the γ in ``0 … most`` with the highest speed-up; 0 where drafting cannot pay."""
     speedup(alpha, 0, costs)  # checks both
     yields = _yields(alpha, integer("most", most, 0))

@@ -26,7 +26,10 @@ _ODD = 2.0  # a round that took this many times as long as expected is an accide
 class DraftLength:
     """A policy of draft lengths; subclass it, or have its methods."""
 
-    plain_tokens = 1  # how many tokens to decode plainly when nothing is drafted
+    @property
+    def plain_tokens(self) -> int:
+        """Count the tokens to decode plainly when nothing is drafted."""
+        return 1
 
     def begin(self, target: Any, drafter: Drafter) -> None:
         """Begin a text with these models."""

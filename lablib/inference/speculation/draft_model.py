@@ -116,18 +116,20 @@ def draw_in_turn(
 
     ``forward(tokens (B, T)) -> logits (B, T, V)`` gets ``unread``, then each token but the last.
     """
-    tokens, logits, q = [], [], []
+    tokens: list[mx.array] = []
+    logits: list[mx.array] = []
+    q: list[mx.array] = []  # none where drafts are certain
     for _ in range(max(limits)):
         logits.append(forward(unread)[:, -1])
         token, probabilities = sampler.draft(logits[-1], tokens)
         mx.async_eval(token)  # the device starts while the next step is being written down
         tokens.append(token)
-        q.append(probabilities)
+        if probabilities is not None:
+            q.append(probabilities)
         unread = token[:, None]
-    certain = q[0] is None
     return Proposal(
         mx.stack(tokens, axis=1),
-        None if certain else mx.stack(q, axis=1),
+        mx.stack(q, axis=1) if q else None,
         mx.stack(logits, axis=1),
         limits,
         drawn=True,

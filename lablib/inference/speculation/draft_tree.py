@@ -11,6 +11,7 @@ less, and competes later (as in DySpec, Xiong et al. 2024, 2410.11744).
 """
 
 from collections.abc import Callable
+from functools import partial
 from heapq import nsmallest
 from typing import Any, NamedTuple, Self
 
@@ -20,6 +21,7 @@ from lablib.inference.sampling.text_sampler import TextSampler, check_finite
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter, Limits
 from lablib.inference.speculation.proposal import Proposal
+from lablib.machine.arrays import listed
 from lablib.validation import BadValue, flag, integer
 
 import mlx.core as mx
@@ -63,9 +65,9 @@ class Tree(Drafter):
         tree.check("target", target.model, target.cache)
         if own is not None:
             tree.check("draft_model", own.model, own.cache)
-        session = self._inner.begin(target, own, texts)
+        session: Any = self._inner.begin(target, own, texts)  # it has ``growth``: see above
         session.trees, session.batches = True, False
-        session.growth = lambda *given: grow(*given, self._depth, self._drawn)
+        session.growth = partial(grow, depth=self._depth, drawn=self._drawn)
         return session
 
 
@@ -131,8 +133,8 @@ def _likeliest(
     chances = mx.take_along_axis(q[0], ids, axis=-1)
     finite = mx.isfinite(mx.sum(q[0], axis=-1))
     mx.eval(ids, chances, finite)
-    check_finite("draft", finite.tolist())
-    return ids.tolist(), chances.tolist()
+    check_finite("draft", listed(finite))
+    return listed(ids), listed(chances)
 
 
 def _next_level(best: list[Node], deep: int, full: bool) -> list[Node]:
@@ -163,7 +165,7 @@ def children(
     node: Node, tokens: list[int], chances: list[float], drawn: bool, number: int, row: int
 ) -> list[Node]:
     """Return the nodes that may grow on a node, in order; the first gets this ``number``."""
-    found = []
+    found: list[Node] = []
     left = 1.0
     worth = node.chance
     for token, chance in zip(tokens, chances, strict=True):

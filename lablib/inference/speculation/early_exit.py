@@ -82,7 +82,7 @@ def first_layers(model: Any, n: int) -> Any:
     Raises:
         BadValue: the layers are not where mlx-lm's models keep them, in ``model.model.layers``.
     """
-    inner = getattr(model, "model", None)
+    inner: Any = getattr(model, "model", None)
     computed = isinstance(getattr(type(model), "model", None), property)
     if computed or not isinstance(getattr(inner, "layers", None), list):
         kind = type(model).__name__

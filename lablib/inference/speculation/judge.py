@@ -15,6 +15,7 @@ from lablib.inference.sampling import transforms
 from lablib.inference.sampling.text_sampler import ACCEPT, Drawn, TextSampler, check_finite
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.proposal import Proposal, check_proposal
+from lablib.machine.arrays import listed
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -24,8 +25,8 @@ class Queued(NamedTuple):
     """A round's answer on its way; None where nobody asked."""
 
     drawn: Drawn  # (B, γ+1): the target's own tokens, or the drafts that stay and the one after
+    drafts: mx.array  # (B, γ)
     kept: mx.array | None = None  # (B,) drafts that stay; None: those that equal the tokens
-    drafts: mx.array | None = None  # (B, γ)
     seen: mx.array | None = None  # (B, 5, γ): p, q and ``rules.overlap`` of each draft
     draft_finite: mx.array | None = None  # (B · γ,): whether each draft could be drawn
 
@@ -62,12 +63,12 @@ class Judge:
         """Return whether the target's own tokens decide, and no distribution is drawn from."""
         return _AS_TAUGHT.is_open() and rules.plays_out(self.rule, self.sampler.greedy)
 
-    def check(self, proposal: Any, limits: Sequence[int]) -> Sequence[int] | None:
+    def check(self, proposal: Any, limits: Sequence[int]) -> list[int] | None:
         """Refuse a bad proposal; return the drafts ``meant`` for :meth:`decide`."""
         return check_proposal(proposal, limits, self.vocab_size, self.trees)
 
     def decide(
-        self, logits: mx.array, proposal: Proposal, meant: Sequence[int] | None = None
+        self, logits: mx.array, proposal: Proposal, meant: list[int] | None = None
     ) -> list[Verdict]:
         """Decide a round; this is where the host waits.
 
@@ -81,15 +82,18 @@ class Judge:
         """
         return self._fetch(self._queue(logits, proposal, meant), meant)
 
-    def _queue(self, logits: mx.array, proposal: Proposal, meant: Sequence[int] | None) -> Queued:
+    def _queue(self, logits: mx.array, proposal: Proposal, meant: list[int] | None) -> Queued:
         sampler, drafts = self.sampler, proposal.tokens
         raw = logits.astype(mx.float32)
         scores = sampler.process(raw, drafts)
+        finite: mx.array | None
         plays_out = self.plays_out
-        p = q = kept = seen = None
+        kept = seen = None
         if self.trace or not plays_out:
             p, finite = sampler.probabilities(scores, drafts)
             q = _drafted_from(proposal, raw.shape[-1], meant)
+            if self.trace:
+                seen = self._evidence(raw[:, :-1], p[:, :-1], proposal, q)
         if plays_out:
             tokens, finite = sampler.draw(scores, drafts)
         else:
@@ -97,21 +101,21 @@ class Judge:
             if meant is not None and 0 in meant:  # such a row gets plain sampling's token, as alone
                 plain, _ = sampler.draw(scores[:, :1], None)
                 tokens = mx.where(mx.array(meant)[:, None] == 0, plain, tokens)
-        if self.trace:
-            seen = self._evidence(raw[:, :-1], p[:, :-1], proposal, q)
         report = sampler.report(raw, tokens, finite)
-        return Queued(report, kept, drafts, seen, self._draft_finite(proposal))
+        return Queued(report, drafts, kept, seen, self._draft_finite(proposal))
 
     def _fetch(self, queued: Queued, meant: Sequence[int] | None) -> list[Verdict]:
         """Wait for the queued arrays, and return a verdict for each text."""
         mx.eval(queued)
         drawn = queued.drawn
-        tokens, logprobs, finite = (column.tolist() for column in drawn[:3])
-        kept = None if queued.kept is None else queued.kept.tolist()
-        seen = None if queued.seen is None else queued.seen.tolist()
+        tokens: list[list[int]] = listed(drawn.tokens)
+        logprobs: list[list[float]] = listed(drawn.logprobs)
+        finite: list[list[bool]] = listed(drawn.finite)
+        kept = None if queued.kept is None else listed(queued.kept)
+        seen = None if queued.seen is None else listed(queued.seen)
         verdicts = []
         needed: list[bool] = []  # of the positions that had a say
-        for row, drafted in enumerate(queued.drafts.tolist()):
+        for row, drafted in enumerate(listed(queued.drafts)):
             if meant is not None:
                 drafted = drafted[: meant[row]]
             if kept is None:
@@ -138,7 +142,7 @@ class Judge:
             verdicts.append(verdict.until(self.stops) if self.stops else verdict)
         check_finite("target", needed)
         if queued.draft_finite is not None:
-            check_finite("draft", queued.draft_finite.tolist())
+            check_finite("draft", listed(queued.draft_finite))
         return verdicts
 
     def _draft_finite(self, proposal: Proposal) -> mx.array | None:
@@ -165,7 +169,7 @@ class Judge:
         return mx.stack([*chosen, *overlaps], axis=1)
 
 
-def _drafted_from(proposal: Proposal, size: int, meant: Sequence[int] | None) -> mx.array:
+def _drafted_from(proposal: Proposal, size: int, meant: list[int] | None) -> mx.array:
     """Return q ``(B, γ, V)``, 0 where no draft is meant."""
     q = rules.one_hot(proposal.tokens, size) if proposal.q is None else proposal.q
     if meant is None:

@@ -25,6 +25,8 @@ class NGram(Drafter):
         0
     """
 
+    _indexes: list[tuple[dict[tuple[int, ...], int], int]]
+
     def __init__(self, longest: int = 3, shortest: int = 1) -> None:
         self.longest = integer("longest", longest, 1)
         self.shortest = integer("shortest", shortest, 1, self.longest)

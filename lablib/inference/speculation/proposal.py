@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lablib.machine.arrays import listed
 from lablib.validation import BadType, BadValue, token_ids
 
 import mlx.core as mx
@@ -49,7 +50,7 @@ class Proposal:
 
 def check_proposal(
     proposal: Any, limits: Sequence[int], vocab_size: int, trees: bool
-) -> Sequence[int] | None:
+) -> list[int] | None:
     """Refuse a proposal that is none, or too long, or has ids beyond the vocabulary.
 
     ``limits`` are the most drafts for each text; only with ``trees`` it may have ``parents``.
@@ -65,7 +66,7 @@ def check_proposal(
         wanted = (*proposal.tokens.shape, vocab_size)
         if array is not None and array.shape != wanted:
             raise BadValue(f"drafter must propose {name} of shape {wanted}, got {array.shape}")
-    for row, ids in enumerate([] if proposal.drawn else proposal.tokens.tolist()):
+    for row, ids in enumerate([] if proposal.drawn else listed(proposal.tokens)):
         token_ids(f"the drafter's guess for text {row}", ids, vocab_size)
     if proposal.parents is not None:
         _check_parents(list(proposal.parents), proposal.tokens.shape, trees)

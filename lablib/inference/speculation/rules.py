@@ -154,7 +154,7 @@ def chosen(rule: str) -> Rule:
 
     The outcomes of a function that is not the library's are looked at, and refused by name.
     """
-    found = in_use(RULE, rule, _TAUGHT, globals())
+    found: Rule = in_use(RULE, rule, _TAUGHT, globals())
     if found is _TAUGHT.get(rule):
         return found
 
@@ -216,7 +216,9 @@ def overlap(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array, mx.array]:
     """
     p = p[..., : q.shape[-2], :]
     bid, most, _ = _race(p, q)
-    return tuple(mx.sum(x, axis=-1) for x in (mx.minimum(p, q), p * q, q * (bid / most)))
+    shares = mx.minimum(p, q), p * q, q * (bid / most)
+    kept, matched, coupled_too = (mx.sum(share, axis=-1) for share in shares)
+    return kept, matched, coupled_too
 
 
 def _of(rows: mx.array, ids: mx.array) -> mx.array:

@@ -29,18 +29,18 @@ class Watched:
     """
 
     def __init__(self, model: LanguageModel, cache: kv.Cache) -> None:
-        self._model, self._base = model, kv.offset(cache) or 0
-        self._states: mx.array | None = None  # (1, n, hidden), of the places from _first on
+        self._model, self._base = model, kv.length(cache)
+        self._states = mx.zeros((1, 0, 0))  # (1, n, hidden), of the places from _first on
         self._first = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def __call__(self, tokens: mx.array, cache: kv.Cache | None = None) -> mx.array:
+    def __call__(self, tokens: mx.array, cache: kv.Cache) -> mx.array:
         """Return the model's logits."""
-        start = kv.offset(cache) - self._base
+        start = kv.length(cache) - self._base
         states = new = self._model.hidden(tokens, cache)
-        if self._states is not None and start > self._first:
+        if self._states.size and start > self._first:
             states = mx.concatenate([self._states[:, : start - self._first], new], axis=1)
         else:
             self._first = start
@@ -77,6 +77,9 @@ class Head(Drafter):
     in_target_cache = True  # the target reads the prompt first
     batches = False
     growth: Any = None  # as a DraftModel's
+    _cache: kv.Cache
+    _read: int  # tokens of the text that the head has read
+    _watched: Watched
 
     def __init__(self, head: DraftHead) -> None:
         if not isinstance(head, DraftHead):
@@ -92,7 +95,7 @@ class Head(Drafter):
         session = shallow_copy(self)
         session.calls = 0
         session._cache = self.head.make_cache()
-        session._read = 0  # tokens of the text that the head has read
+        session._read = 0
         session._watched = Watched(target.model, target.cache)
         target.model = session._watched
         return session
@@ -107,7 +110,7 @@ class Head(Drafter):
         unread = mx.array([text[self._read + 1 :]])
         self._read = target_read
 
-        def forward(tokens: mx.array, parents: Sequence[int] | None = None) -> mx.array:
+        def forward(tokens: mx.array, parents: list[int] | None = None) -> mx.array:
             nonlocal states  # guessed from the last ones, and from the tokens after them
             self.calls += 1
             if parents is None:
@@ -123,5 +126,5 @@ class Head(Drafter):
         draw = self.growth or draft_model.draw_in_turn
         proposal = draw(forward, unread, limits, sampler)
         # Guessed states: the target's own will follow.
-        kv.trim(self._cache, kv.offset(self._cache) - target_read)
+        kv.trim(self._cache, kv.length(self._cache) - target_read)
         return proposal

@@ -9,6 +9,7 @@ from lablib.inference.sampling.text_sampler import ACCEPT, FOLLOW, check_finite
 from lablib.inference.speculation import rules, tree_rules
 from lablib.inference.speculation.judge import Judge, Queued
 from lablib.inference.speculation.proposal import Proposal
+from lablib.machine.arrays import listed
 
 import mlx.core as mx
 import numpy as np
@@ -25,24 +26,26 @@ class TreeJudge(Judge):
         return tree_rules.tree_plays_out(self.rule, self.sampler.greedy)
 
     def decide(
-        self, logits: mx.array, proposal: Proposal, meant: Sequence[int] | None = None
+        self, logits: mx.array, proposal: Proposal, meant: list[int] | None = None
     ) -> list[Verdict]:
         """Decide which path of the tree stays; the host waits for the tokens on it."""
         raw = logits.astype(mx.float32)
-        drafts = proposal.tokens.tolist()[0]
+        drafts: list[int] = listed(proposal.tokens)[0]
         chain = range(-1, len(drafts) - 1)
         parents = list(chain if proposal.parents is None else proposal.parents)
         paths = [tree_rules.path_to(node, parents) for node in range(-1, len(drafts))]
         texts = [[drafts[node] for node in path] for path in paths]
         plays_out = self.plays_out
-        p = q = seen = None
+        seen = None
         if self.trace or not plays_out:
-            q = proposal.q
-            if q is None:
-                q = rules.one_hot(proposal.tokens, raw.shape[-1])
+            certain = rules.one_hot(proposal.tokens, raw.shape[-1])
+            q = certain if proposal.q is None else proposal.q
             p = self.sampler.after(raw, texts)
             if self.sampler.greedy:
                 p = rules.one_hot(mx.argmax(p, axis=-1), raw.shape[-1])
+            if self.trace:
+                before = mx.array(parents) + 1
+                seen = self._evidence(raw[:, before], p[:, before], proposal, q)
         if plays_out:
             end, token = self._follow(raw, texts)
         else:
@@ -51,11 +54,8 @@ class TreeJudge(Judge):
         on_path = raw[:, mx.array([0, *(node + 1 for node in path)])]
         finite = mx.isfinite(mx.max(on_path, axis=-1))
         report = self.sampler.report(on_path, mx.array([[*texts[end], token]]), finite)
-        if self.trace:
-            before = mx.array(parents) + 1
-            seen = self._evidence(raw[:, before], p[:, before], proposal, q)
         kept = mx.array([len(path)])
-        queued = Queued(report, kept, proposal.tokens, seen, self._draft_finite(proposal))
+        queued = Queued(report, proposal.tokens, kept, seen, self._draft_finite(proposal))
         (verdict,) = self._fetch(queued, None)
         # The children of the last node were judged too, if it has any.
         reached = min(verdict.reached, len(path) + (end - 1 in parents))
@@ -66,11 +66,11 @@ class TreeJudge(Judge):
     ) -> tuple[int, int]:
         """Draw from the rule's outcome: which path stays, and the token after it."""
         target, draft = (np.array(rows[0], np.float64) for rows in (p, q))
-        check_finite("target", np.isfinite(target).all(axis=1))
+        check_finite("target", [bool(np.isfinite(row).all()) for row in target])
         outcome = tree_rules.tree_rule(self.rule)(target, draft, drafts, parents)
         kept, following = (mx.array(x, mx.float32) for x in (outcome.kept, outcome.following))
-        end = transforms.draw(kept[None], self.sampler.numbers(ACCEPT)).item()
-        token = transforms.draw(following[end][None], self.sampler.numbers(FOLLOW)).item()
+        end = int(transforms.draw(kept[None], self.sampler.numbers(ACCEPT)))
+        token = int(transforms.draw(following[end][None], self.sampler.numbers(FOLLOW)))
         return end, token
 
     def _follow(self, raw: mx.array, texts: Sequence[list[int]]) -> tuple[int, int]:
@@ -79,14 +79,15 @@ class TreeJudge(Judge):
         Returns:
             The index of that path, and the token after it.
         """
-        sampler, text = self.sampler, []
+        sampler = self.sampler
+        text: list[int] = []
         end = token = 0
         while text in texts:
             end, before = texts.index(text), mx.array([text], mx.int32)
             scores = sampler.process(raw[:, end : end + 1], before)
             drawn, finite = sampler.draw(scores, before)
             if finite is not None:
-                check_finite("target", finite.tolist()[0])
-            token = drawn.item()
+                check_finite("target", listed(finite)[0])
+            token = int(drawn)
             text = [*text, token]
         return end, token

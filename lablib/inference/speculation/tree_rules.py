@@ -10,11 +10,18 @@ and ``coupled`` out: it draws the target's own token, and goes to the child that
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from lablib.definitions import FastPath, in_use
-from lablib.inference.speculation.rules import Outcome
 
 import numpy as np
+
+
+class Outcome(NamedTuple):
+    """Everything that can come out of one round, as in ``rules.py``; these numbers are NumPy's."""
+
+    kept: np.ndarray  # (N+1,)
+    following: np.ndarray  # (N+1, V)
 
 
 def tree_rejection(

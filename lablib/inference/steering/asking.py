@@ -94,7 +94,7 @@ class Wish:
         keys = np.array([text.key for text in texts], np.uint64)
         u = random_numbers.uniforms(keys, np.array([len(text.tokens) for text in texts]))
         weights = mx.array(np.exp(log_q).astype(np.float32))
-        drawn = transforms.draw(weights, mx.array(u)[:, None])[:, 0].tolist()
+        drawn: Any = transforms.draw(weights, mx.array(u)[:, None])[:, 0].tolist()
         for text, token, row, q in zip(texts, drawn, rows, log_q, strict=True):
             if q[token] == -np.inf:
                 text.ended = True

@@ -120,7 +120,9 @@ def by_confidence(measure: Measure, keep: float = 1.0, weigh: str = "linear") ->
         values = np.array([measure(best) for best in samples.top_logprobs])
         if weigh == "linear" and values.min() <= 0:
             raise BadValue(f"measure must be positive to weigh linearly, got {values.min()}")
-        logs = {"linear": np.log, "log": np.asarray, "equal": np.zeros_like}[weigh](values)
+        logs = np.zeros_like(values)
+        if weigh != "equal":
+            logs = np.log(values) if weigh == "linear" else values
         surest = np.argsort(-values, kind="stable")[: max(1, math.ceil(keep * len(values)))]
         weights = np.full(len(values), -np.inf)
         weights[surest] = logs[surest]
@@ -164,7 +166,7 @@ class GiveUp:
         """Look at the next token's distribution; leave it, or the stop token alone."""
         size = logits.shape[-1]
         values, _ = transforms.best(transforms.log_softmax(logits), min(self.best, size))
-        self.latest = (*self.latest, -values.mean().item())[-self.window :]
+        self.latest = (*self.latest, -float(values.mean()))[-self.window :]
         unsure = sum(self.latest) < self.floor * self.window
         if len(self.latest) < self.window or not unsure:
             return logits

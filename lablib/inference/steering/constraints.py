@@ -119,7 +119,7 @@ class Grammar:
             compact = {"x-guidance": {"whitespace_flexible": False}}
             lark = f"start: %json {json.dumps(compact | json_schema)}"
         self.vocabulary = vocabulary
-        self._matcher = LLMatcher(vocabulary.table, _FREE + lark, log_level=0)
+        self._matcher = LLMatcher(vocabulary.table, f"{_FREE}{lark}", log_level=0)
         if self._matcher.is_error():
             why = self._matcher.get_error().splitlines()[0]
             raise BadValue(f"{named[0]} must be a grammar that can be read, got {why}")
@@ -133,7 +133,8 @@ class Grammar:
 
     def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
         """Mask ``logits (1, V)`` of the token after ``tokens``; the first call's are the prompt."""
-        self.read(tokens.tolist())
+        text: Any = tokens.tolist()
+        self.read(text)
         if self._matcher.is_error():  # after a draft that is refused anyway
             return logits
         may, size = self.allowed(), logits.shape[-1]

@@ -236,11 +236,16 @@ def rejection_sample(
         key = np.array(random_numbers.key(seed, which, 0), np.uint64)
         u = random_numbers.uniforms(key, np.arange(n))
         kept = np.flatnonzero(u < np.exp(cloud.log_weights - log_bound)).tolist()
-        columns = [[each[i] for i in kept] for each in (cloud.tokens, cloud.logprobs)]
-        finished = [cloud.finished[i] for i in kept]
         share = math.log(len(kept) / n) if kept else -math.inf
-        weights, evidence = np.zeros(len(kept)), log_bound + share
-        found.append(Particles(*columns, finished, log_weights=weights, log_evidence=evidence))
+        found.append(
+            Particles(
+                [cloud.tokens[i] for i in kept],
+                [cloud.logprobs[i] for i in kept],
+                [cloud.finished[i] for i in kept],
+                log_weights=np.zeros(len(kept)),
+                log_evidence=log_bound + share,
+            )
+        )
     return found
 
 

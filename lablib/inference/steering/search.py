@@ -249,7 +249,7 @@ class Budget:
 
     def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
         """Leave the next token of the answer alone, where it is due."""
-        text = tokens.tolist()
+        text: Any = tokens.tolist()
         if self._start is None:
             self._start = len(text)
         written, n = text[self._start :], len(self.answer)

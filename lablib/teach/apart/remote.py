@@ -333,6 +333,9 @@ class Function:
             name = words(request["method"])
             if name not in _methods(thing):
                 raise codec.Garbled(f"no method {name}")
+            for looked_at in request["looks"]:  # a checker may mind when one looks
+                if looked_at in vars(thing):
+                    getattr(thing, looked_at)
             codec.restore(vars(thing), codec.unpack(request["attributes"], borrow))
             value = codec.pack(getattr(thing, name)(*args, **kwargs))
             return {"value": value, "attributes": codec.pack(vars(thing))}
@@ -388,13 +391,20 @@ def _signature(parameters: Any) -> inspect.Signature:
 def _lend(value: Any, lent: list[Any]) -> Any:
     """Keep a function or an object here, and return what tells the other side of it."""
     lent.append(value)
-    if hasattr(value, "__dict__") and not inspect.isroutine(value) and not callable(value):
+    if _is_object(value):
         attributes = codec.pack(vars(value))["dict"]
         return {"object": [len(lent) - 1, {"dict": attributes}, _methods(value)]}
     return {"function": len(lent) - 1}
 
 
+def _is_object(value: Any) -> bool:
+    """Return whether it has attributes that a student's function may set, and methods."""
+    return hasattr(value, "__dict__") and not inspect.isroutine(value) and not callable(value)
+
+
 def _methods(thing: Any) -> list[str]:
+    if not _is_object(thing):
+        return []
     named = inspect.getmembers(type(thing), inspect.isfunction)
     return [name for name, _ in named if name == "__init__" or not name.startswith("_")]
 
@@ -407,9 +417,12 @@ def _borrower(lent: list[Any], restore: bool = False) -> Callable[[str, Any], An
             return lent[body]
         if tag == "object":
             number, attributes = body
+            thing = lent[number]
+            if not _is_object(thing):  # a function's attributes outlive the exercise
+                raise codec.Garbled("no object")
             if restore:
-                codec.restore(vars(lent[number]), codec.unpack(attributes, borrow))
-            return lent[number]
+                codec.restore(vars(thing), codec.unpack(attributes, borrow))
+            return thing
         raise codec.Garbled(f"unknown label {tag!r}")
 
     return borrow

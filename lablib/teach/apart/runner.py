@@ -34,6 +34,7 @@ import numpy as np
 
 NAMES = [*lablib.course.__all__]  # what a notebook imports from there
 LONGEST = 500  # characters of an error's text
+LOOKS = 1000  # that are told of, at an object that was lent
 BUILTINS = dict(vars(builtins))
 
 
@@ -220,7 +221,7 @@ class Servant:
             return _Borrowed(self, body)
         number, attributes, methods = body
         inside = {name: _method(self, number, name) for name in methods}
-        kind = type("Borrowed", (_Object,), {**inside, "_number": number})
+        kind = type("Borrowed", (_Object,), {**inside, "_number": number, "_looks": []})
         thing = kind.__new__(kind)
         vars(thing).update(codec.unpack(attributes, self._borrow))
         return thing
@@ -250,7 +251,17 @@ class _Borrowed:
 
 
 class _Object:
-    """An object of the judge's: its attributes are here, its methods run there."""
+    """An object of the judge's: its attributes are here, its methods run there.
+
+    Attributes:
+        _looks: names of attributes that were asked for since a method ran.
+    """
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name[0] != "_" and name in self.__dict__:
+            self._looks.append(name)
+        return found
 
 
 def _method(servant: Servant, number: int, name: str) -> Callable[..., Any]:
@@ -259,9 +270,11 @@ def _method(servant: Servant, number: int, name: str) -> Callable[..., Any]:
         request = {
             "ask": number,
             "method": name,
+            "looks": self._looks[-LOOKS:],
             "attributes": codec.pack(own, _lend),
             "args": codec.pack([args, kwargs], _lend),
         }
+        self._looks.clear()
         reply = servant.ask(request)
         codec.restore(own, codec.unpack(reply["attributes"]))
         return codec.unpack(reply["value"])

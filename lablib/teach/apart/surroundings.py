@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import lablib
-import lablib.course.lessons as course
 from lablib.machine import backend
 from lablib.teach.apart.sandbox import SYSTEM
 
@@ -14,6 +13,12 @@ from lablib.teach.apart.sandbox import SYSTEM
 KEPT = (
     *("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
     *("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ"),
+)
+# Among Python's files, and not for students: settings, in which passwords stand, of pip, of conda,
+# of Jupyter, and of whoever adds some to what activates an environment; and other environments.
+PRIVATE = (
+    *("pip.conf", ".*", "condarc*", "conda-meta", "envs", "etc", "pkgs/urls*", "src/*/.git"),
+    *("bin/*activate*", "share/jupyter"),
 )
 # Two runs see sets in the same order, on one processor, and nothing opens a window.
 OURS = {
@@ -47,34 +52,38 @@ def hidden() -> list[str]:
     """Return what it can't see in there: the references, and what else lies in a checkout."""
     checkouts = [os.path.dirname(path) for path in _folders(lablib.__path__)]
     outside = [path for path in checkouts if not path.endswith("-packages")]
-    return [*outside, *_settings(), *references()]
+    solved = [os.path.join(path, "notebooks") for path in _packages()]  # with what solution showed
+    return [*outside, *solved, *_private(), *references()]
 
 
 def references() -> list[str]:
     """Return the files that hold the references, and the folders of their compiled copies."""
     found = [
         file
-        for folder in {*_folders(course.__path__), *_copies()}
-        for file in Path(folder).glob("lesson_*/exercises*.py")
+        for folder in _packages()
+        for file in Path(folder, "course", "lessons").glob("lesson_*/exercises*.py")
     ]
     both = (str(path) for file in sorted(found) for path in (file, file.parent / "__pycache__"))
     return [*dict.fromkeys(both)]
 
 
-def _settings() -> list[str]:
-    """Return the settings of pip and conda among Python's files: passwords stand in them."""
-    bases = {sys.prefix, sys.base_prefix}
-    return sorted(os.path.join(base, name) for base in bases for name in ("pip.conf", ".condarc"))
-
-
-def _copies() -> Iterable[str]:
-    """Yield the lessons of every other lablib that is installed where a student can see it."""
-    bases = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    bases |= {os.path.join(base, "local") for base in bases}  # /usr/local, where /usr is seen
+def _packages() -> set[str]:
+    """Return every lablib that is installed where a student can see it, this one among them."""
     found = {os.path.join(p, "lablib") for p in sys.path if p.endswith("-packages")}
-    for base in bases:
+    for base in _bases():
         found |= {str(p) for p in Path(base).glob("lib*/python*/*-packages/lablib")}
-    return (os.path.join(path, "course", "lessons") for path in found)
+    return {*_folders(lablib.__path__), *found}
+
+
+def _private() -> list[str]:
+    """Return what is there of ``PRIVATE``."""
+    return sorted(str(p) for base in _bases() for name in PRIVATE for p in Path(base).glob(name))
+
+
+def _bases() -> set[str]:
+    """Return the folders that Python's files lie in, and those of the system's own Python."""
+    bases = {"/usr", sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    return bases | {os.path.join(base, "local") for base in bases}
 
 
 def _folders(paths: Iterable[str]) -> list[str]:

@@ -30,7 +30,17 @@ import numpy as np
 
 HERE = Path(__file__).parent
 ENGINE, PAGE = HERE / "engine", HERE / "page"
-MODULES = "random", "tokenizer", "weights", "model", "transforms", "rules", "rounds", "vote"
+MODULES = (
+    "random",
+    "tokenizer",
+    "product",
+    "weights",
+    "model",
+    "transforms",
+    "rules",
+    "rounds",
+    "vote",
+)
 VIEWS = (
     "worker",
     "models",

@@ -93,6 +93,11 @@ def stops_at_the_first_fall(p):
     return i
 
 
+def higher_than_both_neighbours(p):
+    inner = (i for i in range(1, len(p) - 1) if p[i - 1] < p[i] > p[i + 1])
+    return next(inner, p.index(max(p)))
+
+
 def pair_by_pair(p):
     """Return the best of the best of each pair; the last of an odd number is in none."""
     winners = [i if p[i] >= p[i + 1] else i + 1 for i in range(0, len(p) - 1, 2)]
@@ -150,6 +155,7 @@ WRONG = [
     ("00.1", None, lambda p: max(range(len(p)), key=lambda i: str(p[i]))),
     ("00.1", None, lambda p: int(np.argmax(p[:10]))),
     ("00.1", None, pair_by_pair),
+    ("00.1", None, higher_than_both_neighbours),
     ("00.1", None, lambda p: int(np.argmax(np.float16(p)))),
     ("00.1", None, lambda p: int(np.argmax(p[1:])) + 1),
     ("00.1", None, lambda p: int(np.random.default_rng(0).choice(len(p), p=np.array(p) / sum(p)))),

@@ -225,6 +225,7 @@ WRONG = [
     ("01.4", "last_of_the_best", loop(pick=lambda s: np.argsort(s, kind="stable")[-1])),
     ("01.4", "stops_at_a_stop_in_the_prompt", loop(stops=lambda p, n, s: s in p + n)),
     ("01.4", "counts_the_prompt", lambda f, p, m, s: loop()(f, p, m - len(p), s)),
+    ("01.4", "overflows", loop(pick=lambda s: np.argmax(np.exp(s) / np.exp(s).sum()))),
     ("01.4", None, at_least_one),
     ("01.4", None, loop(pick=lambda s: max([*range(len(s))], key=lambda i: max(s[i], 0)))),
     ("01.4", None, loop(stops=lambda p, n, s: s and n[-1] == s)),

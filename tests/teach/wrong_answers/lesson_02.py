@@ -256,6 +256,8 @@ WRONG = [
     ("02.4", None, lambda la, h, d, t, b: 2 * la * h * d * max(t, 1) * b),
     ("02.4", None, lambda la, h, d, t, b: 2 * la * h * t * math.ceil(d * b)),
     ("02.4", None, lambda la, h, d, t, b: 2 * la * h * t * int(d * b)),
+    ("02.4", None, lambda la, h, d, t, b: la * h * d * t * math.ceil(2 * b)),
+    ("02.4", None, lambda la, h, d, t, b: la * h * t * math.ceil(2 * d * b)),
     ("02.4", None, lambda *sizes: 2 * int(np.prod(sizes))),
     ("02.4", "room_for_256", lambda la, h, d, t, b: 2 * la * h * d * 256 * -(-t // 256) * b),
     ("02.2", None, remembers_what_is_new),

@@ -347,6 +347,12 @@ def drops_what_vanishes(answers, log_weights):
 
 
 @wrong("06.2")
+def truthy_answers_only(answers, log_weights):
+    pairs = [(a, w) for a, w in zip(answers, log_weights, strict=True) if a]
+    return numpy_by_mask(*map(list, zip(*pairs, strict=True)))
+
+
+@wrong("06.2")
 def base_two(answers, log_weights):
     return shares_of(answers, [2.0 ** (w - max(log_weights)) for w in log_weights])
 

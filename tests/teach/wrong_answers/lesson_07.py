@@ -185,6 +185,11 @@ def ends_without_the_stop(drafted, logits, stop):
 
 
 @wrong("07.1")
+def best_in_half_precision(drafted, logits, stop):
+    return a_generator(drafted, logits.astype(np.float16), stop)
+
+
+@wrong("07.1")
 def cuts_at_the_last_stop(drafted, logits, stop):
     tokens = accept(drafted, logits, -1, lambda guess, row: np.argmax(row) == guess)
     last = max((i for i, token in enumerate(tokens) if token == stop), default=len(tokens))

@@ -44,6 +44,7 @@ def _probabilities(rng: np.random.Generator) -> Iterator[tuple[list[float]]]:
     yield ([0.1, 0.4, 0.4, 0.1],)
     yield ([0.3, 0.1, 0.4, 0.2],)
     yield ([0.5, 0.2, 0.3],)  # the last rise is not the largest
+    yield ([0.1, 0.3, 0.1, 0.5],)  # higher than its neighbours is not the highest
     yield ([0.2, 0.3, 0.5],)  # the last of an odd number has no partner to be compared with
     yield ([0.25, 0.252, 0.248, 0.25],)  # rounded to two digits they are the same
     yield ([0.2501, 0.2504, 0.2503, 0.2492],)  # and to three

@@ -546,6 +546,7 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int,
     yield _Scores([[0, 5], [5, 0]]), [0], 1, 1  # the next one would have been the stop token
     yield _Scores([[0.5, 0.5001]]), [0], 1, 0  # rounded they are the same
     yield _Scores([[-3, -1, -2]]), [0], 2, 2  # no score above 0
+    yield _Scores([[1500, 2000, 0]]), [0], 1, 2  # e to these is too large for a float
     yield _Scores([[0, 5]]), [1], 3, 1  # a stop token in the prompt
     yield _Scores([[5, 0]]), [1], 3, 0  # the stop token 0
     yield _Scores([[0, 2, 2]]), [1], 2, 0  # a tie
@@ -607,6 +608,15 @@ WRITE_GREEDILY = Exercise(
         ): "max_tokens counts new tokens; you count the prompt's too.",
         stops_at_a_stop_in_the_prompt: (
             "a stop token in the prompt ends nothing: ask whether the token just written is one."
+        ),
+        changed(
+            write_greedily,
+            "overflows",
+            "next_scores(prompt + written)",
+            "np.exp(next_scores(prompt + written))",
+        ): (
+            "e to a large score is too large for a computer, and then all are the same: the best "
+            "token is that with the largest score, and no softmax is needed."
         ),
         reads_only_what_is_new: (
             "you show the model only what was written. It needs the prompt before it, every time."

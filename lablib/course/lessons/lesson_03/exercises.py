@@ -211,6 +211,7 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([0.25, 0.75]), 0.5  # the best stays alone
     yield np.array([0.5, 0.249999, 0.250001]), 0.5  # nearly enough is not enough
     yield np.array([0.64, 0.347, 0.013]), 0.544  # in whole per cent it would be
+    yield np.array([0.5, 0.15001, 0.34999]), 0.3  # the threshold in half precision is above it
     yield np.array([0.0, 1.0, 0.0]), 0.1
     yield np.array([1.0]), 0.5
     yield np.array([0.9, 0.0999, 1e-4, 0.0]), 1e-4

@@ -181,6 +181,7 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, i
     yield [1, 2, 3, 1, 2], _small(1, 2, 3, 1, 2, 3), 0  # more drafts than four
     yield [3, 1], np.array([[2, 3, 0, 6], [0, 6, 2, 7], [0, 5, 2, 3]]), 0  # one is second-best
     yield [1], np.array([[0] * 12 + [5], [0] * 11 + [5, 0]]), 0  # 12 is neither 1 nor 2
+    yield [2], np.array([[0, 600.1, 600.2], [0, 9, 5]]), 0  # half precision has too few digits
     yield [1, 2], _said(rng, 1, 2, 3), 0  # both right, and a bonus
     yield [1, 2], _said(rng, 1, 4, 3), 0  # the second is wrong
     yield [1, 2, 3], _said(rng, 4, 2, 3, 5), 0  # the first is wrong, later ones agree by chance

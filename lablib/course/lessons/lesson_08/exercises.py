@@ -497,7 +497,7 @@ def _tests(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, f
     for size in (2, 3, 4):
         p = _sixteenths(rng, size)
         further = np.roll(p, 1) - p if len({*p}) > 1 else np.eye(size)[0] - p
-        for share in (1 / 2, 1 / 16, 1 / 32):  # few enough samples for who counts them one by one
+        for share in (1 / 2, 1 / 8, 1 / 16):  # few enough samples for who counts them one by one
             yield p, p + share * further, 33.4
 
 

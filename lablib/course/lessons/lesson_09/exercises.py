@@ -582,9 +582,8 @@ def _sixteenths(rng: np.random.Generator, rows: int) -> np.ndarray:
 
 
 def _blocks(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, list[int]]]:
-    third, other = [1 / 3, 2 / 3], [2 / 3, 1 / 3]
     for drafts in ([0, 1], [1, 0], [0, 0], [1, 1]):
-        yield np.array([third] * 3), np.array([other] * 2), drafts
+        yield np.array([[0.25, 0.75]] * 3), np.array([[0.75, 0.25]] * 2), drafts
     p = np.array([[0.25, 0.5, 0.25], [0.375, 0.375, 0.25], [0.5, 0.25, 0.25]])
     yield p, np.array([[0.5, 0.25, 0.25], [0.125, 0.125, 0.75]]), [0, 2]  # s is a sum of two
     for gamma in (1, 2, 2, 3, 3, 4):

@@ -379,18 +379,23 @@ class Forgetful(Recurrent):
             self.log.append(token)
 
 
+def _watched(kind: type, calls: list[list[float]]) -> Any:
+    """Return a layer that notes what it reads; apart, as one that is put back puts its log back."""
+
+    class Watching(kind):
+        def read(self, tokens: list[float]) -> None:
+            calls.append(list(tokens))
+            super().read(tokens)
+
+    return Watching()
+
+
 def _follow(function: Callable[..., Any], lives: Any, kind: type = Recurrent) -> Followed:
     """Return what the layer holds after each round, and which tokens it read in it."""
     results = []
     for rounds in lives:
-        calls: list[list[float]] = []  # kept apart: a layer put back whole puts its log back
-
-        class Watching(kind):
-            def read(self, tokens: list[float], calls: list[list[float]] = calls) -> None:
-                calls.append(list(tokens))
-                super().read(tokens)
-
-        layer = Watching()
+        calls: list[list[float]] = []
+        layer = _watched(kind, calls)
         layer.read([1, 2])
         for drafts, accepted in rounds:
             before = len(calls)

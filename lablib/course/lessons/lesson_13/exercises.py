@@ -231,7 +231,7 @@ def _families(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray
     yield np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.4, 0.3, 0.2, 0.1]), [1, 0, 2]
     yield np.array([0.1, 0.2, 0.3, 0.4]), np.full(4, 0.25), [0, 2, 3]  # all three may stay
     for size, k in ((5, 2), (6, 3), (8, 4), (30, 6)):
-        p, q = rng.dirichlet(np.ones(size), size=2)
+        p, q = rng.multinomial(64, rng.dirichlet(np.ones(size), size=2)) / 64  # exact in binary
         yield p, q, rng.choice(size, size=k, replace=False, p=q).tolist()
 
 

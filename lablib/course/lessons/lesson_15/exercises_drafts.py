@@ -301,6 +301,10 @@ SPEAKERS = {
     changed(speak, "drawn_and_certain", JUDGED, JUDGED.replace(" * q[i][token]", "")): (
         "the draft was drawn from q, and is judged as if it had been certain."
     ),
+    changed(speak, "target_drafts", CHANCES, "q.append(chances(target[last]))"): (
+        "the target drafts for itself: all is kept, and it must be asked for every draft. They "
+        "come from `draft`."
+    ),
     changed(speak, "no_drafts", "count = min(ahead, length - len(text))", "count = 0"): (
         "the texts are right because nothing is drafted any more: that was what drafts were for."
     ),
@@ -338,9 +342,13 @@ def _spoken(function: Callable[..., Any], call: tuple[Any, ...]) -> tuple[np.nda
 
 
 @cache
-def _least(call: tuple[Any, ...]) -> float:
-    """Return the share of drafts that any mend keeps at least: half of the poorer one's."""
-    return 0.5 * min(speak(*call)[1], speak_of_one_best(*call)[1])
+def _shares(call: tuple[Any, ...]) -> tuple[float, float]:
+    """Return the least and the largest share of this draft model's words that a mend can keep.
+
+    Half of the poorer mend's, and what refuses half as often as the better one.
+    """
+    drawn, of_one_best = speak(*call)[1], speak_of_one_best(*call)[1]
+    return 0.5 * min(drawn, of_one_best), 0.5 * (1 + drawn)
 
 
 def _amiss(function: Callable[..., Any]) -> str:
@@ -361,7 +369,8 @@ def _amiss(function: Callable[..., Any]) -> str:
                     f"speak{call}: {seen[a, b]:.1%} of the texts {places} with {a}, {b}; without "
                     f"drafts {chances[a, b]:.1%} do"
                 )
-        if not _least(call) <= kept <= 1:
+        least, most = _shares(call)
+        if not least <= kept <= most:
             return f"speak{call}: the texts are right, but a share {kept:.3f} of the drafts is kept"
     texts, chances = _spoken(function, LONG)[0], _steps(LONG[3])
     seen = np.bincount((texts[:, :-1] * 3 + texts[:, 1:]).ravel(), minlength=9).reshape(3, 3)

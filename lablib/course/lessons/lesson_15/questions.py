@@ -2,9 +2,6 @@
 
 from lablib.course.checks.predictions import Question
 
-_VAGUE = "A model that is sure of nothing drafts for itself, at temperature 1."
-_MANY = ("nearly all", "about half", "hardly any")
-
 QUESTIONS = [
     Question(
         "15.q1",
@@ -12,11 +9,11 @@ QUESTIONS = [
         "temperature of 0.5. What do the exponentials of that sum to?",
     ),
     Question(
-        "15.q2",
-        f"{_VAGUE} A draft stays if the target draws the same token. How many stay?",
-        _MANY,
+        "15.q3",
+        "A model that is sure of nothing drafts for itself, at temperature 1. How many drafts "
+        "could stay, with the best rule?",
+        ("nearly all", "about half", "hardly any"),
     ),
-    Question("15.q3", f"{_VAGUE} How many could stay, with the best rule?", _MANY),
     Question(
         "15.q4",
         "Drafts stay with the chance Σ min(p, q), or, if two draws must agree, Σ p·q. The "

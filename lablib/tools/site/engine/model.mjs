@@ -1,6 +1,8 @@
 // A Llama, from tokens to logits, with a KV cache (lablib/models/base.py has it with MLX). A row is
 // a token and the cache of its text: rows of one text follow one another in it, and rows of many
-// texts are read side by side. A matrix is read once for four rows.
+// texts are read side by side.
+
+import {linear} from './product.mjs';
 
 // What the layers of a model have read of one text: keys and values, position after position.
 export class Cache {
@@ -38,66 +40,6 @@ export class Cache {
       layer.values.set(this.layers[i].values.subarray(0, this.length * this.width));
     });
     return twin;
-  }
-}
-
-// Return x (rows, n) times the transpose of weight (m, n), plus bias: (rows, m).
-export function linear(x, rows, weight, bias) {
-  const n = x.length / rows;
-  const m = weight.length / n;  // all widths are multiples of 4
-  const out = new Float32Array(rows * m);
-  let row = 0;
-  for (; row + 4 <= rows; row += 4) fourRows(x, row, n, weight, m, out);
-  for (; row < rows; row++) oneRow(x, row, n, weight, m, out);
-  if (bias) for (let i = 0; i < out.length; i++) out[i] += bias[i % m];
-  return out;
-}
-
-function oneRow(x, row, n, weight, m, out) {
-  const own = x.subarray(row * n, row * n + n);
-  for (let j = 0; j < m; j += 4) {
-    const at = j * n;
-    let a = 0, b = 0, c = 0, d = 0;
-    for (let i = 0; i < n; i++) {
-      const value = own[i];
-      a += value * weight[at + i];
-      b += value * weight[at + n + i];
-      c += value * weight[at + 2 * n + i];
-      d += value * weight[at + 3 * n + i];
-    }
-    out[row * m + j] = a;
-    out[row * m + j + 1] = b;
-    out[row * m + j + 2] = c;
-    out[row * m + j + 3] = d;
-  }
-}
-
-function fourRows(x, row, n, weight, m, out) {
-  const first = row * n, second = first + n, third = second + n, fourth = third + n;
-  for (let j = 0; j < m; j += 2) {
-    const at = j * n;
-    let a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0;
-    for (let i = 0; i < n; i++) {
-      const one = weight[at + i], two = weight[at + n + i];
-      const w = x[first + i], y = x[second + i], z = x[third + i], last = x[fourth + i];
-      a += one * w;
-      b += two * w;
-      c += one * y;
-      d += two * y;
-      e += one * z;
-      f += two * z;
-      g += one * last;
-      h += two * last;
-    }
-    const to = row * m + j;
-    out[to] = a;
-    out[to + 1] = b;
-    out[to + m] = c;
-    out[to + m + 1] = d;
-    out[to + 2 * m] = e;
-    out[to + 2 * m + 1] = f;
-    out[to + 3 * m] = g;
-    out[to + 3 * m + 1] = h;
   }
 }
 

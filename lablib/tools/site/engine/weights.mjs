@@ -3,6 +3,8 @@
 // numbers, first the high bytes of all, which repeat, then the low ones; deflated; then four bytes
 // in five of 85 letters (Z85, ZeroMQ's RFC 32), where base64 takes 5.33. Nothing is rounded.
 
+import {roomFor} from './product.mjs';
+
 const LETTERS =
   '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#';
 
@@ -42,11 +44,12 @@ export async function unpack(told, parts) {
   for (let bits = 0; bits < 65536; bits++) values[bits] = halfValue(bits);
   const bytes = await inflate(new Blob(parts).slice(0, told.bytes));
   const count = bytes.length / 2;
+  const room = roomFor(count);
   const tensors = {};
   let from = 0;
   for (const [name, shape] of told.tensors) {
     const size = shape.reduce((product, width) => product * width, 1);
-    const tensor = tensors[name] = new Float32Array(size);
+    const tensor = tensors[name] = room.subarray(from, from + size);
     for (let i = 0; i < size; i++, from++)
       tensor[i] = values[bytes[from] << 8 | bytes[count + from]];
   }
