@@ -36,7 +36,7 @@ __getattr__, __dir__, __all__ = exports(
         ),
         "lablib.machine.doctor": "doctor",
         "lablib.course.lessons.lesson_08.enumeration": "bias",
-        "lablib.inference.sampling": "transforms",
+        "lablib.inference.sampling": "menu transforms",
         "lablib.inference.speculation": "rules",
         "lablib.models": ("LanguageModel gpt_config hybrid_config llama_config load load_head"),
         "lablib.course.plots.chat": "chat",

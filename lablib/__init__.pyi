@@ -34,6 +34,7 @@ from lablib.inference import speculative_batch as speculative_batch
 from lablib.inference import speculative_decode as speculative_decode
 from lablib.inference import speculative_sample_n as speculative_sample_n
 from lablib.inference import vote_until as vote_until
+from lablib.inference.sampling import menu as menu
 from lablib.inference.sampling import transforms as transforms
 from lablib.inference.speculation import rules as rules
 from lablib.machine.backend import set_threads as set_threads

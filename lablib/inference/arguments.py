@@ -35,6 +35,15 @@ _ELSEWHERE = {
     "verbose": "stream(), which gives the text as it comes",
     "kv_bits": "cache=, a list of mlx-lm's QuantizedKVCache",
     "max_kv_size": "cache=, a list of mlx-lm's RotatingKVCache",
+    "logit_bias": "logits_processors=[lablib.menu.logit_bias(...)]",
+    "typical_p": "logits_processors=[lablib.menu.typical(...)]",
+    "epsilon_cutoff": "logits_processors=[lablib.menu.epsilon(...)]",
+    "eta_cutoff": "logits_processors=[lablib.menu.eta(...)]",
+    "top_n_sigma": "logits_processors=[lablib.menu.top_n_sigma(...)]",
+    "xtc_probability": "logits_processors=[lablib.menu.xtc(...)]",
+    "xtc_threshold": "logits_processors=[lablib.menu.xtc(...)]",
+    "dry_multiplier": "logits_processors=[lablib.menu.dry(...)]",
+    "mirostat": "logits_processors=[lablib.menu.Mirostat(...)]",
 }
 
 

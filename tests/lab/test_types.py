@@ -130,6 +130,8 @@ def test_the_samplers_keywords_are_its_options() -> None:
         ("kv_bits", "QuantizedKVCache"),
         ("max_kv_size", "RotatingKVCache"),
         ("repetition_penalty", "here it is repeat_penalty="),
+        ("typical_p", "menu.typical(...)"),
+        ("xtc_threshold", "menu.xtc(...)"),
         ("temprature", "did you mean temperature"),
         ("max_toknes", "did you mean max_tokens"),
     ],
