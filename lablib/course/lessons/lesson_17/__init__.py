@@ -1,0 +1,1 @@
+"""Lesson 17: what it shows and asks."""
