@@ -185,6 +185,7 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
         with files.nobody_asked():
             settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
             found: Any = mlx_lm.load(name, tokenizer_config=settings, **more)
+            files.try_out(found[1])
             return found
     except Exception as error:  # whatever goes wrong inside, the caller gets one line about it
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
