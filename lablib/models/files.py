@@ -10,7 +10,7 @@ from typing import Any
 from lablib.machine.arrays import flattened
 from lablib.models.base import LanguageModel
 from lablib.models.config import MOST_LAYERS, ModelConfig
-from lablib.validation import BadType, BadValue, integer, shown
+from lablib.validation import BadType, BadValue, integer, number, shown
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -152,6 +152,21 @@ def fill(module: nn.Module, weights: dict[str, mx.array], path: Path) -> None:
     except ValueError as error:  # MLX names all that are wrong, on lines of their own
         why = " ".join(str(error).split())
         raise BadValue(f"{path} does not fit its config.json: {why[:200]}") from None
+
+
+def check_scale(path: Path) -> None:
+    """Refuse an adapter_config.json whose arrays would be multiplied by what is no number."""
+    settings = read_json(path).get("lora_parameters")
+    if isinstance(settings, dict) and "scale" in settings:
+        number(f"{path}: scale", settings["scale"])
+
+
+def check_adapter(model: nn.Module, path: Path) -> None:
+    """Refuse an adapter that lacks arrays: mlx-lm would draw them, of any rank that is named."""
+    known = read_arrays(path, whole=False)
+    for name, _ in flattened(model.parameters()):
+        if name.endswith(("lora_a", "lora_b")) and name not in known:
+            raise BadValue(f"{path} lacks {name}, which its adapter_config.json asks for")
 
 
 def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:

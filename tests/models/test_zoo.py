@@ -234,6 +234,24 @@ def test_an_adapter_and_the_tokenizers_options_reach_mlx_lm(llama, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("lora", "said"),
+    [
+        ({"rank": 100_000}, "lacks model.layers.1.self_attn.q_proj.lora_a, which its adapter_conf"),
+        ({"scale": float("nan")}, "adapter_config.json: scale must be"),
+        ({"scale": "3"}, "adapter_config.json: scale must be"),
+    ],
+)
+def test_an_adapter_that_is_not_whole_is_refused(lora, said, llama, tmp_path):
+    """What it lacks mlx-lm would draw: a hundred letters, and all memory is full."""
+    make_foreign(llama)
+    lora = {"rank": 2, "scale": 3.0, "dropout": 0.0} | lora
+    settings = {"fine_tune_type": "lora", "num_layers": 1, "lora_parameters": lora}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+    mx.save_safetensors(str(tmp_path / "adapters.safetensors"), {})
+    assert said in refusal(llama, adapter_path=tmp_path)
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"adapter_path": "no/such"}, "adapter_path must hold adapters.safetensors"),
