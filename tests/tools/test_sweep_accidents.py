@@ -448,6 +448,8 @@ DRAWN = {
         ({"n": [2**63]}, {}),
         ({"n": [{}]}, {}),
         ({"task": "$\\frac$"}, {}),  # a formula that matplotlib reads when it draws
+        ({"gammas": "\x1b[2J"}, {}),  # an order for the terminal
+        ({"gammas": [1] * 10_000}, {}),  # more than anybody reads
         ({"seed": -1}, {}),
         ({"seed": "x"}, {}),
         ({}, {"temperature": []}),
@@ -465,10 +467,27 @@ def test_a_file_that_cannot_be_drawn_is_named(settings, record, tmp_path: Path, 
     first = header("votes", ["task", "problem"], asked)
     out.write_text("".join(f"{json.dumps(each)}\n" for each in (first, row | record)))
     assert __main__.main(["sweep", "plot", str(out)]) == 2
-    assert capsys.readouterr().err.startswith(f"lablib: {out} is no sweep's file, or damaged: ")
+    said = capsys.readouterr().err
+    assert said.startswith(f"lablib: {out} is no sweep's file, or damaged: ")
+    assert said.removesuffix("\n").isprintable()
+    assert len(said) < 300 + len(str(out))
     assert not out.with_suffix(".png").exists()
     out.write_text("".join(f"{json.dumps(each)}\n" for each in (first | {"settings": DRAWN}, row)))
     assert __main__.main(["sweep", "plot", str(out)]) == 0
+
+
+def test_a_picture_that_cannot_be_made_is_named(tmp_path: Path, capsys) -> None:
+    """Matplotlib finds out when it draws: infinity has no place on an axis of whole numbers."""
+    asked = DRAWN | {"draft": "draft", "gammas": [0, 4], "rules": ["rejection"], "n": [1]}
+    row = {"problem": 0, "temperature": 1.0, "seconds": 0.5, "tokens": 9, "host": "h"}
+    out = tmp_path / "speed.jsonl"
+    first = header("speed", ["n", "gamma"], asked)
+    settings = [(1, 0), (8, 0), (1, 4), (8, 4), (float("inf"), 0)]
+    lines = [first, *(row | {"n": n, "gamma": gamma} for n, gamma in settings)]
+    out.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    assert __main__.main(["sweep", "plot", str(out)]) == 2
+    assert f"{out} is no sweep's file, or damaged: " in capsys.readouterr().err
+    assert not out.with_suffix(".png").exists()
 
 
 def test_a_file_has_one_writer_by_whatever_name_and_without_its_lock(tmp_path):
