@@ -94,6 +94,8 @@ ANSWERS.changed("17.1", "the_same_words", "text[:n] == so_far",
     "sorted(text[:n]) == sorted(so_far)")  # fmt: skip
 ANSWERS.changed("17.1", "begins_alike", "text[:n] == so_far", "text[:n][:1] == so_far[:1]")
 ANSWERS.changed("17.1", "the_last_two", "text[:n] == so_far", "text[:n][-2:] == so_far[-2:]")
+ANSWERS.changed("17.1", "both_ends", "text[:n] == so_far",
+    "text[:n][:1] == so_far[:1] and text[:n][-1:] == so_far[-1:]")  # fmt: skip
 ANSWERS.changed("17.1", "spelled_in_digits", "text[:n] == so_far",
     '"".join(map(str, text)).startswith("".join(map(str, so_far)))')  # fmt: skip
 
@@ -193,6 +195,8 @@ def every_step_a_vote(walks):
 
 ANSWERS.changed("17.2", "the_dead_are_not_counted", "sum(weights) / len(weights)",
     "sum(weights) / np.count_nonzero(weights)")  # fmt: skip
+ANSWERS.changed("17.2", "each_text_once", "sum(weights) / len(weights)",
+    "float(np.mean([*dict(zip(map(repr, walks), weights, strict=True)).values()]))")  # fmt: skip
 ANSWERS.changed("17.2", "forced_is_free", "for p, allowed in walk]",
     "for p, allowed in walk if len(allowed) > 1]")  # fmt: skip
 
@@ -384,6 +388,8 @@ def takes_the_states_out(grammar, state, most):
 
 ANSWERS.changed("17.4", "letter_by_letter", "tokens.append(token)",
     "tokens.extend(token if isinstance(token, str) else [token])")  # fmt: skip
+ANSWERS.changed("17.4", "by_the_first_letter", "len(grammar[state]) == 1",
+    "len({str(token)[0] for token in grammar[state]}) == 1")  # fmt: skip
 
 
 @wrong("17.4")

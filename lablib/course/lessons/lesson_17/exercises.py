@@ -108,6 +108,7 @@ def _words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield half, [[0, 1, 2], [1, 0, 1], [0, 1, 0]], [0, 1]  # nor is which words
     yield half, [[0, 1, 2], [0, 2, 1], [0, 1, 0]], [0, 1]  # nor is the first
     yield half, [[0, 1, 2, 0], [2, 1, 2, 1], [0, 1, 2, 2]], [0, 1, 2]  # nor are the last two
+    yield half, [[0, 1, 2, 0], [0, 2, 2, 1], [0, 1, 2, 2]], [0, 1, 2]  # nor are both ends
     yield half, [[0, 0], [0, 1], [2, 1], [0, 2]], []  # 0 begins three texts, 2 one
     yield half, [[1, 2], [0, 1]], []
     for size in (3, 4):
@@ -259,6 +260,8 @@ def _odd_walks(rng: np.random.Generator) -> Iterator[tuple[list[Walk]]]:
     yield ([_walk(([0.0, 1.0], [0])), _walk(([0.5, 0.5], [0]))],)  # a dead end weighs nothing
     yield ([_walk(*[([0.5, 0.5], [0])] * 20), _walk(*[([0.5, 0.5], [1])] * 19)],)
     yield ([_walk(([0.25] * 4, [3]))] * 5,)
+    often, once = ([0.5, 0.5], [0]), ([0.25, 0.75], [0])
+    yield ([_walk(often), _walk(often), _walk(once)],)  # a text that came twice counts twice
 
 
 WEIGH = Exercise(
@@ -526,7 +529,7 @@ def _odd_states(rng: np.random.Generator) -> Iterator[tuple[Table, int, int]]:
     yield {0: {"a": 0}}, 0, 3
     yield {0: {"a": 0}}, 0, 40
     yield _SUM, 6, 2
-    yield {0: {"sun": 1}, 1: {"ice": 2}, 2: {}}, 0, 4
+    yield {0: {"ice": 1}, 1: {"sun": 2, "snow": 2}, 2: {}}, 0, 4  # a token may have many letters
     yield {0: {"a": 0, "b": 1}, 1: {}}, 0, 3  # round and round, or out: a choice
     yield {7: {5: 8}, 8: {0: 9}, 9: {}}, 7, 4  # tokens by their ids
 
