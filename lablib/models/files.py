@@ -3,14 +3,14 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from lablib.machine.arrays import flattened
 from lablib.models.base import LanguageModel
 from lablib.models.config import MOST_LAYERS, ModelConfig
-from lablib.validation import BadType, BadValue, integer, shown
+from lablib.validation import BadType, BadValue, integer, number, shown
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -29,6 +29,8 @@ TOKENIZER_FIELDS = (
     ("a list or an object", (list, dict), "extra_special_tokens"),
     ("an object", dict, "added_tokens_decoder"),
 )
+# What a tokenizer is asked when it is loaded: a damaged one gives up then, and not in a lesson.
+TRIAL = "", "éa", "".join(map(chr, range(32, 127))) + "\n\té≠"
 
 
 def read(path: Path) -> tuple[LanguageModel, Any]:
@@ -53,6 +55,9 @@ def check(path: Path) -> dict[str, Any]:
     file = path / "tokenizer_config.json"
     if file.exists():
         _check_tokenizer(file, read_json(file))
+    file = path / "tokenizer.json"
+    if file.exists():
+        _check_merges(file, read_json(file).get("model"))
     for file in path.glob("model*.safetensors"):
         read_arrays(file, whole=False)
     keys = read_json(path / "config.json")
@@ -76,6 +81,16 @@ def _check_tokenizer(file: Path, settings: dict[str, Any]) -> None:
             flag = isinstance(value, bool) and types is not bool  # Python's flags are numbers
             if value is not None and (flag or not isinstance(value, types)):
                 raise BadType(f"{file}: {name} must be {kind}, got {shown(value)}")
+
+
+def _check_merges(file: Path, model: Any) -> None:
+    """Refuse merges that tokenizers would cut within a letter: that ends the process."""
+    prefix = model.get("continuing_subword_prefix") if isinstance(model, dict) else None
+    merges = model.get("merges") if prefix else None
+    for merge in merges if isinstance(merges, list) else ():
+        last = merge.split(" ")[-1:] if isinstance(merge, str) else list(merge)[-1:]
+        if not str(prefix).isascii() or not "".join(map(str, last)).startswith(str(prefix)):
+            raise BadValue(f"{file}: {shown(merge)} merges what does not begin with {prefix!r}")
 
 
 def _check_ends(path: Path, keys: dict[str, Any], vocab_size: Any) -> None:
@@ -139,6 +154,21 @@ def fill(module: nn.Module, weights: dict[str, mx.array], path: Path) -> None:
         raise BadValue(f"{path} does not fit its config.json: {why[:200]}") from None
 
 
+def check_scale(path: Path) -> None:
+    """Refuse an adapter_config.json whose arrays would be multiplied by what is no number."""
+    settings = read_json(path).get("lora_parameters")
+    if isinstance(settings, dict) and "scale" in settings:
+        number(f"{path}: scale", settings["scale"])
+
+
+def check_adapter(model: nn.Module, path: Path) -> None:
+    """Refuse an adapter that lacks arrays: mlx-lm would draw them, of any rank that is named."""
+    known = read_arrays(path, whole=False)
+    for name, _ in flattened(model.parameters()):
+        if name.endswith(("lora_a", "lora_b")) and name not in known:
+            raise BadValue(f"{path} lacks {name}, which its adapter_config.json asks for")
+
+
 def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     """Return a directory's tokenizer as mlx-lm wraps it; ``keys`` are those of its config.json."""
     from mlx_lm.tokenizer_utils import load
@@ -152,6 +182,7 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     try:
         with nobody_asked():
             tokenizer = load(path, settings, eos_token_ids=keys.get("eos_token_id"))
+            try_out(tokenizer)
     except Exception as error:  # transformers and tokenizers raise plain Exceptions
         raise BadValue(f"{file} is not a tokenizer: {error}") from None
     largest = max(tokenizer.get_vocab().values(), default=-1)
@@ -166,15 +197,26 @@ def nobody_asked() -> Iterator[None]:
     """Let transformers refuse code of a model's own where it would ask whether to run it.
 
     It asks wherever it was told nothing: a class of its own that is no tokenizer, and is named as
-    one, is told nothing.
+    one, is told nothing. Where tokenizers panics, which is no ``Exception``, one is raised.
     """
     from transformers import dynamic_module_utils as modules
 
     seconds, modules.TIME_OUT_REMOTE_CODE = modules.TIME_OUT_REMOTE_CODE, 0
     try:
         yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"tokenizers gave up: {error}") from error
     finally:
         modules.TIME_OUT_REMOTE_CODE = seconds
+
+
+def try_out(tokenizer: Any) -> None:
+    """Have texts made tokens, and tokens text: whoever panics does so now."""
+    for text in TRIAL:
+        with suppress(Exception):  # a letter that it does not know is no damage
+            tokenizer.decode(tokenizer.encode(text))
 
 
 def fingerprint(model: LanguageModel) -> str:

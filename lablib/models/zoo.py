@@ -161,6 +161,7 @@ def _for_mlx_lm(adapter_path: Any, revision: Any, tokenizer_config: Any) -> dict
         if not (folder / "adapters.safetensors").is_file():
             raise BadValue(f"adapter_path must hold adapters.safetensors, got {shown(str(folder))}")
         files.read_arrays(folder / "adapters.safetensors", whole=False)
+        files.check_scale(folder / "adapter_config.json")
         more["adapter_path"] = str(folder)
     if revision is not None:
         more["revision"] = _text("revision", revision)
@@ -187,6 +188,9 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
         with files.nobody_asked():
             settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
             found: Any = mlx_lm.load(name, tokenizer_config=settings, **more)
+            files.try_out(found[1])
+            if "adapter_path" in more:
+                files.check_adapter(found[0], Path(more["adapter_path"], "adapters.safetensors"))
             return found
     except Exception as error:  # whatever goes wrong inside, the caller gets one line about it
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]

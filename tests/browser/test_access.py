@@ -53,7 +53,7 @@ SPOILT = {
         "w.box.children = w.box.children[1:]\nw"
     ),
     r"cut off at 420: .*widget-readout": (
-        "w = Powers(0)\nw.controls['power'].layout.max_width = '40em'\nw"
+        "w = Powers(0)\nw.controls['power'].layout.min_width = '40em'\nw"
     ),
     r"cut off at 800: P": "HTML('<p style=\"white-space:nowrap\">' + 300 * 'long ' + '</p>')",
     r"axe: select-name": "HTML('<select><option>one</option></select>')",

@@ -15,9 +15,10 @@ PUBLIC = {name: getattr(INFERENCE, name) for name in INFERENCE.__all__}
 PUBLIC |= {name: getattr(lablib, name) for name in lablib.__all__}
 # What one gets and does not make; what takes nothing; what the lessons' readers call.
 RESULTS = {"AdaptiveVotes", "Candidate", "Completion", "SampleResult", "Samples", "Token", "Votes"}
+RESULTS |= {"Particles"}
 TAKES_NOTHING = {"Drafter", "by_definition", "doctor", "set_threads"}
 READERS = {"check", "hint", "progress", "solution", "bias"}
-MODULES = {"rules", "transforms"}
+MODULES = {"menu", "rules", "transforms"}
 ENTRIES = sorted({*PUBLIC} - RESULTS - TAKES_NOTHING - READERS - MODULES)
 
 
@@ -26,8 +27,8 @@ def given() -> dict[str, Any]:
     """A right value for each argument that must be given."""
     model, tokenizer = lablib.load("draft")
     return {
-        "model": model, "target": model, "draft_model": model, "tokenizer": tokenizer, "n": 1,
-        "prompt": [1], "prompts": [[1]], "options": [lablib.SamplerOptions()], "vocab_size": 8,
+        "model": model, "target": model, "draft_model": model, "lm": model, "n": 1,
+        "tokenizer": tokenizer, "prompt": [1], "prompts": [[1]], "options": [lablib.SamplerOptions()], "vocab_size": 8,
         "d_model": 8, "n_heads": 1, "n_layers": 1,
     }  # fmt: skip
 

@@ -234,6 +234,24 @@ def test_an_adapter_and_the_tokenizers_options_reach_mlx_lm(llama, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("lora", "said"),
+    [
+        ({"rank": 100_000}, "lacks model.layers.1.self_attn.q_proj.lora_a, which its adapter_conf"),
+        ({"scale": float("nan")}, "adapter_config.json: scale must be"),
+        ({"scale": "3"}, "adapter_config.json: scale must be"),
+    ],
+)
+def test_an_adapter_that_is_not_whole_is_refused(lora, said, llama, tmp_path):
+    """What it lacks mlx-lm would draw: a hundred letters, and all memory is full."""
+    make_foreign(llama)
+    lora = {"rank": 2, "scale": 3.0, "dropout": 0.0} | lora
+    settings = {"fine_tune_type": "lora", "num_layers": 1, "lora_parameters": lora}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+    mx.save_safetensors(str(tmp_path / "adapters.safetensors"), {})
+    assert said in refusal(llama, adapter_path=tmp_path)
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"adapter_path": "no/such"}, "adapter_path must hold adapters.safetensors"),
@@ -583,6 +601,55 @@ def test_a_tokenizer_that_does_not_fit(llama, tokenizer, tmp_path):
     )
     (llama / "tokenizer.json").write_text('{"model": "none"}')
     assert refusal(llama).startswith(f"{llama / 'tokenizer.json'} is not a tokenizer: ")
+
+
+def damaged(part):
+    """A part of tokenizer.json, by which tokenizers panics when it reads it, or a text."""
+    found = {
+        "characters": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+        "pieces": {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+        "template": {
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": [{"SpecialToken": {"id": "none", "type_id": 0}}],
+                "pair": [],
+                "special_tokens": {},
+            }
+        },
+    }
+    return found[part]
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("part", ["characters", "pieces", "template"])
+def test_a_tokenizer_that_panics_is_refused_when_it_is_loaded(part, foreign, llama):
+    """What Rust's panic raises is no ``Exception``: nobody's ``except`` sees it."""
+    if foreign:
+        make_foreign(llama)
+    edit_json(llama / "tokenizer.json", **damaged(part))
+    message = refusal(llama)
+    assert str(llama) in message
+    assert ": tokenizers gave up: " in message
+
+
+@pytest.mark.parametrize(
+    ("prefix", "merge"), [("x", "a é"), ("x", ["a", "é"]), ("aé", "a aéb"), ("#" * 9, "a b")]
+)
+def test_merges_that_would_end_the_process_are_refused(prefix, merge, llama):
+    vocabulary = {"a": 0, "é": 1, "aé": 2, "aéb": 3, "b": 4, "ab": 5}
+    model = {"type": "BPE", "vocab": vocabulary, "merges": [merge]}
+    edit_json(llama / "tokenizer.json", model=model | {"continuing_subword_prefix": prefix})
+    message = refusal(llama)
+    assert message.startswith(f"{llama / 'tokenizer.json'}: ")
+    assert message.endswith(f" merges what does not begin with {prefix!r}")
+
+
+def test_merges_of_a_prefix_are_read(llama):
+    vocabulary = {"a": 0, "b": 1, "##b": 2, "ab": 3}
+    model = {"type": "BPE", "vocab": vocabulary, "merges": [["a", "##b"]]}
+    edit_json(llama / "tokenizer.json", model=model | {"continuing_subword_prefix": "##"})
+    _, tokenizer = zoo.load(llama)
+    assert "ab" in tokenizer.convert_ids_to_tokens(tokenizer.encode("ab"))
 
 
 def test_what_cannot_be_saved(llama, tokenizer, tmp_path):

@@ -10,6 +10,7 @@ from lablib.teach.apart.desk import CELLS, READING, Order, judge
 from lablib.teach.apart.remote import Limits
 from lablib.teach.grade import grade
 
+import psutil
 import pytest
 import submitted
 
@@ -67,6 +68,18 @@ def test_a_referee_that_ends_costs_what_it_was_at(tmp_path, monkeypatch):
         "00.1": ["!", "", "comparing its answers: its referee ended (exit code -9)"]
     }
     assert len(killed) == 1
+
+
+def test_a_referee_that_dies_while_it_waits_costs_nobody_anything(tmp_path):
+    orders = handed_in(tmp_path, ("ada", "bob", "cy"))
+    with closing(judge(orders, Limits(), workers=1)) as verdicts:
+        found = []
+        for order, verdict in verdicts:
+            found.append((order.name, verdict))
+            for child in psutil.Process().children():
+                child.kill()
+                child.wait()
+    assert found == [(f"{name}.py", {"00.1": ["✓", "", ""]}) for name in ("ada", "bob", "cy")]
 
 
 @pytest.mark.parametrize(

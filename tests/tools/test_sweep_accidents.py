@@ -434,6 +434,62 @@ def test_a_first_line_of_another_shape_is_no_sweeps(change, tmp_path: Path) -> N
         read(out)
 
 
+DRAWN = {
+    "model": "target", "draft": None, "task": "sums", "problems": 1, "n": [2],
+    "temperatures": [1.0], "gammas": [], "rules": [], "seed": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "record"),
+    [
+        ({"n": ...}, {}),
+        ({"n": "ab"}, {}),
+        ({"n": [2**63]}, {}),
+        ({"n": [{}]}, {}),
+        ({"task": "$\\frac$"}, {}),  # a formula that matplotlib reads when it draws
+        ({"gammas": "\x1b[2J"}, {}),  # an order for the terminal
+        ({"gammas": [1] * 10_000}, {}),  # more than anybody reads
+        ({"seed": -1}, {}),
+        ({"seed": "x"}, {}),
+        ({}, {"temperature": []}),
+        ({}, {"answers": [["4"], ["5"]]}),
+        ({}, {"logprobs": ["a", "b"]}),
+        ({}, {"logprobs": []}),
+    ],
+)
+def test_a_file_that_cannot_be_drawn_is_named(settings, record, tmp_path: Path, capsys) -> None:
+    """Somebody else made it, or an editor: no words of Python's, and no picture."""
+    asked = {key: value for key, value in (DRAWN | settings).items() if value is not ...}
+    row = {"task": "sums", "problem": 0, "temperature": 1.0, "truth": "4", "answers": ["4", "5"]}
+    row |= {"logprobs": [-1.0, -2.0], "tokens": 3}
+    out = tmp_path / "votes.jsonl"
+    first = header("votes", ["task", "problem"], asked)
+    out.write_text("".join(f"{json.dumps(each)}\n" for each in (first, row | record)))
+    assert __main__.main(["sweep", "plot", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"lablib: {out} is no sweep's file, or damaged: ")
+    assert said.removesuffix("\n").isprintable()
+    assert len(said) < 300 + len(str(out))
+    assert not out.with_suffix(".png").exists()
+    out.write_text("".join(f"{json.dumps(each)}\n" for each in (first | {"settings": DRAWN}, row)))
+    assert __main__.main(["sweep", "plot", str(out)]) == 0
+
+
+def test_a_picture_that_cannot_be_made_is_named(tmp_path: Path, capsys) -> None:
+    """Matplotlib finds out when it draws: infinity has no place on an axis of whole numbers."""
+    asked = DRAWN | {"draft": "draft", "gammas": [0, 4], "rules": ["rejection"], "n": [1]}
+    row = {"problem": 0, "temperature": 1.0, "seconds": 0.5, "tokens": 9, "host": "h"}
+    out = tmp_path / "speed.jsonl"
+    first = header("speed", ["n", "gamma"], asked)
+    settings = [(1, 0), (8, 0), (1, 4), (8, 4), (float("inf"), 0)]
+    lines = [first, *(row | {"n": n, "gamma": gamma} for n, gamma in settings)]
+    out.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    assert __main__.main(["sweep", "plot", str(out)]) == 2
+    assert f"{out} is no sweep's file, or damaged: " in capsys.readouterr().err
+    assert not out.with_suffix(".png").exists()
+
+
 def test_a_file_has_one_writer_by_whatever_name_and_without_its_lock(tmp_path):
     out, other = tmp_path / "x.jsonl", tmp_path / "y.jsonl"
     first = header("sweep", ["problem"], {})

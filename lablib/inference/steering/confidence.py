@@ -23,6 +23,7 @@ from typing import Any
 
 from lablib.inference.decoding.rows import Best, Samples
 from lablib.inference.sampling import transforms
+from lablib.unknown_options import told
 from lablib.validation import BadValue, function, integer, number, one_of
 
 import mlx.core as mx
@@ -87,6 +88,7 @@ def _whole(name: str, best: Sequence[Best]) -> np.ndarray:
     return logs
 
 
+@told
 def by_confidence(measure: Measure, keep: float = 1.0, weigh: str = "linear") -> Callable[..., Any]:
     """Return what ``weight=`` of ``majority_vote`` takes, with ``top_logprobs=`` beside it.
 
@@ -131,6 +133,7 @@ def by_confidence(measure: Measure, keep: float = 1.0, weigh: str = "linear") ->
     return weight
 
 
+@told
 class GiveUp:
     """A logits processor that ends a text when the model has become unsure: DeepConf's online stop.
 

@@ -20,6 +20,7 @@ from lablib.extras import need
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
+from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, integer, sequence
 
 import mlx.core as mx
@@ -28,6 +29,7 @@ import numpy as np
 _FREE = '%llguidance {"no_forcing": true}\n'  # else only the tokenizer's own way is allowed
 
 
+@told
 class Vocabulary:
     """The bytes of each token. To make one takes a while: grammars may share it.
 
@@ -77,6 +79,7 @@ class _Spelled:
         return []  # asked where a grammar forces letters, which we don't let it do
 
 
+@told
 class Grammar:
     """A logits processor that leaves only the tokens with which a text can go on.
 
@@ -181,6 +184,7 @@ class Grammar:
         return tokens, parents
 
 
+@told
 class GrammarDrafter(Drafter):
     """Proposes what the grammar forces: where one token may come, no model need be asked.
 

@@ -33,6 +33,7 @@ from lablib.inference.steering.resampling import (
     normalized,
     parents,
 )
+from lablib.unknown_options import told
 from lablib.validation import BadValue, function, integer, number, one_of
 
 import numpy as np
@@ -99,6 +100,7 @@ class Particles(Samples):
         return float(np.dot(weights, [value(tokens) for tokens in self.tokens]))
 
 
+@told
 def smc(
     lm: Any,
     prompts: Sequence[Sequence[int]],

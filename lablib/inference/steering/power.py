@@ -17,11 +17,13 @@ from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling import random_numbers
 from lablib.inference.steering import asking
 from lablib.inference.steering.asking import Text
+from lablib.unknown_options import told
 from lablib.validation import integer, number
 
 import numpy as np
 
 
+@told
 def power_sample(
     lm: Any,
     prompts: Sequence[Sequence[int]],

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from lablib.inference.sampling import random_numbers
 from lablib.inference.steering import asking
 from lablib.inference.voting import vote
+from lablib.unknown_options import told
 from lablib.validation import BadValue, function, integer, number, token_ids
 
 import mlx.core as mx
@@ -37,6 +38,7 @@ class Found(NamedTuple):
     score: float
 
 
+@told
 def beam_search(
     lm: Any,
     prompt: Sequence[int],
@@ -88,6 +90,7 @@ def beam_search(
         beams = sorted(longer, key=lambda beam: -score(*beam))[:width]
 
 
+@told
 def best_first(
     lm: Any,
     prompt: Sequence[int],
@@ -155,6 +158,7 @@ def best_first(
     return sorted(whole, key=lambda text: -text.score)
 
 
+@told
 def minimum_bayes_risk(
     completions: Sequence[Any],
     utility: Callable[[Any, Any], float] | None = None,
@@ -221,6 +225,7 @@ def edit_distance(one: Sequence[Any], other: Sequence[Any]) -> int:
     return row[-1]
 
 
+@told
 class Budget:
     """A logits processor that forces ``answer`` once a completion has ``most`` tokens.
 

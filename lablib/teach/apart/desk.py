@@ -111,7 +111,7 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
                     why = f"their other files took more than {SLOW * limits.seconds:g} s"
                     yield order, {"unreadable": f"is not judged: {why}"}
                     continue
-                busy.append(idle.pop() if idle else Referee(limits))
+                busy.append(_ready(idle) or Referee(limits))
                 busy[-1].begin(order)
             if not busy:
                 break
@@ -137,6 +137,16 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
     finally:
         for referee in (*idle, *busy):
             referee.end()
+
+
+def _ready(idle: list["Referee"]) -> "Referee | None":
+    """Take a referee that waits; who has died meanwhile must not cost the next file its marks."""
+    while idle:
+        referee = idle.pop()
+        if referee.lives:
+            return referee
+        referee.end()
+    return None
 
 
 def _wait(busy: Iterable["Referee"]) -> None:
@@ -211,6 +221,11 @@ class Referee:
         if time.monotonic() > self._deadline:
             raise Worn(f"the notebook ran longer than {self._limits.seconds:g} s")
         return None
+
+    @property
+    def lives(self) -> bool:
+        """Return whether its process has not ended: a system without memory ends who it likes."""
+        return self._process.poll() is None
 
     @property
     def spent(self) -> float:

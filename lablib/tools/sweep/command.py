@@ -129,11 +129,10 @@ def _plot(options: argparse.Namespace) -> None:
         raise BadValue(f"out must be another file than the records, got {str(picture)!r}")
 
     from lablib.course.plots import charts
-    from lablib.tools.sweep.drawing import draw
+    from lablib.tools.sweep.drawing import draw, named
 
     figure = draw(options.file)
-    if picture.suffix == ".svg":
-        picture.write_text(charts.svg(figure), encoding="utf-8")
-    else:
-        picture.write_bytes(charts.png(figure))
+    with named(options.file):
+        drawn = charts.svg(figure).encode() if picture.suffix == ".svg" else charts.png(figure)
+    picture.write_bytes(drawn)
     print(picture)

@@ -1,12 +1,15 @@
 """The pictures of a sweep, from its file: what the lessons draw, with intervals over problems."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from lablib.course.replay.curves import Sampled, vote_curves
 from lablib.tools.sweep.file import read
-from lablib.validation import BadValue, one_of
+from lablib.tools.sweep.kinds import Asked
+from lablib.validation import BadValue, one_of, shown
 
 import numpy as np
 
@@ -29,7 +32,26 @@ def draw(path: str | Path) -> Any:
     one_of("the sweep of the file", first["sweep"], kinds)
     if not rows:
         raise BadValue(f"{path} holds no record yet")
-    return kinds[first["sweep"]](first["settings"], rows)
+    with named(path):
+        _check_settings(first["sweep"], first["settings"])
+        return kinds[first["sweep"]](first["settings"], rows)
+
+
+@contextmanager
+def named(path: str | Path) -> Iterator[None]:
+    """Say in one line of what file it was that something in it could not be drawn."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        why = shown(f"{type(error).__name__}: {error}")  # no order for a terminal, and not too long
+        raise BadValue(f"{path} is no sweep's file, or damaged: {why}") from error
+
+
+def _check_settings(what: str, settings: Mapping[str, Any]) -> None:
+    """Raise what a sweep raises that is asked for these, and ``LookupError`` where one lacks."""
+    names = (each.name for each in fields(Asked) if each.name != "what")
+    asked = {name: settings[name] for name in names}
+    Asked(what, **{name: tuple(v) if isinstance(v, list) else v for name, v in asked.items()})
 
 
 def _votes(settings: Mapping[str, Any], rows: Rows) -> Any:
