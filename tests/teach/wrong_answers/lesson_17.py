@@ -90,6 +90,26 @@ def looks_one_word_ahead(p, texts, so_far):
     return left / (left.sum() or 1)
 
 
+ANSWERS.changed("17.1", "the_same_words", "text[:n] == so_far",
+    "sorted(text[:n]) == sorted(so_far)")  # fmt: skip
+ANSWERS.changed("17.1", "begins_alike", "text[:n] == so_far", "text[:n][:1] == so_far[:1]")
+ANSWERS.changed("17.1", "the_last_two", "text[:n] == so_far", "text[:n][-2:] == so_far[-2:]")
+ANSWERS.changed("17.1", "both_ends", "text[:n] == so_far",
+    "text[:n][:1] == so_far[:1] and text[:n][-1:] == so_far[-1:]")  # fmt: skip
+ANSWERS.changed("17.1", "spelled_in_digits", "text[:n] == so_far",
+    '"".join(map(str, text)).startswith("".join(map(str, so_far)))')  # fmt: skip
+
+
+@wrong("17.1")
+def ends_with_the_first_text(p, texts, so_far):
+    n = len(so_far)
+    if n >= len(texts[0]):
+        return p.copy()
+    may = {text[n] for text in texts if text[:n] == so_far != text}
+    left = np.array([p[w] * (w in may) for w in range(len(p))])
+    return left / left.sum()
+
+
 # ------------------------------------------------------------------ 17.2 what the mask has hidden
 
 
@@ -173,6 +193,14 @@ def every_step_a_vote(walks):
     return [weight / sum(weights) for weight in weights], float(np.mean(every))
 
 
+ANSWERS.changed("17.2", "the_dead_are_not_counted", "sum(weights) / len(weights)",
+    "sum(weights) / np.count_nonzero(weights)")  # fmt: skip
+ANSWERS.changed("17.2", "each_text_once", "sum(weights) / len(weights)",
+    "float(np.mean([*dict(zip(map(repr, walks), weights, strict=True)).values()]))")  # fmt: skip
+ANSWERS.changed("17.2", "forced_is_free", "for p, allowed in walk]",
+    "for p, allowed in walk if len(allowed) > 1]")  # fmt: skip
+
+
 # ------------------------------------------------------------------ 17.3 who lives on
 
 
@@ -235,6 +263,39 @@ def drawn_afresh(weights, u):
 def who_is_not_zero(weights, u):
     chosen = [i for i, weight in enumerate(weights) if weight]
     return [chosen[i * len(chosen) // len(weights)] for i in range(len(weights))]
+
+
+@right("17.3")
+def whole_copies_first(weights, u):
+    """Give each its whole copies, and draw the rest: all points move by whole parts."""
+    n, total = len(weights), sum(weights)
+    due = [Fraction(weight) * n / Fraction(total) for weight in weights]
+    lives = [i for i, each in enumerate(due) for _ in range(int(each))]
+    ends = [*itertools.accumulate(each % 1 for each in due)]
+    lives += [bisect_right(ends, i + Fraction(u)) for i in range(n - len(lives))]
+    return sorted(lives)
+
+
+ANSWERS.changed("17.3", "cut_to_whole_numbers", "np.cumsum(weights)",
+    "np.cumsum(np.array(weights).astype(int) if int(max(weights)) else weights)")  # fmt: skip
+
+
+@wrong("17.3")
+def only_where_it_is_uneven(weights, u):
+    shares = np.array(weights) / sum(weights)
+    if 1 / (shares**2).sum() > 0.9 * len(weights):
+        return [*range(len(weights))]
+    points = (np.arange(len(weights)) + u) / len(weights) * sum(weights)
+    return np.searchsorted(np.cumsum(weights), points, side="right").tolist()
+
+
+@wrong("17.3")
+def goes_on_by_one_at_most(weights, u):
+    ends, lives, particle = np.cumsum(weights), [], 0
+    for i in range(len(weights)):
+        particle += ends[particle] <= (i + u) / len(weights) * ends[-1]
+        lives.append(int(particle))
+    return lives
 
 
 # ------------------------------------------------------------------ 17.4 what must come
@@ -322,4 +383,33 @@ def takes_the_states_out(grammar, state, most):
         token, behind = grammar.pop(state).popitem()
         tokens.append(token)
         state = behind
+    return tokens
+
+
+ANSWERS.changed("17.4", "letter_by_letter", "tokens.append(token)",
+    "tokens.extend(token if isinstance(token, str) else [token])")  # fmt: skip
+ANSWERS.changed("17.4", "by_the_first_letter", "len(grammar[state]) == 1",
+    "len({str(token)[0] for token in grammar[state]}) == 1")  # fmt: skip
+
+
+@wrong("17.4")
+def ends_at_a_false_token(grammar, state, most):
+    tokens = []
+    while len(tokens) < most and len(grammar[state]) == 1:
+        ((token, state),) = grammar[state].items()
+        if not token:
+            break
+        tokens.append(token)
+    return tokens
+
+
+@wrong("17.4")
+def to_stay_is_no_choice(grammar, state, most):
+    tokens = []
+    while len(tokens) < most:
+        ways = [way for way in grammar[state].items() if way[1] != state or len(grammar[state]) < 2]
+        if len(ways) != 1:
+            break
+        tokens.append(ways[0][0])
+        state = ways[0][1]
     return tokens

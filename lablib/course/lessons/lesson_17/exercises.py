@@ -105,6 +105,10 @@ def _words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield half, [[0, 1], [1, 2], [1, 0]], [1]
     yield half, [[0, 2], [1, 2], [1, 1]], [0]  # another text allows 1 here
     yield half, [[0, 1, 2], [2, 1, 0], [2, 1, 1]], [2, 1]  # the last word is not all
+    yield half, [[0, 1, 2], [1, 0, 1], [0, 1, 0]], [0, 1]  # nor is which words
+    yield half, [[0, 1, 2], [0, 2, 1], [0, 1, 0]], [0, 1]  # nor is the first
+    yield half, [[0, 1, 2, 0], [2, 1, 2, 1], [0, 1, 2, 2]], [0, 1, 2]  # nor are the last two
+    yield half, [[0, 1, 2, 0], [0, 2, 2, 1], [0, 1, 2, 2]], [0, 1, 2]  # nor are both ends
     yield half, [[0, 0], [0, 1], [2, 1], [0, 2]], []  # 0 begins three texts, 2 one
     yield half, [[1, 2], [0, 1]], []
     for size in (3, 4):
@@ -119,8 +123,9 @@ def _odd_words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield np.array([0.5, 0.5, 0.0]), [[0, 1], [0], [0, 2, 2]], [0]  # 0 itself is wanted, too
     yield np.array([0.25, 0.75, 0.0]), [[2], [0]], []
     yield np.array([0.5, 0.25, 0.25]), [[1], [1], [2]], []  # the same text twice
-    yield np.array([0.5, 0.25, 0.25]), [[0, 1, 2, 2, 1], [1]], [0, 1, 2, 2]
+    yield np.array([0.5, 0.25, 0.25]), [[1], [0, 1, 2, 2, 1]], [0, 1, 2, 2]
     yield np.full(12, 1 / 12), [[10, 11], [11, 1], [10, 0]], [10]
+    yield np.full(12, 1 / 12), [[1, 0, 5], [10, 11, 3]], [1, 0]  # spelled in digits both begin 10
 
 
 NEXT_WORD = Exercise(
@@ -255,6 +260,8 @@ def _odd_walks(rng: np.random.Generator) -> Iterator[tuple[list[Walk]]]:
     yield ([_walk(([0.0, 1.0], [0])), _walk(([0.5, 0.5], [0]))],)  # a dead end weighs nothing
     yield ([_walk(*[([0.5, 0.5], [0])] * 20), _walk(*[([0.5, 0.5], [1])] * 19)],)
     yield ([_walk(([0.25] * 4, [3]))] * 5,)
+    often, once = ([0.5, 0.5], [0]), ([0.25, 0.75], [0])
+    yield ([_walk(often), _walk(often), _walk(once)],)  # a text that came twice counts twice
 
 
 WEIGH = Exercise(
@@ -264,7 +271,7 @@ WEIGH = Exercise(
         "A mask divides by the mass that it allows, at each word. So the chance of a masked text "
         "is too large, by a factor that you can know. Return the texts' shares of the weight that "
         "makes good for it, and what the weights say about the model: how many of its texts would "
-        "obey by themselves."
+        "obey by themselves. Where a mass is 0 a text came to a dead end; it counts, with weight 0."
     ),
     stars=2,
     minutes=8,
@@ -380,6 +387,7 @@ def _weights(rng: np.random.Generator) -> Iterator[tuple[list[int], float]]:
     yield [0, 3, 0, 1], 0.5
     yield [2, 2, 2, 2], 0.0
     yield [9, 3, 3, 1], 0.75
+    yield [3, 4, 5], 0.875  # nearly even: drawn all the same
     for _ in range(3):
         yield rng.integers(0, 5, 8).tolist(), int(rng.integers(0, 8)) / 8
 
@@ -390,6 +398,7 @@ def _odd_weights(rng: np.random.Generator) -> Iterator[tuple[list[float], float]
     yield [0, 1], 0.0
     yield [1, 0], 0.96875
     yield [0.0625, 0.1875], 0.5
+    yield [1.5, 0.5, 1], 0.75
     yield [1] * 16, 0.5
     yield [32, *[1] * 32, *[0] * 31], 0.25
 
@@ -487,7 +496,7 @@ FORCED_WRONG = {
     states_for_tokens: "those are the states; return the tokens that lead to them.",
 }
 
-Table = dict[Any, dict[str, Any]]
+Table = dict[Any, dict[Any, Any]]
 _SUM: Table = {
     0: {"3": 1, "4": 1},
     1: {"+": 2},
@@ -520,6 +529,9 @@ def _odd_states(rng: np.random.Generator) -> Iterator[tuple[Table, int, int]]:
     yield {0: {"a": 0}}, 0, 3
     yield {0: {"a": 0}}, 0, 40
     yield _SUM, 6, 2
+    yield {0: {"ice": 1}, 1: {"sun": 2, "snow": 2}, 2: {}}, 0, 4  # a token may have many letters
+    yield {0: {"a": 0, "b": 1}, 1: {}}, 0, 3  # round and round, or out: a choice
+    yield {7: {5: 8}, 8: {0: 9}, 9: {}}, 7, 4  # tokens by their ids
 
 
 FORCED = Exercise(
