@@ -29,7 +29,8 @@ def given() -> dict[str, Any]:
     return {
         "model": model, "target": model, "draft_model": model, "lm": model, "n": 1,
         "tokenizer": tokenizer, "prompt": [1], "prompts": [[1]],
-        "options": [lablib.SamplerOptions()], "vocab_size": 8, "d_model": 8, "n_heads": 1, "n_layers": 1,
+        "options": [lablib.SamplerOptions()], "vocab_size": 8, "d_model": 8,
+        "n_heads": 1, "n_layers": 1,
     }  # fmt: skip
 
 
