@@ -215,7 +215,8 @@ class AdaptiveLength(DraftLength):
         seconds[0] = n[0] * plain
         lengths = np.arange(len(n))
         apart = lengths - n @ lengths / n.sum()
-        line = seconds.sum() / n.sum() + apart * max(0.0, apart @ seconds / (n @ apart**2))
+        slope = max(0.0, float(apart @ seconds / (n @ apart**2)))
+        line = seconds.sum() / n.sum() + apart * slope
         return [plain, *((seconds + _TIMED * line) / (n + _TIMED))[1:].tolist()]
 
     def miss(self) -> None:
