@@ -15,13 +15,13 @@ from typing import Any
 
 from lablib import folders
 from lablib.machine import pages, scheduling
+from lablib.machine.arrays import flattened
 from lablib.models import files
 from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, shown
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 FETCHED = (
@@ -109,14 +109,13 @@ def load(
     mx.eval(model.parameters())
     if mx.default_device() != mx.gpu:
         _warn_of_slow_products(model, str(name))
-    arrays: Any = tree_flatten(model.parameters())
-    pages.enlarge(array for _, array in arrays)
+    pages.enlarge(array for _, array in flattened(model.parameters()))
     return model, tokenizer
 
 
 def _warn_of_slow_products(model: nn.Module, name: str) -> None:
     """Say in one line that a CPU is slow at products of other weights than float32, and why."""
-    arrays: Any = tree_flatten(model.parameters())
+    arrays = flattened(model.parameters())
     others = {str(a.dtype).removeprefix("mlx.core.") for _, a in arrays if a.dtype != mx.float32}
     if others:
         kinds = ", ".join(sorted(others))

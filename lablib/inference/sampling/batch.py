@@ -13,7 +13,6 @@ top-k, the vocabulary), as the host must see how many the nucleus takes, and aft
 your own, whose result is checked at once.
 """
 
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -54,10 +53,7 @@ class Slot:
         self.options = options
         self.text = text
         self.used = options.used
-        seed = options.seed
-        if seed is None or seed < 0:
-            seed = secrets.randbits(64)
-        self.key = random_numbers.key(seed, stream)
+        self.key = random_numbers.key(random_numbers.fixed(options.seed), stream)
         window = options.repeat_last_n if options.repeat_last_n >= 0 else num_ctx
         self.window = window if options.penalizes else 0
         self._start = len(text)

@@ -14,10 +14,10 @@ Scores that come in may be -inf already, from a processor before: such tokens st
 import math
 from collections.abc import Collection, Mapping
 from copy import copy as shallow_copy
-from typing import Any
 
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.transforms import best, gather, keep, log_softmax
+from lablib.machine.arrays import listed
 from lablib.validation import BadValue, integer, number, token_ids
 
 import mlx.core as mx
@@ -70,7 +70,7 @@ def epsilon(least: float = 3e-4) -> LogitsProcessor:
     least = number("least", least, 0.0, 1.0)
 
     def cut(tokens: mx.array, logits: mx.array) -> mx.array:
-        return _likelier(logits, mx.array(least))
+        return _likelier(logits, log_softmax(logits), mx.log(mx.array(least)))
 
     return cut
 
@@ -84,8 +84,9 @@ def eta(least: float = 3e-4) -> LogitsProcessor:
     least = number("least", least, 0.0, 1.0)
 
     def cut(tokens: mx.array, logits: mx.array) -> mx.array:
-        unsure = math.sqrt(least) * mx.exp(-_entropy(log_softmax(logits)))
-        return _likelier(logits, mx.minimum(least, unsure))
+        logs = log_softmax(logits)
+        bound = mx.log(mx.array(least))
+        return _likelier(logits, logs, mx.minimum(bound, bound / 2 - _entropy(logs)))
 
     return cut
 
@@ -145,8 +146,7 @@ def dry(
     stops = frozenset(token_ids("breakers", [*breakers], allow_empty=True))
 
     def penalise(tokens: mx.array, logits: mx.array) -> mx.array:
-        text: Any = tokens.tolist()
-        longest = repeats(text, stops)
+        longest = repeats(listed(tokens), stops)
         long = {token: n for token, n in longest.items() if n >= allowed_length}
         if not long:
             return logits
@@ -192,8 +192,7 @@ class Mirostat:
             surprise = float(self._before[0, tokens[-1]])
             self.mu -= self.rate * (surprise - self.tau)
         logs = log_softmax(logits)
-        is_best = logs == mx.max(logs, axis=-1, keepdims=True)
-        left = mx.where((-logs / math.log(2) <= self.mu) | is_best, logits, -mx.inf)
+        left = _likelier(logits, logs, mx.array(-self.mu * math.log(2)))
         self._before = -log_softmax(left) / math.log(2)
         return left
 
@@ -204,8 +203,7 @@ def _entropy(logs: mx.array) -> mx.array:
     return -mx.sum(mx.where(p > 0, p * logs, 0.0), axis=-1, keepdims=True)
 
 
-def _likelier(logits: mx.array, least: mx.array) -> mx.array:
-    """Keep the tokens whose probability is at least ``least``, and the best."""
-    logs = log_softmax(logits)
+def _likelier(logits: mx.array, logs: mx.array, least: mx.array) -> mx.array:
+    """Keep the tokens whose log-probability is at least ``least``, and the best."""
     is_best = logs == mx.max(logs, axis=-1, keepdims=True)
-    return mx.where((mx.exp(logs) >= least) | is_best, logits, -mx.inf)
+    return mx.where((logs >= least) | is_best, logits, -mx.inf)

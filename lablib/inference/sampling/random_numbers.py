@@ -7,6 +7,7 @@ generators"): a counter times an odd constant, mixed. It takes a microsecond on 
 key for each row and a generator on the device take a hundred; one number a token is all we need.
 """
 
+import secrets
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
 _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
+
+
+def fixed(seed: int | None) -> int:
+    """Return a seed as it is; None, or a negative one, stands for a fresh one."""
+    return secrets.randbits(64) if seed is None or seed < 0 else seed
 
 
 def key(seed: Any, *path: int | np.ndarray) -> Any:

@@ -4,7 +4,6 @@ Steering decides which texts are written, weighed and kept; how each gets its ne
 """
 
 import math
-import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -172,8 +171,7 @@ def read_wish(
 
 def read_seed(seed: int | None) -> int:
     """Check a seed. None, or a negative one, stands for a fresh one, as everywhere."""
-    seed = -1 if seed is None else integer("seed", seed)
-    return seed if seed >= 0 else secrets.randbits(64)
+    return random_numbers.fixed(None if seed is None else integer("seed", seed))
 
 
 def returned_number(name: str, value: Any) -> float:
