@@ -182,7 +182,7 @@ class _Sitting:
                         self._run(process)
                         self._offers(process)
                     finally:
-                        rations -= process.stated
+                        rations -= process.meter.stated
                 return
             except (Gone, TimeUp) as end:
                 late = f"it ran longer than {self.limits.statement:g} s"

@@ -18,20 +18,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.course.checks.exercises import Wrong
-from lablib.course.checks.running import TOO_MUCH, Accident, Gone, TimeUp
+from lablib.course.checks.running import Accident, Gone, TimeUp
 from lablib.teach.apart import codec, leftovers, sandbox, usage
 from lablib.teach.apart.surroundings import environment, hidden, seen
+from lablib.teach.apart.usage import LOOK, Meter
 
 GRACE = 1.0  # seconds that a process may be late before it is ended
-LOOK = 0.1  # seconds between two looks at what it has used
-BEGIN = 5.0  # seconds of processor time until its first statement: for Python, lablib, its cells
-BUSY = 40.0  # seconds by the clock that a second of work may take, where others work, too
 
 TELLS = 10_000  # messages while statements run
 TALK = 2**16  # bytes of one that is no answer
 LONGEST = 500  # letters of a name or a text that is no answer
 PARAMETERS = 100  # of a function
-TABLES = 64 * 2**20  # bytes of page tables: an honest process needs a few millions
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,8 @@ class Limits:
         seconds: by the clock, for all of it.
         statement: seconds by the clock, for one statement.
         cpu: seconds of processor time for one statement, and for one exercise. Where these are
-            counted, whoever works has ``BUSY`` seconds more by the clock for each of them, so that
-            no mark depends on who else uses the machine; whoever waits has none.
+            counted, whoever works has ``usage.BUSY`` seconds more by the clock for each of them, so
+            that no mark depends on who else uses the machine; whoever waits has none.
         statements: seconds of processor time for all statements together.
         memory: bytes.
         hide: paths.
@@ -62,25 +59,16 @@ class Process:
 
     Attributes:
         missing: what the walls do not keep out on this machine.
-        patience: seconds by the clock that work is given at most, beyond its limit.
+        meter: counts its processor time.
         deadline: when it is ended, whatever it does (``time.monotonic``).
-        stated: seconds of processor time that it has used until its last statement ended, as of the
-            last look.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.patience = BUSY * limits.cpu if limits.cpu < math.inf else 0.0
+        self.meter = Meter(limits.cpu, limits.statements)
         self.deadline = time.monotonic() + limits.seconds
         self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._buffer = bytearray()
-        self.stated = 0.0
-        self._is_running = False  # its statements, and not an exercise
-        self._has_begun = False  # with its first statement
-        self._first: float | None = None  # what it had used at the first look
-        self._start: float | None = None  # what it had used when its statements began
-        self._next_look = time.monotonic() + LOOK
-        self.ration()
         order = {"folder": self._folder, "see": seen(), "hide": [*hidden(), *limits.hide]}
         order |= {"memory": limits.memory, "seconds": limits.seconds}
         self._process = subprocess.Popen(
@@ -141,14 +129,14 @@ class Process:
             TimeUp: one statement took too long.
         """
         self.send({"cells": cells, "functions": functions, "skip": skip})
-        self._is_running = True
+        self.meter.is_stating = True
         for _ in range(TELLS):
             told = self.hear()
             if "done" in told:
-                self._is_running = False
+                self.meter.is_stating = False
                 return
-            self._has_begun = True
-            self.ration()
+            self.meter.has_begun = True
+            self.meter.ration()
             yield told
         raise Gone("it does not stop talking")
 
@@ -159,15 +147,6 @@ class Process:
             Gone, TimeUp: see ``receive``.
         """
         return self.receive(self.limits.statement, TALK)
-
-    def ration(self) -> None:
-        """Count what it uses of the processor from now on."""
-        self._before: float | None = None  # what it had used then; the next look says
-        self._worked = 0.0  # since then
-
-    def overtime(self) -> float:
-        """Return the seconds by the clock that it has more than its limit, for work of its own."""
-        return min(BUSY * self._worked, self.patience)
 
     def send(self, message: Any) -> None:
         """Send one message.
@@ -216,8 +195,8 @@ class Process:
     def _read(self, count: int, until: float) -> bytes:
         number = self._process.stdout.fileno()
         while len(self._buffer) < count:
-            self._look()
-            left = min(until + self.overtime(), self.deadline) - time.monotonic()
+            self.meter.look(self._process.pid)
+            left = min(until + self.meter.overtime(), self.deadline) - time.monotonic()
             if left < 0:  # for one that never stops talking, too
                 raise TimeUp
             if not select.select([number], [], [], min(left, LOOK))[0]:
@@ -229,35 +208,6 @@ class Process:
         data = bytes(self._buffer[:count])
         del self._buffer[:count]
         return data
-
-    def _look(self) -> None:
-        """Raise ``Gone`` once it has used up its ration; by the clock it may only be waiting."""
-        if self.limits.cpu == math.inf or time.monotonic() < self._next_look:
-            return
-        everyone = usage.family(self._process.pid)
-        used = usage.worked(everyone)
-        if used is not None:
-            self._count(used)
-        if usage.tables(everyone) > TABLES:
-            raise Gone(f"it used more than {TABLES >> 20} MB for where its memory lies")
-        self._next_look = time.monotonic() + LOOK
-
-    def _count(self, used: float) -> None:
-        """Raise ``Gone`` once it has used more than it may by now, which is ``used``."""
-        self._first = used if self._first is None else self._first
-        if self._has_begun:
-            self._before = used if self._before is None else self._before
-            self._start = used if self._start is None else self._start
-            in_all = self.limits.statements if self._is_running else math.inf
-            bounds = [(self._before, self.limits.cpu), (self._start, in_all)]
-        else:
-            bounds = [(self._first, max(BEGIN, self.limits.cpu))]
-        self._worked = used - bounds[0][0]
-        if self._is_running:
-            self.stated = used - self._first
-        for before, most in bounds:
-            if used - before > most:
-                raise Gone(f"it used more than {most:.3g} s of processor time: {TOO_MUCH}")
 
     def worked(self) -> float | None:
         """Return the seconds of processor time that it has used by now; None once it has ended."""
@@ -288,7 +238,7 @@ class Function:
 
     def __init__(self, process: Process, told: dict[str, Any], seconds: float) -> None:
         self._process, self._until = process, time.monotonic() + seconds
-        self.patience = seconds + process.patience
+        self.patience = seconds + process.meter.patience
         self.__name__ = words(told.get("name"))[:100]
         self.returns = bool(told.get("returns", True))
         self.empty = told.get("empty") is True
@@ -296,7 +246,7 @@ class Function:
             self.__signature__ = _signature(told.get("parameters"))
         self.shared_places: list[int] = []
         self.gone: Gone | None = None
-        process.ration()
+        process.meter.ration()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it.
@@ -310,12 +260,12 @@ class Function:
         if self.gone:  # a checker may have taken the first one for a wrong answer
             raise self.gone
         left = self._until - time.monotonic()
-        if left + self._process.overtime() <= 0:
+        if left + self._process.meter.overtime() <= 0:
             raise TimeUp
         lent: list[Any] = []
         call = codec.pack([list(args), kwargs], lambda value: _lend(value, lent))
         try:
-            self._process.send({"call": call, "seconds": left + self._process.patience})
+            self._process.send({"call": call, "seconds": left + self._process.meter.patience})
             reply = self._serve(lent)
             return self._result(reply, lent, args, kwargs)
         except Gone as gone:

@@ -1,9 +1,18 @@
-"""What a process and its children have used: processor time, and where their memory lies."""
+"""Tells what a process and its children have used: processor time, and where their memory lies."""
 
 import contextlib
+import math
 import re
+import time
 from pathlib import Path
 from typing import Any
+
+from lablib.course.checks.running import TOO_MUCH, Gone
+
+LOOK = 0.1  # seconds between two looks at what a process has used
+BEGIN = 5.0  # seconds of processor time until its first statement: for Python, lablib, its cells
+BUSY = 40.0  # seconds by the clock that a second of work may take, where others work, too
+TABLES = 64 * 2**20  # bytes of page tables: an honest process needs a few millions
 
 
 def family(pid: int) -> list[Any]:
@@ -34,3 +43,66 @@ def tables(processes: list[Any]) -> int:
             status = Path(f"/proc/{each.pid}/status").read_text()
             told += re.findall(r"^VmPTE:\s*(\d+) kB", status, re.MULTILINE)
     return sum(map(int, told)) << 10
+
+
+class Meter:
+    """Counts the processor time of a student's process, and says when it has used too much.
+
+    Args:
+        cpu: seconds for one statement, and for one exercise; infinity: nothing is counted.
+        statements: seconds for all statements together.
+
+    Attributes:
+        patience: seconds by the clock that work is given at most, beyond its limit.
+        stated: seconds that it has used until its last statement ended, as of the last look.
+        has_begun: whether its first statement has.
+        is_stating: whether its statements run, and not an exercise.
+    """
+
+    def __init__(self, cpu: float, statements: float) -> None:
+        self.cpu, self.statements = cpu, statements
+        self.patience = BUSY * cpu if cpu < math.inf else 0.0
+        self.stated = 0.0
+        self.has_begun = self.is_stating = False
+        self._first: float | None = None  # what it had used at the first look
+        self._start: float | None = None  # what it had used when its statements began
+        self._next_look = time.monotonic() + LOOK
+        self.ration()
+
+    def ration(self) -> None:
+        """Count what it uses from now on."""
+        self._before: float | None = None  # what it had used then; the next look says
+        self._worked = 0.0  # since then
+
+    def overtime(self) -> float:
+        """Return the seconds by the clock that it has more than its limit, for work of its own."""
+        return min(BUSY * self._worked, self.patience)
+
+    def look(self, pid: int) -> None:
+        """Raise ``Gone`` once it has used up its ration; by the clock it may only be waiting."""
+        if self.cpu == math.inf or time.monotonic() < self._next_look:
+            return
+        everyone = family(pid)
+        used = worked(everyone)
+        if used is not None:
+            self._count(used)
+        if tables(everyone) > TABLES:
+            raise Gone(f"it used more than {TABLES >> 20} MB for where its memory lies")
+        self._next_look = time.monotonic() + LOOK
+
+    def _count(self, used: float) -> None:
+        """Raise ``Gone`` once it has used more than it may by now, which is ``used``."""
+        self._first = used if self._first is None else self._first
+        if self.has_begun:
+            self._before = used if self._before is None else self._before
+            self._start = used if self._start is None else self._start
+            in_all = self.statements if self.is_stating else math.inf
+            bounds = [(self._before, self.cpu), (self._start, in_all)]
+        else:
+            bounds = [(self._first, max(BEGIN, self.cpu))]
+        self._worked = used - bounds[0][0]
+        if self.is_stating:
+            self.stated = used - self._first
+        for before, most in bounds:
+            if used - before > most:
+                raise Gone(f"it used more than {most:.3g} s of processor time: {TOO_MUCH}")
