@@ -116,6 +116,7 @@ def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | floa
     yield ([],)
     yield (["6"],)
     yield ([0, 0, 7],)  # the answer 0 is an answer
+    yield ([0, None, 0],)  # and may be the only one
     yield (["", "", "7"],)  # and so is an empty text
     yield ([-1, -1, 7],)  # and -1
     yield (["a", "A", "a ", "b", "b"],)  # alike is not equal
