@@ -12,7 +12,8 @@ import numpy as np
 
 
 def _rows(rng: np.random.Generator, rows: int, vocabulary: int) -> np.ndarray:
-    return rng.dirichlet(np.full(vocabulary, 0.6), size=rows)
+    exact = rng.dirichlet(np.full(vocabulary, 0.6), size=rows)
+    return rng.multinomial(100_000, exact) / 100_000  # five digits, which can be shown
 
 
 def _refuse_the_old(function: Watched) -> None:

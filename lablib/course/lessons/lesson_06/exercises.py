@@ -280,7 +280,7 @@ def _weighed(rng: np.random.Generator) -> Iterator[tuple[list[str], list[float]]
     yield ["a", "b", "b"], [1200.0, 1199.0, 1198.0]
     for shift in (0.0, -900.0, 800.0):
         answers = [str(each) for each in rng.choice(list("abc"), size=6)]
-        yield answers, (rng.normal(size=6) + shift).tolist()
+        yield answers, (rng.normal(size=6) + shift).round(2).tolist()
     answers = [str(each) for each in rng.integers(8, 14, size=200)]
     yield answers, rng.normal(size=200).tolist()
 
