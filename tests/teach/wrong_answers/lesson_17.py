@@ -441,6 +441,18 @@ def every_text_is_as_long_as_so_far(p, texts, so_far):
     return left / left.sum()
 
 
+@wrong("17.1")
+def padded_with_minus_one(p, texts, so_far):
+    n = len(so_far)
+    table = np.full((len(texts), max(n + 1, *map(len, texts), 0)), -1)
+    for row, text in zip(table, texts, strict=True):
+        row[: len(text)] = text
+    left = np.zeros(len(p))
+    for row in table[(table[:, :n] == np.array(so_far, int)).all(axis=1)]:
+        left[row[n]] = p[row[n]]
+    return left / left.sum()
+
+
 FITS = "text[:n] == so_far"
 ANSWERS.changed("17.1", "the_first_three_words", FITS, "text[:n][:3] == so_far[:3]")
 ANSWERS.changed("17.1", "the_same_words_and_ends", FITS,
@@ -491,3 +503,22 @@ def the_choice_is_one_of_most(grammar, state, most):
         ((token, state),) = grammar[state].items()
         tokens.append(token)
     return tokens[: most - 1] if len(grammar[state]) > 1 else tokens
+
+
+@wrong("17.4")
+def a_way_without_an_end_is_none(grammar, state, most):
+    def ends(at, seen=()):
+        if at in seen:
+            return False
+        return not grammar[at] or any(ends(to, (*seen, at)) for to in grammar[at].values())
+
+    tokens = []
+    while len(tokens) < most:
+        ways = [*grammar[state]]
+        if len(ways) > 1:
+            ways = [token for token, to in grammar[state].items() if ends(to)]
+        if len(ways) != 1:
+            break
+        tokens.append(ways[0])
+        state = grammar[state][ways[0]]
+    return tokens

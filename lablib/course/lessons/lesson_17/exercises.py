@@ -120,7 +120,7 @@ def _words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
 def _odd_words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield np.array([1.0]), [[0]], []
     yield np.array([0.5, 0.5]), [[0, 1]], [0]
-    yield np.array([0.5, 0.5, 0.0]), [[0, 2, 2], [0], [0, 1]], [0]  # 0 itself is wanted, too
+    yield np.full(4, 0.25), [[0, 2, 2], [0], [0, 1]], [0]  # 0 itself is wanted, too
     yield np.array([0.25, 0.75, 0.0]), [[2], [0]], []
     yield np.array([0.5, 0.25, 0.25]), [[1], [1], [2]], []  # the same text twice
     yield np.array([0.5, 0.25, 0.25]), [[1], [0, 1, 2, 2, 1]], [0, 1, 2, 2]
@@ -540,6 +540,7 @@ def _odd_states(rng: np.random.Generator) -> Iterator[tuple[Table, int, int]]:
     yield _SUM, 6, 2
     yield {0: {"ice": 1}, 1: {"sun": 2, "snow": 2}, 2: {}}, 0, 4  # a token may have many letters
     yield {0: {"a": 0, "b": 1}, 1: {}}, 0, 3  # round and round, or out: a choice
+    yield {0: {"a": 1, "b": 2}, 1: {"a": 1}, 2: {}}, 0, 3  # and where there is no way out
     yield {7: {5: 8}, 8: {0: 9}, 9: {}}, 7, 4  # tokens by their ids
 
 
