@@ -522,3 +522,14 @@ def a_way_without_an_end_is_none(grammar, state, most):
         tokens.append(ways[0])
         state = grammar[state][ways[0]]
     return tokens
+
+
+ANSWERS.changed("17.4", "most_letters", "len(tokens) < most",
+    "sum(len(str(each)) for each in tokens) < most")  # fmt: skip
+
+
+@wrong("17.2")
+def who_lives_is_alike(walks):
+    weights = np.array([np.prod([p[allowed].sum() for p, allowed in walk]) for walk in walks])
+    shares = weights if weights.all() else weights > 0
+    return shares / shares.sum(), weights.mean()
