@@ -110,14 +110,16 @@ class Servant:
             order: ``cells``, pairs of number and source; ``functions``, names of what is judged;
                 ``skip``, places of statements.
         """
-        everything = []
+        everything, future = [], 0
         for number, source in order["cells"]:
             name = f"<cell {number}>"
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             try:
-                everything += cells.statements(number, source, name)
+                everything += cells.statements(number, source, name, future)
             except Exception as error:  # SyntaxError, or what its compiler finds too deep
                 self._problem((number, 0), error)
+            if everything:
+                future |= everything[-1].code.co_flags & cells.FUTURE
         skip = {tuple(place) for place in order["skip"]}
         waiting = [s for s in cells.needed(everything, order["functions"]) if s.place not in skip]
         for statement in waiting:
