@@ -235,7 +235,8 @@ class _Sitting:
         self.offers[exercise] = self.offers.get(exercise, 0) + 1
         closed = exercise in self.closed or self.offers[exercise] > OFFERS
         if exercise in self.work.exercises and not closed:
-            function = Function(process, told, find(exercise).seconds)
+            turn = self.offers[exercise]
+            function = Function(process, told, find(exercise).seconds, turn)
             self.tell(exercise, None)
             try:
                 self._note(exercise, _verdict(find(exercise), function, told.get("callable")))

@@ -15,6 +15,7 @@ import lablib
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import find
 from lablib.course.checks.running import Gone, TimeUp
+from lablib.teach import submission
 from lablib.teach.apart import codec, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
@@ -699,3 +700,31 @@ def test_a_drafter_has_no_second_look_at_the_same_texts():
         return text[len(written) :][:limit]
 
     assert judge(find("16.3"), propose).mark == "✗"
+
+
+LEARNS = """
+known = {}
+def propose(prompt, written, limit):
+    text = known.setdefault(tuple(prompt), [])
+    text += written[len(text):]
+    return text[len(written):][:limit]
+for _ in range(6):
+    check("16.3", propose)
+"""
+
+
+def test_a_drafter_that_is_checked_again_meets_other_texts(tmp_path):
+    (tmp_path / "mal.py").write_text(LEARNS)
+    (row,) = [row for row in grade(tmp_path).rows if row.exercise == "16.3"]
+    assert row.outcome == "✗"
+
+
+def test_a_drafters_answers_are_known_by_name_whichever_texts_it_meets():
+    exercise = find("16.3")
+    for turn in range(1, submission.OFFERS + 1):
+        for function in (exercise.reference, *exercise.alternatives, *exercise.wrong):
+            vars(function)["turn"] = turn
+            outcome = judge(exercise, function)
+            del vars(function)["turn"]
+            known = function.__name__ if function in exercise.wrong else None
+            assert (outcome.misconception, outcome.correct) == (known, known is None)
