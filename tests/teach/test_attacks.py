@@ -571,6 +571,41 @@ def test_nobody_stands_among_the_modules_of_students(command, folder, place, tmp
     assert "a student's csv.py would run with your rights" in done.stderr
 
 
+OWNS = "from pathlib import Path\nPath({!r}).touch()\n"
+
+
+@pytest.mark.parametrize("name", ["csv", "json", "argparse", "platform", "numpy", "psutil"])
+def test_no_module_of_a_student_runs_before_that_is_refused(name, tmp_path):
+    school, ran = tmp_path / "school", tmp_path / "ran"
+    school.mkdir()
+    (school / f"{name}.py").write_text(OWNS.format(str(ran)))
+    run = [sys.executable, "-m", "lablib", "grade", "."]
+    done = subprocess.run(run, cwd=school, capture_output=True, text=True)
+    assert (done.returncode, ran.exists()) == (2, False)
+    assert "a student's csv.py would run with your rights" in done.stderr
+
+
+@pytest.mark.parametrize("paths", ["", "school/ada"])
+def test_a_folder_in_pythonpath_is_refused(paths, tmp_path):
+    """An empty entry, as a colon at an end makes one, is where one stands."""
+    (tmp_path / "school" / "ada").mkdir(parents=True)
+    here = tmp_path if paths else tmp_path / "school"
+    run = [sys.executable, "-P", "-m", "lablib", "grade", str(tmp_path / "school")]
+    environment = {**os.environ, "PYTHONPATH": f"{paths}{os.pathsep}/nowhere"}
+    done = subprocess.run(run, cwd=here, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "in PYTHONPATH" in done.stderr
+
+
+def test_a_terminal_that_lacks_a_letter_shows_the_report(tmp_path):
+    school = class_of(tmp_path / "school", ada=RIGHT)
+    run = [sys.executable, "-m", "lablib", "grade", str(school)]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(run, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "1 students, 1 of 3 \\u2713" in done.stdout
+
+
 def test_who_looks_for_no_modules_there_may_stand_there(tmp_path):
     (tmp_path / "csv.py").write_text("raise SystemExit('it runs')")
     run = [sys.executable, "-P", "-m", "lablib", "grade", "."]
