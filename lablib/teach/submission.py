@@ -15,8 +15,9 @@ from typing import Any
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import Exercise, exercises, find, lessons
 from lablib.course.checks.running import Gone, TimeUp
+from lablib.teach.apart.codec import Garbled
 from lablib.teach.apart.remote import Function, Limits, Process, words
-from lablib.teach.handed_in import clean, code_of, read_cells
+from lablib.teach.handed_in import clean, code_of, read_cells, text_of
 from lablib.teach.predicted import predictions
 
 FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
@@ -184,6 +185,9 @@ class _Sitting:
                     finally:
                         rations -= process.meter.stated
                 return
+            except Garbled:
+                text = "its code is more than is read"
+                break
             except (Gone, TimeUp) as end:
                 late = f"it ran longer than {self.limits.statement:g} s"
                 text = late if isinstance(end, TimeUp) else str(end)
@@ -281,7 +285,7 @@ def _recorded(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the marks in a cell's recorded outputs: (exercise, mark)."""
     for output in cell.get("outputs") or []:
         data = output.get("data") or {}
-        for text in ("".join(data.get("text/plain", "")), "".join(output.get("text", ""))):
+        for text in map(text_of, (data.get("text/plain", ""), output.get("text", ""))):
             for mark, exercise in re.findall(r"^([✓✗○]) (\d\d\.\d) ", text, re.MULTILINE):
                 yield exercise, mark
 
