@@ -224,20 +224,26 @@ class _Sitting:
         self.at = None
 
     def _offers(self, process: Process) -> None:
-        """Judge what no ``check`` has seen, or had seen before all cells had run."""
+        """Judge what no ``check`` has seen, or had seen before all cells had run.
+
+        What has the name in the end counts, too, however often another one was checked.
+        """
         for exercise in self.work.exercises:
             found = self.found.get(exercise)
             again = found is None or found.outcome in "!○" or "NameError" in found.message
-            if again and exercise not in self.closed:
-                process.send({"offer": find(exercise).name})
+            if exercise not in self.closed:
+                process.send({"offer": find(exercise).name, "again": again})
                 told = process.hear()
                 if "missing" not in told:
-                    self._offered(process, exercise, told)
+                    self._offered(process, exercise, told, last=True)
 
-    def _offered(self, process: Process, exercise: str, told: dict[str, Any]) -> None:
-        """Judge a function that is offered, and say that this is enough."""
+    def _offered(
+        self, process: Process, exercise: str, told: dict[str, Any], last: bool = False
+    ) -> None:
+        """Judge a function that is offered, the last one in any case; say that this is enough."""
         self.offers[exercise] = self.offers.get(exercise, 0) + 1
-        closed = exercise in self.closed or self.offers[exercise] > OFFERS
+        too_often = self.offers[exercise] > OFFERS and not last
+        closed = exercise in self.closed or too_often
         if exercise in self.work.exercises and not closed:
             turn = self.offers[exercise]
             function = Function(process, told, find(exercise).seconds, turn)

@@ -745,6 +745,9 @@ def propose(prompt, written, limit):
     return text[len(written):][:limit]
 for _ in range(6):
     check("16.3", propose)
+first = propose
+def propose(*asked):
+    return first(*asked)
 """
 
 

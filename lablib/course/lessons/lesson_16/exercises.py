@@ -1,7 +1,7 @@
 """Exercises of lesson 16: a first step into each capstone, on a toy that is played at once."""
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, Wrong
@@ -279,7 +279,7 @@ def one_behind(prompt, written, limit):
     return propose(prompt, written[:-1], limit)
 
 
-@cache
+@lru_cache(maxsize=8)
 def _toy_drafts(turn: int) -> drafts.World:
     """Return problems whose texts are the right answers: no model is asked.
 
@@ -377,7 +377,7 @@ def _beat(
         except Foul as foul:
             return -1.0, str(foul)
 
-    known = cache(outcome)  # a right answer is played against the baseline alone
+    known = lru_cache(maxsize=64)(outcome)  # a right answer is played against the baseline alone
 
     def checker(function: Callable[..., Any]) -> None:
         turn = function.turn
