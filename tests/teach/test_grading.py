@@ -61,12 +61,9 @@ MENDED = {
 
 @pytest.mark.parametrize("where", MENDED)
 def test_what_has_the_name_in_the_end_counts(where, tmp_path):
-    """Who mends an answer below its check runs that cell once more: Jupyter's order is their own."""
-    parts = {
-        "wrong": submitted.ZERO,
-        "right": submitted.RIGHT,
-        "check": 'check("00.1", best_token)',
-    }
+    """Who mends an answer below its check runs that cell once more, in Jupyter."""
+    check = 'check("00.1", best_token)'
+    parts = {"wrong": submitted.ZERO, "right": submitted.RIGHT, "check": check}
     (tmp_path / "ada.py").write_text(f"import numpy as np\n{MENDED[where].format(**parts)}\n")
     assert grade(tmp_path).rows[0].outcome == "✓"
 
