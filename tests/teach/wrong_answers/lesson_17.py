@@ -456,6 +456,15 @@ def with_words_between(p, texts, so_far):
 
 
 @wrong("17.2")
+def as_long_as_the_first(walks):
+    weights = np.ones(len(walks))
+    for i, walk in enumerate(walks):
+        for (p, allowed), _ in zip(walk, walks[0], strict=False):
+            weights[i] *= p[allowed].sum()
+    return weights / weights.sum(), weights.mean()
+
+
+@wrong("17.2")
 def without_the_heaviest(walks):
     weights = [np.prod([p[allowed].sum() for p, allowed in walk]) for walk in walks]
     usual = sorted(weights)[:-1] if len(weights) > 3 else weights

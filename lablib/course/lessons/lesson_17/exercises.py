@@ -249,7 +249,7 @@ def _walks(rng: np.random.Generator) -> Iterator[tuple[list[Walk]]]:
     yield ([_walk(([0.5, 0.25, 0.25], [0, 1])), _walk(([0.125, 0.75, 0.125], [0, 2]))],)
     narrow, wide = ([0.25, 0.25, 0.5], [0, 1]), ([0.5, 0.25, 0.25], [0, 1, 2])
     yield ([_walk(narrow, wide), _walk(wide, wide), _walk(narrow, narrow)],)
-    yield ([_walk(wide, narrow), _walk(narrow), _walk(wide, ([0.5, 0.25, 0.25], [2]))],)
+    yield ([_walk(narrow), _walk(wide, narrow), _walk(wide, ([0.5, 0.25, 0.25], [2]))],)
     for n in (2, 3, 5):
         walks = []
         for _ in range(n):
