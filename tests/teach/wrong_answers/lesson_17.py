@@ -442,6 +442,36 @@ def every_text_is_as_long_as_so_far(p, texts, so_far):
 
 
 @wrong("17.1")
+def with_words_between(p, texts, so_far):
+    may = set()
+    for text in texts:
+        found = 0
+        for word in text:
+            if found == len(so_far):
+                may.add(word)
+                break
+            found += word == so_far[found]
+    left = np.array([p[w] * (w in may) for w in range(len(p))])
+    return left / left.sum()
+
+
+@wrong("17.2")
+def as_long_as_the_first(walks):
+    weights = np.ones(len(walks))
+    for i, walk in enumerate(walks):
+        for (p, allowed), _ in zip(walk, walks[0], strict=False):
+            weights[i] *= p[allowed].sum()
+    return weights / weights.sum(), weights.mean()
+
+
+@wrong("17.2")
+def without_the_heaviest(walks):
+    weights = [np.prod([p[allowed].sum() for p, allowed in walk]) for walk in walks]
+    usual = sorted(weights)[:-1] if len(weights) > 3 else weights
+    return [weight / sum(weights) for weight in weights], np.mean(usual)
+
+
+@wrong("17.1")
 def padded_with_minus_one(p, texts, so_far):
     n = len(so_far)
     table = np.full((len(texts), max(n + 1, *map(len, texts), 0)), -1)

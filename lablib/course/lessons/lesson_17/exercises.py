@@ -104,6 +104,7 @@ def _words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield half, [[2, 0], [1, 1]], []
     yield half, [[0, 1], [1, 2], [1, 0]], [1]
     yield half, [[0, 2], [1, 2], [1, 1]], [0]  # another text allows 1 here
+    yield half, [[0, 1], [2, 0, 2]], [0]  # so_far stands in it, and not at its beginning
     yield half, [[0, 1, 2], [2, 1, 0], [2, 1, 1]], [2, 1]  # the last word is not all
     yield half, [[0, 1, 2], [1, 0, 1], [0, 1, 0]], [0, 1]  # nor is which words
     yield half, [[0, 1, 2], [0, 2, 1], [0, 1, 0]], [0, 1]  # nor is the first
@@ -248,8 +249,8 @@ def _walks(rng: np.random.Generator) -> Iterator[tuple[list[Walk]]]:
     yield ([_walk(([0.5, 0.25, 0.25], [0, 1])), _walk(([0.125, 0.75, 0.125], [0, 2]))],)
     narrow, wide = ([0.25, 0.25, 0.5], [0, 1]), ([0.5, 0.25, 0.25], [0, 1, 2])
     yield ([_walk(narrow, wide), _walk(wide, wide), _walk(narrow, narrow)],)
-    yield ([_walk(wide, narrow), _walk(narrow), _walk(wide, ([0.5, 0.25, 0.25], [2]))],)
-    for n in (2, 3):
+    yield ([_walk(narrow), _walk(wide, narrow), _walk(wide, ([0.5, 0.25, 0.25], [2]))],)
+    for n in (2, 3, 5):
         walks = []
         for _ in range(n):
             rows = [_sixteenths(rng, 3) for _ in range(2)]
