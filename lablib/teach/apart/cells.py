@@ -197,7 +197,11 @@ def _ordered(node: ast.stmt) -> Iterator[str]:
     """
     for inner in _outside_definitions(node):
         match inner:
-            case ast.Expr(ast.Call(ast.Name(name))):
+            case (
+                ast.Expr(ast.Call(ast.Name(name)))
+                | ast.Expr(ast.Await(ast.Call(ast.Name(name))))
+                | ast.withitem(ast.Call(ast.Name(name)))
+            ):
                 yield name
     for decorator in getattr(node, "decorator_list", ()):
         yield from _names_in(decorator)
@@ -259,6 +263,8 @@ def _changed(nodes: Iterable[ast.AST], imported: set[str], made: set[str]) -> se
                 found |= {arg.id for arg in args if isinstance(arg, ast.Name)} - imported - made
             case ast.Expr(ast.Call(ast.Name(name), args)) if name not in QUIET | {"check"}:
                 found |= {arg.id for arg in args if isinstance(arg, ast.Name)} - imported - made
+            case ast.keyword("out", ast.Name(name)):
+                found.add(name)
     return found - {""}
 
 
