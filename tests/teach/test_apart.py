@@ -19,7 +19,7 @@ from lablib.teach.apart.surroundings import references
 import mlx.core as mx
 import numpy as np
 import pytest
-from submitted import BY_CHANCE, BY_IDENTITY, source_of_exercises
+from submitted import BY_CHANCE, BY_IDENTITY, answered, source_of_exercises
 
 
 def crossed(value):
@@ -207,6 +207,16 @@ def test_a_name_that_is_changed_has_its_changes(how):
     source = f"table = make()\n{CHANGES[how]}\ndef f():\n    return table"
     found = cells.statements(0, source, "cell")
     assert len(cells.needed(found, ["f"])) == len(found)
+
+
+@pytest.mark.parametrize("lesson", lessons())
+def test_a_lessons_experiments_are_not_run(lesson):
+    """Nor where a name of theirs looks like one that an exercise needs."""
+    cells_of = answered(lesson, {})["cells"]
+    code = [(i, cell["source"]) for i, cell in enumerate(cells_of) if cell["cell_type"] == "code"]
+    every = [each for number, source in code for each in cells.statements(number, source, "cell")]
+    kept = cells.needed(every, [exercise.name for exercise in exercises(lesson)])
+    assert len(kept) < len(every) / 8
 
 
 def test_what_a_function_keeps_for_itself_has_no_experiment_run():
