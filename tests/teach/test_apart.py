@@ -19,7 +19,7 @@ from lablib.teach.apart.surroundings import references
 import mlx.core as mx
 import numpy as np
 import pytest
-from submitted import BY_CHANCE, BY_IDENTITY, source_of_exercises
+from submitted import BY_CHANCE, BY_IDENTITY, answered, source_of_exercises
 
 
 def crossed(value):
@@ -190,6 +190,9 @@ CHANGES = {
     "by a function": "def fill():\n    table.append(1)\nfill()",
     "by one that calls it": "def a():\n    table[0] = 1\ndef b():\n    a()\nb()",
     "by a decorator": "def note(f):\n    table.append(f)\n    return f\n@note\ndef g():\n    pass",
+    "by await": "async def fill():\n    table.append(1)\nawait fill()",
+    "by with": "class C:\n    def __enter__(self):\n        table.append(1)\nwith C():\n    pass",
+    "as what is left": "new = add(table, 1, out=table)",
     "by global": "def anew():\n    global table\n    table = [1]\nanew()",
     "by pop": "first = table.pop(0)",
     "by setdefault": "for i in range(3):\n    last = table.setdefault(i, 1)",
@@ -204,6 +207,16 @@ def test_a_name_that_is_changed_has_its_changes(how):
     source = f"table = make()\n{CHANGES[how]}\ndef f():\n    return table"
     found = cells.statements(0, source, "cell")
     assert len(cells.needed(found, ["f"])) == len(found)
+
+
+@pytest.mark.parametrize("lesson", lessons())
+def test_a_lessons_experiments_are_not_run(lesson):
+    """Nor where a name of theirs looks like one that an exercise needs."""
+    cells_of = answered(lesson, {})["cells"]
+    code = [(i, cell["source"]) for i, cell in enumerate(cells_of) if cell["cell_type"] == "code"]
+    every = [each for number, source in code for each in cells.statements(number, source, "cell")]
+    kept = cells.needed(every, [exercise.name for exercise in exercises(lesson)])
+    assert len(kept) < len(every) / 8
 
 
 def test_what_a_function_keeps_for_itself_has_no_experiment_run():

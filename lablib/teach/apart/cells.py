@@ -92,7 +92,8 @@ def needed(everything: Sequence[Statement], functions: Sequence[str]) -> list[St
     }
     made = {n for s in everything if _is_definition(s.node) for n in s.binds}
     called = _changed_by_calls(everything, imported, made)
-    others = _other_names(everything, imported | made)
+    values = set[str]().union(*(s.binds for s in everything)) - imported - made
+    others = _other_names(everything, values)
     for statement in everything:
         changed = _changed(_outside_definitions(statement.node), imported, made)
         changed = changed.union(*(called.get(name, ()) for name in _ordered(statement.node)))
@@ -197,28 +198,32 @@ def _ordered(node: ast.stmt) -> Iterator[str]:
     """
     for inner in _outside_definitions(node):
         match inner:
-            case ast.Expr(ast.Call(ast.Name(name))):
+            case (
+                ast.Expr(ast.Call(ast.Name(name)))
+                | ast.Expr(ast.Await(ast.Call(ast.Name(name))))
+                | ast.withitem(ast.Call(ast.Name(name)))
+            ):
                 yield name
     for decorator in getattr(node, "decorator_list", ()):
         yield from _names_in(decorator)
 
 
-def _other_names(everything: Sequence[Statement], but: set[str]) -> dict[str, set[str]]:
+def _other_names(everything: Sequence[Statement], values: set[str]) -> dict[str, set[str]]:
     """Return for each name those whose value it may be, or be a part of: row, in rows.
 
     Args:
         everything: all statements.
-        but: names that are left out.
+        values: names of what is no module, no function and no class.
     """
     found: dict[str, set[str]] = {}
     for statement in everything:
         for node in _outside_definitions(statement.node):
             match node:
                 case ast.Assign([ast.Name(name)], ast.Name() | ast.Attribute() | ast.Subscript()):
-                    found.setdefault(name, set()).update({_root(node.value)} - but)
+                    found.setdefault(name, set()).update({_root(node.value)} & values)
                 case ast.For(target, among):
                     for name in _names_in(target):
-                        found.setdefault(name, set()).update(_names_in(among) - but)
+                        found.setdefault(name, set()).update(_names_in(among) & values)
     return found
 
 
@@ -259,6 +264,8 @@ def _changed(nodes: Iterable[ast.AST], imported: set[str], made: set[str]) -> se
                 found |= {arg.id for arg in args if isinstance(arg, ast.Name)} - imported - made
             case ast.Expr(ast.Call(ast.Name(name), args)) if name not in QUIET | {"check"}:
                 found |= {arg.id for arg in args if isinstance(arg, ast.Name)} - imported - made
+            case ast.keyword("out", ast.Name(name)):
+                found.add(name)
     return found - {""}
 
 
