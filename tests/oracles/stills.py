@@ -15,8 +15,8 @@ from typing import Any
 
 from lablib.course.plots import scene
 from lablib.course.plots.charts import SCALE
-from lablib.teach.editions import read_notebook, write_notebook
 
+import nbformat
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
@@ -71,9 +71,9 @@ def main(*paths: str) -> None:
         browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
         page = browser.new_page(device_scale_factor=SCALE, viewport={"width": 1200, "height": 900})
         for path in map(Path, paths):
-            notebook = read_notebook(path)
+            notebook = nbformat.read(path, as_version=4)
             print(f"{path.name}: {fill(notebook, page)} pictures")
-            write_notebook(notebook, path)
+            nbformat.write(notebook, path)
         browser.close()
 
 

@@ -9,6 +9,7 @@ from lablib.course.lessons.lesson_01.widgets import Draw
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
+from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees
 from lablib.course.plots import scene
@@ -368,6 +369,29 @@ def test_the_dart_points_at_its_piece_and_every_word_is_named(page, width):
                     "all => all.map(e => e.textContent)"
                 )
                 assert set(words) <= set(written)
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("width", [1000, 290])
+def test_a_tree_of_prefixes_stands_still_and_shows_each_edge(page, width):
+    texts = ["the cat sat on the mat", "the cat ran", "a bird", "the cat sat on the roof", "a dog"]
+    film = TreeFilm([text.split() for text in texts], budget=9)
+    show, sizes = opened(page, film), set()
+    with narrowed(page, width):
+        for budget in (6, 9, film.controls["budget"].max):
+            for query in range(len(texts) + 1):
+                data = show(query=query, budget=budget)
+                assert outside(page) == []
+                box = page.locator("svg").bounding_box()
+                sizes.add((box["width"], box["height"]))
+                cells = page.locator(".lablib-cell")
+                assert cells.count() == len(data["edges"])
+                fills = cells.evaluate_all(
+                    "all => all.map(e => e.getAttribute('stroke-dasharray'))"
+                )
+                gone = [edge["status"] == "evicted" for edge in data["edges"]]
+                assert [dash != "none" for dash in fills] == gone
+    assert len(sizes) == 1
     assert page.complaints == []
 
 
