@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import figure, style, visible
+from lablib.course.plots.charts import figure, style
 
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -254,9 +254,11 @@ def scales(
 # Stripes along the top: across the letters they would make them hard to read.
 HATCHED = "repeating-linear-gradient(135deg,#111 0 2px,#0000 2px 5px) 0 0/100% 4px no-repeat "
 _STRIP = (
-    "<style>.lablib-strip{background:#fff;color:#111;padding:.3em}.lablib-strip span{color:#111;"
-    "margin:1px;padding:3px 2px 0;font-family:monospace;display:inline-block;line-height:1.5;"
-    "border-bottom:3px solid #0000}.lablib-strip .kept{border-bottom-color:#111}"
+    "<style>.lablib-strip{background:#fff;color:#111;white-space:pre-wrap;overflow-wrap:anywhere}"
+    ".lablib-strip span{color:#111;padding:3px 0 1px;border-bottom:3px solid #0000;"
+    "box-decoration-break:clone}.lablib-strip span:hover{outline:1px solid #111}"
+    ".lablib-strip .kept{border-bottom-color:#111}.lablib-strip div{line-height:1.8}"
+    ".lablib-strip small span{padding:2px 4px 0}"
     + "".join(
         f".lablib-strip .l{i}{{background:{HATCHED if look.hatch else ''}{look.fill}}}"
         for i, look in enumerate(SURENESS)
@@ -266,30 +268,36 @@ _STRIP = (
 
 
 def surprise_html(
-    tokens: Sequence[str], probabilities: Sequence[float], kept: Sequence[bool] | None = None
+    tokens: Sequence[str],
+    probabilities: Sequence[float],
+    kept: Sequence[bool] | None = None,
+    hints: Sequence[str] | None = None,
 ) -> str:
-    """Return such a strip as HTML, which can be made anew for each token that comes.
+    """Return a text as HTML, coloured by its tokens; it can be made anew for each that comes.
 
     Args:
-        tokens: their texts; spaces and line ends are made visible.
+        tokens: their texts, with the spaces and line ends between them.
         probabilities: one for each token.
         kept: of each, whether it is a draft that was kept; it gets a bar below. None: no drafts.
+        hints: what is said of each to whoever points at it, after its probability.
     """
 
     def box(text: str, look: Look, bar: bool = False, hint: str = "") -> str:
         kind = f"l{SURENESS.index(look)}" if look in SURENESS else ""
         kinds = f"{kind} kept" if bar else kind
-        return f'<span class="{kinds}"{hint}>{html.escape(text)}</span>'
+        title = f' title="{html.escape(hint)}"' if hint else ""
+        return f'<span class="{kinds}"{title}>{html.escape(text)}</span>'
 
     bars = [False] * len(tokens) if kept is None else kept
-    strip = "".join(
-        box(visible(text), sureness(p), bar, f' title="{p:.1%}"')
-        for text, p, bar in zip(tokens, probabilities, bars, strict=True)
+    hints = [""] * len(tokens) if hints is None else hints
+    text = "".join(
+        box(token, sureness(p), bar, f"{p:.1%}{hint}")
+        for token, p, bar, hint in zip(tokens, probabilities, bars, hints, strict=True)
     )
     legend = " ".join(box(look.name, look) for look in SURENESS)
     if kept is not None:
         legend += " " + box("a draft that was kept", PLAIN, True)
     return (
-        f'{_STRIP}<div class="lablib-strip"><div>{strip}</div>'
-        f'<div style="font-size:85%;margin-top:.4em">probability: {legend}</div></div>'
+        f'{_STRIP}<div class="lablib-strip"><div>{text}</div>'
+        f"<small>probability: {legend}</small></div>"
     )
