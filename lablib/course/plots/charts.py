@@ -254,59 +254,6 @@ def lines(
     return fig
 
 
-_DARK = {COLOURS[0], COLOURS[7]}  # white is easier to read on these than black
-
-
-def gantt(
-    rows: Mapping[str, Sequence[tuple[float, float, str]]],
-    xlabel: str,
-    *,
-    title: str = "",
-    legend: bool = True,
-) -> Figure:
-    """Draw when each row was busy, and with what.
-
-    Args:
-        rows: name -> ``(start, length, kind)`` pieces; each kind has its own colour and hatch.
-        xlabel: what the horizontal axis counts, with its unit.
-        title: short.
-        legend: whether kinds are named beside the picture, or else in each piece.
-    """
-    kinds = list(dict.fromkeys(kind for pieces in rows.values() for _, _, kind in pieces))
-    fig = figure(height=1.2 + 0.4 * len(rows))
-    with style():
-        axes = fig.subplots()
-        for i, kind in enumerate(kinds):
-            pieces = [
-                (row, start, length)
-                for row, spans in enumerate(rows.values())
-                for start, length, what in spans
-                if what == kind
-            ]
-            row, start, length = zip(*pieces, strict=True)
-            axes.barh(
-                row,
-                length,
-                0.7,
-                start,
-                label=kind,
-                color=COLOURS[i % 8],
-                hatch=HATCHES[i % 8] if legend else None,
-                edgecolor="white",
-            )
-            if not legend:
-                ink = "white" if COLOURS[i % 8] in _DARK else "black"
-                for row, start, length in pieces:
-                    middle = start + length / 2
-                    axes.text(
-                        middle, row, kind, ha="center", va="center", color=ink, in_layout=False
-                    )
-        axes.set_yticks(range(len(rows)), rows)
-        axes.invert_yaxis()
-        _finish(axes, xlabel, "", title, legend=legend)
-    return fig
-
-
 def token_strip(
     tokens: Sequence[str], classes: Sequence[str] | None = None, *, mark: int | None = None
 ) -> str:

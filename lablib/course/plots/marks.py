@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lablib.course.plots import strips
 from lablib.course.plots.charts import COLOURS
 from lablib.course.plots.strips import SURENESS
 
@@ -15,9 +16,7 @@ Scale = Callable[[float], float]
 
 def sureness(probability: float | None) -> int:
     """Return the number in ``LOOKS`` of a token with this probability, -1 for None."""
-    if probability is None:
-        return -1
-    return sum(probability < least for least in (0.9, 0.5, 0.1))
+    return -1 if probability is None else SURENESS.index(strips.sureness(probability))
 
 
 def ranked(

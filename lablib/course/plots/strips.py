@@ -90,9 +90,9 @@ def place(tokens: Sequence[str]) -> list[Place]:
     return places
 
 
-def height(tokens: Sequence[str], legend: bool = True, note: bool = False) -> float:
+def height(tokens: Sequence[str], legend: bool = True) -> float:
     """Return the inches that the strip of these tokens needs."""
-    return LINE * (place(tokens)[-1].line + 1 + legend + note)
+    return LINE * (place(tokens)[-1].line + 1 + legend)
 
 
 def draw_strip(
@@ -102,10 +102,8 @@ def draw_strip(
     *,
     legend: Sequence[Look] = (),
     title: str = "",
-    mark: int | None = None,
-    note: tuple[str, str] | None = None,
 ) -> None:
-    """Draw tokens into ``axes``, 8 inches wide and ``height(tokens, legend, note)`` high.
+    """Draw tokens into ``axes``, 8 inches wide and ``height(tokens, legend)`` high.
 
     Args:
         axes: matplotlib axes; loses its frame.
@@ -113,47 +111,27 @@ def draw_strip(
         looks: one for each token.
         legend: looks to name in the line below; none leaves that line out.
         title: what the legend is about.
-        mark: position of a token to outline.
-        note: a last line, and its colour.
     """
     places = place(tokens)
     lines = places[-1].line + 1
     for look in dict.fromkeys(look for look in looks if look.fill):
         own = [at for at, other in zip(places, looks, strict=True) if other == look]
         _boxes(axes, [box(at.line, at.left, at.right) for at in own], look)
-    if mark is not None:
-        at, frame = places[mark], {"facecolors": "none", "edgecolors": "black", "linewidths": 2.5}
-        corners = box(at.line, at.left, at.right, 0.43)
-        axes.add_collection(PolyCollection([corners], **frame))
     for boxed, colour in ((True, "black"), (False, "#555555")):
         _lines(axes, places, [bool(look.fill) == boxed for look in looks], colour)
-    bottom = lines + bool(legend)
     if legend:
         _legend(axes, lines, legend, title)
-    if note:
-        text, colour = note
-        text = text if len(text) <= COLUMNS else text[: COLUMNS - 1] + "…"
-        _letters(axes, 1, bottom, text, FONT, colour, weight="bold")
-    axes.set(xlim=(0, WIDTH / LETTER), ylim=(bottom - 0.5 + bool(note), -0.5))
+    axes.set(xlim=(0, WIDTH / LETTER), ylim=(lines + bool(legend) - 0.5, -0.5))
     axes.set_axis_off()
 
 
-def draw_surprise(
-    axes: Any, tokens: Sequence[str], probabilities: Sequence[float | None], **options: Any
-) -> None:
-    """Draw tokens on the colours of the probabilities that they had; None: it was not asked for.
-
-    The other arguments are those of :func:`draw_strip`.
-    """
-    looks = [PLAIN if p is None else sureness(p) for p in probabilities]
-    draw_strip(axes, tokens, looks, legend=SURENESS, title="the model gave it", **options)
-
-
 def surprise_strip(tokens: Sequence[str], probabilities: Sequence[float | None]) -> Figure:
-    """Return the picture that :func:`draw_surprise` draws."""
-    fig = canvas(high := height(tokens))
+    """Return tokens on the colours of the probabilities that they had; None: it was not asked."""
+    looks = [PLAIN if p is None else sureness(p) for p in probabilities]
+    high, more = height(tokens), {"legend": SURENESS, "title": "the model gave it"}
+    fig = canvas(high)
     with style():
-        draw_surprise(add_axes(fig, 0, 0, WIDTH, high), tokens, probabilities)
+        draw_strip(add_axes(fig, 0, 0, WIDTH, high), tokens, looks, **more)
     return fig
 
 
@@ -221,10 +199,8 @@ def box(y: float, left: float, right: float, half: float = 0.36) -> list[tuple[f
     return [(left, y - half), (right, y - half), (right, y + half), (left, y + half)]
 
 
-def _letters(
-    axes: Any, x: float, y: float, text: str, size: float, colour: str, weight: str = "normal"
-) -> None:
-    look = {"size": size, "color": colour, "weight": weight, "family": "monospace"}
+def _letters(axes: Any, x: float, y: float, text: str, size: float, colour: str) -> None:
+    look = {"size": size, "color": colour, "family": "monospace"}
     axes.text(x, y, text, va="center_baseline", **look)
 
 
