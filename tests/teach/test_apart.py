@@ -47,6 +47,15 @@ def test_the_signal_that_ended_a_process_is_told_by_its_number():
             Function(process, process.receive(30), 60.0)(0)
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0)])
+def test_numbers_of_more_than_64_bits_cross_as_those_that_python_has(shape):
+    """Where a longer one is as long as a float, on ARM's macOS say, it is one."""
+    array = np.full(shape, 0.1, np.longdouble)
+    for value in (array, array[()]):
+        assert np.array_equal(crossed(value), np.full(shape, 0.1))
+    assert repr(crossed(np.clongdouble(1j))) == "1j"
+
+
 @pytest.mark.parametrize("kind", ["float32", "float64", "int8", "int64", "uint32", "bool"])
 def test_arrays_cross_with_shape_and_type(kind):
     for shape in ((), (3,), (2, 0), (2, 3)):
@@ -175,6 +184,38 @@ def test_only_what_an_exercise_needs_is_run():
         "TABLE.append(SCALE)", "def helper(x):", "def answer(x):", 'np.seterr(all="ignore")',
         'check("00.1", answer)', 'check("00.1", lambda x: other(x))', "other = answer",
     ]  # fmt: skip
+
+
+CHANGES = {
+    "by a function": "def fill():\n    table.append(1)\nfill()",
+    "by one that calls it": "def a():\n    table[0] = 1\ndef b():\n    a()\nb()",
+    "by a decorator": "def note(f):\n    table.append(f)\n    return f\n@note\ndef g():\n    pass",
+    "by global": "def anew():\n    global table\n    table = [1]\nanew()",
+    "by pop": "first = table.pop(0)",
+    "by setdefault": "for i in range(3):\n    last = table.setdefault(i, 1)",
+    "in a comprehension": "[table.append(i) for i in range(3)]",
+    "by another name": "other = table[0]\nother.append(1)",
+    "in a loop": "for i, row in enumerate(table):\n    row[0] = i",
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_name_that_is_changed_has_its_changes(how):
+    source = f"table = make()\n{CHANGES[how]}\ndef f():\n    return table"
+    found = cells.statements(0, source, "cell")
+    assert len(cells.needed(found, ["f"])) == len(found)
+
+
+def test_what_a_function_keeps_for_itself_has_no_experiment_run():
+    source = "kept = {}\ndef f(x):\n    kept[x] = x\n    return kept[x]\nprint(f(3))\ny = f(4)"
+    assert len(cells.needed(cells.statements(0, source, "cell"), ["f"])) == 2
+
+
+def test_later_cells_have_what_an_earlier_one_imports_from_the_future():
+    """Jupyter remembers it, and then no annotation is looked up."""
+    code = [(0, "from __future__ import annotations"), (1, "def f(x: Unknown):\n    return x")]
+    with Process(Limits()) as process:
+        assert not [told for told in process.run(code, ["f"]) if "problem" in told]
 
 
 @pytest.mark.parametrize(
