@@ -5,6 +5,8 @@ process, in which the models are unpacked once.
 """
 
 import base64
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -64,6 +66,14 @@ def judged(task: dict[str, Any], answers: list[Any]) -> list[Any]:
     told = json.dumps({"task": task, "answers": answers})
     done = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
+
+
+def printed(lines: str) -> str:
+    """Return what lines of Python print, such as the page shows, without the last newline."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(lines, {})
+    return said.getvalue()[:-1]
 
 
 def floats(text: str, *shape: int) -> np.ndarray:

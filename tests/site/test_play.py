@@ -1,7 +1,6 @@
 """The page with the models, in Chromium, from a disk and from a server."""
 
 import contextlib
-import io
 import re
 
 import lablib
@@ -112,20 +111,12 @@ def served(chrome, site):
         yield visitor, address
 
 
-def printed(lines: str) -> str:
-    """Run lines of Python; return what they print, without the last newline."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        exec(lines, {})
-    return said.getvalue()[:-1]
-
-
 def test_a_cold_page_from_a_disk_writes_by_itself_what_python_writes(chrome, disk):
     with Visitor(chrome, disk) as visitor:
         text = visitor.written()
         assert len(text) > 20
         assert visitor.state() == "#shown=write"
-        assert printed(visitor.part("python").inner_text()) == text
+        assert engine.printed(visitor.part("python").inner_text()) == text
         assert visitor.complaints == []
 
 
@@ -142,7 +133,7 @@ def test_a_cold_page_from_a_disk_writes_by_itself_what_python_writes(chrome, dis
 def test_a_link_brings_its_text_and_its_lines_give_the_same(chrome, disk, link):
     with Visitor(chrome, disk, link) as visitor:
         text = visitor.drafted() if "draft" in link else visitor.written()
-        assert printed(visitor.part("python").inner_text()) == text
+        assert engine.printed(visitor.part("python").inner_text()) == text
         assert visitor.complaints == []
 
 
@@ -152,7 +143,7 @@ def test_a_vote_is_pythons_and_its_chains_are_there(chrome, disk):
         visitor.said("64 of 64")
         counts = visitor.page.locator(".play-count").all_text_contents()
         votes = dict(zip("0123456789", map(int, counts), strict=True))
-        lines = printed(visitor.part("python").inner_text())
+        lines = engine.printed(visitor.part("python").inner_text())
         winner, rest = re.fullmatch(r"(\d) \[(.*)\]", lines).groups()
         in_order = sorted((n for n in votes.values() if n), reverse=True)
         assert [int(n) for n in rest.split(", ")] == in_order
