@@ -47,7 +47,9 @@ def _models() -> dict[str, Any]:
 
 def run(*jobs: dict[str, Any], seconds: float = 600) -> list[Any]:
     """Return the results of jobs, which run in one process of Node."""
-    told = json.dumps({"engine": str(play.ENGINE), "jobs": jobs, **_models()})
+    told = json.dumps(
+        {"engine": str(play.ENGINE), "page": str(play.PAGE), "jobs": jobs, **_models()}
+    )
     done = subprocess.run(
         [node(), str(DRIVER)], input=told, capture_output=True, text=True, timeout=seconds
     )

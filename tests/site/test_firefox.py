@@ -13,7 +13,8 @@ SAID = "document.querySelector('[data-part=status]').textContent"
 TAB, ENTER, RIGHT = "\ue004", "\ue007", "\ue014"  # WebDriver's names of keys
 # The tokens of a part's text, without the prompt before them.
 TOKENS = """[...document.querySelector('[data-part={part}]')
-  .querySelectorAll('.play-token, .play-kept, .play-own')].map(each => (each.previousSibling?.data ?? '') + each.textContent).join('').replace(/■$/, '')"""
+  .querySelectorAll('.play-token, .play-kept, .play-own')]
+  .map(each => (each.previousSibling?.data ?? '') + each.textContent).join('').replace(/■$/, '')"""
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import subprocess
 
 import lablib
 from lablib.course.tasks import sums
@@ -383,10 +384,13 @@ def test_it_is_the_first_link_of_the_index_and_has_a_description(site):
         assert play.DESCRIPTION in line
 
 
-def test_the_script_is_classic_and_whole(site, tmp_path):
-    """No module's word is left, which a page from a disk could not load."""
+@pytest.mark.parametrize("name", ["play.js", "live.js"])
+def test_the_script_is_classic_and_whole(site, name):
+    """No module's word is left, which a page from a disk has not, and no name is declared twice."""
     engine.need()
-    script = (site[0] / play.FOLDER / "play.js").read_text("utf-8")
+    path = site[0] / play.FOLDER / name
+    subprocess.run([engine.node(), "--check", path], check=True)
+    script = path.read_text("utf-8")
     assert not re.search(r"^(import|export) ", script, re.M)
     names = re.search(r"^return \{(.*)\};$", script, re.M)[1].split(", ")
     assert {"Tokenizer", "Model", "Writer", "samples", "unpack", "RULE"} <= {*names}

@@ -1,0 +1,128 @@
+// What lessons draw of a model, computed in the page: of each picture what a reader's own text makes
+// of it, and its data for any setting of its controls. The data are those that the widget in Jupyter
+// would draw, and the same scene draws them (lablib/course/plots/scenes).
+
+import {NEUTRAL, cut, order, softmax} from '../engine/transforms.mjs';
+import {answerOf} from '../engine/vote.mjs';
+import {isSum, readable} from './parts.mjs';
+
+const share = value => `${(100 * value).toFixed(0)}%`;
+
+// Lesson 03: probabilities of the next word, and where they are cut. `given`: words, the best first,
+// and logits in the same order; of a text of the reader's there are more logits than words are shown.
+const cutting = {
+  colours: {warm: '#767676', stays: '#0072B2'},
+
+  async ask(lab, prompt, {constants}, show) {
+    const logits = await lab.next(lab.encode(prompt));
+    const ids = order(logits), [left, right] = constants.panels;
+    const words = ids.slice(0, left.x.ticks.length).map(id => readable(lab.decode([id])));
+    const x = {...left.x, ticks: words.map((word, i) => [i, word])};
+    const dressed = {...constants, panels: [{...left, x}, {...right, x}]};
+    show({words, logits: ids.map(id => logits[id]), constants: dressed});
+  },
+
+  frame({words, logits}, {temperature, top_k, top_p, min_p}) {
+    const scores = Float32Array.from(logits);
+    const after = softmax(cut(scores, [], {...NEUTRAL, temperature, top_k, top_p, min_p}));
+    const warm = softmax(cut(scores, [], {...NEUTRAL, temperature}));
+    const kept = [...after.keys()].filter(i => after[i] > 0);
+    const own = softmax(scores);
+    const mass = kept.reduce((sum, i) => sum + own[i], 0);
+    const best = after.indexOf(Math.max(...after));
+    const caption = `${kept.length} of ${after.length} words stay; the model gave them ${share(mass)} ` +
+      `of its mass. '${words[best]}' now has ${share(after[best])}.`;
+    return [{panels: this.panels(words, warm, after, {top_k, top_p, min_p})}, caption];
+  },
+
+  panels(words, warm, after, {top_k, top_p, min_p}) {
+    const {warm: grey, stays: blue} = this.colours;
+    const edge = top_k ? [{rule: {x: top_k - 0.5}, dash: '5 3', text: 'top-k'}] : [];
+    const left = [...edge], right = [...edge];
+    if (min_p) {
+      const text = `min-p: ${min_p.toFixed(2)} of the best`;
+      left.push({rule: {y: min_p * Math.max(...warm)}, dash: '5 3', text});
+    }
+    if (top_p < 1)
+      right.push({rule: {y: top_p}, text: `top-p ${top_p.toFixed(2)}`, dash: '5 3', anchor: 'start'});
+    let mass = 0;
+    words.forEach((word, i) => {
+      const ends = [i - 0.4, i + 0.4], stays = after[i] > 0;
+      const note = `${word}: ${warm[i].toFixed(3)} before the cut, ${after[i].toFixed(3)} after it.`;
+      left.push({key: `a${i}`, bar: [...ends, 0, after[i]], fill: blue, note});
+      left.push({key: `w${i}`, bar: [...ends, 0, warm[i]], fill: grey, hollow: true, note});
+      right.push({
+        key: `m${i}`, bar: [...ends, mass, mass + warm[i]],
+        fill: stays ? blue : grey, hollow: !stays,
+        note: `Before ${word} stands ${mass.toFixed(3)} of the mass: it ${stays ? 'stays' : 'goes'}.`,
+      });
+      mass += warm[i];
+    });
+    return [{marks: left}, {marks: right}];
+  },
+};
+
+// Lesson 06: votes for each answer, and the race between them. `given`: the answers so far, in the
+// order of the samples, the right one, and how many samples there will be.
+const racing = {
+  colours: {right: '#009E73', wrong: '#E69F00'},
+
+  async ask(lab, prompt, {constants, most}, show) {
+    if (!isSum(prompt)) throw new Error('Write a sum of six digits, as “sum 7 3 9 0 4 8:”.');
+    const digits = prompt.match(/\d/g).map(Number);
+    const truth = String(digits.reduce((sum, digit) => sum + digit) % 10);
+    const all = most('samples'), answers = [];
+    const y = {ends: [0, 1.05 * all], ticks: [0, 10, 20, 30].filter(v => v <= all).map(v => [v, String(v)])};
+    const dress = panel => ({...panel, y: {...panel.y, ...y}});
+    const dressed = {...constants, panels: constants.panels.map(dress)};
+    let drawn = 0;
+    await lab.vote(lab.encode(prompt), all, (stream, text) => {
+      answers[stream] = answerOf(text);
+      while (answers[drawn] !== undefined) drawn += 1;  // later ones wait for their turn
+      show({answers, truth, all, constants: dressed}, {samples: drawn});
+    });
+  },
+
+  frame({answers, truth, all}, {samples}) {
+    const cast = answers.slice(0, samples);
+    const digits = Array.from({length: 10}, (_, digit) => String(digit));
+    const growth = digits.map(digit => cast.reduce(
+      (line, answer) => [...line, line.at(-1) + (answer === digit)], [0]));
+    const settled = this.settled(cast, all), {right: green, wrong: orange} = this.colours;
+    const bars = [], lines = [];
+    digits.forEach((digit, place) => {
+      const votes = growth[place].at(-1), right = digit === truth, fill = right ? green : orange;
+      const note = `${digit}: ${votes} of ${samples} votes${right ? ', the right answer' : ''}.`;
+      bars.push({key: digit, bar: [place - 0.4, place + 0.4, 0, votes], fill, hollow: !right, note});
+      if (!votes) return;
+      const line = growth[place].map((count, n) => [n, count]);
+      lines.push({key: `l${digit}`, line, colour: fill, wide: right ? 3 : 1.5, note});
+      lines.push({key: `n${digit}`, text: digit, at: [line.length - 0.7, votes]});
+    });
+    if (settled) lines.push({rule: {x: settled}, dash: '5 3', text: "can't lose"});
+    return [{panels: [{marks: bars}, {marks: lines}]}, this.caption(growth, cast, {truth, settled})];
+  },
+
+  // Return after how many samples the leader could no longer lose; 0 if it still can.
+  settled(cast, all) {
+    const counts = new Map();  // in the order of first appearance, by which equals rank
+    for (const [i, answer] of cast.entries()) {
+      if (answer !== null) counts.set(answer, (counts.get(answer) ?? 0) + 1);
+      const votes = [...counts.values()], most = Math.max(0, ...votes), leader = votes.indexOf(most);
+      const needed = (count, place) => most - count + (place < leader ? 0 : 1);  // to overtake it
+      const rivals = votes.map(needed).filter((_, place) => place !== leader);
+      if (votes.length && Math.min(most + 1, ...rivals) > all - i - 1) return i + 1;
+    }
+    return 0;
+  },
+
+  caption(growth, cast, {truth, settled}) {
+    const votes = growth.map(line => line.at(-1)), most = Math.max(...votes);
+    if (!most) return `No votes yet. The right answer is ${truth}.`;
+    const leader = cast.find(answer => answer !== null && votes[answer] === most);
+    return `After ${cast.length} samples ${leader} leads with ${most} votes` +
+      `${settled ? ' and cannot lose any more' : ''}. The right answer is ${truth}, with ${votes[truth]}.`;
+  },
+};
+
+export const PICTURES = {cuts: cutting, race: racing};
