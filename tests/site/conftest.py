@@ -78,6 +78,7 @@ def site(tmp_path_factory):
     folder: Path = tmp_path_factory.mktemp("site")
     path = write_notebook(lesson(), folder / "00_start_here.ipynb")
     said: list[str] = []
-    warnings = build(folder / "out", [path], kept=folder / "kept", say=said.append)
+    more = {"kept": folder / "kept", "say": said.append}
+    warnings = build(folder / "out", [path], address="https://lab.example/a/", **more)
     assert warnings == []
     return folder / "out", path, folder / "kept", said

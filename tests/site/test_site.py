@@ -10,15 +10,18 @@ import lablib
 from lablib.__main__ import main
 from lablib.course.checks.exercises import find
 from lablib.teach.editions import read_notebook
+from lablib.tools.site import play, share
 from lablib.tools.site import run as running
 from lablib.tools.site.build import build
 from lablib.tools.site.contents import Links
 from lablib.tools.site.pages import folded
 from lablib.tools.site.run import run
 
+import numpy as np
 import pytest
 from oracles import browser
 from oracles import reader as oracle
+from PIL import Image
 
 
 @pytest.fixture(scope="module")
@@ -242,4 +245,30 @@ def test_bad_input_is_refused_before_any_work(tmp_path, capsys):
     for address in ("github.com/a/b", "https://x", 'https://x.y/"><script>'):
         with pytest.raises(ValueError, match="repository must be an https address, got"):
             build(tmp_path / "new", repository=address)
+    for address in ("lab.example", "http://lab.example/", 'https://x.y/">'):
+        with pytest.raises(ValueError, match="address must be an https address, got"):
+            build(tmp_path / "new", address=address)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_link_to_any_page_has_a_preview(site):
+    with Image.open(site[0] / "_static/share.png") as picture:
+        assert picture.size == share.SIZE
+        assert len(np.unique(np.asarray(picture.convert("L")))) > 100  # and it is drawn upon
+    for name in ("index", "play", "00_start_here", "reference"):
+        text = (site[0] / f"{name}.html").read_text("utf-8")
+        told = {}
+        for tag in re.findall(r"<meta [^>]*>", text):
+            parts = dict(re.findall(r'(\w+)="([^"]*)"', tag))
+            told.setdefault(parts.get("property", parts.get("name")), []).append(
+                parts.get("content")
+            )
+        for each in ("title", "description", "image", "image:alt", "type"):
+            assert len(told[f"og:{each}"]) == 1, (name, each)
+        assert told["twitter:card"] == ["summary_large_image"]
+        assert told["og:image"] == ["https://lab.example/a/_static/share.png"]
+
+
+def test_the_picture_is_of_the_page_as_it_begins():
+    start = (play.PAGE / "state.mjs").read_text("utf-8")
+    assert f"prompt: '{share.PROMPT}', seed: {share.SEED}," in start
