@@ -138,6 +138,37 @@ def test_a_link_brings_its_text_and_its_lines_give_the_same(chrome, disk, link):
         assert visitor.complaints == []
 
 
+def test_it_is_counted_why_a_guess_may_stay(chrome, disk):
+    """In the words of each round: how often either model comes to it, and where the coin fell."""
+    with Visitor(chrome, disk, "play=draft&shown=draft&seed=12&temperature=1.4") as visitor:
+        visitor.said("The text took")
+        refused = 0
+        while visitor.part("on").is_enabled():
+            visitor.part("on").click()
+            why = visitor.part("why").inner_text()
+            counted = re.search(
+                r"In ([\d,]+) such places the small model guesses “(.*)” ([\d,]+) times, and the "
+                r"large one writes it ([\d,]+) times\. So \4 of the \3 may stay, ([\d.]+) %,",
+                why,
+            )
+            cards = visitor.page.locator(".play-card.is-refused")
+            if counted is None:
+                assert cards.count() == 0, why
+                continue
+            places, guessed, wanted = (int(counted[i].replace(",", "")) for i in (1, 3, 4))
+            chance, coin = float(counted[5]), float(re.search(r"fell at ([\d.]+) %", why)[1])
+            assert abs(100 * wanted / guessed - chance) <= 0.5 + 100 / guessed
+            assert ("this one stays" in why) == (coin <= chance)
+            refused += cards.count()
+            if cards.count():
+                assert cards.locator("strong").inner_text() == counted[2]
+                small, large = cards.locator(".play-odds span").all_inner_texts()
+                for said, times in ((small, guessed), (large, wanted)):
+                    share = float(re.search(r"[\d.]+", said)[0])
+                    assert abs(share - 100 * times / places) <= 0.5
+        assert refused
+
+
 def test_a_vote_is_pythons_and_its_chains_are_there(chrome, disk):
     prompt = sums.problems(5, 1)[0].prompt
     with Visitor(chrome, disk, f"play=vote&shown=vote&seed=2&prompt={prompt}") as visitor:
