@@ -119,3 +119,14 @@ def test_a_stopped_download_is_said_and_goes_on(tab, site):
     finally:
         if away.exists():
             away.rename(part)
+
+
+def test_a_lessons_picture_asks_the_model(tab, site):
+    visit(tab, (site[0] / "00_start_here.html").as_uri())
+    tab.ask("document.querySelector('.lablib-all').click()")
+    own = "[...document.querySelectorAll('.lablib-own')].at(-1)"  # of the race
+    tab.ask(f"{own}.querySelector('button').click()")
+    tab.wait(f"{own}.textContent.includes('the model’s own answer')")
+    said = tab.ask(f"{own}.parentNode.querySelector('figcaption').textContent")
+    assert said.startswith("After 32 samples")
+    assert tab.complaints == []

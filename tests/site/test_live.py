@@ -121,3 +121,15 @@ def test_a_model_that_does_not_come_is_said_and_can_be_asked_again(chrome, site)
         ask(cuts, "On a sunny day,")
         answered(cuts)
         tab.close()
+
+
+def test_on_a_phone_all_of_it_is_in_sight(chrome, site):
+    tab = chrome.new_page(viewport={"width": 390, "height": 844})
+    tab.goto(f"{site[0].as_uri()}/00_start_here.html")
+    tab.locator(".lablib-all").click()
+    for form in tab.locator(".lablib-own").all():
+        for part in (form.get_by_role("textbox"), form.get_by_role("button")):
+            box = part.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+    tab.close()

@@ -1,6 +1,8 @@
 // The model for a lesson's pictures: brought when a reader first asks it, for all pictures of a page.
 
+import {STOP} from '../engine/rounds.mjs';
 import {Tokenizer} from '../engine/tokenizer.mjs';
+import {softmax} from '../engine/transforms.mjs';
 import {Models} from './models.mjs';
 import {PICTURES} from './pictures.mjs';
 
@@ -50,6 +52,20 @@ export class Lab {
     let found;
     await this.models.ask({do: 'next', prompt}, ({logits}) => { found = logits; }).done;
     return found;
+  }
+
+  // Write a text; return its tokens without the one that ends it, and the chance that each had.
+  async write(run) {
+    this.job?.stop();
+    const tokens = [], chances = [];
+    const hear = ({verdict}) => verdict.tokens.forEach((token, i) => {
+      if (token === STOP) return;
+      tokens.push(token);
+      chances.push(softmax(verdict.logits[i])[token]);
+    });
+    this.job = this.models.ask({do: 'write', run}, hear);
+    await this.job.done;
+    return {tokens, chances};
   }
 
   // Draw n chains; `hear` gets the number and the text of each as it ends. A vote ends the one before.

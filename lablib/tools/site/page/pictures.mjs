@@ -6,7 +6,62 @@ import {NEUTRAL, cut, order, softmax} from '../engine/transforms.mjs';
 import {answerOf} from '../engine/vote.mjs';
 import {isSum, readable} from './parts.mjs';
 
+const number = chance => {
+  if (chance > 0 && chance < 0.0005) return '<0.001';
+  return chance.toFixed(chance === 0 || chance >= 0.0995 ? 2 : 3);
+};
 const share = value => `${(100 * value).toFixed(0)}%`;
+
+// Lesson 00: a story at each temperature, beside the chances of its first word. `given`: the tokens of
+// its beginning; the best words, their ids, and all logits; and by temperature the story's tokens, the
+// chances that they had, the id of the first, and the number of the whole text among the scene's.
+const telling = {
+  colours: {drawn: '#0072B2', other: '#56B4E9'},
+
+  async ask(lab, prompt, {constants, stops}, show) {
+    const ids = lab.encode(prompt), words = id => lab.decode([id]).trim() || '(rare word)';
+    const logits = [...await lab.next(ids)];
+    const [panel] = constants.panels, best = order(logits).slice(0, -panel.y.ends[0] + 0.5);
+    const opening = ids.slice(1).map(id => lab.decode([id]));
+    const title = `the word after “… ${prompt.trim().split(/\s+/).at(-1)}”`;
+    const own = {...constants, texts: [opening], verdicts: [], panels: [{...panel, title}]};
+    const given = {opening, best, words: best.map(words), logits, stories: {}, constants: own};
+    for (const temperature of stops('temperature')) {
+      const {tokens, chances} = await lab.write({prompt: ids, max_tokens: 56, temperature, seed: 0});
+      const story = tokens.map(id => lab.decode([id]));
+      given.stories[temperature] = {tokens: story, chances, first: tokens[0], text: own.texts.length};
+      own.texts.push([...opening, ...story]);
+      show(given);
+    }
+  },
+
+  frame({opening, best, words, logits, stories}, {temperature}) {
+    const told = stories[temperature] ?? {tokens: [], chances: [], text: 0};
+    const scores = Float64Array.from(logits, score => score / (temperature || 1));
+    const chances = temperature === 0 ? scores.map((_, id) => id === best[0]) : softmax(scores);
+    const looks = told.chances.map(chance => [0.9, 0.5, 0.1].filter(least => chance < least).length);
+    const notes = told.tokens.map((token, i) => `“${token.trim()}”: the model gave it ${number(told.chances[i])}.`);
+    const caption = `At temperature ${temperature} ‘${words[0]}’ has probability ${chances[best[0]].toFixed(2)}.`;
+    return [{
+      text: told.text, looks: [...opening.map(() => -1), ...looks],
+      notes: [...opening.map(() => 'This was given.'), ...notes],
+      marked: told.tokens.length ? opening.length : -1,
+      panels: [this.panel(words, best.map(id => chances[id]), best.map(id => id === told.first))],
+    }, caption];
+  },
+
+  panel(words, chances, drawn) {
+    const marks = words.flatMap((word, row) => {
+      const chance = chances[row], fill = drawn[row] ? this.colours.drawn : this.colours.other;
+      const note = `“${word}” has probability ${number(chance)}.`;
+      return [
+        {key: `b${row}`, bar: [0, chance, -row - 0.38, -row + 0.38], fill, note},
+        {key: `e${row}`, text: number(chance), at: [chance + 0.012, -row - 0.2]},
+      ];
+    });
+    return {marks, y: {ticks: words.map((word, row) => [-row, word])}};
+  },
+};
 
 // Lesson 03: probabilities of the next word, and where they are cut. `given`: words, the best first,
 // and logits in the same order; of a text of the reader's there are more logits than words are shown.
@@ -67,11 +122,11 @@ const cutting = {
 const racing = {
   colours: {right: '#009E73', wrong: '#E69F00'},
 
-  async ask(lab, prompt, {constants, most}, show) {
+  async ask(lab, prompt, {constants, stops}, show) {
     if (!isSum(prompt)) throw new Error('Write a sum of six digits, as “sum 7 3 9 0 4 8:”.');
     const digits = prompt.match(/\d/g).map(Number);
     const truth = String(digits.reduce((sum, digit) => sum + digit) % 10);
-    const all = most('samples'), answers = [];
+    const all = stops('samples').at(-1), answers = [];
     const y = {ends: [0, 1.05 * all], ticks: [0, 10, 20, 30].filter(v => v <= all).map(v => [v, String(v)])};
     const dress = panel => ({...panel, y: {...panel.y, ...y}});
     const dressed = {...constants, panels: constants.panels.map(dress)};
@@ -125,4 +180,4 @@ const racing = {
   },
 };
 
-export const PICTURES = {cuts: cutting, race: racing};
+export const PICTURES = {story: telling, cuts: cutting, race: racing};

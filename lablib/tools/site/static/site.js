@@ -167,8 +167,8 @@ function lablibFilm(name, film) {
       }
       draw();
     };
-    const most = name => Number(film.controls.find(control => control.name === name).stops.at(-1));
-    if (engine) figure.prepend(asking(engine, number, {constants, most}, show));
+    const stops = name => film.controls.find(control => control.name === name).stops.map(Number);
+    if (engine) figure.prepend(asking(engine, number, {constants, stops}, show));
     if (film.parts) controls.addEventListener('pointerenter', () => loaded(film.parts), {once: true});
     figure.prepend(controls);
     if (film.scene) draw();
