@@ -97,6 +97,9 @@ def _parser() -> argparse.ArgumentParser:
         "--repository", default="", metavar="URL", help="adds links to Binder and Colab"
     )
     site.add_argument("--branch", default="main", help="of the repository (default: main)")
+    site.add_argument(
+        "--address", default="", metavar="URL", help="where it will be: link previews want it"
+    )
     site.set_defaults(run=_site)
 
     classroom.add_to(commands)
@@ -268,7 +271,7 @@ def _bench(options: argparse.Namespace) -> int:
 def _site(options: argparse.Namespace) -> int:
     from lablib.tools.site.build import build
 
-    links = {"repository": options.repository, "branch": options.branch}
+    links = {"repository": options.repository, "branch": options.branch, "address": options.address}
     warnings = build(options.out, options.lessons, say=partial(print, flush=True), **links)
     for line in warnings:
         print(line, file=sys.stderr)

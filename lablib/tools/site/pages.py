@@ -78,13 +78,15 @@ def film_html(film: dict[str, Any], asks: bool = False) -> str:
     if not film["each"]:
         first = film["controls"][0]["start"]
     content, caption, width, height = film["frames"][first]
-    words = [_ONE] * (not film["each"])
+    computed = bool((film.get("engine") or {}).get("given"))  # by the page, for any setting
+    words = [_ONE] * (not film["each"] and not computed)
     words += [_THINNED] * any(control["thinned"] for control in film["controls"])
     words += [f"“{label}” can be set in Jupyter." for label in film["fixed"]]
     scene = film.get("scene")
     picture = "" if scene else picture_html(content, caption, width, height)
     note = f'<p class="lablib-note">{html.escape(" ".join(words))}</p>' if words else ""
     told = {"controls": film["controls"], "each": film["each"], "scene": scene}
+    told |= {"engine": film["engine"]} if film.get("engine") else {}
     told |= {"parts": f"{FRAMES}/{parts}"} if parts else {}
     told |= {"frames": [frame[:2] for frame in film["frames"]]}
     script = json.dumps(told, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
