@@ -36,7 +36,7 @@ you replace runs in its place at once.
         speculation/draft_tree.py     grow
     17  steering/constraints.py       Grammar.allowed, GrammarDrafter.propose
         steering/particles.py         smc
-        steering/confidence.py        token_confidence, by_confidence
+    18  steering/confidence.py        token_confidence, by_confidence
         steering/power.py             log_accept
         steering/search.py            beam_search, minimum_bayes_risk
 

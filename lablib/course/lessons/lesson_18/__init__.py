@@ -1,0 +1,1 @@
+"""Lesson 18: what it shows and asks."""

@@ -1,0 +1,225 @@
+"""What lesson 18 says of many seeds: measured once and kept, and once more in small in its cells.
+
+    python -m lablib.course.lessons.lesson_18.measured
+
+measures all of it and writes ``measured.json`` beside this file; two cores take half an hour. A
+seed stands for problems of its own and samples of its own, so seeds are independent of each other,
+and what is compared within a seed is compared on the same samples.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lablib
+from lablib.course.lessons.lesson_18.chains import (
+    LONGEST,
+    MEASURES,
+    Drawn,
+    doubtful_steps,
+    draw,
+    elected,
+    ordered,
+    pairs,
+    surest,
+    values_of,
+)
+from lablib.course.tasks import sums
+from lablib.course.tasks.problem import Problem
+from lablib.inference.steering import Budget, lowest_confidence, power_sample
+
+import mlx.core as mx
+import numpy as np
+from scipy import stats
+
+FILE = Path(__file__).with_name("measured.json")
+SEEDS = range(12)
+PROBLEMS, CHAINS = 30, 64  # of a vote; the other parts take half of the problems
+BUDGETS = (0, 6, 12, 18, 24, 30)  # after so many tokens "#" is forced; after 30 it comes anyway
+EDGES = (8.8, 8.9, 9.0, 9.1, 9.2)  # of mean confidences, in nats
+FLOORS = (0.25, 0.5, 0.75)  # quantiles of the worst window of texts before
+WARM = 16  # so many of them
+
+
+def votes(drawn: Drawn, truth: str) -> dict[str, float]:
+    """Return of one problem what each way to vote makes of the same chains: right, 1, or 0."""
+    found = {
+        "single": float(drawn.right.mean()),
+        "majority": float(elected(drawn.answers) == truth),
+    }
+    for name in MEASURES:
+        values = values_of(drawn, name)
+        found[f"{name}, pairs"] = ordered(values, drawn.right)
+        found[f"{name}, tenth"] = float(elected(drawn.answers, surest(values, 0.1)) == truth)
+    values = values_of(drawn, "mean of the best 5")
+    found["weighed"] = float(elected(drawn.answers, np.log(values)) == truth)
+    found["power 4"] = float(powered(drawn) @ drawn.right)
+    return found
+
+
+def powered(drawn: Drawn, alpha: float = 4.0) -> np.ndarray:
+    """Return weights ``(n,)``, whose sum is 1, under which the model's chains stand for p^alpha."""
+    logs = np.array([(alpha - 1) * written.sum() for written in drawn.written])
+    weights = np.exp(logs - logs.max())
+    return weights / weights.sum()
+
+
+def stopping(drawn: Drawn, truth: str) -> dict[str, float]:
+    """Return of one problem, for each floor, the share of tokens written; and if the vote is right.
+
+    The first ``WARM`` chains are whole and set the floor; any other is given up where
+    ``lablib.inference.GiveUp`` gives it up. All that have an answer vote.
+    """
+    lengths = np.array([len(log) for log in drawn.logs])
+    worst = np.array([lowest_confidence(pairs(log, 5)) for log in drawn.logs])
+    found = {}
+    for quantile in FLOORS:
+        floor = float(np.quantile(worst[:WARM], quantile))
+        written, answers = lengths.astype(float), list(drawn.answers)
+        for i in range(WARM, len(answers)):
+            if worst[i] < floor:
+                written[i] = given_up_at(drawn.logs[i], floor) + 1
+                answers[i] = None
+        found[f"{quantile}, tokens"] = float(written.sum() / lengths.sum())
+        found[f"{quantile}, right"] = float(elected(answers) == truth)
+    return found
+
+
+def calibration(drawn: Drawn) -> dict[str, float]:
+    """Return the share of each kind of one problem's chains, and the share of its right ones.
+
+    Kinds are how many doubtful steps there are, ``"0 doubts"`` and so on, and between which of
+    ``EDGES`` the mean confidence lies.
+    """
+    values = values_of(drawn, "mean of the best 5")
+    doubts = np.array([doubtful_steps(text) for text in drawn.texts])
+    kinds = {f"{n} doubts": doubts == n for n in range(4)}
+    bins = np.digitize(values, EDGES)
+    kinds |= {f"bin {i}": bins == i for i in range(len(EDGES) + 1)}
+    found = {name: float(kind.mean()) for name, kind in kinds.items()}
+    right = {f"{name}, right": (kind & drawn.right).mean() for name, kind in kinds.items()}
+    return found | {name: float(share) for name, share in right.items()}
+
+
+def given_up_at(logs: np.ndarray, floor: float, window: int = 8) -> int:
+    """Return the place of the first token before which a window's confidence is below the floor."""
+    confidences = -logs[:, :5].mean(axis=-1)
+    means = np.convolve(confidences, np.ones(window) / window, "valid")
+    return int((means < floor).argmax()) + window - 1
+
+
+def thinking(
+    model: Any, tokenizer: Any, problem: Problem, n: int, seed: int, most: int
+) -> tuple[float, float]:
+    """Return the share of right answers that are forced after ``most`` tokens, and their vote."""
+    prompt, answer = tokenizer.encode(problem.prompt), tokenizer.encode("#")[-1:]
+    how = {"max_tokens": LONGEST, "seed": seed, "logits_processors": [Budget(most, answer)]}
+    rows = lablib.sample_n(model, prompt, n, **how).tokens
+    texts = [tokenizer.decode(row, skip_special_tokens=True) for row in rows]
+    right = [sums.check(problem, text) for text in texts]
+    truth = str(sum(problem.data) % 10)
+    return float(np.mean(right)), float(elected([*map(sums.extract, texts)]) == truth)
+
+
+def sharpened(
+    model: Any, tokenizer: Any, problems: Sequence[Problem], n: int, steps: int, seed: int
+) -> dict[str, float]:
+    """Return the share of right answers of the model, of a low temperature and of p⁴.
+
+    The chains of p⁴ are proposed by the model itself: cold proposals are too much alike.
+    """
+    prompts = [tokenizer.encode(problem.prompt) for problem in problems]
+    lm = lablib.AsyncMlxLM(model, tokenizer, batch_size=256)
+    how = {"max_tokens": LONGEST, "seed": seed}
+    plain = partial(lablib.sample_n, model, **how)
+    drawn = {
+        "T = 1": [plain(prompt, n) for prompt in prompts],
+        "T = 1/4": [plain(prompt, n, temperature=0.25) for prompt in prompts],
+        "greedy": [plain(prompt, 1, temperature=0.0) for prompt in prompts],
+        "power 4": power_sample(lm, prompts, n, 4.0, steps=steps, proposal=1.0, **how),
+    }
+    return {name: _right(tokenizer, problems, rows) for name, rows in drawn.items()}
+
+
+def _right(tokenizer: Any, problems: Sequence[Problem], rows: Sequence[Any]) -> float:
+    checked = [
+        sums.check(problem, tokenizer.decode(tokens, skip_special_tokens=True))
+        for problem, samples in zip(problems, rows, strict=True)
+        for tokens in samples.tokens
+    ]
+    return float(np.mean(checked))
+
+
+def one_seed(model: Any, tokenizer: Any, seed: int) -> dict[str, dict[str, float]]:
+    """Return all parts of one seed: each a mean over its problems."""
+    problems = sums.problems(100 + seed, PROBLEMS)
+    kept: dict[str, list[dict[str, float]]] = {
+        "votes": [],
+        "calibration": [],
+        "stopping": [],
+        "thinking": [],
+    }
+    for j, problem in enumerate(problems):
+        drawn, truth = draw(model, tokenizer, problem, CHAINS, 1000 * seed + j), _truth(problem)
+        kept["votes"].append(votes(drawn, truth))
+        kept["calibration"].append(calibration(drawn))
+        kept["stopping"].append(stopping(drawn, truth))
+    for j, problem in enumerate(problems[: PROBLEMS // 2]):
+        found = {}
+        for most in BUDGETS:
+            how = model, tokenizer, problem, 16, 1000 * seed + j, most
+            found[f"{most}, single"], found[f"{most}, vote"] = thinking(*how)
+        kept["thinking"].append(found)
+    parts = {
+        name: {key: float(np.nanmean([row[key] for row in rows])) for key in rows[0]}
+        for name, rows in kept.items()
+    }
+    half = problems[: PROBLEMS // 2]
+    return {**parts, "power": sharpened(model, tokenizer, half, 16, 20, seed)}
+
+
+def _truth(problem: Problem) -> str:
+    return str(sum(problem.data) % 10)
+
+
+def stored() -> dict[str, dict[str, np.ndarray]]:
+    """Return what is kept: for each part, name -> a value for each seed ``(seeds,)``."""
+    seeds = json.loads(FILE.read_text("utf-8"))["seeds"]
+    return {
+        part: {name: np.array([each[part][name] for each in seeds]) for name in seeds[0][part]}
+        for part in seeds[0]
+    }
+
+
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Return a mean over seeds ``(seeds,)``, and half its 95 % interval, by Student's t."""
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    return float(values.mean()), float(half)
+
+
+def said(values: np.ndarray) -> str:
+    """Return a mean over seeds with half its 95 % interval, as text."""
+    mean, half = interval(values)
+    return f"{mean:.2f} ± {half:.2f}"
+
+
+def write() -> Iterator[int]:
+    """Measure all seeds and keep them; yield each seed that is done."""
+    model, tokenizer = lablib.load("target", dtype=mx.float32)
+    seeds = []
+    for seed in SEEDS:
+        found = one_seed(model, tokenizer, seed)
+        seeds.append(
+            {part: {k: round(v, 4) for k, v in each.items()} for part, each in found.items()}
+        )
+        about = {"model": "target", "seeds": len(seeds), "problems": PROBLEMS, "chains": CHAINS}
+        FILE.write_text(json.dumps({"about": about, "seeds": seeds}, indent=1) + "\n", "utf-8")
+        yield seed
+
+
+if __name__ == "__main__":
+    for done in write():
+        print(f"seed {done} is done", flush=True)

@@ -1,0 +1,211 @@
+"""Widgets of lesson 18: a chain's confidence token by token, and whether the surest are right."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from lablib.course.lessons.lesson_18.author import Author
+from lablib.course.lessons.lesson_18.chains import (
+    MEASURES,
+    Drawn,
+    elected,
+    ordered,
+    pairs,
+    surest,
+    values_of,
+)
+from lablib.course.plots.charts import COLOURS
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.scene import SceneExplorer
+from lablib.course.tasks import sums
+from lablib.course.tasks.problem import Problem
+from lablib.course.theory.estimators import wilson_interval
+from lablib.inference.steering import token_confidence
+
+import numpy as np
+
+GREY = "#BBBBBB"
+FREE, RIGHT, WRONG = "which digit comes next", "a right result", "a wrong result"
+KINDS = {FREE: COLOURS[4], RIGHT: COLOURS[2], WRONG: COLOURS[1], "no choice": GREY}
+TENTHS = 10
+AUTHORS = {
+    "hesitates where he errs": Author(habit=0.6, doubt=0.0),
+    "errs without hesitating": Author(habit=1.0, doubt=0.0),
+    "errs there, hesitates elsewhere": Author(habit=1.0, doubt=0.1),
+    "hesitates everywhere": Author(habit=0.6, doubt=0.1),
+}
+
+
+class Along(SceneExplorer):
+    """A chain's confidence, token by token, from the surest chain to the least sure.
+
+    Args:
+        drawn: chains for one problem; those without five steps are left out.
+    """
+
+    scene, called = "chart", "A chain's confidence at each of its tokens"
+
+    def __init__(self, drawn: Drawn) -> None:
+        means = values_of(drawn, "mean of the best 5")
+        whole = [i for i in np.argsort(-means, kind="stable") if len(steps(drawn.texts[i])) == 5]
+        self.chains = [
+            (drawn.texts[i], token_confidence(pairs(drawn.logs[i], 5)), bool(drawn.right[i]))
+            for i in whole
+        ]
+        most = max(float(values.max()) for _, values, _ in self.chains)
+        heights = {"ends": [0, 1.05 * most], "ticks": [[v, str(v)] for v in range(0, 99, 4)]}
+        heights["ticks"] = [[v, name] for v, name in heights["ticks"] if v <= most]
+        tokens = {"ends": [-0.7, 32.7], "ticks": [], "bare": True}
+        panel = {"title": "confidence (nats)", "x": tokens, "y": heights}
+        keys = [[colour, kind, kind == WRONG] for kind, colour in KINDS.items()]
+        self.constants = {"panels": [panel], "keys": keys}
+        super().__init__(chain=slider(0, 0, len(self.chains) - 1, label="surest first"))
+
+    def compute(self, chain: int) -> dict[str, Any]:
+        """Return a chain's tokens, what each of them is, and its confidence ``(33,)``."""
+        text, values, right = self.chains[chain]
+        return {
+            "tokens": [*text, "·"],
+            "kinds": kinds(text),
+            "confidence": values,
+            "right": right,
+            "chain": chain,
+            "doubtful": [place for place, *_ in steps(text) if _habit(text, place)],
+        }
+
+    def draw(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Draw a bar for each token, and the mean."""
+        marks = []
+        rows = zip(data["tokens"], data["kinds"], data["confidence"].tolist(), strict=True)
+        for place, (token, kind, height) in enumerate(rows):
+            what = f"{kind}, one of the 20 pairs" if place in data["doubtful"] else kind
+            look = {"fill": KINDS[kind], "hollow": kind == WRONG}
+            note = f"Token {place + 1}, “{token}”, {what}: confidence {height:.1f}."
+            bar = [place - 0.4, place + 0.4, 0, height]
+            marks.append({"key": str(place), "bar": bar, "note": note, **look})
+        mean = float(data["confidence"].mean())
+        marks.append({"key": "m", "rule": {"y": mean}, "dash": "5 3", "text": f"mean {mean:.2f}"})
+        ticks = [[place, token] for place, token in enumerate(data["tokens"])]
+        axis = self.constants["panels"][0]["x"] | {"ticks": ticks}
+        return {"panels": [{"marks": marks, "x": axis}]}
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say the chain, its mean and its doubtful steps."""
+        text, doubtful = "".join(data["tokens"][:-1]), len(data["doubtful"])
+        verdict = "right" if data["right"] else "wrong"
+        return (
+            f"Number {data['chain'] + 1} of {len(self.chains)} by confidence: {text}, {verdict}. "
+            f"Mean {data['confidence'].mean():.2f} nats, {doubtful} of 5 steps add one of the 20 "
+            "pairs."
+        )
+
+
+class Surest(SceneExplorer):
+    """Whether the surest chains are the right ones, for authors who err in different ways.
+
+    Args:
+        problems: of *sums*.
+        n: chains for each; a multiple of ten.
+        seed: of the chains.
+    """
+
+    scene, called = "chart", "The surest chains, and what their votes elect"
+
+    def __init__(self, problems: Sequence[Problem], n: int = 60, seed: int = 18) -> None:
+        self.problems, self.n, self.seed = list(problems), n, seed
+        self._written = lru_cache(4)(self._write)
+        share = {"ends": [0, 1.05], "ticks": [[v, str(v)] for v in (0, 0.5, 1)]}
+        tenths = {"ends": [0.4, 10.6], "ticks": [[i, str(i)] for i in (1, 5, 10)]}
+        ways = {"ends": [0.4, 3.6], "bare": True, "ticks": []}
+        ways["ticks"] = [[1, "one chain"], [2, "majority"], [3, "surest tenth"]]
+        panels = [
+            {"title": "chains that are right", "x": {**tenths, "name": "tenth, surest first"}},
+            {"title": "answers that are right", "x": ways},
+        ]
+        self.constants = {"panels": [{**panel, "y": share} for panel in panels], "keys": []}
+        known = [name for name in MEASURES if name != "self-certainty"]
+        super().__init__(
+            author=choice(next(iter(AUTHORS)), list(AUTHORS)),
+            measure=choice(known[0], known),
+            temperature=slider(1.0, 0.25, 1.25, 0.25, live=False),
+        )
+
+    def _write(self, author: str, temperature: float) -> list[Drawn]:
+        writes = AUTHORS[author].write
+        return [writes(each, self.n, self.seed, temperature) for each in self.problems]
+
+    def compute(self, author: str, measure: str, temperature: float) -> dict[str, Any]:
+        """Return the shares that are right: of each tenth of the chains ``(10,)``, of each vote."""
+        drawn = self._written(author, temperature)
+        tenths, votes, order = np.zeros(TENTHS), np.zeros(3), []
+        for problem, chains in zip(self.problems, drawn, strict=True):
+            values, truth = values_of(chains, measure), str(sum(problem.data) % 10)
+            by_rank = chains.right[np.argsort(-values, kind="stable")]
+            tenths += by_rank.reshape(TENTHS, -1).mean(axis=1)
+            both = elected(chains.answers), elected(chains.answers, surest(values, 0.1))
+            votes += [chains.right.mean(), *(each == truth for each in both)]
+            order.append(ordered(values, chains.right))
+        known = [each for each in order if each == each]
+        return {
+            "tenths": tenths / len(drawn),
+            "votes": votes / len(drawn),
+            "ordered": float(np.mean(known)) if known else 0.5,
+            "author": author,
+            "measure": measure,
+        }
+
+    def draw(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Draw a bar with its interval for each tenth, and for each way to answer."""
+        n = len(self.problems)
+        names = ["One chain", "The majority of all", "The majority of the surest tenth"]
+        left, right = [], []
+        for i, share in enumerate(data["tenths"].tolist(), start=1):
+            left += _bar(i, share, n, COLOURS[0], f"Tenth {i}, the surest being 1")
+        one = float(data["votes"][0])
+        left.append({"key": "all", "rule": {"y": one}, "dash": "5 3", "text": f"all {one:.2f}"})
+        looks = zip(names, data["votes"].tolist(), (GREY, *COLOURS[1:3]), strict=True)
+        for i, (name, share, colour) in enumerate(looks, start=1):
+            right += _bar(i, share, n, colour, name)
+            right.append({"key": f"t{i}", "text": f"{share:.2f}", "at": [i - 0.35, 0.02 + share]})
+        return {"panels": [{"marks": left}, {"marks": right}]}
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say who writes, and how the surest do."""
+        one, majority, tenth = data["votes"]
+        return (
+            f"The author {data['author']}. By “{data['measure']}”: of the surest tenth "
+            f"{data['tenths'][0]:.2f} are right, of the least sure {data['tenths'][-1]:.2f}; a "
+            f"right chain is surer than a wrong one in {data['ordered']:.2f} of the cases. One "
+            f"chain {one:.2f}, the majority {majority:.2f}, that of the surest tenth {tenth:.2f}."
+        )
+
+
+def _bar(at: int, share: float, n: int, colour: str, name: str) -> list[dict[str, Any]]:
+    """Return a bar with its 95 % interval; ``n`` problems are what would be drawn afresh."""
+    low, high = wilson_interval(share * n, n)
+    note = f"{name}: {share:.2f} are right, 95 % interval {low:.2f} to {high:.2f}."
+    whisker = {"key": f"w{at}", "line": [[at, low], [at, high]], "wide": 1.5}
+    bar = {"key": f"b{at}", "bar": [at - 0.4, at + 0.4, 0, share], "fill": colour, "note": note}
+    return [bar, whisker]
+
+
+def steps(text: str) -> list[tuple[int, int, int, int]]:
+    """Return of each step the place of its result, and t, x and n of t+x=n."""
+    found = re.finditer(r"(\d)\+(\d)=(\d)", text)
+    return [(match.start(3), *map(int, match.groups())) for match in found]
+
+
+def _habit(text: str, place: int) -> bool:
+    return (int(text[place - 4]), int(text[place - 2])) in sums.NOISY_PAIRS
+
+
+def kinds(text: str) -> list[str]:
+    """Return what each token of a chain is: a choice of a digit, a result, or no choice."""
+    found = ["no choice"] * (len(text) + 1)
+    for step, (place, t, x, n) in enumerate(steps(text)):
+        found[place] = RIGHT if n == (t + x) % 10 else WRONG
+        found[place - 2] = FREE
+        if step == 0:
+            found[place - 4] = FREE
+    return found

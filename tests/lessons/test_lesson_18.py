@@ -1,0 +1,280 @@
+"""Lesson 18: its authors are those of a list, its replays the library's, its widgets say so."""
+
+import itertools
+import math
+from collections import defaultdict
+from functools import cache
+
+import lablib
+from lablib.course.lessons.lesson_18 import chains, measured, widgets
+from lablib.course.lessons.lesson_18.author import VOCABULARY, Author
+from lablib.course.tasks import sums
+from lablib.inference.steering import (
+    GiveUp,
+    by_confidence,
+    lowest_confidence,
+    mean_confidence,
+    self_certainty,
+)
+from lablib.models import zoo
+
+import numpy as np
+import pytest
+from scipy import stats
+
+PROBLEMS = sums.problems(5, 6)
+RARE = 1e-6
+AUTHORS = [Author(), Author(1.0, 0.0), Author(1.0, 0.1), Author(0.3, 0.2)]
+
+
+@pytest.fixture(scope="module")
+def target():
+    return zoo.load("target")
+
+
+# --- authors ----------------------------------------------------------------------------------
+
+
+@cache
+def listed(author: Author, digits: tuple[int, ...]) -> dict[str, tuple[float, int, int]]:
+    """Every chain, by all orders and slips: its chance, its answer, and its doubtful steps."""
+    found: dict[str, tuple[float, int, int]] = {}
+    for order in itertools.permutations(digits):
+        grown = [(1 / math.factorial(6), order[0], 0, "")]
+        for x in order[1:]:
+            longer = []
+            for chance, total, doubts, text in grown:
+                wrong = author.habit if (total, x) in sums.NOISY_PAIRS else author.doubt
+                for slip, p in ((0, 1 - wrong), (1, wrong)):
+                    result = (total + x + slip) % 10
+                    if p > 0:
+                        more = f"{text}{total}+{x}={result};"
+                        longer.append((chance * p, result, doubts + (0 < wrong < 1), more))
+            grown = longer
+        for chance, total, doubts, text in grown:
+            before = found.get(f"{text}#{total}", (0.0, total, doubts))
+            found[f"{text}#{total}"] = (before[0] + chance, total, doubts)
+    return found
+
+
+@pytest.mark.parametrize("author", AUTHORS)
+@pytest.mark.parametrize("digits", [(1, 2, 3, 4, 5, 6), (7, 7, 3, 9, 3, 7), (4, 4, 4, 4, 4, 4)])
+@pytest.mark.parametrize("power", [1.0, 4.0])
+def test_an_authors_answers_are_those_of_a_list(author, digits, power):
+    problem = sums.Problem("", "", "sums", digits)
+    every = listed(author, digits)
+    wanted = np.zeros((10, 6))
+    for chance, answer, doubts in every.values():
+        wanted[answer, doubts] += chance**power
+    np.testing.assert_allclose(
+        author.answers(problem, power), wanted / wanted.sum(), atol=1e-12, rtol=0
+    )
+    if power == 1:
+        np.testing.assert_allclose(author.answers(problem, 1, "tokens"), wanted, atol=1e-12)
+
+
+def cold(author: Author, digits: tuple[int, ...], power: float) -> np.ndarray:
+    """The answers of texts whose every token is sharpened, from a list of all texts."""
+    every = listed(author, digits)
+    after: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for text, (chance, *_) in every.items():
+        for i, letter in enumerate(text):
+            after[text[:i]][letter] += chance
+    found = np.zeros(10)
+    for text, (_, answer, _) in every.items():
+        sharp = 1.0
+        for i, letter in enumerate(text):
+            row = np.array([*after[text[:i]].values()])
+            sharp *= after[text[:i]][letter] ** power / (row**power).sum()
+        found[answer] += sharp
+    return found
+
+
+@pytest.mark.parametrize("author", [AUTHORS[0], AUTHORS[3]])
+def test_a_low_temperature_is_each_tokens_power(author):
+    digits = (7, 7, 3, 9, 0, 1)
+    problem = sums.Problem("", "", "sums", digits)
+    wanted = cold(author, digits, 4.0)
+    np.testing.assert_allclose(author.answers(problem, 4, "tokens").sum(axis=1), wanted, atol=1e-12)
+    assert np.abs(author.answers(problem, 4, "texts").sum(axis=1) - wanted).max() > 0.005
+
+
+def test_the_sums_have_the_first_author():
+    for problem in PROBLEMS:
+        wanted = sums.answer_distribution(problem)
+        np.testing.assert_allclose(Author().answers(problem).sum(axis=1), wanted, atol=1e-12)
+    with pytest.raises(ValueError, match="habit must be"):
+        Author(1.5)
+    with pytest.raises(ValueError, match="of must be one of"):
+        Author().answers(PROBLEMS[0], 1, "words")
+
+
+@pytest.mark.parametrize("author", AUTHORS)
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_chains_are_drawn_from_the_author(author, temperature):
+    problem, n = PROBLEMS[0], 20_000
+    drawn = author.write(problem, n, 3, temperature)
+    expected = author.answers(problem, 1 / temperature, "tokens").sum(axis=1)
+    counts = np.bincount([int(answer) for answer in drawn.answers], minlength=10)
+    likely = expected > 1e-12
+    assert not counts[~likely].any()
+    if likely.sum() > 1:
+        assert stats.chisquare(counts[likely], n * expected[likely]).pvalue > RARE
+    for text, answer, right in zip(drawn.texts[:200], drawn.answers, drawn.right, strict=False):
+        assert sums.extract(text) == answer
+        assert sums.check(problem, text) == right
+        assert len(widgets.steps(text)) == 5
+
+
+def test_an_author_knows_the_chance_of_what_he_writes():
+    author, problem = Author(0.6, 0.1), PROBLEMS[1]
+    every = listed(author, problem.data)
+    drawn = author.write(problem, 50, 1)
+    for text, logs, written in zip(drawn.texts, drawn.logs, drawn.written, strict=True):
+        assert logs.shape == (33, VOCABULARY)
+        assert (np.diff(logs, axis=1) <= 0).all()
+        assert np.exp(logs).sum(axis=1) == pytest.approx(1)
+        assert written.sum() == pytest.approx(math.log(every[text][0]), abs=0.1)  # but for dust
+
+
+# --- measures and votes -----------------------------------------------------------------------
+
+
+def test_the_model_is_read_as_the_library_gathers_it(target):
+    model, tokenizer = target
+    drawn = chains.draw(model, tokenizer, PROBLEMS[0], 8, seed=2)
+    prompt = tokenizer.encode(PROBLEMS[0].prompt)
+    how = {"max_tokens": chains.LONGEST, "seed": 2}
+    samples = lablib.sample_n(model, prompt, 8, top_logprobs=512, **how)
+    texts = [tokenizer.decode(row, skip_special_tokens=True) for row in samples.tokens]
+    assert drawn.texts == texts
+    for name, measure in (("mean of the best 5", mean_confidence), ("self-certainty", None)):
+        values = chains.values_of(drawn, name)
+        for value, best in zip(values, samples.top_logprobs, strict=True):
+            cut = [row[:5] for row in best] if measure else best
+            assert value == pytest.approx((measure or self_certainty)(cut), abs=1e-3)
+    for ours, theirs in zip(drawn.written, samples.logprobs, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-3)
+
+
+def test_the_surest_are_those_of_the_library():
+    rng = np.random.default_rng(4)
+    values = rng.integers(1, 6, 30) / 2.0
+    samples = lablib.inference.decoding.rows.Samples([[1]] * 30, [[0.0]] * 30, [True] * 30)
+    samples.top_logprobs[:] = [[[(0, -value)]] for value in values]
+    for keep in (0.1, 0.34, 1.0):
+        theirs = by_confidence(mean_confidence, keep, weigh="equal")(None, samples)
+        np.testing.assert_array_equal(chains.surest(values, keep), theirs)
+
+
+def test_votes_and_pairs_by_hand():
+    values, right = np.array([3.0, 1.0, 2.0, 2.0]), np.array([True, False, True, False])
+    assert chains.ordered(values, right) == pytest.approx((1 + 1 + 1 + 0.5) / 4)
+    assert math.isnan(chains.ordered(values, right | True))
+    assert chains.elected(["4", "7", "7", None]) == "7"
+    assert chains.elected(["4", "7", None], chains.surest(np.array([1.0, 2.0, 3.0]), 0.1)) is None
+    assert chains.doubtful_steps("3+0=4;4+2=6;6+8=4;4+4=8;8+8=6;#6") == sum(
+        pair in sums.NOISY_PAIRS for pair in ((3, 0), (4, 2), (6, 8), (4, 4), (8, 8))
+    )
+
+
+# --- what is kept -----------------------------------------------------------------------------
+
+
+def test_what_is_kept_is_of_twelve_seeds():
+    kept = measured.stored()
+    assert {*kept} == {"votes", "calibration", "stopping", "thinking", "power"}
+    for part in kept.values():
+        for values in part.values():
+            assert values.shape == (12,)
+            assert ((values >= 0) & (values <= 1)).all()
+            assert np.ptp(values) > 0
+    counts = kept["calibration"]
+    bins = sum(counts[f"bin {i}"] for i in range(6))
+    np.testing.assert_allclose(bins, 1, atol=1e-3)
+    right = sum(counts[f"bin {i}, right"] for i in range(6))
+    np.testing.assert_allclose(right, kept["votes"]["single"], atol=1e-3)
+
+
+def test_intervals_are_students():
+    values = np.array([1.0, 2.0, 4.0])
+    mean, half = measured.interval(values)
+    low, high = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
+    assert (mean - half, mean + half) == pytest.approx((low, high))
+    assert measured.said(values) == f"{mean:.2f} ± {half:.2f}"
+
+
+def test_a_replay_gives_up_where_the_engine_does(target):
+    model, tokenizer = target
+    problem, n = PROBLEMS[2], 24
+    drawn = chains.draw(model, tokenizer, problem, n, seed=5)
+    worst = [lowest_confidence(chains.pairs(logs, 5)) for logs in drawn.logs]
+    floor = float(np.median(worst))
+    stop = GiveUp(floor, tokenizer.eos_token_id)
+    how = {"max_tokens": chains.LONGEST, "seed": 5, "logits_processors": [stop]}
+    rows = lablib.sample_n(model, tokenizer.encode(problem.prompt), n, **how).tokens
+    agree = 0
+    for logs, low, row in zip(drawn.logs, worst, rows, strict=True):
+        wanted = measured.given_up_at(logs, floor) + 1 if low < floor else len(logs)
+        agree += wanted == len(row)
+    assert agree >= n - 1  # a floor is one text's own worst window: it may fall to either side
+
+
+def test_powers_by_weights_are_those_of_the_author():
+    """Weighed chains of the author against his p^4, over many seeds."""
+    author, problem = Author(0.6, 0.1), PROBLEMS[3]
+    exact = author.answers(problem, 2.0).sum(axis=1)[sum(problem.data) % 10]
+    drawn = author.write(problem, 40_000, 7)
+    found = measured.powered(drawn, 2.0) @ drawn.right
+    assert found == pytest.approx(exact, abs=0.03)
+    plain = author.answers(problem).sum(axis=1)[sum(problem.data) % 10]
+    assert abs(exact - plain) > 0.1
+
+
+# --- widgets ----------------------------------------------------------------------------------
+
+
+def test_along_shows_a_chain_and_its_doubtful_steps():
+    drawn = Author().write(PROBLEMS[4], 40, 2)
+    widget = widgets.Along(drawn)
+    means = chains.values_of(drawn, "mean of the best 5")
+    shown = [widget.compute(chain) for chain in range(40)]
+    assert [data["confidence"].mean() for data in shown] == pytest.approx(-np.sort(-means))
+    for data in shown:
+        text = "".join(data["tokens"][:-1])
+        assert len(data["doubtful"]) == chains.doubtful_steps(text)
+        assert data["kinds"].count(widgets.FREE) == 6
+        assert data["kinds"].count(widgets.RIGHT) + data["kinds"].count(widgets.WRONG) == 5
+        assert len(widget.draw(data)["panels"][0]["marks"]) == 34
+        for place, kind in enumerate(data["kinds"]):
+            if kind == widgets.WRONG:  # this author errs on his pairs alone
+                assert place in data["doubtful"]
+    assert "surest" not in widget.set(chain=3)
+    assert widget.picture.caption.startswith("Number 4 of 40 by confidence")
+
+
+def test_surest_counts_tenths_and_votes():
+    widget = widgets.Surest(PROBLEMS[:3], n=20)
+    for name in widgets.AUTHORS:
+        data = widget.compute(name, "mean of the best 5", 1.0)
+        assert data["tenths"].mean() == pytest.approx(data["votes"][0])
+        assert len(widget.draw(data)["panels"][0]["marks"]) == 21
+    author = widgets.AUTHORS["hesitates where he errs"]
+    drawn = [author.write(problem, 20, 18) for problem in PROBLEMS[:3]]
+    top = [
+        each.right[np.argsort(-chains.values_of(each, "log-probability"), kind="stable")[:2]]
+        for each in drawn
+    ]
+    data = widget.compute("hesitates where he errs", "log-probability", 1.0)
+    assert data["tenths"][0] == pytest.approx(np.mean(top))
+    assert "hesitates where he errs" in widget.set(measure="log-probability")
+
+
+def test_it_flips_with_the_author():
+    widget = widgets.Surest(sums.problems(6, 20))
+    slopes = {
+        name: widget.compute(name, "mean of the best 5", 1.0)["ordered"] for name in widgets.AUTHORS
+    }
+    assert slopes["hesitates where he errs"] > 0.65
+    assert 0.4 < slopes["errs without hesitating"] < 0.6
+    assert slopes["errs there, hesitates elsewhere"] < 0.4
