@@ -109,6 +109,7 @@ def _odd_texts(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield [[-1.0], [-800.0]], 1.0
     yield [[-1.0], [-1.0], [-1.0]], 5.0
     yield [[-900.0], [-901.0]], 1.0
+    yield [[-1.0], [-801.0]], 0.005  # no share under p, and one under its power
 
 
 POWERED = Exercise(
@@ -142,7 +143,8 @@ def accept(old, new, place, alpha):
     old, new: dictionaries of two lists, for a text's tokens in order. text["p"] has their
         log-probabilities under the model, text["q"] under whoever proposes.
     place: one of the old text's tokens, 0 the first; each was as likely. The tokens before it are
-        those of old, the others were written anew, by q. `new` may be longer or shorter.
+        those of old, the others were written anew, by q. `new` may be longer or shorter, and both
+        have hundreds of tokens.
     alpha: texts must come to be as frequent as p^alpha.
     """
     there = sum(new["q"][place:]) - math.log(len(old["p"]))
@@ -151,12 +153,12 @@ def accept(old, new, place, alpha):
     return math.exp(min(0, gain + back - there))
 
 
-def accept_by_chances(old, new, place, alpha):
-    def flow(start, end):  # how often the walk stands at start and proposes end
-        stands = np.exp(alpha * np.sum(start["p"][place:]))
-        return stands / len(start["p"]) * np.exp(np.sum(end["q"][place:]))
+def accept_by_flows(old, new, place, alpha):
+    def flow(start, end):  # the logarithm of how often the walk stands at start and proposes end
+        stands = alpha * np.sum(start["p"][place:])
+        return stands - np.log(len(start["p"])) + np.sum(end["q"][place:])
 
-    return min(1.0, float(flow(new, old) / flow(old, new)))
+    return float(np.exp(np.minimum(0, flow(new, old) - flow(old, new))))
 
 
 ACCEPT_WRONG = {
@@ -235,6 +237,7 @@ def _proposals(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield _text([-1.5], [-1.0]), _text([-0.5, -1.5], [-1.0, -0.5]), 0, 2.0  # longer
     yield _text([-1.0, -1.0, -0.5], [-1.0, -0.5, -1.0]), _text([-1.0, -2.0], [-1.0, -1.0]), 1, 2.0
     yield _text([-2.0, -2.0], [-0.5, -0.5]), _text([-0.5, -0.5], [-1.0, -1.0]), 0, 3.0  # sure
+    yield _text([-2.0], [-3.0]), _text([-1.0], [-0.5]), 0, 2.0  # likelier, proposed too often
     yield _text([-0.5, -1.0], [-1.0, -2.5]), _text([-0.5, -2.0], [-1.0, -1.5]), 1, 1.0
     for _ in range(5):
         place, lengths = int(rng.integers(0, 2)), rng.integers(2, 5, 2)
@@ -250,7 +253,9 @@ def _odd_proposals(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield _text([-1.0], [-1.0]), _text([-2.0], [-9.0]), 0, 0.0
     yield _text([-1.0] * 4, [-1.0] * 4), _text([-1.0], [-1.0]), 0, 1.0
     yield _text([-1.0], [-1.0]), _text([-300.0], [-1.0]), 0, 2.0
-    yield _text([-300.0], [-1.0]), _text([-1.0], [-1.0]), 0, 2.0  # far better
+    yield _text([-400.0], [-1.0]), _text([-1.0], [-1.0]), 0, 2.0  # far better
+    long = [-2.0] * 400  # each chance is 0 for a computer, and one is e times the other
+    yield _text(long, long), _text([*long[1:], -2.5], [*long[1:], -2.0]), 399, 2.0
     yield _text([-0.5] * 3, [-1.0] * 3), _text([-0.5] * 2 + [-4.0], [-1.0] * 2 + [-2.0]), 2, 1.5
 
 
@@ -264,7 +269,7 @@ ACCEPT = Exercise(
     stars=2,
     minutes=8,
     reference=accept,
-    alternatives=[accept_by_chances],
+    alternatives=[accept_by_flows],
     wrong=ACCEPT_WRONG,
     cases=_proposals,
     checker=edges(_odd_proposals),
@@ -401,6 +406,8 @@ def _votes(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield ["7", "4", "7", "2"], [2, 5, 3, 1], 0.75  # a tie again
     yield ["2", "4", "4", "7", "7"], [8, 6, 5, 1, 1], 0.5  # three vote, no fewer
     yield ["4", "7", "7", "7"], [8, 5, 4, 1], 0.5
+    yield ["7", "9", "4", "7", "4"], [2, 5, 1, 3, 4], 1.0  # a tie of three
+    yield ["4", "7", "7"], [2.0, 1.5, 1.5], 1.0  # and not much less sure
     for n in (5, 8):
         row = [("2", "4", "7", None)[i] for i in rng.integers(0, 4, n)]
         yield row, rng.integers(1, 9, n).tolist(), float(rng.integers(1, 4)) / 4
@@ -415,6 +422,8 @@ def _odd_votes(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield ["", "4"], [2, 1], 1.0  # an empty text is an answer
     yield [0, 4, 4], [9, 1, 1], 1.0  # so is 0
     yield ["4", "7"] * 8, [1, 1] * 8, 0.25
+    few, many = [None, "4", "4", "4"], [None, "7", "7", "7"]
+    yield few + many * 9, [2, 1, 1, 1] * 10, 0.375  # so many equals an unstable sort mixes
     yield ["7", "4", "7", "4"], [0.5, 0.25, 0.25, 1.0], 1.0
 
 
@@ -533,6 +542,7 @@ def _samples(rng: np.random.Generator) -> Iterator[tuple[list[str], Utility]]:
     yield [*"bacca"], _useful("abc", ab=3, ba=3, ac=3, ca=3, bc=5, cb=5)
     yield [*"cab"], _useful("abc")  # all alike
     yield [*"bcaa"], _useful("abc", bc=6, ba=1, cb=6, ca=1, ab=2, ac=2)
+    yield [*"abc"], _useful("abc", aa=5, ab=5, ac=5, ba=4, bb=9, bc=6, ca=6, cc=3)
     for _ in range(4):
         texts = [("a", "b", "c", "d")[i] for i in rng.integers(0, 4, 6)]
         rows = {a + b: int(rng.integers(0, 8)) for a in "abcd" for b in "abcd" if a != b}
@@ -546,6 +556,8 @@ def _odd_samples(rng: np.random.Generator) -> Iterator[tuple[list[str], Utility]
     yield [*"ba"], _useful("ab", ab=8, ba=8)
     yield [*"ab"], {"a": {"a": 0, "b": 0, "z": 9}, "b": {"a": 0, "b": 1, "z": 0}, "z": {"z": 1}}
     yield [*"abca"], {x: {y: 0.125 * (x < y) for y in "abc"} for x in "abc"}
+    yield [*"ab"], _useful("ab", aa=0.5, ab=0.25, ba=0.375, bb=0.5)  # nothing to round
+    yield [*"baa"], _useful("ab", ba=4)  # as useful, though not as frequent
 
 
 ALIKE = Exercise(
