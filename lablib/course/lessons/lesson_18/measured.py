@@ -2,9 +2,9 @@
 
     python -m lablib.course.lessons.lesson_18.measured
 
-measures all of it and writes ``measured.json`` beside this file; two cores take half an hour. A
-seed stands for problems of its own and samples of its own, so seeds are independent of each other,
-and what is compared within a seed is compared on the same samples.
+measures all of it and writes ``measured.json`` beside this file; two busy cores took three
+quarters of an hour. A seed stands for problems and samples of its own, so seeds are independent of
+each other, and what is compared within a seed is compared on the same samples.
 """
 
 import json
