@@ -76,6 +76,13 @@ def temperature_alpha(logprobs, alpha):
     return softmax([sum(text) / (alpha or 1) for text in logprobs])
 
 
+@wrong("18.1")
+def power_of_a_share(logprobs, alpha):
+    """A share that is 0 for a computer stays 0, and so does its power."""
+    shares = softmax([sum(text) for text in logprobs]) ** alpha
+    return shares / shares.sum()
+
+
 # ------------------------------------------------------------------ 18.2 taken or not
 
 
@@ -142,6 +149,29 @@ def tokens_that_are_left(old, new, place, alpha):
     log = alpha * (sum(new["p"]) - sum(old["p"])) + sum(old["q"][place:]) - sum(new["q"][place:])
     share = (len(old["p"]) - place) / max(1, len(new["p"]) - place)
     return min(1.0, math.exp(min(0.0, log)) * share)
+
+
+@wrong("18.2")
+def all_that_is_likelier(old, new, place, alpha):
+    """It is taken less often where it is proposed too often."""
+    log = alpha * (sum(new["p"]) - sum(old["p"])) + sum(old["q"][place:]) - sum(new["q"][place:])
+    log += math.log(len(old["p"]) / len(new["p"]))
+    return 1.0 if sum(new["p"]) >= sum(old["p"]) else math.exp(min(0, log))
+
+
+@wrong("18.2")
+def too_large_for_e(old, new, place, alpha):
+    log = alpha * (sum(new["p"]) - sum(old["p"])) + sum(old["q"][place:]) - sum(new["q"][place:])
+    return min(1, math.exp(log + math.log(len(old["p"]) / len(new["p"]))))
+
+
+@wrong("18.2")
+def chances_of_0(old, new, place, alpha):
+    def flow(start, end):
+        stands = np.exp(alpha * np.sum(start["p"]))
+        return stands / len(start["p"]) * np.exp(np.sum(end["q"][place:]))
+
+    return min(1.0, float(flow(new, old) / flow(old, new)))
 
 
 # ------------------------------------------------------------------ 18.3 the surest vote
@@ -227,6 +257,43 @@ def as_sure_as_the_last_one(answers, confidences, keep):
     return max(sums, key=sums.get, default=None)
 
 
+@wrong("18.3")
+def an_unstable_order(answers, confidences, keep):
+    """A selection sort by exchanges: what is exchanged jumps over its equals."""
+    order = [*range(len(answers))]
+    most = math.ceil(keep * len(answers))
+    for place in range(most):
+        best = max(range(place, len(order)), key=lambda at: confidences[order[at]])
+        order[place], order[best] = order[best], order[place]
+    sums = {}
+    for i in sorted(order[:most]):
+        if answers[i] is not None:
+            sums[answers[i]] = sums.get(answers[i], 0) + confidences[i]
+    return max(sums, key=sums.get, default=None)
+
+
+@wrong("18.3")
+def the_smallest_of_equals(answers, confidences, keep):
+    """No known mistake: neither the surest chain's answer wins nor the last."""
+    order = sorted(range(len(answers)), key=lambda i: -confidences[i])
+    sums = defaultdict(float)
+    for i in order[: math.ceil(keep * len(answers))]:
+        if answers[i] is not None:
+            sums[answers[i]] += confidences[i]
+    return max(sorted(sums, key=str), key=lambda answer: sums[answer], default=None)
+
+
+@wrong("18.3")
+def powers_of_e(answers, confidences, keep):
+    """No known mistake: several less sure chains may still outvote the surest."""
+    order = sorted(range(len(answers)), key=lambda i: -confidences[i])
+    sums = {}
+    for i in sorted(order[: math.ceil(keep * len(answers))]):
+        if answers[i] is not None:
+            sums[answers[i]] = sums.get(answers[i], 0) + math.exp(confidences[i])
+    return max(sums, key=sums.get, default=None)
+
+
 # ------------------------------------------------------------------ 18.4 like all the others
 
 
@@ -282,3 +349,37 @@ def truth_first(texts, utility):
 @wrong("18.4")
 def median_utility(texts, utility):
     return max(texts, key=lambda one: np.median([utility[one][other] for other in texts]))
+
+
+@wrong("18.4")
+def most_useful_once(texts, utility):
+    """No known mistake: it isn't the first text that it compares with."""
+    return max(texts, key=lambda one: max(utility[one][other] for other in texts))
+
+
+@wrong("18.4")
+def wins_of_each_truth(texts, utility):
+    """No known mistake: the most frequent text need not be the best for most truths."""
+    best = [max(utility[one][truth] for one in texts) for truth in texts]
+    both = [*zip(texts, best, strict=True)]
+    return max(texts, key=lambda one: sum(utility[one][truth] == most for truth, most in both))
+
+
+@wrong("18.4")
+def whole_numbers(texts, utility):
+    return max(texts, key=lambda one: sum(int(utility[one][other]) for other in texts))
+
+
+@wrong("18.4")
+def rounded_means(texts, utility):
+    return max(texts, key=lambda one: round(sum(utility[one][t] for t in texts) / len(texts), 1))
+
+
+@wrong("18.4")
+def ties_to_the_frequent(texts, utility):
+    return max(texts, key=lambda one: (sum(utility[one][t] for t in texts), texts.count(one)))
+
+
+@wrong("18.4")
+def in_the_order_of_names(texts, utility):
+    return max(sorted(texts), key=lambda one: sum(utility[one][other] for other in texts))

@@ -558,6 +558,8 @@ def _odd_samples(rng: np.random.Generator) -> Iterator[tuple[list[str], Utility]
     yield [*"abca"], {x: {y: 0.125 * (x < y) for y in "abc"} for x in "abc"}
     yield [*"ab"], _useful("ab", aa=0.5, ab=0.25, ba=0.375, bb=0.5)  # nothing to round
     yield [*"baa"], _useful("ab", ba=4)  # as useful, though not as frequent
+    yield [*"abcd"], _useful("abcd")
+    yield [*"dcba"], _useful("abcd")  # all alike again: a set has one order for both
 
 
 ALIKE = Exercise(
