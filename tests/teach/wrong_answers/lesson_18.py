@@ -83,6 +83,25 @@ def power_of_a_share(logprobs, alpha):
     return shares / shares.sum()
 
 
+@wrong("18.1")
+def the_first_subtracted(logprobs, alpha):
+    logs = np.array([alpha * sum(text) for text in logprobs])
+    return np.exp(logs - logs[0]) / np.exp(logs - logs[0]).sum()
+
+
+@wrong("18.1")
+def the_mean_subtracted(logprobs, alpha):
+    logs = np.array([alpha * sum(text) for text in logprobs])
+    return np.exp(logs - logs.mean()) / np.exp(logs - logs.mean()).sum()
+
+
+@wrong("18.1")
+def subtracted_before_the_power(logprobs, alpha):
+    logs = np.array([sum(text) for text in logprobs])
+    weights = np.exp(alpha * logs - logs.max())
+    return weights / weights.sum()
+
+
 # ------------------------------------------------------------------ 18.2 taken or not
 
 
@@ -172,6 +191,12 @@ def chances_of_0(old, new, place, alpha):
         return stands / len(start["p"]) * np.exp(np.sum(end["q"][place:]))
 
     return min(1.0, float(flow(new, old) / flow(old, new)))
+
+
+@wrong("18.2")
+def lengths_after_the_minimum(old, new, place, alpha):
+    log = alpha * (sum(new["p"]) - sum(old["p"])) + sum(old["q"][place:]) - sum(new["q"][place:])
+    return min(1.0, math.exp(min(0, log)) * len(old["p"]) / len(new["p"]))
 
 
 # ------------------------------------------------------------------ 18.3 the surest vote
@@ -291,6 +316,37 @@ def powers_of_e(answers, confidences, keep):
     for i in sorted(order[: math.ceil(keep * len(answers))]):
         if answers[i] is not None:
             sums[answers[i]] = sums.get(answers[i], 0) + math.exp(confidences[i])
+    return max(sums, key=sums.get, default=None)
+
+
+@wrong("18.3", like="the_last_of_each")
+def overwritten(answers, confidences, keep):
+    order = sorted(range(len(answers)), key=lambda i: -confidences[i])
+    voters = sorted(order[: math.ceil(keep * len(answers))])
+    sure = {answers[i]: confidences[i] for i in voters if answers[i] is not None}
+    return max(sure, key=sure.get, default=None)
+
+
+@wrong("18.3")
+def above_the_least_sure(answers, confidences, keep):
+    """No known mistake: two votes may be worth more than the surest one."""
+    order = sorted(range(len(answers)), key=lambda i: -confidences[i])
+    voters = sorted(order[: math.ceil(keep * len(answers))])
+    least = min(confidences[i] for i in voters)
+    sums = {}
+    for i in voters:
+        if answers[i] is not None:
+            sums[answers[i]] = sums.get(answers[i], 0) + confidences[i] - least
+    return max(sums, key=sums.get, default=None)
+
+
+@wrong("18.3")
+def whole_nats(answers, confidences, keep):
+    order = sorted(range(len(answers)), key=lambda i: -int(confidences[i]))
+    sums = {}
+    for i in sorted(order[: math.ceil(keep * len(answers))]):
+        if answers[i] is not None:
+            sums[answers[i]] = sums.get(answers[i], 0) + confidences[i]
     return max(sums, key=sums.get, default=None)
 
 

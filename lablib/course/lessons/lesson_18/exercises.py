@@ -108,7 +108,8 @@ def _odd_texts(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield [[], [-1.0]], 1.0  # no tokens: a chance of 1
     yield [[-1.0], [-800.0]], 1.0
     yield [[-1.0], [-1.0], [-1.0]], 5.0
-    yield [[-900.0], [-901.0]], 1.0
+    yield [[-900.0], [-901.0]], 3.0
+    yield [[-2000.0], [-1.0]], 1.0  # the first, or the mean, is too little to subtract
     yield [[-1.0], [-801.0]], 0.005  # no share under p, and one under its power
 
 
@@ -238,6 +239,7 @@ def _proposals(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield _text([-1.0, -1.0, -0.5], [-1.0, -0.5, -1.0]), _text([-1.0, -2.0], [-1.0, -1.0]), 1, 2.0
     yield _text([-2.0, -2.0], [-0.5, -0.5]), _text([-0.5, -0.5], [-1.0, -1.0]), 0, 3.0  # sure
     yield _text([-2.0], [-3.0]), _text([-1.0], [-0.5]), 0, 2.0  # likelier, proposed too often
+    yield _text([-3.0], [-1.0]), _text([-0.5, -0.5], [-1.0, -0.5]), 0, 2.0  # sure, though longer
     yield _text([-0.5, -1.0], [-1.0, -2.5]), _text([-0.5, -2.0], [-1.0, -1.5]), 1, 1.0
     for _ in range(5):
         place, lengths = int(rng.integers(0, 2)), rng.integers(2, 5, 2)
@@ -362,6 +364,10 @@ SUREST_WRONG = {
     changed(
         surest_vote, "largest_for_the_sum", _ADDED, "max(sums.get(answers[i], 0), confidences[i])"
     ): ("you keep an answer's largest confidence. Add up those of all its chains that vote."),
+    changed(surest_vote, "the_last_of_each", _ADDED, "confidences[i]"): (
+        "you keep the confidence of an answer's last chain. Add up those of all its chains that "
+        "vote."
+    ),
     changed(
         surest_vote,
         "ties_to_the_surest",
@@ -407,7 +413,8 @@ def _votes(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield ["2", "4", "4", "7", "7"], [8, 6, 5, 1, 1], 0.5  # three vote, no fewer
     yield ["4", "7", "7", "7"], [8, 5, 4, 1], 0.5
     yield ["7", "9", "4", "7", "4"], [2, 5, 1, 3, 4], 1.0  # a tie of three
-    yield ["4", "7", "7"], [2.0, 1.5, 1.5], 1.0  # and not much less sure
+    yield ["4", "7", "7", "2"], [2.0, 1.5, 1.5, 0.25], 1.0  # and not much less sure
+    yield ["7", "7", "4"], [1, 5, 4], 1.0
     for n in (5, 8):
         row = [("2", "4", "7", None)[i] for i in rng.integers(0, 4, n)]
         yield row, rng.integers(1, 9, n).tolist(), float(rng.integers(1, 4)) / 4
@@ -423,6 +430,7 @@ def _odd_votes(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield [0, 4, 4], [9, 1, 1], 1.0  # so is 0
     yield ["4", "7"] * 8, [1, 1] * 8, 0.25
     few, many = [None, "4", "4", "4"], [None, "7", "7", "7"]
+    yield ["4", "7", "2"], [9.0, 10.5, 10.75], 0.3  # no text to sort by, no whole numbers
     yield few + many * 9, [2, 1, 1, 1] * 10, 0.375  # so many equals an unstable sort mixes
     yield ["7", "4", "7", "4"], [0.5, 0.25, 0.25, 1.0], 1.0
 
