@@ -192,7 +192,9 @@ def test_paper_has_the_pictures_and_whole_lines_of_code(reader):
     images = page.locator("article img")
     assert images.evaluate_all("all => all.every(e => e.complete && e.naturalWidth > 0)")
     cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).length"
-    assert page.locator("article pre").evaluate_all(cut) == 0
+    assert page.locator("article pre, .lablib-slides").evaluate_all(cut) == 0
+    moves = "all => all.filter(e => getComputedStyle(e).animationName !== 'none').length"
+    assert page.locator("details.hide > *").evaluate_all(moves) == 0  # it would begin unseen
     page.emulate_media(media="screen")
 
 

@@ -211,7 +211,7 @@ function lablibFilm(name, film) {
     box.replaceChildren(...inside.childNodes);
     box.querySelector('input, select, button')?.focus({preventScroll: true});
   };
-  const folds = 'details.hide, details.lablib-answer';
+  const folds = 'details.hide.below-input, details.lablib-answer';
   const show_all = () => {
     document.querySelectorAll('.lablib-asks').forEach(lift);
     document.querySelectorAll(folds).forEach(each => { each.open = true; });
@@ -237,5 +237,5 @@ function lablibFilm(name, film) {
     const {scrollWidth, clientWidth, scrollHeight, clientHeight} = target;
     target.tabIndex = scrollWidth > clientWidth || scrollHeight > clientHeight ? 0 : -1;
   }));
-  document.querySelectorAll('pre, .table-wrapper, .math-wrapper').forEach(box => wide.observe(box));
+  document.querySelectorAll('pre, .table-wrapper, .math-wrapper, .lablib-slides').forEach(box => wide.observe(box));
 })();
