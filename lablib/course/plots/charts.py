@@ -24,6 +24,7 @@ from PIL import Image
 
 DPI = 100
 SCALE = 2  # pixels of a picture for each of the page's: screens have as many
+LEAST = 0.8  # of its size: a phone shows a part of a picture rather than letters too small to read
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 HATCHES = ("", "///", "...", "xxx", "---", "\\\\\\", "ooo", "+++")
 DASHES = ("-", "--", ":", "-.")
@@ -31,6 +32,10 @@ MARKERS = "osD^vP*X"
 UNDERLINES = ("solid", "dashed", "dotted", "double")
 STYLE = {
     "font.size": 12,
+    # The page's font as near as there are files for it: macOS, Windows, Linux. What it lacks, such
+    # as a check mark, is taken from the one that comes with matplotlib.
+    "font.family": ["sans-serif", "DejaVu Sans"],
+    "font.sans-serif": ["Helvetica Neue", "Segoe UI", "Arial", "Liberation Sans", "DejaVu Sans"],
     "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -105,6 +110,8 @@ def svg(fig: Figure) -> str:
 _DARK_PAGES = ("[data-jp-theme-light=false]", ".vscode-dark", "html[theme=dark]")
 THEMES = (
     ".lablib-picture{max-width:100%;mix-blend-mode:multiply}"
+    ".lablib-slides{overflow-x:auto;max-width:100%}"
+    ".widget-html-content:has(.lablib-slides){min-width:0}"
     f":is({','.join(_DARK_PAGES)}) .lablib-picture"
     "{filter:invert(1) hue-rotate(180deg);mix-blend-mode:screen}"
 )
@@ -131,7 +138,9 @@ class Picture:
             return f"{_THEMES}<div {look}>{self.content}</div>"
         source = f"data:image/png;base64,{base64.b64encode(self.content).decode()}"
         width, _ = self.size
-        return f'{_THEMES}<img class="lablib-picture" alt="{text}" width="{width}" src="{source}">'
+        look = f'class="lablib-picture" width="{width}" style="min-width:{LEAST * width:.0f}px"'
+        image = f'<img {look} alt="{text}" src="{source}">'
+        return f'{_THEMES}<div class="lablib-slides" tabindex="0">{image}</div>'
 
     @property
     def size(self) -> tuple[int, int]:

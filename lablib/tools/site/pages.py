@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.exercises import find
+from lablib.course.plots.charts import LEAST
 from lablib.teach.editions import (
     Cell,
     Notebook,
@@ -101,8 +102,9 @@ def picture_html(content: str, caption: str, width: int, height: int) -> str:
     if not width:
         return f'<div class="lablib-picture" role="img" aria-label="{text}">{content}</div>'
     return (
+        '<div class="lablib-slides" tabindex="0">'
         f'<img class="lablib-picture" loading="lazy" src="{FRAMES}/{content}" alt="{text}" '
-        f'width="{width}" height="{height}">'
+        f'width="{width}" height="{height}" style="min-width:{LEAST * width:.0f}px"></div>'
     )
 
 
