@@ -3,8 +3,8 @@
 import argparse
 import os
 import sys
-from contextlib import suppress
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from lablib.validation import BadValue, NotInstalled
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; bad input prints one line and returns 2."""
     arguments = arguments or sys.argv[1:] or ["lab"]
-    with suppress(AttributeError):  # a letter that a terminal lacks costs nobody the report
+    if isinstance(sys.stdout, TextIOWrapper):  # a letter that it lacks costs nobody the report
         sys.stdout.reconfigure(errors="backslashreplace")
     parser = _parser()
     options, rest = parser.parse_known_args(arguments, argparse.Namespace(arguments=arguments))
