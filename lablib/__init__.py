@@ -6,6 +6,9 @@ names below load what they need when they are first used, so that importing the 
 
 import sys
 
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
+    del sys.path[0]  # where one stands, perhaps among students' modules; the command needs none
+
 from lablib.installed import complaint
 
 try:

@@ -7,6 +7,7 @@ _HOMES = {
     "checks.checking": ["assessment", "check", "hint", "progress", "solution"],
     "checks.predictions": ["outcome", "predict", "recall"],
     "claims": ["claim"],
+    "waiting": ["watch"],
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 

@@ -64,8 +64,10 @@ class ModelConfig:
             name, value = field.name, getattr(self, field.name)
             if field.type is int:
                 integer(name, integer(name, value, 1), maximum=_MOST.get(name, 2**31 - 1))
-            elif field.type is float and number(name, value) <= 0:
-                raise BadValue(f"{name} must be positive, got {value}")
+            elif field.type is float:
+                vars(self)[name] = number(name, value)  # MLX takes no whole number of 71 bits
+                if value <= 0:
+                    raise BadValue(f"{name} must be positive, got {value}")
             elif field.type is bool and not isinstance(value, bool):
                 raise BadType(f"{name} must be true or false, got {value!r}")
         one_of("norm", self.norm, ("rms", "layer"))

@@ -241,17 +241,22 @@ def _behind_walls(folder: Path, further: str = "") -> Iterator[None]:
 
 
 def _stand_outside(folder: Path) -> None:
-    """Refuse to work where ``python -m`` looks for modules first: a student's csv.py would run.
+    """Refuse to work where Python looks for modules: a student's csv.py would run.
+
+    ``python -m`` looks first where one stands; lablib has it look there no more, but for some
+    modules that was too late. What belongs to this Python may lie below the folder.
 
     Raises:
-        BadValue: the working folder is what was handed in, or in it.
+        BadValue: a place that Python looks in is what was handed in, or in it.
     """
-    here = os.path.realpath(os.curdir)
-    looks_here = os.path.realpath(sys.path[0]) == here  # '' is the working folder, too
-    if looks_here and Path(here).is_relative_to(os.path.realpath(folder)):
+    stands = [os.curdir] if "-m" in sys.orig_argv and not sys.flags.safe_path else []
+    places = [Path(os.path.realpath(place)) for place in (*stands, *sys.path)]
+    others = [place for place in places if not place.is_relative_to(os.path.realpath(sys.prefix))]
+    if any(place.is_relative_to(os.path.realpath(folder)) for place in others):
         raise BadValue(
-            f"FOLDER must not be where you stand, got {str(folder)!r}: python -m looks for modules "
-            "there first, so a student's csv.py would run with your rights; cd to another folder"
+            f"FOLDER must not be where you stand, or in PYTHONPATH, got {str(folder)!r}: Python "
+            "looks for modules there, so a student's csv.py would run with your rights; cd to "
+            "another folder"
         )
 
 

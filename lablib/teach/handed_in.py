@@ -52,10 +52,15 @@ def unreadable(error: Exception, path: Path, name: str) -> str:
 def code_of(cells: Sequence[dict[str, Any]]) -> list[tuple[int, str]]:
     """Return the sources of code cells, each with its cell's number among all cells."""
     return [
-        (number, "".join(cell.get("source", "")))
+        (number, text_of(cell.get("source", "")))
         for number, cell in enumerate(cells)
         if cell.get("cell_type") == "code"
     ]
+
+
+def text_of(told: str | list[str]) -> str:
+    """Return a notebook's text, which may be cut into lines."""
+    return told if isinstance(told, str) else "".join(told)  # join makes a list of a text's letters
 
 
 def hidden(folder: Path, files: Sequence[Path]) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ from typing import Any
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import Exercise, exercises, find, lessons
 from lablib.course.checks.running import Gone, TimeUp
+from lablib.teach.apart.codec import Garbled
 from lablib.teach.apart.remote import Function, Limits, Process, words
-from lablib.teach.handed_in import clean, code_of, read_cells
+from lablib.teach.handed_in import clean, code_of, read_cells, text_of
 from lablib.teach.predicted import predictions
 
 FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
@@ -184,6 +185,9 @@ class _Sitting:
                     finally:
                         rations -= process.meter.stated
                 return
+            except Garbled:
+                text = "its code is more than is read"
+                break
             except (Gone, TimeUp) as end:
                 late = f"it ran longer than {self.limits.statement:g} s"
                 text = late if isinstance(end, TimeUp) else str(end)
@@ -220,22 +224,29 @@ class _Sitting:
         self.at = None
 
     def _offers(self, process: Process) -> None:
-        """Judge what no ``check`` has seen, or had seen before all cells had run."""
+        """Judge what no ``check`` has seen, or had seen before all cells had run.
+
+        What has the name in the end counts, too, however often another one was checked.
+        """
         for exercise in self.work.exercises:
             found = self.found.get(exercise)
             again = found is None or found.outcome in "!○" or "NameError" in found.message
-            if again and exercise not in self.closed:
-                process.send({"offer": find(exercise).name})
+            if exercise not in self.closed:
+                process.send({"offer": find(exercise).name, "again": again})
                 told = process.hear()
                 if "missing" not in told:
-                    self._offered(process, exercise, told)
+                    self._offered(process, exercise, told, last=True)
 
-    def _offered(self, process: Process, exercise: str, told: dict[str, Any]) -> None:
-        """Judge a function that is offered, and say that this is enough."""
+    def _offered(
+        self, process: Process, exercise: str, told: dict[str, Any], last: bool = False
+    ) -> None:
+        """Judge a function that is offered, the last one in any case; say that this is enough."""
         self.offers[exercise] = self.offers.get(exercise, 0) + 1
-        closed = exercise in self.closed or self.offers[exercise] > OFFERS
+        too_often = self.offers[exercise] > OFFERS and not last
+        closed = exercise in self.closed or too_often
         if exercise in self.work.exercises and not closed:
-            function = Function(process, told, find(exercise).seconds)
+            turn = self.offers[exercise]
+            function = Function(process, told, find(exercise).seconds, turn)
             self.tell(exercise, None)
             try:
                 self._note(exercise, _verdict(find(exercise), function, told.get("callable")))
@@ -280,7 +291,7 @@ def _recorded(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the marks in a cell's recorded outputs: (exercise, mark)."""
     for output in cell.get("outputs") or []:
         data = output.get("data") or {}
-        for text in ("".join(data.get("text/plain", "")), "".join(output.get("text", ""))):
+        for text in map(text_of, (data.get("text/plain", ""), output.get("text", ""))):
             for mark, exercise in re.findall(r"^([✓✗○]) (\d\d\.\d) ", text, re.MULTILINE):
                 yield exercise, mark
 

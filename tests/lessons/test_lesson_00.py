@@ -1,5 +1,6 @@
 """Lesson 00: the pictures of the first steps show what they say."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import lablib
@@ -9,14 +10,13 @@ from lablib.course.lessons.lesson_00.widgets import (
     GuessStrip,
     Preflight,
     StoryTeller,
-    Told,
     VoteShares,
 )
+from lablib.course.plots.marks import DARK
 from lablib.course.tasks import stories, sums
 
 import numpy as np
 import pytest
-from oracles.drawn import boxes, texts
 
 STORY = stories.problems(3, 1)[0]
 
@@ -79,13 +79,31 @@ def test_every_story_has_its_own_verdict(teller):
 
 def test_the_picture_says_what_the_checker_says(teller):
     data = teller.compute(0.5, 1)
-    wrong = {**data, "told": Told([" She"], np.array([0.4]), "the story stops")}
-    right = {**data, "told": Told([" She"], np.array([0.4]), None)}
-    assert "✗ the story stops" in texts(teller.draw(wrong))
-    assert "✓ a right story" in texts(teller.draw(right))
-    assert "checker says: the story stops" in teller.caption(wrong)
-    heights = {teller.draw(teller.compute(t, 1)).get_figheight() for t in (0.0, 2.0)}
-    assert len(heights) == 1  # nothing jumps
+    told = data["told"]
+    wrong = teller.draw({**data, "told": replace(told, verdict="the story stops")})
+    right = teller.draw({**data, "told": replace(told, verdict=None)})
+    assert (wrong["verdict"], wrong["right"]) == ("✗ the story stops", False)
+    assert (right["verdict"], right["right"]) == ("✓ a right story", True)
+    assert teller.caption(data).endswith("is wrong." if told.verdict else "is right.")
+
+
+def test_each_token_has_the_colour_of_its_chance_and_the_fork_a_frame(teller):
+    for temperature in teller.TEMPERATURES:
+        for number in (1, 2):
+            data = teller.compute(temperature, number)
+            drawn, told = teller.draw(data), data["told"]
+            assert "".join(teller.constants["texts"][drawn["text"]]).endswith("".join(told.tokens))
+            given = len(drawn["looks"]) - len(told.tokens)
+            assert drawn["looks"][:given] == [-1] * given
+            least = (0.9, 0.5, 0.1, 0)
+            for look, chance in zip(drawn["looks"][given:], told.probabilities, strict=True):
+                assert chance >= least[look]
+                assert look == 0 or chance < least[look - 1]
+            begins = "".join(told.tokens).startswith(" She is")
+            assert drawn["marked"] == (given + 2 if begins else -1)
+            dark = [mark for mark in drawn["panels"][0]["marks"] if mark.get("fill") == DARK]
+            shown = begins and told.ids[2] in teller.best
+            assert len(dark) == shown
 
 
 def test_the_storyteller_moves(teller):
@@ -148,10 +166,13 @@ def test_a_guess_is_compared_with_what_came_at_its_own_place():
 
 def test_the_strip_marks_hits_and_misses():
     widget = guesses()
-    fig = widget.draw(widget.compute(2))
-    found = boxes(fig.axes[0])
-    assert sorted(found.values()) == [1 + 1, 2 + 1]  # one miss, two hits, and the legend
-    assert {GUESSED.name, MISSED.name} <= set(texts(fig))
+    drawn = widget.draw(widget.compute(2))
+    assert drawn["looks"] == [-1, 0, 1, 0]  # what was given, two hits and a miss
+    assert drawn["marked"] == 2
+    assert [name for _, name in widget.constants["looks"]] == [GUESSED, MISSED]
+    assert drawn["notes"] == ["This was given."] + [
+        f"“{word}”: {fate}." for word, fate in (("a", GUESSED), ("b", MISSED), ("c", GUESSED))
+    ]
     caption = widget.set(token=2)
     assert "the draft guesses 'c': 'b' came" in caption
     assert "2 of 3 tokens" in caption

@@ -97,9 +97,13 @@ def test_every_token_before_or_after_is_drawn_once():
             REUSED: len(found & before & after),
             HELD: len((before & after) - found),
         }
-        rows = [(e.row, e.left, e.right) for e in drawn]
-        for i, (row, left, right) in enumerate(rows):
-            assert all(r != row or right <= a or b <= left for r, a, b in rows[:i])
+        for i, e in enumerate(drawn):
+            above = drawn[e.parent] if e.parent >= 0 else None
+            assert e.parent < i
+            assert e.prefix[: -e.size] == (above.prefix if above else ())
+            beside = [other for other in drawn[:i] if other.row == e.row]
+            assert all(other.prefix == e.prefix[: len(other.prefix)] for other in beside)
+            assert not beside or beside[-1] is above
 
 
 KINDS = (HELD, REUSED, NEW, EVICTED)
@@ -121,7 +125,10 @@ def test_the_film_names_its_events():
     assert "a split after 2 tokens, 2 new" in caption
     assert "nothing changed" in film.set(query=7)
     assert "evicted" in film.set(query=8, budget=8)
-    assert isinstance(film.draw(film.compute(query=8, budget=8)), Figure)
+    drawn = film.draw(film.compute(query=8, budget=8))
+    assert drawn["query"] == [["a", False], ["bird", False], ["flew", False], ["off", False]]
+    assert (drawn["number"], drawn["budget"], drawn["held"]) == (8, 8, 8)
+    assert (drawn["total"], drawn["alone"]) == (film.compute(query=8, budget=8).total, 33)
     assert EVICTED in {e.status for e in edges(film.compute(query=8, budget=8), words)}
     with pytest.raises(ValueError, match="queries must be prompts of at least one word"):
         TreeFilm([["a"], []])

@@ -61,7 +61,10 @@ def test_next_tokens_follow_what_is_typed(small) -> None:
     assert widget.picture.caption.startswith("After “abc” at temperature 1.0: “")
     assert "After “zebra”" in widget.set(text="zebra")
     assert "temperature 0.5" in widget.set(temperature=0.5)
-    assert isinstance(widget.draw(widget.compute("$", 1.0)), Figure)
+    (panel,) = widget.draw(widget.compute("$", 1.0))["panels"]
+    whole = sum(mark["bar"][1] ** 2 for mark in panel["marks"] if "bar" in mark)  # its axis: roots
+    assert whole == pytest.approx(1)
+    assert [name for _, name in panel["y"]["ticks"]][-1] == "all others"
     assert "After “”" in widget.set(text="")  # nothing typed: what a text begins with
     assert "After “…" in widget.set(text="ab" * 100)  # longer than what is read
 

@@ -5,6 +5,7 @@ import json
 
 from lablib.models import LanguageModel, ModelConfig, gpt_config, hybrid_config, llama_config
 
+import mlx.core as mx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +85,12 @@ def test_what_is_refused(make, changes, message):
     arguments = {"vocab_size": 10, "d_model": 8, "n_heads": 2, "n_layers": 2} | changes
     with pytest.raises((ValueError, TypeError), match=message):
         make(**arguments)
+
+
+def test_a_whole_number_that_mlx_does_not_take_is_a_float():
+    """A file may spell one of 71 bits."""
+    config = llama_config(10, 8, 2, 2, norm_eps=2**70)
+    assert mx.isfinite(LanguageModel(config)(mx.array([[1]]))).all()
 
 
 def test_learned_positions_need_attention():

@@ -158,7 +158,7 @@ def cut_off(lesson) -> list[str]:
               'img', '.lablib-picture', '.lablib-caption', 'pre', 'table', 'p']
                .map(kind => `${output} ${kind}`))]
           .filter(e => {
-            const own = e.getBoundingClientRect();
+            const own = (e.closest('.lablib-slides') || e).getBoundingClientRect();  // it scrolls
             const room = e.closest(output).getBoundingClientRect();
             const slides = e.matches('.noUi-target');  // its handle sticks out at the ends
             return own.width && (own.right > room.right + 1 || own.left < room.left - 1

@@ -14,6 +14,7 @@ const random = await module_('random');
 const transforms = await module_('transforms');
 const vote = await module_('vote');
 const {bytesOf, unpack} = await module_('weights');
+const {PICTURES} = await import(pathToFileURL(path.join(told.page, 'pictures.mjs')));
 
 const models = {};
 for (const [name, {told: of, text}] of Object.entries(told.models))
@@ -93,6 +94,8 @@ const JOBS = {
     return rows.map(text => text.slice(run.prompt.length));
   },
   steps: ({chains}) => chains.map(([prompt, text]) => vote.stepsOf(prompt, text).map(s => s.right)),
+  // A lesson's picture at many settings: data and caption.
+  frames: ({name, given, settings}) => settings.map(values => PICTURES[name].frame(given, values)),
   tally: ({answers}) => vote.tally(answers),
   outcome: ({rule, p, q, drafts}) => {
     const {kept, following} = RULE[rule](p, q, drafts);

@@ -5,6 +5,8 @@ process, in which the models are unpacked once.
 """
 
 import base64
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -45,7 +47,9 @@ def _models() -> dict[str, Any]:
 
 def run(*jobs: dict[str, Any], seconds: float = 600) -> list[Any]:
     """Return the results of jobs, which run in one process of Node."""
-    told = json.dumps({"engine": str(play.ENGINE), "jobs": jobs, **_models()})
+    told = json.dumps(
+        {"engine": str(play.ENGINE), "page": str(play.PAGE), "jobs": jobs, **_models()}
+    )
     done = subprocess.run(
         [node(), str(DRIVER)], input=told, capture_output=True, text=True, timeout=seconds
     )
@@ -64,6 +68,14 @@ def judged(task: dict[str, Any], answers: list[Any]) -> list[Any]:
     told = json.dumps({"task": task, "answers": answers})
     done = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
+
+
+def printed(lines: str) -> str:
+    """Return what lines of Python print, such as the page shows, without the last newline."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(lines, {})
+    return said.getvalue()[:-1]
 
 
 def floats(text: str, *shape: int) -> np.ndarray:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.plots import scene
-from lablib.teach.editions import read_notebook, write_notebook
+from lablib.course.plots.charts import SCALE
 
+import nbformat
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
@@ -24,8 +25,8 @@ from oracles.browser import FLAGS, chromium
 
 NOTE = "(A still picture: run this cell, and it has controls.)"
 PAGE = """<meta charset="utf-8"><style>{sheet} body {{ margin: 0; font-family: sans-serif }}
-#still {{ padding: 8px; width: max-content }} .lablib-told {{ display: none }}
-small {{ display: block; max-width: 880px; font-size: 13px; color: #333 }}</style>
+#still {{ padding: 8px; width: 850px }} .lablib-told {{ display: none }}
+small {{ display: block; font-size: 13px; color: #333 }}</style>
 <div id="still"><div id="scene"></div><small>{caption} {note}</small></div>
 <script>{script}
 const told = {told};
@@ -57,7 +58,9 @@ def fill(notebook: dict[str, Any], page: Page) -> int:
             if told is not None:
                 caption = "".join(output["data"]["text/plain"])
                 picture = draw(page, told, caption)
+                wide, high = Image.open(io.BytesIO(picture)).size
                 output["data"]["image/png"] = base64.b64encode(picture).decode()
+                output["metadata"]["image/png"] |= {"width": wide // SCALE, "height": high // SCALE}
                 count += 1
     return count
 
@@ -66,11 +69,11 @@ def main(*paths: str) -> None:
     """Fill each notebook."""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
-        page = browser.new_page(device_scale_factor=2, viewport={"width": 1200, "height": 900})
+        page = browser.new_page(device_scale_factor=SCALE, viewport={"width": 1200, "height": 900})
         for path in map(Path, paths):
-            notebook = read_notebook(path)
+            notebook = nbformat.read(path, as_version=4)
             print(f"{path.name}: {fill(notebook, page)} pictures")
-            write_notebook(notebook, path)
+            nbformat.write(notebook, path)
         browser.close()
 
 

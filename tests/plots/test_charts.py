@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from lablib.course.plots import charts
-from lablib.course.plots.charts import bars, figure, gantt, lines, png, show, token_strip
+from lablib.course.plots.charts import bars, figure, lines, png, show, token_strip
 
 import numpy as np
 import pytest
@@ -37,23 +37,6 @@ def test_lines_have_bands_dashes_and_markers():
     (band,) = axes.collections
     assert band.get_paths()[0].get_extents().ymax == 1
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "4"]
-
-
-def test_gantt_can_name_each_piece_where_it_is():
-    rows = {"a": [(0, 2, "x")], "b": [(1, 4, "y"), (5, 2, "x")]}
-    (axes,) = gantt(rows, "steps", legend=False).axes
-    assert axes.get_legend() is None
-    written = {(t.get_text(), *t.get_position()) for t in axes.texts}
-    assert written == {("x", 1, 0), ("y", 3, 1), ("x", 6, 1)}
-
-
-def test_gantt_puts_each_piece_in_its_row():
-    rows = {"draft": [(0, 1, "draft"), (5, 1, "draft")], "target": [(1, 4, "verify")]}
-    (axes,) = gantt(rows, "time / ms").axes
-    pieces = [(bar.get_x(), bar.get_width(), round(bar.get_y() + 0.35)) for bar in axes.patches]
-    assert pieces == [(0, 1, 0), (5, 1, 0), (1, 4, 1)]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["draft", "target"]
-    assert axes.yaxis_inverted()
 
 
 def test_a_token_strip_shows_spaces_classes_and_escapes():

@@ -1,6 +1,7 @@
 """A conversation and its widget, without a browser: scripted models, and the kernel's loop."""
 
 import asyncio
+import html
 import re
 import threading
 
@@ -218,6 +219,50 @@ def test_the_view_shows_what_was_said_the_tokens_and_the_drafts(tokenizer):
     assert shown(talk) == ""
 
 
+def test_the_text_stands_there_once_and_each_token_names_its_rivals(tokenizer):
+    for words in ("Mia & Leo <find> a kite.\n\nIt is “blue”: 🪁 été.", " Late, on a"):
+        ids = tokenizer.encode(words, add_special_tokens=False)
+        talk = chat(scripted(tokenizer, ids), tokenizer, max_tokens=len(ids), temperature=0)
+        talk.send("Hello")
+        answer = talk.conversation.answer
+        assert "".join(talk._read(answer)).strip() == answer.text.strip()
+        page = html.unescape(re.sub(r"<[^>]+>", "", shown(talk)))
+        assert page.count(answer.text.strip()) == 1
+        titles = re.findall(r'title="([^"]*)"', shown(talk))
+        assert len(titles) == len(ids)
+        rivals = answer.tokens[0].top_logprobs[1:]
+        assert titles[0].count("“") == len(rivals) == 3
+
+
+def test_the_slider_sets_the_temperature_of_the_next_answer(model, plain, tokenizer):
+    talk = chat(model, plain, max_tokens=12, seed=1)
+    assert talk._heat.value == talk.conversation.temperature == 1.0
+    talk.send("On a")
+    talk._buttons["New"].click()
+    talk._heat.value = 0.0
+    talk.send("On a")
+    assert talk.conversation.answer.text == generate(
+        model, plain, "On a", max_tokens=12, temperature=0, seed=1
+    )
+    with pytest.raises(ValueError, match="temperature must be"):
+        talk.conversation.temperature = -1
+    assert talk.conversation.temperature == 0.0
+    # A model that was trained to chat is asked calmly, unless somebody says how.
+    calm, own = chat(model, tokenizer), chat(model, tokenizer, temperature=1.5)
+    assert (calm._heat.value, calm.conversation._options["top_p"]) == (0.5, 0.9)
+    assert (own._heat.value, own.conversation._options.get("top_p")) == (1.5, None)
+
+
+def test_a_kernel_that_says_nothing_any_more_is_spoken_of(tokenizer, monkeypatch):
+    monkeypatch.setattr(chats, "_EVERY", 0)
+    talk, seen = chat(scripted(tokenizer, [40]), tokenizer, max_tokens=5), []
+    talk._view.observe(lambda change: seen.append("lablib-quiet" in change["new"]), "value")
+    talk.send("Hello")
+    assert len(seen) > 2
+    assert all(seen[:-1])
+    assert not seen[-1]
+
+
 def test_an_error_is_one_line_in_the_view_and_the_next_message_works(tokenizer):
     model = scripted(tokenizer, [40])
     talk = chat(model, tokenizer, max_tokens=3)
@@ -296,9 +341,10 @@ def test_an_interrupt_ends_the_answer_and_spares_the_loop(tokenizer):
 
 
 def test_the_strip_marks_sureness_and_drafts():
-    strip = surprise_html([" a", "\n", "<"], [0.95, 0.2, 0.01], [True, False, False])
-    assert '<span class="l0 kept" title="95.0%">␣a</span>' in strip
-    assert '<span class="l2" title="20.0%">⏎</span>' in strip
+    texts, hints = [" a", "\n", "<"], ["; else “␣b” 4.0%", "", ""]
+    strip = surprise_html(texts, [0.95, 0.2, 0.01], [True, False, False], hints)
+    assert '<span class="l0 kept" title="95.0%; else “␣b” 4.0%"> a</span>' in strip
+    assert '<span class="l2" title="20.0%">\n</span>' in strip
     assert '<span class="l3" title="1.0%">&lt;</span>' in strip
     assert "a draft that was kept" in strip
     assert "draft" not in surprise_html(["a"], [0.5])

@@ -4,13 +4,17 @@ import contextlib
 import json
 
 from lablib import models
+from lablib.course.lessons.lesson_00.widgets import StoryTeller
+from lablib.course.lessons.lesson_01.widgets import Draw
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
+from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees
 from lablib.course.plots import scene
 from lablib.course.replay.recording import HEAD, LOOKUP
+from lablib.course.tasks import stories
 from lablib.inference.speculation.costs import Costs
 
 import mlx.core as mx
@@ -306,6 +310,90 @@ def test_a_chart_is_walked_through_and_keeps_its_axes(page):
     after = chart.compute(**chart.values)["after"]
     assert told.startswith("a: ")
     assert f"{after[0]:.3f} after it" in told
+    assert page.complaints == []
+
+
+@pytest.fixture(scope="module")
+def teller():
+    model, tokenizer = models.load("target", dtype=mx.float32)
+    return StoryTeller(model, tokenizer, stories.problems(3, 1)[0], " She is", tries=2)
+
+
+@pytest.mark.parametrize("width", [1000, 700, 290])
+def test_a_story_keeps_its_height_and_its_tokens_tell_their_chances(page, teller, width):
+    show, sizes = opened(page, teller), set()
+    with narrowed(page, width):
+        for temperature in teller.TEMPERATURES:
+            for story in (1, 2):
+                data = show(temperature=temperature, story=story)
+                box = page.locator("svg").bounding_box()
+                sizes.add((box["width"], box["height"]))
+                assert outside(page) == []
+    assert len(sizes) == 1
+    assert page.complaints == []
+    letters = page.locator("svg text[font-family]").evaluate_all(
+        "all => all.map(e => e.textContent)"
+    )
+    assert letters == [token.strip() or "␣" for token in teller.constants["texts"][data["text"]]]
+    if width == 1000:
+        ((_, high),) = sizes
+        assert high <= 260  # seen at once, below the lesson's title and first cells
+    told, stage = page.locator(".lablib-told"), page.locator(".lablib-scene")
+    page.locator("svg rect.lablib-cell").first.hover()
+    assert told.inner_text() == "This was given."
+    stage.focus()
+    stage.press("ArrowRight")
+    stage.press("ArrowDown")
+    assert told.inner_text() in data["notes"]
+    for _ in range(30):  # below the text are the bars
+        stage.press("ArrowDown")
+    assert "has probability" in told.inner_text()
+
+
+@pytest.mark.parametrize("width", [1000, 290])
+def test_the_dart_points_at_its_piece_and_every_word_is_named(page, width):
+    words = ["the", "cat", "dog", "sat", "ran", "."]
+    draw = Draw(words, np.log([2, 16, 8, 3, 2, 1]))
+    show = opened(page, draw)
+    with narrowed(page, width):
+        for u in (0.0, 0.03, 0.5, 0.97, 0.99):
+            for temperature in (0.1, 1.0, 3.0):
+                show(u=u, temperature=temperature)
+                assert outside(page) == []
+                pieces = page.locator(".lablib-cell")
+                hit = pieces.nth(draw.compute(u, temperature)["token"])
+                assert hit.get_attribute("fill") == "#0072B2"
+                hit = hit.bounding_box()
+                point = page.locator("svg path[fill='#000000']").bounding_box()
+                tip = point["x"] + point["width"] / 2
+                assert hit["x"] - 1 <= tip <= hit["x"] + hit["width"] + 1
+                written = page.locator("svg text").evaluate_all(
+                    "all => all.map(e => e.textContent)"
+                )
+                assert set(words) <= set(written)
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("width", [1000, 290])
+def test_a_tree_of_prefixes_stands_still_and_shows_each_edge(page, width):
+    texts = ["the cat sat on the mat", "the cat ran", "a bird", "the cat sat on the roof", "a dog"]
+    film = TreeFilm([text.split() for text in texts], budget=9)
+    show, sizes = opened(page, film), set()
+    with narrowed(page, width):
+        for budget in (6, 9, film.controls["budget"].max):
+            for query in range(len(texts) + 1):
+                data = show(query=query, budget=budget)
+                assert outside(page) == []
+                box = page.locator("svg").bounding_box()
+                sizes.add((box["width"], box["height"]))
+                cells = page.locator(".lablib-cell")
+                assert cells.count() == len(data["edges"])
+                fills = cells.evaluate_all(
+                    "all => all.map(e => e.getAttribute('stroke-dasharray'))"
+                )
+                gone = [edge["status"] == "evicted" for edge in data["edges"]]
+                assert [dash != "none" for dash in fills] == gone
+    assert len(sizes) == 1
     assert page.complaints == []
 
 

@@ -51,15 +51,13 @@ def test_sureness_has_three_borders(probability, rank):
     assert sureness(probability) is SURENESS[rank]
 
 
-def test_a_strip_draws_every_token_once_a_mark_and_its_legend():
+def test_a_strip_draws_every_token_once_and_its_legend():
     tokens, looks = ["a", " b", " c", " d"], [PLAIN, SURENESS[0], SURENESS[3], SURENESS[0]]
-    fig = canvas(strips.height(tokens, note=True))
-    axes = add_axes(fig, 0, 0, 8, strips.height(tokens, note=True))
-    more = {"legend": SURENESS, "title": "t", "mark": 2, "note": ("said", "black")}
-    draw_strip(axes, tokens, looks, **more)
+    fig = canvas(strips.height(tokens))
+    axes = add_axes(fig, 0, 0, 8, strips.height(tokens))
+    draw_strip(axes, tokens, looks, legend=SURENESS, title="t")
     counts = sorted(boxes(axes).values())
     assert counts == [1, 1, 2, 3]  # two fills alone in the legend, 1 + 1, 2 + 1
-    assert "said" in texts(fig)
     assert {" a", "    b  c  d"} <= set(texts(fig))  # grey letters, and letters in boxes
 
 

@@ -35,6 +35,14 @@ half = (0.5,) * 9
 Acceptance([GreedyText("sums", tuple("abcdefghi"), ("sign",) * 9, ("x",) * 9, half, half, half,
     (True, True, False) * 3)])
 """
+LIVE = """
+from lablib.course.lessons.lesson_03.widgets import BeforeAfter
+from lablib.course.lessons.lesson_06.widgets import VoteBars
+from lablib.course.replay.curves import Sampled
+
+BeforeAfter(["mat", "sofa", "floor", "roof"], [4.0, 3.2, 3.0, 1.0])
+"""
+RACE = 'VoteBars({"easy": Sampled("7", ["7", "3", "7", None] * 8)})'
 PNG = (  # a red point
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 )
@@ -57,6 +65,8 @@ def lesson():
         new_code_cell("print('run', 7)\nassert not 'quick'", id="busy", outputs=counted),
         new_code_cell("None", id="picture", outputs=[shown]),
         new_code_cell(SCENE.strip(), id="scene"),
+        new_code_cell(LIVE.strip(), id="live"),
+        new_code_cell(RACE, id="race"),
         *exercise_cells("00.1"),
     ]
     return nbformat.from_dict(new_notebook(cells=cells))
@@ -68,6 +78,7 @@ def site(tmp_path_factory):
     folder: Path = tmp_path_factory.mktemp("site")
     path = write_notebook(lesson(), folder / "00_start_here.ipynb")
     said: list[str] = []
-    warnings = build(folder / "out", [path], kept=folder / "kept", say=said.append)
+    more = {"kept": folder / "kept", "say": said.append}
+    warnings = build(folder / "out", [path], address="https://lab.example/a/", **more)
     assert warnings == []
     return folder / "out", path, folder / "kept", said

@@ -1,8 +1,8 @@
 """The page with the models, in Chromium, from a disk and from a server."""
 
 import contextlib
-import io
 import re
+import subprocess
 
 import lablib
 from lablib.course.tasks import sums
@@ -112,20 +112,12 @@ def served(chrome, site):
         yield visitor, address
 
 
-def printed(lines: str) -> str:
-    """Run lines of Python; return what they print, without the last newline."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        exec(lines, {})
-    return said.getvalue()[:-1]
-
-
 def test_a_cold_page_from_a_disk_writes_by_itself_what_python_writes(chrome, disk):
     with Visitor(chrome, disk) as visitor:
         text = visitor.written()
         assert len(text) > 20
         assert visitor.state() == "#shown=write"
-        assert printed(visitor.part("python").inner_text()) == text
+        assert engine.printed(visitor.part("python").inner_text()) == text
         assert visitor.complaints == []
 
 
@@ -142,8 +134,39 @@ def test_a_cold_page_from_a_disk_writes_by_itself_what_python_writes(chrome, dis
 def test_a_link_brings_its_text_and_its_lines_give_the_same(chrome, disk, link):
     with Visitor(chrome, disk, link) as visitor:
         text = visitor.drafted() if "draft" in link else visitor.written()
-        assert printed(visitor.part("python").inner_text()) == text
+        assert engine.printed(visitor.part("python").inner_text()) == text
         assert visitor.complaints == []
+
+
+def test_it_is_counted_why_a_guess_may_stay(chrome, disk):
+    """In the words of each round: how often either model comes to it, and where the coin fell."""
+    with Visitor(chrome, disk, "play=draft&shown=draft&seed=12&temperature=1.4") as visitor:
+        visitor.said("The text took")
+        refused = 0
+        while visitor.part("on").is_enabled():
+            visitor.part("on").click()
+            why = visitor.part("why").inner_text()
+            counted = re.search(
+                r"In ([\d,]+) such places the small model guesses “(.*)” ([\d,]+) times, and the "
+                r"large one writes it ([\d,]+) times\. So \4 of the \3 may stay, ([\d.]+) %,",
+                why,
+            )
+            cards = visitor.page.locator(".play-card.is-refused")
+            if counted is None:
+                assert cards.count() == 0, why
+                continue
+            places, guessed, wanted = (int(counted[i].replace(",", "")) for i in (1, 3, 4))
+            chance, coin = float(counted[5]), float(re.search(r"fell at ([\d.]+) %", why)[1])
+            assert abs(100 * wanted / guessed - chance) <= 0.5 + 100 / guessed
+            assert ("this one stays" in why) == (coin <= chance)
+            refused += cards.count()
+            if cards.count():
+                assert cards.locator("strong").inner_text() == counted[2]
+                small, large = cards.locator(".play-odds span").all_inner_texts()
+                for said, times in ((small, guessed), (large, wanted)):
+                    share = float(re.search(r"[\d.]+", said)[0])
+                    assert abs(share - 100 * times / places) <= 0.5
+        assert refused
 
 
 def test_a_vote_is_pythons_and_its_chains_are_there(chrome, disk):
@@ -152,7 +175,7 @@ def test_a_vote_is_pythons_and_its_chains_are_there(chrome, disk):
         visitor.said("64 of 64")
         counts = visitor.page.locator(".play-count").all_text_contents()
         votes = dict(zip("0123456789", map(int, counts), strict=True))
-        lines = printed(visitor.part("python").inner_text())
+        lines = engine.printed(visitor.part("python").inner_text())
         winner, rest = re.fullmatch(r"(\d) \[(.*)\]", lines).groups()
         in_order = sorted((n for n in votes.values() if n), reverse=True)
         assert [int(n) for n in rest.split(", ")] == in_order
@@ -392,10 +415,20 @@ def test_it_is_the_first_link_of_the_index_and_has_a_description(site):
         assert play.DESCRIPTION in line
 
 
-def test_the_script_is_classic_and_whole(site, tmp_path):
-    """No module's word is left, which a page from a disk could not load."""
+@pytest.mark.parametrize("name", ["play.js", "live.js"])
+def test_the_script_is_classic_and_whole(site, name):
+    """No module's word is left, which a page from a disk has not, and no name is declared twice."""
     engine.need()
-    script = (site[0] / play.FOLDER / "play.js").read_text("utf-8")
+    path = site[0] / play.FOLDER / name
+    subprocess.run([engine.node(), "--check", path], check=True)
+    script = path.read_text("utf-8")
     assert not re.search(r"^(import|export) ", script, re.M)
     names = re.search(r"^return \{(.*)\};$", script, re.M)[1].split(", ")
     assert {"Tokenizer", "Model", "Writer", "samples", "unpack", "RULE"} <= {*names}
+
+
+def test_the_lessons_model_is_as_large_as_they_say(site):
+    engine.need()
+    files = (site[0] / play.FOLDER).glob("target-*.js")
+    assert round(sum(file.stat().st_size for file in files) / 1e6) == 7
+    assert "some 7 MB" in (site[0] / "_static/site.js").read_text("utf-8")

@@ -10,15 +10,18 @@ import lablib
 from lablib.__main__ import main
 from lablib.course.checks.exercises import find
 from lablib.teach.editions import read_notebook
+from lablib.tools.site import play, share
 from lablib.tools.site import run as running
 from lablib.tools.site.build import build
 from lablib.tools.site.contents import Links
 from lablib.tools.site.pages import folded
 from lablib.tools.site.run import run
 
+import numpy as np
 import pytest
 from oracles import browser
 from oracles import reader as oracle
+from PIL import Image
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,7 @@ def test_the_site_has_what_stands_beside_lessons(site):
 
 
 def test_a_question_stands_open_and_its_answer_is_folded(page):
-    before, film, _ = page.split('class="lablib-film')
+    before, film, *_ = page.split('class="lablib-film')
     assert "How high?" in before
     assert "<details" not in before.split("How high?")[1]  # in sight, below a veil
     assert film.startswith(' lablib-asks"')
@@ -105,7 +108,7 @@ def test_the_notebook_to_download_is_a_students(site):
 
 def test_a_lesson_runs_again_only_if_it_changed(site, monkeypatch):
     _, path, kept, said = site
-    assert said[0].startswith("00_start_here: 2 explorers, 24 frames, ran in ")
+    assert said[0].startswith("00_start_here: 4 explorers, 134 frames, ran in ")
     notebook = read_notebook(path)
     assert not run(notebook, path, kept).new
     told = json.loads((kept / "00_start_here.json").read_text())
@@ -130,7 +133,7 @@ def test_a_lesson_that_fails_is_one_line(tmp_path, site):
 
 
 def test_every_control_moves_the_picture_without_a_kernel(reader):
-    for name, films in {"00_start_here": 2, "index": 1}.items():
+    for name, films in {"00_start_here": 4, "index": 1}.items():
         took = reader.open(name)
         assert 50_000 < took < 1_000_000
         assert reader.films() == films
@@ -189,7 +192,9 @@ def test_paper_has_the_pictures_and_whole_lines_of_code(reader):
     images = page.locator("article img")
     assert images.evaluate_all("all => all.every(e => e.complete && e.naturalWidth > 0)")
     cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).length"
-    assert page.locator("article pre").evaluate_all(cut) == 0
+    assert page.locator("article pre, .lablib-slides").evaluate_all(cut) == 0
+    moves = "all => all.filter(e => getComputedStyle(e).animationName !== 'none').length"
+    assert page.locator("details.hide > *").evaluate_all(moves) == 0  # it would begin unseen
     page.emulate_media(media="screen")
 
 
@@ -242,4 +247,30 @@ def test_bad_input_is_refused_before_any_work(tmp_path, capsys):
     for address in ("github.com/a/b", "https://x", 'https://x.y/"><script>'):
         with pytest.raises(ValueError, match="repository must be an https address, got"):
             build(tmp_path / "new", repository=address)
+    for address in ("lab.example", "http://lab.example/", 'https://x.y/">'):
+        with pytest.raises(ValueError, match="address must be an https address, got"):
+            build(tmp_path / "new", address=address)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_link_to_any_page_has_a_preview(site):
+    with Image.open(site[0] / "_static/share.png") as picture:
+        assert picture.size == share.SIZE
+        assert len(np.unique(np.asarray(picture.convert("L")))) > 100  # and it is drawn upon
+    for name in ("index", "play", "00_start_here", "reference"):
+        text = (site[0] / f"{name}.html").read_text("utf-8")
+        told = {}
+        for tag in re.findall(r"<meta [^>]*>", text):
+            parts = dict(re.findall(r'(\w+)="([^"]*)"', tag))
+            told.setdefault(parts.get("property", parts.get("name")), []).append(
+                parts.get("content")
+            )
+        for each in ("title", "description", "image", "image:alt", "type"):
+            assert len(told[f"og:{each}"]) == 1, (name, each)
+        assert told["twitter:card"] == ["summary_large_image"]
+        assert told["og:image"] == ["https://lab.example/a/_static/share.png"]
+
+
+def test_the_picture_is_of_the_page_as_it_begins():
+    start = (play.PAGE / "state.mjs").read_text("utf-8")
+    assert f"prompt: '{share.PROMPT}', seed: {share.SEED}," in start

@@ -503,12 +503,21 @@ def test_a_shipped_model_writes_json_and_sums():
 
 
 def test_what_cannot_be_read_is_refused(vocabulary, model):
+    deep = {}
+    for _ in range(10**5):
+        deep = {"items": deep}
     for call, told in (
         (lambda: Grammar(vocabulary), r"one of regex, lark, json_schema must be given, got \[\]"),
         (lambda: Grammar(vocabulary, regex="a", lark="b"), "must be given, got"),
         (lambda: Grammar(vocabulary, regex="("), "regex must be a grammar that can be read"),
         (lambda: Grammar(vocabulary, lark="start: x"), "lark must be a grammar that can be read"),
         (lambda: Grammar(vocabulary, json_schema={"type": "x"}), "json_schema must be a grammar"),
+        (lambda: Grammar(vocabulary, regex=5), "regex must be a text, got 5"),
+        (lambda: Grammar(vocabulary, lark=5), "lark must be a text, got 5"),
+        (lambda: Grammar(vocabulary, json_schema=[]), r"json_schema must be a dict, got \[\]"),
+        (lambda: Grammar(vocabulary, json_schema=deep), "json_schema must be what JSON can hold"),
+        (lambda: Grammar(vocabulary, json_schema={"enum": {1}}), "what JSON can hold: .* set"),
+        (lambda: Grammar(vocabulary, regex="(" * 10**5), "^.{,300}$"),  # not all of it
         (lambda: Vocabulary(["a"]), "stop_tokens must name a token"),
         (lambda: Vocabulary(["a"], [3]), "stop_tokens must be between 0 and 0"),
         (lambda: Vocabulary(3), "tokens must be a sequence of texts"),

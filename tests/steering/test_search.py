@@ -257,6 +257,7 @@ def test_bad_arguments_are_refused(lm):
     for call, told in (
         (lambda: beam_search(lm, PROMPT, 0, **ENDS), "width must be"),
         (lambda: beam_search(lm, PROMPT, 1, length_power=-1, **ENDS), "length_power must be"),
+        (lambda: beam_search(lm, PROMPT, 1, length_power=1e9, **ENDS), "length_power must be"),
         (lambda: beam_search(lm, [], 1, **ENDS), r"prompts\[0\] must hold"),
         (lambda: best_first(lm, PROMPT, 3, **ENDS), "verifier must be callable"),
         (lambda: best_first(lm, PROMPT, worth, branch=0, **ENDS), "branch must be"),

@@ -80,8 +80,10 @@ def answer_of(lesson: str, function: str, name: str) -> str:
     parts = [part for part in parts if not part.startswith(("from lablib", "@"))]
     if function == name:
         return "\n\n\n".join(parts)
-    # One answer may lean on another: here both have the name that the exercise asks for.
-    parts = [re.sub(rf"\b{name}\b", f"right_{name}", part) for part in parts]
+    # One answer may lean on another, of its own exercise or of another one: the names that
+    # exercises ask for are not theirs.
+    asked = "|".join(exercise.name for exercise in exercises(lesson))
+    parts = [re.sub(rf"\b({asked})\b", r"right_\1", part) for part in parts]
     return "\n\n\n".join([*parts, f"{name} = {function}"])
 
 
@@ -150,6 +152,13 @@ FAIR = {
     "printing": RIGHT.replace("    return", "    print(probabilities)\n    return"),
     "exit_after": "import os\n" + RIGHT + "best_token.done = os._exit(0)",
     "loop_after": RIGHT + "for best_token.i in iter(int, 1):\n    pass",
+    "future": "from __future__ import annotations\ndef best_token(p: Unknown) -> int:\n"
+    "    return int(np.argmax(p))",
+    "registered": "KNOWN = {}\ndef known(f):\n    KNOWN[f.__name__] = f\n    return f\n"
+    "@known\ndef largest(p):\n    return int(np.argmax(p))\n"
+    "def best_token(p):\n    return KNOWN['largest'](p)",
+    "checked_often": f"{ZERO}for _ in range(7):\n    check('00.1', best_token)\n{RIGHT}",
+    "long_float": "def best_token(p):\n    return np.longdouble(np.argmax(p))",
     "numpy_number": "def best_token(p):\n    return np.argmax(p)",
     "mlx_number": "import mlx.core as mx\ndef best_token(p):\n    return mx.argmax(mx.array(p))",
 }

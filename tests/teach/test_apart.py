@@ -19,7 +19,7 @@ from lablib.teach.apart.surroundings import references
 import mlx.core as mx
 import numpy as np
 import pytest
-from submitted import BY_CHANCE, BY_IDENTITY, source_of_exercises
+from submitted import BY_CHANCE, BY_IDENTITY, answered, source_of_exercises
 
 
 def crossed(value):
@@ -45,6 +45,15 @@ def test_the_signal_that_ended_a_process_is_told_by_its_number():
         process.send({"offer": "f"})
         with pytest.raises(Gone, match=r"was ended \(signal 11\)"):
             Function(process, process.receive(30), 60.0)(0)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0)])
+def test_numbers_of_more_than_64_bits_cross_as_those_that_python_has(shape):
+    """Where a longer one is as long as a float, on ARM's macOS say, it is one."""
+    array = np.full(shape, 0.1, np.longdouble)
+    for value in (array, array[()]):
+        assert np.array_equal(crossed(value), np.full(shape, 0.1))
+    assert repr(crossed(np.clongdouble(1j))) == "1j"
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "int8", "int64", "uint32", "bool"])
@@ -175,6 +184,62 @@ def test_only_what_an_exercise_needs_is_run():
         "TABLE.append(SCALE)", "def helper(x):", "def answer(x):", 'np.seterr(all="ignore")',
         'check("00.1", answer)', 'check("00.1", lambda x: other(x))', "other = answer",
     ]  # fmt: skip
+
+
+CHANGES = {
+    "by a function": "def fill():\n    table.append(1)\nfill()",
+    "by one that calls it": "def a():\n    table[0] = 1\ndef b():\n    a()\nb()",
+    "by a decorator": "def note(f):\n    table.append(f)\n    return f\n@note\ndef g():\n    pass",
+    "by await": "async def fill():\n    table.append(1)\nawait fill()",
+    "by with": "class C:\n    def __enter__(self):\n        table.append(1)\nwith C():\n    pass",
+    "as what is left": "new = add(table, 1, out=table)",
+    "by global": "def anew():\n    global table\n    table = [1]\nanew()",
+    "by pop": "first = table.pop(0)",
+    "by setdefault": "for i in range(3):\n    last = table.setdefault(i, 1)",
+    "in a comprehension": "[table.append(i) for i in range(3)]",
+    "by another name": "other = table[0]\nother.append(1)",
+    "in a loop": "for i, row in enumerate(table):\n    row[0] = i",
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_name_that_is_changed_has_its_changes(how):
+    source = f"table = make()\n{CHANGES[how]}\ndef f():\n    return table"
+    found = cells.statements(0, source, "cell")
+    assert len(cells.needed(found, ["f"])) == len(found)
+
+
+@pytest.mark.parametrize("lesson", lessons())
+def test_a_lessons_experiments_are_not_run(lesson):
+    """Nor where a name of theirs looks like one that an exercise needs."""
+    cells_of = answered(lesson, {})["cells"]
+    code = [(i, cell["source"]) for i, cell in enumerate(cells_of) if cell["cell_type"] == "code"]
+    every = [each for number, source in code for each in cells.statements(number, source, "cell")]
+    kept = cells.needed(every, [exercise.name for exercise in exercises(lesson)])
+    assert len(kept) < len(every) / 8
+
+
+@pytest.mark.parametrize("lesson", lessons())
+def test_no_lesson_gives_an_exercises_name_away_behind_its_check(lesson):
+    """What has the name in the end is judged, too: it must be the student's."""
+    cells_of = answered(lesson, {})["cells"]
+    code = [(i, cell["source"]) for i, cell in enumerate(cells_of) if cell["cell_type"] == "code"]
+    every = [each for number, source in code for each in cells.statements(number, source, "cell")]
+    for name in [exercise.name for exercise in exercises(lesson)]:
+        check = min(each.place for each in every if {"check", name} <= each.uses)
+        assert [each.place for each in every if name in each.binds and each.place > check] == []
+
+
+def test_what_a_function_keeps_for_itself_has_no_experiment_run():
+    source = "kept = {}\ndef f(x):\n    kept[x] = x\n    return kept[x]\nprint(f(3))\ny = f(4)"
+    assert len(cells.needed(cells.statements(0, source, "cell"), ["f"])) == 2
+
+
+def test_later_cells_have_what_an_earlier_one_imports_from_the_future():
+    """Jupyter remembers it, and then no annotation is looked up."""
+    code = [(0, "from __future__ import annotations"), (1, "def f(x: Unknown):\n    return x")]
+    with Process(Limits()) as process:
+        assert not [told for told in process.run(code, ["f"]) if "problem" in told]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import lablib
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import find
 from lablib.course.checks.running import Gone, TimeUp
+from lablib.teach import submission
 from lablib.teach.apart import codec, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
@@ -570,6 +571,41 @@ def test_nobody_stands_among_the_modules_of_students(command, folder, place, tmp
     assert "a student's csv.py would run with your rights" in done.stderr
 
 
+OWNS = "from pathlib import Path\nPath({!r}).touch()\n"
+
+
+@pytest.mark.parametrize("name", ["csv", "json", "argparse", "platform", "numpy", "psutil"])
+def test_no_module_of_a_student_runs_before_that_is_refused(name, tmp_path):
+    school, ran = tmp_path / "school", tmp_path / "ran"
+    school.mkdir()
+    (school / f"{name}.py").write_text(OWNS.format(str(ran)))
+    run = [sys.executable, "-m", "lablib", "grade", "."]
+    done = subprocess.run(run, cwd=school, capture_output=True, text=True)
+    assert (done.returncode, ran.exists()) == (2, False)
+    assert "a student's csv.py would run with your rights" in done.stderr
+
+
+@pytest.mark.parametrize("paths", ["", "school/ada"])
+def test_a_folder_in_pythonpath_is_refused(paths, tmp_path):
+    """An empty entry, as a colon at an end makes one, is where one stands."""
+    (tmp_path / "school" / "ada").mkdir(parents=True)
+    here = tmp_path if paths else tmp_path / "school"
+    run = [sys.executable, "-P", "-m", "lablib", "grade", str(tmp_path / "school")]
+    environment = {**os.environ, "PYTHONPATH": f"{paths}{os.pathsep}/nowhere"}
+    done = subprocess.run(run, cwd=here, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "in PYTHONPATH" in done.stderr
+
+
+def test_a_terminal_that_lacks_a_letter_shows_the_report(tmp_path):
+    school = class_of(tmp_path / "school", ada=RIGHT)
+    run = [sys.executable, "-m", "lablib", "grade", str(school)]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(run, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "1 students, 1 of 3 \\u2713" in done.stdout
+
+
 def test_who_looks_for_no_modules_there_may_stand_there(tmp_path):
     (tmp_path / "csv.py").write_text("raise SystemExit('it runs')")
     run = [sys.executable, "-P", "-m", "lablib", "grade", "."]
@@ -699,3 +735,34 @@ def test_a_drafter_has_no_second_look_at_the_same_texts():
         return text[len(written) :][:limit]
 
     assert judge(find("16.3"), propose).mark == "✗"
+
+
+LEARNS = """
+known = {}
+def propose(prompt, written, limit):
+    text = known.setdefault(tuple(prompt), [])
+    text += written[len(text):]
+    return text[len(written):][:limit]
+for _ in range(6):
+    check("16.3", propose)
+first = propose
+def propose(*asked):
+    return first(*asked)
+"""
+
+
+def test_a_drafter_that_is_checked_again_meets_other_texts(tmp_path):
+    (tmp_path / "mal.py").write_text(LEARNS)
+    (row,) = [row for row in grade(tmp_path).rows if row.exercise == "16.3"]
+    assert row.outcome == "✗"
+
+
+def test_a_drafters_answers_are_known_by_name_whichever_texts_it_meets():
+    exercise = find("16.3")
+    for turn in range(1, submission.OFFERS + 1):
+        for function in (exercise.reference, *exercise.alternatives, *exercise.wrong):
+            vars(function)["turn"] = turn
+            outcome = judge(exercise, function)
+            del vars(function)["turn"]
+            known = function.__name__ if function in exercise.wrong else None
+            assert (outcome.misconception, outcome.correct) == (known, known is None)

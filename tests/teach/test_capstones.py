@@ -2,6 +2,7 @@
 
 import csv
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -331,3 +332,20 @@ def test_whoever_ends_before_the_work_is_counted_has_no_score():
 
         with pytest.raises(Gone):
             drafts.play(Last(), world, call=1.0)
+
+
+def test_what_a_call_takes_is_known_before_a_student_can_slow_it_down(tmp_path, monkeypatch):
+    """Threads that are busy meanwhile would make the calls dear, and their own work cheap."""
+    known = []
+
+    def begun(limits):
+        known.append(drafts.call_seconds.cache_info().currsize)
+        raise Gone("it is enough")
+
+    played = tmp_path / "played"
+    played.write_bytes(pickle.dumps([drafts.world(1)]))
+    (tmp_path / "ada.py").write_text(GOOD)
+    monkeypatch.setattr(capstones, "Process", begun)
+    drafts.call_seconds.cache_clear()
+    found = capstones.play("drafts", str(played), [str(tmp_path / "ada.py")], Limits())
+    assert (known, found) == ([1], {"note": "it is enough"})

@@ -54,6 +54,11 @@ def endless(scores, temperature):
             temperature = 1
 
 
+def of_the_call_before(scores, temperature, kept=[1.0]):  # noqa: B006
+    temperature, kept[0] = kept[0], temperature
+    return softmax(scores, temperature)
+
+
 def noisy(scores, temperature):
     return [random.random() for _ in scores]
 
@@ -119,6 +124,7 @@ exec(compile("def unfinished(x):\n    raise NotImplementedError", "<library>", "
         (half_done, "✗", "softmax([1000, 0], 1)\n  it still raises NotImplementedError"),
         (calls_something_unfinished, "✗", "it raised NotImplementedError"),
         (noisy, "✗", "different answer when called again"),
+        (of_the_call_before, "✗", "different answer when called again"),
         (lambda s, t: "0.1", "✗", "returned a str, expected 2 numbers"),
         (lambda s, t: object(), "✗", "returned an object, expected 2 numbers"),  # new each time
         (lambda s, t: softmax(s, t)[:1], "✗", "shape (1,), expected (2,)"),

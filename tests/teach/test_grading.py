@@ -53,6 +53,49 @@ def test_an_odd_notebook_gets_its_due(name, tmp_path):
         assert found[exercise].outcome in due, found[exercise]
 
 
+MENDED = {
+    "in a cell below the check": "{wrong}\n{check}\n{right}",
+    "after many checks": "{wrong}\n{check}\n" * 7 + "{right}\n{check}",
+}
+
+
+@pytest.mark.parametrize("where", MENDED)
+def test_what_has_the_name_in_the_end_counts(where, tmp_path):
+    """Who mends an answer below its check runs that cell once more, in Jupyter."""
+    check = 'check("00.1", best_token)'
+    parts = {"wrong": submitted.ZERO, "right": submitted.RIGHT, "check": check}
+    (tmp_path / "ada.py").write_text(f"import numpy as np\n{MENDED[where].format(**parts)}\n")
+    assert grade(tmp_path).rows[0].outcome == "✓"
+
+
+def test_a_wrong_answer_that_was_checked_is_judged_once(monkeypatch, tmp_path):
+    judged = []
+    whole = submission.judge
+    monkeypatch.setattr(submission, "judge", lambda *a: judged.append(a) or whole(*a))
+    (tmp_path / "ada.py").write_text(f"{submitted.ZERO}\ncheck('00.1', best_token)\n")
+    work = read_submission(tmp_path / "ada.py").only([], ["00.1"])
+    assert judge_submission(work, LONG)["00.1"].outcome == "✗"
+    assert len(judged) == 1
+
+
+PRINTED = {"lines": ["loss 3.4 🚀\n"] * 2_000_000, "letters": "🚀" + "x" * 45_000_000}
+
+
+@pytest.mark.parametrize("how", PRINTED)
+def test_much_that_was_printed_costs_no_mark(how, tmp_path):
+    notebook = submitted.answered("00", {})
+    output = {"output_type": "stream", "name": "stdout", "text": PRINTED[how]}
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [output], "source": ""}
+    notebook["cells"].append(cell | {"execution_count": None})
+    (tmp_path / "ada.ipynb").write_text(json.dumps(notebook, ensure_ascii=False), encoding="utf-8")
+    assert [row.outcome for row in grade(tmp_path).rows] == ["✓"] * 3
+
+
+def test_more_code_than_is_read_is_said_to_be_that(tmp_path):
+    (tmp_path / "mal.py").write_text(f"check('00.1', 1)\nx = '{'a' * 5_000_000}'\n")
+    assert {row.message for row in grade(tmp_path).rows} == {"its code is more than is read"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", submitted.submissions(), ids=lambda case: case.name)
 def test_everybody_gets_their_due(case, tmp_path):

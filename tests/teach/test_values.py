@@ -86,6 +86,7 @@ def test_equal(expected, got):
         (["a", "b"], ["a", "c"], "at [1]: expected 'b', got 'c'"),
         (["a"], ["a", "b"], "returned 2 items, expected 1"),
         (["a"], 1, "returned a number, expected a list"),
+        ([1, 2], ["1", "2"], "returned a list, expected 2 numbers"),
         (np.zeros((0, 2)), np.zeros((0, 3)), "returned shape (0, 3), expected (0, 2)"),
         (np.zeros((1, 0)), [], "returned shape (0,), expected (1, 0)"),
         ({"a": 1}, {"b": 1}, "returned the keys ['b'], expected ['a']"),

@@ -82,11 +82,13 @@ class Watched:
         changed: names of the arguments that it changed.
         shared: names of the arrays among its arguments that its answer is, or is a part of.
         last: what it returned last.
+        turn: how often it has been checked, this time included, where it may remember that.
     """
 
     def __init__(self, function: Callable[..., Any], exercise: Exercise):
         self.function, self.exercise = function, exercise
         self.calls, self.changed, self.shared, self.last = 0, [], [], None
+        self.turn = getattr(function, "turn", 1)
         self.__name__ = exercise.name
         self._file = getattr(getattr(function, "__code__", None), "co_filename", None)
 

@@ -144,6 +144,7 @@ def _close(expected: Any, got: Any, tolerance: float) -> bool:
 
 
 def _array_difference(expected: np.ndarray, got: Any, tolerance: float) -> str | None:
+    given = got
     if isinstance(got, list):
         if not got and not len(expected):
             return None  # as a list, no rows of two numbers are just []
@@ -152,7 +153,7 @@ def _array_difference(expected: np.ndarray, got: Any, tolerance: float) -> str |
         except ValueError:
             return "returned rows of different lengths"
     if not isinstance(got, np.ndarray) or got.dtype.kind not in "biuf":
-        return f"returned {_kind(got)}, expected {_kind(expected)}"
+        return f"returned {_kind(given)}, expected {_kind(expected)}"
     if got.shape != expected.shape:
         return f"returned shape {got.shape}, expected {expected.shape}"
     equal = (expected == got) | ((expected != expected) & (got != got))

@@ -22,7 +22,7 @@ _NARROW = (  # on a phone a label stands above its control, and nothing is cut o
 # It runs when the page takes in the style sheet that bears it, and from then on whenever something
 # changes; the parts of the controls come to the page in no certain order.
 _NAMES = """
-const box = this.closest('.lablib-explorer');
+const box = this.closest('.lablib-explorer, .lablib-chat');
 const all = (where, parts) => [...where.querySelectorAll(parts)];
 const say = (part, name, value) => {
   if (part.getAttribute(name) !== value) part.setAttribute(name, value);

@@ -1,9 +1,10 @@
 """A chat with a model, in a notebook: ``lablib.chat(model, tokenizer)``.
 
-The answer streams in, and below it stand its tokens, coloured by how sure the model was; drafts
-that were kept are marked. It is written by a task on the kernel's event loop that steps aside after
-each piece, so the stop button works and other cells run in between. All forwards are made on that
-loop's thread: a front end may deliver a click on another one, where MLX could not go on.
+The answer streams in, each token coloured by how sure the model was, and whoever points at one is
+told what else it thought of; drafts that were kept are marked. It is written by a task on the
+kernel's event loop that steps aside after each piece, so the stop button works and other cells run
+in between. All forwards are made on that loop's thread: a front end may deliver a click on another
+one, where MLX could not go on.
 """
 
 import asyncio
@@ -12,9 +13,12 @@ import math
 import time
 from typing import Any
 
-from lablib.course.plots.charts import Picture, show, write_below
-from lablib.course.plots.conversation import Answer, Conversation
+from lablib.course.plots.access import aids
+from lablib.course.plots.charts import Picture, show, visible, write_below
+from lablib.course.plots.conversation import Answer, Conversation, has_template
+from lablib.course.plots.explorer import slider
 from lablib.course.plots.strips import surprise_html
+from lablib.inference.decoding.token_iterator import Token
 
 import ipywidgets as widgets
 
@@ -22,6 +26,18 @@ _EVERY = 0.06  # seconds at least from picture to picture of a growing answer
 _A_SECOND = 2e5  # letters to send at most: Jupyter drops what exceeds a million
 _SETTLES = 0.15  # seconds: a browser tells that Enter was pressed before it tells what was typed
 _NAMES = {"user": "You", "assistant": "Model", "system": "System"}
+_BROKEN = "\ufffd"  # what stands for a letter that isn't whole
+_BEFORE = 8  # tokens with which one is decoded: a space may depend on what stands before
+_ELSE = 3  # other tokens that are named to whoever points at one
+_CALM = {"temperature": 0.5, "top_p": 0.9}  # at 1 SmolLM2 raves, at 0.2 it turns in circles
+# Each picture of a growing answer brings this anew; when none comes any more it is seen.
+_QUIET = (
+    "<style>@keyframes lablib-quiet{to{visibility:visible}}"
+    ".lablib-quiet{visibility:hidden;animation:lablib-quiet 0s 15s forwards}</style>"
+    '<small class="lablib-quiet" role="status">Nothing has come for a quarter of a minute. The '
+    "model is slow, or its kernel has died: then choose <i>Kernel, Restart Kernel</i>, and run the "
+    "cells anew.</small>"
+)
 _STILL = "(What was said when this notebook was saved: run this cell to go on.)"
 
 
@@ -36,7 +52,8 @@ def chat(model: Any, tokenizer: Any, draft_model: Any = None, **options: Any) ->
         tokenizer: as ``load`` returns it.
         draft_model: a smaller model, or a drafter such as ``NGram()``: the same text, sooner.
         **options: those of ``stream``, such as ``temperature=0.7``, and ``messages=``, what was
-            said before. ``max_tokens`` is 256 unless it is given.
+            said before. Unless they are given, ``max_tokens`` is 256 and a model with a chat
+            template answers calmly, at temperature 0.5 with ``top_p=0.9``.
 
     Raises:
         ValueError, TypeError: an argument is out of range.
@@ -50,7 +67,10 @@ def chat(model: Any, tokenizer: Any, draft_model: Any = None, **options: Any) ->
         >>> len(answer.tokens)
         4
     """
-    return Chat(Conversation(model, tokenizer, draft_model, **{"max_tokens": 256, **options}))
+    ours = {"max_tokens": 256, "top_logprobs": 1 + _ELSE}
+    if tokenizer is not None and has_template(tokenizer) and "temperature" not in options:
+        ours |= _CALM
+    return Chat(Conversation(model, tokenizer, draft_model, **{**ours, **options}))
 
 
 class Chat:
@@ -82,8 +102,15 @@ class Chat:
                 "New": ("Begin a new conversation", self.reset),
             }.items()
         }
+        self._ids: list[int] = []
+        self._pieces: list[str] = []
+        warm = max(2.0, conversation.temperature)
+        self._heat = slider(float(conversation.temperature), 0.0, warm, 0.1, "temperature")
+        self._heat.style.description_width, self._heat.layout.width = "6.5em", "20em"
+        self._heat.observe(self._warm, "value")
         row = widgets.HBox([self._text, *self._buttons.values()], layout={"flex_flow": "row wrap"})
-        self.box = widgets.VBox([self._said, self._view, row], layout={"max_width": "60em"})
+        parts = [aids(), self._said, self._view, row, self._heat]
+        self.box = widgets.VBox(parts, layout={"max_width": "60em"})
         self.box.add_class("lablib-chat")
         self._draw()
 
@@ -165,6 +192,9 @@ class Chat:
     def _start(self, text: str) -> None:
         self._task = self._loop.create_task(self.say(text))
 
+    def _warm(self, change: dict[str, Any]) -> None:
+        self.conversation.temperature = change["new"]
+
     def _draw(self) -> None:
         self._buttons["Send"].disabled = self._buttons["New"].disabled = self._busy
         self._buttons["Stop"].disabled = not self._busy
@@ -190,19 +220,37 @@ class Chat:
             text = html.escape(self._error)
             return f'<pre role="alert" style="white-space:pre-wrap">{text}</pre>'
         if answer is None:
-            return _turn("assistant", "…") if self._busy else ""
+            return _turn("assistant", "…") + _QUIET if self._busy else ""
         told = summary(answer)
-        strip = Picture(self._strip(answer), f"The tokens of the answer. {told}").to_html()
-        note = f'<small aria-live="polite">{"" if self._busy else html.escape(told)}</small>'
-        return f"{_turn('assistant', answer.text)}{strip}{note}"
+        text = Picture(self._coloured(answer), f"The answer: {answer.text} {told}").to_html()
+        note = _QUIET if self._busy else f'<small aria-live="polite">{html.escape(told)}</small>'
+        return _beside("assistant", text + note)
 
-    def _strip(self, answer: Answer) -> str:
-        tokenizer = self.conversation.tokenizer
-        texts = [tokenizer.decode([token.id]) for token in answer.tokens]
+    def _coloured(self, answer: Answer) -> str:
         kept = [token.from_draft for token in answer.tokens]
         probabilities = [math.exp(token.logprob) for token in answer.tokens]
         drafts = "total_drafted" in answer.stats
-        return surprise_html(texts, probabilities, kept if drafts else None)
+        hints = [self._others(token) for token in answer.tokens]
+        return surprise_html(self._read(answer), probabilities, kept if drafts else None, hints)
+
+    def _others(self, token: Token) -> str:
+        """Return what else might have stood there, with its probability."""
+        others = [pair for pair in token.top_logprobs if pair[0] != token.id][:_ELSE]
+        decode = self.conversation.tokenizer.decode
+        named = [f"“{visible(decode([i]))}” {math.exp(logprob):.1%}" for i, logprob in others]
+        return "; else " + ", ".join(named) if named else ""
+
+    def _read(self, answer: Answer) -> list[str]:
+        """Return the tokens' texts; a letter that takes several stands at its last."""
+        ids, decode = [token.id for token in answer.tokens], self.conversation.tokenizer.decode
+        if ids[: len(self._ids)] != self._ids:
+            self._ids, self._pieces = [], []
+        for end in range(len(self._ids), len(ids)):
+            start = max(0, end - _BEFORE)
+            before, after = decode(ids[start:end]), decode(ids[start : end + 1])
+            self._pieces.append(after.rstrip(_BROKEN)[len(before.rstrip(_BROKEN)) :])
+        self._ids = ids
+        return self._pieces
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         data, metadata = self.still.bundle()
@@ -222,9 +270,13 @@ def summary(answer: Answer) -> str:
 
 
 def _turn(role: str, text: str) -> str:
-    name, text = html.escape(_NAMES.get(role, role)), html.escape(text.strip())
+    return _beside(role, html.escape(text.strip()))
+
+
+def _beside(role: str, content: str) -> str:
+    name = html.escape(_NAMES.get(role, role))
     return (
         '<div style="display:flex;gap:.8em;margin:.3em 0;line-height:1.5">'
         f'<b style="flex:0 0 4em;text-align:right">{name}</b>'
-        f'<div style="white-space:pre-wrap;overflow-wrap:anywhere">{text}</div></div>'
+        f'<div style="white-space:pre-wrap;overflow-wrap:anywhere">{content}</div></div>'
     )

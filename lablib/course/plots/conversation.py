@@ -68,7 +68,7 @@ class Conversation:
             raise BadType(f"{ours[0]} cannot be given: a conversation has its own")
         self.tokenizer = tokenizer
         self._given, self._options = (model, tokenizer), {"draft_model": draft_model, **options}
-        self._template = self._stream([0]) and _has_template(tokenizer)
+        self._template = self._stream([0]) and has_template(tokenizer)
         if messages and not self._template:
             raise BadValue("messages need a chat template, and this tokenizer has none")
         if messages:
@@ -77,6 +77,21 @@ class Conversation:
         self._reuses = self._may_reuse(draft_model)
         self._current: Generator[Answer] | None = None
         self.reset()
+
+    @property
+    def temperature(self) -> float:
+        """How boldly the answers to come are drawn; it may be set."""
+        return self._options.get("temperature", SamplerOptions().temperature)
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        before = self._options
+        self._options = {**before, "temperature": value}
+        try:
+            self._stream([0])
+        except (ValueError, TypeError):
+            self._options = before
+            raise
 
     def reset(self) -> None:
         """Begin again, with the messages that were given at the start."""
@@ -203,5 +218,6 @@ def _answer(pieces: TextStream) -> Answer:
     return Answer(pieces.text, tuple(pieces.iterator.seen), dict(pieces.stats))
 
 
-def _has_template(tokenizer: Any) -> bool:
+def has_template(tokenizer: Any) -> bool:
+    """Return whether a tokenizer belongs to a model that was trained to chat."""
     return bool(tokenizer.has_chat_template or tokenizer.chat_template)

@@ -83,11 +83,15 @@ class SceneExplorer(Explorer):
     they call ``super().__init__``; ``draw`` returns what the scene is given, in what JSON can
     hold: the data themselves, unless a subclass says more. Where the data are
     made of ``parts``, methods that depend on some of the controls, a page without a kernel can
-    hold every setting of each part, though not of all controls together.
+    hold every setting of each part, though not of all controls together. A page that has the
+    ``engine`` (``lablib.tools.site``) computes the data itself: of a text that a reader writes, and
+    of what was ``given`` here at any setting. Its ``name`` is one of ``page/pictures.mjs``, and
+    ``prompt`` is where the reader's text begins.
     """
 
     scene: str
     called: str
+    engine: dict[str, Any] | None = None
     parts: Mapping[str, Sequence[str]] = {}
     constants: dict[str, Any]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import figure, style, visible
+from lablib.course.plots.charts import figure, style
 
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -90,9 +90,9 @@ def place(tokens: Sequence[str]) -> list[Place]:
     return places
 
 
-def height(tokens: Sequence[str], legend: bool = True, note: bool = False) -> float:
+def height(tokens: Sequence[str], legend: bool = True) -> float:
     """Return the inches that the strip of these tokens needs."""
-    return LINE * (place(tokens)[-1].line + 1 + legend + note)
+    return LINE * (place(tokens)[-1].line + 1 + legend)
 
 
 def draw_strip(
@@ -102,10 +102,8 @@ def draw_strip(
     *,
     legend: Sequence[Look] = (),
     title: str = "",
-    mark: int | None = None,
-    note: tuple[str, str] | None = None,
 ) -> None:
-    """Draw tokens into ``axes``, 8 inches wide and ``height(tokens, legend, note)`` high.
+    """Draw tokens into ``axes``, 8 inches wide and ``height(tokens, legend)`` high.
 
     Args:
         axes: matplotlib axes; loses its frame.
@@ -113,47 +111,27 @@ def draw_strip(
         looks: one for each token.
         legend: looks to name in the line below; none leaves that line out.
         title: what the legend is about.
-        mark: position of a token to outline.
-        note: a last line, and its colour.
     """
     places = place(tokens)
     lines = places[-1].line + 1
     for look in dict.fromkeys(look for look in looks if look.fill):
         own = [at for at, other in zip(places, looks, strict=True) if other == look]
         _boxes(axes, [box(at.line, at.left, at.right) for at in own], look)
-    if mark is not None:
-        at, frame = places[mark], {"facecolors": "none", "edgecolors": "black", "linewidths": 2.5}
-        corners = box(at.line, at.left, at.right, 0.43)
-        axes.add_collection(PolyCollection([corners], **frame))
     for boxed, colour in ((True, "black"), (False, "#555555")):
         _lines(axes, places, [bool(look.fill) == boxed for look in looks], colour)
-    bottom = lines + bool(legend)
     if legend:
         _legend(axes, lines, legend, title)
-    if note:
-        text, colour = note
-        text = text if len(text) <= COLUMNS else text[: COLUMNS - 1] + "…"
-        _letters(axes, 1, bottom, text, FONT, colour, weight="bold")
-    axes.set(xlim=(0, WIDTH / LETTER), ylim=(bottom - 0.5 + bool(note), -0.5))
+    axes.set(xlim=(0, WIDTH / LETTER), ylim=(lines + bool(legend) - 0.5, -0.5))
     axes.set_axis_off()
 
 
-def draw_surprise(
-    axes: Any, tokens: Sequence[str], probabilities: Sequence[float | None], **options: Any
-) -> None:
-    """Draw tokens on the colours of the probabilities that they had; None: it was not asked for.
-
-    The other arguments are those of :func:`draw_strip`.
-    """
-    looks = [PLAIN if p is None else sureness(p) for p in probabilities]
-    draw_strip(axes, tokens, looks, legend=SURENESS, title="the model gave it", **options)
-
-
 def surprise_strip(tokens: Sequence[str], probabilities: Sequence[float | None]) -> Figure:
-    """Return the picture that :func:`draw_surprise` draws."""
-    fig = canvas(high := height(tokens))
+    """Return tokens on the colours of the probabilities that they had; None: it was not asked."""
+    looks = [PLAIN if p is None else sureness(p) for p in probabilities]
+    high, more = height(tokens), {"legend": SURENESS, "title": "the model gave it"}
+    fig = canvas(high)
     with style():
-        draw_surprise(add_axes(fig, 0, 0, WIDTH, high), tokens, probabilities)
+        draw_strip(add_axes(fig, 0, 0, WIDTH, high), tokens, looks, **more)
     return fig
 
 
@@ -221,10 +199,8 @@ def box(y: float, left: float, right: float, half: float = 0.36) -> list[tuple[f
     return [(left, y - half), (right, y - half), (right, y + half), (left, y + half)]
 
 
-def _letters(
-    axes: Any, x: float, y: float, text: str, size: float, colour: str, weight: str = "normal"
-) -> None:
-    look = {"size": size, "color": colour, "weight": weight, "family": "monospace"}
+def _letters(axes: Any, x: float, y: float, text: str, size: float, colour: str) -> None:
+    look = {"size": size, "color": colour, "family": "monospace"}
     axes.text(x, y, text, va="center_baseline", **look)
 
 
@@ -254,9 +230,11 @@ def scales(
 # Stripes along the top: across the letters they would make them hard to read.
 HATCHED = "repeating-linear-gradient(135deg,#111 0 2px,#0000 2px 5px) 0 0/100% 4px no-repeat "
 _STRIP = (
-    "<style>.lablib-strip{background:#fff;color:#111;padding:.3em}.lablib-strip span{color:#111;"
-    "margin:1px;padding:3px 2px 0;font-family:monospace;display:inline-block;line-height:1.5;"
-    "border-bottom:3px solid #0000}.lablib-strip .kept{border-bottom-color:#111}"
+    "<style>.lablib-strip{background:#fff;color:#111;white-space:pre-wrap;overflow-wrap:anywhere}"
+    ".lablib-strip span{color:#111;padding:3px 0 1px;border-bottom:3px solid #0000;"
+    "box-decoration-break:clone}.lablib-strip span:hover{outline:1px solid #111}"
+    ".lablib-strip .kept{border-bottom-color:#111}.lablib-strip div{line-height:1.8}"
+    ".lablib-strip small span{padding:2px 4px 0}"
     + "".join(
         f".lablib-strip .l{i}{{background:{HATCHED if look.hatch else ''}{look.fill}}}"
         for i, look in enumerate(SURENESS)
@@ -266,30 +244,36 @@ _STRIP = (
 
 
 def surprise_html(
-    tokens: Sequence[str], probabilities: Sequence[float], kept: Sequence[bool] | None = None
+    tokens: Sequence[str],
+    probabilities: Sequence[float],
+    kept: Sequence[bool] | None = None,
+    hints: Sequence[str] | None = None,
 ) -> str:
-    """Return such a strip as HTML, which can be made anew for each token that comes.
+    """Return a text as HTML, coloured by its tokens; it can be made anew for each that comes.
 
     Args:
-        tokens: their texts; spaces and line ends are made visible.
+        tokens: their texts, with the spaces and line ends between them.
         probabilities: one for each token.
         kept: of each, whether it is a draft that was kept; it gets a bar below. None: no drafts.
+        hints: what is said of each to whoever points at it, after its probability.
     """
 
     def box(text: str, look: Look, bar: bool = False, hint: str = "") -> str:
         kind = f"l{SURENESS.index(look)}" if look in SURENESS else ""
         kinds = f"{kind} kept" if bar else kind
-        return f'<span class="{kinds}"{hint}>{html.escape(text)}</span>'
+        title = f' title="{html.escape(hint)}"' if hint else ""
+        return f'<span class="{kinds}"{title}>{html.escape(text)}</span>'
 
     bars = [False] * len(tokens) if kept is None else kept
-    strip = "".join(
-        box(visible(text), sureness(p), bar, f' title="{p:.1%}"')
-        for text, p, bar in zip(tokens, probabilities, bars, strict=True)
+    hints = [""] * len(tokens) if hints is None else hints
+    text = "".join(
+        box(token, sureness(p), bar, f"{p:.1%}{hint}")
+        for token, p, bar, hint in zip(tokens, probabilities, bars, hints, strict=True)
     )
     legend = " ".join(box(look.name, look) for look in SURENESS)
     if kept is not None:
         legend += " " + box("a draft that was kept", PLAIN, True)
     return (
-        f'{_STRIP}<div class="lablib-strip"><div>{strip}</div>'
-        f'<div style="font-size:85%;margin-top:.4em">probability: {legend}</div></div>'
+        f'{_STRIP}<div class="lablib-strip"><div>{text}</div>'
+        f"<small>probability: {legend}</small></div>"
     )

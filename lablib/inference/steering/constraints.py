@@ -21,11 +21,12 @@ from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
 from lablib.unknown_options import told
-from lablib.validation import BadType, BadValue, integer, sequence
+from lablib.validation import BadType, BadValue, integer, sequence, shown
 
 import mlx.core as mx
 import numpy as np
 
+LONGEST = 200  # letters of why one can't be read, which may quote all of it
 _FREE = '%llguidance {"no_forcing": true}\n'  # else only the tokenizer's own way is allowed
 
 
@@ -111,6 +112,9 @@ class Grammar:
         named = [name for name, value in given.items() if value is not None]
         if len(named) != 1:
             raise BadValue(f"one of regex, lark, json_schema must be given, got {named}")
+        kind, what = (str, "a text") if json_schema is None else (dict, "a dict")
+        if not isinstance(given[named[0]], kind):
+            raise BadType(f"{named[0]} must be {what}, got {shown(given[named[0]])}")
         if not isinstance(vocabulary, Vocabulary):
             vocabulary = Vocabulary(vocabulary)
         from llguidance import LLMatcher
@@ -120,12 +124,15 @@ class Grammar:
             lark = made["lark_grammar"]
         elif json_schema is not None:
             compact = {"x-guidance": {"whitespace_flexible": False}}
-            lark = f"start: %json {json.dumps(compact | json_schema)}"
+            try:
+                lark = f"start: %json {json.dumps(compact | json_schema)}"
+            except (TypeError, ValueError, RecursionError) as error:
+                raise BadValue(f"json_schema must be what JSON can hold: {error}") from None
         self.vocabulary = vocabulary
         self._matcher = LLMatcher(vocabulary.table, f"{_FREE}{lark}", log_level=0)
         if self._matcher.is_error():
             why = self._matcher.get_error().splitlines()[0]
-            raise BadValue(f"{named[0]} must be a grammar that can be read, got {why}")
+            raise BadValue(f"{named[0]} must be a grammar that can be read, got {why[:LONGEST]}")
         self._read: int | None = None  # tokens of prompt and completion so far
 
     def copy(self) -> "Grammar":

@@ -54,7 +54,8 @@ def beam_search(
         lm: an ``AsyncMlxLM``, or anything that ``smc`` takes.
         prompt: token ids.
         width: how many beginnings are kept at each length, whole texts among them.
-        length_power: the score is log p / length^power: 0 favours short texts, 1 takes the mean.
+        length_power: the score is log p / length^power: 0 favours short texts, 1 takes the mean; 10
+            at most.
         max_tokens: the length of a completion at most.
         stop_tokens: ids that end one; None: the model's own.
 
@@ -72,7 +73,7 @@ def beam_search(
     """
     wish = asking.read_wish(lm, [prompt], max_tokens, stop_tokens, 0)
     width = integer("width", width, 1)
-    length_power = number("length_power", length_power, 0.0)
+    length_power = number("length_power", length_power, 0.0, 10.0)
 
     def score(tokens: list[int], logprob: float) -> float:
         return logprob / max(1, len(tokens)) ** length_power

@@ -5,16 +5,27 @@ run. What is run: statements that call ``check``, and, in the notebook's order, 
 binds or changes a name which those, or the functions to judge, use; and so on.
 """
 
+import __future__
+
 import ast
 import dis
 import math
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
+# Of the compiler: what can be imported from ``__future__``.
+FUTURE = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
 # Whoever uses these may bind any name.
 OPAQUE = {"exec", "eval", "globals", "locals", "vars", "setattr", "__import__"}
 QUIET = {"print", "display", "len", "repr", "type", "help"}  # these change nothing
+# These change what they belong to, wherever in a statement they stand.
+CHANGING = {
+    *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard"),
+    *("update", "setdefault", "popitem", "appendleft", "extendleft", "popleft"),
+}
 
 
 @dataclass
@@ -27,6 +38,7 @@ class Statement:
         code: it, compiled; top-level ``await`` is allowed.
         binds: names that it binds or changes.
         uses: names that it, or a function in it, looks up.
+        sets: names outside of it that a function in it binds.
     """
 
     place: tuple[int, int]
@@ -34,26 +46,29 @@ class Statement:
     code: types.CodeType
     binds: set[str] = field(default_factory=set)
     uses: set[str] = field(default_factory=set)
+    sets: set[str] = field(default_factory=set)
 
 
-def statements(number: int, source: str, name: str) -> list[Statement]:
+def statements(number: int, source: str, name: str, future: int = 0) -> list[Statement]:
     """Return the top-level statements of a cell.
 
     Args:
         number: of the cell.
         source: with IPython's magics.
         name: of the file that errors should name.
+        future: flags of what earlier cells import from ``__future__``: Jupyter remembers them.
 
     Raises:
         SyntaxError: what is no Python.
     """
     found = []
     for index, node in enumerate(_nodes(source)):
-        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | future
         code = compile(ast.Module([node], []), name, "exec", flags, dont_inherit=True)
+        future |= code.co_flags & FUTURE
         statement = Statement((number, index), node, code)
-        for used, bound in _names(code):
-            (statement.binds if bound else statement.uses).add(used)
+        for word, which in _names(code):
+            getattr(statement, which).add(word)
         found.append(statement)
     return found
 
@@ -76,8 +91,13 @@ def needed(everything: Sequence[Statement], functions: Sequence[str]) -> list[St
         n for s in everything if isinstance(s.node, ast.Import | ast.ImportFrom) for n in s.binds
     }
     made = {n for s in everything if _is_definition(s.node) for n in s.binds}
+    called = _changed_by_calls(everything, imported, made)
+    values = set[str]().union(*(s.binds for s in everything)) - imported - made
+    others = _other_names(everything, values)
     for statement in everything:
-        statement.binds |= _changed(statement.node, imported, made)
+        changed = _changed(_outside_definitions(statement.node), imported, made)
+        changed = changed.union(*(called.get(name, ()) for name in _ordered(statement.node)))
+        statement.binds |= _reached(changed, others)
         match statement.node:
             case ast.ImportFrom(module="lablib.course") as node:  # the runner has these already
                 statement.binds -= {alias.name for alias in node.names if alias.asname is None}
@@ -123,19 +143,19 @@ def _without_magic(node: ast.stmt) -> Iterator[ast.stmt]:
             yield node
 
 
-def _names(code: types.CodeType, outermost: bool = True) -> Iterator[tuple[str, bool]]:
-    """Yield each global name that code looks up, or binds (then with ``True``)."""
+def _names(code: types.CodeType, outermost: bool = True) -> Iterator[tuple[str, str]]:
+    """Yield each global name in code, and which names of a statement it is one of."""
     for step in dis.get_instructions(code):
         word = step.opname
         if word in ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"):
-            yield step.argval, False
+            yield step.argval, "uses"
         elif word == "STORE_GLOBAL" or (outermost and word in ("STORE_NAME", "DELETE_NAME")):
-            yield step.argval, outermost
+            yield step.argval, "binds" if outermost else "sets"
         elif (
             word in ("IMPORT_STAR", "CALL_INTRINSIC_1")
             and "import_star" in str(step.argrepr).lower()
         ):
-            yield "*", True
+            yield "*", "binds"
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             yield from _names(inner, outermost=False)
@@ -153,19 +173,89 @@ def _binds_anew(statement: Statement, name: str) -> bool:
     return _is_definition(statement.node) and name in statement.binds
 
 
-def _changed(node: ast.stmt, imported: set[str], made: set[str]) -> set[str]:
-    """Return the names whose value a statement changes without binding them.
+def _changed_by_calls(
+    everything: Sequence[Statement], imported: set[str], made: set[str]
+) -> dict[str, set[str]]:
+    """Return for each definition's name which outer names its functions change, or what they call.
+
+    ``def note(x): seen.append(x)`` changes ``seen``, and so does ``def run(): note(1)``.
+    """
+    own: dict[str, set[str]] = {}
+    calls: dict[str, set[str]] = {}
+    for statement in everything:
+        if _is_definition(statement.node):
+            inside = _changed(ast.walk(statement.node), imported, made) & statement.uses
+            for name in statement.binds:
+                own.setdefault(name, set()).update(inside, statement.sets)
+                calls.setdefault(name, set()).update(statement.uses & made)
+    return {name: set().union(*(own[n] for n in _reached({name}, calls))) for name in own}
+
+
+def _ordered(node: ast.stmt) -> Iterator[str]:
+    """Yield the functions that a statement calls for what they do: as a line, or as a decorator.
+
+    Whoever calls one for what it returns seldom minds what it keeps: a memory of its own.
+    """
+    for inner in _outside_definitions(node):
+        match inner:
+            case (
+                ast.Expr(ast.Call(ast.Name(name)))
+                | ast.Expr(ast.Await(ast.Call(ast.Name(name))))
+                | ast.withitem(ast.Call(ast.Name(name)))
+            ):
+                yield name
+    for decorator in getattr(node, "decorator_list", ()):
+        yield from _names_in(decorator)
+
+
+def _other_names(everything: Sequence[Statement], values: set[str]) -> dict[str, set[str]]:
+    """Return for each name those whose value it may be, or be a part of: row, in rows.
+
+    Args:
+        everything: all statements.
+        values: names of what is no module, no function and no class.
+    """
+    found: dict[str, set[str]] = {}
+    for statement in everything:
+        for node in _outside_definitions(statement.node):
+            match node:
+                case ast.Assign([ast.Name(name)], ast.Name() | ast.Attribute() | ast.Subscript()):
+                    found.setdefault(name, set()).update({_root(node.value)} & values)
+                case ast.For(target, among):
+                    for name in _names_in(target):
+                        found.setdefault(name, set()).update(_names_in(among) & values)
+    return found
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _reached(names: set[str], further: Mapping[str, set[str]]) -> set[str]:
+    """Return names, and all that they lead to."""
+    found, left = set(names), [*names]
+    while left:
+        more = further.get(left.pop(), set()) - found
+        found |= more
+        left += more
+    return found - {""}
+
+
+def _changed(nodes: Iterable[ast.AST], imported: set[str], made: set[str]) -> set[str]:
+    """Return the names whose value is changed without binding them.
 
     ``x.y = 1``, ``x[0] = 1``, ``x.add(1)`` and ``fill(x)`` do; ``np.mean(x)``'s ``np`` stays.
     """
     found = set()
-    for inner in _outside_definitions(node):
+    for inner in nodes:
         match inner:
             case (
                 ast.Attribute(ctx=ast.Store() | ast.Del())
                 | ast.Subscript(ctx=ast.Store() | ast.Del())
             ):
                 found.add(_root(inner))
+            case ast.Call(ast.Attribute(attr=name) as function) if name in CHANGING:
+                found |= {_root(function)} - imported
             case ast.Expr(ast.Call(ast.Attribute() as function, args)):
                 root = _root(function)
                 settled = all(isinstance(arg, ast.Constant) for arg in args)
@@ -174,6 +264,8 @@ def _changed(node: ast.stmt, imported: set[str], made: set[str]) -> set[str]:
                 found |= {arg.id for arg in args if isinstance(arg, ast.Name)} - imported - made
             case ast.Expr(ast.Call(ast.Name(name), args)) if name not in QUIET | {"check"}:
                 found |= {arg.id for arg in args if isinstance(arg, ast.Name)} - imported - made
+            case ast.keyword("out", ast.Name(name)):
+                found.add(name)
     return found - {""}
 
 

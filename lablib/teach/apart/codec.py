@@ -248,7 +248,9 @@ def _pack_array(value: Any) -> Any:
         value = np.asarray(value.tolist()).reshape(value.shape)
     if cells(value.shape) > CELLS:
         raise ValueError(f"an array of the shape {value.shape} is too large")
-    if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
+    if value.dtype.kind in "fc" and value.dtype.itemsize > 8:  # its tolist may keep what it is
+        value = value.astype(float if value.dtype.kind == "f" else complex)
+    if value.dtype.kind not in "biuf":
         return pack(value.tolist())
     tag = "array" if isinstance(value, np.ndarray) else "number"
     text = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii")

@@ -22,6 +22,7 @@ import lablib
 from lablib.teach.apart import leftovers
 from lablib.teach.apart.remote import Limits
 from lablib.teach.apart.surroundings import OURS
+from lablib.teach.handed_in import LARGEST
 from lablib.teach.submission import CELLS
 
 LOOK = 0.1  # seconds between two looks at what they use, and until a signal is answered
@@ -30,7 +31,7 @@ READS = 5.0  # seconds of processor time to read a file, and to import its lesso
 STRIKES = 2  # referees that one submission may wear out
 SLOW = 10  # files of one student that may take all their time; others are not judged then
 LONGEST = 2**20  # bytes of one line
-MEMORY = 300 * 2**20  # bytes that a submission may have a referee hold
+MEMORY = 12 * LARGEST  # bytes that a submission may have a referee hold: letters may take 4 each
 READING = ""  # what a referee is at when it begins
 RUN = "import sys; sys.path.insert(0, sys.argv[1]); from lablib.teach.apart import referee; "
 RUN += "referee.main(sys.argv[2])"

@@ -234,11 +234,14 @@ class Function:
         empty: whether it has no body yet.
         shared_places: the places of the arguments that its last answer was, or was a part of.
         patience: seconds by the clock that its calls take at most, all together.
+        turn: how often it has been offered, this time included.
     """
 
-    def __init__(self, process: Process, told: dict[str, Any], seconds: float) -> None:
+    def __init__(
+        self, process: Process, told: dict[str, Any], seconds: float, turn: int = 1
+    ) -> None:
         self._process, self._until = process, time.monotonic() + seconds
-        self.patience = seconds + process.meter.patience
+        self.patience, self.turn = seconds + process.meter.patience, turn
         self.__name__ = words(told.get("name"))[:100]
         self.returns = bool(told.get("returns", True))
         self.empty = told.get("empty") is True

@@ -96,6 +96,7 @@ class Servant:
         self.line = Line()
         _keep_limits()
         self.busy = False
+        self.checked: list[Any] = []  # what a check has had judged
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
         self.space = vars(module)
@@ -110,14 +111,16 @@ class Servant:
             order: ``cells``, pairs of number and source; ``functions``, names of what is judged;
                 ``skip``, places of statements.
         """
-        everything = []
+        everything, future = [], 0
         for number, source in order["cells"]:
             name = f"<cell {number}>"
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             try:
-                everything += cells.statements(number, source, name)
+                everything += cells.statements(number, source, name, future)
             except Exception as error:  # SyntaxError, or what its compiler finds too deep
                 self._problem((number, 0), error)
+            if everything:
+                future |= everything[-1].code.co_flags & cells.FUTURE
         skip = {tuple(place) for place in order["skip"]}
         waiting = [s for s in cells.needed(everything, order["functions"]) if s.place not in skip]
         for statement in waiting:
@@ -159,16 +162,20 @@ class Servant:
             self.busy = True
             try:
                 self.line.send({"check": exercise, **self.description(function)})
-                self.serve(function)
+                if self.serve(function):
+                    self.checked.append(function)
             finally:
                 self.busy = False
         return _Nothing()
 
-    def offer(self, name: str) -> None:
-        """Offer the function of this name, if there is one."""
+    def offer(self, name: str, again: bool) -> None:
+        """Offer the function of this name, if there is one; one that was checked only again."""
         function = self.space.get(name)
-        self.line.send(self.description(function) if function is not None else {"missing": name})
-        if function is not None:
+        known = any(function is each for each in self.checked)
+        if function is None or (known and not again):
+            self.line.send({"missing": name})
+        else:
+            self.line.send(self.description(function))
             self.serve(function)
 
     def description(self, function: Any) -> dict[str, Any]:
@@ -188,9 +195,11 @@ class Servant:
             "empty": does_nothing(function),
         }
 
-    def serve(self, function: Callable[..., Any]) -> None:
-        """Call a function as often as the judge wants."""
+    def serve(self, function: Callable[..., Any]) -> bool:
+        """Call a function as often as the judge wants; return whether it was called."""
+        called = False
         while "call" in (request := self.line.receive()):
+            called = True
             vars(builtins).update(BUILTINS)
             given, named = codec.unpack(request["call"], self._borrow)
             before = codec.dumps(codec.pack([given, named], _lend))
@@ -202,6 +211,7 @@ class Servant:
                 self.line.send(reply)
             except ValueError as error:  # too large
                 self.line.send({"accident": ["ValueError", str(error), "", False]})
+        return called
 
     def _answer(self, function: Any, given: Any, named: Any, seconds: float) -> dict[str, Any]:
         file = getattr(getattr(function, "__code__", None), "co_filename", None)
@@ -342,4 +352,4 @@ def serve(missing: Sequence[str]) -> None:
         if "cells" in order:
             servant.run(order)
         elif "offer" in order:
-            servant.offer(order["offer"])
+            servant.offer(order["offer"], order.get("again", True))

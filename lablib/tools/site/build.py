@@ -14,7 +14,7 @@ from lablib.course.plots import scene as scenes
 from lablib.folders import course, own
 from lablib.teach.editions import read_notebook, write_notebook
 from lablib.teach.release import student_edition
-from lablib.tools.site import contents, play
+from lablib.tools.site import contents, play, share
 from lablib.tools.site.pages import FRAMES, page
 from lablib.tools.site.run import run
 from lablib.tools.site.theme import configuration
@@ -25,7 +25,7 @@ _NEEDS = "sphinx", "myst_nb", "furo"
 
 def build(
     out: Path, lessons: Iterable[Path] = (), *, repository: str = "", branch: str = "main",
-    kept: Path | None = None, say: Callable[[str], None] = print,
+    address: str = "", kept: Path | None = None, say: Callable[[str], None] = print,
 ) -> list[str]:  # fmt: skip
     """Build the site.
 
@@ -35,6 +35,8 @@ def build(
         repository: the address of a public git repository of them, for links that open a lesson
             on Binder and, if it is on GitHub, on Colab.
         branch: the branch of it.
+        address: where the site will be, as ``https://…/``: what previews links takes a picture by
+            its whole address only.
         kept: a folder for what the lessons showed, so that only changed ones run; the user's
             cache if None.
         say: gets a line for each lesson, and one at the end.
@@ -44,14 +46,15 @@ def build(
 
     Raises:
         ImportError: Sphinx and its parts are not installed.
-        ValueError: a lesson does not run, ``repository`` is no address, or ``out`` holds something
-            else.
+        ValueError: a lesson does not run, ``repository`` or ``address`` is no address, or ``out``
+            holds something else.
     """
     began = time.monotonic()
     missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]
     if missing:
         raise NotInstalled(f"a site needs {', '.join(missing)}: pip install 'lablib[site]'")
     links = contents.Links(repository, branch)
+    address = contents.checked("address", address)
     if (folder := course()) is None:
         raise BadValue("no lessons in the package or beside it: install lablib anew")
     _room(out)
@@ -71,10 +74,11 @@ def build(
             took = f"ran in {time.monotonic() - start:.0f} s" if ran.new else "as it was"
             say(f"{path.stem}: {len(ran.films)} explorers, {count} frames, {took}")
         play.write(static / "play")
+        share.write(static / "share.png")
         contents.write(source, paths, folder)
         (static / "scenes.js").write_text(scenes.script(), "utf-8")
         (static / "scenes.css").write_text(scenes.sheet(), "utf-8")
-        warnings = _sphinx(source, out, static, Path(parts, "doctrees"))
+        warnings = _sphinx(source, out, static, Path(parts, "doctrees"), address)
     used = _take_frames(out, kept / "frames")
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     say(f"{out}: {used} pictures, {size / 1e6:.0f} MB, in {time.monotonic() - began:.0f} s")
@@ -89,11 +93,11 @@ def _room(out: Path) -> None:
         shutil.rmtree(out)
 
 
-def _sphinx(source: Path, out: Path, static: Path, doctrees: Path) -> list[str]:
+def _sphinx(source: Path, out: Path, static: Path, doctrees: Path, address: str) -> list[str]:
     from sphinx.application import Sphinx
 
     said = io.StringIO()
-    conf = configuration(static, lablib.__version__)
+    conf = configuration(static, lablib.__version__, address)
     app = Sphinx(source, None, out, doctrees, "html", conf, status=None, warning=said)
     app.build()
     for rest in (".buildinfo", ".doctrees"):  # Sphinx's own notes

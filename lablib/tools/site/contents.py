@@ -59,6 +59,13 @@ play
 """
 
 
+def checked(name: str, address: str, parts: int = 0) -> str:
+    """Return an address without its last slash; refuse one with fewer ``parts`` after its host."""
+    if address and not re.fullmatch(rf"https://[\w.-]+(/[\w.~-]+){{{parts},}}/?", address):
+        raise BadValue(f"{name} must be an https address, got {address!r}")
+    return address.rstrip("/")
+
+
 class Links:
     """Links that open a lesson elsewhere.
 
@@ -68,9 +75,8 @@ class Links:
     """
 
     def __init__(self, repository: str = "", branch: str = "main") -> None:
-        if repository and not re.fullmatch(r"https://[\w.-]+(/[\w.~-]+)+/?", repository):
-            raise BadValue(f"repository must be an https address, got {repository!r}")
-        self.repository, self.branch = repository.rstrip("/").removesuffix(".git"), branch
+        self.repository = checked("repository", repository, 1).removesuffix(".git")
+        self.branch = branch
 
     def launch(self, path: Path) -> str:
         """Return a line of links for a lesson, as HTML."""

@@ -57,12 +57,13 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         folder: an existing one.
 
     Returns:
-        ``controls``: of each one ``label``, ``kind``, ``stops`` (what it reads at each place),
-        ``start`` (a place) and whether it was ``thinned``; ``fixed``: labels of those that can't be
-        moved; ``each``: whether all settings are there, in the order of ``itertools.product``, or
-        one row for each control; ``frames``: (file, caption, width, height). A scene's film has a
-        ``scene``, too, and data in place of files: the page draws them. One that is made of parts
-        has its start alone in ``frames``, and all its settings in the file ``parts``.
+        ``controls``: of each one ``name``, ``label``, ``kind``, ``stops`` (what it reads at each
+        place), ``start`` (a place) and whether it was ``thinned``; ``fixed``: labels of those that
+        can't be moved; ``each``: whether all settings are there, in the order of
+        ``itertools.product``, or one row for each control; ``frames``: (file, caption, width,
+        height). A scene's film has a ``scene``, too, and data in place of files: the page draws
+        them; its ``engine`` says what the page can compute itself. One that is made of parts has
+        its start alone in ``frames``, and all its settings in the file ``parts``.
     """
     controls, places = [], []
     for name, control in explorer.controls.items():
@@ -71,16 +72,17 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         step = 1 if kind == "list" else -(-len(values) // STOPS)
         kept = [i for i in range(len(values)) if (i - at) % step == 0]
         places.append([values[i] for i in kept])
-        told = {"label": control.description, "kind": kind, "thinned": step > 1}
+        told = {"name": name, "label": control.description, "kind": kind, "thinned": step > 1}
         told |= {"stops": [labels[i] for i in kept], "start": kept.index(at)}
         controls.append(told | {"pause": getattr(getattr(control, "play", None), "interval", 0)})
     settings = _settings(list(start), places, start)
     parts = getattr(explorer, "parts", None)
     if parts:
-        scene = {"scene": explorer.told, "parts": _keep_parts(explorer, start, places, folder)}
+        scene = {"scene": explorer.told, "engine": explorer.engine}
+        scene |= {"parts": _keep_parts(explorer, start, places, folder)}
         pictures = [(*explorer.frame(**start), 0, 0)]
     elif isinstance(explorer, SceneExplorer):
-        scene = {"scene": explorer.told}
+        scene = {"scene": explorer.told, "engine": explorer.engine}
         pictures = [(*explorer.frame(**values), 0, 0) for values in settings]
     else:
         scene = {}

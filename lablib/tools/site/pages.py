@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.exercises import find
+from lablib.course.plots.charts import LEAST
 from lablib.teach.editions import (
     Cell,
     Notebook,
@@ -30,6 +31,7 @@ FRAMES = "_static/frames"
 _PYTHON = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
 _ANSWER = "What you should have seen"
 _CHECKED = "How this is checked"
+_IMPORTED = "What is imported"
 _ONE = "Here one control moves at a time: it puts the others back. In Jupyter they move together."
 _SIDES = "width", "height"
 _ASKS = " lablib-asks"
@@ -76,13 +78,15 @@ def film_html(film: dict[str, Any], asks: bool = False) -> str:
     if not film["each"]:
         first = film["controls"][0]["start"]
     content, caption, width, height = film["frames"][first]
-    words = [_ONE] * (not film["each"])
+    computed = bool((film.get("engine") or {}).get("given"))  # by the page, for any setting
+    words = [_ONE] * (not film["each"] and not computed)
     words += [_THINNED] * any(control["thinned"] for control in film["controls"])
     words += [f"“{label}” can be set in Jupyter." for label in film["fixed"]]
     scene = film.get("scene")
     picture = "" if scene else picture_html(content, caption, width, height)
     note = f'<p class="lablib-note">{html.escape(" ".join(words))}</p>' if words else ""
     told = {"controls": film["controls"], "each": film["each"], "scene": scene}
+    told |= {"engine": film["engine"]} if film.get("engine") else {}
     told |= {"parts": f"{FRAMES}/{parts}"} if parts else {}
     told |= {"frames": [frame[:2] for frame in film["frames"]]}
     script = json.dumps(told, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
@@ -99,8 +103,9 @@ def picture_html(content: str, caption: str, width: int, height: int) -> str:
     if not width:
         return f'<div class="lablib-picture" role="img" aria-label="{text}">{content}</div>'
     return (
+        '<div class="lablib-slides">'
         f'<img class="lablib-picture" loading="lazy" src="{FRAMES}/{content}" alt="{text}" '
-        f'width="{width}" height="{height}">'
+        f'width="{width}" height="{height}" style="min-width:{LEAST * width:.0f}px"></div>'
     )
 
 
@@ -115,8 +120,11 @@ def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
     pictures = [each for each in outputs if _ASKS.strip() in str(each.get("data"))]
     said = [each for each in outputs if each not in pictures]
     metadata: dict[str, Any] = {"tags": ["hide-output"] if answers and said else []}
-    if is_claims(cell):
-        metadata = {"tags": ["hide-input"], "mystnb": {"code_prompt_show": _CHECKED}}
+    shut = (
+        _CHECKED if is_claims(cell) else _IMPORTED * ("setup" in cell["metadata"].get("tags", ()))
+    )
+    if shut:
+        metadata = {"tags": ["hide-input"], "mystnb": {"code_prompt_show": shut}}
     yield {**cell, "outputs": said, "metadata": metadata}
     if pictures:  # in sight, below a veil of their own; Sphinx leaves out a cell without a line
         metadata = {"tags": ["remove-input"]}

@@ -54,6 +54,7 @@ VIEWS = (
     "trying",
     "main",
 )
+LIVE = "worker", "models", "parts", "pictures", "live"  # of a lesson's page
 NAMES = "target", "draft"
 FOLDER = "_static/play"
 PART = 900_000  # letters of a script of weights
@@ -151,34 +152,42 @@ def _joined(folder: Path, modules: Sequence[str]) -> tuple[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write the page's scripts, its style and the weights into a folder, which is made."""
+    """Write the scripts of page and lessons, the page's style and the weights; make the folder."""
     folder.mkdir(parents=True)
     shutil.copy(PAGE / "play.css", folder)
-    models, size = [], 0
-    for name in NAMES:
-        told, text = pack(name)
-        size += len(text)
-        parts = [text[at : at + PART] for at in range(0, len(text), PART)]
-        for number, part in enumerate(parts):
-            script = f'lablibPart("{name}", {number}, "{part}");\n'
-            (folder / f"{name}-{number}.js").write_text(script, "ascii")
-        addresses = [f"{FOLDER}/{name}-{number}.js" for number in range(len(parts))]
-        models.append({"name": name, "told": told, "parts": addresses})
+    models = [_write_model(folder, name) for name in NAMES]
     given = json.dumps(tasks(), separators=(",", ":"))
     (folder / "tasks.js").write_text(f"lablibTasks({given});\n", "utf-8")
-    told = {
-        "tasks": f"{FOLDER}/tasks.js",
-        "models": models,
-        "tokenizer": tokenizer(),
-        "megabytes": round(size / 1e6, 1),
-    }
-    views, _ = _joined(PAGE, VIEWS)
+    (folder / "play.js").write_text(_program(VIEWS, models, tasks=f"{FOLDER}/tasks.js"), "utf-8")
+    (folder / "live.js").write_text(_program(LIVE, models[:1]), "utf-8")
+
+
+def _write_model(folder: Path, name: str) -> dict[str, Any]:
+    """Write a model's weights as scripts; return what the page has to know of it."""
+    told, text = pack(name)
+    parts = [text[at : at + PART] for at in range(0, len(text), PART)]
+    for number, part in enumerate(parts):
+        script = f'lablibPart("{name}", {number}, "{part}");\n'
+        (folder / f"{name}-{number}.js").write_text(script, "ascii")
+    addresses = [f"{FOLDER}/{name}-{number}.js" for number in range(len(parts))]
+    return {"name": name, "told": told, "parts": addresses, "letters": len(text)}
+
+
+def _program(views: Sequence[str], models: Sequence[dict[str, Any]], **more: Any) -> str:
+    """Return a classic script: the engine, and the views, which ``begin`` with what they are told.
+
+    Args:
+        views: modules of the page.
+        models: those that it brings.
+        more: what else it is told.
+    """
+    size = sum(model["letters"] for model in models)
+    told = {"models": models, "tokenizer": tokenizer(), "megabytes": round(size / 1e6, 1), **more}
+    body, _ = _joined(PAGE, views)
     _, names = _joined(ENGINE, MODULES)
     start = f"begin({json.dumps(told, separators=(',', ':'))});"
-    page = (
-        f'(() => {{\n"use strict";\nconst {{{names}}} = lablibEngine();\n{views}\n{start}\n}})();\n'
-    )
-    (folder / "play.js").write_text(engine() + page, "utf-8")
+    page = f"const {{{names}}} = lablibEngine();\n{body}\n{start}"
+    return f'{engine()}(() => {{\n"use strict";\n{page}\n}})();\n'
 
 
 def source() -> str:

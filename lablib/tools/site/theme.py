@@ -4,18 +4,27 @@ Everything that a page needs lies beside it. So formulas are MathML, which brows
 and the scripts that MyST-NB would fetch for widgets are left out.
 """
 
+import re
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
+from lablib.tools.site import share
+
+DESCRIPTION = (
+    "A lab for seeing how language models choose their words: lessons with sliders, where every "
+    "claim is a cell that ran, and two real models that run in a page."
+)
 STATIC = Path(__file__).parent / "static"
 
 
-def configuration(static: Path, version: str) -> dict[str, Any]:
+def configuration(static: Path, version: str, address: str = "") -> dict[str, Any]:
     """Return Sphinx's configuration.
 
     Args:
         static: a folder whose content goes into ``_static``, beside the site's own files.
         version: of the library.
+        address: where the site will be, if that is known.
     """
     return {
         "project": "lablib",
@@ -23,6 +32,7 @@ def configuration(static: Path, version: str) -> dict[str, Any]:
         "extensions": ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", __name__],
         "html_theme": "furo",
         "html_title": "lablib",
+        "html_baseurl": f"{address}/" if address else "",
         "html_static_path": [str(STATIC), str(static)],
         "html_css_files": ["site.css", "scenes.css"],
         "html_js_files": [(name, {"defer": "defer"}) for name in ("scenes.js", "site.js")],
@@ -46,9 +56,33 @@ def configuration(static: Path, version: str) -> dict[str, Any]:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Add the way to draw formulas; Sphinx calls this."""
+    """Add the way to draw formulas, and what previews of links show; Sphinx calls this."""
+    app.connect("html-page-context", _preview)
     app.add_html_math_renderer("mathml", (_math, None), (_math, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _preview(app: Any, name: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Add a picture and, to a page without its own, a title and a description (ogp.me)."""
+    if doctree is None:  # a page of Sphinx's own, as its search
+        return
+    about = {
+        "og:title": _plain(context["title"]),
+        "og:description": DESCRIPTION,
+        "og:type": "website",
+    }
+    about = {key: text for key, text in about.items() if key not in context["metatags"]}
+    wide, high = share.SIZE
+    picture = f"{app.config.html_baseurl}_static/share.png"
+    about |= {"og:image": picture, "og:image:alt": share.ALT}
+    about |= {"og:image:width": str(wide), "og:image:height": str(high)}
+    tags = [f'<meta property="{key}" content="{escape(text)}">' for key, text in about.items()]
+    tags.append('<meta name="twitter:card" content="summary_large_image">')
+    context["metatags"] += "\n".join(tags)
+
+
+def _plain(title: str) -> str:
+    return unescape(re.sub(r"<[^>]*>", "", title))
 
 
 def _math(writer: Any, node: Any) -> None:

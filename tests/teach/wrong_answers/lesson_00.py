@@ -21,6 +21,18 @@ def same(guesses, choices):
     return [g == c for g, c in zip(guesses, choices, strict=True)]
 
 
+def the_same_text(guesses, choices):
+    begun = [
+        ["".join(map(str, each[:n])) for n in range(len(each) + 1)] for each in (guesses, choices)
+    ]
+    return max(n for n, (a, b) in enumerate(zip(*begun, strict=True)) if a == b)
+
+
+def ends_with_the_sentence(guesses, choices):
+    kept = guesses[: breaks(guesses, choices)]
+    return kept.index(".") + 1 if "." in kept else len(kept)
+
+
 def pops(guesses, choices):
     count = 0
     while guesses and guesses.pop(0) == choices.pop(0):
@@ -243,6 +255,10 @@ WRONG = [
     ("00.3", None, lambda g, c: [x in y for x, y in zip(g, c, strict=True)].count(True)),
     ("00.3", None, lambda g, c: breaks(g[:10], c[:10])),
     ("00.3", None, lambda g, c: len(g) - breaks(g, c)),
+    ("00.3", None, the_same_text),
+    ("00.3", None, lambda g, c: max(n for n in range(len(g) + 1) if {*g[:n]} == {*c[:n]})),
+    ("00.3", None, lambda g, c: breaks([str(x).strip() and x for x in g], c)),
+    ("00.3", None, ends_with_the_sentence),
     ("00.1", None, lambda p: [x > max(p) - 1e-6 for x in p].index(True)),
     ("00.1", None, lambda p: [round(x, 6) for x in p].index(round(max(p), 6))),
     ("00.1", None, lambda p: len(p) - 1 if p[-1] == max(p) else p.index(max(p))),

@@ -264,6 +264,8 @@ WRONG = [
     ("03.2", None, min_p(lambda p, m: p >= m * np.sort(p)[-2:][0])),
     ("03.2", "share_of_the_first", min_p(lambda p, m: p >= m * p[0])),
     ("03.2", None, min_p(lambda p, m: p >= (m or 1) * p.max())),
+    ("03.2", None, min_p(lambda p, m: p >= (m or 0.05) * p.max())),
+    ("03.2", None, min_p(lambda p, m: p >= round(float(m * p.max()), 3))),
     ("03.2", None, min_p(lambda p, m: p >= 0.999 * m * p.max())),
     ("03.2", None, min_p(lambda p, m: p >= np.float16(m * p.max()))),
     ("03.2", None, min_p(lambda p, m: (p >= m * p.max()) | (p >= np.sort(p)[-2:][0]))),

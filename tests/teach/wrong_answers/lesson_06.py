@@ -196,6 +196,11 @@ ANSWERS.changed("06.1", "without_empty_texts", "is not None", 'not in (None, "")
 
 
 @wrong("06.1")
+def nothing_where_all_are_false(answers):
+    return statistics.mode(votes_of(answers)) if any(answers) else None
+
+
+@wrong("06.1")
 def capitals_do_not_count(answers):
     cast = [a.lower() if isinstance(a, str) else a for a in answers if a is not None]
     return max(cast, key=cast.count, default=None)

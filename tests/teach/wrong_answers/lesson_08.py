@@ -155,6 +155,9 @@ changed(
     like="without_chance",
 )
 changed("08.2", "at_least_u", ">=", ">", like="keeps_at_the_border")
+changed("08.2", "rounds_the_chance", "p[i, x] / q[i, x]", "round(p[i, x] / q[i, x], 2)")
+changed("08.2", "in_whole_per_cent", "p[i, x] / q[i, x]", "int(100 * p[i, x] / q[i, x]) / 100")
+changed("08.2", "rounds_the_rest", "rest / rest.sum()", "rest.round(1) / rest.round(1).sum()")
 
 
 @wrong("08.2", like="chances_multiplied")

@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 12, as students write them: right ones and wrong ones."""
 
+from textwrap import dedent
+
 import lablib  # noqa: F401 (before mlx)
 
 import mlx.core as mx
@@ -232,3 +234,11 @@ ANSWERS.changed(
     "0 if group_size is None else 2 * scale_bits / group_size",
     "0 if group_size is None and bits >= 16 else 2 * scale_bits / (group_size or 64)",
 )
+
+
+@ANSWERS.wrong("12.1")
+def blank_lines_are_cleared(messages, default, ask):
+    if messages and messages[0]["role"] != "system":
+        messages = [{"role": "system", "content": default}, *messages]
+    text = "".join(dedent(turn(each["role"], each["content"])) for each in messages)
+    return text + "<|im_start|>assistant\n" * ask

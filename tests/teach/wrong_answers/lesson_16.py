@@ -285,3 +285,17 @@ def one_story_without_a_batch(logits, texts):
 @wrong("16.2")
 def nothing_without_votes(votes, left, problems):
     return five_whatever_is_left(votes, left, problems) if votes or left else None
+
+
+@right("16.1")
+def a_higher_cut(logits, texts):
+    probs = softmax(logits, axis=1)
+    probs[probs < 0.15 * probs.max(axis=1, keepdims=True)] = 0
+    return probs / probs.sum(axis=1, keepdims=True)
+
+
+@right("16.1")
+def a_cut_and_a_little_colder(logits, texts):
+    probs = softmax(logits / 0.9, axis=1)
+    probs[probs < 0.08 * probs.max(axis=1, keepdims=True)] = 0
+    return probs / probs.sum(axis=1, keepdims=True)

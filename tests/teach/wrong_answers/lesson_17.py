@@ -413,3 +413,153 @@ def to_stay_is_no_choice(grammar, state, most):
         tokens.append(ways[0][0])
         state = ways[0][1]
     return tokens
+
+
+# ------------------------------------------------------------------ what readers found later
+
+
+@wrong("17.1")
+def ends_with_the_first_text_that_has_ended(p, texts, so_far):
+    may = set()
+    for text in texts:
+        if text == so_far:
+            break
+        if text[: len(so_far)] == so_far:
+            may.add(text[len(so_far)])
+    left = np.array([p[w] * (w in may) for w in range(len(p))])
+    return left / left.sum()
+
+
+@wrong("17.1")
+def every_text_is_as_long_as_so_far(p, texts, so_far):
+    may = set()
+    for text in texts:
+        agree = all(text[i] == so_far[i] for i in range(len(so_far)))
+        if agree and len(text) > len(so_far):
+            may.add(text[len(so_far)])
+    left = np.array([p[w] * (w in may) for w in range(len(p))])
+    return left / left.sum()
+
+
+@wrong("17.1")
+def with_words_between(p, texts, so_far):
+    may = set()
+    for text in texts:
+        found = 0
+        for word in text:
+            if found == len(so_far):
+                may.add(word)
+                break
+            found += word == so_far[found]
+    left = np.array([p[w] * (w in may) for w in range(len(p))])
+    return left / left.sum()
+
+
+@wrong("17.2")
+def as_long_as_the_first(walks):
+    weights = np.ones(len(walks))
+    for i, walk in enumerate(walks):
+        for (p, allowed), _ in zip(walk, walks[0], strict=False):
+            weights[i] *= p[allowed].sum()
+    return weights / weights.sum(), weights.mean()
+
+
+@wrong("17.2")
+def without_the_heaviest(walks):
+    weights = [np.prod([p[allowed].sum() for p, allowed in walk]) for walk in walks]
+    usual = sorted(weights)[:-1] if len(weights) > 3 else weights
+    return [weight / sum(weights) for weight in weights], np.mean(usual)
+
+
+@wrong("17.1")
+def padded_with_minus_one(p, texts, so_far):
+    n = len(so_far)
+    table = np.full((len(texts), max(n + 1, *map(len, texts), 0)), -1)
+    for row, text in zip(table, texts, strict=True):
+        row[: len(text)] = text
+    left = np.zeros(len(p))
+    for row in table[(table[:, :n] == np.array(so_far, int)).all(axis=1)]:
+        left[row[n]] = p[row[n]]
+    return left / left.sum()
+
+
+FITS = "text[:n] == so_far"
+ANSWERS.changed("17.1", "the_first_three_words", FITS, "text[:n][:3] == so_far[:3]")
+ANSWERS.changed("17.1", "the_same_words_and_ends", FITS,
+    "sorted(text[:n]) == sorted(so_far) and text[:1] == (so_far or text)[:1] "
+    "and text[:n][-1:] == so_far[-1:]")  # fmt: skip
+
+
+@wrong("17.2")
+def one_text_says_nothing(walks):
+    if len(walks) == 1:
+        return [1.0], 1.0
+    weights = [np.prod([p[allowed].sum() for p, allowed in walk]) for walk in walks]
+    return [weight / sum(weights) for weight in weights], np.mean(weights)
+
+
+@wrong("17.3")
+def certain_copies_first(weights, u):
+    n, total = len(weights), sum(weights)
+    copies = [int(n * weight // total) for weight in weights]
+    rest = n - sum(copies)
+    lives = [i for i in range(n) for _ in range(copies[i])]
+    if rest:
+        ends = np.cumsum([n * w / total - c for w, c in zip(weights, copies, strict=True)])
+        points = (np.arange(rest) + u) / rest * ends[-1]
+        lives += np.searchsorted(ends, points, side="right").clip(max=n - 1).tolist()
+    return sorted(lives)
+
+
+@wrong("17.3")
+def over_a_border_one_step(weights, u):
+    n, lives, i, end = len(weights), [], 0, weights[0]
+    for k in range(n):
+        point = (k + u) * sum(weights) / n
+        while end < point:
+            i += 1
+            end += weights[i]
+        if end == point and i + 1 < n:
+            i += 1
+            end += weights[i]
+        lives.append(i)
+    return lives
+
+
+@wrong("17.4")
+def the_choice_is_one_of_most(grammar, state, most):
+    tokens = []
+    while len(tokens) < most and len(grammar[state]) == 1:
+        ((token, state),) = grammar[state].items()
+        tokens.append(token)
+    return tokens[: most - 1] if len(grammar[state]) > 1 else tokens
+
+
+@wrong("17.4")
+def a_way_without_an_end_is_none(grammar, state, most):
+    def ends(at, seen=()):
+        if at in seen:
+            return False
+        return not grammar[at] or any(ends(to, (*seen, at)) for to in grammar[at].values())
+
+    tokens = []
+    while len(tokens) < most:
+        ways = [*grammar[state]]
+        if len(ways) > 1:
+            ways = [token for token, to in grammar[state].items() if ends(to)]
+        if len(ways) != 1:
+            break
+        tokens.append(ways[0])
+        state = grammar[state][ways[0]]
+    return tokens
+
+
+ANSWERS.changed("17.4", "most_letters", "len(tokens) < most",
+    "sum(len(str(each)) for each in tokens) < most")  # fmt: skip
+
+
+@wrong("17.2")
+def who_lives_is_alike(walks):
+    weights = np.array([np.prod([p[allowed].sum() for p, allowed in walk]) for walk in walks])
+    shares = weights if weights.all() else weights > 0
+    return shares / shares.sum(), weights.mean()

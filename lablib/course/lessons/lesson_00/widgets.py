@@ -4,21 +4,13 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from lablib.course.lessons.lesson_01.widgets import softmax
-from lablib.course.plots import strips
-from lablib.course.plots.charts import COLOURS, bars, style
+from lablib.course.plots.charts import bars, visible
 from lablib.course.plots.explorer import Explorer, slider
-from lablib.course.plots.strips import (
-    PLAIN,
-    Look,
-    add_axes,
-    canvas,
-    draw_strip,
-    draw_surprise,
-    name_bars,
-)
+from lablib.course.plots.marks import DARK, LIGHT, LOOKS, bars_across, number, ranked, sureness
+from lablib.course.plots.scene import SceneExplorer
 from lablib.course.tasks import Problem, grammar, stories
 from lablib.inference import sample_n
 
@@ -62,12 +54,13 @@ class Preflight:
 class Told:
     """One sampled story: its tokens, the model's probability of each, and the checker's verdict."""
 
+    ids: list[int]
     tokens: list[str]
     probabilities: np.ndarray
     verdict: str | None
 
 
-class StoryTeller(Explorer):
+class StoryTeller(SceneExplorer):
     """One story at each temperature, beside the chances of the word where it first could differ.
 
     Args:
@@ -80,66 +73,77 @@ class StoryTeller(Explorer):
 
     TEMPERATURES = tuple(t / 4 for t in range(9))
     SHOWN = 8
+    scene, called = "reading", "A story at a temperature, and the chances of one of its words"
+    engine: ClassVar = {"name": "story", "prompt": "On a sunny day, Mia finds"}
 
     def __init__(
         self, model: Any, tokenizer: Any, problem: Problem, fork: str, tries: int = 6
     ) -> None:
-        self.opening = [tokenizer.decode([i]) for i in tokenizer.encode(problem.prompt)][1:]
+        opening = [tokenizer.decode([i]) for i in tokenizer.encode(problem.prompt)][1:]
         self.stories = {t: _tell(model, tokenizer, problem, t, tries) for t in self.TEMPERATURES}
         logits = model(mx.array([tokenizer.encode(problem.prompt + fork)]))[0, -1]
         self.logits = np.array(logits.astype(mx.float32), dtype=np.float64)
         self.best = np.argsort(-self.logits, kind="stable")[: self.SHOWN]
         self.words = [_word(tokenizer.decode([int(i)])) for i in self.best]
         self.fork = (problem.prompt.split()[-1] + fork).strip()
-        texts = [self.opening + one.tokens for told in self.stories.values() for one in told]
-        self.height = 3.0 + max(strips.height(text, note=True) for text in texts)
-        super().__init__(
-            temperature=slider(0.5, 0.0, 2.0, 0.25),
-            story=slider(1, 1, tries, label="another story"),
-        )
+        self._given, self._forked = len(opening), tokenizer.encode(fork)[1:]
+        texts = [opening + one.tokens for told in self.stories.values() for one in told]
+        panel = ranked(self.SHOWN, f"the word after “… {self.fork}”")
+        verdicts = sorted({_verdict(one) for told in self.stories.values() for one in told})
+        about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.6, "verdicts": verdicts}
+        self.constants = {"texts": texts, "panels": [panel], **about}
+        again = {"story": slider(1, 1, tries, label="another story")} if tries > 1 else {}
+        super().__init__(temperature=slider(0.5, 0.0, 2.0, 0.25), **again)
 
-    def compute(self, temperature: float, story: int) -> dict[str, Any]:
+    def compute(self, temperature: float, story: int = 1) -> dict[str, Any]:
         """Return the chances of the best words, and the story."""
         if temperature == 0:
             chances = np.eye(self.SHOWN)[0]
         else:
             weights = np.exp((self.logits - self.logits.max()) / temperature)
             chances = weights[self.best] / weights.sum()
-        told = self.stories[temperature][story - 1]
-        return {"temperature": temperature, "chances": chances, "told": told}
+        told = self.stories[temperature]
+        number = list(self.stories).index(temperature) * len(told) + story - 1
+        found = {"temperature": temperature, "chances": chances, "number": number}
+        return {**found, "told": told[story - 1]}
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw the chances above the story."""
+    def draw(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Draw the story, the word at the fork framed, and the chances of what may stand there."""
         told: Told = data["told"]
-        tokens = self.opening + told.tokens
-        chances = [None] * len(self.opening) + [*told.probabilities]
-        text = f"✗ {told.verdict}" if told.verdict else "✓ a right story"
-        note = (text, "#B34A00" if told.verdict else "#006B4E")
-        strip = strips.height(tokens, note=True)
-        fig = canvas(self.height)
-        with style():
-            axes = add_axes(fig, 0.9, 0.45, 6.9, 2.05)
-            axes.bar(range(self.SHOWN), data["chances"], 0.7, color=COLOURS[0])
-            axes.set(ylim=(0, 1), ylabel="probability", yticks=(0, 0.5, 1))
-            axes.set_title(f"the word after “… {self.fork}”", size=12)
-            name_bars(axes, self.words)
-            draw_surprise(add_axes(fig, 0, 3.0, 8, strip), tokens, chances, note=note)
-        return fig
+        given, notes = [None] * self._given, ["This was given."] * self._given
+        chances = [*given, *told.probabilities.tolist()]
+        for token, chance in zip(told.tokens, told.probabilities, strict=True):
+            notes.append(f"“{token.strip()}”: the model gave it {number(chance)}.")
+        fork = len(self._forked)
+        comes = next(iter(told.ids[fork:]), None) if told.ids[:fork] == self._forked else None
+        colours = [DARK if token == comes else LIGHT for token in self.best]
+        return {
+            "text": data["number"],
+            "looks": [sureness(chance) for chance in chances],
+            "notes": notes,
+            "marked": -1 if comes is None else self._given + fork,
+            "verdict": _verdict(told),
+            "right": told.verdict is None,
+            "panels": [bars_across(self.words, data["chances"].tolist(), colours)],
+        }
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the likeliest word's chance, and what the checker says of the story."""
-        told: Told = data["told"]
+        said = "wrong" if data["told"].verdict else "right"
         return (
-            f"At temperature {data['temperature']:g} the likeliest word after '{self.fork}' is "
-            f"'{self.words[0]}', with probability {data['chances'][0]:.2f}. The story:"
-            f"{''.join(told.tokens)} The checker says: {told.verdict or 'a right story'}."
+            f"At temperature {data['temperature']:g} ‘{self.words[0]}’ has probability "
+            f"{data['chances'][0]:.2f}, and the story is {said}."
         )
+
+
+def _verdict(told: Told) -> str:
+    return f"✗ {told.verdict}" if told.verdict else "✓ a right story"
 
 
 def _word(token: str) -> str:
     """Return the token as a word, with an ellipsis when it is only the beginning of one."""
     word = token.strip()
-    return word if word in grammar.WORD_CLASS else f"{word or '␣'}…"
+    return word if word in grammar.WORD_CLASS else f"{word}…" if word else "(rare word)"
 
 
 def _tell(
@@ -154,7 +158,7 @@ def _tell(
         ids = ids[:-1] if ids[-1] == stop else ids
         tokens = [tokenizer.decode([i]) for i in ids]
         verdict = stories.explain(problem, "".join(tokens))
-        told.append(Told(tokens, np.exp(logprobs[: len(ids)]), verdict))
+        told.append(Told(ids, tokens, np.exp(logprobs[: len(ids)]), verdict))
     return told
 
 
@@ -194,11 +198,10 @@ class VoteShares(Explorer):
         )
 
 
-GUESSED = Look("the draft guessed it", "#A9D3F0")
-MISSED = Look("the target wrote something else", "#F3BE6B", "///")
+GUESSED, MISSED = "the draft guessed it", "the target wrote something else"
 
 
-class GuessStrip(Explorer):
+class GuessStrip(SceneExplorer):
     """Where along a text a small model's best guess is what the large model wrote.
 
     Args:
@@ -210,6 +213,7 @@ class GuessStrip(Explorer):
     """
 
     SHOWN = 5
+    scene, called = "reading", "Where a draft guesses what a target writes, and what both expect"
 
     def __init__(
         self,
@@ -225,6 +229,9 @@ class GuessStrip(Explorer):
         self.p, self.q = (softmax(logits[start - 1 : -1]) for logits in (target, draft))
         self.agree = self.q.argmax(axis=-1) == self.written
         first_miss = int(self.agree.argmin()) + 1
+        looks = [["#A9D3F0", GUESSED], ["#F3BE6B", MISSED]]
+        panels = [ranked(self.SHOWN, f"the {name} expects") for name in ("draft", "target")]
+        self.constants = {"texts": [self.tokens[1:]], "looks": looks, "about": "", "panels": panels}
         super().__init__(token=slider(first_miss, 1, len(self.agree)))
 
     @property
@@ -241,26 +248,26 @@ class GuessStrip(Explorer):
         place = self.start + token - 1
         return {"place": place, "written": self.tokens[place], **best}
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw the text above both distributions."""
-        looks = [PLAIN] * self.start + [GUESSED if same else MISSED for same in self.agree]
-        strip = strips.height(self.tokens[1:])
-        fig = canvas(strip + 2.7)
-        more = {"legend": (GUESSED, MISSED), "mark": data["place"] - 1}
-        with style():
-            draw_strip(add_axes(fig, 0, 0, 8, strip), self.tokens[1:], looks[1:], **more)
-            for i, name in enumerate(("draft", "target")):
-                axes = add_axes(fig, 1.3 + 4 * i, strip + 0.45, 2.4, 1.65)
-                words, chances = zip(*data[name], strict=True)
-                colours = [COLOURS[0 if word == data["written"] else 4] for word in words]
-                axes.barh(range(len(words)), chances, 0.7, color=colours)
-                axes.set(xlim=(0, 1), ylim=(len(words) - 0.5, -0.5), xticks=(0, 0.5, 1))
-                axes.set_xlabel("probability")
-                seen = zip(words, chances, strict=True)
-                names = [(word.strip() or "␣") if p >= 0.005 else "" for word, p in seen]
-                name_bars(axes, names, across=True)
-                axes.set_title(f"the {name} expects", size=12)
-        return fig
+        given, panels = self.start - 1, []
+        for name in ("draft", "target"):
+            words, chances = zip(*data[name], strict=True)
+            colours = [DARK if word == data["written"] else LIGHT for word in words]
+            seen = [visible(word) for word in words]
+            panels.append(bars_across(seen, chances, colours))
+        fates = [GUESSED if same else MISSED for same in self.agree]
+        notes = [
+            f"“{word.strip()}”: {fate}."
+            for word, fate in zip(self.tokens[self.start :], fates, strict=True)
+        ]
+        return {
+            "text": 0,
+            "looks": [-1] * given + [0 if same else 1 for same in self.agree],
+            "notes": ["This was given."] * given + notes,
+            "marked": data["place"] - 1,
+            "panels": panels,
+        }
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name guess and truth here, and the share over the whole text."""

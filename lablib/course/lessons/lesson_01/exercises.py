@@ -62,7 +62,7 @@ def _scores(rng: np.random.Generator) -> Iterator[tuple[np.ndarray]]:
     yield (np.full(5, -3.0),)
     yield (np.array([0.0, -10.0]),)  # far behind is not nothing
     for n in (3, 6, 60):  # a slow right answer has its time
-        yield (rng.normal(size=n) * 3,)
+        yield ((rng.normal(size=n) * 3).round(2),)
 
 
 SOFTMAX = Exercise(
@@ -344,11 +344,12 @@ def _probabilities(logits: np.ndarray, tokens: list[int]) -> np.ndarray:
 
 
 def _sequences(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]]]:
-    yield np.log([[1.0, 3.0], [1.0, 1.0]]), [0, 1]
-    yield np.log([[1.0, 1.0, 2.0], [1.0, 1.0, 1.0]]), [0, 2]  # equal scores, and both count
-    yield np.log([[1.0, 19.0], [1.0, 1.0]]), [0, 1]  # a nearly sure step counts, too
+    yield np.array([[0.0, 1.1], [0.0, 0.0]]), [0, 1]
+    yield np.array([[0.0, 0.0, 0.7], [0.0, 0.0, 0.0]]), [0, 2]  # equal scores, and both count
+    yield np.array([[0.0, 2.9], [0.0, 0.0]]), [0, 1]  # a nearly sure step counts, too
     for length, size in ((3, 3), (4, 6), (6, 5), (5, 40)):
-        yield rng.normal(size=(length, size)) * 2, rng.integers(0, size, size=length).tolist()
+        logits = (rng.normal(size=(length, size)) * 2).round(2)
+        yield logits, rng.integers(0, size, size=length).tolist()
 
 
 def _hard_texts(function: Callable[..., object]) -> None:

@@ -1,12 +1,21 @@
 """Pictures of the lesson from logits to text: a draw, a next token, and counts against theory."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from lablib.course.plots import strips
 from lablib.course.plots.charts import COLOURS, figure, style
-from lablib.course.plots.explorer import Explorer, choice, slider
-from lablib.course.plots.strips import add_axes, canvas, draw_surprise, name_bars
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.marks import (
+    DARK,
+    LIGHT,
+    LOOKS,
+    REST,
+    bars_across,
+    number,
+    ranked,
+    sureness,
+)
+from lablib.course.plots.scene import SceneExplorer
 
 import mlx.core as mx
 import numpy as np
@@ -15,7 +24,7 @@ from matplotlib.figure import Figure
 Measured = tuple[float, float, float]  # middle, low, high
 
 
-class Draw(Explorer):
+class Draw(SceneExplorer):
     """One draw: the line from 0 to 1, cut into one piece for each token, and where u falls.
 
     Args:
@@ -23,8 +32,12 @@ class Draw(Explorer):
         logits: one score for each word.
     """
 
+    scene, called = "dart", "The line from 0 to 1, a piece for each word, and where the dart falls"
+    parts: ClassVar = {"line": ("temperature",)}
+
     def __init__(self, words: Sequence[str], logits: Sequence[float]) -> None:
         self.words, self.logits = list(words), np.array(logits, dtype=np.float64)
+        self.constants = {"words": self.words}
         super().__init__(
             u=slider(0.6, 0.0, 0.99, 0.01, label="dart u"),
             temperature=slider(1.0, 0.1, 3.0, 0.1),
@@ -35,29 +48,21 @@ class Draw(Explorer):
         probabilities = softmax(self.logits / temperature)
         ends = np.cumsum(probabilities)
         token = int(np.argmax(ends > u * ends[-1]))
-        return {"u": u, "probabilities": probabilities, "ends": ends, "token": token}
+        found = {"u": u, "probabilities": probabilities, "ends": ends, "token": token}
+        return found | self.line(temperature)
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw the pieces side by side, the chosen one darker, with an arrow at u."""
-        fig = canvas(1.9)
-        with style():
-            axes = add_axes(fig, 0.3, 0.1, 7.4, 1.3)
-            for i, (width, end) in enumerate(zip(data["probabilities"], data["ends"], strict=True)):
-                chosen = i == data["token"]
-                fill = {"color": COLOURS[0 if chosen else 4], "alpha": 1.0 if chosen else 0.55}
-                axes.barh(0, width, 1, end - width, edgecolor="white", linewidth=2, **fill)
-                text = f"{self.words[i]}\n{width:.2f}" if width > 0.075 else self.words[i]
-                look = {"ha": "center", "va": "center", "color": "white" if chosen else "black"}
-                if width > 0.012 * len(self.words[i]):
-                    axes.text(end - width / 2, 0, text, size=12, **look)
-            arrow = {"arrowstyle": "-|>", "lw": 2.5, "color": "black", "mutation_scale": 22}
-            axes.annotate("", (data["u"], 0.5), (data["u"], 1.25), arrowprops=arrow)
-            side = "left" if data["u"] < 0.85 else "right"
-            shift = 0.012 if side == "left" else -0.012
-            axes.text(data["u"] + shift, 1.0, f"u = {data['u']:.2f}", size=12, ha=side)
-            axes.set(xlim=(0, 1), ylim=(-0.5, 1.4), yticks=[], xlabel="cumulative probability")
-            axes.spines["left"].set_visible(False)
-        return fig
+    def line(self, temperature: float) -> dict[str, Any]:
+        """Return how long the pieces are, and what is said of each."""
+        pieces = softmax(self.logits / temperature)
+        notes = [
+            f"{word}: from {end - piece:.3f} to {end:.3f}, a piece of {piece:.3f}."
+            for word, piece, end in zip(self.words, pieces, np.cumsum(pieces), strict=True)
+        ]
+        return {"pieces": pieces.tolist(), "notes": notes}
+
+    def draw(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Draw the pieces side by side, and the dart at u."""
+        return {name: data[name] for name in ("u", "pieces", "notes")}
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the token and its piece of the line."""
@@ -69,7 +74,7 @@ class Draw(Explorer):
         )
 
 
-class NextToken(Explorer):
+class NextToken(SceneExplorer):
     """What a model expects at each place of a text, and what came.
 
     Args:
@@ -80,6 +85,7 @@ class NextToken(Explorer):
     """
 
     SHOWN = 8
+    scene, called = "reading", "What a model expects at a place of a text"
 
     def __init__(
         self, model: Any, texts: Mapping[str, list[int]], words: Sequence[str], position: int = 1
@@ -87,7 +93,9 @@ class NextToken(Explorer):
         self.texts, self.words = dict(texts), list(words)
         self.logits = {name: _read(model, ids) for name, ids in texts.items()}
         first = next(iter(texts))
-        self.top = 0.15 + max(strips.height(self._tokens(name)) for name in texts)
+        panel = ranked(self.SHOWN + 1, "the framed token: what was expected there", end=1.45)
+        about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.55, "panels": [panel]}
+        self.constants = {"texts": [self._tokens(name) for name in texts], **about}
         super().__init__(  # the text first: it says how far the position goes
             text=choice(first, list(texts)),
             position=slider(position, 1, len(texts[first]) - 1),
@@ -120,32 +128,26 @@ class NextToken(Explorer):
             "read": every[np.arange(len(ids) - 1), ids[1:]],
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw the text above the best tokens at its marked place."""
-        tokens = self._tokens(data["text"])
-        fig = canvas(self.top + 3.1)
-        strip = strips.height(tokens)
+    def draw(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Draw the text, its marked place, and the best tokens there."""
+        read = data["read"].tolist()
         names = [self._name(i) for i in data["best"]] + ["all others"]
-        chances = [*data["chances"], max(0.0, 1 - data["chances"].sum())]
-        with style():
-            above = add_axes(fig, 0, 0, 8, strip)
-            draw_surprise(above, tokens, data["read"], mark=data["position"] - 1)
-            axes = add_axes(fig, 1.6, self.top + 0.15, 5.1, 2.35)
-            came = [i == data["came"] for i in data["best"]] + [data["came"] not in data["best"]]
-            colours = [COLOURS[4]] * self.SHOWN + ["#999999"]
-            colours = [COLOURS[0] if own else c for own, c in zip(came, colours, strict=True)]
-            hatches = ["///" if own else "" for own in came]
-            look = {"color": colours, "hatch": hatches, "edgecolor": "white"}
-            axes.barh(range(self.SHOWN + 1), chances, 0.78, **look)
-            for y, (own, chance) in enumerate(zip(came, chances, strict=True)):
-                if own or chance >= 0.005:  # a list of impossible tokens helps nobody
-                    note = f"{chance:.2f}" + ("  ← came" if own else "")
-                    axes.text(chance + 0.01, y, note, size=11, va="center")
-                else:
-                    names[y] = ""
-            name_bars(axes, names, across=True)
-            axes.set(xlim=(0, 1), ylim=(self.SHOWN + 0.5, -0.5), xlabel="probability")
-        return fig
+        chances = [*data["chances"].tolist(), max(0.0, 1 - float(data["chances"].sum()))]
+        came = [i == data["came"] for i in data["best"]] + [data["came"] not in data["best"]]
+        listed = [own or p >= 0.0005 for p, own in zip(chances, came, strict=True)]
+        names = [name * seen for name, seen in zip(names, listed, strict=True)]
+        says = [number(p) + " ← came" * own for p, own in zip(chances, came, strict=True)]
+        says = [each * seen for each, seen in zip(says, listed, strict=True)]
+        colours = [LIGHT] * self.SHOWN + [REST]
+        colours = [DARK if own else colour for own, colour in zip(came, colours, strict=True)]
+        tokens = zip(self._tokens(data["text"]), read, strict=True)
+        return {
+            "text": list(self.texts).index(data["text"]),
+            "looks": [sureness(p) for p in read],
+            "notes": [f"“{token.strip()}”: the model gave it {number(p)}." for token, p in tokens],
+            "marked": data["position"] - 1,
+            "panels": [bars_across(names, chances, colours, says)],
+        }
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the token that came, its probability, and the entropy there."""

@@ -12,7 +12,8 @@ import numpy as np
 
 
 def _rows(rng: np.random.Generator, rows: int, vocabulary: int) -> np.ndarray:
-    return rng.dirichlet(np.full(vocabulary, 0.6), size=rows)
+    exact = rng.dirichlet(np.full(vocabulary, 0.6), size=rows)
+    return rng.multinomial(100_000, exact) / 100_000  # five digits, which can be shown
 
 
 def _refuse_the_old(function: Watched) -> None:
@@ -207,10 +208,10 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([0.1, 0.2, 0.7]), 0.25
     yield np.array([0.25, 0.375, 0.375]), 1.0
     yield np.array([0.5, 0.0, 0.5]), 0.0
-    yield np.array([0.25, 0.75]), 0.0
+    yield np.array([0.96875, 0.03125]), 0.0  # 0 is not "as usual"
     yield np.array([0.25, 0.75]), 0.5  # the best stays alone
     yield np.array([0.5, 0.249999, 0.250001]), 0.5  # nearly enough is not enough
-    yield np.array([0.64, 0.347, 0.013]), 0.544  # in whole per cent it would be
+    yield np.array([0.64, 0.3481, 0.0119]), 0.544  # in whole per cent it would be, and to 3 digits
     yield np.array([0.5, 0.15001, 0.34999]), 0.3  # the threshold in half precision is above it
     yield np.array([0.0, 1.0, 0.0]), 0.1
     yield np.array([1.0]), 0.5

@@ -42,6 +42,8 @@ class BeforeAfter(SceneExplorer):
         ]
         keys = [[WARM, "warmed, not yet cut", True], [STAYS, "what stays, made whole"]]
         self.constants = {"panels": panels, "keys": keys}
+        given = {"words": self.words, "logits": self.logits.tolist()}
+        self.engine = {"name": "cuts", "prompt": "On a sunny day, Mia finds", "given": given}
         super().__init__(
             temperature=slider(1.0, 0.0, 3.0, 0.1),
             top_k=slider(0, 0, len(self.words), label="top-k (0 is off)"),

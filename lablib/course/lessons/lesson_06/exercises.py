@@ -116,6 +116,7 @@ def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | floa
     yield ([],)
     yield (["6"],)
     yield ([0, 0, 7],)  # the answer 0 is an answer
+    yield ([0, None, 0],)  # and may be the only one
     yield (["", "", "7"],)  # and so is an empty text
     yield ([-1, -1, 7],)  # and -1
     yield (["a", "A", "a ", "b", "b"],)  # alike is not equal
@@ -279,7 +280,7 @@ def _weighed(rng: np.random.Generator) -> Iterator[tuple[list[str], list[float]]
     yield ["a", "b", "b"], [1200.0, 1199.0, 1198.0]
     for shift in (0.0, -900.0, 800.0):
         answers = [str(each) for each in rng.choice(list("abc"), size=6)]
-        yield answers, (rng.normal(size=6) + shift).tolist()
+        yield answers, (rng.normal(size=6) + shift).round(2).tolist()
     answers = [str(each) for each in rng.integers(8, 14, size=200)]
     yield answers, rng.normal(size=200).tolist()
 

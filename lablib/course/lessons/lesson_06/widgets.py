@@ -1,7 +1,7 @@
 """Widgets of the lesson on voting: what more votes buy, and when to stop asking."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from lablib.course.plots.charts import COLOURS, figure, style
 from lablib.course.plots.explorer import Explorer, Player, choice, slider
@@ -22,6 +22,7 @@ class VoteBars(SceneExplorer):
     """
 
     scene, called = "chart", "Votes for each answer, and the race between them"
+    engine: ClassVar = {"name": "race", "prompt": "sum 7 3 9 0 4 8:"}
 
     def __init__(self, problems: Mapping[str, Sampled]) -> None:
         self.problems = dict(problems)

@@ -504,7 +504,7 @@ def _chances(rng: np.random.Generator) -> Iterator[tuple[float, int]]:
     yield 0.9995, 6  # nearly 1, and not 1
     yield 0.9, 200
     for gamma in (2, 5, 8):
-        yield float(rng.uniform(0.2, 0.95)), gamma
+        yield round(rng.uniform(0.2, 0.95), 2), gamma
 
 
 def _sure_chances(rng: np.random.Generator) -> Iterator[tuple[float, int]]:
@@ -645,13 +645,14 @@ def _machines(rng: np.random.Generator) -> Iterator[tuple[float, int, list[float
     yield 0.8, 2, [2.0, 2.5, 3.0], 0.2
     yield 0.7, 2, [2.0, 2.5, 3.0, 3.5, 4.0], 0.2  # more was measured than is drafted
     for gamma in (3, 5):
-        target = 1.5 + np.cumsum(rng.uniform(0.1, 0.6, size=gamma + 1))
-        yield float(rng.uniform(0.3, 0.9)), gamma, target.tolist(), float(rng.uniform(0.1, 0.5))
+        target = (1.5 + np.cumsum(rng.uniform(0.1, 0.6, size=gamma + 1))).round(2)
+        alpha, draft = rng.uniform((0.3, 0.1), (0.9, 0.5)).round(2).tolist()
+        yield alpha, gamma, target.tolist(), draft
     yield 0.6, 3, [0.007, 0.0072, 0.0075, 0.0081], 0.0009  # in seconds
     yield 0.8, 2, [2.0, 3.0, 2.5], 0.2  # clocks err: three tokens took less than two
     yield 0.8, 2, [2.5, 2.0, 3.0], 0.2  # and one took more than two
     yield 0.9, 2, [2.0, 2.5, 3.0], 2.0  # the drafts take longer than the target
-    target = 7 + np.cumsum(rng.uniform(0.1, 0.6, size=40))
+    target = (7 + np.cumsum(rng.uniform(0.1, 0.6, size=40))).round(2)
     yield 0.95, 24, target.tolist(), 0.4
 
 

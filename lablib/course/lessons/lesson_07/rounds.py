@@ -140,7 +140,7 @@ class RoundByRound(Explorer):
             look = {"color": COLOURS[1 - i], "hatch": HATCHES[1 - i], "edgecolor": "white"}
             axes.bar(place, data[name], 0.36, label=label, **look)
             for left, high in zip(place, data[name], strict=True):
-                axes.text(left, high + 0.03, f"{high:.2f}", ha="center", size=9)
+                axes.text(left, high + 0.03, f"{high:.2f}", ha="center", size=10)
         self._own_bar(axes, data)
         names = []
         marks = {"accepted": "✓ accepted", "rejected": "✗ rejected", "not reached": "not reached"}
@@ -167,7 +167,7 @@ class RoundByRound(Explorer):
         place = data["verdicts"].index("rejected") + 0.5 if corrects else len(data["drafted"])
         look = {"color": COLOURS[2], "hatch": HATCHES[2], "edgecolor": "white"}
         axes.bar(place, data["own_p"], 0.26, label="p of its own token", **look)
-        axes.text(place, data["own_p"] + 0.03, f"{data['own_p']:.2f}", ha="center", size=9)
+        axes.text(place, data["own_p"] + 0.03, f"{data['own_p']:.2f}", ha="center", size=10)
 
     @property
     def _widest(self) -> int:

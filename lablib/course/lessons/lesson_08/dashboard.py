@@ -105,12 +105,13 @@ class Dashboard(SceneExplorer):
         0 p and q are what the models say before the choice, at temperature 1.
         """
         said = self.both(task, drafter, temperature or 1.0, self._on_grid(temperature))
-        shares = self.overlaps(task, drafter, temperature)
+        drawn = said if temperature else self.both(task, drafter, temperature)
         best = [
             [_likely(*place) for place in zip(tokens, p, q, strict=True)]
             for (_, tokens), (p, q) in zip(self._some(task, temperature), said, strict=True)
         ]
-        return {"overlaps": [_percent(each) for each in shares], "best": best}
+        shares = [_percent(np.minimum(*each).sum(axis=-1)) for each in drawn]
+        return {"overlaps": shares, "best": best}
 
     def heat(self, task: str, drafter: str, draft_tokens: int) -> dict[str, Any]:
         """Return α of each rule at every temperature: theory, and what the engine counted."""

@@ -190,12 +190,12 @@ def _round(p, q, drafts, u) -> tuple[np.ndarray, np.ndarray, list[int], list[flo
 
 
 def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, list, list]]:
-    yield _round([[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [0.8])
-    yield _round([[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [0.6])
+    for u in (0.669, 0.665):  # its chance is 2/3, and not rounded
+        yield _round([[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [u])
     yield _round([[0.5, 0.25, 0.25], [0.2, 0.2, 0.6]], [[0.25, 0.5, 0.25]], [1], [0.4])
     yield _round([[0.75, 0.25], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.5])  # its chance is u, not more
     # two words are missing something, in other shares than p's
-    yield _round([[0.5, 0.375, 0.125], [0.25, 0.25, 0.5]], [[0.375, 0.125, 0.5]], [2], [0.5])
+    yield _round([[0.5, 0.375, 0.125], [0.25, 0.25, 0.5]], [[0.46875, 0.03125, 0.5]], [2], [0.3])
     # refused, and the next draft would be kept
     rows = [[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
     yield _round(rows, [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]], [0, 0], [0.75, 0.25])

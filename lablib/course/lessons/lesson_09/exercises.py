@@ -333,9 +333,10 @@ BEST_LENGTH = Exercise(
             "> best_rate * (1 + 1e-9)",
             ">= best_rate * (1 - 1e-9)",
         ): "among equals the smallest number wins: nothing is drafted in vain.",
-        changed(
-            best_length, "cheapest", "return best", "return 0"
-        ): "you always return 0, whatever α is.",
+        changed(best_length, "cheapest", "return best", "return 0"): (
+            "you always return 0, whatever α is. (So it comes out, too, where prices are added up: "
+            "target[γ] is the price of the whole forward.)"
+        ),
         changed(
             best_length, "never_most", "most + 1)", "most)"
         ): "`most` itself is allowed: range(most + 1).",

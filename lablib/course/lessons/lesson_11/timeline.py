@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lablib.cache.trie import TokenTrie
-from lablib.course.lessons.lesson_11.widgets import ROW, Words, tokens
+from lablib.course.lessons.lesson_11.widgets import Words, tokens
 from lablib.course.plots.charts import HATCHES, style
 from lablib.course.plots.explorer import Explorer, slider
 from lablib.course.plots.strips import LETTER, WIDTH, add_axes, box, canvas, name_bars
@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 FORWARD_MS = 4.0
 TOKEN_MS = 0.5
 STEP = 2048  # tokens of one forward
+ROW = 0.36  # inches
 FILLS = ("#A9D3F0", "#F3BE6B", "#8FD3BF", "#E5BBD2", "#F0E442", "#DD9A7A")
 
 

@@ -6,31 +6,19 @@ from typing import Any
 
 from lablib.cache.slab import Slab
 from lablib.cache.trie import Event, TokenTrie
-from lablib.course.plots.charts import style
-from lablib.course.plots.explorer import Explorer, Player, slider
-from lablib.course.plots.strips import WIDTH, add_axes, box, canvas
+from lablib.course.plots.explorer import Player, slider
+from lablib.course.plots.scene import SceneExplorer
 from lablib.validation import BadValue, integer
 
 import numpy as np
-from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.figure import Figure
 
 Words = tuple[Any, ...]
 Nodes = list[dict[str, Any]]
 Speller = Callable[[Words], str]
 
-HELD, REUSED, NEW, EVICTED = "held", "found by this query", "new", "evicted"
-# Fill, hatch, edge: light enough for black letters, different in grey too.
-LOOKS = {
-    HELD: ("#EEEEEE", "", "#999999"),
-    REUSED: ("#A9D3F0", "", "#0072B2"),
-    NEW: ("#F3BE6B", "////", "#B07400"),
-    EVICTED: ("#FFFFFF", "", "#D55E00"),
-}
-LEAST_COLUMNS = 78  # letters across the picture; a wider tree gets smaller ones
+HELD, REUSED, NEW, EVICTED = "held", "reused", "fresh", "evicted"
+_FATES = {HELD: "held", REUSED: "found by this query", NEW: "new", EVICTED: "evicted"}
 LONGEST_EDGE = 27  # letters of one edge; longer texts lose their middle
-GAP = 1.6  # letters between two edges
-ROW = 0.36  # inches
 
 
 @dataclass(frozen=True)
@@ -46,6 +34,8 @@ class Scene:
         run: how many tokens were forwarded for it.
         total: how many were forwarded up to now.
         alone: how many it would have been without the tree.
+        number: of the query, from 1 on.
+        budget: how many tokens the tree may hold.
     """
 
     prompt: Words = ()
@@ -56,18 +46,29 @@ class Scene:
     run: int = 0
     total: int = 0
     alone: int = 0
+    number: int = 0
+    budget: int = 0
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A run of tokens as it is drawn: ``text`` in row ``row`` from letter ``left`` to ``right``."""
+    """A run of tokens: its text, what became of it, its row, and the edge that it hangs on.
 
+    Attributes:
+        prefix: all tokens from the root to its end.
+        size: how many of them are its own.
+        text: its own, as they are shown.
+        status: one of the four above.
+        row: siblings stand below each other, the first one beside its parent.
+        parent: the number of that edge, -1 at the root.
+    """
+
+    prefix: Words
+    size: int
     text: str
     status: str
     row: int
-    left: float
-    right: float
-    stem: tuple[int, float] | None  # row and right end of the edge it hangs on
+    parent: int
 
 
 def scenes(prompts: Sequence[Words], budget: int) -> list[Scene]:
@@ -82,7 +83,7 @@ def scenes(prompts: Sequence[Words], budget: int) -> list[Scene]:
     """
     slab = Slab(1, budget)
     trie = TokenTrie(budget, slab=slab)
-    played = [Scene()]
+    played = [Scene(budget=budget)]
     for prompt in map(tuple, prompts):
         trie.events.clear()
         found = trie.match(prompt)
@@ -103,21 +104,19 @@ def _next(
     last: Scene, prompt: Words, trie: TokenTrie, events: tuple[Event, ...], found: int, run: int
 ) -> Scene:
     total, alone = last.total + run, last.alone + len(prompt)
-    return Scene(prompt, last.after, trie.snapshot(), events, found, run, total, alone)
+    count = {"number": last.number + 1, "budget": last.budget}
+    return Scene(prompt, last.after, trie.snapshot(), events, found, run, total, alone, **count)
 
 
-# Layout.
+# What is drawn.
 
 
-def edges(scene: Scene, names: Speller, most: int | None = None) -> list[Edge]:
-    """Return every run of tokens, and where it stands.
-
-    Siblings stand below each other, the first one beside its parent.
+def edges(scene: Scene, names: Speller) -> list[Edge]:
+    """Return every run of tokens, parents first; what the tree lost is among them.
 
     Args:
-        scene: the tree before and after a query; what it lost is still shown.
+        scene: the tree before and after a query.
         names: the text of some tokens.
-        most: how many rows at most; None for all.
     """
     before, ends_before = _prefixes(scene.before)
     after, ends_after = _prefixes(scene.after)
@@ -133,21 +132,16 @@ def edges(scene: Scene, names: Speller, most: int | None = None) -> list[Edge]:
     for prefix in every:
         below.setdefault(prefix[:-1], []).append(prefix)
     placed, row = [], -1
-    waiting: list[tuple[Words, tuple[int, float] | None, bool]] = []
-    waiting += [(prefix, None, True) for prefix in reversed(below.get((), []))]
+    waiting = [(prefix, -1, True) for prefix in reversed(below.get((), []))]
     while waiting:
-        first, stem, opens = waiting.pop()
+        first, parent, opens = waiting.pop()
         last, kind = first, status(first)
         while last not in ends and len(below[last]) == 1 and status(below[last][0]) == kind:
             last = below[last][0]
         row += opens
-        if most is not None and row >= most:
-            break
-        text = _short(names(last[len(first) - 1 :]))
-        left = 0.0 if stem is None else stem[1] + GAP
-        placed.append(Edge(text, kind, row, left, left + len(text) + 1, stem))
-        here = (row, placed[-1].right)
-        children = below.get(last, [])
+        size = len(last) - len(first) + 1
+        placed.append(Edge(last, size, _short(names(last[-size:])), kind, row, parent))
+        here, children = len(placed) - 1, below.get(last, [])
         waiting += [(child, here, i > 0) for i, child in enumerate(children)][::-1]
     return placed
 
@@ -174,59 +168,9 @@ def _tail(text: str) -> str:
     return text if len(text) <= LONGEST_EDGE else f"…{text[-LONGEST_EDGE:]}"
 
 
-def draw_scene(scene: Scene, names: Speller, rows: int | None = None, most: int = 16) -> Figure:
-    """Draw a tree from left to right.
-
-    Args:
-        scene: the tree before and after a query.
-        names: the text of some tokens.
-        rows: make room for so many, so that nothing jumps; None for as many as there are.
-        most: rows at most; the branches below are left out.
-    """
-    placed = edges(scene, names, most)
-    count = max(rows or 0, 1, *(edge.row + 1 for edge in placed)) if placed else max(rows or 0, 1)
-    columns = max([LEAST_COLUMNS, *(edge.right + 1 for edge in placed)])
-    height = ROW * (count + 1)
-    fig = canvas(height)
-    with style():
-        axes = add_axes(fig, 0, 0, WIDTH, height)
-        size = 12.0 * LEAST_COLUMNS / columns
-        stems = [
-            [(x - 0.2, row + 0.36), (x - 0.2, edge.row), (edge.left, edge.row)]
-            if edge.row > row
-            else [(x, row), (edge.left, row)]
-            for edge in placed
-            if edge.stem is not None
-            for row, x in [edge.stem]
-        ]
-        axes.add_collection(LineCollection(stems, colors="#666666", linewidths=1.2))
-        scale = columns / LEAST_COLUMNS
-        for i, kind in enumerate(LOOKS):
-            own = [e for e in placed if e.status == kind]
-            _boxes(axes, [(e.left, e.right, e.row) for e in own], kind)
-            x = 0.5 + 20 * i
-            _boxes(axes, [(x * scale, (x + 2.2) * scale, count)], kind)
-            axes.text((x + 3) * scale, count, kind, size=10, va="center", color="#333333")
-        for edge in placed:
-            colour = "#A04000" if edge.status == EVICTED else "black"
-            look = {"size": size, "color": colour, "family": "monospace", "va": "center_baseline"}
-            axes.text(edge.left + 0.5, edge.row, edge.text, **look)
-        axes.set(xlim=(-0.5, columns), ylim=(count + 0.5, -0.5))
-        axes.set_axis_off()
-    return fig
-
-
-def _boxes(axes: Any, places: list[tuple[float, float, float]], kind: str) -> None:
-    fill, hatch, edge = LOOKS[kind]
-    corners = [box(y, left, right, 0.34) for left, right, y in places]
-    look = {"facecolors": fill, "edgecolors": edge, "hatch": hatch, "hatchcolors": "#FFFFFF88"}
-    dashes = "--" if kind == EVICTED else "-"
-    axes.add_collection(PolyCollection(corners, linewidths=1.0, linestyles=dashes, **look))
-
-
 def describe(scene: Scene, names: Speller) -> str:
     """Say what a query found, what it cost and what it changed."""
-    held = sum(len(node["tokens"]) for node in scene.after)
+    held = _held(scene)
     if not scene.prompt:
         return f"No query yet; the tree holds {tokens(held)}."
     changes = {"split": [], "insert": [], "evict": []}
@@ -243,13 +187,15 @@ def describe(scene: Scene, names: Speller) -> str:
     )
 
 
-class TreeFilm(Explorer):
+class TreeFilm(SceneExplorer):
     """A tree that queries grow one after the other, under a budget.
 
     Args:
         queries: the prompts, each a sequence of words.
         budget: how many tokens the tree may hold at first.
     """
+
+    scene, called = "trie", "A tree of prefixes as a query finds it and leaves it"
 
     def __init__(self, queries: Sequence[Sequence[str]], budget: int = 99) -> None:
         if not queries or not all(queries):
@@ -259,8 +205,13 @@ class TreeFilm(Explorer):
         least = max(map(len, self.queries))
         budget = min(integer("budget", budget, least), most)
         self._films = {size: scenes(self.queries, size) for size in range(least, most + 1)}
-        every = [scene for film in self._films.values() for scene in film]
-        self._rows = max(edge.row + 1 for scene in every[1:] for edge in edges(scene, _words))
+        drawn = [edges(scene, _words) for film in self._films.values() for scene in film]
+        self.constants = {
+            "rows": max(edge.row + 1 for each in drawn for edge in each),
+            "edges": max(map(len, drawn)),
+            "columns": max(_columns(each) for each in drawn),
+            "most": sum(map(len, self.queries)),
+        }
         player = Player(len(self.queries) + 1, 1200, "query")
         sized = slider(budget, least, max(most, least + 1), label="budget in tokens")
         super().__init__(query=player, budget=sized)
@@ -270,13 +221,42 @@ class TreeFilm(Explorer):
         last = max(self._films)
         return self._films[min(budget, last)][query]
 
-    def draw(self, data: Scene) -> Figure:
-        """Draw it."""
-        return draw_scene(data, _words, self._rows)
+    def draw(self, data: Scene) -> dict[str, Any]:
+        """Draw the query, the tree's edges, and what was run up to now."""
+        drawn = []
+        for edge in edges(data, _words):
+            own, above = edge.prefix[-edge.size :], edge.prefix[: -edge.size]
+            where = f"after “{_words(above)}”" if above else "at the root"
+            note = f"“{_words(own)}” {where}: {_FATES[edge.status]}."
+            look = {"text": edge.text, "status": edge.status, "row": edge.row}
+            key = f"{_words(edge.prefix)}/{edge.size}"
+            drawn.append({"key": key, **look, "parent": edge.parent, "note": note})
+        return {
+            "query": [[word, place < data.found] for place, word in enumerate(data.prompt)],
+            "number": data.number,
+            "edges": drawn,
+            "total": data.total,
+            "alone": data.alone,
+            "held": _held(data),
+            "budget": data.budget,
+        }
 
     def caption(self, data: Scene) -> str:
         """Say what the query found, what it cost and what it changed."""
         return describe(data, _words)
+
+
+def _held(scene: Scene) -> int:
+    return sum(len(node["tokens"]) for node in scene.after)
+
+
+def _columns(drawn: Sequence[Edge]) -> int:
+    """Return how many pixels wide the tree is when it grows to the right."""
+    ends: list[int] = []
+    for edge in drawn:
+        left = 0 if edge.parent < 0 else ends[edge.parent] + 16
+        ends.append(left + 8 * len(edge.text) + 10)
+    return max(ends, default=0)
 
 
 def tokens(count: int) -> str:

@@ -55,7 +55,7 @@ def _chats(rng: np.random.Generator) -> Iterator[tuple[Messages, str, bool]]:
     yield [hello, system, answer], "Be brief.", False  # a system message that is not the first
     yield [], "Be brief.", True
     yield [system], "Be brief.", False
-    yield [_message("system", " A\n\n")], "", False  # kept as it is
+    yield [_message("system", " A\n \n")], "", False  # kept as it is
     yield [_message("system", "A"), _message("system", "B")], "", False
 
 

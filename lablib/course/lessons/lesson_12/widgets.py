@@ -1,5 +1,6 @@
 """Widgets of the lesson on a real model: what comes next, what a cut keeps, who votes right."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +8,8 @@ from typing import Any
 
 from lablib.course.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, figure, style, visible
 from lablib.course.plots.explorer import Explorer, slider
+from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, ranked
+from lablib.course.plots.scene import SceneExplorer
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 
@@ -24,7 +27,7 @@ def log_probabilities(model: Any, ids: Sequence[int], cache: Any = None) -> np.n
     return np.array(logits - mx.logsumexp(logits, axis=-1, keepdims=True))
 
 
-class NextTokens(Explorer):
+class NextTokens(SceneExplorer):
     """The ten likeliest next tokens of a text that the student types.
 
     Args:
@@ -34,9 +37,11 @@ class NextTokens(Explorer):
     """
 
     SHOWN = 10
+    scene, called = "chart", "The likeliest next tokens of a text"
 
     def __init__(self, model: Any, tokenizer: Any, text: str) -> None:
         self.model, self.tokenizer = model, tokenizer
+        self.constants = {"panels": [ranked(self.SHOWN + 1, scale=math.sqrt, side=96)]}
         self._last: tuple[str | None, Any] = None, None  # a slider asks about one text many times
         typed = widgets.Text(value=text, continuous_update=False, description="text (then Enter)")
         super().__init__(text=typed, temperature=slider(1.0, 0.1, 2.0, 0.1))
@@ -55,19 +60,12 @@ class NextTokens(Explorer):
             "bits": float(-(p * np.log2(np.maximum(p, 1e-30))).sum()),
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw one bar for each token, the likeliest on top."""
-        fig = figure(7.0, 3.8)
-        with style():
-            axes = fig.subplots()
-            axes.barh(range(len(data["p"])), data["p"], color=COLOURS[0])
-            axes.set_yticks(range(len(data["p"])), [visible(token) for token in data["tokens"]])
-            for label in axes.get_yticklabels():
-                label.set_parse_math(False)  # a token may be a dollar sign
-            axes.invert_yaxis()
-            most = next(limit for limit in (0.1, 0.4, 1.0) if data["p"][0] <= limit * 1.0001)
-            axes.set(xlabel="probability", ylabel="next token", xlim=(0, most))
-        return fig
+    def draw(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Draw one bar for each token, the likeliest on top; small ones can be seen, too."""
+        names = [*(visible(token) for token in data["tokens"]), "all others"]
+        chances = [*data["p"].tolist(), max(0.0, 1 - float(data["p"].sum()))]
+        colours = [DARK] + [LIGHT] * (len(data["p"]) - 1) + [REST]
+        return {"panels": [bars_across(names, chances, colours, scale=math.sqrt)]}
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the first three tokens, the mass of all that are shown, and the entropy."""

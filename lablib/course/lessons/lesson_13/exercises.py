@@ -244,6 +244,7 @@ def _odd_families(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.nda
     yield np.array([0.5, 0.5]), np.array([0.5, 0.5]), [1, 0]  # nothing is left of p
     # nothing is left of what the first child left, which is neither p nor uniform
     yield np.array([0.25, 0.375, 0.375]), np.array([0.5, 0.25, 0.25]), [0, 1]
+    yield np.array([0.5, 0.5]), np.array([0.5625, 0.4375]), [0, 1]  # little is left
     yield np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0]), [2]
     yield np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0]), [2, 0]  # its q is 0
     # refused as its q is 0, and it leaves a residual like any other

@@ -5,8 +5,9 @@ from lablib.course.checks.predictions import Question
 QUESTIONS = [
     Question(
         "13.q1",
-        "A draft guesses two different words for one place, drawn without replacement; q's "
-        "favourite is a word that the target seldom says. How often is one of the two right?",
+        "A target says four words with 0.4, 0.3, 0.2, 0.1. A draft guesses two different ones for "
+        "one place, drawn without replacement from 0.2, 0.1, 0.3, 0.4. How often is one of the two "
+        "right?",
         ("less than twice as often as one guess", "more than twice as often"),
     ),
     Question(

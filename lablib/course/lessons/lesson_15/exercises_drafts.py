@@ -99,7 +99,7 @@ OBEDIENCE = {
         "you go back to where the round began: what the kept drafts opened is forgotten."
     ),
     _obey_as("one_too_far", "del depths[start + kept :]"): (
-        "you go one step too far back: a depth that the text still has is gone."
+        "you go too far back: a depth that the text still has is gone."
     ),
     _obey_as("one_left", "del depths[start + kept + 2 :]"): (
         "one refused draft still counts: go back to behind the last kept one."

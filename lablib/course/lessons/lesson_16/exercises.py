@@ -1,7 +1,7 @@
 """Exercises of lesson 16: a first step into each capstone, on a toy that is played at once."""
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, Wrong
@@ -77,7 +77,7 @@ def cut_and_not_scaled(logits, texts):
 TOY_ROWS, TOY_STEPS, TOY_WORLDS = 6, 5, 80
 
 
-def _toy_stories(function: Callable[..., Any]) -> Outcome:
+def _toy_stories(function: Callable[..., Any], turn: int) -> Outcome:
     """Return the share of different valid texts: five steps, of twelve tokens five are junk.
 
     Once a text has a junk token it is not valid, as a story with one wrong word is not. As in
@@ -279,14 +279,18 @@ def one_behind(prompt, written, limit):
     return propose(prompt, written[:-1], limit)
 
 
-@lru_cache(maxsize=1)
-def _toy_drafts() -> drafts.World:
-    """Return problems whose texts are the right answers: no model is asked."""
+@lru_cache(maxsize=8)
+def _toy_drafts(turn: int) -> drafts.World:
+    """Return problems whose texts are the right answers: no model is asked.
+
+    Args:
+        turn: other ones each time: whoever is asked again has seen the first ones' texts.
+    """
     tokenizer = load_tokenizer()
     asked = [
         problem
         for name, count in (("edits", 30), ("sums", 5), ("stories", 5))
-        for problem in TASKS[name].problems(163, count)
+        for problem in TASKS[name].problems(162 + turn, count)
     ]
     prompts = [tokenizer.encode(problem.prompt).ids for problem in asked]
     wholes = [tokenizer.encode(problem.prompt + problem.answer).ids for problem in asked]
@@ -314,7 +318,7 @@ def _of(score: Score) -> Outcome:
     return score.value, f"{score.value} {score.made_of}"
 
 
-def _of_votes(function: Callable[..., Any]) -> Outcome:
+def _of_votes(function: Callable[..., Any], turn: int) -> Outcome:
     """Return what a vote gets; it has to be legal where the model gave no answer, too.
 
     The game goes on where "more" is said and none can be had. Here that is against the rules.
@@ -339,9 +343,9 @@ def _of_votes(function: Callable[..., Any]) -> Outcome:
     return found
 
 
-def _of_drafts(function: Callable[..., Any]) -> Outcome:
+def _of_drafts(function: Callable[..., Any], turn: int) -> Outcome:
     """Return what a drafter gets; two are told apart by what they draft for the edits alone."""
-    toy = _toy_drafts()
+    toy = _toy_drafts(turn)
     drafts.as_ids(function(list(toy.prompts[0]), [], 0), 0)
     value = drafts.play(function, toy, call=np.inf).value  # before it could know a text by heart
     edits = drafts.World(toy.prompts[:30], toy.texts[:30])
@@ -356,27 +360,31 @@ def _of_drafts(function: Callable[..., Any]) -> Outcome:
 
 
 def _beat(
-    play: Callable[[Callable[..., Any]], Outcome],
+    play: Callable[[Callable[..., Any], int], Outcome],
     wrong: dict[Callable[..., Any], str],
     baseline: Callable[..., Any],
     margin: float,
     unit: str,
 ) -> Callable[[Callable[..., Any]], None]:
-    """Return a checker: legal, and better than the baseline by a margin."""
+    """Return a checker: legal, and better than the baseline by a margin.
 
-    def outcome(function: Callable[..., Any]) -> Outcome:
+    ``play(function, turn)`` plays with a function that is checked for the ``turn``-th time.
+    """
+
+    def outcome(function: Callable[..., Any], turn: int) -> Outcome:
         try:
-            return play(function)
+            return play(function, turn)
         except Foul as foul:
             return -1.0, str(foul)
 
-    known = cache(outcome)  # a right answer is played against the baseline alone
+    known = lru_cache(maxsize=64)(outcome)  # a right answer is played against the baseline alone
 
     def checker(function: Callable[..., Any]) -> None:
-        found, least = outcome(function), known(baseline)[0] + margin
+        turn = function.turn
+        found, least = outcome(function, turn), known(baseline, turn)[0] + margin
         if found[0] >= least:
             return
-        like = next((each.__name__ for each in wrong if known(each)[1] == found[1]), None)
+        like = next((each.__name__ for each in wrong if known(each, turn)[1] == found[1]), None)
         if found[0] < 0:
             raise Wrong(found[1], like=like)
         text = f"{found[0]:.3f} {unit}; the baseline and a little more is {least:.3f}"
@@ -397,7 +405,7 @@ ODDS = Exercise(
     reference=odds,
     alternatives=[odds_by_min_p],
     wrong=SAMPLERS,
-    checker=_beat(_toy_stories, SAMPLERS, as_the_model_says, 0.03, "different valid texts a row"),
+    checker=_beat(_toy_stories, SAMPLERS, as_the_model_says, 0.015, "different valid texts a row"),
     hints=[
         "Softmax, set to 0 what is far less likely than the best, scale the rest.",
         "Rows that have written the same so far could share out the tokens: see `texts`.",

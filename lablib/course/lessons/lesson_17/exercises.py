@@ -104,6 +104,7 @@ def _words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield half, [[2, 0], [1, 1]], []
     yield half, [[0, 1], [1, 2], [1, 0]], [1]
     yield half, [[0, 2], [1, 2], [1, 1]], [0]  # another text allows 1 here
+    yield half, [[0, 1], [2, 0, 2]], [0]  # so_far stands in it, and not at its beginning
     yield half, [[0, 1, 2], [2, 1, 0], [2, 1, 1]], [2, 1]  # the last word is not all
     yield half, [[0, 1, 2], [1, 0, 1], [0, 1, 0]], [0, 1]  # nor is which words
     yield half, [[0, 1, 2], [0, 2, 1], [0, 1, 0]], [0, 1]  # nor is the first
@@ -120,10 +121,14 @@ def _words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
 def _odd_words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield np.array([1.0]), [[0]], []
     yield np.array([0.5, 0.5]), [[0, 1]], [0]
-    yield np.array([0.5, 0.5, 0.0]), [[0, 1], [0], [0, 2, 2]], [0]  # 0 itself is wanted, too
+    yield np.full(4, 0.25), [[0, 2, 2], [0], [0, 1]], [0]  # 0 itself is wanted, too
     yield np.array([0.25, 0.75, 0.0]), [[2], [0]], []
     yield np.array([0.5, 0.25, 0.25]), [[1], [1], [2]], []  # the same text twice
     yield np.array([0.5, 0.25, 0.25]), [[1], [0, 1, 2, 2, 1]], [0, 1, 2, 2]
+    # the last word counts as the first does, and which words stand there is not enough
+    alike = [[0, 1, 2, 2, 1], [0, 2, 1, 2, 0], [0, 1, 2, 0, 2]]
+    yield np.array([0.5, 0.25, 0.25]), alike, [0, 1, 2, 2]
+    yield np.array([0.5, 0.25, 0.25]), [[0], [0, 1, 2]], [0, 1]  # so_far has outgrown a text
     yield np.full(12, 1 / 12), [[10, 11], [11, 1], [10, 0]], [10]
     yield np.full(12, 1 / 12), [[1, 0, 5], [10, 11, 3]], [1, 0]  # spelled in digits both begin 10
 
@@ -244,8 +249,8 @@ def _walks(rng: np.random.Generator) -> Iterator[tuple[list[Walk]]]:
     yield ([_walk(([0.5, 0.25, 0.25], [0, 1])), _walk(([0.125, 0.75, 0.125], [0, 2]))],)
     narrow, wide = ([0.25, 0.25, 0.5], [0, 1]), ([0.5, 0.25, 0.25], [0, 1, 2])
     yield ([_walk(narrow, wide), _walk(wide, wide), _walk(narrow, narrow)],)
-    yield ([_walk(wide, narrow), _walk(narrow), _walk(wide, ([0.5, 0.25, 0.25], [2]))],)
-    for n in (2, 3):
+    yield ([_walk(narrow), _walk(wide, narrow), _walk(wide, ([0.5, 0.25, 0.25], [2]))],)
+    for n in (2, 3, 5):
         walks = []
         for _ in range(n):
             rows = [_sixteenths(rng, 3) for _ in range(2)]
@@ -256,8 +261,10 @@ def _walks(rng: np.random.Generator) -> Iterator[tuple[list[Walk]]]:
 
 def _odd_walks(rng: np.random.Generator) -> Iterator[tuple[list[Walk]]]:
     yield ([_walk(([0.5, 0.5], [0, 1]))],)  # a single text, and nothing hidden
+    yield ([_walk(([0.25, 0.75], [0]))],)  # or most of it
     yield ([_walk(([0.5, 0.5], [1])), []],)  # one has no words
-    yield ([_walk(([0.0, 1.0], [0])), _walk(([0.5, 0.5], [0]))],)  # a dead end weighs nothing
+    live = [_walk(([0.5, 0.5], [0])), _walk(([0.25, 0.75], [0]))]
+    yield ([_walk(([0.0, 1.0], [0])), *live],)  # a dead end weighs nothing
     yield ([_walk(*[([0.5, 0.5], [0])] * 20), _walk(*[([0.5, 0.5], [1])] * 19)],)
     yield ([_walk(([0.25] * 4, [3]))] * 5,)
     often, once = ([0.5, 0.5], [0]), ([0.25, 0.75], [0])
@@ -269,9 +276,10 @@ WEIGH = Exercise(
     title="What the mask has hidden",
     task=(
         "A mask divides by the mass that it allows, at each word. So the chance of a masked text "
-        "is too large, by a factor that you can know. Return the texts' shares of the weight that "
-        "makes good for it, and what the weights say about the model: how many of its texts would "
-        "obey by themselves. Where a mass is 0 a text came to a dead end; it counts, with weight 0."
+        "is too large, by a factor that you can know. A weight makes good for it: return each "
+        "text's share of all weights, and what they say about the model: how many of its texts "
+        "would obey by themselves. Where a mass is 0 a text came to a dead end; it counts, with "
+        "weight 0."
     ),
     stars=2,
     minutes=8,
@@ -396,6 +404,8 @@ def _odd_weights(rng: np.random.Generator) -> Iterator[tuple[list[float], float]
     yield [4], 0.5
     yield [0, 0, 1, 0], 0.9375
     yield [0, 1], 0.0
+    yield [1, 0, 1, 2], 0.0  # behind the border stands one of weight 0
+    yield [2, 1, 2, 1], 0.0  # drawn as a whole: no copies come first
     yield [1, 0], 0.96875
     yield [0.0625, 0.1875], 0.5
     yield [1.5, 0.5, 1], 0.75
@@ -526,11 +536,14 @@ def _odd_states(rng: np.random.Generator) -> Iterator[tuple[Table, int, int]]:
     yield {0: {}}, 0, 3
     yield {0: {"a": 1}, 1: {}}, 0, 0
     yield {0: {"a": 1}, 1: {}}, 0, 1
+    yield {0: {"a": 1}, 1: {"b": 2, "c": 2}, 2: {}}, 0, 1  # the choice is none of `most`
     yield {0: {"a": 0}}, 0, 3
     yield {0: {"a": 0}}, 0, 40
     yield _SUM, 6, 2
-    yield {0: {"ice": 1}, 1: {"sun": 2, "snow": 2}, 2: {}}, 0, 4  # a token may have many letters
+    # a token may have many letters
+    yield {0: {"ice": 1}, 1: {"ice": 2}, 2: {"sun": 3, "snow": 3}, 3: {}}, 0, 3
     yield {0: {"a": 0, "b": 1}, 1: {}}, 0, 3  # round and round, or out: a choice
+    yield {0: {"a": 1, "b": 2}, 1: {"a": 1}, 2: {}}, 0, 3  # and where there is no way out
     yield {7: {5: 8}, 8: {0: 9}, 9: {}}, 7, 4  # tokens by their ids
 
 

@@ -38,8 +38,8 @@ QUESTIONS = [
     Question(
         "17.q6",
         "A chain of five sums, as 3+9=2;, and an answer has 32 tokens. Its grammar leaves a choice "
-        "only where a digit is new. No draft model: what can come next only one way is written "
-        "without asking. How many tokens does each call of the model write?",
+        "only where a digit is new. No draft model: a token that must come is written without "
+        "asking. How many tokens does each call of the model write?",
     ),
     Question(
         "17.m1",

@@ -1,7 +1,7 @@
 // Charts whose axes stay: bars, lines, dots, rules and words on one panel or more.
 //
-// constants: {panels: [{title, x, y, high, share}], keys: [[colour, what, hollow]]}; an axis is {ends: [low,
-//   high], ticks: [[value, name]], name}; panels share a line, by their shares; on a phone each has its own.
+// constants: {panels: [{title, x, y, high, share, side}], keys: [[colour, what, hollow]]}; an axis is {ends: [low,
+//   high], ticks: [[value, name]], name, grid}; panels share a line, by their shares; on a phone each has its own.
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
 //   {bar: [x0, x1, y0, y1], fill, hollow, text}, {line: [[x, y]], colour, dash, wide}, {dot: [x, y], colour, r},
 //   {rule: {x} or {y}, colour, dash, text}, {text, at: [x, y], colour, bold, anchor}; each may have a note, and a
@@ -24,7 +24,8 @@ function chart({panels, keys = []}, data, room) {
   const whole = panels.reduce((sum, {share = 1}) => sum + share, 0);
   panels.forEach((panel, i) => {
     const wide = narrow ? width : (width + GAP) * (panel.share || 1) / whole - GAP;
-    const box = {left: left + SIDE, top: top + (panel.title ? 24 : 8), width: wide - SIDE - 8, height: panel.high || 200};
+    const side = panel.side || SIDE;
+    const box = {left: left + side, side, top: top + (panel.title ? 24 : 8), width: wide - side - 8, height: panel.high || 200};
     low = Math.max(low, box.top + box.height + 36);
     one(add, write, `${i}`, {...panel, ...data.panels[i]}, panel, box);
     if (narrow) top = box.top + box.height + 44;
@@ -37,13 +38,15 @@ function one(add, write, key, {title, x, y, marks}, fixed, box) {
   const [x0, x1] = fixed.x.ends, [y0, y1] = fixed.y.ends;
   const across = value => box.left + box.width * (value - x0) / (x1 - x0);
   const up = value => box.top + box.height * (1 - (value - y0) / (y1 - y0));
-  if (title) write(`${key}title`, box.left - SIDE + 4, box.top - 11, title, {'font-weight': 600, 'font-size': 12});
+  if (title) write(`${key}title`, box.left - box.side + 4, box.top - 11, title, {'font-weight': 600, 'font-size': 12});
   (y.ticks || fixed.y.ticks || []).forEach(([value, name], i) => {
     if (!fixed.y.bare) add(`${key}gy${i}`, 'path', {d: `M${box.left} ${up(value)}h${box.width}`, stroke: GRID});
     write(`${key}ty${i}`, box.left - 6, up(value) + 4, name, {'text-anchor': 'end', fill: fixed.y.bare ? LINE : FAINT});
   });
-  (x.ticks || fixed.x.ticks || []).forEach(([value, name], i) =>
-    write(`${key}tx${i}`, across(value), box.top + box.height + 15, name, {'text-anchor': 'middle', fill: fixed.x.bare ? LINE : FAINT}));
+  (x.ticks || fixed.x.ticks || []).forEach(([value, name], i) => {
+    if (fixed.x.grid) add(`${key}gx${i}`, 'path', {d: `M${across(value)} ${box.top}v${box.height}`, stroke: GRID});
+    write(`${key}tx${i}`, across(value), box.top + box.height + 15, name, {'text-anchor': 'middle', fill: fixed.x.bare ? LINE : FAINT});
+  });
   if (fixed.x.name) write(`${key}x`, box.left + box.width / 2, box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
   marks = marks.toSorted((a, b) => Boolean(a.rule) - Boolean(b.rule));  // lines lie on bars
   let told = 0;  // the arrow keys walk along what has a note, and from panel to panel

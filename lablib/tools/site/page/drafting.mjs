@@ -6,9 +6,9 @@ import {make, percent, readable} from './parts.mjs';
 
 const KEPT = {
   rejection: 'A guess stays if the large model gives it at least the chance that the small one ' +
-    'gave it. If less, a coin decides: it stays with the share large ÷ small. A refused one gives ' +
-    'its place to what the small model guesses too seldom. So each token comes as often as if the ' +
-    'large model had written alone.',
+    'gave it. If less, it has come too often: it stays with the share large ÷ small, and a coin ' +
+    'decides. A refused one gives its place to a token that the small model guesses too seldom. So ' +
+    'each token comes as often as if the large model had written alone.',
   block: 'As rejection, but all guesses of a round are judged together: one that the large model ' +
     'likes more makes up for one before it that it likes less. More stay, and still each token ' +
     'comes as often as if the large model had written alone.',
@@ -114,23 +114,44 @@ export class Drafting {
       make('small', {}, verdict.drafted.length ? why : 'no room for a guess'));
   }
 
-  // Say in a sentence what decided the round.
+  // Say in a few sentences what decided the round.
   #why(verdict) {
     const {drafted, accepted, reached} = verdict;
     if (!drafted.length) return 'One place was left: the large model wrote it by itself.';
     const last = drafted[Math.min(reached, drafted.length) - 1];
-    const name = `“${readable(this.decode([last.token]))}”`;
     if (accepted === reached && verdict.tokens.length === accepted)
-      return `The text ended with ${name}.`;
-    if (accepted === drafted.length)
-      return `All ${accepted} guesses stay, and the same look of the large model gives one more.`;
+      return `The text ended with ${this.#name(last.token)}.`;
+    if (accepted === drafted.length) return this.#whyAll(drafted);
     if (this.greedy || PLAYED_OUT.has(this.rule))
-      return `The large model itself drew “${readable(this.decode([last.own]))}” where the small ` +
-        `one had guessed ${name}: what it drew stands.`;
-    return `The small model guessed ${name} with ${percent(last.q)}, the large one gives it ` +
-      `${percent(last.p)}: it would stay with ${percent(last.chance)}, and the coin fell at ` +
-      `${percent(last.coin)}. So the large model puts another token there, and what was guessed ` +
-      'after it is thrown away.';
+      return `The large model itself drew ${this.#name(last.own)} where the small one had guessed ` +
+        `${this.#name(last.token)}: what it drew stands.`;
+    const end = 'So the large model puts another token there, and what was guessed after it is thrown away.';
+    if (this.rule === 'block')
+      return `${this.#name(last.token)} would stay with ${percent(last.chance)}, and the coin fell at ` +
+        `${percent(last.coin)}. ${end}`;
+    return `${this.#counted(last)} Here it fell at ${percent(last.coin)}: this one goes. ${end}`;
+  }
+
+  #whyAll(drafted) {
+    const all = drafted.length === 1 ? 'The guess stays' : `All ${drafted.length} guesses stay`;
+    const free = `${all}, and the same look of the large model gives one more token.`;
+    if (this.greedy || this.rule !== 'rejection') return free;
+    const tight = drafted.reduce((least, each) => each.chance < least.chance ? each : least);
+    if (tight.chance < 1) return `${free} ${this.#counted(tight)} Here it fell at ${percent(tight.coin)}: this one stays.`;
+    return `${free} It would write each of them at least as often as the small one guesses it, so none has to go.`;
+  }
+
+  // Say of a guess how often each model comes to it, and so how often it may stay.
+  #counted({token, p, q, chance}) {
+    const places = Math.min(p, q) < 0.01 ? 1_000_000 : 1_000;
+    const [guessed, wanted] = [q, p].map(share => Math.round(places * share).toLocaleString('en'));
+    return `In ${places.toLocaleString('en')} such places the small model guesses ${this.#name(token)} ` +
+      `${guessed} times, and the large one writes it ${wanted} times. So ${wanted} of the ${guessed} may ` +
+      `stay, ${percent(chance)}, and a coin picks them.`;
+  }
+
+  #name(token) {
+    return `“${readable(this.decode([token]))}”`;
   }
 
   #count(round) {

@@ -3,7 +3,7 @@
 import {Tokenizer} from '../engine/tokenizer.mjs';
 import {Drafting} from './drafting.mjs';
 import {Models} from './models.mjs';
-import {drawChart, nextTokens} from './parts.mjs';
+import {drawChart, isSum, nextTokens} from './parts.mjs';
 import {python} from './python.mjs';
 import {START, optionsOf, readLink, writeLink} from './state.mjs';
 import {Trying} from './trying.mjs';
@@ -159,7 +159,7 @@ class Page {
   turnTo(play) {
     this.stop();
     this.set({play, shown: '', token: 0, round: 1, answer: ''});
-    if (play === 'vote' && !Voting.isSum(this.state.prompt)) this.set({prompt: SUM});
+    if (play === 'vote' && !isSum(this.state.prompt)) this.set({prompt: SUM});
     this.#wear();
     this.#next();
   }
@@ -268,7 +268,7 @@ class Page {
     let wrong = '';
     if (!ids.length) wrong = 'The text box is empty: write how it begins.';
     if (ids.length > MOST_PROMPT) wrong = `The text is too long: ${ids.length} tokens of ${MOST_PROMPT}.`;
-    if (play === 'vote' && !Voting.isSum(prompt))
+    if (play === 'vote' && !isSum(prompt))
       wrong = 'A vote needs answers to count: write a sum of six digits, as “sum 7 3 9 0 4 8:”.';
     if (wrong) this.say(wrong);
     this.note = ids.includes(0) ? ' They know printable ASCII only; the rest is <unk> to them.' : '';

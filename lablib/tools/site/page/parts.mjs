@@ -24,6 +24,9 @@ export function readable(text) {
   return text.replaceAll(' ', '·').replaceAll('\n', '⏎');
 }
 
+// Return whether a text is the prompt of a sum.
+export const isSum = text => /^sum( \d){6}:$/.test(text);
+
 export const bits = share => -Math.log2(Math.max(share, 2 ** -40));
 
 // Colour an element by how surprising its token was.

@@ -31,10 +31,6 @@ export class Voting {
     this.draw();
   }
 
-  static isSum(prompt) {
-    return /^sum( \d){6}:$/.test(prompt);
-  }
-
   #row(digit) {
     const count = make('span', {className: 'play-count'});
     const fill = make('span', {className: 'play-fill', data: {'aria-hidden': 'true'}});

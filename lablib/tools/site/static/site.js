@@ -1,7 +1,8 @@
 // Films: controls that choose one of the pictures that were drawn for them. What a film is stands in
 // lablib/tools/site/film.py. Without this script it is its first picture. A film with a scene has data
 // in place of pictures: scenes.js draws them, as in Jupyter; all its settings may stand in a file of their
-// own, a script that calls lablibFilm, as a page from a folder can load nothing else.
+// own, a script that calls lablibFilm, as a page from a folder can load nothing else. Or the page's engine
+// (_static/play/live.js) computes the data: of what the film was given at any setting, or of a reader's text.
 const lablibFilms = {};
 function lablibFilm(name, film) {
   lablibFilms[name] = film;
@@ -63,13 +64,21 @@ function lablibFilm(name, film) {
     return button;
   };
 
+  const script = src => new Promise((done, failed) => {
+    document.head.append(make('script', {src, onload: done, onerror: () => failed(new Error(`${src} did not come`))}));
+  });
+
   // Return all settings of a film that is made of parts.
   const loaded = async path => {
     const name = path.replace(/.*\//, '');
-    if (!lablibFilms[name]) await new Promise((done, failed) => {
-      document.head.append(make('script', {src: path, onload: done, onerror: failed}));
-    });
+    if (!lablibFilms[name]) await script(path);
     return lablibFilms[name];
+  };
+
+  // Return the page's engine.
+  const live = async () => {
+    if (!window.lablibLive) await script('_static/play/live.js');
+    return lablibLive;
   };
 
   // Return data and caption for the places of all controls.
@@ -82,9 +91,28 @@ function lablibFilm(name, film) {
     const film = JSON.parse(figure.querySelector('script').textContent);
     const stage = figure.querySelector('.lablib-stage'), said = figure.querySelector('figcaption');
     const start = film.controls.map(control => control.start);
-    let places = [...start];
-    const {name, constants, called} = film.scene || {};
-    const paint = film.scene && painter(stage, scenes[name], constants, called);
+    const {engine} = film, {name, constants, called} = film.scene || {};
+    let places = [...start], own = null;  // what the model made of the reader's text
+    let worn, drawn;
+    const paint = (content, caption, dress = constants) => {
+      if (dress !== worn) {
+        stage.replaceChildren();
+        drawn = painter(stage, scenes[name], dress, called);
+      }
+      worn = dress;
+      drawn(content, caption);
+    };
+    const values = () => Object.fromEntries(film.controls.map(({name, kind, stops}, i) =>
+      [name, kind === 'list' ? stops[places[i]] : kind === 'box' ? Boolean(places[i]) : Number(stops[places[i]])]));
+    // Return data and caption of where the controls stand, and the scene's constants if they are others.
+    const frame = async moved => {
+      const given = own || (moved === undefined ? null : engine?.given);
+      const found = given && await live().catch(() => null);
+      if (found) return [...found.pictures[engine.name].frame(given, values()), given.constants];
+      if (given) places = start.map((place, i) => i === moved ? places[i] : place);  // one control at a time
+      if (film.parts && moved !== undefined) return composed(await loaded(film.parts), film.controls, places);
+      return film.frames[film.parts ? 0 : index(film, places, moved ?? 0)];
+    };
     const file = content => stage.querySelector('img').getAttribute('src').replace(/[^/]*$/, content);
     const ahead = moved => {  // the pictures beside this one, before they are asked for
       for (const step of [1, -1]) {
@@ -98,13 +126,11 @@ function lablibFilm(name, film) {
       const turn = ++asked, image = stage.querySelector('img');
       figure.setAttribute('aria-busy', 'true');
       shows.forEach((show, i) => show(places[i]));
-      const [content, caption] = film.parts && moved !== undefined
-        ? composed(await loaded(film.parts), film.controls, places)
-        : film.frames[film.parts ? 0 : index(film, places, moved ?? 0)];
+      const [content, caption, dress] = await frame(moved);
       if (image) await Object.assign(new Image(), {src: file(content)}).decode().catch(() => {});
       if (turn !== asked) return;  // another one was asked for, and picture and words change together
-      if (paint) {
-        paint(content, caption);
+      if (film.scene) {
+        paint(content, caption, dress);
       } else if (image) {
         image.src = file(content);
         image.alt = caption;
@@ -117,7 +143,8 @@ function lablibFilm(name, film) {
       figure.setAttribute('aria-busy', 'false');
     };
     const move = (moved, place) => {
-      if (!film.each) places = [...start];
+      if (!film.each && !engine?.given) places = [...start];
+      if (film.controls[moved].kind === 'list') own = null;  // back to the lesson's own
       places[moved] = place;
       draw(moved);
     };
@@ -129,11 +156,46 @@ function lablibFilm(name, film) {
       return show;
     });
     const reset = make('button', {type: 'button'}, 'Reset');
-    reset.addEventListener('click', () => { places = [...start]; draw(); });
+    reset.addEventListener('click', () => { places = [...start]; own = null; draw(); });
     const controls = make('div', {className: 'lablib-controls'}, ...rows, reset);
+    // Show what the model makes of the reader's text; some controls may have moved with it.
+    const show = (given, moves = {}) => {
+      own = given;
+      for (const [name, value] of Object.entries(moves)) {
+        const i = film.controls.findIndex(control => control.name === name);
+        places[i] = film.controls[i].stops.indexOf(String(value));
+      }
+      draw();
+    };
+    const stops = name => film.controls.find(control => control.name === name).stops.map(Number);
+    if (engine) figure.prepend(asking(engine, number, {constants, stops}, show));
     if (film.parts) controls.addEventListener('pointerenter', () => loaded(film.parts), {once: true});
     figure.prepend(controls);
-    if (paint) draw();
+    if (film.scene) draw();
+  };
+
+  // Return the line in which a reader writes a text of their own for a picture.
+  const asking = ({name, prompt}, number, about, show) => {
+    const id = `film-${number}-own`;
+    const text = make('input', {id, type: 'text', value: prompt, spellcheck: false, autocomplete: 'off'});
+    const button = make('button', {type: 'submit'}, 'Ask the model');
+    const said = make('p', {className: 'lablib-said'}, 'It knows stories, sums and edits. It comes first, once: some 7 MB; then it runs in this page.');
+    said.setAttribute('role', 'status');
+    const form = make('form', {className: 'lablib-controls lablib-own'},
+      make('div', {}, make('label', {htmlFor: id}, 'A text of your own'), text, button), said);
+    form.addEventListener('submit', async event => {
+      event.preventDefault();
+      try {
+        const {lab, pictures} = await live();
+        await lab.bring(words => { said.textContent = words; });
+        said.textContent = 'The model reads …';
+        await pictures[name].ask(lab, text.value, about, show);
+        said.textContent = 'This is the model’s own answer. Reset brings the lesson’s picture back.';
+      } catch (error) {
+        said.textContent = error.message;
+      }
+    });
+    return form;
   };
 
   // Lay a veil on what answers a question: seen through, it makes one guess; one click, and it is gone.
@@ -149,7 +211,7 @@ function lablibFilm(name, film) {
     box.replaceChildren(...inside.childNodes);
     box.querySelector('input, select, button')?.focus({preventScroll: true});
   };
-  const folds = 'details.hide, details.lablib-answer';
+  const folds = 'details.hide.below-input, details.lablib-answer';
   const show_all = () => {
     document.querySelectorAll('.lablib-asks').forEach(lift);
     document.querySelectorAll(folds).forEach(each => { each.open = true; });
@@ -175,5 +237,5 @@ function lablibFilm(name, film) {
     const {scrollWidth, clientWidth, scrollHeight, clientHeight} = target;
     target.tabIndex = scrollWidth > clientWidth || scrollHeight > clientHeight ? 0 : -1;
   }));
-  document.querySelectorAll('pre, .table-wrapper, .math-wrapper').forEach(box => wide.observe(box));
+  document.querySelectorAll('pre, .table-wrapper, .math-wrapper, .lablib-slides').forEach(box => wide.observe(box));
 })();

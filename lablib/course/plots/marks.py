@@ -1,0 +1,71 @@
+"""What several scenes draw alike: bars of probabilities across, one below the other."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lablib.course.plots import strips
+from lablib.course.plots.charts import COLOURS
+from lablib.course.plots.strips import SURENESS
+
+LIGHT, DARK, REST = COLOURS[4], COLOURS[0], "#999999"
+LOOKS = [[look.fill, look.name] for look in SURENESS]
+_TICKS = {float: (0, 0.5, 1), math.sqrt: (0, 0.01, 0.1, 0.25, 0.5, 1)}
+Scale = Callable[[float], float]
+
+
+def sureness(probability: float | None) -> int:
+    """Return the number in ``LOOKS`` of a token with this probability, -1 for None."""
+    return -1 if probability is None else SURENESS.index(strips.sureness(probability))
+
+
+def ranked(
+    rows: int, title: str = "", scale: Scale = float, end: float = 1.12, **more: Any
+) -> dict[str, Any]:
+    """Return a panel of ``chart`` with so many bars across, from 0 to 1.
+
+    Args:
+        rows: how many bars.
+        title: what stands above them.
+        scale: where a probability stands on the axis; ``math.sqrt`` gives small ones room.
+        end: where the axis ends: what stands at a whole bar's end needs room.
+        more: what else the panel is told, such as its ``share`` of a line.
+    """
+    names = ("probability", "probability (square-root axis)")
+    ticks = [[scale(value), f"{value:g}"] for value in _TICKS[scale]]
+    x = {"ends": [0, end], "ticks": ticks, "name": names[scale is not float], "grid": True}
+    y = {"ends": [0.5 - rows, 0.5], "bare": True}
+    return {"title": title, "x": x, "y": y, "high": 21 * rows, "side": 78, **more}
+
+
+def bars_across(
+    names: Sequence[str],
+    chances: Sequence[float],
+    colours: Sequence[str],
+    says: Sequence[str] | None = None,
+    scale: Scale = float,
+) -> dict[str, Any]:
+    """Return the marks of such a panel, the first bar on top, and its names.
+
+    Args:
+        names: of the bars.
+        chances: how long they are.
+        colours: of the bars.
+        says: what stands at their ends; their chances, unless it is given.
+        scale: that of the panel.
+    """
+    marks, ends = [], says or [number(chance) for chance in chances]
+    rows = zip(names, chances, colours, ends, strict=True)
+    for row, (name, chance, colour, end) in enumerate(rows):
+        at, note = scale(chance), f"“{name}” has probability {number(chance)}."
+        bar = {"bar": [0, at, -row - 0.38, -row + 0.38], "fill": colour, "note": note}
+        marks += [{"key": f"b{row}", **bar}]
+        marks += [{"key": f"e{row}", "text": end, "at": [at + 0.012, -row - 0.2]}]
+    return {"marks": marks, "y": {"ticks": [[-row, name] for row, name in enumerate(names)]}}
+
+
+def number(chance: float) -> str:
+    """Return a probability with two places, a small one with three."""
+    if 0 < chance < 0.0005:
+        return "<0.001"
+    return f"{chance:.2f}" if chance == 0 or chance >= 0.0995 else f"{chance:.3f}"

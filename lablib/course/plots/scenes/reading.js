@@ -1,0 +1,91 @@
+// A text as it is read, each token on the colour of what became of it, and charts below or beside it.
+//
+// constants: {texts: [[token]], looks: [[colour, name]], about, beside, panels, verdicts}: all texts and verdicts that
+//   may come, so that none makes the picture jump; what the colours are about; the text's share of the line if it
+//   stands beside charts.
+// data: {text, looks: [number or -1], notes: [what is said of a token], marked, verdict, right, panels}: the text's
+//   number, of each token the number of its look; the token with a frame, -1 for none; a line below the text.
+
+const LETTER = 7.9, HIGH = 26, PAD = 3;  // a letter's width, a line's height, from a word to its edge
+
+function reading(constants, data, room) {
+  const width = Math.max(250, Math.min(room, 850)), narrow = room < 700 || !constants.beside;
+  const column = narrow ? width : Math.round(width * constants.beside);
+  const shapes = [], pens = cloth.pens(shapes), [add, write] = pens;
+  const top = colours(pens, constants, column);
+  const lines = Math.max(...constants.texts.map(tokens => height(tokens, column)));
+  const said = Math.max(0, ...(constants.verdicts || []).map(verdict => wrapped(verdict, column).length));
+  const places = placed(constants.texts[data.text], column);
+  places.forEach(([line, left, letters, first, last], i) => {
+    const look = constants.looks[data.looks[i]], x = left - (first ? PAD : 0), y = top + line * HIGH;
+    const wide = letters.length * LETTER + PAD * (first + last), marked = i === data.marked;
+    add(`t${i}`, 'rect', {x, y, width: wide, height: HIGH - 4, rx: 2, fill: look ? look[0] : '#FFFFFF',
+      stroke: marked ? '#000000' : '#FFFFFF', 'stroke-width': marked ? 2.5 : 1,
+      ...(data.notes[i] ? {note: data.notes[i], cell: [line, i - places.findIndex(each => each[0] === line)], class: 'lablib-cell'} : {})});
+    write(`w${i}`, left, y + 16, letters, {'font-family': cloth.MONO, 'font-size': 13, textLength: letters.length * LETTER,
+      lengthAdjust: 'spacingAndGlyphs', 'pointer-events': 'none', fill: look ? '#111111' : '#555555'});
+  });
+  const low = top + lines * HIGH;
+  wrapped(data.verdict || '', column).forEach((text, i) =>
+    write(`v${i}`, 4, low + 15 + 18 * i, text, {'font-size': 13, 'font-weight': 600, fill: data.right ? '#006B4E' : '#B34A00'}));
+  const end = low + 18 * said + 6;
+  if (!constants.panels) return {width, height: end, shapes};
+  const [right, down] = narrow ? [0, end + 8] : [column + 24, 0];
+  const below = chart(constants, data, width - right);
+  for (const shape of below.shapes) {
+    const cell = shape.cell ? {cell: [shape.cell[0] + places.at(-1)[0] + 1, shape.cell[1]]} : {};
+    shapes.push({...shape, ...cell, key: `p${shape.key}`, transform: `translate(${right} ${down})`});
+  }
+  return {width, height: narrow ? down + below.height : Math.max(end, below.height), shapes};
+}
+
+// Name the colours; return where the text begins.
+function colours([add, write], {looks, about}, width) {
+  let x = 4, y = 13;
+  const step = wanted => {
+    if (x > 4 && x + wanted - 12 > width) [x, y] = [4, y + 18];
+  };
+  write('about', x, y, about);
+  x += 6 * about.length + 10;
+  looks.forEach(([colour, name], i) => {
+    const wanted = 30 + 6 * name.length;
+    step(wanted);
+    add(`l${i}`, 'rect', {x, y: y - 10, width: 13, height: 13, rx: 2, fill: colour, stroke: '#767676', 'stroke-width': 0.8});
+    write(`L${i}`, x + 18, y, name);
+    x += wanted;
+  });
+  return y + 12;
+}
+
+// Return of each token its line, left edge and letters, and whether a word begins and ends with it. A word that
+// does not fit goes to the next line with all of its pieces; only one that no line could hold is broken.
+function placed(tokens, width) {
+  const words = [], most = Math.floor((width - 12) / LETTER);
+  for (const token of tokens) {
+    if (!words.length || /^\s/.test(token)) words.push([]);
+    words.at(-1).push(token.trim() || (token ? '␣' : '∅'));
+  }
+  let line = 0, column = 0;
+  return words.flatMap(word => {
+    if (column && column + word.join('').length > most) [line, column] = [line + 1, 0];
+    const pieces = word.map((letters, i) => {
+      if (column && column + letters.length > most) [line, column] = [line + 1, 0];
+      column += letters.length;
+      return [line, 6 + (column - letters.length) * LETTER, letters, i === 0, i === word.length - 1];
+    });
+    column += 1.6;
+    return pieces;
+  });
+}
+
+const height = (tokens, width) => placed(tokens, width).at(-1)[0] + 1;
+
+// Return the lines of a verdict.
+function wrapped(text, width) {
+  const lines = [];
+  for (const word of text.split(' ').filter(Boolean)) {
+    if (lines.length && lines.at(-1).length + 1 + word.length <= width / 8.2) lines.push(`${lines.pop()} ${word}`);
+    else lines.push(word);
+  }
+  return lines;
+}

@@ -1,0 +1,183 @@
+// What lessons draw of a model, computed in the page: of each picture what a reader's own text makes
+// of it, and its data for any setting of its controls. The data are those that the widget in Jupyter
+// would draw, and the same scene draws them (lablib/course/plots/scenes).
+
+import {NEUTRAL, cut, order, softmax} from '../engine/transforms.mjs';
+import {answerOf} from '../engine/vote.mjs';
+import {isSum, readable} from './parts.mjs';
+
+const number = chance => {
+  if (chance > 0 && chance < 0.0005) return '<0.001';
+  return chance.toFixed(chance === 0 || chance >= 0.0995 ? 2 : 3);
+};
+const share = value => `${(100 * value).toFixed(0)}%`;
+
+// Lesson 00: a story at each temperature, beside the chances of its first word. `given`: the tokens of
+// its beginning; the best words, their ids, and all logits; and by temperature the story's tokens, the
+// chances that they had, the id of the first, and the number of the whole text among the scene's.
+const telling = {
+  colours: {drawn: '#0072B2', other: '#56B4E9'},
+
+  async ask(lab, prompt, {constants, stops}, show) {
+    const ids = lab.encode(prompt), words = id => lab.decode([id]).trim() || '(rare word)';
+    const logits = [...await lab.next(ids)];
+    const [panel] = constants.panels, best = order(logits).slice(0, -panel.y.ends[0] + 0.5);
+    const opening = ids.slice(1).map(id => lab.decode([id]));
+    const title = `the word after “… ${prompt.trim().split(/\s+/).at(-1)}”`;
+    const own = {...constants, texts: [opening], verdicts: [], panels: [{...panel, title}]};
+    const given = {opening, best, words: best.map(words), logits, stories: {}, constants: own};
+    for (const temperature of stops('temperature')) {
+      const {tokens, chances} = await lab.write({prompt: ids, max_tokens: 56, temperature, seed: 0});
+      const story = tokens.map(id => lab.decode([id]));
+      given.stories[temperature] = {tokens: story, chances, first: tokens[0], text: own.texts.length};
+      own.texts.push([...opening, ...story]);
+      show(given);
+    }
+  },
+
+  frame({opening, best, words, logits, stories}, {temperature}) {
+    const told = stories[temperature] ?? {tokens: [], chances: [], text: 0};
+    const scores = Float64Array.from(logits, score => score / (temperature || 1));
+    const chances = temperature === 0 ? scores.map((_, id) => id === best[0]) : softmax(scores);
+    const looks = told.chances.map(chance => [0.9, 0.5, 0.1].filter(least => chance < least).length);
+    const notes = told.tokens.map((token, i) => `“${token.trim()}”: the model gave it ${number(told.chances[i])}.`);
+    const caption = `At temperature ${temperature} ‘${words[0]}’ has probability ${chances[best[0]].toFixed(2)}.`;
+    return [{
+      text: told.text, looks: [...opening.map(() => -1), ...looks],
+      notes: [...opening.map(() => 'This was given.'), ...notes],
+      marked: told.tokens.length ? opening.length : -1,
+      panels: [this.panel(words, best.map(id => chances[id]), best.map(id => id === told.first))],
+    }, caption];
+  },
+
+  panel(words, chances, drawn) {
+    const marks = words.flatMap((word, row) => {
+      const chance = chances[row], fill = drawn[row] ? this.colours.drawn : this.colours.other;
+      const note = `“${word}” has probability ${number(chance)}.`;
+      return [
+        {key: `b${row}`, bar: [0, chance, -row - 0.38, -row + 0.38], fill, note},
+        {key: `e${row}`, text: number(chance), at: [chance + 0.012, -row - 0.2]},
+      ];
+    });
+    return {marks, y: {ticks: words.map((word, row) => [-row, word])}};
+  },
+};
+
+// Lesson 03: probabilities of the next word, and where they are cut. `given`: words, the best first,
+// and logits in the same order; of a text of the reader's there are more logits than words are shown.
+const cutting = {
+  colours: {warm: '#767676', stays: '#0072B2'},
+
+  async ask(lab, prompt, {constants}, show) {
+    const logits = await lab.next(lab.encode(prompt));
+    const ids = order(logits), [left, right] = constants.panels;
+    const words = ids.slice(0, left.x.ticks.length).map(id => readable(lab.decode([id])));
+    const x = {...left.x, ticks: words.map((word, i) => [i, word])};
+    const dressed = {...constants, panels: [{...left, x}, {...right, x}]};
+    show({words, logits: ids.map(id => logits[id]), constants: dressed});
+  },
+
+  frame({words, logits}, {temperature, top_k, top_p, min_p}) {
+    const scores = Float32Array.from(logits);
+    const after = softmax(cut(scores, [], {...NEUTRAL, temperature, top_k, top_p, min_p}));
+    const warm = softmax(cut(scores, [], {...NEUTRAL, temperature}));
+    const kept = [...after.keys()].filter(i => after[i] > 0);
+    const own = softmax(scores);
+    const mass = kept.reduce((sum, i) => sum + own[i], 0);
+    const best = after.indexOf(Math.max(...after));
+    const caption = `${kept.length} of ${after.length} words stay; the model gave them ${share(mass)} ` +
+      `of its mass. '${words[best]}' now has ${share(after[best])}.`;
+    return [{panels: this.panels(words, warm, after, {top_k, top_p, min_p})}, caption];
+  },
+
+  panels(words, warm, after, {top_k, top_p, min_p}) {
+    const {warm: grey, stays: blue} = this.colours;
+    const edge = top_k ? [{rule: {x: top_k - 0.5}, dash: '5 3', text: 'top-k'}] : [];
+    const left = [...edge], right = [...edge];
+    if (min_p) {
+      const text = `min-p: ${min_p.toFixed(2)} of the best`;
+      left.push({rule: {y: min_p * Math.max(...warm)}, dash: '5 3', text});
+    }
+    if (top_p < 1)
+      right.push({rule: {y: top_p}, text: `top-p ${top_p.toFixed(2)}`, dash: '5 3', anchor: 'start'});
+    let mass = 0;
+    words.forEach((word, i) => {
+      const ends = [i - 0.4, i + 0.4], stays = after[i] > 0;
+      const note = `${word}: ${warm[i].toFixed(3)} before the cut, ${after[i].toFixed(3)} after it.`;
+      left.push({key: `a${i}`, bar: [...ends, 0, after[i]], fill: blue, note});
+      left.push({key: `w${i}`, bar: [...ends, 0, warm[i]], fill: grey, hollow: true, note});
+      right.push({
+        key: `m${i}`, bar: [...ends, mass, mass + warm[i]],
+        fill: stays ? blue : grey, hollow: !stays,
+        note: `Before ${word} stands ${mass.toFixed(3)} of the mass: it ${stays ? 'stays' : 'goes'}.`,
+      });
+      mass += warm[i];
+    });
+    return [{marks: left}, {marks: right}];
+  },
+};
+
+// Lesson 06: votes for each answer, and the race between them. `given`: the answers so far, in the
+// order of the samples, the right one, and how many samples there will be.
+const racing = {
+  colours: {right: '#009E73', wrong: '#E69F00'},
+
+  async ask(lab, prompt, {constants, stops}, show) {
+    if (!isSum(prompt)) throw new Error('Write a sum of six digits, as “sum 7 3 9 0 4 8:”.');
+    const digits = prompt.match(/\d/g).map(Number);
+    const truth = String(digits.reduce((sum, digit) => sum + digit) % 10);
+    const all = stops('samples').at(-1), answers = [];
+    const y = {ends: [0, 1.05 * all], ticks: [0, 10, 20, 30].filter(v => v <= all).map(v => [v, String(v)])};
+    const dress = panel => ({...panel, y: {...panel.y, ...y}});
+    const dressed = {...constants, panels: constants.panels.map(dress)};
+    let drawn = 0;
+    await lab.vote(lab.encode(prompt), all, (stream, text) => {
+      answers[stream] = answerOf(text);
+      while (answers[drawn] !== undefined) drawn += 1;  // later ones wait for their turn
+      show({answers, truth, all, constants: dressed}, {samples: drawn});
+    });
+  },
+
+  frame({answers, truth, all}, {samples}) {
+    const cast = answers.slice(0, samples);
+    const digits = Array.from({length: 10}, (_, digit) => String(digit));
+    const growth = digits.map(digit => cast.reduce(
+      (line, answer) => [...line, line.at(-1) + (answer === digit)], [0]));
+    const settled = this.settled(cast, all), {right: green, wrong: orange} = this.colours;
+    const bars = [], lines = [];
+    digits.forEach((digit, place) => {
+      const votes = growth[place].at(-1), right = digit === truth, fill = right ? green : orange;
+      const note = `${digit}: ${votes} of ${samples} votes${right ? ', the right answer' : ''}.`;
+      bars.push({key: digit, bar: [place - 0.4, place + 0.4, 0, votes], fill, hollow: !right, note});
+      if (!votes) return;
+      const line = growth[place].map((count, n) => [n, count]);
+      lines.push({key: `l${digit}`, line, colour: fill, wide: right ? 3 : 1.5, note});
+      lines.push({key: `n${digit}`, text: digit, at: [line.length - 0.7, votes]});
+    });
+    if (settled) lines.push({rule: {x: settled}, dash: '5 3', text: "can't lose"});
+    return [{panels: [{marks: bars}, {marks: lines}]}, this.caption(growth, cast, {truth, settled})];
+  },
+
+  // Return after how many samples the leader could no longer lose; 0 if it still can.
+  settled(cast, all) {
+    const counts = new Map();  // in the order of first appearance, by which equals rank
+    for (const [i, answer] of cast.entries()) {
+      if (answer !== null) counts.set(answer, (counts.get(answer) ?? 0) + 1);
+      const votes = [...counts.values()], most = Math.max(0, ...votes), leader = votes.indexOf(most);
+      const needed = (count, place) => most - count + (place < leader ? 0 : 1);  // to overtake it
+      const rivals = votes.map(needed).filter((_, place) => place !== leader);
+      if (votes.length && Math.min(most + 1, ...rivals) > all - i - 1) return i + 1;
+    }
+    return 0;
+  },
+
+  caption(growth, cast, {truth, settled}) {
+    const votes = growth.map(line => line.at(-1)), most = Math.max(...votes);
+    if (!most) return `No votes yet. The right answer is ${truth}.`;
+    const leader = cast.find(answer => answer !== null && votes[answer] === most);
+    return `After ${cast.length} samples ${leader} leads with ${most} votes` +
+      `${settled ? ' and cannot lose any more' : ''}. The right answer is ${truth}, with ${votes[truth]}.`;
+  },
+};
+
+export const PICTURES = {story: telling, cuts: cutting, race: racing};

@@ -1,0 +1,135 @@
+"""A lesson's picture asks the page's engine: any setting, a reader's own text, from a disk, too."""
+
+import lablib
+
+import pytest
+from oracles import browser
+from oracles import reader as oracle
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    browser.need("the lessons' pictures with the model")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chrome = playwright.chromium.launch(executable_path=browser.chromium(), args=browser.FLAGS)
+        yield chrome
+        chrome.close()
+
+
+@pytest.fixture(params=["disk", "server"])
+def lesson(request, chrome, site):
+    """The lesson's page, all its veils lifted, and what its console complained of."""
+    with oracle.served(site[0]) as address:
+        tab = chrome.new_page(viewport=browser.WIDE)
+        tab.set_default_timeout(60_000)
+        complaints = []
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("console", lambda said: said.type == "error" and complaints.append(said.text))
+        base = address if request.param == "server" else f"{site[0].as_uri()}/"
+        tab.goto(f"{base}00_start_here.html")
+        tab.locator(".lablib-all").click()
+        yield tab, complaints
+        tab.close()
+
+
+def film(tab, name):
+    return tab.locator(".lablib-film").filter(has=tab.get_by_label(name, exact=True))
+
+
+def caption(film):
+    film.and_(film.page.locator("[aria-busy=false]")).wait_for()
+    return film.locator("figcaption").inner_text()
+
+
+def ask(film, text):
+    film.get_by_label("A text of your own").fill(text)
+    film.get_by_role("button", name="Ask the model").click()
+
+
+def answered(film):
+    film.get_by_role("status").filter(has_text="the model’s own answer").wait_for()
+
+
+def test_controls_move_together_without_the_model(lesson):
+    tab, complaints = lesson
+    cuts = film(tab, "temperature")
+    assert "2 of 4 words stay" not in caption(cuts)
+    cuts.get_by_label("top-p (1 is off)").fill("19")  # 1.0
+    cuts.get_by_label("top-k (0 is off)").fill("2")
+    cuts.locator("figcaption").filter(has_text="2 of 4 words stay").wait_for()
+    cuts.get_by_label("temperature", exact=True).fill("0")
+    cuts.locator("figcaption").filter(has_text="1 of 4 words stay").wait_for()
+    assert tab.evaluate("lablibLive.lab.models === undefined")  # nothing of the model was brought
+    assert complaints == []
+
+
+def test_a_readers_text_is_cut(lesson):
+    tab, complaints = lesson
+    cuts = film(tab, "temperature")
+    first = caption(cuts)
+    ask(cuts, "sum 7 3 9 0 4 8:")
+    answered(cuts)
+    model, tokenizer = lablib.load("target")
+    with lablib.TokenIterator(
+        model, tokenizer.encode("sum 7 3 9 0 4 8:"), max_tokens=1, top_logprobs=4
+    ) as iterator:
+        best = [tokenizer.decode([token]) for token, _ in next(iterator).top_logprobs]
+    words = cuts.locator("svg text").all_text_contents()
+    assert {word.replace(" ", "·") for word in best} <= {*words}
+    assert f"of {model.vocab_size} words stay" in caption(cuts)
+    cuts.get_by_label("top-k (0 is off)").fill("1")
+    cuts.locator("figcaption").filter(has_text="1 of").wait_for()
+    cuts.get_by_role("button", name="Reset").click()
+    cuts.locator("figcaption").filter(has_text=first).wait_for()
+    assert complaints == []
+
+
+def test_a_readers_sum_is_voted_on_as_in_python(lesson):
+    tab, complaints = lesson
+    race = film(tab, "samples")
+    ask(race, "sum 1 2:")
+    race.get_by_role("status").filter(has_text="sum of six digits").wait_for()
+    ask(race, "sum 7 3 9 0 4 8:")
+    answered(race)
+    model, tokenizer = lablib.load("target")
+    votes = lablib.majority_vote(
+        *(model, tokenizer.encode("sum 7 3 9 0 4 8:")),
+        **{"n": 32, "max_tokens": 40, "temperature": 1.0, "seed": 0},
+        extract=lablib.on_text(tokenizer, lambda text: text.rpartition("#")[2]),
+    )
+    count = next(count for _, count in votes)
+    said = caption(race)
+    assert said.startswith(f"After 32 samples {votes.winner} leads with {count} votes")
+    assert "The right answer is 1," in said
+    race.get_by_label("samples", exact=True).fill("0")
+    race.locator("figcaption").filter(has_text="No votes yet. The right answer is 1.").wait_for()
+    assert complaints == []
+
+
+def test_a_model_that_does_not_come_is_said_and_can_be_asked_again(chrome, site):
+    with oracle.served(site[0]) as address:
+        tab = chrome.new_page(viewport=browser.WIDE)
+        tab.route("**/target-2.js", lambda route: route.abort())
+        tab.goto(f"{address}00_start_here.html")
+        tab.locator(".lablib-all").click()
+        cuts = film(tab, "temperature")
+        ask(cuts, "On a sunny day,")
+        cuts.get_by_role("status").filter(has_text="did not come (target-2.js)").wait_for()
+        tab.unroute("**/target-2.js")
+        ask(cuts, "On a sunny day,")
+        answered(cuts)
+        tab.close()
+
+
+def test_on_a_phone_all_of_it_is_in_sight(chrome, site):
+    tab = chrome.new_page(viewport={"width": 390, "height": 844})
+    tab.goto(f"{site[0].as_uri()}/00_start_here.html")
+    tab.locator(".lablib-all").click()
+    for form in tab.locator(".lablib-own").all():
+        for part in (form.get_by_role("textbox"), form.get_by_role("button")):
+            box = part.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+    tab.close()
