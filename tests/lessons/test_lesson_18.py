@@ -278,3 +278,15 @@ def test_it_flips_with_the_author():
     assert slopes["hesitates where he errs"] > 0.65
     assert 0.4 < slopes["errs without hesitating"] < 0.6
     assert slopes["errs there, hesitates elsewhere"] < 0.4
+
+
+def test_the_command_measures_what_is_kept(target, monkeypatch, tmp_path):
+    """In small: one seed of two problems; it writes what ``stored`` reads, all of it."""
+    small = {"PROBLEMS": 2, "CHAINS": 4, "WARM": 2, "SEEDS": range(1), "BUDGETS": (6, 30)}
+    names = {part: {*found} for part, found in measured.stored().items()}
+    for name, value in {**small, "FILE": tmp_path / "measured.json"}.items():
+        monkeypatch.setattr(measured, name, value)
+    assert [*measured.write()] == [0]
+    again = {part: {*found} for part, found in measured.stored().items()}
+    names["thinking"] = {name for name in names["thinking"] if name.split(",")[0] in ("6", "30")}
+    assert again == names

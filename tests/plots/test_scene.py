@@ -358,10 +358,12 @@ def test_the_dart_points_at_its_piece_and_every_word_is_named(page, width):
     with narrowed(page, width):
         for u in (0.0, 0.03, 0.5, 0.97, 0.99):
             for temperature in (0.1, 1.0, 3.0):
-                data = show(u=u, temperature=temperature)
+                show(u=u, temperature=temperature)
                 assert outside(page) == []
                 pieces = page.locator(".lablib-cell")
-                hit = pieces.nth(data["token"]).bounding_box()
+                hit = pieces.nth(draw.compute(u, temperature)["token"])
+                assert hit.get_attribute("fill") == "#0072B2"
+                hit = hit.bounding_box()
                 point = page.locator("svg path[fill='#000000']").bounding_box()
                 tip = point["x"] + point["width"] / 2
                 assert hit["x"] - 1 <= tip <= hit["x"] + hit["width"] + 1

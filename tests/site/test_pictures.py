@@ -5,9 +5,12 @@ import json
 import random
 import re
 
+import lablib
+from lablib.course.lessons.lesson_00.widgets import StoryTeller
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_06.widgets import VoteBars
 from lablib.course.replay.curves import Sampled
+from lablib.course.tasks import stories
 
 import numpy as np
 import pytest
@@ -75,6 +78,28 @@ def test_a_race_is_the_widgets_after_each_sample():
         given = {"answers": drawn, "truth": "7", "all": 32}
         settings = [{"samples": n, "problem": "one"} for n in range(33)]
         compare(explorer, given, settings)
+
+
+def test_a_story_is_the_widgets_at_each_temperature():
+    """But for the checker's verdict: it knows the lesson's stories only."""
+    model, tokenizer = lablib.load("target")
+    explorer = StoryTeller(model, tokenizer, stories.problems(3, 1)[0], fork="", tries=1)
+    told = {
+        f"{temperature:g}": {
+            **{"tokens": one.tokens, "chances": one.probabilities.tolist()},
+            **{"first": one.ids[0], "text": text},
+        }
+        for text, (temperature, (one,)) in enumerate(explorer.stories.items())
+    }
+    opening = explorer.constants["texts"][0][: -len(told["0"]["tokens"])]
+    parts = {"best": explorer.best.tolist(), "logits": explorer.logits.tolist()}
+    given = {"opening": opening, "words": explorer.words, "stories": told, **parts}
+    settings = [{"temperature": temperature} for temperature in explorer.TEMPERATURES]
+    (found,) = page.run({"do": "frames", "name": "story", "given": given, "settings": settings})
+    for values, (data, caption) in zip(settings, found, strict=True):
+        wanted, said = json.loads(json.dumps(explorer.frame(**values)))
+        del wanted["verdict"], wanted["right"]
+        assert_alike([wanted, said.partition(", and the story")[0] + "."], [data, caption])
 
 
 def test_another_picture_is_told_apart():

@@ -425,3 +425,10 @@ def test_the_script_is_classic_and_whole(site, name):
     assert not re.search(r"^(import|export) ", script, re.M)
     names = re.search(r"^return \{(.*)\};$", script, re.M)[1].split(", ")
     assert {"Tokenizer", "Model", "Writer", "samples", "unpack", "RULE"} <= {*names}
+
+
+def test_the_lessons_model_is_as_large_as_they_say(site):
+    engine.need()
+    files = (site[0] / play.FOLDER).glob("target-*.js")
+    assert round(sum(file.stat().st_size for file in files) / 1e6) == 7
+    assert "some 7 MB" in (site[0] / "_static/site.js").read_text("utf-8")

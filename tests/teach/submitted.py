@@ -80,8 +80,10 @@ def answer_of(lesson: str, function: str, name: str) -> str:
     parts = [part for part in parts if not part.startswith(("from lablib", "@"))]
     if function == name:
         return "\n\n\n".join(parts)
-    # One answer may lean on another: here both have the name that the exercise asks for.
-    parts = [re.sub(rf"\b{name}\b", f"right_{name}", part) for part in parts]
+    # One answer may lean on another, of its own exercise or of another one: the names that
+    # exercises ask for are not theirs.
+    asked = "|".join(exercise.name for exercise in exercises(lesson))
+    parts = [re.sub(rf"\b({asked})\b", r"right_\1", part) for part in parts]
     return "\n\n\n".join([*parts, f"{name} = {function}"])
 
 

@@ -219,6 +219,17 @@ def test_a_lessons_experiments_are_not_run(lesson):
     assert len(kept) < len(every) / 8
 
 
+@pytest.mark.parametrize("lesson", lessons())
+def test_no_lesson_gives_an_exercises_name_away_behind_its_check(lesson):
+    """What has the name in the end is judged, too: it must be the student's."""
+    cells_of = answered(lesson, {})["cells"]
+    code = [(i, cell["source"]) for i, cell in enumerate(cells_of) if cell["cell_type"] == "code"]
+    every = [each for number, source in code for each in cells.statements(number, source, "cell")]
+    for name in [exercise.name for exercise in exercises(lesson)]:
+        check = min(each.place for each in every if {"check", name} <= each.uses)
+        assert [each.place for each in every if name in each.binds and each.place > check] == []
+
+
 def test_what_a_function_keeps_for_itself_has_no_experiment_run():
     source = "kept = {}\ndef f(x):\n    kept[x] = x\n    return kept[x]\nprint(f(3))\ny = f(4)"
     assert len(cells.needed(cells.statements(0, source, "cell"), ["f"])) == 2

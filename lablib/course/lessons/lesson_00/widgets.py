@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from lablib.course.lessons.lesson_01.widgets import softmax
 from lablib.course.plots.charts import bars, visible
@@ -74,6 +74,7 @@ class StoryTeller(SceneExplorer):
     TEMPERATURES = tuple(t / 4 for t in range(9))
     SHOWN = 8
     scene, called = "reading", "A story at a temperature, and the chances of one of its words"
+    engine: ClassVar = {"name": "story", "prompt": "On a sunny day, Mia finds"}
 
     def __init__(
         self, model: Any, tokenizer: Any, problem: Problem, fork: str, tries: int = 6

@@ -1,7 +1,7 @@
 """Pictures of the lesson from logits to text: a draw, a next token, and counts against theory."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from lablib.course.plots.charts import COLOURS, figure, style
 from lablib.course.plots.explorer import choice, slider
@@ -33,6 +33,7 @@ class Draw(SceneExplorer):
     """
 
     scene, called = "dart", "The line from 0 to 1, a piece for each word, and where the dart falls"
+    parts: ClassVar = {"line": ("temperature",)}
 
     def __init__(self, words: Sequence[str], logits: Sequence[float]) -> None:
         self.words, self.logits = list(words), np.array(logits, dtype=np.float64)
@@ -47,16 +48,21 @@ class Draw(SceneExplorer):
         probabilities = softmax(self.logits / temperature)
         ends = np.cumsum(probabilities)
         token = int(np.argmax(ends > u * ends[-1]))
-        return {"u": u, "probabilities": probabilities, "ends": ends, "token": token}
+        found = {"u": u, "probabilities": probabilities, "ends": ends, "token": token}
+        return found | self.line(temperature)
+
+    def line(self, temperature: float) -> dict[str, Any]:
+        """Return how long the pieces are, and what is said of each."""
+        pieces = softmax(self.logits / temperature)
+        notes = [
+            f"{word}: from {end - piece:.3f} to {end:.3f}, a piece of {piece:.3f}."
+            for word, piece, end in zip(self.words, pieces, np.cumsum(pieces), strict=True)
+        ]
+        return {"pieces": pieces.tolist(), "notes": notes}
 
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw the pieces side by side, and the dart at u."""
-        pieces, ends = data["probabilities"].tolist(), data["ends"].tolist()
-        notes = [
-            f"{word}: from {end - piece:.3f} to {end:.3f}, a piece of {piece:.3f}."
-            for word, piece, end in zip(self.words, pieces, ends, strict=True)
-        ]
-        return {"u": data["u"], "pieces": pieces, "token": data["token"], "notes": notes}
+        return {name: data[name] for name in ("u", "pieces", "notes")}
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the token and its piece of the line."""

@@ -3,6 +3,8 @@
 const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', uncounted: '#EEEEEE', line: '#333333',
   faint: '#767676', grid: '#DDDDDD', yield: '#009E73', waste: '#D55E00'};
 
+const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';  // each letter as wide
+
 // Return functions that add a shape, and a line of text, to a list.
 function pens(shapes) {
   const add = (key, tag, more) => shapes.push({key, tag, ...more});
@@ -64,4 +66,4 @@ function lines([add, write], {side, unit, top, bottom, mean, right, low}) {
   write('side', right, bottom + low, 'tokens a round', {'text-anchor': 'end', fill: INK.faint});
 }
 
-const cloth = {INK, pens, legend, row, lines};
+const cloth = {INK, MONO, pens, legend, row, lines};

@@ -1,15 +1,16 @@
 // The line from 0 to 1, cut into one piece for each word, and the dart that falls on one of them.
 //
 // constants: {words}
-// data: {u, pieces: [probability], token, notes: [what is said of a piece]}: the dart's place, and where it fell.
+// data: {u, pieces: [probability], notes: [what is said of a piece]}: the dart's place; it hits the piece that holds it.
 
 const INK = {hit: '#0072B2', piece: '#BFE1F6', line: '#333333', faint: '#767676'};
 const TOP = 58, HIGH = 62, LETTER = 7.6;  // of the line of pieces; a letter's width
 
-function dart({words}, {u, pieces, token, notes}, room) {
+function dart({words}, {u, pieces, notes}, room) {
   const width = Math.max(250, Math.min(room, 850)), left = 14, long = width - 2 * left;
   const shapes = [], [add, write] = cloth.pens(shapes), x = value => left + long * value;
   const begins = pieces.map((_, i) => pieces.slice(0, i).reduce((sum, value) => sum + value, 0));
+  const ends = pieces.map((value, i) => begins[i] + value), token = ends.findIndex(end => end > u * ends.at(-1));
   const middles = pieces.map((value, i) => x(begins[i] + value / 2)), outside = [];
   words.forEach((word, i) => {
     const wide = long * pieces[i], hit = i === token, ink = hit ? '#FFFFFF' : INK.line;

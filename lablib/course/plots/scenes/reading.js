@@ -22,7 +22,7 @@ function reading(constants, data, room) {
     add(`t${i}`, 'rect', {x, y, width: wide, height: HIGH - 4, rx: 2, fill: look ? look[0] : '#FFFFFF',
       stroke: marked ? '#000000' : '#FFFFFF', 'stroke-width': marked ? 2.5 : 1,
       ...(data.notes[i] ? {note: data.notes[i], cell: [line, i - places.findIndex(each => each[0] === line)], class: 'lablib-cell'} : {})});
-    write(`w${i}`, left, y + 16, letters, {'font-family': MONO, 'font-size': 13, textLength: letters.length * LETTER,
+    write(`w${i}`, left, y + 16, letters, {'font-family': cloth.MONO, 'font-size': 13, textLength: letters.length * LETTER,
       lengthAdjust: 'spacingAndGlyphs', 'pointer-events': 'none', fill: look ? '#111111' : '#555555'});
   });
   const low = top + lines * HIGH;
@@ -38,8 +38,6 @@ function reading(constants, data, room) {
   }
   return {width, height: narrow ? down + below.height : Math.max(end, below.height), shapes};
 }
-
-const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
 // Name the colours; return where the text begins.
 function colours([add, write], {looks, about}, width) {

@@ -8,7 +8,6 @@
 const LOOKS = {held: ['#EEEEEE', '#767676', 'held'], reused: ['#A9D3F0', '#0072B2', 'found by this query'],
   fresh: ['#F3BE6B', '#B07400', 'new'], evicted: ['#FFFFFF', '#C44E00', 'evicted']};
 const LETTER = 7.7, ROW = 30, GAP = 16;
-const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
 function trie(constants, data, room) {
   const width = Math.max(250, Math.min(room, 850)), narrow = constants.columns > width;
@@ -30,7 +29,7 @@ function trie(constants, data, room) {
     }
     add(`e${key}`, 'rect', {x: left, y, width: wide, height: 22, rx: 3, fill, stroke: edge, 'stroke-width': 1.4,
       'stroke-dasharray': status === 'evicted' ? '4 3' : 'none', note, cell: [i, 0], class: 'lablib-cell'});
-    write(`w${key}`, left + 5, y + 15.5, letters, {'font-family': MONO, 'font-size': 13, 'pointer-events': 'none',
+    write(`w${key}`, left + 5, y + 15.5, letters, {'font-family': cloth.MONO, 'font-size': 13, 'pointer-events': 'none',
       textLength: letters.length * LETTER, lengthAdjust: 'spacingAndGlyphs', fill: status === 'evicted' ? '#A04000' : '#111111'});
   });
   const end = top + ROW * rows + 4, beside = constants.columns + 330 < width;
@@ -46,7 +45,7 @@ function asked([add, write], {query, number}, width) {
   query.forEach(([word, found], i) => {
     const wide = word.length * LETTER + 6;
     add(`q${i}`, 'rect', {x, y: 1, width: wide, height: 20, rx: 2, fill: LOOKS[found ? 'reused' : 'fresh'][0]});
-    write(`Q${i}`, x + 3, 15.5, word, {'font-family': MONO, 'font-size': 13, textLength: word.length * LETTER, lengthAdjust: 'spacingAndGlyphs'});
+    write(`Q${i}`, x + 3, 15.5, word, {'font-family': cloth.MONO, 'font-size': 13, textLength: word.length * LETTER, lengthAdjust: 'spacingAndGlyphs'});
     x += wide + 3;
   });
   let left = 4, y = 42;
