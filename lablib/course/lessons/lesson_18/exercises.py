@@ -145,7 +145,7 @@ def accept(old, new, place, alpha):
         log-probabilities under the model, text["q"] under whoever proposes.
     place: one of the old text's tokens, 0 the first; each was as likely. The tokens before it are
         those of old, the others were written anew, by q. `new` may be longer or shorter, and both
-        have hundreds of tokens.
+        may have hundreds of tokens.
     alpha: texts must come to be as frequent as p^alpha.
     """
     there = sum(new["q"][place:]) - math.log(len(old["p"]))
