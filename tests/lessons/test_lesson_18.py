@@ -238,7 +238,7 @@ def test_along_shows_a_chain_and_its_doubtful_steps():
     drawn = Author().write(PROBLEMS[4], 40, 2)
     widget = widgets.Along(drawn)
     means = chains.values_of(drawn, "mean of the best 5")
-    shown = [widget.compute(chain) for chain in range(40)]
+    shown = [widget.compute(chain) for chain in range(1, 41)]
     assert [data["confidence"].mean() for data in shown] == pytest.approx(-np.sort(-means))
     for data in shown:
         text = "".join(data["tokens"][:-1])
@@ -249,7 +249,7 @@ def test_along_shows_a_chain_and_its_doubtful_steps():
         for place, kind in enumerate(data["kinds"]):
             if kind == widgets.WRONG:  # this author errs on his pairs alone
                 assert place in data["doubtful"]
-    assert "surest" not in widget.set(chain=3)
+    assert "surest" not in widget.set(chain=4)
     assert widget.picture.caption.startswith("Number 4 of 40 by confidence")
 
 

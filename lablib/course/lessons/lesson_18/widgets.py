@@ -60,11 +60,11 @@ class Along(SceneExplorer):
         panel = {"title": "confidence (nats)", "x": tokens, "y": heights}
         keys = [[colour, kind, kind == WRONG] for kind, colour in KINDS.items()]
         self.constants = {"panels": [panel], "keys": keys}
-        super().__init__(chain=slider(0, 0, len(self.chains) - 1, label="surest first"))
+        super().__init__(chain=slider(1, 1, len(self.chains), label="surest first"))
 
     def compute(self, chain: int) -> dict[str, Any]:
-        """Return a chain's tokens, what each of them is, and its confidence ``(33,)``."""
-        text, values, right = self.chains[chain]
+        """Return a chain's tokens, what each is, and its confidence ``(33,)``; 1 is the surest."""
+        text, values, right = self.chains[chain - 1]
         return {
             "tokens": [*text, "·"],
             "kinds": kinds(text),
@@ -95,7 +95,7 @@ class Along(SceneExplorer):
         text, doubtful = "".join(data["tokens"][:-1]), len(data["doubtful"])
         verdict = "right" if data["right"] else "wrong"
         return (
-            f"Number {data['chain'] + 1} of {len(self.chains)} by confidence: {text}, {verdict}. "
+            f"Number {data['chain']} of {len(self.chains)} by confidence: {text}, {verdict}. "
             f"Mean {data['confidence'].mean():.2f} nats, {doubtful} of 5 steps add one of the 20 "
             "pairs."
         )
