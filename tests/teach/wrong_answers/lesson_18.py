@@ -341,6 +341,18 @@ def above_the_least_sure(answers, confidences, keep):
 
 
 @wrong("18.3")
+def who_gets_there_first(answers, confidences, keep):
+    """No known mistake: whoever leads stays the winner until another has more."""
+    order = sorted(range(len(answers)), key=lambda i: -confidences[i])
+    sums, leader = {}, None
+    for i in sorted(order[: math.ceil(keep * len(answers))]):
+        if answers[i] is not None:
+            sums[answers[i]] = sums.get(answers[i], 0) + confidences[i]
+            leader = answers[i] if sums[answers[i]] > sums.get(leader, 0) else leader
+    return leader
+
+
+@wrong("18.3")
 def whole_nats(answers, confidences, keep):
     order = sorted(range(len(answers)), key=lambda i: -int(confidences[i]))
     sums = {}

@@ -413,6 +413,7 @@ def _votes(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield ["2", "4", "4", "7", "7"], [8, 6, 5, 1, 1], 0.5  # three vote, no fewer
     yield ["4", "7", "7", "7"], [8, 5, 4, 1], 0.5
     yield ["7", "9", "4", "7", "4"], [2, 5, 1, 3, 4], 1.0  # a tie of three
+    yield ["7", "4", "4", "7"], [1, 3, 3, 5], 1.0  # the first gets there last
     yield ["4", "7", "7", "2"], [2.0, 1.5, 1.5, 0.25], 1.0  # and not much less sure
     yield ["7", "7", "4"], [1, 5, 4], 1.0
     for n in (5, 8):
