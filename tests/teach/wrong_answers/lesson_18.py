@@ -353,6 +353,18 @@ def who_gets_there_first(answers, confidences, keep):
 
 
 @wrong("18.3")
+def above_a_quantile(answers, confidences, keep):
+    least = np.quantile(confidences, 1 - keep)
+    order = sorted(range(len(answers)), key=lambda i: -confidences[i])
+    voters = [i for i in order if confidences[i] >= least][: math.ceil(keep * len(answers))]
+    sums = {}
+    for i in sorted(voters):
+        if answers[i] is not None:
+            sums[answers[i]] = sums.get(answers[i], 0) + confidences[i]
+    return max(sums, key=sums.get, default=None)
+
+
+@wrong("18.3")
 def whole_nats(answers, confidences, keep):
     order = sorted(range(len(answers)), key=lambda i: -int(confidences[i]))
     sums = {}

@@ -425,6 +425,7 @@ def _odd_votes(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield ["7"], [1], 1.0
     yield ["7", "4"], [1, 2], 0.01  # at least one votes
     yield [None, "4"], [2, 1], 0.5
+    yield [None, "7", "4", "4"], [9, 5, 1, 1], 0.26  # little more than one: two
     yield [None, None], [2, 1], 1.0
     yield ["4", "7", "7"], [3, 3, 3], 0.5  # equally sure: the earlier ones
     yield ["", "4"], [2, 1], 1.0  # an empty text is an answer
