@@ -256,7 +256,7 @@ def _odd_proposals(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield _text([-1.0] * 4, [-1.0] * 4), _text([-1.0], [-1.0]), 0, 1.0
     yield _text([-1.0], [-1.0]), _text([-300.0], [-1.0]), 0, 2.0
     yield _text([-400.0], [-1.0]), _text([-1.0], [-1.0]), 0, 2.0  # far better
-    long = [-2.0] * 400  # each chance is 0 for a computer, and one is e times the other
+    long = [-2.0] * 400  # a chance of 0, for a computer
     yield _text(long, long), _text([*long[1:], -2.5], [*long[1:], -2.0]), 399, 2.0
     yield _text([-0.5] * 3, [-1.0] * 3), _text([-0.5] * 2 + [-4.0], [-1.0] * 2 + [-2.0]), 2, 1.5
 
@@ -431,8 +431,8 @@ def _odd_votes(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield ["", "4"], [2, 1], 1.0  # an empty text is an answer
     yield [0, 4, 4], [9, 1, 1], 1.0  # so is 0
     yield ["4", "7"] * 8, [1, 1] * 8, 0.25
-    few, many = [None, "4", "4", "4"], [None, "7", "7", "7"]
     yield ["4", "7", "2"], [9.0, 10.5, 10.75], 0.3  # no text to sort by, no whole numbers
+    few, many = [None, "4", "4", "4"], [None, "7", "7", "7"]
     yield few + many * 9, [2, 1, 1, 1] * 10, 0.375  # so many equals an unstable sort mixes
     yield ["7", "4", "7", "4"], [0.5, 0.25, 0.25, 1.0], 1.0
 
