@@ -126,4 +126,9 @@ def test_the_defaults_are_those_that_the_page_tells() -> None:
     assert default(lablib.sample_many, "max_tokens") == 100
     assert default(lablib.forecast, "max_tokens") == 64
     assert "256 in `chat`" in said["max_tokens"]
-    assert '{"max_tokens": 256, **options}' in inspect.getsource(lablib.chat)
+    assert '"max_tokens": 256' in inspect.getsource(lablib.chat)
+    assert "0.5, with `top_p=0.9`, in a `chat`" in said["temperature"]
+    model, tokenizer = lablib.load("target")
+    assert lablib.chat(model, tokenizer).conversation.temperature == 1
+    tokenizer.chat_template = CHAT
+    assert lablib.chat(model, tokenizer).conversation.temperature == 0.5
