@@ -139,7 +139,7 @@ def test_a_link_brings_its_text_and_its_lines_give_the_same(chrome, disk, link):
 
 
 def test_it_is_counted_why_a_guess_may_stay(chrome, disk):
-    """In the words of each round: how often either model comes to it, and where the coin fell."""
+    """In the words of each round: how often either model comes to it, and what it drew."""
     with Visitor(chrome, disk, "play=draft&shown=draft&seed=12&temperature=1.4") as visitor:
         visitor.said("The text took")
         refused = 0
@@ -148,7 +148,8 @@ def test_it_is_counted_why_a_guess_may_stay(chrome, disk):
             why = visitor.part("why").inner_text()
             counted = re.search(
                 r"In ([\d,]+) such places the small model guesses “(.*)” ([\d,]+) times, and the "
-                r"large one writes it ([\d,]+) times\. So \4 of the \3 may stay, ([\d.]+) %,",
+                r"large one writes it ([\d,]+) times\. So \4 of the \3 may stay: those that "
+                r"draw up to ([\d.]+) %\.",
                 why,
             )
             cards = visitor.page.locator(".play-card.is-refused")
@@ -156,9 +157,9 @@ def test_it_is_counted_why_a_guess_may_stay(chrome, disk):
                 assert cards.count() == 0, why
                 continue
             places, guessed, wanted = (int(counted[i].replace(",", "")) for i in (1, 3, 4))
-            chance, coin = float(counted[5]), float(re.search(r"fell at ([\d.]+) %", why)[1])
+            chance, coin = float(counted[5]), float(re.search(r"drew ([\d.]+) % and", why)[1])
             assert abs(100 * wanted / guessed - chance) <= 0.5 + 100 / guessed
-            assert ("this one stays" in why) == (coin <= chance)
+            assert ("% and stays" in why) == (coin <= chance)
             refused += cards.count()
             if cards.count():
                 assert cards.locator("strong").inner_text() == counted[2]
@@ -201,7 +202,7 @@ def test_sliders_move_the_chart_at_once(visitor):
     first = [cell.inner_text() for cell in rows.first.locator("td").all()]
     assert first[1] == "100 %"
     assert first[2] != "100 %"
-    visitor.page.get_by_role("button", name="As the model is").click()
+    visitor.page.get_by_role("button", name="Reset").click()
     assert visitor.part("read-temperature").inner_text() == "1"
     assert visitor.part("chart").locator(".is-cut").count() == 0
 

@@ -13,6 +13,11 @@ from lablib.inference.voting.stopping import StopRule
 import numpy as np
 from matplotlib.figure import Figure
 
+_ERRS = (
+    "So the vote is wrong: by chance, or because the model makes one mistake more often than it is "
+    "right."
+)
+
 
 class VoteBars(SceneExplorer):
     """A vote that fills up as samples arrive.
@@ -96,11 +101,12 @@ class VoteBars(SceneExplorer):
         if data["leader"] is None:
             return f"No votes yet. The right answer is {data['truth']}."
         settled = " and cannot lose any more" if data["settled"] else ""
-        return (
+        found = (
             f"After {data['samples']} samples {data['leader']} leads with "
             f"{data['votes'][data['leader']]} votes{settled}. The right answer is "
             f"{data['truth']}, with {data['votes'].get(data['truth'], 0)}."
         )
+        return found if data["leader"] == data["truth"] else f"{found} {_ERRS}"
 
 
 class Stopping(Explorer):
