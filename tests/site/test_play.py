@@ -148,8 +148,8 @@ def test_it_is_counted_why_a_guess_may_stay(chrome, disk):
             why = visitor.part("why").inner_text()
             counted = re.search(
                 r"In ([\d,]+) such places the small model guesses “(.*)” ([\d,]+) times, and the "
-                r"large one writes it ([\d,]+) times\. So \4 of the \3 may stay: those that "
-                r"draw up to ([\d.]+) %\.",
+                r"large one writes it ([\d,]+) times\. So \4 of the \3 may stay: those whose "
+                r"random number is up to ([\d.]+) %\.",
                 why,
             )
             cards = visitor.page.locator(".play-card.is-refused")
@@ -189,6 +189,41 @@ def test_a_vote_is_pythons_and_its_chains_are_there(chrome, disk):
         assert visitor.part("chains").locator("li").count() == votes[other]
         assert f"answer={other}" in visitor.state()
         assert visitor.complaints == []
+
+
+@pytest.mark.parametrize(("total", "elected", "digits"), [(31, 1, "739048"), (27, 8, "338823")])
+def test_a_vote_says_whether_it_is_right_and_why_it_can_be_wrong(
+    chrome, disk, total, elected, digits
+):
+    """The second sum is one where the model slips in one way more often than it is right."""
+    prompt = f"sum {' '.join(digits)}:"
+    with Visitor(chrome, disk, f"play=vote&shown=vote&prompt={prompt}") as visitor:
+        visitor.said("64 of 64 chains are written")
+        said = visitor.part("told").inner_text()
+        right = elected == total % 10
+        assert f"{elected} leads and is {'right' if right else 'wrong'} " in said
+        assert f"({'+'.join(digits)}={total})" in said
+        counts = [int(n) for n in visitor.page.locator(".play-count").all_text_contents()]
+        assert f"{counts[total % 10]} chains are right" in said
+        rest = max(n for digit, n in enumerate(counts) if digit != total % 10)
+        assert (f"of wrong ones is {rest}." if right else f"{rest} end in {elected}.") in said
+        assert ("one mistake more often than it is right" in said) == (not right)
+        assert visitor.page.locator(".play-right").inner_text() == f"✓ the sum is {total}"
+
+
+def test_what_surprised_most_is_looked_at_and_another_seed_writes_anew(chrome, disk):
+    with Visitor(chrome, disk) as visitor:
+        first = visitor.written()
+        told = visitor.page.locator(".play-token").evaluate_all("all => all.map(e => e.title)")
+        bits = [float(re.search(r"([\d.]+) bits", each)[1]) for each in told]
+        looked = visitor.page.locator(".play-token[aria-current]").get_attribute("title")
+        assert looked == told[bits.index(max(bits))]
+        visitor.page.get_by_role("button", name="Another seed").click()
+        visitor.said("Writing")
+        assert visitor.written() != first
+        visitor.page.get_by_role("tab", name="Vote").click()
+        visitor.said("Press Vote")
+        assert visitor.page.get_by_role("button", name="a story").count() == 0
 
 
 def test_sliders_move_the_chart_at_once(visitor):

@@ -97,7 +97,7 @@ class VoteBars(SceneExplorer):
         return {"panels": [{"marks": bars}, {"marks": race}]}
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the leader, the right answer and whether the vote is settled."""
+        """Name the leader, the right answer and whether the vote is settled, and wrong."""
         if data["leader"] is None:
             return f"No votes yet. The right answer is {data['truth']}."
         settled = " and cannot lose any more" if data["settled"] else ""
@@ -106,7 +106,8 @@ class VoteBars(SceneExplorer):
             f"{data['votes'][data['leader']]} votes{settled}. The right answer is "
             f"{data['truth']}, with {data['votes'].get(data['truth'], 0)}."
         )
-        return found if data["leader"] == data["truth"] else f"{found} {_ERRS}"
+        wrong = data["settled"] and data["leader"] != data["truth"]
+        return f"{found} {_ERRS}" if wrong else found
 
 
 class Stopping(Explorer):

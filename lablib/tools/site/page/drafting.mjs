@@ -146,7 +146,7 @@ export class Drafting {
     const [guessed, wanted] = [q, p].map(share => Math.round(places * share).toLocaleString('en'));
     return `In ${places.toLocaleString('en')} such places the small model guesses ${this.#name(token)} ` +
       `${guessed} times, and the large one writes it ${wanted} times. So ${wanted} of the ${guessed} may ` +
-      `stay: those that draw up to ${percent(chance)}.`;
+      `stay: those whose random number is up to ${percent(chance)}.`;
   }
 
   #name(token) {

@@ -177,11 +177,11 @@ const racing = {
     const leader = cast.find(answer => answer !== null && votes[answer] === most);
     const found = `After ${cast.length} samples ${leader} leads with ${most} votes` +
       `${settled ? ' and cannot lose any more' : ''}. The right answer is ${truth}, with ${votes[truth]}.`;
-    return leader === truth ? found : `${found} ${ERRS}`;
+    return settled && leader !== truth ? `${found} ${ERRS}` : found;
   },
 };
 
-// As lesson 06 says it where a wrong answer leads.
+// As lesson 06 says it where a wrong answer cannot lose any more.
 const ERRS = 'So the vote is wrong: by chance, or because the model makes one mistake more often than it is right.';
 
 export const PICTURES = {story: telling, cuts: cutting, race: racing};
