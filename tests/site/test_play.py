@@ -191,13 +191,15 @@ def test_a_vote_is_pythons_and_its_chains_are_there(chrome, disk):
         assert visitor.complaints == []
 
 
-@pytest.mark.parametrize(("total", "elected", "digits"), [(31, 1, "739048"), (27, 8, "338823")])
-def test_a_vote_says_whether_it_is_right_and_why_it_can_be_wrong(
-    chrome, disk, total, elected, digits
+@pytest.mark.parametrize(
+    ("digits", "seed", "total", "elected"), [("739048", 12, 31, 1), ("338823", 2, 27, 8)]
+)
+def test_a_vote_says_if_it_is_right_and_why_it_may_not_be(
+    chrome, disk, digits, seed, total, elected
 ):
-    """The second sum is one where the model slips in one way more often than it is right."""
-    prompt = f"sum {' '.join(digits)}:"
-    with Visitor(chrome, disk, f"play=vote&shown=vote&prompt={prompt}") as visitor:
+    """Of 1,000 chains of the second sum 506 end in the mistake, and 319 in what is right."""
+    link = f"play=vote&shown=vote&seed={seed}&prompt=sum {' '.join(digits)}:"
+    with Visitor(chrome, disk, link) as visitor:
         visitor.said("64 of 64 chains are written")
         said = visitor.part("told").inner_text()
         right = elected == total % 10
