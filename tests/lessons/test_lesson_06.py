@@ -32,6 +32,8 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
         data = widget.compute(samples=n, problem="one")
         votes = tally([[0]] * n, poll.answers[:n])
         assert data["leader"] == votes.winner
+        lost = bool(data["settled"]) and data["leader"] != "3"
+        assert ("So the vote is wrong" in widget.caption(data)) == lost
         counts = {answer: count for answer, (_, count) in zip(votes.answers, votes, strict=True)}
         assert {digit: v for digit, v in data["votes"].items() if v} == counts
         assert [counts[-1] for counts in data["race"].values()] == [*data["votes"].values()]
@@ -46,6 +48,9 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
         n for n in range(1, 21) if widget.compute(samples=n, problem="one")["settled"]
     )
     assert "leads with" in widget.set(samples=20, problem="two")
+    misled = VoteBars({"misled": Sampled("3", ["4", "3", "4"])})
+    assert "So the vote is wrong" not in misled.set(samples=1)
+    assert "So the vote is wrong" in misled.set(samples=3)
 
 
 @pytest.mark.parametrize("confidence", [0.7, 0.95, 0.99])

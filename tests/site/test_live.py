@@ -103,6 +103,7 @@ def test_a_readers_sum_is_voted_on_as_in_python(lesson):
     said = caption(race)
     assert said.startswith(f"After 32 samples {votes.winner} leads with {count} votes")
     assert "The right answer is 1," in said
+    assert ("So the vote is wrong" in said) == (votes.winner != "1")
     race.get_by_label("samples", exact=True).fill("0")
     race.locator("figcaption").filter(has_text="No votes yet. The right answer is 1.").wait_for()
     assert complaints == []

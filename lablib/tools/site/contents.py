@@ -22,8 +22,8 @@ _INDEX = """# lablib
 A lab for seeing how language models choose their words: sampling, voting and speculative decoding,
 in lessons where every claim is a cell that ran and every picture has a slider.
 
-**[Play](play.md)**: two real models run in a page of their own. Write, draft and vote with them;
-nothing is installed.
+**Begin here:** [Play](play.md) with two real models, nothing is installed. Then read
+[00 · Start here](00_start_here.ipynb), and the lessons in order.
 
 {film}
 
@@ -95,7 +95,8 @@ class Links:
                 "Binder"
             )
         line = " · ".join(f'<a href="{html.escape(to)}">{text}</a>' for to, text in links.items())
-        return f'<p class="lablib-launch">{line}{more}</p>'
+        here = "Here all cells have run: move the sliders. To write in the cells:"
+        return f'<p class="lablib-launch">{here} {line}{more}</p>'
 
 
 def write(source: Path, lessons: Sequence[Path], notebooks: Path) -> None:

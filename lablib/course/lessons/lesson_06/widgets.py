@@ -13,6 +13,11 @@ from lablib.inference.voting.stopping import StopRule
 import numpy as np
 from matplotlib.figure import Figure
 
+_ERRS = (
+    "So the vote is wrong: by chance, or because the model makes one mistake more often than it is "
+    "right."
+)
+
 
 class VoteBars(SceneExplorer):
     """A vote that fills up as samples arrive.
@@ -92,15 +97,17 @@ class VoteBars(SceneExplorer):
         return {"panels": [{"marks": bars}, {"marks": race}]}
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the leader, the right answer and whether the vote is settled."""
+        """Name the leader, the right answer and whether the vote is settled, and wrong."""
         if data["leader"] is None:
             return f"No votes yet. The right answer is {data['truth']}."
         settled = " and cannot lose any more" if data["settled"] else ""
-        return (
+        found = (
             f"After {data['samples']} samples {data['leader']} leads with "
             f"{data['votes'][data['leader']]} votes{settled}. The right answer is "
             f"{data['truth']}, with {data['votes'].get(data['truth'], 0)}."
         )
+        wrong = data["settled"] and data["leader"] != data["truth"]
+        return f"{found} {_ERRS}" if wrong else found
 
 
 class Stopping(Explorer):

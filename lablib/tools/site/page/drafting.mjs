@@ -1,21 +1,20 @@
 // The play "draft": rounds of the draft model, one at a time. Under each guess a bar as long as the
-// chance that it is kept, and on it the coin: it lies inside, and the guess stays, or outside.
+// chance that it is kept, and on it the draw: it lies inside, and the guess stays, or outside.
 
 import {PLAYED_OUT} from '../engine/rules.mjs';
 import {make, percent, readable} from './parts.mjs';
 
-const KEPT = {
-  rejection: 'A guess stays if the large model gives it at least the chance that the small one ' +
-    'gave it. If less, it has come too often: it stays with the share large ÷ small, and a coin ' +
-    'decides. A refused one gives its place to a token that the small model guesses too seldom. So ' +
-    'each token comes as often as if the large model had written alone.',
+export const KEPT = {
+  rejection: 'A token may stay as often as the large model would write it. If it is guessed more ' +
+    'often, a draw throws out the surplus, and tokens that are guessed too seldom take its place. ' +
+    'So each comes as often as if the large model wrote alone.',
   block: 'As rejection, but all guesses of a round are judged together: one that the large model ' +
-    'likes more makes up for one before it that it likes less. More stay, and still each token ' +
-    'comes as often as if the large model had written alone.',
-  match: 'The large model draws its own token at each place, and a guess stays if it is the same. ' +
+    'likes more makes up for one before it that it likes less. More stay, and each token still ' +
+    'comes as often as if the large model wrote alone.',
+  match: 'The large model draws its own token at each place; a guess stays if it is the same. ' +
     'So the text is the very one that the large model writes alone with this seed.',
   coupled: 'As match, but both models draw with the same dice, and so agree more often. Each token ' +
-    'comes as often as if the large model had written alone.',
+    'comes as often as if the large model wrote alone.',
 };
 
 export class Drafting {
@@ -47,7 +46,6 @@ export class Drafting {
     const verdict = this.rounds[round - 1];
     this.#part('cards').replaceChildren(...this.#cards(verdict));
     this.#part('why').textContent = this.#why(verdict);
-    this.#part('rule').textContent = KEPT[this.rule];
     this.#part('number').textContent = `Round ${round} of ${this.rounds.length}`;
     this.#part('count').textContent = this.#count(round);
     this.#part('back').disabled = round === 1;
@@ -99,8 +97,9 @@ export class Drafting {
     if (!seen) return '';
     if (draft.coin === undefined)
       return make('small', {}, `the large model drew ${readable(this.decode([draft.own]))}`);
-    if (draft.chance >= 1) return make('small', {}, 'no coin is needed');
-    return make('small', {}, `coin ${percent(draft.coin)}, stays up to ${percent(draft.chance)}`);
+    if (draft.chance >= 1)
+      return make('small', {}, this.rule === 'block' ? 'sure to stay' : 'not guessed too often');
+    return make('small', {}, `drew ${percent(draft.coin)}, stays up to ${percent(draft.chance)}`);
   }
 
   #own(verdict) {
@@ -125,11 +124,11 @@ export class Drafting {
     if (this.greedy || PLAYED_OUT.has(this.rule))
       return `The large model itself drew ${this.#name(last.own)} where the small one had guessed ` +
         `${this.#name(last.token)}: what it drew stands.`;
-    const end = 'So the large model puts another token there, and what was guessed after it is thrown away.';
+    const end = 'The large model puts another token there; guesses after it are thrown away.';
     if (this.rule === 'block')
-      return `${this.#name(last.token)} would stay with ${percent(last.chance)}, and the coin fell at ` +
-        `${percent(last.coin)}. ${end}`;
-    return `${this.#counted(last)} Here it fell at ${percent(last.coin)}: this one goes. ${end}`;
+      return `${this.#name(last.token)} would stay up to ${percent(last.chance)}; it drew ` +
+        `${percent(last.coin)} and goes. ${end}`;
+    return `${this.#counted(last)} This one drew ${percent(last.coin)} and goes. ${end}`;
   }
 
   #whyAll(drafted) {
@@ -137,8 +136,8 @@ export class Drafting {
     const free = `${all}, and the same look of the large model gives one more token.`;
     if (this.greedy || this.rule !== 'rejection') return free;
     const tight = drafted.reduce((least, each) => each.chance < least.chance ? each : least);
-    if (tight.chance < 1) return `${free} ${this.#counted(tight)} Here it fell at ${percent(tight.coin)}: this one stays.`;
-    return `${free} It would write each of them at least as often as the small one guesses it, so none has to go.`;
+    if (tight.chance < 1) return `${free} ${this.#counted(tight)} This one drew ${percent(tight.coin)} and stays.`;
+    return `${free} None of them is guessed more often than the large model writes it.`;
   }
 
   // Say of a guess how often each model comes to it, and so how often it may stay.
@@ -147,7 +146,7 @@ export class Drafting {
     const [guessed, wanted] = [q, p].map(share => Math.round(places * share).toLocaleString('en'));
     return `In ${places.toLocaleString('en')} such places the small model guesses ${this.#name(token)} ` +
       `${guessed} times, and the large one writes it ${wanted} times. So ${wanted} of the ${guessed} may ` +
-      `stay, ${percent(chance)}, and a coin picks them.`;
+      `stay: those whose random number is up to ${percent(chance)}.`;
   }
 
   #name(token) {

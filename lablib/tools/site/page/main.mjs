@@ -1,7 +1,7 @@
 // The page: its controls, its link, and which play is on.
 
 import {Tokenizer} from '../engine/tokenizer.mjs';
-import {Drafting} from './drafting.mjs';
+import {Drafting, KEPT} from './drafting.mjs';
 import {Models} from './models.mjs';
 import {drawChart, isSum, nextTokens} from './parts.mjs';
 import {python} from './python.mjs';
@@ -13,6 +13,9 @@ import {Writing} from './writing.mjs';
 const MOST_TOKENS = {write: 80, draft: 80, vote: 40};
 const MOST_PROMPT = 600;  // tokens; the models' context has 1,024
 const SUM = 'sum 7 3 9 0 4 8:';
+const PRESS = {
+  write: 'Press Write.', draft: 'Press Draft, then go from round to round.', vote: 'Press Vote with 64 chains.',
+};
 
 class Page {
   constructor(root, told) {
@@ -117,7 +120,7 @@ class Page {
       stop: () => this.stop(),
       again: () => this.models.bring(),
       tab: () => this.turnTo(button.dataset.play),
-      dice: () => this.change({seed: Math.floor(Math.random() * 100_000)}),
+      dice: () => this.#dice(),
       reset: () => this.#reset(),
       prompt: () => this.change({prompt: button.dataset.prompt}),
       back: () => this.drafting.show(this.drafting.round - 1),
@@ -148,6 +151,13 @@ class Page {
     this.#next();
   }
 
+  // Take another seed; if a text stood there, write it anew.
+  #dice() {
+    const {shown, play} = this.state;
+    this.change({seed: Math.floor(Math.random() * 100_000)});
+    if (shown === play) this.run();
+  }
+
   // Sample from the model as it is; what was written stays.
   #reset() {
     const {temperature, top_p, min_p, top_k} = START;
@@ -160,6 +170,7 @@ class Page {
     this.stop();
     this.set({play, shown: '', token: 0, round: 1, answer: ''});
     if (play === 'vote' && !isSum(this.state.prompt)) this.set({prompt: SUM});
+    if (this.ready) this.say(PRESS[play]);
     this.#wear();
     this.#next();
   }
@@ -192,7 +203,7 @@ class Page {
       if (on) this.part('panel').setAttribute('aria-labelledby', tab.id);
     }
     for (const box of this.root.querySelectorAll('[data-only]'))
-      box.hidden = box.dataset.only !== this.state.play;
+      box.hidden = !box.dataset.only.split(' ').includes(this.state.play);
     this.writing.clear();
     this.drafting.clear();
     this.voting.clear();
@@ -211,6 +222,7 @@ class Page {
       this.field(name).setAttribute('aria-valuetext', text);
       this.part(`read-${name}`).textContent = text;
     }
+    this.part('rule').textContent = KEPT[this.state.rule];
   }
 
   async #copy(button) {
@@ -304,10 +316,10 @@ class Page {
       this.writing.take(verdict);
     });
     const ms = await this.job.done;
+    await this.writing.end(`${count} tokens, ${(1000 * count / ms).toFixed(0)} a second on this device.${this.note}`);
     const {token} = this.state;
-    await this.writing.end(`${count} tokens, ${(1000 * count / ms).toFixed(0)} a second on this device. ` +
-      `Choose a token to see what else could have stood there.${this.note}`);
     if (token) this.writing.see(token - 1);
+    else this.writing.seeSurprise();
   }
 
   async draft(run) {
@@ -334,7 +346,7 @@ class Page {
     });
     await this.job.done;
     draw();
-    this.say(this.part('told').textContent);
+    this.say(`${SAMPLES} of ${SAMPLES} chains are written. Choose a digit to see those that end in it.`);
   }
 }
 

@@ -175,9 +175,13 @@ const racing = {
     const votes = growth.map(line => line.at(-1)), most = Math.max(...votes);
     if (!most) return `No votes yet. The right answer is ${truth}.`;
     const leader = cast.find(answer => answer !== null && votes[answer] === most);
-    return `After ${cast.length} samples ${leader} leads with ${most} votes` +
+    const found = `After ${cast.length} samples ${leader} leads with ${most} votes` +
       `${settled ? ' and cannot lose any more' : ''}. The right answer is ${truth}, with ${votes[truth]}.`;
+    return settled && leader !== truth ? `${found} ${ERRS}` : found;
   },
 };
+
+// As lesson 06 says it where a wrong answer cannot lose any more.
+const ERRS = 'So the vote is wrong: by chance, or because the model makes one mistake more often than it is right.';
 
 export const PICTURES = {story: telling, cuts: cutting, race: racing};

@@ -4,6 +4,8 @@ import {answerOf, stepsOf, tally} from '../engine/vote.mjs';
 import {make, percent} from './parts.mjs';
 
 export const SAMPLES = 64;
+const ERRS = 'A vote finds what is said most often, not what is true: it errs by chance, or where the ' +
+  'model makes one mistake more often than it is right.';
 
 export class Voting {
   constructor(box, {decode, choose}) {
@@ -24,7 +26,9 @@ export class Voting {
     this.prompt = prompt;
     this.chosen = chosen;
     const digits = prompt.match(/\d/g) ?? [];
-    this.right = String(digits.reduce((sum, digit) => sum + Number(digit), 0) % 10);
+    this.sum = digits.reduce((sum, digit) => sum + Number(digit), 0);
+    this.right = String(this.sum % 10);
+    this.added = `${digits.join('+')}=${this.sum}`;
     this.box.hidden = false;
     this.rows = Array.from({length: 10}, (_, digit) => this.#row(String(digit)));
     this.bars.replaceChildren(...this.rows.map(row => row.line));
@@ -34,7 +38,7 @@ export class Voting {
   #row(digit) {
     const count = make('span', {className: 'play-count'});
     const fill = make('span', {className: 'play-fill', data: {'aria-hidden': 'true'}});
-    const right = digit === this.right ? make('span', {className: 'play-right'}, '✓ the right sum') : '';
+    const right = digit === this.right ? make('span', {className: 'play-right'}, `✓ the sum is ${this.sum}`) : '';
     const button = make('button', {type: 'button'}, make('strong', {}, digit), fill, count, right);
     button.addEventListener('click', () => this.see(digit));
     return {digit, count, fill, button, line: make('li', {}, button)};
@@ -67,10 +71,13 @@ export class Voting {
 
   #told(drawn, votes, counts) {
     if (!votes.length) return `${drawn} of ${SAMPLES} chains are written.`;
-    const alone = (counts.get(this.right) ?? 0) / drawn;
-    const leader = votes[0].answer === this.right ? 'right' : `wrong: the sum is ${this.right}`;
-    return `${drawn} of ${SAMPLES} chains: ${votes[0].answer} leads, which is ${leader}. Of the chains ` +
-      `themselves ${percent(alone)} are right.`;
+    const found = counts.get(this.right) ?? 0;
+    const {answer, rows: {length: most}} = votes[0];
+    const won = answer === this.right;
+    const said = `${drawn} of ${SAMPLES} chains: ${answer} leads and is ${won ? 'right' : 'wrong'} (${this.added}). `;
+    const alone = `${found} chains are right, ${percent(found / drawn)}; `;
+    if (won) return `${said}${alone}the largest group of wrong ones is ${votes[1]?.rows.length ?? 0}.`;
+    return `${said}${alone}${most} end in ${answer}. ${drawn === SAMPLES ? ERRS : ''}`;
   }
 
   see(digit) {
@@ -83,7 +90,7 @@ export class Voting {
   #chains(answer) {
     const led = this.texts.filter(text => text !== undefined && answerOf(text) === answer);
     this.#part('head').textContent = answer === ''
-      ? '' : `${led.length} ${led.length === 1 ? 'chain' : 'chains'} that led to ${answer}`;
+      ? '' : `${led.length} ${led.length === 1 ? 'chain ends' : 'chains end'} in #${answer}; wrong steps are underlined`;
     this.#part('chains').replaceChildren(...led.map(text => {
       const steps = stepsOf(this.prompt, text).map(({step, right}) => right
         ? make('span', {}, step)

@@ -73,7 +73,7 @@ export class Writing {
     }, text.slice(space.length) || '■');
     tint(mark, bits(share));
     for (const event of ['click', 'focus']) mark.addEventListener(event, () => this.see(place));
-    this.places.push({token, logits, text: [...this.before], mark});
+    this.places.push({token, logits, text: [...this.before], mark, surprise: bits(share)});
     this.before.push(token);
     this.box.append(space, mark);
     if (this.follows) this.see(place, true);
@@ -91,6 +91,12 @@ export class Writing {
     mark.tabIndex = 0;
     mark.setAttribute('aria-current', 'true');
     this.look(this.places[place], follows ? 0 : place + 1);
+  }
+
+  // Look at the token that surprised most: there the sliders change most.
+  seeSurprise() {
+    const surprises = this.places.map(({surprise}) => surprise);
+    this.see(surprises.indexOf(Math.max(...surprises)), true);
   }
 
   #key(event) {

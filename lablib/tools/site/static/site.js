@@ -179,7 +179,7 @@ function lablibFilm(name, film) {
     const id = `film-${number}-own`;
     const text = make('input', {id, type: 'text', value: prompt, spellcheck: false, autocomplete: 'off'});
     const button = make('button', {type: 'submit'}, 'Ask the model');
-    const said = make('p', {className: 'lablib-said'}, 'It knows stories, sums and edits. It comes first, once: some 7 MB; then it runs in this page.');
+    const said = make('p', {className: 'lablib-said'}, 'The model knows stories, sums and edits. The first question loads it, some 7 MB; it runs in this page.');
     said.setAttribute('role', 'status');
     const form = make('form', {className: 'lablib-controls lablib-own'},
       make('div', {}, make('label', {htmlFor: id}, 'A text of your own'), text, button), said);
