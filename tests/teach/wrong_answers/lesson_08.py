@@ -463,3 +463,12 @@ ANSWERS.changed(
 )
 ANSWERS.changed("08.2", "two_coins", "u[i] >=", "u[min(i, 1)] >=")
 ANSWERS.changed("08.4", "rare_words_left_out", "strict=True))", "strict=True) if a > 0.05)")
+ANSWERS.changed("08.2", "keeps_all_favourites", "if u[i]", "if p[i, x] < p[i].max() and u[i]")
+
+
+@ANSWERS.wrong("08.2", like="keeps_the_favourite")
+def refuses_no_favourite(p, q, drafts, u):
+    def keep(i):
+        return drafts[i] == p[i].argmax() or p[i, drafts[i]] > u[i] * q[i, drafts[i]]
+
+    return _after(p, q, _kept(drafts, keep), drafts)

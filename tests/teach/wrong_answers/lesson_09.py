@@ -627,3 +627,13 @@ changed("09.4", "rest_of_q", "w[n] * p[n] - q[n], 0", "q[n] - w[n] * p[n], 0")
 changed("09.4", "failures_forgotten", "longer_failed *= 1 - passes", "pass")
 changed("09.4", "little_is_nothing", "if s > 0 ", "if s > 0.01 ")
 changed("09.4", "the_largest_rest", "q[n], 0).sum()", "q[n], 0).max()")
+
+
+@wrong("09.1")
+def searches_bytes(text, n, longest):
+    held = bytes(token % 256 for token in text)
+    for size in range(min(longest, len(text) - 1), 0, -1):
+        start = held.rfind(held[-size:], 0, len(held) - 1)
+        if start >= 0:
+            return text[start + size : start + size + n]
+    return []

@@ -218,6 +218,8 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, 
     # the third coin decides, and is not the second
     three = [[0.25, 0.75], [0.25, 0.75], [0.75, 0.25]]
     yield _round([[0.5, 0.5]] * 4, three, [1, 0, 0], [0.5, 0.25, 0.75])
+    # the target's favourite is refused
+    yield _round([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]], [[0.75, 0.125, 0.125]], [0], [0.75])
     for drafted in (2, 2, 2, 3, 3, 3):
         p, q = (np.array([_sixteenths(rng, 3) for _ in range(n)]) for n in (drafted + 1, drafted))
         drafts = [int(rng.choice(3, p=row)) for row in q]
@@ -309,6 +311,15 @@ VERIFY = Exercise(
         ),
         changed(verify, "one_u", "u[i]", "u[0]"): (
             "each draft has a u of its own, u[i]; with one for all a round is kept or lost as one."
+        ),
+        changed(
+            verify,
+            "keeps_the_favourite",
+            "if u[i] >= p[i, x] / q[i, x]",
+            "if x != np.argmax(p[i]) and u[i] >= p[i, x] / q[i, x]",
+        ): (
+            "you never refuse the target's likeliest token. That is greedy decoding's rule: with "
+            "sampling it is refused, too, where q drafts it more often than p wants it."
         ),
         counts_the_correction: (
             "`kept` counts drafts; the token that follows them is not one of them."

@@ -96,6 +96,7 @@ def _short_texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int
     yield [4, 0, 4], 1, 1  # 0 is an id as any other
     yield [0, 5, 0, 0, 5], 2, 2
     yield [int("1000"), 7, int("1000")], 1, 1  # equal, and not the same object
+    yield [258, 7, 2, 8, 258], 1, 1  # a byte would hold both as 2
 
 
 LOOKUP = Exercise(
