@@ -250,3 +250,8 @@ def one_line_end_at_a_time(messages, default, ask):
         messages = [{"role": "system", "content": default}, *messages]
     text = "\n".join(turn(each["role"], each["content"]) for each in messages)
     return text.replace("\n\n", "\n") + "<|im_start|>assistant\n" * ask
+
+
+@ANSWERS.wrong("12.1")
+def line_ends_spelt_out(messages, default, ask):
+    return chat()(messages, default, ask).replace("\\n", "\n")
