@@ -673,3 +673,9 @@ changed(
     "text[start : start + size] == run",
     "sum(map(int.__eq__, text[start : start + size], run)) >= size - (size > 3)",
 )
+changed(
+    "09.1",
+    "the_first_two_agree",
+    "text[start : start + size] == run",
+    "text[start : start + size][:2] == run[:2]",
+)

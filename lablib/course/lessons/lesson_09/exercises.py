@@ -100,6 +100,7 @@ def _short_texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int
     yield [int("1000"), 7, int("1000")], 1, 1  # equal, and not the same object
     yield [258, 7, 2, 8, 258], 1, 1  # a byte would hold both as 2
     yield [1, 2, 7, 2, 5, 1, 2], 1, 4  # only a run of two finds the 7
+    yield [1, 2, 4, 7, 1, 2, 3], 1, 3  # a run is more than its beginning
 
 
 LOOKUP = Exercise(
