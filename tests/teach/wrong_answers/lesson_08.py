@@ -466,6 +466,7 @@ ANSWERS.changed("08.4", "rare_words_left_out", "strict=True))", "strict=True) if
 ANSWERS.changed(
     "08.2", "small_differences_are_none", "if u[i]", "if q[i, x] > p[i, x] + 0.1 and u[i]"
 )
+ANSWERS.changed("08.2", "no_coin_at_all", "if u[i]", "if not u[i] or u[i]")
 ANSWERS.changed("08.2", "keeps_what_has_half", "if u[i]", "if p[i, x] <= 0.5 and u[i]")
 ANSWERS.changed("08.2", "keeps_no_rare_word", "if u[i]", "if p[i, x] < 0.1 or u[i]")
 ANSWERS.changed("08.2", "keeps_all_favourites", "if u[i]", "if p[i, x] < p[i].max() and u[i]")

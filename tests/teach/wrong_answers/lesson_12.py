@@ -255,3 +255,11 @@ def one_line_end_at_a_time(messages, default, ask):
 @ANSWERS.wrong("12.1")
 def line_ends_spelt_out(messages, default, ask):
     return chat()(messages, default, ask).replace("\\n", "\n")
+
+
+@ANSWERS.wrong("12.1")
+def one_empty_line_at_most(messages, default, ask):
+    text = chat()(messages, default, ask)
+    while "\n\n\n" in text:
+        text = text.replace("\n\n\n", "\n\n")
+    return text

@@ -233,6 +233,7 @@ def _rounds_at_the_edge(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, list, list]]:
     yield _round([[0.25, 0.75]], [], [], [])  # nothing drafted: the token is the target's own
     yield _round([[1.0, 0.0], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.0])  # the target never writes it
+    yield _round([[0.25, 0.75], [0.5, 0.5]], [[0.75, 0.25]], [0], [0.0])  # and here it does
     yield _round([[1.0], [1.0]], [[1.0]], [0], [0.5])
     same = [[0.25, 0.75], [0.25, 0.75]]
     yield _round([*same, [0.5, 0.5]], same, [0, 1], [0.999, 0.999])  # p = q: nothing is refused
