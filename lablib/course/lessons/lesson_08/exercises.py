@@ -220,8 +220,8 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, 
     three = [[0.25, 0.75], [0.25, 0.75], [0.75, 0.25]]
     yield _round([[0.5, 0.5]] * 4, three, [1, 0, 0], [0.5, 0.25, 0.75])
     # the target's favourite is refused, though it has more than half
-    loved = [[0.9375, 0.03125, 0.03125]]
-    yield _round([[0.625, 0.25, 0.125], [0.25, 0.25, 0.5]], loved, [0], [0.75])
+    often = [[0.9375, 0.03125, 0.03125]]
+    yield _round([[0.625, 0.25, 0.125], [0.25, 0.25, 0.5]], often, [0], [0.75])
     for drafted in (2, 2, 2, 3, 3, 3):
         p, q = (np.array([_sixteenths(rng, 3) for _ in range(n)]) for n in (drafted + 1, drafted))
         drafts = [int(rng.choice(3, p=row)) for row in q]
