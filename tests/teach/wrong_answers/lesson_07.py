@@ -576,3 +576,9 @@ def side_by_side(alpha, gamma, target, draft):
 
 
 ANSWERS.changed("07.4", "the_shortest_for_plain_decoding", "* target[0]", "* min(target)")
+ANSWERS.changed(
+    "07.1",
+    "without_the_drafted_ends",
+    "zip(drafted, logits, strict=False):",
+    "zip([guess for guess in drafted if guess != stop] + [-1], logits, strict=False):",
+)

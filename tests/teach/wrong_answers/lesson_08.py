@@ -463,3 +463,26 @@ ANSWERS.changed(
 )
 ANSWERS.changed("08.2", "two_coins", "u[i] >=", "u[min(i, 1)] >=")
 ANSWERS.changed("08.4", "rare_words_left_out", "strict=True))", "strict=True) if a > 0.05)")
+ANSWERS.changed(
+    "08.2", "small_differences_are_none", "if u[i]", "if q[i, x] > p[i, x] + 0.1 and u[i]"
+)
+ANSWERS.changed("08.2", "no_coin_at_all", "if u[i]", "if not u[i] or u[i]")
+ANSWERS.changed("08.2", "keeps_what_has_half", "if u[i]", "if p[i, x] <= 0.5 and u[i]")
+ANSWERS.changed("08.2", "keeps_no_rare_word", "if u[i]", "if p[i, x] < 0.1 or u[i]")
+ANSWERS.changed("08.2", "keeps_all_favourites", "if u[i]", "if p[i, x] < p[i].max() and u[i]")
+
+
+@ANSWERS.wrong("08.2", like="keeps_the_favourite")
+def refuses_no_favourite(p, q, drafts, u):
+    def keep(i):
+        return drafts[i] == p[i].argmax() or p[i, drafts[i]] > u[i] * q[i, drafts[i]]
+
+    return _after(p, q, _kept(drafts, keep), drafts)
+
+
+ANSWERS.changed(
+    "08.1",
+    "what_is_little_is_nothing",
+    "sum(min(a, b) for",
+    "sum(min(a, b) * (min(a, b) > 0.05) for",
+)

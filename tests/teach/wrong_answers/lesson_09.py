@@ -627,3 +627,55 @@ changed("09.4", "rest_of_q", "w[n] * p[n] - q[n], 0", "q[n] - w[n] * p[n], 0")
 changed("09.4", "failures_forgotten", "longer_failed *= 1 - passes", "pass")
 changed("09.4", "little_is_nothing", "if s > 0 ", "if s > 0.01 ")
 changed("09.4", "the_largest_rest", "q[n], 0).sum()", "q[n], 0).max()")
+
+
+@wrong("09.1")
+def searches_bytes(text, n, longest):
+    held = bytes(token % 256 for token in text)
+    for size in range(min(longest, len(text) - 1), 0, -1):
+        start = held.rfind(held[-size:], 0, len(held) - 1)
+        if start >= 0:
+            return text[start + size : start + size + n]
+    return []
+
+
+@wrong("09.1")
+def half_as_long_each_time(text, n, longest):
+    size = min(longest, len(text) - 1)
+    while size > 0:
+        for start in reversed(range(len(text) - size)):
+            if text[start : start + size] == text[-size:]:
+                return text[start + size : start + size + n]
+        size //= 2
+    return []
+
+
+@wrong("09.1")
+def powers_of_two(text, n, longest):
+    for size in (8, 4, 2, 1):
+        for start in reversed(range(len(text) - size)):
+            if size <= longest and text[start : start + size] == text[-size:]:
+                return text[start + size : start + size + n]
+    return []
+
+
+changed("09.3", "the_last_eight_rounds", "in rounds", "in rounds[-8:]")
+
+changed(
+    "09.1",
+    "the_last_two_agree",
+    "text[start : start + size] == run",
+    "text[start : start + size][-2:] == run[-2:]",
+)
+changed(
+    "09.1",
+    "all_but_one_of_a_long_run",
+    "text[start : start + size] == run",
+    "sum(map(int.__eq__, text[start : start + size], run)) >= size - (size > 3)",
+)
+changed(
+    "09.1",
+    "the_first_two_agree",
+    "text[start : start + size] == run",
+    "text[start : start + size][:2] == run[:2]",
+)

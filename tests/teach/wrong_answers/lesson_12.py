@@ -242,3 +242,24 @@ def blank_lines_are_cleared(messages, default, ask):
         messages = [{"role": "system", "content": default}, *messages]
     text = "".join(dedent(turn(each["role"], each["content"])) for each in messages)
     return text + "<|im_start|>assistant\n" * ask
+
+
+@ANSWERS.wrong("12.1")
+def one_line_end_at_a_time(messages, default, ask):
+    if messages and messages[0]["role"] != "system":
+        messages = [{"role": "system", "content": default}, *messages]
+    text = "\n".join(turn(each["role"], each["content"]) for each in messages)
+    return text.replace("\n\n", "\n") + "<|im_start|>assistant\n" * ask
+
+
+@ANSWERS.wrong("12.1")
+def line_ends_spelt_out(messages, default, ask):
+    return chat()(messages, default, ask).replace("\\n", "\n")
+
+
+@ANSWERS.wrong("12.1")
+def one_empty_line_at_most(messages, default, ask):
+    text = chat()(messages, default, ask)
+    while "\n\n\n" in text:
+        text = text.replace("\n\n\n", "\n\n")
+    return text

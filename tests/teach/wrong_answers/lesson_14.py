@@ -79,6 +79,13 @@ def fails_without_units(unit_seconds, ranks):
 
 
 @wrong("14.1")
+def nobody_waits_where_all_are_equal(unit_seconds, ranks):
+    if 0 < len(unit_seconds) <= ranks and len(set(unit_seconds)) == 1:
+        return [0.0] * ranks
+    return waits_in_turns(unit_seconds, ranks)
+
+
+@wrong("14.1")
 def eats_the_units(unit_seconds, ranks):
     busy, rank = [0.0] * ranks, 0
     while unit_seconds:

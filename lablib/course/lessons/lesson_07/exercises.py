@@ -214,6 +214,7 @@ def _ends(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int
     yield [1, 0, 3], _small(1, 0, 2, 3), 0  # a refusal behind the end
     yield [0, 2, 1], _small(0, 2, 1, 3), 2  # another token ends this text
     yield [0, 2, 1], _small(0, 3, 1, 0), 2
+    yield [0, 2], _small(2, 3, 1), 0  # no end yet: the target says what is drafted behind it
     yield [0], _small(0, 3), 0  # the first token is the end
     yield [9, 13, 4], _said(rng, 9, 13, 4, 5), 13
 

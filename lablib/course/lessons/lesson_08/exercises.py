@@ -67,6 +67,7 @@ def _pairs(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _pairs_with_zeros(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.array([1.0]), np.array([1.0])
     yield np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    yield np.array([0.96875, 0.03125]), np.array([0.03125, 0.96875])  # little, and not nothing
     yield np.array([0.5, 0.25, 0.25]), np.array([0.5, 0.5, 0.0])
     # a token that neither model would write
     yield np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.75, 0.0])
@@ -218,6 +219,9 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, 
     # the third coin decides, and is not the second
     three = [[0.25, 0.75], [0.25, 0.75], [0.75, 0.25]]
     yield _round([[0.5, 0.5]] * 4, three, [1, 0, 0], [0.5, 0.25, 0.75])
+    # the target's favourite is refused, though it has more than half
+    often = [[0.9375, 0.03125, 0.03125]]
+    yield _round([[0.625, 0.25, 0.125], [0.25, 0.25, 0.5]], often, [0], [0.75])
     for drafted in (2, 2, 2, 3, 3, 3):
         p, q = (np.array([_sixteenths(rng, 3) for _ in range(n)]) for n in (drafted + 1, drafted))
         drafts = [int(rng.choice(3, p=row)) for row in q]
@@ -229,10 +233,13 @@ def _rounds_at_the_edge(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, list, list]]:
     yield _round([[0.25, 0.75]], [], [], [])  # nothing drafted: the token is the target's own
     yield _round([[1.0, 0.0], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.0])  # the target never writes it
+    yield _round([[0.25, 0.75], [0.5, 0.5]], [[0.75, 0.25]], [0], [0.0])  # and here it does
     yield _round([[1.0], [1.0]], [[1.0]], [0], [0.5])
     same = [[0.25, 0.75], [0.25, 0.75]]
     yield _round([*same, [0.5, 0.5]], same, [0, 1], [0.999, 0.999])  # p = q: nothing is refused
     yield _round([[0.0, 1.0], [0.5, 0.5]], [[1e-9, 1 - 1e-9]], [1], [0.5])
+    for u in (0.25, 0.75):  # rare in both, and by a small difference: its chance is 1/2
+        yield _round([[0.03125, 0.96875], [0.5, 0.5]], [[0.0625, 0.9375]], [0], [u])
 
 
 VERIFY = Exercise(
@@ -309,6 +316,15 @@ VERIFY = Exercise(
         ),
         changed(verify, "one_u", "u[i]", "u[0]"): (
             "each draft has a u of its own, u[i]; with one for all a round is kept or lost as one."
+        ),
+        changed(
+            verify,
+            "keeps_the_favourite",
+            "if u[i] >= p[i, x] / q[i, x]",
+            "if x != np.argmax(p[i]) and u[i] >= p[i, x] / q[i, x]",
+        ): (
+            "you never refuse the target's likeliest token. That is greedy decoding's rule: with "
+            "sampling it is refused, too, where q drafts it more often than p wants it."
         ),
         counts_the_correction: (
             "`kept` counts drafts; the token that follows them is not one of them."

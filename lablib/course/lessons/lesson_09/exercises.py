@@ -78,6 +78,8 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [3, 8, 5, 3, 7, 3, 7, 9, 3, 6, 3], 1, 1
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 1
     yield [1, 2, 3, 4, 9, 0, 2, 3, 4, 8, 1, 2, 3, 4], 1, 4  # only a run of four finds the 9
+    yield [1, 2, 3, 7, 2, 3, 8, 1, 2, 3], 1, 4  # and one of three the 7
+    yield [2, 3, 4, 7, 1, 9, 3, 4, 8, 1, 2, 3, 4], 1, 4  # three of four agree before the 8
     yield [*range(1, 9), 0, *range(2, 9), 9, *range(1, 9)], 1, 9  # and one of eight the 0
     yield [1, 2, 3, 4, 5, 6, 7, 1], 6, 1
     yield [*range(20), 0], 1, 1  # it is long ago
@@ -96,6 +98,9 @@ def _short_texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int
     yield [4, 0, 4], 1, 1  # 0 is an id as any other
     yield [0, 5, 0, 0, 5], 2, 2
     yield [int("1000"), 7, int("1000")], 1, 1  # equal, and not the same object
+    yield [258, 7, 2, 8, 258], 1, 1  # a byte would hold both as 2
+    yield [1, 2, 7, 2, 5, 1, 2], 1, 4  # only a run of two finds the 7
+    yield [1, 2, 4, 7, 1, 2, 3], 1, 3  # a run is more than its beginning
 
 
 LOOKUP = Exercise(
@@ -370,7 +375,7 @@ def estimate(rounds, start, memory):
     rounds: (drafted, accepted) of each, in order, perhaps none; up to accepted + 1 drafts were
         judged in it. A round of (0, 0) was plain decoding: it teaches nothing and changes nothing.
     start: the estimate before the first round; it has the weight of 4 judged drafts.
-    memory: every other round multiplies the weight of all before it by 1 - 1 / memory. What it
+    memory: each round with drafts multiplies the weight of all before it by 1 - 1 / memory. What it
         brings itself has weight 1 for each judged draft.
     """
     kept, judged = 4 * start, 4.0
@@ -427,6 +432,7 @@ def _histories_at_the_edge(
     yield [(4, 2), (0, 0), (0, 0), (3, 3)], 0.6, 8  # two rounds of plain decoding
     yield [(5, 3), (2, 2), (0, 0)], 0.5, 1  # it remembers one round only
     yield [(0, 0), (6, 0)], 0.75, 1000
+    yield [(4, 4)] * 3 + [(4, 0)] * 12, 0.5, 100  # a long memory
     yield [(4, 0)] * 6, 0.2, 4  # nearly 0, and nearly 1
     yield [(4, 4)] * 6, 0.9, 5
 

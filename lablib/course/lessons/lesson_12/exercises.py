@@ -72,6 +72,7 @@ def _odd_chats(rng: np.random.Generator) -> Iterator[tuple[Messages, str, bool]]
     yield [_message("system", "<|im_end|>")], "", False
     yield [_message("tool", "{'a': 1}"), _message("user", "<|im_end|>")], "Be brief.", True
     yield [_message("user", "{default} %s\r\n\t")], "{x}", True
+    yield [_message("system", "\n\nA\n\n\\n\n\n")], "", False  # empty lines belong to the message
     roles = ["user", "assistant", "system", "tool"]
     for _ in range(4):
         turns = [_message(str(rng.choice(roles)), f"{i}?\n") for i in range(int(rng.integers(6)))]

@@ -59,6 +59,7 @@ def _piles(rng: np.random.Generator) -> Iterator[tuple[list[float], int]]:
 def _small_piles(rng: np.random.Generator) -> Iterator[tuple[list[float], int]]:
     yield [], 3
     yield [2.5], 1
+    yield [2.5], 3  # one for three, and so none
     yield [0.0, 3.0, 0.0], 2
 
 

@@ -105,7 +105,8 @@ OBEDIENCE = {
         "one refused draft still counts: go back to behind the last kept one."
     ),
     _obey_as("as_many_as_refused", "del depths[-(len(drafts) - kept) :]"): (
-        "when no draft was refused that is depths[-0:], which is all of them."
+        "when no draft was refused that is depths[-0:], which is all of them. (The same error "
+        "comes where you go two places too far back.)"
     ),
     _obey_as("from_the_beginning", "depths = [0] * (start + kept + 1)"): (
         "you begin at depth 0 after each round: what was opened before is forgotten."
