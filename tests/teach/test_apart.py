@@ -227,8 +227,8 @@ MAY_CHANGE = {
     "by a method": "class C:\n    def go(self):\n        table.append(1)\nc = C()\nn = c.go()",
     "by a subclass": "class C:\n    def __init_subclass__(cls):\n        table.append(1)\n"
     "class D(C):\n    pass",
-    "of what a function makes": "def make_it():\n    global other\n    other = table\n    return 1\n"
-    "n = make_it()",
+    "of what a function makes": "def go():\n    global other\n    other = table\n    return 1\n"
+    "n = go()",
     "by what is no statement": "import array\nexec('table.append(array)')",
 }
 
