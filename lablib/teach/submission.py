@@ -200,7 +200,8 @@ class _Sitting:
                 if self.at is not None:
                     self.skip.append(self.at)
                     self.accidents.setdefault(self.work.owners.get(self.at[0]), f"its cell: {text}")
-        self.give_up(text)
+        if not self.wide:
+            self.give_up(text)
 
     def _is_open(self) -> bool:
         """Return whether an answer was judged, is not right, and may be judged again."""

@@ -73,7 +73,7 @@ def statements(number: int, source: str, name: str, future: int = 0) -> list[Sta
         statement = Statement((number, index), node, code)
         for word, which in _names(code):
             getattr(statement, which).add(word)
-        if not _is_definition(node):  # no function: what loops inside of it, which runs
+        if not _is_definition(node):  # what is within a list or a generator runs, too
             statement.binds |= statement.sets
         found.append(statement)
     return found
@@ -146,10 +146,12 @@ def _closure(
     """Return the places of what makes these names, and of the roots, and the names it all uses."""
     kept = {s.place for s in roots}
     wanted = wanted.union(*(uses[place] for place in kept))
-    while more := {place for place in binds if place not in kept and binds[place] & wanted}:
+    while True:
+        more = {place for place in binds if place not in kept and binds[place] & wanted}
+        if not more:
+            return kept, wanted
         kept |= more
         wanted = wanted.union(*(uses[place] for place in more))
-    return kept, wanted
 
 
 def _touched(everything: Sequence[Statement], values: set[str]) -> dict[Place, set[str]]:
