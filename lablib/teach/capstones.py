@@ -193,10 +193,7 @@ def _score(
     notes = []
     for path in paths:
         try:
-            cells = _code(path)
-            with Process(limits) as process:
-                function = _function(process, cells, game.FUNCTION)
-                return Score.together([game.play(function, world) for world in worlds]), ""
+            return _played(game, worlds, _code(path), limits), ""
         except Missing as missing:
             notes.append(str(missing))
         except Accident as accident:
@@ -210,6 +207,20 @@ def _score(
     return None, next((note for note in notes if note), nothing)
 
 
+def _played(
+    game: Any, worlds: list[Any], cells: list[tuple[int, str]], limits: Limits, wide: bool = False
+) -> Score:
+    """Return a function's score; where it raises, with the statements that may matter, too."""
+    with Process(limits) as process:
+        try:
+            function = _function(process, cells, game.FUNCTION, wide)
+            return Score.together([game.play(function, world) for world in worlds])
+        except Accident:
+            if wide or not process.wider:
+                raise
+    return _played(game, worlds, cells, limits, wide=True)
+
+
 def _code(path: Path) -> list[tuple[int, str]]:
     try:
         return code_of(read_cells(path))
@@ -217,7 +228,9 @@ def _code(path: Path) -> list[tuple[int, str]]:
         raise Missing(unreadable(error, path, path.name)) from None
 
 
-def _function(process: Process, cells: list[tuple[int, str]], name: str) -> Function:
+def _function(
+    process: Process, cells: list[tuple[int, str]], name: str, wide: bool = False
+) -> Function:
     """Return a function of a submission, loaded in its process.
 
     Raises:
@@ -225,7 +238,7 @@ def _function(process: Process, cells: list[tuple[int, str]], name: str) -> Func
         Gone, TimeUp: a statement that it needs ended the process, or took too long.
     """
     problem = ""
-    for told in process.run(cells, [name]):
+    for told in process.run(cells, [name], wide=wide):
         if "check" in told:  # this is not about exercises
             process.send({"enough": True})
         elif "problem" in told and not problem:

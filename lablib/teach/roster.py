@@ -144,7 +144,7 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
     Who they are stands in the column ``student`` or ``name``, else in the first one.
 
     Raises:
-        BadValue: there is no such list in it.
+        BadValue: there is no such list in it, or it names two students alike.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -166,9 +166,16 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
     if heading is not None:
         at, heads, rows = names.index(heading), rows[0], rows[1:]
     found: dict[str, dict[str, str]] = {}
+    seen: dict[str, list[str]] = {}
     for row in rows:
+        if heads and any(row[len(heads) :]):  # Ng, Ada, without signs around it
+            raise BadValue(f"roster must have no more cells in a line than columns, got {row}")
         if len(row) > at and row[at]:
-            found.setdefault(row[at], dict(zip(heads, row, strict=False)))
+            if seen.setdefault(printable(row[at]).casefold(), row) != row:  # whose would be whose?
+                raise BadValue(
+                    f"roster must name nobody twice, in capitals or not, got {row[at]!r}"
+                )
+            found[row[at]] = dict(zip(heads, row, strict=False))
     if not found:
         raise BadValue(f"roster must name at least one student, got none in {str(path)!r}")
     return found

@@ -1,7 +1,8 @@
 """Judge one submitted notebook: its functions, called in a process that knows no answers.
 
 The process is started anew without the statement, or without the exercise, that ended it, so an
-accident costs the exercise it touches and no other.
+accident costs the exercise it touches and no other. Where an answer is wrong, and more statements
+may matter than were run, it is judged once more with these.
 """
 
 import re
@@ -148,6 +149,7 @@ class _Sitting:
         self.accidents: dict[str | None, str] = {}
         self.skip: list[tuple[int, int]] = []
         self.at: tuple[int, int] | None = None
+        self.wide = False  # whether what may matter is run, too
 
     def recall(self, known: Mapping[str, Finding], struck: Mapping[str, str]) -> None:
         """Go on from what an earlier sitting has found, without what has ended it."""
@@ -184,17 +186,28 @@ class _Sitting:
                         self._offers(process)
                     finally:
                         rations -= process.meter.stated
-                return
+                if self.wide or not (process.wider and self._is_open()):
+                    return
+                self.wide = True
             except Garbled:
                 text = "its code is more than is read"
                 break
             except (Gone, TimeUp) as end:
+                if self.wide:  # among what may matter are experiments, which may take long
+                    return
                 late = f"it ran longer than {self.limits.statement:g} s"
                 text = late if isinstance(end, TimeUp) else str(end)
                 if self.at is not None:
                     self.skip.append(self.at)
                     self.accidents.setdefault(self.work.owners.get(self.at[0]), f"its cell: {text}")
-        self.give_up(text)
+        if not self.wide:
+            self.give_up(text)
+
+    def _is_open(self) -> bool:
+        """Return whether an answer was judged, is not right, and may be judged again."""
+        return any(
+            found.outcome in "✗!" for id_, found in self.found.items() if id_ not in self.closed
+        )
 
     def finding(self, exercise: str) -> Finding:
         """Return the best that was found, or ``≠`` where the notebook itself says ✓."""
@@ -208,7 +221,7 @@ class _Sitting:
 
     def _run(self, process: Process) -> None:
         names = [find(exercise).name for exercise in self.work.exercises]
-        for told in process.run(self.work.cells, names, self.skip):
+        for told in process.run(self.work.cells, names, self.skip, self.wide):
             if "at" in told:
                 self.at = _place(told["at"])
             elif "problem" in told:

@@ -26,14 +26,14 @@ OPENS_NOTHING_NEW = {"00", "14", "15", "16"}
 # 10 of them a line, no walrus a thousand lines, and leave their layout to the formatter.
 # 72,767 at 5e65450, or 71,044 in today's scope: the verifiers, the command lab and the demo (3,047)
 # are around the engine since then, the prices of rounds, the leads of votes and pass@k (1,324) in
-# it. Products of few rows brought 636, refusals by name 955, types, habits, stop tokens and
+# it. Products of few rows brought 636, refusals by name 1,001, types, habits, stop tokens and
 # processors in every door 1,898, what doors and refusals brought in together 1,521, that mypy is
 # clean 737, the types in a tokenizer's settings 184, that every public call names the option that
 # was meant 373, tokenizers that panic 245, whole adapters 138, what a grammar can't be and where no
 # module is looked for 123; for all else there are 1,097 fewer.
 # Steering, an act of its own, takes 7,584, the sampler's menu 1,556. The aim was 64,000 without
 # these two: lower the bound with each cut.
-MOST_TOKENS = 85_897
+MOST_TOKENS = 85_943
 MOST_TOKENS_A_LINE = 10.0
 MOST_WALRUSES_A_THOUSAND_LINES = 0.0
 

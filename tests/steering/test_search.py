@@ -168,6 +168,18 @@ def test_with_no_utility_it_is_the_majority_vote(lm):
         assert [each.score for each in found] == pytest.approx([share for _, share in votes])
 
 
+def test_what_is_no_sequence_and_no_number_is_refused_by_its_name(lm):
+    for given in (None, 3, "text", object()):
+        with pytest.raises(TypeError, match="completions must be a sequence of token ids or answ"):
+            minimum_bayes_risk(given)
+    for logs in ("x", ["a", "b"], {}, object()):
+        with pytest.raises(TypeError, match="log_weights must be numbers, got"):
+            minimum_bayes_risk([[1], [2]], log_weights=logs)
+    for ends in (None, 3, 1.5, object()):
+        with pytest.raises(TypeError, match="step_tokens must be token ids, got"):
+            best_first(lm, PROMPT, lambda tokens: 0.0, step_tokens=ends)
+
+
 def test_it_elects_what_all_resemble_though_nobody_repeats_it():
     texts = [[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 6, 4], [7, 2, 3, 4], [9, 9], [9, 9]]
     found = minimum_bayes_risk(texts, edit_similarity)

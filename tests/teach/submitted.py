@@ -157,6 +157,10 @@ FAIR = {
     "registered": "KNOWN = {}\ndef known(f):\n    KNOWN[f.__name__] = f\n    return f\n"
     "@known\ndef largest(p):\n    return int(np.argmax(p))\n"
     "def best_token(p):\n    return KNOWN['largest'](p)",
+    "filled": "KNOWN = {}\ndef fill():\n    KNOWN.update((i, i) for i in range(999))\n"
+    "    return len(KNOWN)\nCOUNT = fill()\n"
+    "def best_token(p):\n    return KNOWN[int(np.argmax(p))]",
+    "first_kept": f"{RIGHT}first = best_token\ndef best_token(p):\n    return first(p)",
     "checked_often": f"{ZERO}for _ in range(7):\n    check('00.1', best_token)\n{RIGHT}",
     "long_float": "def best_token(p):\n    return np.longdouble(np.argmax(p))",
     "numpy_number": "def best_token(p):\n    return np.argmax(p)",

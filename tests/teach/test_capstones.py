@@ -106,6 +106,16 @@ def test_scores_are_those_of_the_game_and_a_fault_is_a_row(table) -> None:
     assert by_student(table, "stories")["leo"].score.value <= 1 / stories.ROWS
 
 
+def test_a_function_that_raises_is_asked_again_with_what_may_matter(tmp_path) -> None:
+    fill = "KNOWN = {}\ndef fill():\n    KNOWN[0] = []\n    return 1\nCOUNT = fill()\n"
+    play = "def propose(*case):\n    return KNOWN[0]"
+    (tmp_path / "ned.py").write_text(fill + play)
+    (tmp_path / "odo.py").write_text(f"KNOWN = {{}}\nCOUNT = len(KNOWN)\n{play}")
+    found = by_student(capstones.score_folder(tmp_path, "secret", seconds=20), "drafts")
+    assert found["ned"].score.value == 1
+    assert found["odo"].note.startswith("it raised KeyError")
+
+
 def test_places_are_shared_and_faults_come_last(table) -> None:
     rows = [row for row in table.rows if row[0] == "drafts"]
     assert [(row[1], row[2]) for row in rows[:5]] == [

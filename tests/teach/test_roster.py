@@ -233,6 +233,24 @@ def test_a_roster_is_a_list_or_a_table(tmp_path):
         read_roster(tmp_path / "none")
 
 
+@pytest.mark.parametrize(
+    ("roster", "wrong"),
+    [
+        ("student\nNg, Ada\nNg, Bob\n", "more cells in a line than columns, got"),
+        ("Ng, Ada\nNg, Bob\n", "nobody twice, in capitals or not, got 'Ng'"),
+        ("name,Mail\nAda,a@x\nAda,b@x\n", "nobody twice, in capitals or not, got 'Ada'"),
+        ("name,Mail\nAda,a@x\nada,b@x\n", "nobody twice, in capitals or not, got 'ada'"),
+    ],
+)
+def test_a_roster_in_which_two_are_one_is_refused(roster, wrong, tmp_path):
+    """Else their work would be judged as one student's, the better of each exercise."""
+    (tmp_path / "class.csv").write_text(roster)
+    with pytest.raises(ValueError, match=re.escape(wrong)):
+        read_roster(tmp_path / "class.csv")
+    (tmp_path / "class.csv").write_text("name;Mail;\nNg, Ada;a;;\nNg, Bob;b\nNg, Bob;b\n")
+    assert [*read_roster(tmp_path / "class.csv")] == ["Ng, Ada", "Ng, Bob"]
+
+
 def test_whose_file_is_broken_was_not_absent(tmp_path):
     work = tmp_path / "work"
     work.mkdir()

@@ -20,7 +20,7 @@ from lablib.inference.sampling import random_numbers
 from lablib.inference.steering import asking
 from lablib.inference.voting import vote
 from lablib.unknown_options import told
-from lablib.validation import BadValue, function, integer, number, token_ids
+from lablib.validation import BadType, BadValue, function, integer, number, sequence, token_ids
 
 import mlx.core as mx
 import numpy as np
@@ -136,6 +136,8 @@ def best_first(
     wish = asking.read_wish(lm, [prompt], max_tokens, stop_tokens, seed)
     function("verifier", verifier)
     branch, max_steps = integer("branch", branch, 1), integer("max_steps", max_steps, 1)
+    if not isinstance(step_tokens, Collection):
+        raise BadType(f"step_tokens must be token ids, got {type(step_tokens).__name__}")
     ends = frozenset(token_ids("step_tokens", [*step_tokens], allow_empty=True))
     texts = [Found([], 0.0)]
     for step in range(max_steps):
@@ -186,7 +188,8 @@ def minimum_bayes_risk(
         >>> lablib.inference.minimum_bayes_risk([[1, 2, 3], [1, 2, 4], [9], [9]], alike)[0].tokens
         [9]
     """
-    texts = [tuple(each) if isinstance(each, list) else each for each in completions]
+    given = sequence("completions", completions, "token ids or answers")
+    texts = [tuple(each) if isinstance(each, list) else each for each in given]
     if not texts:
         raise BadValue("completions must hold at least one, got none")
     votes = vote.tally([[]] * len(texts), texts, log_weights)

@@ -24,7 +24,7 @@ from lablib.inference.voting import scoring
 from lablib.inference.voting.scoring import Scorer, check_scorer
 from lablib.inference.voting.stopping import StopRule
 from lablib.unknown_options import told
-from lablib.validation import BadType, BadValue, flag, function, integer
+from lablib.validation import BadType, BadValue, flag, function, integer, shown
 
 import mlx.core as mx
 import numpy as np
@@ -381,7 +381,10 @@ def _shares(
     voters: dict[Hashable, list[int]], log_weights: Sequence[float] | np.ndarray, n: int
 ) -> dict[Hashable, float]:
     """Return each answer's share of the total weight, from logarithms."""
-    logs = np.asarray(log_weights, dtype=np.float64)
+    try:
+        logs = np.asarray(log_weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadType(f"log_weights must be numbers, got {shown(log_weights)}") from None
     if logs.shape != (n,):
         raise BadValue(f"log_weights must have shape ({n},), got {logs.shape}")
     if not (logs < math.inf).all():

@@ -2,7 +2,8 @@
 
 A lesson's experiments may take a minute, and an endless loop among them for ever, so they are not
 run. What is run: statements that call ``check``, and, in the notebook's order, every statement that
-binds or changes a name which those, or the functions to judge, use; and so on.
+binds or changes a name which those, or the functions to judge, use; and so on. Whether a statement
+changes a value is often guessed: ``n = fill()`` mostly doesn't, and so it is run in a second try.
 """
 
 import __future__
@@ -28,20 +29,23 @@ CHANGING = {
 }
 
 
+Place = tuple[int, int]  # the number of a cell, and a statement's own number there
+
+
 @dataclass
 class Statement:
     """A top-level statement.
 
     Attributes:
-        place: the number of its cell, and its own number there.
+        place: where it stands.
         node: what it says.
         code: it, compiled; top-level ``await`` is allowed.
-        binds: names that it binds or changes.
+        binds: names that it binds.
         uses: names that it, or a function in it, looks up.
         sets: names outside of it that a function in it binds.
     """
 
-    place: tuple[int, int]
+    place: Place
     node: ast.stmt
     code: types.CodeType
     binds: set[str] = field(default_factory=set)
@@ -69,6 +73,8 @@ def statements(number: int, source: str, name: str, future: int = 0) -> list[Sta
         statement = Statement((number, index), node, code)
         for word, which in _names(code):
             getattr(statement, which).add(word)
+        if not _is_definition(node):  # what is within a list or a generator runs, too
+            statement.binds |= statement.sets
         found.append(statement)
     return found
 
@@ -85,38 +91,80 @@ def is_of_lablib(node: ast.stmt) -> bool:
     return {module.partition(".")[0] for module in modules} == {"lablib"}
 
 
-def needed(everything: Sequence[Statement], functions: Sequence[str]) -> list[Statement]:
-    """Return the statements that make these functions and whatever they need, in order."""
+def needed(
+    everything: Sequence[Statement], functions: Sequence[str], wide: bool = False
+) -> list[Statement]:
+    """Return the statements that make these functions and whatever they need, in order.
+
+    Args:
+        everything: all statements.
+        functions: names of what is judged.
+        wide: take those along that may change a value which these use: they mention it, or call
+            what mentions it.
+    """
     imported = {
         n for s in everything if isinstance(s.node, ast.Import | ast.ImportFrom) for n in s.binds
     }
     made = {n for s in everything if _is_definition(s.node) for n in s.binds}
     called = _changed_by_calls(everything, imported, made)
-    values = set[str]().union(*(s.binds for s in everything)) - imported - made
+    values = set[str]().union(*(s.binds | s.sets for s in everything)) - imported - made
     others = _other_names(everything, values)
+    binds, uses = {}, {s.place: {*s.uses} for s in everything}
     for statement in everything:
         changed = _changed(_outside_definitions(statement.node), imported, made)
         changed = changed.union(*(called.get(name, ()) for name in _ordered(statement.node)))
-        statement.binds |= _reached(changed, others)
+        binds[statement.place] = statement.binds | _reached(changed, others)
         match statement.node:
             case ast.ImportFrom(module="lablib.course") as node:  # the runner has these already
-                statement.binds -= {alias.name for alias in node.names if alias.asname is None}
+                binds[statement.place] -= {a.name for a in node.names if a.asname is None}
     roots = [s for s in everything if "check" in s.uses or s.uses & OPAQUE or "*" in s.binds]
     for name in functions:  # what a lesson called so before it asked for the function is not it
         checked = [s.place for s in roots if name in s.uses]
         first = min(checked, default=(math.inf, 0))
         bound = [s.place for s in everything if s.place < first and _binds_anew(s, name)]
-        for statement in everything:
-            if bound and statement.place < bound[-1]:
-                statement.binds.discard(name)
-    wanted = {*functions}.union(*(s.uses for s in roots))
+        earlier = [s.place for s in everything if bound and s.place < bound[-1]]
+        for names in (each[place] for place in earlier for each in (binds, uses)):
+            if name in names:  # but who used that then has it
+                names.remove(name)
+                names.add(f"{name} before")
+    kept, wanted = _closure(roots, {*functions}, binds, uses)
+    if wide:
+        touched = _touched(everything, values)
+        roots += [s for s in everything if touched[s.place] & wanted]
+        if any(s.uses & OPAQUE for s in roots):  # they may use any name
+            wanted = wanted | imported | made
+        kept, _ = _closure(roots, wanted, binds, uses)
+    return [s for s in everything if s.place in kept]
+
+
+def _closure(
+    roots: Iterable[Statement],
+    wanted: set[str],
+    binds: Mapping[Place, set[str]],
+    uses: Mapping[Place, set[str]],
+) -> tuple[set[Place], set[str]]:
+    """Return the places of what makes these names, and of the roots, and the names it all uses."""
     kept = {s.place for s in roots}
+    wanted = wanted.union(*(uses[place] for place in kept))
     while True:
-        more = [s for s in everything if s.place not in kept and s.binds & wanted]
+        more = {place for place in binds if place not in kept and binds[place] & wanted}
         if not more:
-            return [s for s in everything if s.place in kept]
-        kept |= {s.place for s in more}
-        wanted |= set().union(*(s.uses for s in more))
+            return kept, wanted
+        kept |= more
+        wanted = wanted.union(*(uses[place] for place in more))
+
+
+def _touched(everything: Sequence[Statement], values: set[str]) -> dict[Place, set[str]]:
+    """Return for each place the values that its statement mentions, or that what it calls does."""
+    leads: dict[str, set[str]] = {}
+    for statement in everything:
+        if _is_definition(statement.node) or _makes_a_name_for_code(statement.node):
+            for name in statement.binds:
+                leads.setdefault(name, set()).update(statement.uses, statement.sets)
+    return {
+        s.place: set() if _is_function(s.node) else _reached(s.uses, leads) & values
+        for s in everything
+    }
 
 
 def _nodes(source: str) -> list[ast.stmt]:
@@ -152,8 +200,8 @@ def _names(code: types.CodeType, outermost: bool = True) -> Iterator[tuple[str, 
         elif word == "STORE_GLOBAL" or (outermost and word in ("STORE_NAME", "DELETE_NAME")):
             yield step.argval, "binds" if outermost else "sets"
         elif (
-            word in ("IMPORT_STAR", "CALL_INTRINSIC_1")
-            and "import_star" in str(step.argrepr).lower()
+            word == "IMPORT_STAR"  # until 3.11
+            or (word == "CALL_INTRINSIC_1" and "IMPORT_STAR" in step.argrepr)
         ):
             yield "*", "binds"
     for inner in code.co_consts:
@@ -161,8 +209,22 @@ def _names(code: types.CodeType, outermost: bool = True) -> Iterator[tuple[str, 
             yield from _names(inner, outermost=False)
 
 
+def _is_function(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
 def _is_definition(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    return _is_function(node) or isinstance(node, ast.ClassDef)
+
+
+def _makes_a_name_for_code(node: ast.stmt) -> bool:
+    """Return whether an assignment may bind what can be called, or what has methods."""
+    match node:
+        case ast.Assign(value=ast.Lambda() | ast.Name() | ast.Attribute() | ast.Subscript()):
+            return True
+        case ast.Assign(value=ast.Call(ast.Name())):  # of a class
+            return True
+    return False
 
 
 def _binds_anew(statement: Statement, name: str) -> bool:

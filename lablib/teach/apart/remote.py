@@ -60,11 +60,13 @@ class Process:
     Attributes:
         missing: what the walls do not keep out on this machine.
         meter: counts its processor time.
+        wider: whether more statements may matter than were run.
         deadline: when it is ended, whatever it does (``time.monotonic``).
     """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        self.wider = False
         self.meter = Meter(limits.cpu, limits.statements)
         self.deadline = time.monotonic() + limits.seconds
         self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
@@ -116,6 +118,7 @@ class Process:
         cells: Sequence[tuple[int, str]],
         functions: Sequence[str],
         skip: Sequence[tuple[int, int]] = (),
+        wide: bool = False,
     ) -> Iterator[dict[str, Any]]:
         """Have the statements run that functions need; yield what is told until it is done.
 
@@ -123,17 +126,19 @@ class Process:
             cells: numbers and sources of code cells.
             functions: names of what is judged.
             skip: places of statements that are left out.
+            wide: run what may matter, too (see ``cells``).
 
         Raises:
             Gone: the process ended, or said what makes no sense.
             TimeUp: one statement took too long.
         """
-        self.send({"cells": cells, "functions": functions, "skip": skip})
+        self.send({"cells": cells, "functions": functions, "skip": skip, "wide": wide})
         self.meter.is_stating = True
         for _ in range(TELLS):
             told = self.hear()
             if "done" in told:
                 self.meter.is_stating = False
+                self.wider = told.get("wider") is True
                 return
             self.meter.has_begun = True
             self.meter.ration()

@@ -109,7 +109,7 @@ class Servant:
 
         Args:
             order: ``cells``, pairs of number and source; ``functions``, names of what is judged;
-                ``skip``, places of statements.
+                ``skip``, places of statements; ``wide``, see ``cells.needed``.
         """
         everything, future = [], 0
         for number, source in order["cells"]:
@@ -122,7 +122,9 @@ class Servant:
             if everything:
                 future |= everything[-1].code.co_flags & cells.FUTURE
         skip = {tuple(place) for place in order["skip"]}
-        waiting = [s for s in cells.needed(everything, order["functions"]) if s.place not in skip]
+        chosen = cells.needed(everything, order["functions"])
+        wider = cells.needed(everything, order["functions"], wide=True)
+        waiting = [s for s in (wider if order["wide"] else chosen) if s.place not in skip]
         for statement in waiting:
             if cells.is_of_lablib(statement.node):  # what that takes is no time of the student's
                 with contextlib.suppress(Exception):
@@ -134,7 +136,7 @@ class Servant:
                     self._problem(statement.place, error)
                 break
             waiting = [statement for statement, _ in unready]
-        self.line.send({"done": True})
+        self.line.send({"done": True, "wider": len(wider) > len(chosen)})
 
     def _try(self, statement: cells.Statement) -> BaseException | None:
         """Run a statement; return a NameError, and report any other accident."""
