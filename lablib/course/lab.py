@@ -110,7 +110,8 @@ def _command(folder: Path, port: int) -> list[str]:
 
 def _environment(token: str, folder: Path) -> dict[str, str]:
     # The token travels in the environment: an argument could be read by every user of the machine.
-    # Our labconfig switches off the pop-up that asks about news, which would cover the lesson.
+    # Our labconfig switches off the debugger, which no lesson uses, and the pop-up that asks about
+    # news, which would cover the lesson.
     ours = str(Path(__file__).parent / "jupyter")
     paths = [ours, *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
     places = {} if os.access(os.path.expanduser("~"), os.W_OK) else _homeless(folder)

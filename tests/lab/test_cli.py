@@ -113,7 +113,8 @@ def test_lab_serves_the_first_lesson_and_leaves_no_jupyterlab_behind(
         with urllib.request.urlopen(url[1], timeout=30) as page:
             html = page.read().decode()
         assert "JupyterLab" in html
-        assert "apputils-extension:announcements" in html  # among the disabled extensions
+        for off in ("apputils-extension:announcements", "debugger-extension"):
+            assert re.search(rf'"disabledExtensions": [^}}]*"@jupyterlab/{off}"', html), off
         base, token = url[1].split("/lab/")[0], url[1].split("token=")[1]
         lesson = f"{base}/api/contents/{folders.FIRST_LESSON}?content=0&token={token}"
         with urllib.request.urlopen(lesson, timeout=30) as answer:
