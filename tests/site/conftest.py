@@ -1,4 +1,4 @@
-"""A small site, built once: one lesson of a few cells, with what else a site has."""
+"""A small site, built once: one lesson of a few cells, with what else a site has; and a browser."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from lablib.tools.site.build import build
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from oracles import browser
 
 pytest.importorskip("sphinx", reason="no Sphinx: pip install 'lablib[site]'; the site is untested")
 
@@ -82,3 +83,14 @@ def site(tmp_path_factory):
     warnings = build(folder / "out", [path], address="https://lab.example/a/", **more)
     assert warnings == []
     return folder / "out", path, folder / "kept", said
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    browser.need("the pages with the models")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chrome = playwright.chromium.launch(executable_path=browser.chromium(), args=browser.FLAGS)
+        yield chrome
+        chrome.close()

@@ -7,17 +7,6 @@ from oracles import browser
 from oracles import reader as oracle
 
 
-@pytest.fixture(scope="module")
-def chrome():
-    browser.need("the lessons' pictures with the model")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chrome = playwright.chromium.launch(executable_path=browser.chromium(), args=browser.FLAGS)
-        yield chrome
-        chrome.close()
-
-
 @pytest.fixture(params=["disk", "server"])
 def lesson(request, chrome, site):
     """The lesson's page, all its veils lifted, and what its console complained of."""

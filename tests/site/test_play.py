@@ -19,17 +19,6 @@ MOST_BYTES = 8_000_000  # before the first token
 PHONE = {"width": 390, "height": 844}
 
 
-@pytest.fixture(scope="module")
-def chrome():
-    browser.need("the page with the models")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chrome = playwright.chromium.launch(executable_path=browser.chromium(), args=browser.FLAGS)
-        yield chrome
-        chrome.close()
-
-
 class Visitor:
     """One who has opened the page; ``complaints`` is what the console said."""
 

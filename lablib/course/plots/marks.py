@@ -1,4 +1,4 @@
-"""What several scenes draw alike: bars of probabilities across, one below the other."""
+"""Marks that several scenes share: bars of probabilities across, one below the other."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What lesson 18 says of many seeds: measured once and kept, and once more in small in its cells.
+"""Measure lesson 18's figures on many seeds, once, and keep them; its cells do a small part again.
 
     python -m lablib.course.lessons.lesson_18.measured
 

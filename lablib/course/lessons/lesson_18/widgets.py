@@ -102,7 +102,7 @@ class Along(SceneExplorer):
 
 
 class Surest(SceneExplorer):
-    """Whether the surest chains are the right ones, for authors who err in different ways.
+    """Show whether the surest chains are right, for authors who err in different ways.
 
     Args:
         problems: of *sums*.
