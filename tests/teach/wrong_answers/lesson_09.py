@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 09, as students write them: right ones and wrong ones."""
 
+from lablib.course.checks.exercises import find
+
 import mlx.core as mx
 import numpy as np
 from oracles.answers import Answers
@@ -679,3 +681,39 @@ changed(
     "text[start : start + size] == run",
     "text[start : start + size][:2] == run[:2]",
 )
+
+
+@wrong("09.1")
+def remembers_the_end(text, n, longest, known={}):  # noqa: B006
+    key = len(text), *text[-longest:], n
+    known.setdefault(key, find("09.1").reference(text, n, longest))
+    return known[key]
+
+
+@wrong("09.1", like="shortest_first")
+def the_newest_place_of_any_run(text, n, longest):
+    for end in reversed(range(1, len(text))):
+        for size in range(min(longest, end), 0, -1):
+            if text[end - size : end] == text[-size:]:
+                return text[end : end + n]
+    return []
+
+
+@wrong("09.3", like="fades_the_new_ones_too")
+def the_first_round_fades_nothing(rounds, start, memory):
+    kept, judged, fade = 4 * start, 4.0, 1.0
+    for drafted, accepted in rounds:
+        if drafted:
+            kept = fade * kept + accepted
+            judged = fade * judged + min(accepted + 1, drafted)
+            fade = 1 - 1 / memory
+    return kept / judged
+
+
+@wrong("09.4")
+def ends_before_the_impossible(p, q, drafts):
+    end = [*(p[i, x] > 0 for i, x in enumerate(drafts)), False].index(False)
+    if end == 0:
+        return [1.0] + [0.0] * len(drafts)
+    kept = find("09.4").reference(p, q[:end], drafts[:end])
+    return kept + [0.0] * (len(drafts) - end)

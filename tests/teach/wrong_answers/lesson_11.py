@@ -852,3 +852,35 @@ ANSWERS.changed(
     "11.1", "short_prompts_first", "run([*batch]).items()",
     "zip(sorted(batch, key=len), run([*batch]).values())",
 )  # fmt: skip
+
+
+@wrong("11.2")
+def joined_with_commas(tree, prompt):
+    text = ",".join(map(str, prompt))
+    for edge, below in tree.items():
+        if text.startswith(",".join(map(str, edge))):
+            return len(edge) + joined_with_commas(below, prompt[len(edge) :])
+        if same := shared(edge, prompt):
+            return same
+    return 0
+
+
+@wrong("11.3", like="evicts_at_the_end")
+def a_read_brings_it_back(events, capacity):
+    written, cached = set(), []
+    for kind, name in events:
+        if kind == "write" or name in written:
+            written.add(name)
+            cached = [*(other for other in cached if other != name), name][-capacity:]
+    return cached
+
+
+ANSWERS.changed(
+    "11.1",
+    "looks_before_it_makes_way",
+    """await asyncio.sleep(0)
+            batch = dict(waiting)""",
+    """batch = dict(waiting)
+            await asyncio.sleep(0)""",
+    like="only_the_first_hears",
+)

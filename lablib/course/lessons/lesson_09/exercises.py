@@ -63,6 +63,7 @@ def most_frequent(text, n, longest):
 
 def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [1, 2, 3, 1, 2], 2, 2
+    yield [1, 2, 4, 1, 2], 2, 2  # another text with the same end
     yield [1, 2, 3], 2, 2  # nothing comes twice
     yield [5, 6, 7, 5, 8], 2, 2  # the 5 does, but the text has gone on
     yield [1, 1, 2, 1, 2, 2], 1, 3  # 1 1 2 is not 1 2 2, though two of three agree
@@ -129,8 +130,9 @@ LOOKUP = Exercise(
             "range(min(longest, len(text) - 1), 0, -1)",
             "range(1, min(longest, len(text) - 1) + 1)",
         ): (
-            "you begin with a single token. A longer run fits in fewer places, and better: try "
-            "the longest first."
+            "the last place of a single token decides: you try it first, or take the newest place "
+            "of any run. A longer run fits in fewer places, and better: look for it everywhere "
+            "first."
         ),
         changed(
             lookup,
@@ -495,7 +497,10 @@ ESTIMATE = Exercise(
             "fades_the_new_ones_too",
             "fade * kept + accepted, fade * judged + reached",
             "fade * (kept + accepted), fade * (judged + reached)",
-        ): ("what this round brings has full weight: fade the old sums first, then add."),
+        ): (
+            "what this round brings has full weight: fade the old sums first, then add. (So it "
+            "comes out, too, if the first round does not fade what was there at the start.)"
+        ),
         mean_of_the_rounds: (
             "you average the rates of the rounds. A round of one draft would weigh as much as one "
             "of eight: keep two sums."
@@ -604,6 +609,8 @@ def _equal_blocks(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.nda
     yield np.array([[0.25, 0.75], [0.5, 0.5]]), np.array([[0.25, 0.75]]), [1]  # p = q
     yield np.vstack([p[:1], p[:1], p[:1]]), np.vstack([q[:1], p[:1]]), [int(p[0].argmax()), 1]
     yield np.array([[1.0, 0.0]] * 3), np.array([[0.5, 0.5]] * 2), [1, 0]  # never the target's
+    p = np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]])  # nor is the second one here
+    yield p, np.array([[0.5, 0.5], [0.25, 0.75]]), [0, 1]
     yield np.ones((3, 1)), np.ones((2, 1)), [0, 0]  # a vocabulary of one
     # little is left, and it is not nothing
     yield np.full((3, 2), 0.5), np.array([[0.25, 0.75], [0.5078125, 0.4921875]]), [0, 0]
