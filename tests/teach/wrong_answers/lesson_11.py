@@ -884,3 +884,16 @@ ANSWERS.changed(
             await asyncio.sleep(0)""",
     like="only_the_first_hears",
 )
+
+
+@wrong("11.4")
+def cut_where_the_joined_text_ends(tree, prompt):
+    text = ",".join(map(str, prompt))
+    for edge, below in tree.items():
+        others = {key: value for key, value in tree.items() if key != edge}
+        if text.startswith(",".join(map(str, edge))):
+            return others | {edge: cut_where_the_joined_text_ends(below, prompt[len(edge) :])}
+        if same := shared(edge, prompt):
+            ends = {edge[same:]: below, prompt[same:]: {}}
+            return others | {edge[:same]: {end: ends[end] for end in ends if end}}
+    return tree | {prompt: {}} if prompt else tree

@@ -632,6 +632,7 @@ def _empty_inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2): {}}, ()
     yield {}, (1,)
     yield {(12, 3): {}}, (1, 23)  # ids are no digits
+    yield {(1, 2): {}}, (1, 23)
     yield {(1,) * 300: {(2,): {}, (3,): {}}}, ((1,) * 250 + (4,) * 60)
 
 
