@@ -402,6 +402,8 @@ def _follow(function: Callable[..., Any], lives: Any, kind: type = Recurrent) ->
             function(layer, list(drafts), accepted)
             state = np.asarray(layer.state).astype(float).tolist()
             results.append((state, [token for call in calls[before:] for token in call]))
+            if np.shape(layer.state) != (1,):  # told of this round, and not met in the next
+                layer.state = np.ravel(layer.state).astype(float)
     return results
 
 
