@@ -717,3 +717,30 @@ def ends_before_the_impossible(p, q, drafts):
         return [1.0] + [0.0] * len(drafts)
     kept = find("09.4").reference(p, q[:end], drafts[:end])
     return kept + [0.0] * (len(drafts) - end)
+
+
+changed("09.1", "one_after_a_long_run", "size + n]", "size + (n if n >= size else 1)]")
+changed(
+    "09.1",
+    "no_run_of_one_token",
+    "run = text",
+    "if size > len({*text[-size:]}):\n            continue\n        run = text",
+)
+changed(
+    "09.1",
+    "the_same_words",
+    "text[start : start + size] == run",
+    "text[start + size - 1] == run[-1] and {*text[start : start + size]} == {*run}",
+)
+changed(
+    "09.1",
+    "in_any_order_but_the_last",
+    "text[start : start + size] == run",
+    "text[start + size - 1] == run[-1] and sorted(text[start : start + size]) == sorted(run)",
+)
+changed(
+    "09.1",
+    "only_one_token_may_overlap",
+    "text[start : start + size] == run",
+    "text[start : start + size] == run and (len({*run}) == 1 or start + 2 * size <= len(text))",
+)

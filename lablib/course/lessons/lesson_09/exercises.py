@@ -66,19 +66,20 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [1, 2, 4, 1, 2], 2, 2  # another text with the same end
     yield [1, 2, 3], 2, 2  # nothing comes twice
     yield [5, 6, 7, 5, 8], 2, 2  # the 5 does, but the text has gone on
-    yield [1, 1, 2, 1, 2, 2], 1, 3  # 1 1 2 is not 1 2 2, though two of three agree
+    yield [1, 1, 2, 7, 1, 2, 2], 1, 3  # 1 1 2 is not 1 2 2: the same words, and two places agree
     yield [1, 2, 3, 9, 1, 2, 4, 9, 1, 2], 3, 2  # two places
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 3  # a long run, and a later short one
     yield [5, 6, 7, 5], 4, 1  # the text ends before the guess does
     yield [5, 1, 2, 5, 5], 2, 1  # and would not if the first place counted
     yield [3, 3, 3, 3], 3, 3  # a run that overlaps itself
     yield [7, 7, 9, 7, 7, 7], 1, 2  # and goes before one that doesn't
+    yield [7, 7, 9, 5, 7, 7], 1, 2  # the 9 followed two of them, a 7 only one
     yield [1, 12, 5, 11, 2, 6, 1, 12], 1, 2  # ids of more than one digit
     yield [2, 7, 12, 8, 5, 2], 1, 1  # a 2 is no 12
     yield [12, 7, 30, 12], 2, 1  # and the guess has a 30
     yield [3, 8, 5, 3, 7, 3, 7, 9, 3, 6, 3], 1, 1
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 1
-    yield [1, 2, 3, 4, 9, 0, 2, 3, 4, 8, 1, 2, 3, 4], 1, 4  # only a run of four finds the 9
+    yield [1, 2, 3, 4, 9, 0, 2, 3, 4, 8, 1, 2, 3, 4], 2, 4  # only a run of four finds the 9
     yield [1, 2, 3, 7, 2, 3, 8, 1, 2, 3], 1, 4  # and one of three the 7
     yield [2, 3, 4, 7, 1, 9, 3, 4, 8, 1, 2, 3, 4], 1, 4  # three of four agree before the 8
     yield [*range(1, 9), 0, *range(2, 9), 9, *range(1, 9)], 1, 9  # and one of eight the 0
@@ -102,6 +103,9 @@ def _short_texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int
     yield [258, 7, 2, 8, 258], 1, 1  # a byte would hold both as 2
     yield [1, 2, 7, 2, 5, 1, 2], 1, 4  # only a run of two finds the 7
     yield [1, 2, 4, 7, 1, 2, 3], 1, 3  # a run is more than its beginning
+    yield [5, 6] * 4, 4, 6  # six of eight, and they overlap
+    for words in (2, 2, 2, 3, 3, 3):  # much comes again, nearly
+        yield rng.integers(0, words, size=40).tolist(), 4, 6
 
 
 LOOKUP = Exercise(
