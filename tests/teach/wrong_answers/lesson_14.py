@@ -404,3 +404,11 @@ def split_at_commas(content, units):
 
     found = [pieces(line) for line in content.split("\n")[1:-1]]
     return [unit for unit in units if not any(pieces(json.dumps(unit)) <= each for each in found)]
+
+
+@wrong("14.3")
+def null_is_an_empty_text(content, units):
+    lines = content.split("\n")[:-1]
+    keys = json.loads(lines[0])["unit"] if lines else []
+    found = [[json.loads(line).get(key) or 0 for key in keys] for line in lines[1:]]
+    return [unit for unit in units if [unit[key] or 0 for key in keys] not in found]

@@ -467,6 +467,8 @@ def in_the_order_of_names(texts, utility):
 
 
 ANSWERS.changed("18.1", "clipped", "logs - logs.max()", "np.clip(logs - logs.mean(), -700, 700)")
+ANSWERS.changed("18.1", "by_the_mean_if_all_are_0", "np.exp(logs - logs.max())",
+                "np.exp(logs - logs.mean() * (logs.max() < -745))")  # fmt: skip
 ANSWERS.changed("18.2", "clipped_gain", "min(0, gain +", "min(0, max(gain, -700) +")
 ANSWERS.changed("18.2", "alpha_0_takes_all", "min(0, gain", "0 if alpha == 0 else min(0, gain")
 ANSWERS.changed("18.2", "as_likely_is_equal", "min(0, gain", "0 if gain == 0 else min(0, gain")

@@ -109,8 +109,8 @@ def _odd_texts(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield [[-1.0], [-800.0]], 1.0
     yield [[-1.0], [-1.0], [-1.0]], 5.0
     yield [[-900.0], [-901.0]], 3.0
-    # the first, or the mean, is too little to subtract, and what is cut off at 700 is lost
-    yield [[-2000.0], [-1.0], [-1.5]], 4.0
+    yield [[-2000.0], [-1.0]], 1.0  # the first, or the mean, is too little to subtract
+    yield [[-3000.0], [-1000.0], [-1000.5]], 4.0  # and no help is to cut off at 700
     yield [[-1.0], [-801.0]], 0.005  # no share under p, and one under its power
 
 
