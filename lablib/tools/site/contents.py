@@ -19,10 +19,11 @@ _TIME = re.compile(r"\*\*Time\*\* (\d+ minutes)")
 _SHOWN = "00_start_here"  # the lesson whose first explorer is on the first page
 _INDEX = """# lablib
 
-A lab for seeing how language models choose their words: sampling, voting and speculative decoding,
-in lessons where every claim is a cell that ran and every picture has a slider.
+A lab for seeing how language models choose their words: by chance (sampling), by vote, and with a
+small model that guesses ahead for a large one (speculative decoding). In its lessons every claim is
+code that ran, and every picture has a slider.
 
-**Begin here:** [Play](play.md) with two real models, nothing is installed. Then read
+**Begin here:** [play with two models](play.md) in this browser, nothing is installed. Then read
 [00 · Start here](00_start_here.ipynb), and the lessons in order.
 
 {film}
