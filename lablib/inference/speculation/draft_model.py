@@ -36,8 +36,9 @@ class DraftModel(Drafter):
 
     def __init__(self, model: Any, name: str = "draft_model") -> None:
         if not callable(model):
-            hint = ": unpack it, model, tokenizer = load(...)" if isinstance(model, tuple) else ""
-            raise BadType(f"{name} must be a model or a drafter, got {type(model).__name__}{hint}")
+            hints = {tuple: ": unpack it, model, tokenizer = load(...)", str: ": load it first"}
+            got = f"{type(model).__name__}{hints.get(type(model), '')}"
+            raise BadType(f"{name} must be a model or a drafter, got {got}")
         self.model, self._name = model, name
 
     def begin(self, target: Any, own: Any, texts: int) -> Self:

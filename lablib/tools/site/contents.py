@@ -27,7 +27,7 @@ import lablib  # before mlx
 
 import mlx.core as mx
 
-model, tokenizer = lablib.load("target")  # or any other, by mlx_lm.load, too
+model, tokenizer = lablib.load("target")  # or any mlx-lm directory or hub id
 draft, _ = lablib.load("draft")
 prompt = tokenizer.encode("sum 7 3 9 0 4 8:")
 folder = Path(tempfile.mkdtemp())
