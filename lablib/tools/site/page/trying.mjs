@@ -87,6 +87,7 @@ export class Trying {
     const said = this.#part('said');
     said.textContent = '…';
     const {answers, wrong} = await answersOf(this.#part('code').value, task);
+    if (task !== this.task) return;  // another one was chosen meanwhile
     if (!answers) return said.textContent = `✗ ${wrong}`;
     if (answers.every(each => each === null)) return said.textContent = '○ It returns nothing yet.';
     const {correct, at, like} = judge(task, answers);
