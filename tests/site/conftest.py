@@ -68,6 +68,9 @@ def lesson():
         new_code_cell(SCENE.strip(), id="scene"),
         new_code_cell(LIVE.strip(), id="live"),
         new_code_cell(RACE, id="race"),
+        new_code_cell("from lablib.course import predict, recall", id="asking"),
+        new_code_cell("recall()", id="recalled"),
+        new_code_cell('predict("03.q1", ...)', id="predicted"),
         *exercise_cells("00.1"),
     ]
     return nbformat.from_dict(new_notebook(cells=cells))
