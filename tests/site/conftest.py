@@ -44,9 +44,14 @@ from lablib.course.replay.curves import Sampled
 BeforeAfter(["mat", "sofa", "floor", "roof"], [4.0, 3.2, 3.0, 1.0])
 """
 RACE = 'VoteBars({"easy": Sampled("7", ["7", "3", "7", None] * 8)})'
+ASKED = 'Which?\n  a  this\n  b  that one\nAnswer in the cell: predict("03.q1", "a"); or go on.\n'
 PNG = (  # a red point
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 )
+
+
+def printed(text):
+    return new_output("stream", name="stdout", text=text)
 
 
 def lesson():
@@ -57,7 +62,7 @@ def lesson():
     picture = {"image/png": PNG, "text/plain": "A point."}
     view = {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}}
     shown = new_output("display_data", {**picture, **view}, metadata={"image/png": {"alt": "Red."}})
-    counted = [new_output("stream", name="stdout", text=text) for text in ("recor", "ded 7\n")]
+    counted = [printed("recor"), printed("ded 7\n")]
     cells = [
         new_markdown_cell(title, id="title"),
         new_markdown_cell(asks, id="question"),
@@ -68,6 +73,9 @@ def lesson():
         new_code_cell(SCENE.strip(), id="scene"),
         new_code_cell(LIVE.strip(), id="live"),
         new_code_cell(RACE, id="race"),
+        new_code_cell("from lablib.course import predict, recall", id="asking"),
+        new_code_cell("recall()", id="recalled", outputs=[printed("Nothing to recall today.")]),
+        new_code_cell('predict("03.q1", ...)', id="predicted", outputs=[printed(ASKED)]),
         *exercise_cells("00.1"),
     ]
     return nbformat.from_dict(new_notebook(cells=cells))
