@@ -53,6 +53,7 @@ def test_who_takes_too_long_to_be_read_is_named(tmp_path, monkeypatch):
 
 def test_who_takes_too_much_memory_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(desk, "MEMORY", 2**20)
+    monkeypatch.setattr(desk, "LIBRARIES", 0)
     (verdict,) = verdicts(handed_in(tmp_path)).values()
     assert "it took more than 1 MB of memory" in str(verdict)
 
@@ -217,6 +218,7 @@ def test_a_notebook_of_outputs_is_read_without_them(tmp_path, monkeypatch):
     monkeypatch.setattr(desk.Referee, "_usage", noted)
     notebook = submitted.answered("00", {})
     drawn = {"image/png": "A" * 1_000_000}
+    notebook["cells"][0]["source"] += "\N{SNAKE}"
     printed = {"output_type": "stream", "name": "stdout", "text": PRINTED}
     for cell, output in zip(notebook["cells"][-3:], (printed, {"data": drawn}, {}), strict=True):
         cell["outputs"] = [output]

@@ -34,6 +34,7 @@ SLOW = 10  # files of one student that may take all their time; others are not j
 LONGEST = 2**20  # bytes of one line
 MEMORY = 6 * LARGEST  # bytes that a submission may have a referee hold: letters may take 4 each
 EACH = PROCESSES + 16  # processes and threads that a submission may take, its referee's among them
+LIBRARIES = 100 * 2**20  # bytes that it holds once all lessons are imported, whoever needs them
 READING = ""  # what a referee is at when it begins
 RUN = "import sys; sys.path.insert(0, sys.argv[1]); from lablib.teach.apart import referee; "
 RUN += "referee.main(sys.argv[2])"
@@ -222,7 +223,8 @@ class Referee:
         """Give it a submission to judge."""
         self.order, self.at, self._text = order, READING, b""
         self._used: dict[str, float] = {}
-        self._before, self._held = self._usage()
+        self._before, held = self._usage()
+        self._held = max(held, LIBRARIES)
         self._most = MEMORY if order.task == "grade" else self._limits.memory  # models are read
         files = min(len(order.score.get("paths", [order.path])), SLOW)  # the limits are for each
         self.began = time.monotonic()
