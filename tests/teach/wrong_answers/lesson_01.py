@@ -127,6 +127,12 @@ def stop_beyond_the_end(next_scores, prompt, max_tokens, stop):
     return written if written[-1] == stop and max_tokens else written[:max_tokens]
 
 
+def writes_into_the_scores(scores):
+    best = int(np.argmax(scores))
+    scores[:] = 0
+    return best
+
+
 def at_least_one(next_scores, prompt, max_tokens, stop):
     new = []
     while True:
@@ -259,6 +265,9 @@ WRONG = [
     ("01.4", None, loop(pick=lambda s: np.argmax(np.round(s, 1)))),
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] == s or n[-3:] == 3 * n[-1:])),
     ("01.3", None, scored(lambda r, t: r[t] - np.logaddexp.reduce(np.unique(r)))),
+    ("01.3", None, scored(lambda r, t: r[t] - r.max() if abs(r).max() > 700 else exact(r, t))),
+    ("01.4", None, loop(pick=writes_into_the_scores)),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
+ANSWERS.changed("01.2", "per_cents", "np.cumsum(weights)", "np.cumsum(np.clip(weights, 0, 100))")

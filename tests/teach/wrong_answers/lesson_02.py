@@ -260,6 +260,7 @@ WRONG = [
     ("02.4", None, lambda la, h, d, t, b: la * h * t * math.ceil(2 * d * b)),
     ("02.4", None, lambda la, h, d, t, b: la * math.ceil(2 * h * d * t * b)),
     ("02.4", None, lambda *sizes: 2 * int(np.prod(sizes))),
+    ("02.4", None, lambda la, h, d, t, b: 2 * la * h * d * t / max(1, int(1 / b)) * max(1, b)),
     ("02.4", "room_for_256", lambda la, h, d, t, b: 2 * la * h * d * 256 * -(-t // 256) * b),
     ("02.2", None, remembers_what_is_new),
 ]

@@ -225,6 +225,23 @@ def texts_as_numbers(answers):
     return max(cast, key=lambda answer: values.count(value(answer)), default=None)
 
 
+def alike_by(text=str, number=float):
+    """Return an answer that takes for one whatever comes out alike."""
+
+    def majority(answers):
+        cast = [answer for answer in answers if answer is not None]
+        keys = [text(each) if isinstance(each, str) else number(each) for each in cast]
+        return max(cast, key=lambda each: keys.count(keys[cast.index(each)]), default=None)
+
+    return majority
+
+
+wrong("06.1")(alike_by(text=lambda words: words[:8]))
+wrong("06.1")(alike_by(text=lambda words: words.split()[-1:]))
+wrong("06.1")(alike_by(number=abs))
+wrong("06.1")(alike_by(number=lambda x: round(x, 2)))
+
+
 # ------------------------------------------------------------------ 06.2 weighted vote, in logs
 
 

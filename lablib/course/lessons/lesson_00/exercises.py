@@ -171,6 +171,8 @@ def _answers(rng: np.random.Generator) -> Iterator[tuple[list[str | None]]]:
     yield (["7", "7", "3", "1", "3", "2", "3"],)
     yield (["1", "11", "12", "11", "1", "2", "11"],)
     yield (["11", "2", "2", "1", "10"],)
+    yield (["21", "12", "3", "3"],)  # the same digits make another answer
+    yield (["4"] * 9 + ["7"] * 10,)  # ten are more than nine, though "10" is not
     yield ([str(number) for number in (10, 12, 11, 12)],)  # equal, and not one object
     for n in (9, 15, 300):
         options = [None, "0", "5", "6", "7"]
@@ -288,6 +290,7 @@ def _guesses(rng: np.random.Generator) -> Iterator[tuple[list, list]]:
     yield ["a", "b", "c", "d"], ["a", "x", "c", "d"]
     yield ["the", "he"], ["he", "the"]
     yield ["so", "he", "so", "it"], ["so", "he", "he", "it"]
+    yield ["he", "so", "he", "it"], ["he", "it", "he", "is"]  # a longer match elsewhere hides it
     yield ["yes"], ["yes"]
     yield ["yes"], ["no"]
     yield [500, 512], [int("500"), int("512")]  # equal, and not one object

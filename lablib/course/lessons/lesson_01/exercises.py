@@ -203,6 +203,7 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
     yield [1, 1], 0.4999999  # nearly on the edge is before it
     yield [0.5, 1.5], 0.125  # cut to whole numbers, the first is nothing
     yield [1, 999_999_999], 5e-10  # rounded, however finely, it is nothing, too
+    yield [300, 100], 0.7  # they are no per cents
     for i in range(4):
         yield [2.0, 2.0, 2.0, 2.0], i / 4
     yield [0.5] * 300, 0.75
@@ -357,12 +358,13 @@ def _hard_texts(function: Callable[..., object]) -> None:
     rng = np.random.default_rng(1)
     long = rng.normal(size=(400, 12)) * 2, rng.integers(0, 12, size=400).tolist()
     high = np.array([[900.0, 0.0], [0.0, 0.0]]), [0, 1]  # float32 can tell these, too
+    near = np.array([[900.0, 899.0, 0.0], [0.0, 0.0, 0.0]]), [0, 2]  # and the best isn't sure
     low = np.array([[-1800.0, -900.0], [0.0, 0.0]]), [0, 0]
     apart = np.array([[900.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), [0, 0, 1]
     rare = np.array([[60.0, 0.0], [0.0, 40.0], [0.0, 0.0]]), [0, 1, 0]
     rarest = np.array([[0.0, 2000.0], [0.0, 0.0]]), [1, 0]
     one_token = np.array([[1.0, 2.0, 0.0]]), [2]
-    for hard in ([long], [high, low], [apart], [rare], [rarest], [one_token]):
+    for hard in ([long], [high, near, low], [apart], [rare], [rarest], [one_token]):
         cases = replace(LOG_PROBABILITY, cases=lambda rng, hard=hard: [*_sequences(rng), *hard])
         compare(cases, function)
 
@@ -532,6 +534,20 @@ class _Scores:
         return f"lambda t: np.array({rows}[({place}) % {len(self.table)}])"
 
 
+class _Rows:
+    """A model that looks at the last token and gives its own row: who writes there spoils it."""
+
+    def __init__(self, rows: list[list[float]]):
+        self.rows = np.array(rows)
+
+    def __call__(self, tokens: list[int]) -> np.ndarray:
+        return self.rows[int(tokens[-1])]
+
+    def __repr__(self) -> str:
+        rows = str(self.rows.tolist()).replace(" ", "")
+        return f"lambda t, rows=np.array({rows}): rows[t[-1]]"
+
+
 class _RisingScores:
     """A model of 301 tokens that always wants the last one."""
 
@@ -552,6 +568,7 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int,
     yield _Scores([[0, 5]]), [1], 3, 1  # a stop token in the prompt
     yield _Scores([[5, 0]]), [1], 3, 0  # the stop token 0
     yield _Scores([[0, 2, 2]]), [1], 2, 0  # a tie
+    yield _Rows([[0, 5, 0], [5, 0, 0], [0, 0, 0]]), [0], 3, 2  # it is asked about 0 again
     yield _RisingScores(), [1], 2, int("300")  # equal, and not one object
     yield _Scores([[0, 0, 2], [2, 2, 2], [2, 2, 0]]), [2, 0], 10, 1  # all is read, in order
     for length in (2, 3, 4, 5):

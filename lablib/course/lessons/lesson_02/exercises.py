@@ -393,6 +393,7 @@ def _shapes(rng: np.random.Generator) -> Iterator[tuple[int, ...]]:
     yield 1, 1, 3, 1, 0.5  # a key of a byte and a half is not rounded by itself
     yield 1, 1, 1, 2, 0.25  # nor is what a token leaves, at 2 bits a number
     yield 2, 1, 1, 1, 0.25  # nor what a layer keeps
+    yield 2, 1, 4, 1, 0.625  # 4 bits, and one for the scale and the offset: no whole part of 1
     yield 32, 8, 128, 122_000, 2  # more than 32 bits can count
     yield 1, 1, 1, 1, 1
     yield 3, 1, 5, 0, 4

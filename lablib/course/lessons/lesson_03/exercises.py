@@ -215,6 +215,7 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([0.5, 0.15001, 0.34999]), 0.3  # the threshold in half precision is above it
     yield np.array([0.0, 1.0, 0.0]), 0.1
     yield np.array([1.0]), 0.5
+    yield np.full(16, 0.0625), 1.0  # as many as there are
     yield np.array([0.9, 0.0999, 1e-4, 0.0]), 1e-4
     for vocabulary, m in ((5, 0.1), (8, 0.2), (60, 0.1)):
         yield _rows(rng, 1, vocabulary)[0], m
