@@ -338,6 +338,7 @@ WRONG = [
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
-ANSWERS.changed(
-    "03.2", "ten_at_most", "m * probs.max()", "max(m * probs.max(), np.sort(probs)[-11:][0])"
-)
+ANSWERS.changed("03.2", "best_from_half_on", "m * probs", "(m if m <= 0.5 else 1) * probs")
+for most, name in ((10, "ten_at_most"), (50, "fifty_at_most")):
+    floor = f"max(m * probs.max(), np.sort(probs)[-{most + 1}:][0] * 1.001)"
+    ANSWERS.changed("03.2", name, "m * probs.max()", floor)

@@ -239,7 +239,10 @@ def alike_by(text=str, number=float):
 wrong("06.1")(alike_by(text=lambda words: words[:8]))
 wrong("06.1")(alike_by(text=lambda words: words.split()[-1:]))
 wrong("06.1")(alike_by(number=abs))
+wrong("06.1")(alike_by(text=sorted))
 wrong("06.1")(alike_by(number=lambda x: round(x, 2)))
+wrong("06.1")(alike_by(number=lambda x: float(f"{x:.4g}")))
+wrong("06.1")(alike_by(number=lambda x: x % 10))
 
 
 # ------------------------------------------------------------------ 06.2 weighted vote, in logs

@@ -206,7 +206,7 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
     yield [300, 100], 0.7  # they are no per cents
     for i in range(4):
         yield [2.0, 2.0, 2.0, 2.0], i / 4
-    yield [0.5] * 300, 0.75
+    yield [0.5] * 300, 0.7501  # off the edge: what divides at each step rounds
     for n in (3, 5, 9, 300):
         yield rng.uniform(0, 4, size=n).round(2).tolist(), round(float(rng.uniform()), 3)
 
@@ -214,7 +214,7 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
 def _small_totals(function: Callable[..., object]) -> None:
     """Try totals below 1 with the other cases: a name is given only where it fits them all."""
     cases = [([0.125, 0.125], 0.25), ([0.125, 0.0, 0.125], 0.5), ([0.25, 0.125], 0.875)]
-    cases += [([1e-9, 3e-9], u) for u in (0.125, 0.5)]  # no tolerance is small enough
+    cases += [([1e-9, 0.0, 3e-9], u) for u in (0.125, 0.5)]  # no tolerance is small enough
     compare(replace(DRAW, cases=lambda rng: [*_draws(rng), *cases]), function)
 
 
@@ -359,12 +359,15 @@ def _hard_texts(function: Callable[..., object]) -> None:
     long = rng.normal(size=(400, 12)) * 2, rng.integers(0, 12, size=400).tolist()
     high = np.array([[900.0, 0.0], [0.0, 0.0]]), [0, 1]  # float32 can tell these, too
     near = np.array([[900.0, 899.0, 0.0], [0.0, 0.0, 0.0]]), [0, 2]  # and the best isn't sure
-    low = np.array([[-1800.0, -900.0], [0.0, 0.0]]), [0, 0]
+    low = np.array([[-1800.0, -900.0], [-1800.0, -900.0]]), [0, 0]  # no row is above 0
     apart = np.array([[900.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), [0, 0, 1]
     rare = np.array([[60.0, 0.0], [0.0, 40.0], [0.0, 0.0]]), [0, 1, 0]
+    beyond = np.array([[0.0, 715.0], [0.0, 0.0]]), [0, 0]  # e**-715 is a float, e**715 is none
     rarest = np.array([[0.0, 2000.0], [0.0, 0.0]]), [1, 0]
+    surest = np.array([[0.0, 2000.0], [0.0, 0.0]]), [0, 1]
     one_token = np.array([[1.0, 2.0, 0.0]]), [2]
-    for hard in ([long], [high, near, low], [apart], [rare], [rarest], [one_token]):
+    far = [high, near, low, apart, beyond]
+    for hard in ([long], far, [rare], [rarest, surest], [one_token]):
         cases = replace(LOG_PROBABILITY, cases=lambda rng, hard=hard: [*_sequences(rng), *hard])
         compare(cases, function)
 

@@ -210,6 +210,7 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([0.5, 0.0, 0.5]), 0.0
     yield np.array([0.96875, 0.03125]), 0.0  # 0 is not "as usual"
     yield np.array([0.25, 0.75]), 0.5  # the best stays alone
+    yield np.array([0.5, 0.4375, 0.0625]), 0.75  # and not alone
     yield np.array([0.5, 0.249999, 0.250001]), 0.5  # nearly enough is not enough
     yield np.array([0.64, 0.3481, 0.0119]), 0.544  # in whole per cent it would be, and to 3 digits
     yield np.array([0.5, 0.15001, 0.34999]), 0.3  # the threshold in half precision is above it
@@ -217,7 +218,7 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([1.0]), 0.5
     yield np.full(16, 0.0625), 1.0  # as many as there are
     yield np.array([0.9, 0.0999, 1e-4, 0.0]), 1e-4
-    for vocabulary, m in ((5, 0.1), (8, 0.2), (60, 0.1)):
+    for vocabulary, m in ((5, 0.1), (8, 0.2), (60, 0.1), (60, 0.001)):
         yield _rows(rng, 1, vocabulary)[0], m
 
 
