@@ -30,6 +30,11 @@ def before(sums, row, p):
     return sums - row < p
 
 
+def the_first_that_is_enough(probs, p):
+    alone = np.eye(probs.shape[1])[np.argmax(probs >= p, axis=1)]
+    return np.where((probs >= p).any(axis=1, keepdims=True), alone, top_p(before)(probs, p))
+
+
 def shifted_sums(sums, row, p):
     return np.concatenate([[0], sums[:-1]]) < p
 
@@ -246,6 +251,7 @@ WRONG = [
     ("03.1", None, top_p(lambda sums, row, p: np.round(sums - row, 2) < p)),
     ("03.1", None, top_p(lambda sums, row, p: sums - row < p + 1e-3)),
     ("03.1", None, lambda probs, p: top_p(before)(probs[:1], p)),
+    ("03.1", None, the_first_that_is_enough),
     ("03.1", None, lambda probs, p: probs if p == 1 else top_p(before)(probs, p)),
     ("03.1", None, top_p(lambda sums, row, p: (sums - row < p) & (row >= 0.01 * row.max()))),
     ("03.1", None, lambda probs, p: top_p(before)(probs, p) > 0),

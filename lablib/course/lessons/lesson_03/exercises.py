@@ -72,6 +72,7 @@ def _edges(_: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([[0.25, 0.75], [0.75, 0.25]]), 0.75
     yield np.array([[0.125, 0.875], [0.25, 0.75]]), 0.5
     yield np.array([[0.0, 1.0, 0.0]]), 0.9
+    yield np.array([[0.375, 0.625]]), 0.25  # either has p alone, and the best comes first
     yield np.array([[0.25, 0.5, 0.25]]), 1.0
     yield np.array([[0.9999, 0.0001]]), 1.0  # no token is too small to stay
     yield np.array([[1.0], [1.0]]), 0.3

@@ -60,6 +60,7 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
     yield [[-3e12], [-2e12]], False  # lower than any start that one would type
     yield [[-1.000001], [-1.0]], True  # nearly equal is not equal
     yield [[-1.5, -1.5], [-0.1, -2.7]], True  # nor does a mean of squares say so
+    yield [[-3.0, -3.0, -0.3], [-2.0, -2.0]], True  # two parts of unequal length weigh unequally
     yield [[-1.0, -1.0, -4.0], [-1.5, -1.5, -1.5]], True  # the middle token is better
     yield [[-2.0], [-3.0, -0.5, -0.5]], True  # the weakest token is better
     for normalized in (False, True) * 4:
@@ -302,6 +303,7 @@ def _scored(rng: np.random.Generator) -> Iterator[tuple[list[float], list[int], 
     yield [0.3, 0.1, 0.2], [0, 1, 1], 2
     yield [0.3, 0.1, 0.2], [1, 0, 0], 1
     yield [1.0, 2.0, 3.0, 4.0], [0, 1, 1, 0], 3
+    yield [3.0, 1.0, 2.0], [1, 0, 0], 3  # the best of all of them is not the last
     yield [0.53, 0.51, 0.52], [1, 0, 0], 2  # different, though near
     yield [8004.0, 8002.0, 8003.0], [1, 0, 0], 2  # half precision knows only every fourth
     yield [0.3, -0.1, -0.2], [1, 0, 1], 2  # the sign counts
