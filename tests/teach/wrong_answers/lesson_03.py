@@ -341,6 +341,8 @@ WRONG = [
     ("03.3", None, remembers_scores),
     ("03.3", None, lambda s, r, p: rule(lambda x, q: x / q if max(s) > 0 else x * q)(s, r, p)),
     ("03.4", None, lambda x, u: np.argmax(x + noise(u)) + 1),
+    ("03.4", None, lambda x, u: np.argmax(x + 1.28 * noise(u))),
+    ("03.4", None, lambda x, u: np.argmax(np.where(x < np.sort(x)[-10:][0], -99, x + noise(u)))),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)

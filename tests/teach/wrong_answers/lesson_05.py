@@ -344,6 +344,8 @@ best_of(
 )
 
 
+pick("the_first_256", "for row in logprobs", "for row in (row[:256] for row in logprobs)")
+pick("the_weakest_token", "else sum(row)", "else min(row)")
 best_of("the_last_of_all", "return total", "return total if k < n else right[-1]")
 
 

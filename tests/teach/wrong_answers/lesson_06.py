@@ -518,6 +518,7 @@ def only_rivals_before(counts, remaining):
 
 
 ANSWERS.changed("06.3", "three_answers_only", "[*counts, 0]", "[*counts[:3], 0]")
+ANSWERS.changed("06.3", "ten_answers_only", "[*counts, 0]", "[*counts, 0][:11]")
 ANSWERS.changed(
     "06.3", "last_rival_and_unseen", "[*counts, 0]", "[*counts[: leader + 1], counts[-1], 0]"
 )

@@ -453,7 +453,8 @@ def _races(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.array([0.3, 0.0]), np.array([1e-30, 1e-20])  # no need of a little more: u is above 0
     yield np.array([0.0, -40.0]), np.array([1e-30, 0.9999999])  # far behind, and not nearer
     yield np.array([0.0, -12.0]), np.array([0.5, 0.9999999])  # far behind, and not out of the race
-    yield np.arange(5.0, -1.0, -1.0), np.array([0.1] * 5 + [0.9999])  # anybody can win
+    yield np.array([2.56, 0.0]), np.array([0.5, 0.9])  # base 2 turns it round, a third more doesn't
+    yield np.arange(5.5, -0.5, -0.5), np.array([0.1] * 11 + [0.9999])  # anybody can win
     yield np.array([600.1, 600.2]), np.array([0.5, 0.5])  # half precision has too few digits
     for vocabulary in (3, 3, 5, 5, 8, 8, 8, 8, 40, 400):
         logits = np.round(rng.normal(size=vocabulary) * 2, 1)

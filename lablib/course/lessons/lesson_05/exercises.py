@@ -49,6 +49,7 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
     yield [[-0.5], [-1.0], [-0.5]], False
     yield [[-0.5, -0.5], [-1.0]], False  # equal, and not equally long
     yield [[-1.0], [-0.5, -0.5]], False
+    yield [[-2.0], [-0.1, -2.9], [-1.6, -1.6]], False  # best sum, best mean, best of the weakest
     yield [[-1.0, -1.0], [-1.0]], True
     yield [[-2.0, -2.0, -2.0, -0.5], [-1.5]], True
     yield [[-1.1] * 11, [-1.0, -1.0]], True
@@ -75,6 +76,7 @@ def _long_and_single(rng: np.random.Generator) -> Iterator[tuple[list[list[float
         yield [[-30.0] * 30, [-50.0] * 15], normalized
         yield [[-0.25]], normalized
         yield [[-0.01] * 300, [-1.5]], normalized
+        yield [[-0.001] * 300 + [-6.0], [-0.01] * 100], normalized  # the end may decide
         yield [[-1.0, 0.0], [0.0], [0.0, 0.0]], normalized  # some token is certain
         yield [[-1.0, 0.0], [-0.75]], normalized
 

@@ -453,6 +453,7 @@ def _standings(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
     yield [12, 10, 40], 28
     yield [7], 7
     yield [7], 8
+    yield [5, *[1] * 10, 4], 2  # there may be more answers than digits
     yield [1, 4, 5], 1  # of two rivals before the leader the second is the stronger
     yield [1, 4, 5], 0
     yield [2, 5, 4, 7, 6], 1  # and the strongest of all stands behind it
