@@ -280,6 +280,16 @@ WRONG = [
         lambda a: max(given(a), key=lambda x: sum(sorted(x) == sorted(y) for y in given(a))),
     ),
     ("00.3", None, first_block_of_a_diff),
+    ("00.1", None, lambda p: p.index(max(p[:64]))),
+    ("00.2", None, lambda a: statistics.mode(given(a)[:100])),
+    ("00.2", None, lambda a: max(list(dict.fromkeys(given(a)))[:20], key=a.count)),
+    ("00.3", None, lambda g, c: breaks(g[:50], c[:50])),
+    ("00.3", None, lambda g, c: breaks([*map(sorted, map(str, g))], [*map(sorted, map(str, c))])),
+    (
+        "00.3",
+        None,
+        lambda g, c: breaks(*[[t if isinstance(t, str) else t % 256 for t in x] for x in (g, c)]),
+    ),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)

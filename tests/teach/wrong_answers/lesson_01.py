@@ -268,6 +268,7 @@ WRONG = [
     ("01.4", None, stop_beyond_the_end),
     ("01.4", None, loop(pick=lambda s: np.argmax(np.round(s, 1)))),
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] == s or n[-3:] == 3 * n[-1:])),
+    ("01.4", None, loop(stops=lambda p, n, s: n[-1] == s or n[-6:] == 6 * n[-1:])),
     ("01.3", None, scored(lambda r, t: r[t] - np.logaddexp.reduce(np.unique(r)))),
     ("01.3", None, scored(lambda r, t: r[t] - r.max() if abs(r).max() > 700 else exact(r, t))),
     ("01.3", None, scored(lambda r, t: r[t] - log_of_the_sum(r, max(r.max(), 0)))),
@@ -277,4 +278,9 @@ WRONG = [
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
+for digits in (1, 2):
+    rounded = f"np.cumsum(np.round(weights, {digits}))"
+    ANSWERS.changed("01.2", f"to_{digits}_digits", "np.cumsum(weights)", rounded)
+smoothed = "np.cumsum(np.maximum(weights, 1e-3 * np.max(weights)) * (np.array(weights) > 0))"
+ANSWERS.changed("01.2", "a_per_mille_at_least", "np.cumsum(weights)", smoothed)
 ANSWERS.changed("01.2", "per_cents", "np.cumsum(weights)", "np.cumsum(np.clip(weights, 0, 100))")

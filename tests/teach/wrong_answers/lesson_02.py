@@ -263,6 +263,8 @@ WRONG = [
     ("02.4", None, lambda la, h, d, t, b: 2 * la * h * d * t / max(1, int(1 / b)) * max(1, b)),
     ("02.4", "room_for_256", lambda la, h, d, t, b: 2 * la * h * d * 256 * -(-t // 256) * b),
     ("02.2", None, remembers_what_is_new),
+    ("02.3", None, lambda cache, n: each(lambda a, n: a[: len(a) - n])(cache[:4], n)),
+    ("02.3", None, each(lambda a, n: a[: len(a) - n, :3])),
     ("02.1", None, lambda p, n: (simulated(p, n)[0], p + n - 1 - (p == n > 1))),
 ]
 

@@ -346,6 +346,14 @@ WRONG = [
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
+ANSWERS.changed("03.3", "two_at_most", "scores[seen] * penalty", "scores[seen] * min(penalty, 2)")
+ANSWERS.changed(
+    "03.3",
+    "small_ones_stay",
+    "(recent, dtype=int))",
+    "([t for t in recent if abs(scores[t]) > 0.05], dtype=int))",
+)
+ANSWERS.changed("03.2", "nine_tenths_at_most", "m * probs", "min(m, 0.9) * probs")
 ANSWERS.changed("03.2", "best_from_half_on", "m * probs", "(m if m <= 0.5 else 1) * probs")
 for most, name in ((10, "ten_at_most"), (50, "fifty_at_most")):
     floor = f"max(m * probs.max(), np.sort(probs)[-{most + 1}:][0] * 1.001)"

@@ -239,6 +239,7 @@ def alike_by(text=str, number=float):
 wrong("06.1")(alike_by(text=lambda words: words[:8]))
 wrong("06.1")(alike_by(text=lambda words: words.split()[-1:]))
 wrong("06.1")(alike_by(number=abs))
+wrong("06.1")(lambda answers: mode_of_statistics(votes_of(answers)[:100]))
 wrong("06.1")(alike_by(text=sorted))
 wrong("06.1")(alike_by(number=lambda x: round(x, 2)))
 wrong("06.1")(alike_by(number=lambda x: float(f"{x:.4g}")))

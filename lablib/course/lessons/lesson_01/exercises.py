@@ -203,6 +203,9 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
     yield [1, 1], 0.4999999  # nearly on the edge is before it
     yield [0.5, 1.5], 0.125  # cut to whole numbers, the first is nothing
     yield [1, 999_999_999], 5e-10  # rounded, however finely, it is nothing, too
+    yield [1, 999_999_999], 1e-6  # nor is it more than it is
+    yield [0.34, 0.36], 0.45  # rounded to one digit, the second is hit
+    yield [0.014, 0.006], 0.69  # and to two
     yield [300, 100], 0.7  # they are no per cents
     for i in range(4):
         yield [2.0, 2.0, 2.0, 2.0], i / 4
@@ -563,7 +566,7 @@ class _RisingScores:
 
 def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int, int]]:
     yield _Scores([[0, 0, 5]]), [1], 1, 2
-    yield _Scores([[0, 0, 5]]), [0], 6, 1
+    yield _Scores([[0, 0, 5]]), [0], 12, 1
     yield _Scores([[0, 5], [5, 0]]), [0], 1, 1  # the next one would have been the stop token
     yield _Scores([[0.5, 0.5001]]), [0], 1, 0  # rounded they are the same
     yield _Scores([[-3, -1, -2]]), [0], 2, 2  # no score above 0

@@ -212,6 +212,7 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([0.96875, 0.03125]), 0.0  # 0 is not "as usual"
     yield np.array([0.25, 0.75]), 0.5  # the best stays alone
     yield np.array([0.5, 0.4375, 0.0625]), 0.75  # and not alone
+    yield np.array([0.51, 0.49]), 0.98  # the other one is near, and not near enough
     yield np.array([0.5, 0.249999, 0.250001]), 0.5  # nearly enough is not enough
     yield np.array([0.64, 0.3481, 0.0119]), 0.544  # in whole per cent it would be, and to 3 digits
     yield np.array([0.5, 0.15001, 0.34999]), 0.3  # the threshold in half precision is above it
@@ -317,6 +318,7 @@ def _histories(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]
     yield np.array([0.0, -2.0, 1.0]), [2, 0, 2, 2], 1.5
     yield np.array([3.0, -1.0, -0.5, 1.5, 2.0]), [4, 1, 0, 4], 1.25
     yield np.array([0.5, 0.25, -4.0]), [1, 2, 0], 1.5
+    yield np.array([0.03, -1.0, 6.0]), [0, 1, 2], 3.0  # small ones too, and more than doubled
     for vocabulary in (6, 6, 40):
         recent = rng.integers(0, vocabulary, size=vocabulary - 1).tolist()
         scores = np.round(rng.normal(size=vocabulary) * 3, 1)

@@ -100,6 +100,7 @@ def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | int]]]:
     yield ([7, 1000, 5, int("1000")],)  # equal, but not the same object
     yield (["10", "1", "1", "10", "10"],)
     yield ([4] * 9 + [7] * 10,)  # ten are more than nine, though "10" is not
+    yield ([*range(120), 119],)  # many kinds, and the last one decides
     for size in (4, 6, 8, 12, 12):
         yield ([str(each) for each in rng.integers(1, 5, size=size)],)
     yield ([str(each) for each in rng.integers(8, 14, size=300)],)
