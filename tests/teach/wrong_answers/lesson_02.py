@@ -126,6 +126,11 @@ def each(cut):
     return lambda layers, n: [(cut(keys, n), cut(values, n)) for keys, values in layers]
 
 
+def one_from_each_layer_further_up(layers, n):
+    forget = [n if i < n else min(n, 1) for i in range(len(layers))]
+    return [(k[: len(k) - m], v[: len(v) - m]) for m, (k, v) in zip(forget, layers, strict=True)]
+
+
 def in_place(layers, n):
     for i, (keys, values) in enumerate(layers):
         layers[i] = (keys[: len(keys) - n], values[: len(values) - n])
@@ -265,6 +270,7 @@ WRONG = [
     ("02.2", None, remembers_what_is_new),
     ("02.3", None, lambda cache, n: each(lambda a, n: a[: len(a) - n])(cache[:4], n)),
     ("02.3", None, each(lambda a, n: a[: len(a) - n, :3])),
+    ("02.3", None, one_from_each_layer_further_up),
     ("02.1", None, lambda p, n: (simulated(p, n)[0], p + n - 1 - (p == n > 1))),
 ]
 

@@ -296,7 +296,7 @@ def _guesses(rng: np.random.Generator) -> Iterator[tuple[list, list]]:
     yield ["yes"], ["yes"]
     yield ["yes"], ["no"]
     yield [500, 512], [int("500"), int("512")]  # equal, and not one object
-    yield ["so"] * 70 + ["it"], ["so"] * 71  # and more than any draft is long
+    yield ["so"] * 71 + ["it"], ["so"] * 72  # and more than any draft is long
     for n in (5, 7, 60):
         choices = [str(word) for word in rng.choice(["so", "he", "it"], size=n)]
         guesses = [w if rng.random() < 0.7 else "now" for w in choices]

@@ -290,7 +290,7 @@ def trim_cache_by_deleting(layers, n):
 def _caches(rng: np.random.Generator) -> Iterator[tuple[list[tuple[np.ndarray, ...]], int]]:
     yield [(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0], [5.0], [6.0]]))], 2
     few = (1, 2, 1), (1, 2, 0), (2, 1, 0), (2, 1, 1)  # these can be pasted as they are printed
-    for n_layers, tokens, n in (*few, (2, 3, 0), (2, 5, 4), (3, 5, 5), (6, 60, 17)):
+    for n_layers, tokens, n in (*few, (2, 3, 0), (2, 5, 4), (3, 4, 2), (3, 5, 5), (6, 60, 17)):
         arrays = np.round(rng.normal(size=(n_layers, 2, tokens, n_layers + 1)), 1)
         yield [tuple(layer) for layer in arrays], n
 
