@@ -345,6 +345,16 @@ best_of(
 
 
 pick("the_first_256", "for row in logprobs", "for row in (row[:256] for row in logprobs)")
+pick(
+    "the_steadier",
+    "return int(np.argmax(scores))",
+    "return int(np.argmax(scores - np.array([np.var(row) / 1000 for row in logprobs])))",
+)
+pick(
+    "place_among_the_distinct",
+    "return int(np.argmax(scores))",
+    "return [*dict.fromkeys(scores)].index(max(scores))",
+)
 pick("the_weakest_token", "else sum(row)", "else min(row)")
 best_of("the_last_of_all", "return total", "return total if k < n else right[-1]")
 

@@ -47,6 +47,7 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
     yield short_or_even, True
     yield [[-1.0, -1.0], [-1.0, -1.0]], True
     yield [[-0.5], [-1.0], [-0.5]], False
+    yield [[-1.0], [-1.0], [-0.5]], False  # equals before the best one keep their places
     yield [[-0.5, -0.5], [-1.0]], False  # equal, and not equally long
     yield [[-1.0], [-0.5, -0.5]], False
     yield [[-2.0], [-0.1, -2.9], [-1.6, -1.6]], False  # best sum, best mean, best of the weakest
@@ -79,6 +80,7 @@ def _long_and_single(rng: np.random.Generator) -> Iterator[tuple[list[list[float
         yield [[-0.001] * 300 + [-6.0], [-0.01] * 100], normalized  # the end may decide
         yield [[-1.0, 0.0], [0.0], [0.0, 0.0]], normalized  # some token is certain
         yield [[-1.0, 0.0], [-0.75]], normalized
+        yield [[-0.25, -0.75], [-0.5, -0.5]], normalized  # equal, and not equally steady
 
 
 PICK = Exercise(
