@@ -3,6 +3,7 @@
 import os
 import statistics
 from collections import Counter
+from difflib import SequenceMatcher
 from fractions import Fraction
 from itertools import groupby, takewhile
 
@@ -114,6 +115,11 @@ def pair_by_pair(p):
     """Return the best of the best of each pair; the last of an odd number is in none."""
     winners = [i if p[i] >= p[i + 1] else i + 1 for i in range(0, len(p) - 1, 2)]
     return max(winners, key=p.__getitem__, default=0)
+
+
+def first_block_of_a_diff(guesses, choices):
+    block = SequenceMatcher(None, guesses, choices, autojunk=False).get_matching_blocks()[0]
+    return block.size if block.a == block.b == 0 else 0
 
 
 def by_a_dictionary(guesses, choices):
@@ -267,6 +273,23 @@ WRONG = [
     ("00.2", None, lambda a: statistics.mode([x for x in given(a) if x.lower() != "no"] or ["8"])),
     ("00.2", None, votes_that_fade),
     ("00.2", None, none_takes_a_vote_away),
+    ("00.2", None, lambda a: max(given(a), key=lambda x: str(a.count(x)))),
+    (
+        "00.2",
+        None,
+        lambda a: max(given(a), key=lambda x: sum(sorted(x) == sorted(y) for y in given(a))),
+    ),
+    ("00.3", None, first_block_of_a_diff),
+    ("00.1", None, lambda p: p.index(max(p[:64]))),
+    ("00.2", None, lambda a: statistics.mode(given(a)[:100])),
+    ("00.2", None, lambda a: max(list(dict.fromkeys(given(a)))[:20], key=a.count)),
+    ("00.3", None, lambda g, c: breaks(g[:50], c[:50])),
+    ("00.3", None, lambda g, c: breaks([*map(sorted, map(str, g))], [*map(sorted, map(str, c))])),
+    (
+        "00.3",
+        None,
+        lambda g, c: breaks(*[[t if isinstance(t, str) else t % 256 for t in x] for x in (g, c)]),
+    ),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)

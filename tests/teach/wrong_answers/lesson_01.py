@@ -69,6 +69,10 @@ def exact(row, token):
     return log_softmax(row)[token]
 
 
+def log_of_the_sum(row, shift):
+    return shift + np.log(np.exp(row - shift).sum())
+
+
 def one_shift_for_the_rows_that_count(logits, tokens):
     rows = logits[: len(tokens) - 1 or 1]
     rows = rows - rows.max()
@@ -125,6 +129,12 @@ def stops_before_it_writes(next_scores, prompt, max_tokens, stop):
 def stop_beyond_the_end(next_scores, prompt, max_tokens, stop):
     written = loop(extra=1)(next_scores, prompt, max_tokens, stop)
     return written if written[-1] == stop and max_tokens else written[:max_tokens]
+
+
+def writes_into_the_scores(scores):
+    best = int(np.argmax(scores))
+    scores[:] = 0
+    return best
 
 
 def at_least_one(next_scores, prompt, max_tokens, stop):
@@ -258,7 +268,19 @@ WRONG = [
     ("01.4", None, stop_beyond_the_end),
     ("01.4", None, loop(pick=lambda s: np.argmax(np.round(s, 1)))),
     ("01.4", None, loop(stops=lambda p, n, s: n[-1] == s or n[-3:] == 3 * n[-1:])),
+    ("01.4", None, loop(stops=lambda p, n, s: n[-1] == s or n[-6:] == 6 * n[-1:])),
     ("01.3", None, scored(lambda r, t: r[t] - np.logaddexp.reduce(np.unique(r)))),
+    ("01.3", None, scored(lambda r, t: r[t] - r.max() if abs(r).max() > 700 else exact(r, t))),
+    ("01.3", None, scored(lambda r, t: r[t] - log_of_the_sum(r, max(r.max(), 0)))),
+    ("01.3", None, scored(lambda r, t: r[t] - log_of_the_sum(r, r[t]))),
+    ("01.3", None, scored(lambda r, t: r[t] - log_of_the_sum(r, r.mean()))),
+    ("01.4", None, loop(pick=writes_into_the_scores)),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
+for digits in (1, 2):
+    rounded = f"np.cumsum(np.round(weights, {digits}))"
+    ANSWERS.changed("01.2", f"to_{digits}_digits", "np.cumsum(weights)", rounded)
+smoothed = "np.cumsum(np.maximum(weights, 1e-3 * np.max(weights)) * (np.array(weights) > 0))"
+ANSWERS.changed("01.2", "a_per_mille_at_least", "np.cumsum(weights)", smoothed)
+ANSWERS.changed("01.2", "per_cents", "np.cumsum(weights)", "np.cumsum(np.clip(weights, 0, 100))")

@@ -126,6 +126,11 @@ def each(cut):
     return lambda layers, n: [(cut(keys, n), cut(values, n)) for keys, values in layers]
 
 
+def one_from_each_layer_further_up(layers, n):
+    forget = [n if i < n else min(n, 1) for i in range(len(layers))]
+    return [(k[: len(k) - m], v[: len(v) - m]) for m, (k, v) in zip(forget, layers, strict=True)]
+
+
 def in_place(layers, n):
     for i, (keys, values) in enumerate(layers):
         layers[i] = (keys[: len(keys) - n], values[: len(values) - n])
@@ -260,8 +265,13 @@ WRONG = [
     ("02.4", None, lambda la, h, d, t, b: la * h * t * math.ceil(2 * d * b)),
     ("02.4", None, lambda la, h, d, t, b: la * math.ceil(2 * h * d * t * b)),
     ("02.4", None, lambda *sizes: 2 * int(np.prod(sizes))),
+    ("02.4", None, lambda la, h, d, t, b: 2 * la * h * d * t / max(1, int(1 / b)) * max(1, b)),
     ("02.4", "room_for_256", lambda la, h, d, t, b: 2 * la * h * d * 256 * -(-t // 256) * b),
     ("02.2", None, remembers_what_is_new),
+    ("02.3", None, lambda cache, n: each(lambda a, n: a[: len(a) - n])(cache[:4], n)),
+    ("02.3", None, each(lambda a, n: a[: len(a) - n, :3])),
+    ("02.3", None, one_from_each_layer_further_up),
+    ("02.1", None, lambda p, n: (simulated(p, n)[0], p + n - 1 - (p == n > 1))),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)

@@ -30,6 +30,11 @@ def before(sums, row, p):
     return sums - row < p
 
 
+def the_first_that_is_enough(probs, p):
+    alone = np.eye(probs.shape[1])[np.argmax(probs >= p, axis=1)]
+    return np.where((probs >= p).any(axis=1, keepdims=True), alone, top_p(before)(probs, p))
+
+
 def shifted_sums(sums, row, p):
     return np.concatenate([[0], sums[:-1]]) < p
 
@@ -246,6 +251,7 @@ WRONG = [
     ("03.1", None, top_p(lambda sums, row, p: np.round(sums - row, 2) < p)),
     ("03.1", None, top_p(lambda sums, row, p: sums - row < p + 1e-3)),
     ("03.1", None, lambda probs, p: top_p(before)(probs[:1], p)),
+    ("03.1", None, the_first_that_is_enough),
     ("03.1", None, lambda probs, p: probs if p == 1 else top_p(before)(probs, p)),
     ("03.1", None, top_p(lambda sums, row, p: (sums - row < p) & (row >= 0.01 * row.max()))),
     ("03.1", None, lambda probs, p: top_p(before)(probs, p) > 0),
@@ -335,6 +341,20 @@ WRONG = [
     ("03.3", None, remembers_scores),
     ("03.3", None, lambda s, r, p: rule(lambda x, q: x / q if max(s) > 0 else x * q)(s, r, p)),
     ("03.4", None, lambda x, u: np.argmax(x + noise(u)) + 1),
+    ("03.4", None, lambda x, u: np.argmax(x + 1.28 * noise(u))),
+    ("03.4", None, lambda x, u: np.argmax(np.where(x < np.sort(x)[-10:][0], -99, x + noise(u)))),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
+ANSWERS.changed("03.3", "two_at_most", "scores[seen] * penalty", "scores[seen] * min(penalty, 2)")
+ANSWERS.changed(
+    "03.3",
+    "small_ones_stay",
+    "(recent, dtype=int))",
+    "([t for t in recent if abs(scores[t]) > 0.05], dtype=int))",
+)
+ANSWERS.changed("03.2", "nine_tenths_at_most", "m * probs", "min(m, 0.9) * probs")
+ANSWERS.changed("03.2", "best_from_half_on", "m * probs", "(m if m <= 0.5 else 1) * probs")
+for most, name in ((10, "ten_at_most"), (50, "fifty_at_most")):
+    floor = f"max(m * probs.max(), np.sort(probs)[-{most + 1}:][0] * 1.001)"
+    ANSWERS.changed("03.2", name, "m * probs.max()", floor)

@@ -155,6 +155,17 @@ def seats_that_look_empty(waiting, slots, step):
     return steps
 
 
+@wrong("04.1", "same_object")
+def by_their_addresses(waiting, slots, step):
+    queue, active, steps = list(waiting), [], 0
+    while queue or active:
+        active, queue = active + queue[: slots - len(active)], queue[slots - len(active) :]
+        done = [*map(id, step(active))]
+        active = [request for request in active if id(request) not in done]
+        steps += 1
+    return steps
+
+
 # ------------------------------------------------------------------ 04.2 left padding
 
 

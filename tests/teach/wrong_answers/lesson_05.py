@@ -116,6 +116,13 @@ def greater_or_equal(logprobs, normalized):
 
 
 @wrong("05.1")
+def mean_of_two_means(logprobs, normalized):
+    halves = [(row[: (len(row) + 1) // 2], row[(len(row) + 1) // 2 :] or row) for row in logprobs]
+    means = [np.mean([np.mean(half) for half in pair]) for pair in halves]
+    return np.argmax(means if normalized else [sum(row) for row in logprobs])
+
+
+@wrong("05.1")
 def better_than_minus_a_hundred(logprobs, normalized):
     best, index = -100.0, 0
     for i, row in enumerate(logprobs):
@@ -335,6 +342,21 @@ best_of(
     "right[r] * math.comb(int(index), k - 1)",
     "order_for_rank",
 )
+
+
+pick("the_first_256", "for row in logprobs", "for row in (row[:256] for row in logprobs)")
+pick(
+    "the_steadier",
+    "return int(np.argmax(scores))",
+    "return int(np.argmax(scores - np.array([np.var(row) / 1000 for row in logprobs])))",
+)
+pick(
+    "place_among_the_distinct",
+    "return int(np.argmax(scores))",
+    "return [*dict.fromkeys(scores)].index(max(scores))",
+)
+pick("the_weakest_token", "else sum(row)", "else min(row)")
+best_of("the_last_of_all", "return total", "return total if k < n else right[-1]")
 
 
 @wrong("05.3")

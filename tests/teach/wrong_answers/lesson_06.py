@@ -225,6 +225,27 @@ def texts_as_numbers(answers):
     return max(cast, key=lambda answer: values.count(value(answer)), default=None)
 
 
+def alike_by(text=str, number=float):
+    """Return an answer that takes for one whatever comes out alike."""
+
+    def majority(answers):
+        cast = [answer for answer in answers if answer is not None]
+        keys = [text(each) if isinstance(each, str) else number(each) for each in cast]
+        return max(cast, key=lambda each: keys.count(keys[cast.index(each)]), default=None)
+
+    return majority
+
+
+wrong("06.1")(alike_by(text=lambda words: words[:8]))
+wrong("06.1")(alike_by(text=lambda words: words.split()[-1:]))
+wrong("06.1")(alike_by(number=abs))
+wrong("06.1")(lambda answers: mode_of_statistics(votes_of(answers)[:100]))
+wrong("06.1")(alike_by(text=sorted))
+wrong("06.1")(alike_by(number=lambda x: round(x, 2)))
+wrong("06.1")(alike_by(number=lambda x: float(f"{x:.4g}")))
+wrong("06.1")(alike_by(number=lambda x: x % 10))
+
+
 # ------------------------------------------------------------------ 06.2 weighted vote, in logs
 
 
@@ -498,6 +519,7 @@ def only_rivals_before(counts, remaining):
 
 
 ANSWERS.changed("06.3", "three_answers_only", "[*counts, 0]", "[*counts[:3], 0]")
+ANSWERS.changed("06.3", "ten_answers_only", "[*counts, 0]", "[*counts, 0][:11]")
 ANSWERS.changed(
     "06.3", "last_rival_and_unseen", "[*counts, 0]", "[*counts[: leader + 1], counts[-1], 0]"
 )

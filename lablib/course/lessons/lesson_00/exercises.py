@@ -56,6 +56,7 @@ def _probabilities(rng: np.random.Generator) -> Iterator[tuple[list[float]]]:
     yield ([0.125] * 8,)
     yield ([0.06] * 11 + [0.34],)
     yield ([0.09] * 10 + [0.1],)  # none is above a start of 0.1
+    yield ([0.01] * 98 + [0.02],)  # nor is the best among the first few
     for n in (4, 6, 9, 50):
         yield (rng.dirichlet(np.ones(n)).round(4).tolist(),)
 
@@ -171,6 +172,9 @@ def _answers(rng: np.random.Generator) -> Iterator[tuple[list[str | None]]]:
     yield (["7", "7", "3", "1", "3", "2", "3"],)
     yield (["1", "11", "12", "11", "1", "2", "11"],)
     yield (["11", "2", "2", "1", "10"],)
+    yield (["21", "12", "3", "3"],)  # the same digits make another answer
+    yield (["4"] * 9 + ["7"] * 10,)  # ten are more than nine, though "10" is not
+    yield ([*map(str, range(120)), "119"],)  # many kinds, and the last one decides
     yield ([str(number) for number in (10, 12, 11, 12)],)  # equal, and not one object
     for n in (9, 15, 300):
         options = [None, "0", "5", "6", "7"]
@@ -288,10 +292,11 @@ def _guesses(rng: np.random.Generator) -> Iterator[tuple[list, list]]:
     yield ["a", "b", "c", "d"], ["a", "x", "c", "d"]
     yield ["the", "he"], ["he", "the"]
     yield ["so", "he", "so", "it"], ["so", "he", "he", "it"]
+    yield ["he", "so", "he", "it"], ["he", "it", "he", "is"]  # a longer match elsewhere hides it
     yield ["yes"], ["yes"]
     yield ["yes"], ["no"]
     yield [500, 512], [int("500"), int("512")]  # equal, and not one object
-    yield ["so"] * 11 + ["it"], ["so"] * 12
+    yield ["so"] * 71 + ["it"], ["so"] * 72  # and more than any draft is long
     for n in (5, 7, 60):
         choices = [str(word) for word in rng.choice(["so", "he", "it"], size=n)]
         guesses = [w if rng.random() < 0.7 else "now" for w in choices]
@@ -307,6 +312,8 @@ def _like_tokens(function: Callable[..., object]) -> None:
         ([" ", " is"], [" ", "is"]),
         ([" kit", "e"], [" ki", "te"]),  # the same text, of other tokens
         (["the"], ["The"]),
+        (["was"], ["saw"]),
+        ([7], [2567]),
         ([0, 7, 7], [0, 7, 8]),
         ([1, -1], [1, 1]),
         ([], []),

@@ -203,9 +203,13 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
     yield [1, 1], 0.4999999  # nearly on the edge is before it
     yield [0.5, 1.5], 0.125  # cut to whole numbers, the first is nothing
     yield [1, 999_999_999], 5e-10  # rounded, however finely, it is nothing, too
+    yield [1, 999_999_999], 1e-6  # nor is it more than it is
+    yield [0.34, 0.36], 0.45  # rounded to one digit, the second is hit
+    yield [0.014, 0.006], 0.69  # and to two
+    yield [300, 100], 0.7  # they are no per cents
     for i in range(4):
         yield [2.0, 2.0, 2.0, 2.0], i / 4
-    yield [0.5] * 300, 0.75
+    yield [0.5] * 300, 0.7501  # off the edge: what divides at each step rounds
     for n in (3, 5, 9, 300):
         yield rng.uniform(0, 4, size=n).round(2).tolist(), round(float(rng.uniform()), 3)
 
@@ -213,7 +217,7 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
 def _small_totals(function: Callable[..., object]) -> None:
     """Try totals below 1 with the other cases: a name is given only where it fits them all."""
     cases = [([0.125, 0.125], 0.25), ([0.125, 0.0, 0.125], 0.5), ([0.25, 0.125], 0.875)]
-    cases += [([1e-9, 3e-9], u) for u in (0.125, 0.5)]  # no tolerance is small enough
+    cases += [([1e-9, 0.0, 3e-9], u) for u in (0.125, 0.5)]  # no tolerance is small enough
     compare(replace(DRAW, cases=lambda rng: [*_draws(rng), *cases]), function)
 
 
@@ -357,12 +361,16 @@ def _hard_texts(function: Callable[..., object]) -> None:
     rng = np.random.default_rng(1)
     long = rng.normal(size=(400, 12)) * 2, rng.integers(0, 12, size=400).tolist()
     high = np.array([[900.0, 0.0], [0.0, 0.0]]), [0, 1]  # float32 can tell these, too
-    low = np.array([[-1800.0, -900.0], [0.0, 0.0]]), [0, 0]
+    near = np.array([[900.0, 899.0, 0.0], [0.0, 0.0, 0.0]]), [0, 2]  # and the best isn't sure
+    low = np.array([[-1800.0, -900.0], [-1800.0, -900.0]]), [0, 0]  # no row is above 0
     apart = np.array([[900.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), [0, 0, 1]
     rare = np.array([[60.0, 0.0], [0.0, 40.0], [0.0, 0.0]]), [0, 1, 0]
+    beyond = np.array([[0.0, 715.0], [0.0, 0.0]]), [0, 0]  # e**-715 is a float, e**715 is none
     rarest = np.array([[0.0, 2000.0], [0.0, 0.0]]), [1, 0]
+    surest = np.array([[0.0, 2000.0], [0.0, 0.0]]), [0, 1]
     one_token = np.array([[1.0, 2.0, 0.0]]), [2]
-    for hard in ([long], [high, low], [apart], [rare], [rarest], [one_token]):
+    far = [high, near, low, apart, beyond]
+    for hard in ([long], far, [rare], [rarest, surest], [one_token]):
         cases = replace(LOG_PROBABILITY, cases=lambda rng, hard=hard: [*_sequences(rng), *hard])
         compare(cases, function)
 
@@ -532,6 +540,20 @@ class _Scores:
         return f"lambda t: np.array({rows}[({place}) % {len(self.table)}])"
 
 
+class _Rows:
+    """A model that looks at the last token and gives its own row: who writes there spoils it."""
+
+    def __init__(self, rows: list[list[float]]):
+        self.rows = np.array(rows)
+
+    def __call__(self, tokens: list[int]) -> np.ndarray:
+        return self.rows[int(tokens[-1])]
+
+    def __repr__(self) -> str:
+        rows = str(self.rows.tolist()).replace(" ", "")
+        return f"lambda t, rows=np.array({rows}): rows[t[-1]]"
+
+
 class _RisingScores:
     """A model of 301 tokens that always wants the last one."""
 
@@ -544,7 +566,7 @@ class _RisingScores:
 
 def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int, int]]:
     yield _Scores([[0, 0, 5]]), [1], 1, 2
-    yield _Scores([[0, 0, 5]]), [0], 6, 1
+    yield _Scores([[0, 0, 5]]), [0], 12, 1
     yield _Scores([[0, 5], [5, 0]]), [0], 1, 1  # the next one would have been the stop token
     yield _Scores([[0.5, 0.5001]]), [0], 1, 0  # rounded they are the same
     yield _Scores([[-3, -1, -2]]), [0], 2, 2  # no score above 0
@@ -552,6 +574,7 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int,
     yield _Scores([[0, 5]]), [1], 3, 1  # a stop token in the prompt
     yield _Scores([[5, 0]]), [1], 3, 0  # the stop token 0
     yield _Scores([[0, 2, 2]]), [1], 2, 0  # a tie
+    yield _Rows([[0, 5, 0], [5, 0, 0], [0, 0, 0]]), [0], 3, 2  # it is asked about 0 again
     yield _RisingScores(), [1], 2, int("300")  # equal, and not one object
     yield _Scores([[0, 0, 2], [2, 2, 2], [2, 2, 0]]), [2, 0], 10, 1  # all is read, in order
     for length in (2, 3, 4, 5):

@@ -31,6 +31,7 @@ def _lengths(rng: np.random.Generator) -> Iterator[tuple[int, int]]:
     yield 3, 2
     yield 5, 1
     yield 1, 6
+    yield 4, 4  # as long as the prompt is nothing special
     for _ in range(6):
         yield int(rng.integers(1, 50)), int(rng.integers(1, 50))
     yield 200, 300  # and not more, for a recursion is right, too
@@ -289,8 +290,8 @@ def trim_cache_by_deleting(layers, n):
 def _caches(rng: np.random.Generator) -> Iterator[tuple[list[tuple[np.ndarray, ...]], int]]:
     yield [(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0], [5.0], [6.0]]))], 2
     few = (1, 2, 1), (1, 2, 0), (2, 1, 0), (2, 1, 1)  # these can be pasted as they are printed
-    for n_layers, tokens, n in (*few, (2, 3, 0), (2, 5, 4), (3, 5, 5), (4, 60, 17)):
-        arrays = np.round(rng.normal(size=(n_layers, 2, tokens, 2)), 1)
+    for n_layers, tokens, n in (*few, (2, 3, 0), (2, 5, 4), (3, 4, 2), (3, 5, 5), (6, 60, 17)):
+        arrays = np.round(rng.normal(size=(n_layers, 2, tokens, n_layers + 1)), 1)
         yield [tuple(layer) for layer in arrays], n
 
 
@@ -393,6 +394,7 @@ def _shapes(rng: np.random.Generator) -> Iterator[tuple[int, ...]]:
     yield 1, 1, 3, 1, 0.5  # a key of a byte and a half is not rounded by itself
     yield 1, 1, 1, 2, 0.25  # nor is what a token leaves, at 2 bits a number
     yield 2, 1, 1, 1, 0.25  # nor what a layer keeps
+    yield 2, 1, 4, 1, 0.625  # 4 bits, and one for the scale and the offset: no whole part of 1
     yield 32, 8, 128, 122_000, 2  # more than 32 bits can count
     yield 1, 1, 1, 1, 1
     yield 3, 1, 5, 0, 4

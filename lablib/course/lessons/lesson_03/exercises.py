@@ -72,6 +72,7 @@ def _edges(_: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([[0.25, 0.75], [0.75, 0.25]]), 0.75
     yield np.array([[0.125, 0.875], [0.25, 0.75]]), 0.5
     yield np.array([[0.0, 1.0, 0.0]]), 0.9
+    yield np.array([[0.375, 0.625]]), 0.25  # either has p alone, and the best comes first
     yield np.array([[0.25, 0.5, 0.25]]), 1.0
     yield np.array([[0.9999, 0.0001]]), 1.0  # no token is too small to stay
     yield np.array([[1.0], [1.0]]), 0.3
@@ -210,13 +211,16 @@ def _ratios(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([0.5, 0.0, 0.5]), 0.0
     yield np.array([0.96875, 0.03125]), 0.0  # 0 is not "as usual"
     yield np.array([0.25, 0.75]), 0.5  # the best stays alone
+    yield np.array([0.5, 0.4375, 0.0625]), 0.75  # and not alone
+    yield np.array([0.51, 0.49]), 0.98  # the other one is near, and not near enough
     yield np.array([0.5, 0.249999, 0.250001]), 0.5  # nearly enough is not enough
     yield np.array([0.64, 0.3481, 0.0119]), 0.544  # in whole per cent it would be, and to 3 digits
     yield np.array([0.5, 0.15001, 0.34999]), 0.3  # the threshold in half precision is above it
     yield np.array([0.0, 1.0, 0.0]), 0.1
     yield np.array([1.0]), 0.5
+    yield np.full(16, 0.0625), 1.0  # as many as there are
     yield np.array([0.9, 0.0999, 1e-4, 0.0]), 1e-4
-    for vocabulary, m in ((5, 0.1), (8, 0.2), (60, 0.1)):
+    for vocabulary, m in ((5, 0.1), (8, 0.2), (60, 0.1), (60, 0.001)):
         yield _rows(rng, 1, vocabulary)[0], m
 
 
@@ -314,6 +318,7 @@ def _histories(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]
     yield np.array([0.0, -2.0, 1.0]), [2, 0, 2, 2], 1.5
     yield np.array([3.0, -1.0, -0.5, 1.5, 2.0]), [4, 1, 0, 4], 1.25
     yield np.array([0.5, 0.25, -4.0]), [1, 2, 0], 1.5
+    yield np.array([0.03, -1.0, 6.0]), [0, 1, 2], 3.0  # small ones too, and more than doubled
     for vocabulary in (6, 6, 40):
         recent = rng.integers(0, vocabulary, size=vocabulary - 1).tolist()
         scores = np.round(rng.normal(size=vocabulary) * 3, 1)
@@ -450,7 +455,8 @@ def _races(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield np.array([0.3, 0.0]), np.array([1e-30, 1e-20])  # no need of a little more: u is above 0
     yield np.array([0.0, -40.0]), np.array([1e-30, 0.9999999])  # far behind, and not nearer
     yield np.array([0.0, -12.0]), np.array([0.5, 0.9999999])  # far behind, and not out of the race
-    yield np.arange(5.0, -1.0, -1.0), np.array([0.1] * 5 + [0.9999])  # anybody can win
+    yield np.array([2.56, 0.0]), np.array([0.5, 0.9])  # base 2 turns it round, a third more doesn't
+    yield np.arange(5.5, -0.5, -0.5), np.array([0.1] * 11 + [0.9999])  # anybody can win
     yield np.array([600.1, 600.2]), np.array([0.5, 0.5])  # half precision has too few digits
     for vocabulary in (3, 3, 5, 5, 8, 8, 8, 8, 40, 400):
         logits = np.round(rng.normal(size=vocabulary) * 2, 1)

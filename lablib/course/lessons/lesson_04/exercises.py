@@ -48,8 +48,9 @@ class _Machine:
     """Counts what a scheduler asks for; each request needs a number of steps of its own."""
 
     def __init__(self, needs: Sequence[int], slots: int) -> None:
-        # neither sorted nor all of them truthy: whoever sorts names or tests them is found out
-        self.needs = {(16 * i + 5) % 37: need for i, need in enumerate(needs)}
+        # neither sorted nor all of them truthy, and some above 256, where equal ones need not be
+        # one object: whoever sorts names, tests them or asks `is` is found out
+        self.needs = {(498 * i + 5) % 1001: need for i, need in enumerate(needs)}
         self.slots, self.left, self.serve = slots, dict(self.needs), countdown(self.needs)
         self.calls: list[list[int]] = []
 
@@ -224,6 +225,15 @@ SERVE = Exercise(
             _STAY,
             "active = [request for i, request in enumerate(active) if i not in finished]",
         ): "step returns the requests that are finished, not their places in the list.",
+        changed(
+            serve,
+            "same_object",
+            "request not in finished",
+            "all(request is not other for other in finished)",
+        ): (
+            "`is` asks whether two requests are one object in memory; equal ones need not be: use "
+            "`in`, or ==."
+        ),
         changed(
             serve,
             "waits_for_full_slots",

@@ -14,7 +14,7 @@ def countdown(needs: Mapping[int, int]) -> Callable[[Sequence[int]], list[int]]:
     def step(active: Sequence[int]) -> list[int]:
         for request in active:
             left[request] -= 1
-        # in another order than they came: nobody should count on it
-        return [request for request in reversed(active) if left[request] == 0]
+        # in another order than they came, and not the same objects: nobody should count on it
+        return [int(str(request)) for request in reversed(active) if left[request] == 0]
 
     return step

@@ -47,8 +47,10 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
     yield short_or_even, True
     yield [[-1.0, -1.0], [-1.0, -1.0]], True
     yield [[-0.5], [-1.0], [-0.5]], False
+    yield [[-1.0], [-1.0], [-0.5]], False  # equals before the best one keep their places
     yield [[-0.5, -0.5], [-1.0]], False  # equal, and not equally long
     yield [[-1.0], [-0.5, -0.5]], False
+    yield [[-2.0], [-0.1, -2.9], [-1.6, -1.6]], False  # best sum, best mean, best of the weakest
     yield [[-1.0, -1.0], [-1.0]], True
     yield [[-2.0, -2.0, -2.0, -0.5], [-1.5]], True
     yield [[-1.1] * 11, [-1.0, -1.0]], True
@@ -60,6 +62,7 @@ def _completions(rng: np.random.Generator) -> Iterator[tuple[list[list[float]], 
     yield [[-3e12], [-2e12]], False  # lower than any start that one would type
     yield [[-1.000001], [-1.0]], True  # nearly equal is not equal
     yield [[-1.5, -1.5], [-0.1, -2.7]], True  # nor does a mean of squares say so
+    yield [[-3.0, -3.0, -0.3], [-2.0, -2.0]], True  # two parts of unequal length weigh unequally
     yield [[-1.0, -1.0, -4.0], [-1.5, -1.5, -1.5]], True  # the middle token is better
     yield [[-2.0], [-3.0, -0.5, -0.5]], True  # the weakest token is better
     for normalized in (False, True) * 4:
@@ -74,8 +77,10 @@ def _long_and_single(rng: np.random.Generator) -> Iterator[tuple[list[list[float
         yield [[-30.0] * 30, [-50.0] * 15], normalized
         yield [[-0.25]], normalized
         yield [[-0.01] * 300, [-1.5]], normalized
+        yield [[-0.001] * 300 + [-6.0], [-0.01] * 100], normalized  # the end may decide
         yield [[-1.0, 0.0], [0.0], [0.0, 0.0]], normalized  # some token is certain
         yield [[-1.0, 0.0], [-0.75]], normalized
+        yield [[-0.25, -0.75], [-0.5, -0.5]], normalized  # equal, and not equally steady
 
 
 PICK = Exercise(
@@ -302,6 +307,7 @@ def _scored(rng: np.random.Generator) -> Iterator[tuple[list[float], list[int], 
     yield [0.3, 0.1, 0.2], [0, 1, 1], 2
     yield [0.3, 0.1, 0.2], [1, 0, 0], 1
     yield [1.0, 2.0, 3.0, 4.0], [0, 1, 1, 0], 3
+    yield [3.0, 1.0, 2.0], [1, 0, 0], 3  # the best of all of them is not the last
     yield [0.53, 0.51, 0.52], [1, 0, 0], 2  # different, though near
     yield [8004.0, 8002.0, 8003.0], [1, 0, 0], 2  # half precision knows only every fourth
     yield [0.3, -0.1, -0.2], [1, 0, 1], 2  # the sign counts

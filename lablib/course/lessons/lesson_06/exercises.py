@@ -100,6 +100,7 @@ def _polls(rng: np.random.Generator) -> Iterator[tuple[list[str | int]]]:
     yield ([7, 1000, 5, int("1000")],)  # equal, but not the same object
     yield (["10", "1", "1", "10", "10"],)
     yield ([4] * 9 + [7] * 10,)  # ten are more than nine, though "10" is not
+    yield ([*range(120), 119],)  # many kinds, and the last one decides
     for size in (4, 6, 8, 12, 12):
         yield ([str(each) for each in rng.integers(1, 5, size=size)],)
     yield ([str(each) for each in rng.integers(8, 14, size=300)],)
@@ -121,6 +122,10 @@ def _polls_with_none(rng: np.random.Generator) -> Iterator[tuple[list[str | floa
     yield ([-1, -1, 7],)  # and -1
     yield (["a", "A", "a ", "b", "b"],)  # alike is not equal
     yield (["07", "7", "7.0", "8", "8"],)
+    yield (["it's about 3", "3", "it's about 4", "5", "5"],)  # nor is what begins or ends alike
+    yield (["21", "12", "3", "3"],)
+    yield ([0.301, -0.301, 0.302, 2, 2],)  # a sign and a third digit count
+    yield ([1_000_007, 1_000_017, 7, 3, 3],)  # and so does the last one, and all before it
     yield ([2, 2.5, 2, 2.5, 2.5],)  # not rounded
     yield ([8, 7, 8, 7.0, 7],)  # 7 and 7.0 are equal, and only look different
     yield (["None", "None", "7"],)  # a text, whatever it says
@@ -449,6 +454,7 @@ def _standings(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
     yield [12, 10, 40], 28
     yield [7], 7
     yield [7], 8
+    yield [5, *[1] * 10, 4], 2  # there may be more answers than digits
     yield [1, 4, 5], 1  # of two rivals before the leader the second is the stronger
     yield [1, 4, 5], 0
     yield [2, 5, 4, 7, 6], 1  # and the strongest of all stands behind it
