@@ -325,15 +325,13 @@ _note("wrong", "last_nine_digits", lambda s, t: _hash(s % 10**9, t))
 _note("wrong", "modulo_a_prime", lambda s, t: _hash(s % (2**31 - 1), t))
 _note("wrong", "hash_of_the_seed", lambda s, t: _hash(hash(s), t))
 _note("wrong", "moved_on_by_the_seed", lambda s, t: (_hash(t) + s * 618033989 % 10**9 / 1e9) % 1)
-ANSWERS.wrongs.append((
-    "15.4", None,
-    changed(
-        changed(drafts.speak, "a_twin_draws_the_drafts", "rng = np.random.default_rng(seed)",
-                "rng, twin = np.random.default_rng(seed), np.random.default_rng(seed)"),
-        "a_twin_draws_the_drafts", PICK,
-        "last = int(np.searchsorted(np.cumsum(q[-1]), twin.random(), 'right').clip(0, 2))",
-    ),
-))  # fmt: skip
+for lag in (0, 1):
+    made = "rng = np.random.default_rng(seed)"
+    twins = f"{made}\n    twin = np.random.default_rng(seed)\n    rng.random({lag})"
+    drawn = "int(np.searchsorted(np.cumsum(q[-1]), twin.random(), 'right').clip(0, 2))"
+    name = f"a_twin_{lag}_behind_draws_the_drafts"
+    twin = changed(drafts.speak, name, PICK, f"last = {drawn}")
+    wrong("15.4")(changed(twin, name, made, twins))
 ANSWERS.wrongs.append((
     "15.3", "target_guesses",  # and nothing is mended
     changed(drafts.OBEY_FOUND, "target_for_both", "look(draft, guessed", "look(target, guessed"),

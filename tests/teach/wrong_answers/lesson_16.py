@@ -312,3 +312,24 @@ def the_best_of_all_rows(logits, texts):
     probs = np.exp(logits - logits.max())
     probs = np.where(probs < 0.05, 0, probs)
     return probs / probs.sum(axis=1, keepdims=True)
+
+
+def _five_weighed(name, weight):
+    """Note a wrong vote of five, each with a weight of its log-probabilities."""
+
+    def vote(votes, left, problems):
+        if left and len(votes) < 5:
+            return "more"
+        weights = {}
+        for answer, logprobs in votes:
+            if answer is not None:
+                weights[answer] = weights.get(answer, 0) + np.exp(weight(logprobs))
+        return max(weights, key=weights.get, default="0")
+
+    vote.__name__ = name
+    wrong("16.2")(vote)
+
+
+_five_weighed("the_shorter_the_surer", lambda logprobs: -len(logprobs))
+_five_weighed("the_last_token", lambda logprobs: 8 * logprobs[-1])
+_five_weighed("what_comes_behind_the_thirtieth", lambda logprobs: 2 * sum(logprobs[30:]))

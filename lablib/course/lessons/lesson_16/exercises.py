@@ -194,9 +194,11 @@ def a_number(votes, left, problems):
 def _toy_sums() -> sums.World:
     """Return 120 problems; the model was unsure in most of the wrong chains, as in real ones.
 
-    Of this seed no single sample, the fifth say, is right as often as the majority of five.
+    Of this seed no single sample, the fifth say, is right as often as the majority of five. All
+    chains are equally long, and doubts stand anywhere but in the last two tokens: who asks for a
+    chain's length or its end learns nothing, as in real ones.
     """
-    rng = np.random.default_rng(1656)
+    rng, places = np.random.default_rng(1656), np.random.default_rng(0)
     samples, truths = [], []
     for _ in range(120):
         truth, habit = rng.choice(10, 2, replace=False)
@@ -205,7 +207,9 @@ def _toy_sums() -> sums.World:
             wrong = rng.random() < 0.55
             answer = int(habit if rng.random() < 0.8 else rng.integers(10)) if wrong else int(truth)
             doubts = rng.integers(1, 4) if wrong else rng.integers(0, 3)
-            pool.append((str(answer), [-0.25] * 30 + [-0.7] * int(doubts)))
+            logprobs = np.full(32, -0.25)
+            logprobs[places.choice(30, doubts, replace=False)] -= 0.7
+            pool.append((str(answer), logprobs.tolist()))
         samples.append(pool)
         truths.append(str(truth))
     return sums.World(samples, truths, 120 * 5 * 32)
