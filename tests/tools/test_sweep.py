@@ -13,13 +13,16 @@ from pathlib import Path
 from lablib import __main__
 from lablib.course.replay.sampled import RULES
 from lablib.course.tasks import TASKS
+from lablib.models import LanguageModel, llama_config
 from lablib.tools.sweep import SweepError, drawing, grouped, read, run, seed_of, start
 from lablib.tools.sweep.file import Records, header
-from lablib.tools.sweep.kinds import Asked
+from lablib.tools.sweep.kinds import Asked, fingerprint
 from lablib.validation import BadType, BadValue
 
+import mlx.core as mx
 import psutil
 import pytest
+from mlx.utils import tree_flatten
 
 SWEPT = Path(__file__).with_name("swept.py")
 UNITS = [{"problem": i, "temperature": t} for t in (0.5, 1.0) for i in range(4)]
@@ -161,6 +164,20 @@ def test_a_seed_is_the_units_own() -> None:
     assert len({*seeds, seed_of(2, UNITS[0])}) == 9
     assert seed_of(1, dict(reversed(UNITS[0].items()))) == seeds[0]
     assert all(0 <= seed < 2**48 for seed in seeds)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+def test_one_other_number_is_another_model(dtype) -> None:
+    """Else a sweep goes on with records of a checkpoint that has been trained on, or damaged."""
+    models = [LanguageModel(llama_config(50, 16, 2, 1), seed=0) for _ in range(2)]
+    for model in models:
+        model.set_dtype(dtype)
+    assert fingerprint(models[0]) == fingerprint(models[1])
+    name, weight = tree_flatten(models[1].parameters())[0]
+    assert weight.size > 256
+    changed = mx.where(mx.arange(weight.size) == weight.size - 1, 1, weight.reshape(-1))
+    models[1].load_weights([(name, changed.reshape(weight.shape))], strict=False)
+    assert fingerprint(models[0]) != fingerprint(models[1])
 
 
 def test_a_command_sweeps_and_draws(tmp_path: Path, capsys) -> None:

@@ -7,6 +7,6 @@ runner        runs them behind the walls, and answers calls of the student's fun
 codec         values as JSON: what crosses is data, never code, and bounded
 remote        the referee's end: start, call with a time limit, kill
 referee       a process that reads what was handed in, asks, and compares
-usage         processor time and page tables of a process and its children
+usage         processor time and page tables of a process and its children; room for more
 desk          the judge's end: orders out, verdicts in; ends referees that use too much
 """
