@@ -63,7 +63,7 @@ def lab(
             server = subprocess.Popen(_command(copy.folder, each), env=environment)
             try:
                 if _wait(server, f"http://127.0.0.1:{each}/api/status?token={token}"):
-                    url = f"http://127.0.0.1:{each}/lab{_first(copy.folder)}?token={token}"
+                    url = f"http://127.0.0.1:{each}/{_first(copy.folder)}?token={token}"
                     opened = open_browser and _has_display() and webbrowser.open(url)
                     word = "Opened" if opened else "Open"
                     print(f"\n  {word} {url}\n  Stop with Ctrl-C.\n", flush=True)
@@ -90,10 +90,14 @@ def _course(course: str | Path | None, folder: str | Path | None) -> Path | None
 
 
 def _first(folder: Path) -> str:
-    """Return the address of the lesson to open: lesson 00, or else the first there is."""
+    """Return the address of the lesson to open: lesson 00, or else the first there is.
+
+    It opens alone, the list of files closed: a lesson needs the width, has links to its neighbours,
+    and the list is one click away, where it stays if a student opens it.
+    """
     lessons = sorted(path.name for path in folder.glob("*.ipynb"))
     name = FIRST_LESSON if FIRST_LESSON in lessons else next(iter(lessons), None)
-    return "" if name is None else f"/tree/{quote(name)}"
+    return "lab" if name is None else f"doc/tree/{quote(name)}"
 
 
 def _command(folder: Path, port: int) -> list[str]:

@@ -174,7 +174,7 @@ def test_a_typed_prompt_is_drafted_and_verified_round_by_round(lab, folder):
     with browser.Lesson(lab, name) as lesson:
         lesson.run_all()
         board = lab.locator(".lablib-explorer")
-        board.get_by_text("Round 1 of 1").wait_for()
+        board.locator("p").get_by_text("Round 1 of 1").wait_for()
         box = board.locator("input[type=text]")
         box.fill("Late on a windy afternoon,")
         box.press("Enter")

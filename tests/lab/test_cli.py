@@ -115,7 +115,8 @@ def test_lab_serves_the_first_lesson_and_leaves_no_jupyterlab_behind(
         assert "JupyterLab" in html
         for off in ("apputils-extension:announcements", "debugger-extension"):
             assert re.search(rf'"disabledExtensions": [^}}]*"@jupyterlab/{off}"', html), off
-        base, token = url[1].split("/lab/")[0], url[1].split("token=")[1]
+        assert '"mode": "single-document"' in html  # in which the list of files begins closed
+        base, token = url[1].split("/doc/")[0], url[1].split("token=")[1]
         lesson = f"{base}/api/contents/{folders.FIRST_LESSON}?content=0&token={token}"
         with urllib.request.urlopen(lesson, timeout=30) as answer:
             assert answer.status == 200

@@ -17,6 +17,7 @@ from lablib.course.tasks import stories, sums
 
 import numpy as np
 import pytest
+from oracles.drawn import heights, read
 
 STORY = stories.problems(3, 1)[0]
 
@@ -125,8 +126,11 @@ def test_votes_count_the_first_answers_and_no_silent_ones():
         "4 answers; 3 leads with 3. The right answer, 3, has 75%"
     )
     assert f"{theory[3]:.0%}" in votes.picture.caption
-    labels = [t.get_text() for t in votes.draw(votes.compute(5)).axes[0].get_xticklabels()]
-    assert labels[3] == "3✓"
+    (panel,) = votes.constants["panels"]
+    assert panel["x"]["ticks"][3] == (3, "3✓")
+    shares = heights(read(votes.draw(votes.compute(5)))[0])
+    assert shares[::2] == pytest.approx(theory, abs=1e-4)  # the outlines
+    assert sum(shares[1::2]) == pytest.approx(1)
 
 
 def test_votes_without_any_answer_are_no_accident():

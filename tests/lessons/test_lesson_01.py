@@ -11,13 +11,10 @@ from lablib.course.lessons.lesson_01.widgets import (
 import mlx.core as mx
 import numpy as np
 import pytest
+from oracles.drawn import charted, heights
 
 WORDS = ["the", "cat", "dog", "sat", "ran", "."]
 LOGITS = np.log([2, 16, 8, 3, 2, 1])
-
-
-def texts(fig):
-    return [t.get_text() for axes in fig.axes for t in axes.texts if t.get_text()]
 
 
 # ---------------------------------------------------------------- one draw
@@ -158,16 +155,19 @@ def test_the_widget_moves(widget):
 
 def test_frequencies_show_theory_as_bars_and_measurements_as_points():
     fig = frequencies(["a", "b"], [0.75, 0.25], [(0.7, 0.6, 0.8), (0.3, 0.2, 0.4)])
-    assert [bar.get_height() for bar in fig.axes[0].patches] == [0.75, 0.25]
-    points = fig.axes[0].containers[1].lines[0].get_ydata()
-    assert points.tolist() == [0.7, 0.3]
+    (marks,) = charted(fig)
+    assert heights(marks) == [0.75, 0.7, 0.25, 0.3]
+    whiskers = [mark["line"] for mark in marks if "line" in mark]
+    assert whiskers == [[[0, 0.6], [0, 0.8]], [[1, 0.2], [1, 0.4]]]
 
 
 def test_perplexities_are_written_beside_their_points():
     fig = perplexities({"x": (1.5, 1.4, 1.6), "y": (2.25, 2.0, 2.5)})
-    assert texts(fig) == ["1.50", "2.25"]
-    assert fig.axes[0].get_xlim()[1] > 2.5
-    assert [t.get_text() for t in fig.axes[0].get_yticklabels()] == ["x", "y"]
+    (marks,) = charted(fig)
+    assert [mark["text"] for mark in marks if "text" in mark] == ["1.50", "2.25"]
+    (panel,) = fig.panels
+    assert panel["x"]["ends"][1] > 2.5
+    assert panel["y"]["ticks"] == [(0, "x"), (-1, "y")]
 
 
 def test_softmax_survives_large_scores():

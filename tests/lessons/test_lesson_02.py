@@ -5,7 +5,7 @@ from lablib.course.lessons.lesson_02.widgets import CacheCost, CacheMemory, Shap
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from oracles.drawn import charted, curves, read
 
 SHAPES = {"small": Shape(2, 4, 1, 8, 1000), "even": Shape(3, 2, 2, 4, 5e6)}
 
@@ -30,7 +30,7 @@ def test_cache_cost_moves_and_speaks() -> None:
     assert "4,064 tokens without" in widget.picture.caption
     assert "95 with one" in widget.picture.caption
     assert "times fewer" in widget.set(new=128)
-    assert isinstance(widget.draw(widget.compute(4, 8)), Figure)
+    assert read(widget.draw(widget.compute(4, 8)))
 
 
 def test_cache_memory_is_the_formula() -> None:
@@ -51,12 +51,12 @@ def test_cache_memory_is_drawn_over_the_length_on_one_axis_with_the_weights() ->
         drawn = []
         for thousands in (1, 128):
             data = widget.compute(thousands, name, 16)
-            axes = widget.draw(data).axes[0]
-            drawn.append(np.array([line.get_ydata() for line in axes.lines[::2]]))
-            points = [line.get_xydata().tolist() for line in axes.lines[1::2]]
-            assert points == [[[thousands, data["mib"][each]]] for each in caches]
-            assert {*axes.lines[-1].get_ydata()} == {data["weights"]}
-            assert axes.get_ylim() == CacheMemory.RANGE
+            (marks,) = read(widget.draw(data))
+            drawn.append(np.array([*curves(marks).values()]))
+            points = [mark["dot"] for mark in marks if "dot" in mark]
+            assert points == [[thousands, data["mib"][each]] for each in caches]
+            assert [mark["rule"]["y"] for mark in marks if "rule" in mark] == [data["weights"]]
+            assert widget.constants["panels"][0]["y"]["ends"] == [*CacheMemory.RANGE]
         assert np.allclose(*drawn)  # only the points move
     assert "The weights take 9.5 MiB" in widget.caption(widget.compute(1, "even", 4))
 
@@ -71,6 +71,6 @@ def test_a_shape_is_read_off_a_model() -> None:
 
 def test_forward_cost_draws_the_line_of_theory() -> None:
     fig = forward_cost([1, 2, 4], [0.9, 1, 1.2], [1.0, 1.1, 1.4], [1.1, 1.2, 1.6])
-    theory, measured = fig.axes[0].lines
-    assert list(theory.get_ydata()) == [1.0, 2.0, 4.0]
-    assert list(measured.get_ydata()) == [1.0, 1.1, 1.4]
+    measured, theory = curves(charted(fig)[0]).values()
+    assert theory == [1.0, 2.0, 4.0]
+    assert measured == [1.0, 1.1, 1.4]

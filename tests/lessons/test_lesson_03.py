@@ -7,7 +7,7 @@ from lablib.course.theory.estimators import wilson_interval
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from oracles.drawn import read
 
 WORDS = ["a", "b", "c", "d"]
 LOGITS = [2.0, 1.0, 0.0, -1.0]
@@ -73,4 +73,4 @@ def test_frontier_shows_the_chosen_outcome_with_its_interval() -> None:
     assert data["interval"] == wilson_interval(32, 40)
     assert list(data["paths"]) == ["none", "top-p"]
     assert "20% valid" in widget.set(temperature=1.5)
-    assert isinstance(widget.draw(data), Figure)
+    assert read(widget.draw(data))

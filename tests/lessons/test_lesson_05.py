@@ -13,7 +13,7 @@ from lablib.inference import pass_at_k
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from oracles.drawn import curves, read
 
 RIGHT = np.random.default_rng(3).random((6, 16)) < 0.4
 
@@ -58,19 +58,18 @@ def test_only_the_heavy_tail_spoils_the_truth() -> None:
     assert (np.diff(heavy["score"]) > 0).all()
     assert heavy["truth"].max() - heavy["truth"][-1] > 0.05
     assert gauss["truth"][-1] > 0.9
-    assert isinstance(widget.draw(heavy), Figure)
+    assert read(widget.draw(heavy))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.2, 1.0])
 @pytest.mark.parametrize("errors", [GAUSSIAN, HEAVY])
 def test_the_scores_axis_is_marked_in_plain_numbers(noise: float, errors: str) -> None:
     widget = OverOptimisation(RIGHT)
-    axes = widget.draw(widget.compute(noise=noise, errors=errors)).axes[0]
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert len(labels) >= 3
-    assert [float(label) for label in labels] == pytest.approx(axes.get_yticks())
-    assert not any("10^" in label for label in labels)
-    assert not axes.get_yticklabels(minor=True)
+    ticks = widget.constants["panels"][0]["y"]["ticks"]
+    assert len(ticks) >= 3
+    assert [float(label) for _, label in ticks] == pytest.approx([value for value, _ in ticks])
+    score, truth = read(widget.draw(widget.compute(noise=noise, errors=errors)))
+    assert [*curves(score), *curves(truth)] == ["score", "truth"]
 
 
 def test_the_caption_follows_the_controls() -> None:

@@ -13,7 +13,7 @@ from lablib.inference.voting.vote import tally
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from oracles.drawn import read
 
 
 def polls(n: int, samples: int = 20, seed: int = 1) -> list[Sampled]:
@@ -84,7 +84,7 @@ def test_the_certain_rule_changes_no_winner() -> None:
     assert 0 <= said <= 0.1
     assert 0 <= lost <= 1
     assert "At confidence 0.80" in widget.set(confidence=0.8)
-    assert isinstance(widget.draw(data), Figure)
+    assert read(widget.draw(data))
 
 
 def test_process_and_one_die_are_averages_in_another_order() -> None:

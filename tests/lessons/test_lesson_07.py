@@ -4,7 +4,7 @@ import itertools
 import json
 
 import lablib
-from lablib.course.lessons.lesson_07.rounds import YOURS, RoundByRound
+from lablib.course.lessons.lesson_07.rounds import LOOKS, YOURS, RoundByRound
 from lablib.course.lessons.lesson_07.speed import (
     HERE,
     TEXTBOOK,
@@ -24,7 +24,7 @@ from lablib.inference.speculation.costs import Costs, expected_tokens, speedup
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from oracles.drawn import heights, read
 from oracles.scripted import Recorder, random_table
 
 COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
@@ -60,7 +60,7 @@ def test_the_strip_is_the_text_that_the_rounds_wrote() -> None:
     data = widget.compute(round=3, text="one")
     ids = [1, 1, 2, 4, 2, 3, 5]  # the prompt without <s>, then 1 2 +4 | +2 | 3 5
     assert data["tokens"] == [WORDS[i] for i in ids]
-    assert [look.name for look in data["looks"]] == [
+    assert [LOOKS[look][1] if look >= 0 else "" for look in data["looks"]] == [
         "", "accepted draft", "accepted draft", "bonus", "correction",
         "accepted draft", "accepted draft",
     ]  # fmt: skip
@@ -68,7 +68,7 @@ def test_the_strip_is_the_text_that_the_rounds_wrote() -> None:
     second = widget.compute(round=2, text="one")
     assert second["verdicts"] == ["rejected", "not reached"]
     assert second["own_p"] == pytest.approx(0.625)
-    assert isinstance(widget.draw(data), Figure)
+    assert read(widget.draw(data))
 
 
 def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
@@ -78,13 +78,17 @@ def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
     assert (player.play.value, player.play.min, player.play.max) == (1, 1, 3)
     with pytest.raises(ValueError, match="round must be"):
         widget.set(round=0)
-    axes = widget.draw(widget.compute(round=2, text="one")).axes[0]
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == ["draft's q", "target's p", "p of its own token"]
-    assert axes.patches[-1].get_height() == pytest.approx(0.625)
-    assert pytest.approx(axes.patches[-1].get_x() + axes.patches[-1].get_width() / 2) == 0.5
-    unknown = widget.draw(widget.compute(round=1, text="one")).axes[0]  # no probability, no bar
-    assert len(unknown.patches) == 4
+    assert [name for _, name, _ in widget.constants["keys"]] == [
+        "draft's q",
+        "target's p",
+        "p of its own token",
+    ]
+    drawn = widget.draw(widget.compute(round=2, text="one"))
+    assert drawn["panels"][0]["title"] == "round 2 of 3: probability"
+    (own,) = [mark for mark in read(drawn)[0] if mark.get("key") == "own"]
+    assert own["bar"] == pytest.approx([0.4, 0.6, 0, 0.625])
+    unknown = read(widget.draw(widget.compute(round=1, text="one")))  # no probability, no bar
+    assert len(heights(unknown[0])) == 4
 
 
 def test_a_real_trace_knows_the_probability_of_the_correction() -> None:
@@ -152,7 +156,7 @@ def test_what_is_typed_is_drafted_and_verified_step_by_step() -> None:
     assert widget.values["round"] == 1
     with pytest.raises(ValueError, match="type something"):
         widget.controls["prompt"].value = ""
-    assert "type something" in widget._view.value
+    assert "type something" in widget._words.value
     widget.set(prompt="again")
     assert widget.set(text="one").startswith("Round 1 of 3")
 
@@ -313,7 +317,7 @@ def test_the_map_is_the_closed_form(gamma) -> None:
         expected = speedup(alpha, gamma, Costs.from_ratio(price))
         assert free["map"][row, column] == pytest.approx(expected)
         assert here["map"][row, column] < expected
-    assert isinstance(widget.draw(here), Figure)
+    assert read(widget.draw(here))
 
 
 def test_the_map_names_the_machine() -> None:
@@ -322,7 +326,7 @@ def test_the_map_names_the_machine() -> None:
     assert f"sums ×{speedup(0.8, 2, COSTS):.2f}" in caption
     slow = SpeedupMap(Costs((1.0, 1.1), 2.0), {"close": 0.99, "together": 0.98})
     assert slow.widest > 2.0  # the points stay on the map
-    assert isinstance(slow.draw(slow.compute(8, HERE)), Figure)
+    assert read(slow.draw(slow.compute(8, HERE)))
 
 
 def test_the_best_length_is_where_the_quotient_peaks() -> None:
@@ -332,6 +336,6 @@ def test_the_best_length_is_where_the_quotient_peaks() -> None:
         quotient = np.array(data["tokens"]) / np.array(widget.cost)
         assert data["speedup"] == pytest.approx(quotient.tolist())
         assert data["best"] == int(np.argmax(quotient))
-        assert isinstance(widget.draw(data), Figure)
+        assert read(widget.draw(data))
     assert widget.cost[0] == 1
     assert widget.set(alpha=0.0).startswith("α = 0.00: the best draft length here is 0 (×1.00)")

@@ -17,7 +17,7 @@ from lablib.inference.speculation.speculative_iterator import speculative_decode
 import mlx.core as mx
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from oracles.drawn import read
 from oracles.tables import TableModel
 
 SHARES = {
@@ -182,7 +182,7 @@ def test_the_overlap_follows_its_controls(overlap) -> None:
     data = overlap.compute(distance=1.0, temperature=1.0, rule="rejection")
     assert data["min"] == pytest.approx(0.6)
     assert data["dot"] == pytest.approx(0.21)
-    assert isinstance(overlap.draw(data), Figure)
+    assert read(overlap.draw(data))
     sharp = overlap.compute(distance=1.0, temperature=0.5, rule="match")
     assert sharp["q"] == pytest.approx(Q**2 / (Q**2).sum())
     assert sharp["kept"] + sharp["added"] == pytest.approx(P, abs=1e-12)
@@ -226,7 +226,7 @@ def test_bugs_are_found_and_later_with_a_better_draft(detection) -> None:
         assert far["found"] < near["found"]
         for data in (far, near):
             assert max(data["statistics"]["rejection"]) < detection.limit
-            assert isinstance(detection.draw(data), Figure)
+            assert read(detection.draw(data))
     assert "is found after" in detection.set(distance=1.0)
 
 

@@ -9,7 +9,7 @@ from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLengt
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from oracles.drawn import read
 
 COSTS = Costs((1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8), 0.1)
 FREE = Costs(COSTS.target, 0.0)
@@ -58,7 +58,7 @@ def test_sources(guesses) -> None:
     assert data["speedups"]["model"] == pytest.approx(tokens / (calls * (1.3 + 0.3)))
     assert data["looks"].count(lab.COPIED) == sum(step.kept for step in rounds[0])
     assert len(data["tokens"]) == len(data["looks"]) == 62
-    assert isinstance(widget.draw(data), Figure)
+    assert read(widget.draw(data))
     assert widget.set(task="hard", drafter="gram").startswith("hard, gram, γ = 4: this text of 60")
     with pytest.raises(ValueError, match="same tasks"):
         lab.Sources({}, guesses, {"model": COSTS}, [])
@@ -76,10 +76,10 @@ def test_best_length_is_the_theory() -> None:
         row, column = round(alpha * 40), round(drafting * 40)
         assert data["map"][row, column] == data["best"]
     assert "no drafts at all" in widget.set(alpha=0.1, drafting=0.5, reading=0.5)
-    assert isinstance(widget.draw(widget.compute(0.9, 0.0, 0.0)), Figure)
+    assert read(widget.draw(widget.compute(0.9, 0.0, 0.0)))
     assert "the best γ is 12 or more" in widget.set(alpha=1.0, drafting=0.0, reading=0.1)
-    figure = widget.draw(widget.compute(1.0, 0.0, 0.1))
-    assert figure.axes[0].get_title("left") == "best γ: 12 or more"
+    drawn = widget.draw(widget.compute(1.0, 0.0, 0.1))
+    assert drawn["panels"][0]["title"] == "speed-up (dotted: ×1); the best γ is 12 or more"
 
 
 def test_adapting_follows_the_text(guesses) -> None:
@@ -98,7 +98,7 @@ def test_adapting_follows_the_text(guesses) -> None:
     assert data["fixed"][1] == pytest.approx(720 / cost)
     assert data["speedup"] > 0.9 * max(data["fixed"])
     assert widget.set(memory=8, drafter="gram").startswith("gram, memory 8: adaptive")
-    assert isinstance(widget.draw(data), Figure)
+    assert read(widget.draw(data))
     with pytest.raises(ValueError, match="every task's"):
         lab.Adapting(guesses, {"unknown": COSTS})
 

@@ -19,7 +19,7 @@ from lablib.course.lessons.lesson_10.widgets import (
 import mlx.core as mx
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from oracles.drawn import read
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_the_caption_names_what_is_wrong(memories) -> None:
     assert "wrong: keys and values, sliding window" in memories.set(way=ALL)
     for way in WAYS:
         data = memories.compute(drafts=6, back=2, prompt=10, way=way, at_once=False)
-        assert isinstance(memories.draw(data), Figure)
+        assert read(memories.draw(data))
 
 
 def test_the_cost_of_a_replay_is_that_of_many_rounds() -> None:
@@ -118,7 +118,7 @@ def test_costs_are_for_each_written_token() -> None:
     assert trim_tokens == pytest.approx(5 / written)
     again = 0.5 * 1 + 0.25 * 2 + 0.125 * 3 + 0.0625 * 4
     assert replay_tokens == pytest.approx((5 + again) / written)
-    assert isinstance(widget.draw(data), Figure)
+    assert read(widget.draw(data))
     assert "runs 0.52 times and reads 2.58 tokens" in widget.set(alpha=0.5, drafted=4)
 
 

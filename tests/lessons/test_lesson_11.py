@@ -25,7 +25,7 @@ from lablib.models.llama import llama_config
 import mlx.core as mx
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from oracles.drawn import read
 
 QUERIES = [
     text.split()
@@ -205,7 +205,7 @@ def test_the_timeline_says_what_was_saved():
     assert (data.run, data.alone) == (3, 6)
     assert data.calls[2].batch == data.calls[0].batch  # it joined one that was running
     assert f"{np.mean(data.waits):.1f} ms on average" in timeline.picture.caption
-    assert isinstance(timeline.draw(data), Figure)
+    assert read(timeline.draw(data))
     for bad in ([], [(1, ["a"]), (0, ["b"])], [(0, [])]):
         with pytest.raises(ValueError, match="queries must be"):
             BatchTimeline(bad)

@@ -15,7 +15,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from matplotlib.figure import Figure
+from oracles.drawn import charted, read
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_cuts_count_what_the_sampler_keeps() -> None:
             scores = transforms.apply(mx.array(log_p, mx.float32), SamplerOptions(**options))
             assert np.array((scores > -mx.inf).sum(axis=-1)).tolist() == kept.tolist()
     assert "min-p 0.50 keeps 1 to" in widget.set(min_p=0.5)
-    assert isinstance(widget.draw(widget.compute(0.9, 0.1)), Figure)
+    assert read(widget.draw(widget.compute(0.9, 0.1)))
 
 
 # ------------------------------------------------------------------ batches and votes
@@ -111,7 +111,7 @@ def test_batch_gain_is_the_closed_form() -> None:
         assert data["gain"][batch] == pytest.approx([speedup(0.8, g, cost) for g in range(1, 9)])
     assert data["gain"][8].max() < data["gain"][1].max()
     assert "batch 8: ×1.00 with 0 drafts" in widget.set(alpha=0.0)
-    assert isinstance(widget.draw(data), Figure)
+    assert read(widget.draw(data))
 
 
 def test_a_vote_wins_with_the_most_frequent_answer_and_a_tie_is_shared() -> None:
@@ -126,8 +126,10 @@ def test_a_vote_wins_with_the_most_frequent_answer_and_a_tie_is_shared() -> None
     assert found["one"][0] == pytest.approx((0.4 + 0.5 + 0.0) / 3)
     assert found["vote"][0] == pytest.approx(1.5 / 3)
     assert all(0 <= low <= middle <= high <= 1 for middle, low, high in found.values())
-    axes = lab.vote_bars([won, tied, lost]).axes[0]
-    assert sorted(bar.get_width() for bar in axes.patches) == pytest.approx([0.01, 0.4, 0.5])
+    (marks,) = charted(lab.vote_bars([won, tied, lost]))
+    assert [mark["bar"][1] for mark in marks if "bar" in mark] == [0.4, 0.5, 0]
+    ends = [mark["text"] for mark in marks if "text" in mark]
+    assert ends == ["40%", "50%", "0%"]
 
 
 # ------------------------------------------------------------------ measuring

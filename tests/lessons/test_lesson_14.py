@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
+from oracles.drawn import charted, curves, read
 
 LESSON = Path(__file__).parents[2] / "notebooks" / "14_scaling_out.ipynb"
 SECONDS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
@@ -77,7 +77,7 @@ def test_each_end_of_the_controls_draws(
 ) -> None:
     said = dealing.set(ranks=ranks, order=order, spread=spread, group=group)
     data = dealing.compute(ranks, order, spread, group)
-    assert isinstance(dealing.draw(data), Figure)
+    assert read(dealing.draw(data))
     assert f"by {ranks} rank{'s' * (ranks > 1)}, {order}" in said
     assert f"{data['took'].seconds:.1f} s in {data['took'].rounds} round" in said
     assert 1 <= data["took"].speedup + 1e-9 <= ranks + 1e-6
@@ -85,9 +85,9 @@ def test_each_end_of_the_controls_draws(
 
 def test_the_forecast_is_drawn_in_powers_of_two() -> None:
     figure = lab.speedup_figure([1, 2, 4], {"limit": [1, 2, 3], "the rounds": [1, 1.9, 2.5]})
-    (axes,) = figure.axes
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert [line.get_label() for line in axes.lines] == ["limit", "the rounds"]
+    (panel,) = figure.panels
+    assert panel["x"]["log"] is panel["y"]["log"] is True
+    assert curves(charted(figure)[0]) == {"limit": [1, 2, 3], "the rounds": [1, 1.9, 2.5]}
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from lablib.inference import SpeculativeTokenIterator
 import mlx.core as mx
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from oracles.drawn import read
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ def test_a_good_vote_beats_the_majority_and_the_widget_sees_why(pool) -> None:
     widget = Voting(pool)
     assert widget.accuracy(1.0)[4] > widget.accuracy(0.0)[4]
     data = widget.compute(5, 1.0)
-    assert isinstance(widget.draw(data), Figure)
+    assert read(widget.draw(data))
     assert widget.set(samples=1).startswith("1 sample a problem: counted ")
     single = [a == t for each, t in zip(pool.samples, pool.truths, strict=True) for a, _ in each]
     assert widget.accuracy(0.7)[0] == pytest.approx(np.mean(single))

@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 
 DEMO = """
-from lablib.course.plots.charts import bars
+from lablib.course.plots.pictures import figure
 from lablib.course.plots.explorer import Explorer, slider
 
 class Powers(Explorer):
@@ -14,14 +14,19 @@ class Powers(Explorer):
     def compute(self, power):
         return [x**power for x in range(4)]
     def draw(self, data):
-        return bars("abcd", {"x": data}, "x", ymax=30)
+        drawn = figure()
+        drawn.subplots().bar([*"abcd"], data)
+        drawn.axes[0].set_ylim(0, 30)
+        return drawn
     def caption(self, data):
         return f"The last bar is {data[-1]}."
 """
 SHOWN = """
 from lablib.course.plots.charts import show, token_strip
 
-show(bars("ab", {"x": [1, 2], "y": [2, 1]}, "heights", title="Two"), "As <high> & as low.")
+two = figure()
+two.subplots().bar([*"ab"], [1, 2])
+show(two, "As <high> & as low.")
 """
 STRIP = 'show(token_strip(["a", "b"], ["letter", "letter"], mark=0), "Two letters.")'
 

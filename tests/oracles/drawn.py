@@ -1,18 +1,32 @@
-"""Read back what a figure shows."""
+"""Read back what a chart shows, as a page gets it."""
 
-from matplotlib.collections import PolyCollection
+import json
 
-
-def texts(fig):
-    """Return every piece of text in a figure that is not empty."""
-    return [t.get_text() for axes in fig.axes for t in axes.texts if t.get_text()]
+from oracles import ink
 
 
-def boxes(axes):
-    """Return how many boxes an axes shows of each fill colour."""
-    found = {}
-    for collection in axes.collections:
-        if isinstance(collection, PolyCollection) and len(collection.get_facecolor()):
-            colour = tuple(collection.get_facecolor()[0].round(2))
-            found[colour] = found.get(colour, 0) + len(collection.get_paths())
-    return found
+def read(drawn):
+    """Return the marks of each panel of a scene's data; every number is one, all words are seen."""
+    told = json.loads(json.dumps(drawn, allow_nan=False))
+    panels = [panel["marks"] for panel in told["panels"]]
+    words = [mark for marks in panels for mark in marks if mark.get("text")]
+    assert [ink.faint(mark["text"], mark.get("colour", "#333333")) for mark in words] == [
+        [] for _ in words
+    ]
+    return panels
+
+
+def charted(chart):
+    """Return the marks of each panel of a chart."""
+    return read({"panels": [{"marks": marks} for marks in chart.marks]})
+
+
+def heights(marks):
+    """Return how high each bar is, to four places; of bars across, how long."""
+    bars = [mark["bar"] for mark in marks if "bar" in mark]
+    return [round(top - bottom, 4) for _, _, bottom, top in bars]
+
+
+def curves(marks):
+    """Return of each line with a name its heights."""
+    return {mark["label"]: [y for _, y, *_ in mark["line"]] for mark in marks if "label" in mark}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.plots import scene
-from lablib.course.plots.charts import SCALE
+from lablib.course.plots.pictures import SCALE
 
 import nbformat
 from PIL import Image
@@ -37,7 +37,7 @@ draw(told.data, '');
 
 def draw(page: Page, told: dict[str, Any], caption: str) -> bytes:
     """Return a scene, and its caption below it, as PNG."""
-    words = {"caption": html.escape(caption), "note": NOTE, "name": told["name"]}
+    words = {"caption": html.escape(caption), "note": NOTE * told["moves"], "name": told["name"]}
     data = json.dumps(told).replace("</", "<\\/")
     files = {"sheet": scene.sheet(), "script": scene.script()}
     page.goto("about:blank")  # a page has room for one script of a name
@@ -54,8 +54,11 @@ def fill(notebook: dict[str, Any], page: Page) -> int:
     count = 0
     for cell in notebook["cells"]:
         for output in cell.get("outputs", ()):
-            told = output.get("data", {}).pop(scene.MIME, None)
-            if told is not None:
+            told = output.get("data", {}).get(scene.MIME)
+            if isinstance(told, dict):
+                del output["data"][scene.MIME]
+                if not told["moves"]:  # the site shows what was measured here; in one line
+                    output["data"][scene.MIME] = json.dumps(told, separators=(",", ":"))
                 caption = "".join(output["data"]["text/plain"])
                 picture = draw(page, told, caption)
                 wide, high = Image.open(io.BytesIO(picture)).size

@@ -4,49 +4,88 @@ import html
 import subprocess
 import sys
 
-from lablib.course.plots import charts
-from lablib.course.plots.charts import bars, figure, lines, png, show, token_strip
+from lablib.course.plots import pictures
+from lablib.course.plots.charts import axis, bars, lines, show, token_strip
+from lablib.course.plots.pictures import figure, png
+from lablib.course.plots.scene import MIME
 
-import numpy as np
 import pytest
+from oracles.drawn import charted, curves, heights, read
 
 
-def test_bars_have_the_heights_and_differ_in_more_than_colour():
-    (axes,) = bars(
-        ["a", " b"], {"before": [1, 2], "after": [3, 4]}, "share", xlabel="token", ymax=5
-    ).axes
-    assert [[bar.get_height() for bar in group] for group in axes.containers] == [[1, 2], [3, 4]]
-    looks = {(group[0].get_hatch(), group[0].get_facecolor()) for group in axes.containers}
-    assert len({hatch for hatch, _ in looks}) == len({colour for _, colour in looks}) == 2
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "␣b"]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["before", "after"]
-    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_ylim()) == ("token", "share", (0, 5))
+def test_a_bar_stands_in_the_outline_of_what_it_is_held_against():
+    chart = bars(["a", " b"], {"before": [1, 2], "after": [3, 4]}, "share", xlabel="token", ymax=5)
+    (marks,), (view,) = charted(chart), chart.panels
+    assert heights(marks) == [1, 3, 2, 4]
+    assert [mark["hollow"] for mark in marks] == [True, False] * 2
+    outline, inside = marks[0]["bar"], marks[1]["bar"]
+    assert outline[0] < inside[0] < inside[1] < outline[1]
+    assert marks[0]["note"] == "a: before 1, after 3."
+    assert [name for _, name in view["x"]["ticks"]] == ["a", "␣b"]
+    assert [key[1:] for key in chart.keys] == [("before", True), ("after", False)]
+    assert (view["title"], view["x"]["name"], view["y"]["ends"]) == ("share", "token", [0, 5])
 
 
-def test_one_series_needs_no_legend():
-    assert bars("ab", {"p": [0.2, 0.8]}, "p").axes[0].get_legend() is None
+def test_one_series_needs_no_word():
+    chart = bars("ab", {"p": ([0.2, 0.8], [0.1, 0.7], [0.3, 0.9])}, "p")
+    assert chart.keys == []
+    whiskers = [mark["line"] for mark in charted(chart)[0] if "line" in mark]
+    assert whiskers == [[[0, 0.1], [0, 0.3]], [[1, 0.7], [1, 0.9]]]
 
 
-def test_lines_have_bands_dashes_and_markers():
+def test_lines_have_intervals_dashes_and_their_names():
     x = [1, 2, 4]
     series = {"theory": [0.1, 0.2, 0.3], "measured": ([0.1, 0.2, 0.4], [0, 0.1, 0.3], [1, 1, 1])}
-    (axes,) = lines(x, series, "samples", "accuracy", logx=True).axes
-    assert axes.lines[0].get_ydata().tolist() == [0.1, 0.2, 0.3]
-    assert len({line.get_linestyle() for line in axes.lines}) == 2
-    assert len({line.get_marker() for line in axes.lines}) == 2
-    (band,) = axes.collections
-    assert band.get_paths()[0].get_extents().ymax == 1
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "4"]
+    chart = lines(x, series, "samples", "accuracy", logx=True)
+    (marks,), (view,) = charted(chart), chart.panels
+    assert curves(marks) == {"theory": [0.1, 0.2, 0.3], "measured": [0.1, 0.2, 0.4]}
+    assert marks[1]["line"][2] == [4, 0.4, 0.3, 1]
+    assert len({mark["dash"] for mark in marks}) == len({mark["colour"] for mark in marks}) == 2
+    assert view["labels"] == [*series]
+    assert view["x"]["ticks"] == [(1, "1"), (2, "2"), (4, "4")]
+    assert view["x"]["log"]
+    assert view["y"]["ends"] == [0, 1]
 
 
-def test_a_token_strip_shows_spaces_classes_and_escapes():
-    strip = token_strip(["a ", "<b>", "\n"], ["word", "tag", "word"], mark=1)
-    for part in ("a␣", "&lt;b&gt;", "⏎", "solid", "dashed", "outline"):
-        assert part in strip
-    assert strip.count("tag") == 1  # once, in the legend
-    assert "<small>" not in token_strip(["a"])
+@pytest.mark.parametrize(
+    ("ends", "ticks", "wanted"),
+    [
+        ((0, 1), None, ["0", "0.25", "0.5", "0.75", "1"]),
+        ((1, 1e6), (1, 1000, 1e6, 1e7), ["1", "1,000", "1,000,000"]),
+        ((0, 2), ((0, "none"), (2, "both")), ["none", "both"]),
+    ],
+)
+def test_an_axis_names_what_lies_on_it(ends, ticks, wanted):
+    assert [name for _, name in axis(*ends, ticks=ticks)["ticks"]] == wanted
+
+
+def test_a_chart_is_shown_as_a_scene_that_nothing_moves():
+    still = show(bars("ab", {"p": [0.2, 0.8]}, "share"), "Two bars.")
+    data, _ = still._repr_mimebundle_()
+    told = data[MIME]
+    assert (told["name"], told["moves"], told["called"]) == ("chart", False, "share")
+    assert heights(read(told["data"])[0]) == [0.2, 0.8]
+    assert data["text/plain"] == "Two bars."
+    assert "lablib-explorer" not in still.box._dom_classes
+
+
+def test_a_token_strip_has_its_classes_and_its_mark():
+    strip = token_strip(["a ", "<b>", "\n"], ["word", "", "word"], mark=1)
+    assert [name for _, name in strip.dress["looks"]] == ["word"]
+    assert strip.now["looks"] == [0, -1, 0]
+    assert strip.now["notes"] == ["“a␣”: word.", "", "“⏎”: word."]
+    assert strip.now["marked"] == 1
+    assert strip.dress["texts"] == [[" a␣", " <b>", " ⏎"]]
+    assert token_strip(["a"]).now["looks"] == [-1]
     with pytest.raises(ValueError, match="zip"):
         token_strip(["a", "b"], ["x"])
+
+
+def drawn():
+    """Return a figure, as a student draws it."""
+    fig = figure()
+    fig.subplots().bar(["a", "b"], [0.5, 0.25])
+    return fig
 
 
 @pytest.fixture
@@ -63,7 +102,7 @@ def shown(monkeypatch):
         picture._ipython_display_()
         return outputs
 
-    monkeypatch.setattr(charts, "display", display)
+    monkeypatch.setattr(pictures, "display", display)
     return display_of
 
 
@@ -71,7 +110,7 @@ def shown(monkeypatch):
 def test_a_picture_carries_its_alt_text_and_shows_its_caption_below(shown, caption):
     escaped = html.escape(caption)
     below = {"text/html": f'<p class="lablib-caption">{escaped}</p>', "text/plain": caption}
-    (data, metadata), (text, _) = shown(show(bars("ab", {"p": [1, 2]}, "p"), caption))
+    (data, metadata), (text, _) = shown(show(drawn(), caption))
     assert set(data) == {"image/png", "text/plain", "application/vnd.jupyter.widget-view+json"}
     assert data["text/plain"] == metadata["image/png"]["alt"] == caption
     assert text == below
@@ -83,11 +122,8 @@ def test_a_picture_carries_its_alt_text_and_shows_its_caption_below(shown, capti
 
 
 def test_png_is_reproducible_and_of_the_stated_size():
-    def draw():
-        return png(bars("ab", {"p": np.array([0.5, 0.25])}, "p"))
-
-    assert draw() == draw()
-    width, height = (int.from_bytes(draw()[i : i + 4], "big") for i in (16, 20))
+    assert png(drawn()) == png(drawn())
+    width, height = (int.from_bytes(png(drawn())[i : i + 4], "big") for i in (16, 20))
     assert (width, height) == (1400, 680)  # two pixels for each of the page
     assert figure(5, 2).get_size_inches().tolist() == [5, 2]
 

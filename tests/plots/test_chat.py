@@ -9,7 +9,7 @@ from lablib.cache import kv
 from lablib.course.plots import chat as chats
 from lablib.course.plots.chat import Chat, chat
 from lablib.course.plots.conversation import Conversation
-from lablib.course.plots.strips import SURENESS, surprise_html
+from lablib.course.plots.strips import LOOKS, surprise_html
 from lablib.course.tasks import save_pretrained
 from lablib.inference import NGram
 from lablib.inference.speculation import EarlyExit
@@ -202,7 +202,7 @@ def test_the_view_shows_what_was_said_the_tokens_and_the_drafts(tokenizer):
     talk.send("Hello <b>you</b>")
     page = shown(talk)
     assert "Hello &lt;b&gt;you&lt;/b&gt;" in page
-    assert page.count("<span") == 60 + len(SURENESS) + 1
+    assert page.count("<span") == 60 + len(LOOKS) + 1
     assert 'class="l0 kept"' in page
     assert re.search(r"60 tokens, \d+ a second; \d+ of \d+ drafts kept; max_tokens ended it", page)
     assert talk._buttons["Stop"].disabled

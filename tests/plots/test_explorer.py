@@ -3,8 +3,8 @@
 import base64
 import time
 
-from lablib.course.plots.charts import bars, token_strip
 from lablib.course.plots.explorer import Explorer, Player, choice, slider, toggle
+from lablib.course.plots.pictures import figure
 
 import numpy as np
 import pytest
@@ -30,7 +30,9 @@ class Powers(Explorer):
         return np.arange(count) ** power
 
     def draw(self, data):
-        return bars("abcdefgh"[: len(data)], {"x": data, "2x": 2 * data}, "x", ymax=20)
+        drawn = figure()
+        drawn.subplots().bar(range(len(data)), data)
+        return drawn
 
     def caption(self, data):
         return f"{len(data)} bars up to {data.max():.1f} < 30."
@@ -40,7 +42,7 @@ class Strip(Powers):
     """The same, drawn as HTML."""
 
     def draw(self, data):
-        return token_strip([f"{x:.1f}" for x in data])
+        return "".join(f"<b>{x:.1f}</b>" for x in data)
 
 
 def test_a_control_moves_the_picture_and_the_caption():

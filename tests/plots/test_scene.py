@@ -6,13 +6,20 @@ import json
 from lablib import models
 from lablib.course.lessons.lesson_00.widgets import StoryTeller
 from lablib.course.lessons.lesson_01.widgets import Draw
-from lablib.course.lessons.lesson_03.widgets import BeforeAfter
+from lablib.course.lessons.lesson_02.widgets import LARGE, CacheMemory
+from lablib.course.lessons.lesson_03.widgets import BeforeAfter, Penalties
+from lablib.course.lessons.lesson_07.speed import LengthCurves, SpeedupMap
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
+from lablib.course.lessons.lesson_08.coin import Overlap
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
+from lablib.course.lessons.lesson_08.widgets import RoundTexts
+from lablib.course.lessons.lesson_10.widgets import Memories
 from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
-from lablib.course.lessons.lesson_13.widgets import ALL, Trees
+from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
+from lablib.course.lessons.lesson_17.widgets import Cloud
 from lablib.course.plots import scene
+from lablib.course.plots.charts import show
 from lablib.course.replay.recording import HEAD, LOOKUP
 from lablib.course.tasks import stories
 from lablib.inference.speculation.costs import Costs
@@ -310,6 +317,73 @@ def test_a_chart_is_walked_through_and_keeps_its_axes(page):
     after = chart.compute(**chart.values)["after"]
     assert told.startswith("a: ")
     assert f"{after[0]:.3f} after it" in told
+    assert page.complaints == []
+
+
+P, Q = [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]
+CHARTS = {
+    "bars": lambda: Penalties([f"word{i}" for i in range(10)], [1.0] * 10, ["word1", "word2"]),
+    "areas": lambda: SpeedupMap(COSTS, {"stories": 0.98, "edits": 0.97, "sums": 0.85}),
+    "lines": lambda: LengthCurves(COSTS),
+    "names": lambda: CacheMemory(LARGE),
+    "pieces": lambda: Overlap(["sun", "rain", "snow", "fog"], P, Q),
+    "many names": lambda: RoundTexts("abc", [[0.6, 0.3, 0.1]] * 3, [[0.2, 0.3, 0.5]] * 3),
+    "rows": lambda: Memories(),
+    "marks": lambda: Cloud(days=4, most=5),
+    "a still": lambda: show(mask_figure([-1, -1, 0, 0, 1, 2], "abcdef"), "A tree."),
+}
+
+
+def ends(explorer):
+    """Return settings: the start, and each control at both its ends."""
+    found = [{}]
+    for name, control in explorer.controls.items():
+        low, high = getattr(control, "min", False), getattr(control, "max", True)
+        both = getattr(control, "options", None) or (low, high)
+        found += [{name: value} for value in (both[0], both[-1])]
+    return found
+
+
+def crossing(page):
+    """Return the words that lie on one another."""
+    return page.evaluate(
+        """() => {
+          const words = [...document.querySelectorAll('svg text')]
+            .filter(e => e.textContent.trim()).map(e => [e.textContent, e.getBoundingClientRect()]);
+          const across = (a, b) => a.left < b.right - 2 && b.left < a.right - 2
+            && a.top < b.bottom - 4 && b.top < a.bottom - 4;
+          return words.flatMap(([one, a], i) => words.slice(i + 1)
+            .filter(([, b]) => across(a, b)).map(([other]) => `${one} on ${other}`));
+        }"""
+    )
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_keeps_its_size_and_its_words_apart(page, name):
+    explorer = CHARTS[name]()
+    show, sizes = opened(page, explorer), set()
+    for width in (1000, 390):
+        with narrowed(page, width):
+            for values in ends(explorer):
+                show(**values)
+                assert outside(page) == []
+                assert crossing(page) == []
+                box = page.locator("svg").bounding_box()
+                sizes.add((box["width"], box["height"]))
+    assert len(sizes) == 2
+    assert page.complaints == []
+
+
+def test_a_line_says_its_numbers_at_its_points_and_bears_its_name(page):
+    show = opened(page, LengthCurves(COSTS))
+    show(alpha=0.5)
+    stage = page.locator(".lablib-scene")
+    stage.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        stage.press(key)
+    told = page.locator(".lablib-told").inner_text()
+    assert told == "what it costs, draft tokens γ 1: 1.35."
+    assert page.locator("svg").get_by_text("what it costs").count() == 1
     assert page.complaints == []
 
 

@@ -13,7 +13,7 @@ from oracles import browser
 pytest.importorskip("sphinx", reason="no Sphinx: pip install 'lablib[site]'; the site is untested")
 
 EXPLORER = """
-from lablib.course.plots.charts import bars
+from lablib.course.plots.pictures import figure
 from lablib.course.plots.explorer import Explorer, Player, choice, slider
 
 class Twice(Explorer):
@@ -21,7 +21,10 @@ class Twice(Explorer):
         return number * (2 if of == "twice" else 1) + step
 
     def draw(self, data):
-        return bars("a", {"x": [data]}, "x", ymax=20)
+        drawn = figure()
+        drawn.subplots().bar(["a"], [data])
+        drawn.axes[0].set_ylim(0, 20)
+        return drawn
 
     def caption(self, data):
         return f"The bar is {data} high."

@@ -9,7 +9,8 @@ from typing import ClassVar
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.plots.charts import bars
 from lablib.course.plots.explorer import Explorer, Player, choice, slider, toggle
-from lablib.course.plots.scene import SceneExplorer
+from lablib.course.plots.pictures import figure
+from lablib.course.plots.scene import SceneExplorer, Still
 from lablib.tools.site import film as films
 from lablib.tools.site.pages import film_html
 
@@ -36,7 +37,9 @@ class Drawn(Said):
     """It draws them."""
 
     def draw(self, data):
-        return bars("ab"[: len(data)], {"x": [*data.values()]}, "x", ymax=10)
+        drawn = figure(3, 2)
+        drawn.subplots().bar([*data], [*data.values()])
+        return drawn
 
 
 def small():
@@ -124,6 +127,20 @@ def test_a_slider_stops_where_it_can_and_at_its_start(tmp_path, value, low, high
         explorer.set(a=type(value)(stop))  # refuses what the slider can't take
 
 
+def held(file):
+    """Return what a scene's file holds."""
+    text = file.read_text("utf-8")
+    return json.loads(text.removeprefix(f'lablibFilm("{file.name}", ').removesuffix(");"))
+
+
+def test_a_chart_that_nothing_moves_is_a_film_of_one_frame(tmp_path):
+    still = Still(bars("ab", {"p": [0.2, 0.8]}, "share"), "Two bars.")
+    film = films.film(still, {}, tmp_path)
+    assert (film["controls"], film["each"], len(film["frames"])) == ([], True, 1)
+    assert not any(tmp_path.iterdir())
+    assert "Two bars." in film_html(film)
+
+
 class Parted(SceneExplorer):
     """Its data are made of two parts."""
 
@@ -148,8 +165,7 @@ def test_a_scene_of_parts_has_every_setting_in_a_file(tmp_path):
     assert film["each"]
     assert [control["label"] for control in film["controls"]] == ["a", "b"]
     assert [frame[:2] for frame in film["frames"]] == [explorer.frame()]
-    text = (tmp_path / film["parts"]).read_text("utf-8")
-    told = json.loads(text.removeprefix(f'lablibFilm("{film["parts"]}", ').removesuffix(");"))
+    told = held(tmp_path / film["parts"])
     for number, (a, b) in enumerate(product((2, 3, 4), "pq")):
         data, places = {"still": "x"}, [(2, 3, 4).index(a), "pq".index(b)]
         for part in told["parts"]:
@@ -171,9 +187,10 @@ def test_the_film_of_a_scene_has_data_in_place_of_pictures(tmp_path):
     assert film["each"]
     assert film["scene"] == explorer.told
     (control,) = film["controls"]
-    for stop, (data, caption, *_) in zip(control["stops"], film["frames"], strict=True):
-        assert (data, caption) == explorer.frame(draft_tokens=int(stop))
-    assert not any(tmp_path.iterdir())
+    told = held(tmp_path / film["parts"])
+    for stop, *both in zip(control["stops"], told["frames"], told["captions"], strict=True):
+        assert both == json.loads(json.dumps(explorer.frame(draft_tokens=int(stop))))
+    assert [frame[:2] for frame in film["frames"]] == [explorer.frame()]
     shown = film_html(film)
-    assert html.escape(film["frames"][control["start"]][1]) in shown
+    assert html.escape(explorer.frame()[1]) in shown
     assert "<img" not in shown

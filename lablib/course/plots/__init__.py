@@ -1,4 +1,4 @@
-"""Pictures: ``charts`` draws data, ``strips`` draws tokens, ``explorer`` lets controls move it."""
+"""Pictures: ``charts`` says what is drawn, ``scene`` has a page draw it, ``explorer`` moves it."""
 
 from lablib.extras import need
 

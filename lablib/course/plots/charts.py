@@ -1,216 +1,76 @@
-"""Charts: data in, a matplotlib ``Figure`` (or a line of HTML) out, readable by everyone.
+"""Charts that the page draws: data in, axes and marks out, readable by everyone.
 
 Colours are the Okabe-Ito palette, which colour-blind readers can tell apart, and colour is never
-the only signal: bars are hatched, lines have dashes and markers, tokens are underlined in different
-styles. Figures are built without pyplot, so nothing is shown twice and nothing leaks.
+the only signal: what a bar is held against is an outline, lines have dashes and their names at
+their ends, a token says what it is.
 """
 
-import base64
-import contextlib
-import html
-import io
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import ipywidgets as widgets
-import matplotlib
+from lablib.course.plots.pictures import COLOURS, picture, visible
+from lablib.course.plots.scene import Chart, Still
+
 import numpy as np
-from IPython.display import display
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
+from matplotlib.ticker import MaxNLocator
 
-DPI = 100
-SCALE = 2  # pixels of a picture for each of the page's: screens have as many
-LEAST = 0.8  # of its size: a phone shows a part of a picture rather than letters too small to read
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-HATCHES = ("", "///", "...", "xxx", "---", "\\\\\\", "ooo", "+++")
-DASHES = ("-", "--", ":", "-.")
-MARKERS = "osD^vP*X"
-UNDERLINES = ("solid", "dashed", "dotted", "double")
-STYLE = {
-    "font.size": 12,
-    # The page's font as near as there are files for it: macOS, Windows, Linux. What it lacks, such
-    # as a check mark, is taken from the one that comes with matplotlib.
-    "font.family": ["sans-serif", "DejaVu Sans"],
-    "font.sans-serif": ["Helvetica Neue", "Segoe UI", "Arial", "Liberation Sans", "DejaVu Sans"],
-    "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlelocation": "left",
-    "axes.titley": 1.03,  # a fixed place: looking for one costs a sixth of the drawing time
-    "axes.axisbelow": True,
-    "hatch.linewidth": 0.8,
-    "lines.linewidth": 2.0,
-    "lines.markersize": 6.0,
-    "legend.frameon": False,
-}
+WARM = "#767676"  # of what something is held against
+STROKES = ("", "7 3", "2 3", "8 3 2 3")  # dashes
+TINTS = ("#A9D3F0", "#F3BE6B", "#A6DBC8", "#E5BBD2", "#DDDDDD")  # behind letters
 
 
-@contextlib.contextmanager
-def style() -> Iterator[None]:
-    """Draw in the course's style inside this block."""
-    with matplotlib.rc_context(STYLE):
-        yield
+def show(drawing: Chart | Figure | bytes | str, caption: str) -> Any:
+    """Return a drawing as what a notebook displays with its caption below it."""
+    return Still(drawing, caption) if isinstance(drawing, Chart) else picture(drawing, caption)
 
 
-def figure(width: float = 7.0, height: float = 3.4) -> Figure:
-    """Return an empty figure of ``width`` × ``height`` inches (use ``.subplots()`` for axes)."""
-    with style():
-        return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
-
-
-def png(fig: Figure, scale: int = SCALE) -> bytes:
-    """Return the figure as PNG; the same figure gives the same bytes on one machine.
+def axis(
+    low: float, high: float, name: str = "", ticks: Sequence[Any] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Return an axis of a chart.
 
     Args:
-        fig: a figure of this module; it stays as it is.
-        scale: pixels for each of the page's.
+        low: where it begins.
+        high: where it ends: it stays, whatever a control does.
+        name: what it shows, with its unit.
+        ticks: values, or pairs of a value and its name; some round ones unless they are given.
+        more: ``log``: whether equal steps are equal factors; ``grid``: whether lines go through the
+            ticks; ``bare``: whether the ticks are names.
     """
-    fig.set_dpi(scale * DPI)
-    with style():
-        canvas = FigureCanvasAgg(fig)
-        canvas.draw()
-    fig.set_dpi(DPI)
-    buffer = io.BytesIO()
-    image = Image.fromarray(np.asarray(canvas.renderer.buffer_rgba()))
-    image.convert("RGB").save(buffer, format="png", compress_level=2)
-    return buffer.getvalue()
+    shown = _round_ticks(low, high) if ticks is None else ticks
+    pairs = [tick if isinstance(tick, tuple) else (tick, f"{tick:,.9g}") for tick in shown]
+    inside = [(float(value), text) for value, text in pairs if low <= value <= high]
+    return {"ends": [float(low), float(high)], "ticks": inside, "name": name, **more}
 
 
-def write_below(content: bytes | str, text: str) -> bytes | str:
-    """Return a PNG, or a piece of HTML, with a text below it in small letters."""
-    if isinstance(content, str):
-        return f"{content}<p><small>{html.escape(text)}</small></p>"
-    above = Image.open(io.BytesIO(content))
-    lines = textwrap.wrap(text, above.width // SCALE // 7)
-    note = Figure(figsize=(above.width / SCALE / DPI, 0.1 + 0.19 * len(lines)), dpi=DPI)
-    note.text(0.01, 1, "\n".join(lines), va="top", size=9, color="#333333", linespacing=1.4)
-    below = Image.open(io.BytesIO(png(note)))
-    both = Image.new("RGB", (above.width, above.height + below.height), "white")
-    both.paste(above, (0, 0))
-    both.paste(below, (0, above.height))
-    buffer = io.BytesIO()
-    both.save(buffer, format="png")
-    return buffer.getvalue()
+def panel(title: str, x: Any, y: Any, labels: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    """Return a panel of a chart: its title, its axes, the names that stand at its lines' ends.
 
-
-def svg(fig: Figure) -> str:
-    """Return the figure as SVG with its text as text; the same figure gives the same string."""
-    text = io.StringIO()
-    with style(), matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lablib"}):
-        fig.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
-
-
-# Pictures are drawn in dark ink on white. On a dark page light and dark change places, hues stay,
-# and black, which white has become, lets the page through.
-_DARK_PAGES = ("[data-jp-theme-light=false]", ".vscode-dark", "html[theme=dark]")
-THEMES = (
-    ".lablib-picture{max-width:100%;mix-blend-mode:multiply}"
-    ".lablib-slides{overflow-x:auto;max-width:100%}"
-    ".widget-html-content:has(.lablib-slides){min-width:0}"
-    f":is({','.join(_DARK_PAGES)}) .lablib-picture"
-    "{filter:invert(1) hue-rotate(180deg);mix-blend-mode:screen}"
-)
-_THEMES = f"<style>{THEMES}</style>"
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A finished picture with a caption that says what it shows (its alt text, too).
-
-    Attributes:
-        content: PNG bytes, ``SCALE`` pixels for each of the page's, or a piece of HTML or SVG.
-        caption: one or two sentences, below the picture; also what a test or a screen reader sees.
+    ``more`` is what else it is told: its ``high`` in pixels, its ``share`` of a line.
     """
-
-    content: bytes | str
-    caption: str
-
-    def to_html(self) -> str:
-        """Return the picture as HTML, with its alt text, readable on light and dark pages."""
-        text = html.escape(self.caption)
-        if isinstance(self.content, str):
-            look = f'class="lablib-picture" role="img" aria-label="{text}"'
-            return f"{_THEMES}<div {look}>{self.content}</div>"
-        source = f"data:image/png;base64,{base64.b64encode(self.content).decode()}"
-        width, _ = self.size
-        look = f'class="lablib-picture" width="{width}" style="min-width:{LEAST * width:.0f}px"'
-        image = f'<img {look} alt="{text}" src="{source}">'
-        return f'{_THEMES}<div class="lablib-slides" tabindex="0">{image}</div>'
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Return how wide and how high a PNG is on a page."""
-        wide, high = Image.open(io.BytesIO(self.content)).size
-        return wide // SCALE, high // SCALE
-
-    def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return data and metadata for readers without a kernel, such as GitHub and nbconvert."""
-        if isinstance(self.content, str):
-            return {"text/html": self.to_html(), "text/plain": self.caption}, {}
-        data = {"image/png": base64.b64encode(self.content).decode(), "text/plain": self.caption}
-        width, height = self.size
-        return data, {"image/png": {"alt": self.caption, "width": width, "height": height}}
-
-    def _ipython_display_(self) -> None:
-        data, metadata = self.bundle()
-        if "image/png" in data:  # JupyterLab gives a PNG no alt text, so there it is a widget
-            data = {**widgets.HTML(self.to_html())._repr_mimebundle_(), **data}
-        display(data, metadata=metadata, raw=True)
-        # The caption is an output of its own: no reader puts text below a PNG, and GitHub shows
-        # only the text of an HTML figure.
-        text = f'<p class="lablib-caption">{html.escape(self.caption)}</p>'
-        display({"text/html": text, "text/plain": self.caption}, raw=True)
+    return {"title": title, "x": x, "y": y, "labels": [*labels], **more}
 
 
-def show(drawing: Figure | bytes | str, caption: str) -> Picture:
-    """Return a drawing as a ``Picture`` that a notebook displays with its caption below it."""
-    return Picture(png(drawing) if isinstance(drawing, Figure) else drawing, caption)
-
-
-def bars(
-    labels: Sequence[str],
-    series: Mapping[str, Sequence[float]],
-    ylabel: str,
-    *,
-    xlabel: str = "",
-    title: str = "",
-    ymax: float | None = None,
-) -> Figure:
-    """Draw grouped bars, for example probabilities before and after a transform.
+def curves(
+    x: Sequence[float], series: Mapping[str, Any], looks: Sequence[int] = range(8)
+) -> list[dict[str, Any]]:
+    """Return lines as marks of a chart: each has its name, its colour and its dashes.
 
     Args:
-        labels: one per group, for example tokens.
-        series: name -> one height per label; each series has its own colour and hatch.
-        ylabel: what the height is, with its unit.
-        xlabel: what the groups are.
-        title: short.
-        ymax: top of the axis; fix it when a slider changes the heights.
+        x: shared horizontal positions.
+        series: name -> heights, or name -> (heights, low, high) to draw the interval as a band.
+        looks: of each, the number of its colour and dashes.
     """
-    fig = figure()
-    with style():
-        axes = fig.subplots()
-        width = 0.8 / len(series)
-        for i, (name, heights) in enumerate(series.items()):
-            x = np.arange(len(labels)) + (i - (len(series) - 1) / 2) * width
-            axes.bar(
-                x,
-                np.asarray(heights, dtype=float),
-                width,
-                label=name,
-                color=COLOURS[i % 8],
-                hatch=HATCHES[i % 8],
-                edgecolor="white",
-            )
-        axes.set_xticks(range(len(labels)), [visible(label) for label in labels])
-        _finish(axes, xlabel, ylabel, title, legend=len(series) > 1)
-        if ymax is not None:
-            axes.set_ylim(0, ymax)
-    return fig
+    marks = []
+    for i, (name, values) in zip(looks, series.items(), strict=False):
+        columns = values if isinstance(values, tuple) else (values,)
+        points = np.column_stack([x, *columns]).astype(float)
+        line = [[float(f"{value:.5g}") for value in point] for point in points]
+        look = {"colour": COLOURS[i % 8], "dash": STROKES[i % 4]}
+        marks.append({"key": f"line {i}", "line": line, "label": name, **look})
+    return marks
 
 
 def lines(
@@ -219,9 +79,9 @@ def lines(
     xlabel: str,
     ylabel: str,
     *,
-    title: str = "",
     logx: bool = False,
-) -> Figure:
+    logy: bool = False,
+) -> Chart:
     """Draw lines with optional intervals, for example theory and measurement.
 
     Args:
@@ -229,77 +89,89 @@ def lines(
         series: name -> heights, or name -> (heights, low, high) to draw the interval as a band.
         xlabel: what x is, with its unit.
         ylabel: what the height is, with its unit.
-        title: short.
         logx: whether x is drawn in powers of two.
+        logy: whether heights are.
     """
-    fig = figure()
-    with style():
-        axes = fig.subplots()
-        for i, (name, values) in enumerate(series.items()):
-            heights, *interval = values if isinstance(values, tuple) else (values,)
-            axes.plot(
-                x,
-                heights,
-                label=name,
-                linestyle=DASHES[i % 4],
-                marker=MARKERS[i % 8],
-                markevery=1 + len(x) // 16,  # many points would hide the line
-            )
-            if interval:
-                axes.fill_between(x, *interval, alpha=0.2, color=COLOURS[i % 8], linewidth=0)
-        if logx:
-            axes.set_xscale("log", base=2)
-            axes.set_xticks(x, [f"{value:g}" for value in x])
-        _finish(axes, xlabel, ylabel, title, legend=len(series) > 1)
-    return fig
+    heights = np.concatenate([np.ravel(values) for values in series.values()])
+    low, high = float(heights.min()), float(heights.max())
+    ticks = _round_ticks(low, high)
+    if logy:
+        ticks = 2.0 ** np.arange(math.floor(math.log2(low)), math.ceil(math.log2(high)) + 1)
+    across = axis(min(x), max(x), xlabel, x if logx else None, log=logx)
+    up = axis(ticks[0], ticks[-1], "", ticks, log=logy)
+    return Chart([panel(ylabel, across, up, series, high=240)], [curves(x, series)])
+
+
+def bars(
+    labels: Sequence[str],
+    series: Mapping[str, Any],
+    ylabel: str,
+    *,
+    xlabel: str = "",
+    ymax: float | None = None,
+) -> Chart:
+    """Draw a bar for each label, within an outline of what it is held against.
+
+    Args:
+        labels: for example tokens.
+        series: name -> one height for each label; of two, the first is the outline, for example
+            what theory says. (heights, low, high) has an interval, too.
+        ylabel: what the height is, with its unit.
+        xlabel: what the labels are.
+        ymax: where the axis ends; the next round number, unless it is given.
+    """
+    most = max(float(np.max(values)) for values in series.values())
+    names = axis(-0.6, len(labels) - 0.4, xlabel, [*enumerate(map(visible, labels))], bare=True)
+    up = axis(0, ymax or _round_ticks(0, most)[-1])
+    return Chart([panel(ylabel, names, up)], [upright(labels, series)], bar_keys(series))
+
+
+def bar_keys(series: Iterable[str]) -> list[tuple[str, str, bool]]:
+    """Return what a chart says of the looks of such bars: nothing if there is one series."""
+    *outlines, last = series
+    keys = [(WARM, name, True) for name in outlines]
+    return [*keys, (COLOURS[0], last, False)] if outlines else []
+
+
+def upright(
+    labels: Sequence[str], series: Mapping[str, Any], fills: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Return the bars of :func:`bars` as marks of a chart; ``fills``: a colour for each of them."""
+    marks, last = [], len(series) - 1
+    columns = {name: np.atleast_2d(np.asarray(values, float)) for name, values in series.items()}
+    for i, label in enumerate(labels):
+        said = ", ".join(f"{name} {each[0, i]:.3g}" for name, each in columns.items())
+        for k, each in enumerate(columns.values()):
+            height, *ends = (float(f"{value:.5g}") for value in each[:, i])
+            wide, fill = (0.42, WARM) if k < last else (0.3, fills[i] if fills else COLOURS[0])
+            bar = {"bar": [i - wide, i + wide, 0, height], "fill": fill, "hollow": k < last}
+            marks.append({"key": f"b{k}.{i}", **bar, "note": f"{label}: {said}."})
+            if ends:
+                marks.append({"key": f"w{k}.{i}", "line": [[i, end] for end in ends], "wide": 1.5})
+    return marks
+
+
+def _round_ticks(low: float, high: float) -> np.ndarray:
+    """Return a few round numbers, the first no higher than ``low``, the last no lower than high."""
+    return MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
 
 
 def token_strip(
     tokens: Sequence[str], classes: Sequence[str] | None = None, *, mark: int | None = None
-) -> str:
-    """Return a line of tokens as HTML, each in a box, with a legend of their classes.
+) -> Chart:
+    """Return tokens beside one another, each on the colour of its class.
 
     Args:
         tokens: their texts; spaces and line ends are made visible.
-        classes: one class per token; each has its own colour and underline.
+        classes: one class for each token; an empty one has no colour.
         mark: position of a token to outline.
     """
-    classes = classes or [""] * len(tokens)
-    kinds = list(dict.fromkeys(classes))
-
-    def box(text: str, kind: str, outline: bool = False) -> str:
-        i = kinds.index(kind)
-        look = f"border-bottom:4px {UNDERLINES[i % 4]} {COLOURS[i % 8]};" if kind else ""
-        look += f"background:{COLOURS[i % 8]}22;" if kind else "background:#eee;"
-        look += "outline:2px solid #000;" if outline else ""
-        return (
-            f'<span style="{look}color:#111;margin:2px;padding:1px 4px;font-family:monospace;'
-            f'display:inline-block">{html.escape(text)}</span>'
-        )
-
-    strip = "".join(
-        box(visible(token), kind, i == mark)
-        for i, (token, kind) in enumerate(zip(tokens, classes, strict=True))
-    )
-    legend = " ".join(box(kind, kind) for kind in kinds if kind)
-    return (
-        '<div style="background:#fff;padding:.4em;line-height:2">'
-        f"<div>{strip}</div>" + (f"<small>{legend}</small>" if legend else "") + "</div>"
-    )
-
-
-def visible(token: str) -> str:
-    """Return the token with its white space made visible."""
-    return token.replace(" ", "␣").replace("\n", "⏎") or "∅"
-
-
-def _finish(axes: Any, xlabel: str, ylabel: str, title: str, legend: bool) -> None:
-    axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
-    if legend:  # above the axes, at the right: it never covers data and needs no search
-        axes.legend(
-            loc="lower right",
-            bbox_to_anchor=(1, 1),
-            ncols=4,
-            borderaxespad=0.2,
-            columnspacing=1.2,
-        )
+    classes = [""] * len(tokens) if classes is None else classes
+    kinds = [kind for kind in dict.fromkeys(classes) if kind]
+    pairs = zip(tokens, classes, strict=True)
+    notes = [kind and f"“{visible(token)}”: {kind}." for token, kind in pairs]
+    apart = [f" {visible(token)}" for token in tokens]
+    dress = {"texts": [apart], "looks": [*zip(TINTS, kinds, strict=False)], "about": ""}
+    looks = [kinds.index(kind) if kind else -1 for kind in classes]
+    now = {"text": 0, "looks": looks, "notes": notes, "marked": -1 if mark is None else mark}
+    return Chart([], [], (), "reading", dress, now)

@@ -2,9 +2,10 @@
 
 A widget is a class with three parts that need no browser: ``compute`` (controls -> data, pure),
 ``draw`` (data -> figure or HTML) and ``caption`` (data -> text). The base class adds the controls,
-a view that follows them, a reset button, and a static picture for readers without a kernel.
+a view that follows them, a reset button, and a static picture for readers without a kernel. What
+the page itself draws is in ``scene``, as a ``ChartExplorer``, whose ``chart`` stands for ``draw``:
 
-    class Temperature(Explorer):
+    class Temperature(ChartExplorer):
         def __init__(self, logits):
             self.logits = logits
             super().__init__(temperature=slider(1.0, 0.1, 2.0, 0.1))
@@ -12,7 +13,7 @@ a view that follows them, a reset button, and a static picture for readers witho
         def compute(self, temperature):
             return softmax(self.logits / temperature)
 
-        def draw(self, data):
+        def chart(self, data):
             return bars("abcd", {"p": data}, "probability", ymax=1)
 
         def caption(self, data):
@@ -25,7 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 from lablib.course.plots.access import aids
-from lablib.course.plots.charts import Picture, show, write_below
+from lablib.course.plots.pictures import Picture, picture, write_below
 from lablib.validation import BadValue, one_of
 
 import ipywidgets as widgets
@@ -120,8 +121,9 @@ class Explorer:
         shown = [control for control in controls.values() if not _settled(control)]
         rows = [getattr(control, "row", control) for control in shown]
         line = widgets.HBox([*rows, reset], layout={"flex_flow": "row wrap"})
-        self.box = widgets.VBox([aids(), line, self._view])
-        self.box.add_class("lablib-explorer")
+        self.box = widgets.VBox([aids(), line, self._view] if controls else [self._view])
+        if controls:
+            self.box.add_class("lablib-explorer")
         self._tick()
 
     def compute(self, **values: Any) -> Any:
@@ -129,15 +131,8 @@ class Explorer:
         raise NotImplementedError
 
     def draw(self, data: Any) -> Figure | str:
-        """Return a figure (from ``plots`` or ``plots.figure``), or HTML."""
+        """Return a figure (``pictures.figure`` makes an empty one), or HTML."""
         raise NotImplementedError
-
-    def live(self, data: Any) -> Figure | bytes | str:
-        """Return what stands below controls that live: the drawing, without what they show.
-
-        A figure, a PNG or HTML.
-        """
-        return self.draw(data)
 
     def caption(self, data: Any) -> str:
         """Say in a sentence or two, with numbers, what the picture shows: it is the alt text."""
@@ -174,13 +169,13 @@ class Explorer:
         for name in values:
             one_of("control", name, self.controls)
         data = self.compute(**{**self.values, **values})
-        return show(self.draw(data), self.caption(data))
+        return picture(self.draw(data), self.caption(data))
 
     @property
     def still(self) -> Picture:
         """Return the picture for readers without a kernel: it says itself that it is one."""
-        picture = self.static()
-        return replace(picture, content=write_below(picture.content, f"{picture.caption} {_STILL}"))
+        still = self.static()
+        return replace(still, content=write_below(still.content, f"{still.caption} {_STILL}"))
 
     def _move(self, name: str, value: Any) -> None:
         control = self.controls[name]
@@ -208,7 +203,7 @@ class Explorer:
 
     def _draw(self, data: Any) -> None:
         """Show the picture of these data, and its caption."""
-        self.picture = show(self.live(data), self.caption(data))
+        self.picture = picture(self.draw(data), self.caption(data))
         text = html.escape(self.picture.caption)
         self._say(f'{self.picture.to_html()}<p aria-live="polite">{text}</p>')
 

@@ -4,19 +4,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lablib.course.plots import strips
-from lablib.course.plots.charts import COLOURS
-from lablib.course.plots.strips import SURENESS
+from lablib.course.plots.pictures import COLOURS
 
 LIGHT, DARK, REST = COLOURS[4], COLOURS[0], "#999999"
-LOOKS = [[look.fill, look.name] for look in SURENESS]
 _TICKS = {float: (0, 0.5, 1), math.sqrt: (0, 0.01, 0.1, 0.25, 0.5, 1)}
 Scale = Callable[[float], float]
-
-
-def sureness(probability: float | None) -> int:
-    """Return the number in ``LOOKS`` of a token with this probability, -1 for None."""
-    return -1 if probability is None else SURENESS.index(strips.sureness(probability))
 
 
 def ranked(

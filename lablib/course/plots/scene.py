@@ -8,16 +8,18 @@ to whoever points at it or walks there with the arrow keys. In Jupyter they trav
 
 import html
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lablib.course.plots.charts import THEMES, Picture
 from lablib.course.plots.explorer import Explorer
+from lablib.course.plots.pictures import THEMES, Picture
 
 import anywidget
 import ipywidgets as widgets
 import traitlets
+from IPython.display import display
 
 FOLDER = Path(__file__).parent / "scenes"
 MIME = "application/vnd.lablib.scene+json"  # what becomes a PNG when a notebook is recorded
@@ -89,7 +91,7 @@ class SceneExplorer(Explorer):
     ``prompt`` is where the reader's text begins.
     """
 
-    scene: str
+    scene = "chart"
     called: str
     engine: dict[str, Any] | None = None
     parts: Mapping[str, Sequence[str]] = {}
@@ -115,7 +117,8 @@ class SceneExplorer(Explorer):
         self.picture = Picture("", self.caption(data))
         self._stage.caption = self.picture.caption
         self._stage.data = self.draw(data)
-        self._say(f'<p aria-live="polite">{html.escape(self.picture.caption)}</p>')
+        look = 'aria-live="polite"' if self.controls else 'class="lablib-caption"'
+        self._say(f"<p {look}>{html.escape(self.picture.caption)}</p>")
 
     def _say(self, text: str) -> None:
         self._words.value = text
@@ -128,10 +131,96 @@ class SceneExplorer(Explorer):
     @property
     def told(self) -> dict[str, Any]:
         """Return what a page has to know of the scene beside its data."""
-        return {"name": self.scene, "called": self.called, "constants": self.constants}
+        dress = {"called": self.called, "constants": self.constants}
+        return {"name": self.scene, "moves": bool(self.controls), **dress}
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         data, caption = self.frame()
         view = self.box._repr_mimebundle_()
         told = {MIME: {**self.told, "data": data}, "text/plain": caption}
         return {**view, **told}, {"image/png": {"alt": caption}}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart that the page draws; ``scenes/chart.js`` says what its parts may be.
+
+    Attributes:
+        panels: of each panel what never changes: its title and its axes.
+        marks: of each panel what is drawn on it.
+        keys: of looks that need a word: colour, meaning, and whether it is an outline.
+        scene: what draws it: ``reading`` has a text above the panels.
+        dress: what else the scene is told once.
+        now: what else it is told of what is drawn now.
+    """
+
+    panels: list[dict[str, Any]]
+    marks: list[list[dict[str, Any]]]
+    keys: Sequence[tuple[str, str, bool]] = ()
+    scene: str = "chart"
+    dress: Mapping[str, Any] = field(default_factory=dict)
+    now: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ChartExplorer(SceneExplorer):
+    """Controls, and a chart that follows them: subclasses define ``chart`` in place of ``draw``.
+
+    Its axes, and what it is ``called``, stay as they begin.
+    """
+
+    def __init__(self, **controls: widgets.Widget) -> None:
+        first = self.chart(self.compute(**{name: each.value for name, each in controls.items()}))
+        self.scene = first.scene
+        self.called = " and ".join(each["title"] for each in first.panels) or "A text in colours"
+        self.constants = {"panels": first.panels, "keys": first.keys, **first.dress}
+        super().__init__(**controls)
+
+    def chart(self, data: Any) -> Chart:
+        """Return the chart of these data."""
+        raise NotImplementedError
+
+    def static(self, **values: Any) -> "Still":
+        """Return the chart for these values (the others as they stand); nothing moves."""
+        data = self.compute(**{**self.values, **values})
+        return Still(self.chart(data), self.caption(data))
+
+    def draw(self, data: Any) -> dict[str, Any]:
+        """Return what is drawn on each panel, and those of its words that are others."""
+        chart, told = self.chart(data), []
+        for fixed, panel, marks in zip(
+            self.constants["panels"], chart.panels, chart.marks, strict=True
+        ):
+            words = {"title": panel["title"]} if panel["title"] != fixed["title"] else {}
+            for side in ("x", "y"):
+                if panel[side]["ticks"] != fixed[side]["ticks"]:
+                    words[side] = {"ticks": panel[side]["ticks"]}
+            told.append({"marks": marks, **words})
+        return {"panels": told, **chart.now}
+
+
+class Still(ChartExplorer):
+    """A chart that no control moves.
+
+    Args:
+        chart: what is drawn.
+        caption: what it shows, in words.
+    """
+
+    def __init__(self, chart: Chart, caption: str) -> None:
+        self._chart, self._caption = chart, caption
+        super().__init__()
+
+    def compute(self) -> None:
+        """Return nothing: all is there."""
+
+    def chart(self, data: None) -> Chart:
+        """Return the chart."""
+        return self._chart
+
+    def caption(self, data: None) -> str:
+        """Return what was said of it."""
+        return self._caption
+
+    def _ipython_display_(self) -> None:
+        data, metadata = self._repr_mimebundle_()
+        display(data, metadata=metadata, raw=True)

@@ -191,11 +191,12 @@ def toss(
         Of each round, how many were drafted and how many kept.
     """
     gamma = integer("draft_tokens", draft_tokens, 1, LONGEST)
+    room, throws, likely = offered.tolist(), coins.tolist(), chances.tolist()
     rounds, place = [], 0
-    while place < len(offered):
-        drafted = min(gamma, int(offered[place]))
-        stays = coins[place : place + drafted] < chances[place, :drafted]
-        kept = drafted if stays.all() else int(stays.argmin())
+    while place < len(room):
+        drafted, kept = min(gamma, room[place]), 0
+        while kept < drafted and throws[place + kept] < likely[place][kept]:
+            kept += 1
         rounds.append((drafted, kept))
         place += kept + 1
     return rounds

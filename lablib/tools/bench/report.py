@@ -177,7 +177,7 @@ def check_picture(path: Path | None) -> None:
 
 def draw(found: dict[str, Any], path: Path) -> None:
     """Write a picture: how many times as fast as its peer each side is, with its interval."""
-    from lablib.course.plots import charts
+    from lablib.course.plots import pictures
 
     rows = [
         (f"{case['name']}: {side['side']}", side)
@@ -185,14 +185,14 @@ def draw(found: dict[str, Any], path: Path) -> None:
         for side in case["sides"]
         if "times" in side and side["side"] != case["base"]
     ]
-    figure = charts.figure(8, 1.2 + 0.3 * len(rows))
-    with charts.style():
+    figure = pictures.figure(8, 1.2 + 0.3 * len(rows))
+    with pictures.style():
         axes = figure.subplots()
         for i, (_, side) in enumerate(rows):
             low, high = side["interval"]
             ours = side["side"].startswith(LABLIB)
-            axes.barh(i, side["times"], 0.7, color=charts.COLOURS[0 if ours else 1],
-                      hatch=charts.HATCHES[0 if ours else 1], edgecolor="white")  # fmt: skip
+            axes.barh(i, side["times"], 0.7, color=pictures.COLOURS[0 if ours else 1],
+                      hatch=pictures.HATCHES[0 if ours else 1], edgecolor="white")  # fmt: skip
             axes.plot([low, high], [i, i], color="black")
             axes.annotate(f"{side['times']:.2f}", (max(high, side["times"]), i), (4, 0),
                           textcoords="offset points", va="center", size=9)  # fmt: skip
@@ -201,7 +201,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
         axes.invert_yaxis()
         peers = ", ".join(dict.fromkeys(case["base"] for case in found["cases"]))
         axes.set(xlabel=f"times the tokens/s of {peers}")
-    content = charts.svg(figure).encode() if path.suffix == ".svg" else charts.png(figure)
+    content = pictures.svg(figure).encode() if path.suffix == ".svg" else pictures.png(figure)
     path.write_bytes(content)
 
 

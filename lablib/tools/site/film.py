@@ -18,9 +18,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from lablib.course.plots.charts import Picture
 from lablib.course.plots.explorer import Explorer, Player
-from lablib.course.plots.scene import SceneExplorer
+from lablib.course.plots.pictures import Picture
+from lablib.course.plots.scene import SceneExplorer, Still
 
 import ipywidgets as widgets
 from PIL import Image
@@ -33,12 +33,13 @@ _shown: list[tuple[Explorer, dict[str, Any]]] = []
 
 
 def begin() -> None:
-    """Have explorers leave a number where a cell shows them."""
+    """Have explorers leave a number where a cell shows them; a still is what was recorded."""
 
     def numbered(self: Explorer, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         _shown.append((self, self.values))
         return {MIME: len(_shown) - 1, "text/plain": self.picture.caption}
 
+    Still._repr_mimebundle_ = SceneExplorer._repr_mimebundle_
     Explorer._repr_mimebundle_ = SceneExplorer._repr_mimebundle_ = numbered
 
 
@@ -62,8 +63,8 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         can't be moved; ``each``: whether all settings are there, in the order of
         ``itertools.product``, or one row for each control; ``frames``: (file, caption, width,
         height). A scene's film has a ``scene``, too, and data in place of files: the page draws
-        them; its ``engine`` says what the page can compute itself. One that is made of parts has
-        its start alone in ``frames``, and all its settings in the file ``parts``.
+        them; its ``engine`` says what the page can compute itself. It has its start alone in
+        ``frames``, and all its settings in the file ``parts``.
     """
     controls, places = [], []
     for name, control in explorer.controls.items():
@@ -75,17 +76,15 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         told = {"name": name, "label": control.description, "kind": kind, "thinned": step > 1}
         told |= {"stops": [labels[i] for i in kept], "start": kept.index(at)}
         controls.append(told | {"pause": getattr(getattr(control, "play", None), "interval", 0)})
-    settings = _settings(list(start), places, start)
+    settings = [*_settings(list(start), places, start)]
     parts = getattr(explorer, "parts", None)
-    if parts:
+    scene: dict[str, Any] = {}
+    if isinstance(explorer, SceneExplorer):
+        kept = _parts(explorer, start, places) if parts else _frames(explorer, settings)
         scene = {"scene": explorer.told, "engine": explorer.engine}
-        scene |= {"parts": _keep_parts(explorer, start, places, folder)}
+        scene |= {"parts": _keep_data(kept, folder)} if len(settings) > 1 else {}
         pictures = [(*explorer.frame(**start), 0, 0)]
-    elif isinstance(explorer, SceneExplorer):
-        scene = {"scene": explorer.told, "engine": explorer.engine}
-        pictures = [(*explorer.frame(**values), 0, 0) for values in settings]
     else:
-        scene = {}
         pictures = [_keep(explorer.static(**values), folder) for values in settings]
     moving = [control for control in controls if len(control["stops"]) > 1]
     fixed = [control["label"] for control in controls if control["kind"] == "fixed"]
@@ -93,10 +92,10 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
     return {"controls": moving, "fixed": fixed, "each": each, "frames": pictures, **scene}
 
 
-def _keep_parts(
-    explorer: SceneExplorer, start: dict[str, Any], places: list[list[Any]], folder: Path
-) -> str:
-    """Put an explorer's parts for all settings into a file; return its name.
+def _parts(
+    explorer: SceneExplorer, start: dict[str, Any], places: list[list[Any]]
+) -> dict[str, Any]:
+    """Return an explorer's parts for all settings, and all captions.
 
     A part is ``{of, data}``: the controls that it depends on, by their numbers among those that
     move, and its data in the order of ``itertools.product`` of their places.
@@ -111,10 +110,20 @@ def _keep_parts(
         data = [getattr(explorer, part)(*each) for each in product(*(along[x] for x in wanted))]
         parts.append({"of": [moving.index(x) for x in wanted if x in moving], "data": data})
     every = (dict(zip(names, values, strict=True)) for values in product(*places))
-    captions = [explorer.frame(**values)[1] for values in every]
-    told = json.dumps({"parts": parts, "captions": captions}, separators=(",", ":"))
-    name = f"{hashlib.sha256(told.encode()).hexdigest()[:20]}.js"
-    (folder / name).write_text(f'lablibFilm("{name}", {told});', "utf-8")
+    return {"parts": parts, "captions": [explorer.frame(**values)[1] for values in every]}
+
+
+def _frames(explorer: SceneExplorer, settings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the data of all settings, and their captions."""
+    data, captions = zip(*(explorer.frame(**values) for values in settings), strict=True)
+    return {"frames": data, "captions": captions}
+
+
+def _keep_data(told: dict[str, Any], folder: Path) -> str:
+    """Put a scene's data for all its settings into a file; return its name."""
+    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    name = f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.js"
+    (folder / name).write_text(f'lablibFilm("{name}", {text});', "utf-8")
     return name
 
 

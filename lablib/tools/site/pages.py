@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.exercises import find
-from lablib.course.plots.charts import LEAST
+from lablib.course.plots import scene
+from lablib.course.plots.pictures import LEAST
 from lablib.teach.editions import (
     Cell,
     Notebook,
@@ -73,20 +74,19 @@ def film_html(film: dict[str, Any], asks: bool = False) -> str:
 
     Without JavaScript it is this picture. If it ``asks``, a veil lies on it: it answers a question.
     """
-    first, parts = 0, film.get("parts")
-    for control in film["controls"] if film["each"] and not parts else ():
+    first, parts, drawn = 0, film.get("parts"), film.get("scene")
+    for control in film["controls"] if film["each"] and not drawn else ():
         first = first * len(control["stops"]) + control["start"]
-    if not film["each"]:
+    if not film["each"] and not drawn:
         first = film["controls"][0]["start"]
     content, caption, width, height = film["frames"][first]
     computed = bool((film.get("engine") or {}).get("given"))  # by the page, for any setting
     words = [_ONE] * (not film["each"] and not computed)
     words += [_THINNED] * any(control["thinned"] for control in film["controls"])
     words += [f"“{label}” can be set in Jupyter." for label in film["fixed"]]
-    scene = film.get("scene")
-    picture = "" if scene else picture_html(content, caption, width, height)
+    picture = "" if drawn else picture_html(content, caption, width, height)
     note = f'<p class="lablib-note">{html.escape(" ".join(words))}</p>' if words else ""
-    told = {"controls": film["controls"], "each": film["each"], "scene": scene}
+    told = {"controls": film["controls"], "each": film["each"], "scene": drawn}
     told |= {"engine": film["engine"]} if film.get("engine") else {}
     told |= {"parts": f"{FRAMES}/{parts}"} if parts else {}
     told |= {"frames": [frame[:2] for frame in film["frames"]]}
@@ -148,6 +148,10 @@ def _outputs(cell: Cell, run: Run, frames: Path, asks: bool) -> Iterator[dict[st
             yield output
         elif MIME in data:
             yield _html(film_html(run.films[data[MIME]], asks))
+        elif scene.MIME in data:
+            told, caption = json.loads(data[scene.MIME]), "".join(data["text/plain"])
+            still = {"controls": [], "fixed": [], "each": True, "scene": told}
+            yield _html(film_html({**still, "frames": [(told["data"], caption, 0, 0)]}, asks))
         elif "image/png" in data:
             told = output["metadata"].get("image/png", {})
             name, *pixels = keep(base64.b64decode(data["image/png"]), frames)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import lablib
-from lablib.course.plots.charts import style
-from lablib.course.plots.strips import PLAIN, WIDTH, Look, add_axes, canvas, draw_strip, height
+from lablib.course.plots.pictures import style
 from lablib.inference.decoding.rows import Verdict
+from lablib.tools.site.strip import PLAIN, WIDTH, Look, add_axes, canvas, draw_strip, height
 
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle

@@ -128,11 +128,11 @@ def _plot(options: argparse.Namespace) -> None:
     if picture.exists() and picture.samefile(options.file):
         raise BadValue(f"out must be another file than the records, got {str(picture)!r}")
 
-    from lablib.course.plots import charts
+    from lablib.course.plots import pictures
     from lablib.tools.sweep.drawing import draw, named
 
     figure = draw(options.file)
     with named(options.file):
-        drawn = charts.svg(figure).encode() if picture.suffix == ".svg" else charts.png(figure)
+        drawn = pictures.svg(figure).encode() if picture.suffix == ".svg" else pictures.png(figure)
     picture.write_bytes(drawn)
     print(picture)

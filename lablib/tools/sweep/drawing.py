@@ -55,8 +55,6 @@ def _check_settings(what: str, settings: Mapping[str, Any]) -> None:
 
 
 def _votes(settings: Mapping[str, Any], rows: Rows) -> Any:
-    from lablib.course.plots import charts
-
     most = max(settings["n"])
     counts = settings["n"] if len(settings["n"]) > 1 else [2**k for k in range(most.bit_length())]
     counts = sorted(counts)
@@ -77,15 +75,13 @@ def _votes(settings: Mapping[str, Any], rows: Rows) -> Any:
             curve = found[name]
             label = name if len(warm) < 2 else f"T = {t:g}"
             series[label] = (curve.accuracy, curve.low, curve.high)
-    return charts.lines(
+    return _lines(
         counts, series, "samples of a problem, N", "accuracy", logx=True,
         title=settings["task"],
     )  # fmt: skip
 
 
 def _acceptance(settings: Mapping[str, Any], rows: Rows) -> Any:
-    from lablib.course.plots import charts
-
     along = "gamma" if len(settings["gammas"]) > 1 else "temperature"
     other = "temperature" if along == "gamma" else "gamma"
     x, series = sorted({row[along] for row in rows}), {}
@@ -96,21 +92,46 @@ def _acceptance(settings: Mapping[str, Any], rows: Rows) -> Any:
             label = f"{rule}, T = {value:g}" if several and other == "temperature" else rule
             series[label] = _over(x, some, along, lambda r: (r["accepted"], r["reached"]))
     xlabel = "drafts a round, γ" if along == "gamma" else "temperature"
-    return charts.lines(x, series, xlabel, "α, accepted of reached", title=settings["task"])
+    return _lines(x, series, xlabel, "α, accepted of reached", title=settings["task"])
 
 
 def _speed(settings: Mapping[str, Any], rows: Rows) -> Any:
-    from lablib.course.plots import charts
-
     x, series = sorted({row["n"] for row in rows}), {}
     for gamma in settings["gammas"]:
         some = [row for row in rows if row["gamma"] == gamma]
         label = f"γ = {gamma}" if gamma else "plain"
         series[label] = _over(x, some, "n", lambda row: (row["tokens"], row["seconds"]))
-    return charts.lines(
+    return _lines(
         x, series, "completions at once, n", "tokens / s", logx=True,
         title=settings["task"],
     )  # fmt: skip
+
+
+def _lines(
+    x: Sequence[float],
+    series: Mapping[str, Any],
+    xlabel: str,
+    ylabel: str,
+    title: str,
+    logx: bool = False,
+) -> Any:
+    """Draw lines; of name -> (heights, low, high) the interval is a band."""
+    from lablib.course.plots import pictures
+
+    fig = pictures.figure()
+    with pictures.style():
+        axes = fig.subplots()
+        for i, (name, (heights, low, high)) in enumerate(series.items()):
+            look = {"linestyle": pictures.DASHES[i % 4], "marker": pictures.MARKERS[i % 8]}
+            axes.plot(x, heights, label=name, **look)
+            axes.fill_between(x, low, high, alpha=0.2, color=pictures.COLOURS[i % 8], linewidth=0)
+        if logx:
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(x, [f"{value:g}" for value in x])
+        axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
+        if len(series) > 1:  # above the axes, at the right: it never covers data
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2)
+    return fig
 
 
 def _over(

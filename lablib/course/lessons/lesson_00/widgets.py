@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from lablib.course.lessons.lesson_01.widgets import softmax
-from lablib.course.plots.charts import bars, visible
-from lablib.course.plots.explorer import Explorer, slider
-from lablib.course.plots.marks import DARK, LIGHT, LOOKS, bars_across, number, ranked, sureness
-from lablib.course.plots.scene import SceneExplorer
+from lablib.course.plots.charts import Chart, bars
+from lablib.course.plots.explorer import slider
+from lablib.course.plots.marks import DARK, LIGHT, bars_across, number, ranked
+from lablib.course.plots.pictures import visible
+from lablib.course.plots.scene import ChartExplorer, SceneExplorer
+from lablib.course.plots.strips import LOOKS, sureness
 from lablib.course.tasks import Problem, grammar, stories
 from lablib.inference import sample_n
 
 import mlx.core as mx
 import numpy as np
-from matplotlib.figure import Figure
 
 
 class Preflight:
@@ -162,7 +163,7 @@ def _tell(
     return told
 
 
-class VoteShares(Explorer):
+class VoteShares(ChartExplorer):
     """The first n answers of many, counted, beside the shares that theory gives them.
 
     Args:
@@ -180,10 +181,10 @@ class VoteShares(Explorer):
         """Return the votes for each digit ``(10,)`` among the first samples."""
         return np.array([self.answers[:samples].count(str(digit)) for digit in range(10)])
 
-    def draw(self, data: np.ndarray) -> Figure:
-        """Draw the shares, measured and exact."""
+    def chart(self, data: np.ndarray) -> Chart:
+        """Draw the shares, within the exact chances."""
         labels = [f"{digit}✓" if str(digit) == self.right else str(digit) for digit in range(10)]
-        shares = {"votes": data / max(data.sum(), 1), "exact chances": self.theory}
+        shares = {"exact chances": self.theory, "votes": data / max(data.sum(), 1)}
         return bars(labels, shares, "share of the answers", xlabel="answer", ymax=1)
 
     def caption(self, data: np.ndarray) -> str:

@@ -3,23 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from lablib.course.plots.charts import COLOURS, figure, style
+from lablib.course.plots.charts import Chart, axis, bars, panel
 from lablib.course.plots.explorer import choice, slider
-from lablib.course.plots.marks import (
-    DARK,
-    LIGHT,
-    LOOKS,
-    REST,
-    bars_across,
-    number,
-    ranked,
-    sureness,
-)
+from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.scene import SceneExplorer
+from lablib.course.plots.strips import LOOKS, sureness
 
 import mlx.core as mx
 import numpy as np
-from matplotlib.figure import Figure
 
 Measured = tuple[float, float, float]  # middle, low, high
 
@@ -167,46 +158,31 @@ class NextToken(SceneExplorer):
 
 def frequencies(
     words: Sequence[str], theory: Sequence[float], measured: Sequence[Measured]
-) -> Figure:
-    """Draw exact probabilities as bars and measured ones as points with intervals.
+) -> Chart:
+    """Draw measured frequencies with their intervals, within exact probabilities.
 
     Args:
         words: names of the bars.
-        theory: their heights.
+        theory: heights of the outlines.
         measured: for each, the frequency and its interval.
     """
-    fig = figure(7.0, 3.4)
-    x = np.arange(len(words))
-    middle, low, high = np.array(measured).T
-    with style():
-        axes = fig.subplots()
-        axes.bar(x, theory, 0.7, color=COLOURS[4], alpha=0.6, label="softmax")
-        spread = (middle - low, high - middle)
-        look = {"color": "black", "capsize": 6, "ms": 5, "lw": 1.8}
-        axes.errorbar(x, middle, spread, fmt="o", label="measured, 95 % interval", **look)
-        axes.set_xticks(x, words)
-        axes.set(xlabel="next token", ylabel="probability")
-        axes.legend(loc="upper right")
-    return fig
+    series = {"softmax": theory, "measured, 95 % interval": np.transpose(measured)}
+    return bars(words, series, "probability", xlabel="next token")
 
 
-def perplexities(rows: Mapping[str, Measured]) -> Figure:
+def perplexities(rows: Mapping[str, Measured]) -> Chart:
     """Draw perplexities with their intervals, one row each."""
-    fig = figure(7.0, 1.1 + 0.42 * len(rows))
-    with style():
-        axes = fig.subplots()
-        for y, (middle, low, high) in enumerate(rows.values()):
-            look = {"color": COLOURS[0], "capsize": 6, "ms": 7, "lw": 2}
-            axes.errorbar(middle, y, xerr=[[middle - low], [high - middle]], fmt="o", **look)
-            axes.annotate(
-                f"{middle:.2f}", (high, y), (8, 0), textcoords="offset points", va="center"
-            )
-        axes.set_yticks(range(len(rows)), rows)
-        axes.set(xlabel="perplexity (as if choosing among so many tokens)")
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.margins(x=0.15)
-        axes.grid(axis="x", color="#DDDDDD")
-    return fig
+    marks: list[dict[str, Any]] = []
+    for row, (name, (middle, low, high)) in enumerate(rows.items()):
+        note = f"{name}: {middle:.3f}, 95 % interval {low:.3f} to {high:.3f}."
+        marks.append({"line": [[low, -row], [high, -row]], "colour": DARK})
+        marks.append({"dot": [middle, -row], "colour": DARK, "r": 6, "note": note})
+        marks.append({"text": f"{middle:.2f}", "at": [high + 0.002, -row - 0.12]})
+    every = np.array([*rows.values()])
+    about = "perplexity (as if choosing among so many tokens)"
+    x = axis(every.min() - 0.01, every.max() + 0.015, grid=True)
+    y = axis(0.5 - len(rows), 0.5, "", [(-row, name) for row, name in enumerate(rows)], bare=True)
+    return Chart([panel(about, x, y, high=36 * len(rows), side=110)], [marks])
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

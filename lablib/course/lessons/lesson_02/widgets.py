@@ -4,22 +4,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, figure, lines, style
-from lablib.course.plots.explorer import Explorer, choice, slider
+from lablib.course.plots.charts import Chart, axis, curves, lines, panel
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.scene import ChartExplorer
 
 import mlx.nn as nn
 import numpy as np
-from matplotlib.figure import Figure
 from mlx.utils import tree_flatten
 
 
-class CacheCost(Explorer):
+class CacheCost(ChartExplorer):
     """Tokens that go through the model as a text grows, with and without a cache."""
+
+    PROMPT, NEW = 64, 128  # at most
 
     def __init__(self) -> None:
         super().__init__(
-            prompt=slider(32, 1, 256, label="prompt tokens"),
-            new=slider(64, 2, 256, label="new tokens"),
+            prompt=slider(32, 1, self.PROMPT, label="prompt tokens"),
+            new=slider(64, 2, self.NEW, label="new tokens"),
         )
 
     def compute(self, prompt: int, new: int) -> dict[str, np.ndarray]:
@@ -31,10 +33,13 @@ class CacheCost(Explorer):
             "with a cache": prompt + written - 1,
         }
 
-    def draw(self, data: dict[str, np.ndarray]) -> Figure:
+    def chart(self, data: dict[str, np.ndarray]) -> Chart:
         """Draw both counts as they grow."""
         series = {name: data[name] for name in ("without a cache", "with a cache")}
-        return lines(data["written"], series, "tokens written", "token-forwards in all")
+        most = self.NEW * self.PROMPT + self.NEW * (self.NEW - 1) // 2
+        x, y = axis(0, self.NEW, "tokens written"), axis(0, most)
+        view = panel("token-forwards in all", x, y, series, high=240)
+        return Chart([view], [curves(data["written"], series)])
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
         """Name both totals and their ratio."""
@@ -78,7 +83,7 @@ LARGE = {  # as Llama 3's (Grattafiori et al. 2024, 2407.21783)
 }
 
 
-class CacheMemory(Explorer):
+class CacheMemory(ChartExplorer):
     """Memory of a cache for different models, lengths and precisions.
 
     Args:
@@ -107,7 +112,7 @@ class CacheMemory(Explorer):
         numbers = 2 * shape.layers * shape.head_dim * thousands * 1000
         mib = {
             name: numbers * heads * (bits + extra) / 8 / 2**20
-            for name, heads in (("ungrouped", shape.heads), ("grouped", shape.kv_heads))
+            for name, heads in (("grouped", shape.kv_heads), ("ungrouped", shape.heads))
         }
         weights = shape.weights * 2 / 2**20
         return {"mib": mib, "weights": weights} | {
@@ -116,31 +121,34 @@ class CacheMemory(Explorer):
             "model": model,
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the cache over the length, the chosen one, and a line as high as the weights."""
-        fig = figure(7.0, 3.8)
-        x, chosen = np.array(self.LENGTHS), data["thousands"]
-        with style():
-            axes = fig.subplots()
-            ways = {"grouped": ("-", "cache")}
-            if data["mib"]["grouped"] != data["mib"]["ungrouped"]:
-                ways["ungrouped"] = ("--", "cache, a key for every query head")
-            for colour, (name, (dash, label)) in zip(COLOURS, ways.items(), strict=False):
-                each = data["mib"][name] / chosen
-                axes.plot(x, each * x, color=colour, ls=dash, label=label)
-                axes.plot(chosen, each * chosen, "o", ms=9, color=colour)
-            axes.axhline(data["weights"], color=COLOURS[5], ls=":", label="weights, 16 bits each")
-            axes.set(xscale="log", yscale="log", xlim=self.LENGTHS, ylim=self.RANGE)
-            axes.set(xlabel="thousand tokens", ylabel="memory (MiB)")
-            axes.set_xticks(ticks := [1, 2, 4, 8, 16, 32, 64, 128], [str(tick) for tick in ticks])
-            axes.set_yticks(ticks := [10**power for power in range(7)], [f"{t:,}" for t in ticks])
-            axes.minorticks_off()
-            axes.legend(loc="lower left", bbox_to_anchor=(-0.12, 1), ncols=3, columnspacing=1)
-        return fig
+        x, chosen, every = np.array(self.LENGTHS), data["thousands"], data["mib"]
+        series = {"cache": every["grouped"] / chosen * x}
+        if every["grouped"] != every["ungrouped"]:
+            series["cache, a key for every query head"] = every["ungrouped"] / chosen * x
+        marks = curves(x, series)
+        for i, (line, mib) in enumerate(zip([*marks], every.values(), strict=False)):
+            note = f"{line['label']}: {mib:,.1f} MiB for {chosen},000 tokens."
+            look = {"colour": line["colour"], "r": 6, "note": note}
+            marks.append({"key": f"now {i}", "dot": [chosen, mib], **look})
+        name = f"weights, 16 bits each: {data['weights']:,.0f} MiB"
+        apart = data["weights"] > 11 * every["grouped"] / chosen  # where the cache is far from it
+        rule = {
+            "rule": {"y": data["weights"]},
+            "dash": "2 3",
+            "anchor": "start" if apart else "end",
+        }
+        marks.append({**rule, "text": name})
+        tokens = axis(*self.LENGTHS, "thousand tokens", 2 ** np.arange(8), log=True)
+        memory = axis(*self.RANGE, "", 10 ** np.arange(7), log=True)
+        labels = ["cache", "cache, a key for every query head"]
+        view = panel("memory (MiB)", tokens, memory, labels, high=260, side=62)
+        return Chart([view], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the memory that the model really needs, and that of its weights."""
-        every, grouped = data["mib"].values()
+        grouped, every = data["mib"].values()
         take = f"{data['model']}: {data['thousands']},000 tokens at {data['bits']} bits take"
         weights = f"The weights take {data['weights']:,.1f} MiB at 16 bits."
         if every == grouped:
@@ -154,7 +162,7 @@ class CacheMemory(Explorer):
 
 def forward_cost(
     widths: list[int], low: list[float], middle: list[float], high: list[float]
-) -> Figure:
+) -> Chart:
     """Draw the time of one forward of k tokens beside k forwards of one.
 
     Args:
@@ -163,15 +171,6 @@ def forward_cost(
         middle: their median.
         high: their upper quartile.
     """
-    fig = figure(7.0, 3.4)
-    with style():
-        axes = fig.subplots()
-        axes.plot(
-            widths, np.array(widths) * middle[0], ls="--", marker="o", label="k forwards of 1"
-        )
-        axes.plot(widths, middle, marker="s", label="1 forward of k, median and quartiles")
-        axes.fill_between(widths, low, high, alpha=0.3, color=axes.lines[-1].get_color())
-        axes.set(xlabel="tokens k", ylabel="time (ms)", xscale="log", yscale="log")
-        axes.set_xticks(widths, [str(k) for k in widths])
-        axes.legend(loc="upper left")
-    return fig
+    series = {"1 forward of k, median and quartiles": (middle, low, high)}
+    series["k forwards of 1"] = np.array(widths) * middle[0]
+    return lines(widths, series, "tokens k", "time (ms)", logx=True, logy=True)

@@ -4,18 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import DASHES, bars, figure, style
-from lablib.course.plots.explorer import Explorer, choice, slider
-from lablib.course.plots.scene import SceneExplorer
+from lablib.course.plots.charts import WARM, Chart, axis, bars, curves, panel
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference import SamplerOptions
 from lablib.inference.sampling import transforms
 
 import mlx.core as mx
 import numpy as np
-from matplotlib.figure import Figure
 
-WARM, STAYS = "#767676", "#0072B2"
+STAYS = "#0072B2"
 
 
 class BeforeAfter(SceneExplorer):
@@ -95,7 +94,7 @@ class BeforeAfter(SceneExplorer):
         )
 
 
-class Penalties(Explorer):
+class Penalties(ChartExplorer):
     """The distribution before and after the penalties for words that were just said.
 
     Args:
@@ -122,8 +121,8 @@ class Penalties(Explorer):
             "after": np.array(mx.softmax(scores)),
         }
 
-    def draw(self, data: dict[str, np.ndarray]) -> Figure:
-        """Draw both distributions side by side."""
+    def chart(self, data: dict[str, np.ndarray]) -> Chart:
+        """Draw what the words have now, within what they had."""
         return bars(self.words, data, "probability", xlabel="next word", ymax=1)
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
@@ -146,7 +145,7 @@ class StoryCounts:
     distinct: int
 
 
-class Frontier(Explorer):
+class Frontier(ChartExplorer):
     """Validity and diversity over the temperature, for each way of cutting.
 
     Args:
@@ -181,26 +180,20 @@ class Frontier(Explorer):
             "interval": interval,
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both shares over the temperature, a line for each way, and the chosen point."""
-        fig = figure(7.0, 3.6)
-        with style():
-            both = fig.subplots(1, 2, sharey=True)
-            for axes, name, place in zip(both, ("valid", "different"), (0, 1), strict=True):
-                ways = zip(data["paths"].items(), "osD^", DASHES, strict=False)
-                for (cut, path), marker, dash in ways:
-                    shares = [each[place] for each in path]
-                    axes.plot(self.temperatures, shares, ls=dash, marker=marker, label=cut)
-                axes.set(title=f"{name} stories", xlabel="temperature", ylim=(-0.03, 1.06))
-                axes.set_xticks(self.temperatures)
-            chosen = {"ms": 14, "mfc": "none", "mec": "black", "mew": 2}
-            at = data["temperature"]
-            both[0].plot([at, at], data["interval"], color="black", lw=2)
-            both[0].plot(at, data["valid"], "o", **chosen)
-            both[1].plot(at, data["distinct"], "o", **chosen)
-            both[0].set_ylabel("share")
-            both[0].legend(loc="lower left")
-        return fig
+        at, views, marks = data["temperature"], [], []
+        across = {"name": "temperature", "ticks": self.temperatures}
+        ends = self.temperatures[0] - 0.1, self.temperatures[-1] + 0.1
+        for place, name in enumerate(("valid", "distinct")):
+            shares = {cut: [each[place] for each in path] for cut, path in data["paths"].items()}
+            x, y = axis(*ends, **across), axis(-0.03, 1.03, "", (0, 0.5, 1))
+            views.append(panel(("valid stories", "different stories")[place], x, y, shares))
+            ring = {"dot": [at, data[name]], "r": 9, "hollow": True, "colour": "#000000"}
+            marks.append([*curves(self.temperatures, shares), {"key": "ring", **ring}])
+        spread = {"line": [[at, end] for end in data["interval"]], "colour": "#000000"}
+        marks[0].append({"key": "spread", **spread})
+        return Chart(views, marks)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the chosen point and its interval."""

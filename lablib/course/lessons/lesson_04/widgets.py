@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lablib.course.plots.charts import lines
+from lablib.course.plots.charts import Chart, lines
 from lablib.course.plots.explorer import Player, choice
 from lablib.course.plots.scene import SceneExplorer
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
-
-from matplotlib.figure import Figure
 
 EMPTY = "#D55E00"
 SHADES = ("#A9D3F0", "#D5EBC8", "#F7DDA4", "#E7D0E4", "#CFE8E4")  # neighbours differ; numbers tell
@@ -91,7 +89,7 @@ def _end(stays: Sequence) -> int:
 
 def throughput(
     sizes: Sequence[int], measured: Sequence[Sequence[float]], theory: Sequence[float]
-) -> Figure:
+) -> Chart:
     """Draw what a batch writes, as a multiple of what one row does; both axes double.
 
     Args:
@@ -103,7 +101,5 @@ def throughput(
         *((sorted(m)[len(m) // 2], min(m), max(m)) for m in measured), strict=True
     )
     series = {"if a step cost the same": sizes, "theory": theory, "measured": (middle, low, high)}
-    fig = lines(sizes, series, "rows in the batch", "tokens a second (one row = 1)", logx=True)
-    fig.axes[0].set_yscale("log", base=2)
-    fig.axes[0].set_yticks(sizes, [f"{size}" for size in sizes])
-    return fig
+    name = "tokens a second (one row = 1)"
+    return lines(sizes, series, "rows in the batch", name, logx=True, logy=True)

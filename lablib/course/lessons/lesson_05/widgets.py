@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, figure, style
-from lablib.course.plots.explorer import Explorer, choice, slider
+from lablib.course.plots.charts import Chart, axis, curves, panel
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.scene import ChartExplorer
 from lablib.validation import BadValue, integer
 
 import numpy as np
-from matplotlib.figure import Figure
 
 GAUSSIAN, HEAVY = "Gaussian", "heavy-tailed"
 
@@ -35,7 +35,7 @@ def best_of_weights(counts: Sequence[int], samples: int) -> np.ndarray:
     )
 
 
-class OverOptimisation(Explorer):
+class OverOptimisation(ChartExplorer):
     """Best-of-N by a noisy verifier: the score it reports, and the truth.
 
     The samples are drawn already; the widget only judges them again, by 16 verifiers of equal
@@ -76,25 +76,15 @@ class OverOptimisation(Explorer):
         )
         return {"n": self.counts, "score": score, "truth": truth, "noise": noise, "errors": errors}
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the score at the left and the truth at the right."""
-        fig = figure(7.6, 3.4)
-        with style():
-            for i, (axes, name) in enumerate(zip(fig.subplots(1, 2), ("score", "truth"), strict=1)):
-                axes.plot(data["n"], data[name], MARKERS[i], ls=DASHES[i], color=COLOURS[i])
-                axes.set_xscale("log", base=2)
-                axes.set_xticks(data["n"], data["n"])
-                axes.set(xlabel="samples N", title=f"{name} of the chosen one")
-                if name == "truth":
-                    axes.set(ylim=(0, 1.03), ylabel="share right")
-                else:
-                    # beyond a few rewards a heavy tail would flatten everything else
-                    axes.set_yscale("symlog", linthresh=2)
-                    ticks = [t for t in (0, 0.5, 1, 2, 5, 10, 20, 50, 100) if t <= self._top]
-                    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-                    axes.set(ylim=(0, self._top), ylabel="verifier's score (rewards)")
-                axes.minorticks_off()  # nobody reads them, and they take time to place
-        return fig
+        n = axis(1, self.counts[-1], "samples N", self.counts, log=True)
+        # beyond a few rewards a heavy tail would flatten everything else
+        score = axis(0.25, self._top, "", (0.25, 1, 5, 20, 100), log=True)
+        views = [panel("the verifier's score of the chosen one (rewards)", n, score)]
+        views.append(panel("the truth: share of right ones", n, axis(0, 1.03, "", (0, 0.5, 1))))
+        rows = zip(("score", "truth"), (0, 2), strict=True)
+        return Chart(views, [curves(data["n"], {name: data[name]}, [look]) for name, look in rows])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say where the score ends, where the truth peaks and where it ends."""

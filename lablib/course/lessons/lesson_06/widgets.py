@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from lablib.course.plots.charts import COLOURS, figure, style
-from lablib.course.plots.explorer import Explorer, Player, choice, slider
-from lablib.course.plots.scene import SceneExplorer
+from lablib.course.plots.charts import Chart, axis, panel
+from lablib.course.plots.explorer import Player, choice, slider
+from lablib.course.plots.pictures import COLOURS
+from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.replay.curves import Sampled
 from lablib.inference.voting.leads import cannot_lose, overtake_risk
 from lablib.inference.voting.stopping import StopRule
 
 import numpy as np
-from matplotlib.figure import Figure
 
 _ERRS = (
     "So the vote is wrong: by chance, or because the model makes one mistake more often than it is "
@@ -44,7 +44,7 @@ class VoteBars(SceneExplorer):
         drawn["ticks"] = [[v, str(v)] for v in (0, steps // 2, steps)]
         panels = [
             {"title": "votes", "x": {**digits, "name": "answer"}, "y": height},
-            {"title": "the race", "x": drawn, "y": height},
+            {"title": "the race", "x": drawn, "y": height, "labels": ["0"]},
         ]
         keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong", True]]
         self.constants = {"panels": panels, "keys": keys}
@@ -88,10 +88,9 @@ class VoteBars(SceneExplorer):
             bar = {"bar": [place - 0.4, place + 0.4, 0, votes], **look, "note": note}
             bars.append({"key": digit, **bar})
             line = [[n, count] for n, count in enumerate(data["race"][digit])]
-            look = {"colour": look["fill"], "wide": 3 if right else 1.5, "note": note}
+            look = {"label": digit, "colour": look["fill"], "wide": 3 if right else 1.5, "r": 2}
             if votes > 0:
                 race.append({"key": f"l{digit}", "line": line, **look})
-                race.append({"key": f"n{digit}", "text": digit, "at": [len(line) - 0.7, votes]})
         if data["settled"]:
             race.append({"rule": {"x": data["settled"]}, "dash": "5 3", "text": "can't lose"})
         return {"panels": [{"marks": bars}, {"marks": race}]}
@@ -110,7 +109,7 @@ class VoteBars(SceneExplorer):
         return f"{found} {_ERRS}" if wrong else found
 
 
-class Stopping(Explorer):
+class Stopping(ChartExplorer):
     """A vote that asks after every sample whether its leader is safe, and stops when it is.
 
     Args:
@@ -160,17 +159,25 @@ class Stopping(Explorer):
         lost = self._leader[:, drawn - 1] != self._leader[:, -1]
         return float(self._risk[safe, drawn - 1].mean()), float(lost[safe].mean())
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw how many votes stopped after how many samples."""
+    def chart(self, data: dict[str, Any]) -> Chart:
+        """Draw how many votes have stopped after how many samples, and where their mean lies."""
         stopped = np.bincount(data["used"], minlength=self.n + 1)[1:] / len(data["used"])
-        fig = figure()
-        with style():
-            axes = fig.subplots()
-            axes.bar(range(1, self.n + 1), stopped, color=COLOURS[0], edgecolor="white")
-            axes.axvline(data["floor"] - 0.5, color="black", ls=":", label="floor")
-            axes.set(xlabel="stopped after … samples", ylabel="votes (share)", ylim=(0, 1))
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
-        return fig
+        marks, mean, before = [], float(data["used"].mean()), 0.0
+        for n, share in enumerate(stopped.tolist(), start=1):
+            note = f"{share:.1%} of the votes stopped after {n} samples, {before:.1%} before."
+            sides, after = [n - 0.4, n + 0.4], before + share
+            marks.append({"key": f"a{n}", "bar": [*sides, 0, before], "fill": "#D3E4F3"})
+            bar = {"bar": [*sides, before, after], "fill": COLOURS[0], "note": note}
+            marks.append({"key": f"b{n}", **bar})
+            before = after
+        floor = {"rule": {"x": data["floor"] - 0.5}, "dash": "2 3", "text": "floor"}
+        middle = {"rule": {"x": mean}, "dash": "5 3", "text": f"mean {mean:.1f}", "line_down": 1}
+        marks += [{"key": "floor", **floor}, {"key": "mean", **middle}]
+        x = axis(0.3, self.n + 0.7, "stopped after … samples", (1, *range(5, self.n + 1, 5)))
+        return Chart(
+            [panel("votes that have stopped (share); dark: just now", x, axis(0, 1.02), high=220)],
+            [marks],
+        )
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what was saved and what it cost."""

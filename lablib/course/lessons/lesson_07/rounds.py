@@ -4,31 +4,26 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lablib.course.plots import strips
-from lablib.course.plots.charts import COLOURS, HATCHES, style, visible
-from lablib.course.plots.explorer import Explorer, Player, choice
-from lablib.course.plots.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
+from lablib.course.plots.charts import WARM, Chart, axis, panel, upright
+from lablib.course.plots.explorer import Player, choice
+from lablib.course.plots.pictures import COLOURS, visible
+from lablib.course.plots.scene import ChartExplorer
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.validation import BadValue
 
-import numpy as np
 from ipywidgets import Text
-from matplotlib.figure import Figure
 
 Begin = Callable[[str], tuple[Sequence[int], SpeculativeTokenIterator]]
-ACCEPTED = Look("accepted draft", "#A9D3F0")
-CORRECTION = Look("correction", "#F3BE6B", "///")
-BONUS = Look("bonus", "#A6DBC8", "...")
-PLAIN_STEP = Look("plain", "#DDDDDD")
-OWN_TOKEN = {"correction": CORRECTION, "bonus": BONUS, "plain": PLAIN_STEP}
-
-
+# What a token of the text is: its number, and how it looks.
+ACCEPTED, OWN_TOKEN = 0, {"correction": 1, "bonus": 2, "plain": 3}
+LOOKS = [("#A9D3F0", "accepted draft"), ("#F3BE6B", "correction"), ("#A6DBC8", "bonus")]
+LOOKS.append(("#DDDDDD", "plain"))
 YOURS = "what you type"
 LONGEST_LIVE = 24  # rounds
 
 
-class RoundByRound(Explorer):
+class RoundByRound(ChartExplorer):
     """Speculation round by round: the text so far above, this round's drafts below.
 
     Args:
@@ -54,10 +49,9 @@ class RoundByRound(Explorer):
         self.words = list(words)
         steps = max(len(rounds) for _, rounds in self.texts.values())
         self._begin, self._typed, self._live = begin, None, None
-        self._high = max(
-            strips.height(self._strip(ids, rounds, len(rounds))[0])
-            for ids, rounds in self.texts.values()
-        )
+        whole = self.texts.values()
+        self._texts = [self._strip(ids, rounds, len(rounds))[0] for ids, rounds in whole]
+        self._widest = max(len(each.drafted) for _, rounds in whole for each in rounds)
         first, names, more = next(iter(self.texts)), list(self.texts), {}
         if begin is not None:
             steps, names = max(steps, LONGEST_LIVE), [*names, YOURS]
@@ -82,9 +76,9 @@ class RoundByRound(Explorer):
 
     def _strip(
         self, prompt: Sequence[int], rounds: Sequence[Verdict], count: int
-    ) -> tuple[list[str], list[Look]]:
+    ) -> tuple[list[str], list[int]]:
         """Return tokens and looks of the prompt and the first ``count`` rounds."""
-        ids, looks = prompt[1:], [strips.PLAIN] * (len(prompt) - 1)  # all but <s>
+        ids, looks = prompt[1:], [-1] * (len(prompt) - 1)  # all but <s>
         for each in rounds[:count]:
             ids = [*ids, *each.drafted[: each.accepted]]
             looks = [*looks, *[ACCEPTED] * each.accepted]
@@ -122,56 +116,43 @@ class RoundByRound(Explorer):
             "kind": this.kind,
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw p and q of each draft as bars, and the text as a strip below them."""
-        fig = canvas(max(self._high, strips.height(data["tokens"])) + 2.75)
-        with style():
-            self._bars(add_axes(fig, 0.8, 0.4, 7.0, 1.45), data)
-            axes = add_axes(fig, 0, 2.65, 8, strips.height(data["tokens"]))
-            legend = (ACCEPTED, CORRECTION, BONUS)
-            draw_strip(axes, data["tokens"], data["looks"], legend=legend, title="text so far:")
-        return fig
-
-    def _bars(self, axes: Any, data: dict[str, Any]) -> None:
-        count = len(data["drafted"])
-        x = np.arange(count)
-        for i, (name, label) in enumerate((("q", "draft's q"), ("p", "target's p"))):
-            place = x + (i - 0.5) * 0.36
-            look = {"color": COLOURS[1 - i], "hatch": HATCHES[1 - i], "edgecolor": "white"}
-            axes.bar(place, data[name], 0.36, label=label, **look)
-            for left, high in zip(place, data[name], strict=True):
-                axes.text(left, high + 0.03, f"{high:.2f}", ha="center", size=10)
-        self._own_bar(axes, data)
-        names = []
-        marks = {"accepted": "✓ accepted", "rejected": "✗ rejected", "not reached": "not reached"}
-        for word, verdict in zip(data["drafted"], data["verdicts"], strict=True):
-            names.append(f"{word}\n{marks[verdict]}")
-        if data["own"] is not None:
-            names.append(f"{data['own']}\n{data['kind']}" if data["kind"] == "bonus" else "")
-        if data["kind"] == "correction":
-            at = data["verdicts"].index("rejected")
-            names[at] = f"{names[at]}\n→ {data['own']}"
+    def chart(self, data: dict[str, Any]) -> Chart:
+        """Draw the text so far, and below it p and q of each draft as bars."""
         # as wide in every round: nothing jumps while the rounds play
-        axes.set(xlim=(-0.6, max(self._widest, count) + 0.6), ylim=(0, 1.2))
-        scales(axes, (), (0, 0.5, 1), "", "probability")
-        name_bars(axes, names)
-        axes.set_title(f"round {data['number']}{data['of']}")
-        if count:
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
+        count, names = len(data["drafted"]), [*enumerate(data["drafted"])]
+        if data["kind"] == "bonus":
+            names.append((count, data["own"]))
+        x = axis(-0.6, max(self._widest, count) + 0.6, "", names, bare=True)
+        y = axis(0, 1.3, "", (0, 0.5, 1))
+        keys = [(WARM, "draft's q", True), (COLOURS[0], "target's p", False)]
+        keys.append((COLOURS[2], "p of its own token", False))
+        dress = {"texts": self._texts, "looks": LOOKS, "about": "text so far"}
+        before = len(data["looks"]) - data["new"]
+        notes = [f"{LOOKS[look][1]}." if look >= 0 else "This was given." for look in data["looks"]]
+        notes = [
+            f"{note} New in this round." if i >= before else note for i, note in enumerate(notes)
+        ]
+        now = {"tokens": data["tokens"], "looks": data["looks"], "marked": -1, "notes": notes}
+        title = f"round {data['number']}{data['of']}: probability"
+        return Chart([panel(title, x, y)], [self._bars(data)], keys, "reading", dress, now)
 
-    def _own_bar(self, axes: Any, data: dict[str, Any]) -> None:
-        """Draw the target's p of its own token: beside the draft it corrects, or last."""
-        if data["own_p"] is None:
-            return
-        corrects = data["kind"] == "correction"
-        place = data["verdicts"].index("rejected") + 0.5 if corrects else len(data["drafted"])
-        look = {"color": COLOURS[2], "hatch": HATCHES[2], "edgecolor": "white"}
-        axes.bar(place, data["own_p"], 0.26, label="p of its own token", **look)
-        axes.text(place, data["own_p"] + 0.03, f"{data['own_p']:.2f}", ha="center", size=10)
-
-    @property
-    def _widest(self) -> int:
-        return max(len(each.drafted) for _, rounds in self.texts.values() for each in rounds)
+    def _bars(self, data: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return a bar of p within an outline of q for each draft, and what became of it."""
+        marks = upright(data["drafted"], {"q": data["q"], "p": data["p"]}) if data["q"] else []
+        says = {"accepted": "✓ accepted", "rejected": "✗ rejected", "not reached": "unjudged"}
+        for i, verdict in enumerate(data["verdicts"]):
+            word = f"✗ → {data['own']}" if verdict == "rejected" and data["own"] else says[verdict]
+            marks.append({"key": f"v{i}", "text": word, "at": [i, 1.12], "anchor": "middle"})
+        if data["own_p"] is not None:  # beside the draft that it corrects, or last
+            corrects = data["kind"] == "correction"
+            at = data["verdicts"].index("rejected") + 0.5 if corrects else len(data["drafted"])
+            note = f"{data['own']}, the target's own: p = {data['own_p']:.2f}."
+            bar = {"bar": [at - 0.1, at + 0.1, 0, data["own_p"]], "fill": COLOURS[2], "note": note}
+            marks.append({"key": "own", **bar})
+        if data["kind"] == "bonus":
+            place = {"at": [len(data["drafted"]), 1.12], "anchor": "middle"}
+            marks.append({"key": "bonus", "text": "bonus", **place})
+        return marks
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what was drafted, how much of it stays, and what the target added."""

@@ -3,19 +3,20 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, MARKERS, style
-from lablib.course.plots.explorer import Explorer, choice, slider
-from lablib.course.plots.strips import add_axes, canvas, scales
+from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.pictures import COLOURS
+from lablib.course.plots.scene import ChartExplorer
 from lablib.course.replay.rounds import LONGEST
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens, speedup
 
 import numpy as np
-from matplotlib.figure import Figure
 
+LOST, WON = "#FBE7C3", "#E3EEF8"  # where drafts lose, and where they win
 HERE, TEXTBOOK = "as measured here", "free (textbook)"
 
 
-class SpeedupMap(Explorer):
+class SpeedupMap(ChartExplorer):
     """Speed-up over α and the price of a draft, with this machine's points on it.
 
     Args:
@@ -52,43 +53,42 @@ class SpeedupMap(Explorer):
             },
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw the map in powers of two, with lines of equal speed-up."""
-        fig = canvas(4.2)
-        gamma = data["gamma"]
-        with style():
-            axes = add_axes(fig, 0.8, 0.45, 6.8, 3.0)
-            extent = (0, self.widest, 0, 1)
-            look = {"origin": "lower", "aspect": "auto", "cmap": "PuOr", "vmin": -2, "vmax": 2}
-            steps = np.round(4 * np.log2(data["map"])) / 4  # bands: easier to follow than a haze
-            axes.imshow(steps, extent=extent, **look)
-            for level in (0.5, 1, 1.5, 2, 3, 4):
-                price = (self._yield[gamma - 1] / level - data["read"]) / gamma
-                inside = np.flatnonzero((price >= 0) & (price <= self.widest))
-                if len(inside) > 4:
-                    axes.plot(price[inside], self._alpha[inside], "k", lw=2.5 if level == 1 else 1)
-                    at = inside[len(inside) // 4]
-                    label = {"ha": "center", "va": "center", "size": 10, "clip_on": True}
-                    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
-                    axes.text(price[at], self._alpha[at], f"×{level:g}", bbox=box, **label)
-            self._mark(axes, data["points"])
-            axes.set(xlim=(0, self.widest), ylim=(0, 1))
-            price = "price of a drafted token (in plain tokens)"
-            scales(axes, np.arange(0, self.widest + 0.01, 0.1), (0, 0.5, 1), price, "α")
-            axes.set_title(f"speed-up with γ = {gamma}")
-        return fig
+    def chart(self, data: dict[str, Any]) -> Chart:
+        """Draw where drafts win and where they lose, with lines of equal speed-up."""
+        gamma, read = data["gamma"], data["read"]
+        whole, even = [(0, 0), (self.widest, 0)], self._line(gamma, read, 1)
+        above = [(self.widest, 1), (0, 1)]
+        marks: list[dict[str, Any]] = [{"key": "lost", "area": [*whole, *above], "fill": LOST}]
+        if even:
+            won = {"area": [*even, *above, (0, even[0][1])], "fill": WON}
+            marks.append({"key": "won", **won})
+        for level in (0.5, 1, 1.5, 2, 3, 4):
+            line = self._line(gamma, read, level)
+            if len(line) > 4:
+                look = {"wide": 3.5} if level == 1 else {"wide": 1, "colour": WARM}
+                name = {"text": f"×{level:g}", "at": line[len(line) // 4], "bold": level == 1}
+                marks.append({"key": f"l{level}", "line": line, **look})
+                marks.append({"key": f"t{level}", **name})
+        for name, (alpha, gain) in data["points"].items():
+            point = {"line": [[self.ratio, alpha]], "label": f"{name} ×{gain:.2f}", "r": 6}
+            marks.append({"key": name, **point, "colour": COLOURS[5]})
+        price = axis(0, self.widest, "price of a drafted token (in plain tokens)")
+        labels = [f"{name} ×0.00" for name in self.alphas]
+        view = panel(
+            "α, the chance that a draft is kept",
+            price,
+            axis(0, 1, "", (0, 0.5, 1)),
+            labels,
+            high=280,
+        )
+        return Chart([view], [marks])
 
-    def _mark(self, axes: Any, points: Mapping[str, tuple[float, float]]) -> None:
-        """Mark the points; names that would cover each other move apart."""
-        below = 1.12
-        for name, (alpha, _) in sorted(points.items(), key=lambda each: -each[1][0]):
-            look = {"color": COLOURS[5], "markeredgecolor": "white", "ms": 10, "zorder": 3}
-            axes.plot(self.ratio, alpha, "o", clip_on=False, **look)
-            below = min(max(alpha, 0.05), below - 0.085)
-            text = {"xytext": (self.ratio + 0.05 * self.widest, below), "va": "center", "size": 11}
-            box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5}
-            arrow = {"arrowstyle": "-", "color": "black", "lw": 0.8}
-            axes.annotate(name, (self.ratio, alpha), bbox=box, arrowprops=arrow, **text)
+    def _line(self, gamma: int, read: float, level: float) -> list[tuple[float, float]]:
+        """Return the points of one speed-up within the map, the cheapest draft first."""
+        price = (self._yield[gamma - 1] / level - read) / gamma
+        inside = (price >= 0) & (price <= self.widest)
+        pairs = zip(price[inside], self._alpha[inside], strict=True)
+        return [(round(float(x), 4), round(float(y), 4)) for x, y in pairs]
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the machine's prices and what they promise for each point."""
@@ -99,7 +99,7 @@ class SpeedupMap(Explorer):
         )
 
 
-class LengthCurves(Explorer):
+class LengthCurves(ChartExplorer):
     """Yield and cost of a round against γ, and the speed-up that is their quotient.
 
     Args:
@@ -121,29 +121,19 @@ class LengthCurves(Explorer):
             "best": best_draft_tokens(alpha, self.costs, LONGEST),
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw yield and cost at the left, their quotient at the right."""
-        fig = canvas(3.3)
-        with style():
-            axes = add_axes(fig, 0.6, 0.5, 3.1, 2.2)
-            axes.plot(self.gammas, data["tokens"], MARKERS[0], ls="-", label="tokens it yields")
-            axes.plot(self.gammas, self.cost, MARKERS[1], ls="--", label="what it costs")
-            top = 1.15 * max(LONGEST + 1, *self.cost)  # whatever α is: an axis stays
-            axes.set(xlim=(-0.4, LONGEST + 0.4), ylim=(0, top), title="a round")
-            axes.legend(loc="upper left", borderaxespad=0.1)
-            scales(axes, self.gammas, range(0, int(top) + 1, 3), "draft tokens γ", "plain tokens")
-
-            axes = add_axes(fig, 4.6, 0.5, 3.1, 2.2)
-            axes.axhline(1, color="black", lw=1, ls=":")
-            axes.plot(self.gammas, data["speedup"], MARKERS[0], ls="-", color=COLOURS[2])
-            best = data["best"]
-            look = {"ms": 16, "markerfacecolor": "none", "color": COLOURS[5], "mew": 2.5}
-            axes.plot(best, data["speedup"][best], "o", **look)
-            top = 1.15 * max(speedup(1.0, gamma, self.costs) for gamma in self.gammas)
-            axes.set(xlim=(-0.4, LONGEST + 0.4), ylim=(0, top), title="speed-up")
-            heights = np.arange(0, top, 0.5 if top < 2.5 else 1)
-            scales(axes, self.gammas, heights, "draft tokens γ", "× plain decoding")
-        return fig
+    def chart(self, data: dict[str, Any]) -> Chart:
+        """Draw yield and cost at the left, their quotient at the right, its peak ringed."""
+        x = axis(-0.4, LONGEST + 0.4, "draft tokens γ", self.gammas)
+        high = max(LONGEST + 1, *self.cost)  # whatever α is: an axis stays
+        fast = 1.05 * max(speedup(1.0, gamma, self.costs) for gamma in self.gammas)
+        series = {"tokens it yields": data["tokens"], "what it costs": self.cost}
+        views = [panel("a round, in plain tokens", x, axis(0, high), series)]
+        views.append(panel("speed-up (dotted: plain decoding, ×1)", x, axis(0, fast)))
+        best = data["best"]
+        peak = {"dot": [best, data["speedup"][best]], "r": 9, "hollow": True, "colour": COLOURS[5]}
+        right = [{"key": "one", "rule": {"y": 1}, "dash": "2 3"}]
+        right += [*curves(self.gammas, {"speed-up": data["speedup"]}, [2]), {"key": "best", **peak}]
+        return Chart(views, [curves(self.gammas, series), right])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the best γ and what the longest would do."""

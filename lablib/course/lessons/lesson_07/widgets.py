@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import visible
 from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.pictures import visible
 from lablib.course.plots.scene import SceneExplorer
 from lablib.course.replay.rounds import LONGEST, guesses_of_flags, replay
 from lablib.course.theory.estimators import bootstrap_interval, wilson_interval

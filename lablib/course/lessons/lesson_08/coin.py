@@ -7,19 +7,21 @@ from lablib.course.lessons.lesson_08.widgets import (
     between,
     by_draft,
     every_rule,
-    legend_above,
     positive,
 )
-from lablib.course.plots.charts import COLOURS, style
-from lablib.course.plots.explorer import Explorer, Player, choice, slider
-from lablib.course.plots.strips import add_axes, canvas, name_bars, scales
+from lablib.course.plots.charts import Chart, axis, panel
+from lablib.course.plots.explorer import Player, choice, slider
+from lablib.course.plots.marks import REST
+from lablib.course.plots.pictures import COLOURS
+from lablib.course.plots.scene import ChartExplorer
 from lablib.course.theory.closed_forms import acceptance_match, acceptance_rejection
 
 import numpy as np
-from matplotlib.figure import Figure
+
+KEPT, REFUSED = COLOURS[2], COLOURS[1]
 
 
-class Overlap(Explorer):
+class Overlap(ChartExplorer):
     """One position: a coin for each draft, and how what is refused fills up what is missing of p.
 
     Args:
@@ -66,35 +68,53 @@ class Overlap(Explorer):
             "dot": acceptance_match(self.p, q),
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw a column as wide as q for each draft and its coin, and what is written beside."""
-        fig = canvas(3.5)
-        x, p, q, keep = np.arange(len(self.words)), data["p"], data["q"], data["keep"]
-        kept, added = data["kept"], data["added"]
-        with style():
-            left, right = (add_axes(fig, at, 0.75, 3.3, 2.25) for at in (0.65, 4.55))
-            start, seen = np.cumsum(q) - q, x < data["judged"]
-            look = {"align": "edge", "ec": "white"}
-            left.bar(start[~seen], 1, q[~seen], fc="#EEEEEE", align="edge", ec="#999999")
-            left.bar(start, seen * keep, q, fc=COLOURS[2], label="kept", **look)
-            rest = {"fc": COLOURS[1], "hatch": "///", "label": "refused", **look}
-            left.bar(start, seen * (1 - keep), q, keep, **rest)
-            left.set(xlim=(0, 1), ylim=(0, 1))
-            scales(left, (), (0, 0.5, 1), "", "coin u: kept below")
-            middle = {"ha": "center", "va": "top", "transform": left.get_xaxis_transform()}
-            for at, wide, word, chance in zip(start + q / 2, q, self.words, keep, strict=True):
-                if wide > 0.08:  # else names would cover each other
-                    left.text(at, -0.03, f"{word}\n{chance:.2f}", **middle)
-            right.bar(x, kept, 0.7, fc=COLOURS[2])
-            right.bar(x, added, 0.7, kept, fc=COLOURS[1], hatch="///", ec="white", label="added")
-            right.bar(x, q, 0.82, fc="none", ec=COLOURS[5], lw=1.5, ls="--", label="draft q")
-            right.hlines(p, x - 0.45, x + 0.45, color="black", lw=2.5, label="target p")
-            name_bars(right, self.words)
-            right.set_ylim(0, 1)  # an axis stays
-            for axes, title in ((left, "drafts, as wide as q"), (right, "what is written")):
-                axes.text(0, 1.17, title, transform=axes.transAxes, weight="bold")
-                legend_above(axes)
-        return fig
+        p, q, keep = (data[name].tolist() for name in ("p", "q", "keep"))
+        kept, added = data["kept"].tolist(), data["added"].tolist()
+        start = (np.cumsum(data["q"]) - data["q"]).tolist()
+        middles = [
+            (at + wide / 2, word) for at, wide, word in zip(start, q, self.words, strict=True)
+        ]
+        left, right = [], []
+        for i, word in enumerate(self.words):
+            ends, note = (
+                [start[i], start[i] + q[i]],
+                f"{word}: drafted {q[i]:.2f}, wanted {p[i]:.2f}",
+            )
+            if i < data["judged"]:
+                says = {"text": f"{keep[i]:.2f}", "colour": "#FFFFFF"}
+                good = {
+                    "bar": [*ends, 0, keep[i]],
+                    "fill": KEPT,
+                    "note": f"{note}, kept {keep[i]:.2f}.",
+                }
+                bad = {
+                    "bar": [*ends, keep[i], 1],
+                    "fill": REFUSED,
+                    "note": f"{note}, the rest refused.",
+                }
+                left += [{"key": f"g{i}", **good, **says}, {"key": f"r{i}", **bad}]
+            else:
+                wait = {"bar": [*ends, 0, 1], "fill": "#EEEEEE", "edge": REST}
+                left.append({"key": f"g{i}", **wait, "note": f"{note}, not yet judged."})
+            sides, top = [i - 0.35, i + 0.35], kept[i] + added[i]
+            note = f"{word}: {kept[i]:.2f} kept and {added[i]:.2f} added, of p = {p[i]:.2f}."
+            right.append({"key": f"k{i}", "bar": [*sides, 0, kept[i]], "fill": KEPT, "note": note})
+            right.append(
+                {"key": f"a{i}", "bar": [*sides, kept[i], top], "fill": REFUSED, "note": note}
+            )
+            draft = {"bar": [i - 0.41, i + 0.41, 0, q[i]], "fill": COLOURS[5], "hollow": True}
+            right.append({"key": f"q{i}", **draft})
+            right.append({"key": f"p{i}", "line": [[i - 0.45, p[i]], [i + 0.45, p[i]]], "wide": 3})
+        y, names = axis(0, 1, "", (0, 0.5, 1)), [*enumerate(self.words)]
+        views = [
+            panel("drafts, as wide as q: the coin keeps", axis(0, 1, "", middles, bare=True), y)
+        ]
+        x = axis(-0.6, len(names) - 0.4, "", names, bare=True)
+        keys = [(KEPT, "kept", False), (REFUSED, "refused, and drawn anew", False)]
+        keys += [(COLOURS[5], "draft q", True), ("#333333", "target p", False)]
+        return Chart([*views, panel("what is written", x, y)], [left, right], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how much is kept and how far the result is from p."""

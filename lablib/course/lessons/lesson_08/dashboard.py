@@ -9,8 +9,8 @@ from functools import cache
 from itertools import product
 from typing import Any, ClassVar
 
-from lablib.course.plots.charts import visible
 from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.pictures import visible
 from lablib.course.plots.scene import SceneExplorer
 from lablib.course.replay.recording import (
     DRAFT,
@@ -48,7 +48,7 @@ class Dashboard(SceneExplorer):
             ``draft_tokens``, ``temperature``.
     """
 
-    ROWS = 8
+    ROWS = 6
     scene, called = "dashboard", "Tokens of some texts, and the rounds that wrote them"
     parts: ClassVar = {
         "texts": ("task", "temperature"),
@@ -107,7 +107,7 @@ class Dashboard(SceneExplorer):
         said = self.both(task, drafter, temperature or 1.0, self._on_grid(temperature))
         drawn = said if temperature else self.both(task, drafter, temperature)
         best = [
-            [_likely(*place) for place in zip(tokens, p, q, strict=True)]
+            _likely(tokens, p, q)
             for (_, tokens), (p, q) in zip(self._some(task, temperature), said, strict=True)
         ]
         shares = [_percent(np.minimum(*each).sum(axis=-1)) for each in drawn]
@@ -135,8 +135,9 @@ class Dashboard(SceneExplorer):
             offered, coins = texts.offered[which, :length], self._coins[row]
             found = toss(chances[k][which], offered, coins, draft_tokens)
             starts = np.cumsum([0, *(kept + 1 for _, kept in found)])
+            percent = _percent(chances[k][which])
             judged = [
-                _percent(chances[k][which, start, : min(kept + 1, drafted)])
+                percent[start][: min(kept + 1, drafted)]
                 for start, (drafted, kept) in zip(starts, found, strict=False)
             ]
             tossed.append(found)
@@ -274,12 +275,18 @@ class Dashboard(SceneExplorer):
         )
 
 
-def _likely(own: int, p: np.ndarray, q: np.ndarray) -> list[tuple[int, int, int]]:
-    """Return id, p and q, in percent, of the likely words at a place, the target's best first."""
-    best = np.argsort(-p, kind="stable")[:2].tolist()
-    some = {own, *best, *([int(q.argmax())] if q.any() else [])}
-    ranked = sorted(some, key=lambda i: (-p[i], -q[i], i))
-    return [(i, *_percent((p[i], q[i]))) for i in ranked]
+def _likely(tokens: list[int], p: np.ndarray, q: np.ndarray) -> list[list[tuple[int, int, int]]]:
+    """Return of each place the likely words, the target's best first: id, p and q in percent."""
+    best, rest = p.argmax(axis=1), p.copy()
+    rest[np.arange(len(p)), best] = -1
+    guess = np.where(q.any(axis=1), q.argmax(axis=1), tokens)
+    some = np.stack([tokens, best, rest.argmax(axis=1), guess], axis=1)
+    chances = (np.take_along_axis(each, some, axis=1).tolist() for each in (p, q))
+    found = []
+    for place in zip(some.tolist(), *chances, strict=True):
+        words = sorted({*zip(*place, strict=True)}, key=lambda word: (-word[1], -word[2], word[0]))
+        found.append([(i, round(100 * p_i), round(100 * q_i)) for i, p_i, q_i in words])
+    return found
 
 
 def _percent(values: Any) -> list[int]:

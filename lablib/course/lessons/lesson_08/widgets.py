@@ -14,16 +14,17 @@ from lablib.course.lessons.lesson_08.enumeration import by_draft as by_draft
 from lablib.course.lessons.lesson_08.enumeration import extended as extended
 from lablib.course.lessons.lesson_08.enumeration import one_token as one_token
 from lablib.course.lessons.lesson_08.extras import TYPICAL, typical
-from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, style
-from lablib.course.plots.explorer import Explorer, choice, slider
-from lablib.course.plots.strips import add_axes, canvas
+from lablib.course.plots.charts import Chart, axis, bar_keys, curves, panel, upright
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.marks import REST
+from lablib.course.plots.pictures import COLOURS
+from lablib.course.plots.scene import ChartExplorer
 from lablib.course.theory.closed_forms import acceptance_rejection
 from lablib.inference.speculation import rules
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.stats import chi2, chisquare
 
 FALSE_ALARM = 1e-6
@@ -75,20 +76,7 @@ def positive(p: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
     return p, other
 
 
-def legend_above(axes: Any) -> None:
-    """Name what is drawn, in a line above it."""
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.02, 1),
-        ncols=3,
-        fontsize=10,
-        borderaxespad=0,
-        columnspacing=1.0,
-        handlelength=1.4,
-    )
-
-
-class RoundTexts(Explorer):
+class RoundTexts(ChartExplorer):
     """A round of drafts on a small language: every text it can lead to, with its probability.
 
     Args:
@@ -130,29 +118,19 @@ class RoundTexts(Explorer):
             "rule": rule,
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw each text's probability beside the target's own, and how long a round is."""
-        fig = canvas(3.4)
-        x, names = np.arange(len(self.texts)), list(data["tokens"])
-        with style():
-            left, right = add_axes(fig, 0.75, 0.4, 5.4, 2.5), add_axes(fig, 6.75, 0.4, 1.15, 2.5)
-            left.bar(x, data["written"], 0.8, color=COLOURS[4], label="written")
-            left.hlines(
-                data["truth"], x - 0.45, x + 0.45, color="black", lw=2.5, label="target alone"
-            )
-            left.set_xticks([])
-            look = {"rotation": 90, "ha": "center", "family": "monospace", "fontsize": 10}
-            for i, text in enumerate(self.texts):
-                left.text(i, -0.03, text, transform=left.get_xaxis_transform(), va="top", **look)
-            left.set(ylabel="probability", ylim=(0, 1.2 * data["truth"].max()))
-            legend_above(left)
-            chosen = [COLOURS[4] if name == data["rule"] else "#DDDDDD" for name in names]
-            right.bar(range(len(names)), data["tokens"].values(), 0.8, color=chosen)
-            right.set_xticks([])
-            for i, name in enumerate(names):
-                right.text(i, 0.06, name.split(":")[0], va="bottom", **look)
-            right.set(ylim=(0, self.drafted + 1), ylabel="tokens a round")
-        return fig
+    def chart(self, data: dict[str, Any]) -> Chart:
+        """Draw each text's probability within the target's own, and how long a round is."""
+        series = {"target alone": data["truth"], "written": data["written"]}
+        names = [(i, text) for i, text in enumerate(self.texts)]
+        x = axis(-0.6, len(names) - 0.4, "text", names, bare=True)
+        top = 1.2 * float(self.truth.max())
+        views = [panel("probability", x, axis(0, top), share=3)]
+        rows = [name.split(":")[0] for name in data["tokens"]]
+        colours = [COLOURS[0] if name == data["rule"] else REST for name in data["tokens"]]
+        marks = upright(rows, {"tokens": [*data["tokens"].values()]}, colours)
+        x = axis(-0.6, len(rows) - 0.4, "", [*enumerate(rows)], bare=True)
+        views.append(panel("tokens a round", x, axis(0, self.drafted + 1)))
+        return Chart(views, [upright(self.texts, series), marks], bar_keys(series))
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how far the joint distribution is from the target's, and how long a round is."""
@@ -164,7 +142,7 @@ class RoundTexts(Explorer):
         )
 
 
-class Detection(Explorer):
+class Detection(ChartExplorer):
     """How many samples it takes until a chi-square test finds a broken rule.
 
     Args:
@@ -218,21 +196,13 @@ class Detection(Explorer):
             "bug": bug,
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both statistics as the samples grow, and the limit."""
-        fig = canvas(3.3)
-        with style():
-            axes = add_axes(fig, 0.8, 0.35, 6.9, 2.3)
-            for i, (name, values) in enumerate(data["statistics"].items()):
-                look = {"ls": DASHES[i], "marker": MARKERS[i], "color": COLOURS[(0, 5)[i]]}
-                axes.plot(self.counts, values, label=name, **look)
-            axes.axhline(self.limit, color="black", lw=1.5, ls=":", label="limit")
-            axes.set(xscale="log", yscale="log", ylim=(0.05, 5e4))
-            axes.set_xticks(self.counts[::2], [f"{n:,}" for n in self.counts[::2]])
-            axes.minorticks_off()
-            axes.set(xlabel="samples", ylabel="chi-square")
-            legend_above(axes)
-        return fig
+        marks = curves(self.counts, data["statistics"], (0, 5))
+        marks.append({"key": "limit", "rule": {"y": self.limit}, "text": "limit", "dash": "2 3"})
+        x = axis(self.counts[0], self.counts[-1], "samples", self.counts[::2], log=True)
+        y = axis(0.05, 5e4, "", (0.1, 1, 10, 100, 1000, 10_000), log=True)
+        return Chart([panel("chi-square", x, y, data["statistics"], high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say when the bug is found, if it is, and that the right rule is not accused."""

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots import strips
-from lablib.course.plots.charts import COLOURS, HATCHES, MARKERS, style
-from lablib.course.plots.explorer import Explorer, choice, slider
-from lablib.course.plots.strips import Look, add_axes, canvas, draw_strip, name_bars, scales
+from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.pictures import COLOURS
+from lablib.course.plots.scene import ChartExplorer
 from lablib.course.replay.measure import clock, measure_costs
 from lablib.course.replay.rounds import (
     LONGEST,
@@ -30,16 +30,14 @@ from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLengt
 from lablib.validation import BadValue, integer
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 # ------------------------------------------------------------------ where proposals come from
 
-COPIED = Look("accepted draft", "#A9D3F0")
-OWN = Look("the target's own", "#F3BE6B", "///")
+COPIED, OWN = 0, 1
+LOOKS = [("#A9D3F0", "accepted draft"), ("#F3BE6B", "the target's own")]
 
 
-class Sources(Explorer):
+class Sources(ChartExplorer):
     """A text with its accepted drafts, and what each drafter yields on this task.
 
     Args:
@@ -66,7 +64,6 @@ class Sources(Explorer):
             for name, found in drafters.items()
             for gamma in range(1, LONGEST + 1)
         }
-        self._high = max(strips.height(self._pieces(task)) for task in self.texts)
         self._most = max(high for _, _, high in self._yields.values())
         promised = [self._promise(*each) for each in self._yields if each[1] in self.costs]
         self._fastest = 1.05 * max(2.0, *promised)
@@ -94,7 +91,7 @@ class Sources(Explorer):
             "drafter": drafter,
             "gamma": draft_tokens,
             "tokens": self._pieces(task),
-            "looks": [strips.PLAIN] * (len(prompt) - 1) + looks,
+            "looks": [-1] * (len(prompt) - 1) + looks,
             "calls": sum(step.calls for step in steps),
             "written": len(tokens),
             "yields": yields,
@@ -107,37 +104,31 @@ class Sources(Explorer):
         spent = sum(step.cost(costs) for text in texts for step in replay(text, FixedLength(gamma)))
         return sum(len(text.right) for text in texts) * costs.forward(1) / spent
 
-    def draw(self, data: dict[str, Any]) -> Figure:
-        """Draw the text as a strip above, the drafters as bars below."""
-        fig = canvas(self._high + 2.5)
-        with style():
-            axes = add_axes(fig, 0, 0.1, 8, strips.height(data["tokens"]))
-            draw_strip(axes, data["tokens"], data["looks"], legend=(COPIED, OWN))
-            names, top = list(data["yields"]), self._high + 0.4
-            axes = add_axes(fig, 2.05, top, 2.6, 1.45)
-            middle, low, high = np.array(list(data["yields"].values())).T
-            self._across(axes, middle, data["drafter"], names)
-            axes.hlines(np.arange(len(names)), low, high, color="black", lw=1.5)
-            axes.set(xlim=(0, self._most * 1.05), title=f"{data['task']}: tokens per call")
-            scales(axes, range(0, int(self._most) + 1), (), f"with γ = {data['gamma']}")
-            name_bars(axes, names, across=True)
-            axes = add_axes(fig, 5.1, top, 2.6, 1.45)
-            values = list(data["speedups"].values())
-            self._across(axes, values, data["drafter"], names)
-            axes.axvline(1, color="black", lw=1.5, ls=":")
-            wide = self._fastest
-            axes.set(xlim=(0, wide), title="promised speed-up")
-            scales(axes, np.arange(0, wide, 0.5 if wide < 3.5 else 1), (), "× plain decoding")
-        return fig
-
-    @staticmethod
-    def _across(axes: Any, values: Sequence[float], chosen: str, names: Sequence[str]) -> None:
-        """Draw horizontal bars, the chosen one darker and hatched."""
-        for here in (False, True):
-            own = [i for i, name in enumerate(names) if (name == chosen) == here]
-            look = {"color": COLOURS[0 if here else 4], "edgecolor": "white"}
-            axes.barh(own, [values[i] for i in own], 0.7, hatch=HATCHES[1] if here else "", **look)
-        axes.set_ylim(len(names) - 0.4, -0.6)
+    def chart(self, data: dict[str, Any]) -> Chart:
+        """Draw the text above, the drafters as bars below."""
+        names, y = list(data["yields"]), axis(0.5 - len(data["yields"]), 0.5, "", ())
+        y |= {"ticks": [(-row, name) for row, name in enumerate(names)], "bare": True}
+        colours = [COLOURS[0] if name == data["drafter"] else COLOURS[4] for name in names]
+        left, right = [], [{"key": "one", "rule": {"x": 1}, "dash": "2 3"}]
+        for row, (name, fill) in enumerate(zip(names, colours, strict=True)):
+            middle, low, high = data["yields"][name]
+            note = f"{name}: {middle:.2f} tokens a call, 95 % interval {low:.2f} to {high:.2f}."
+            bar = {"bar": [0, middle, -row - 0.36, -row + 0.36], "fill": fill, "note": note}
+            left.append({"key": f"b{row}", **bar})
+            left.append({"key": f"i{row}", "line": [[low, -row], [high, -row]], "wide": 1.5})
+            gain = data["speedups"][name]
+            bar = {"bar": [0, gain, -row - 0.36, -row + 0.36], "fill": fill}
+            right.append({"key": f"b{row}", **bar, "note": f"{name}: ×{gain:.2f} is promised."})
+            place = {"text": f"×{gain:.2f}", "at": [gain, -row - 0.12]}
+            right.append({"key": f"t{row}", **place})
+        views = [panel("tokens a call", axis(0, 1.05 * self._most), y, high=100, side=98)]
+        views.append(
+            panel("promised speed-up", axis(0, 1.15 * self._fastest), y, high=100, side=98)
+        )
+        dress = {"texts": [self._pieces(task) for task in self.texts], "looks": LOOKS, "about": ""}
+        now = {"text": list(self.texts).index(data["task"]), "looks": data["looks"], "marked": -1}
+        now["notes"] = [look >= 0 and f"{LOOKS[look][1]}." for look in data["looks"]]
+        return Chart(views, [left, right], (), "reading", dress, now)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what the chosen drafter does to this text and to its task, and who yields most."""
@@ -154,9 +145,11 @@ class Sources(Explorer):
 # ------------------------------------------------------------------ how many to draft
 
 FURTHEST = 12  # drafts, in the map of best lengths
+SHADES = {0: "#F7FAFD", 1: "#E3EEF8", 2: "#CFE1F2", 3: "#B5D4E9", 5: "#93C3DF", 8: "#6DAED5"}
+SHADES[FURTHEST] = "#4B97C9"
 
 
-class BestLength(Explorer):
+class BestLength(ChartExplorer):
     """The best draft length for any α and any prices, and the map of it.
 
     All prices are in plain tokens: a forward of the target over one token costs 1, each further
@@ -193,46 +186,45 @@ class BestLength(Explorer):
             "map": (gains - 1e-12 * gammas).argmax(axis=-1),
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the speed-up at the left with its peak ringed, the map at the right."""
-        fig = canvas(3.5)
-        with style():
-            axes = add_axes(fig, 0.65, 0.5, 3.05, 2.4)
-            axes.axhline(1, color="black", lw=1, ls=":")
-            axes.plot(data["speedup"], MARKERS[0], ls="-", color=COLOURS[2])
-            best = data["best"]
-            look = {"ms": 16, "markerfacecolor": "none", "color": COLOURS[5], "mew": 2.5}
-            axes.plot(best, data["speedup"][best], "o", **look)
-            limits = {"xlim": (-0.5, FURTHEST + 0.5), "ylim": (1 / 16, 16)}
-            axes.set(yscale="log", **limits, title=f"best γ: {_at_least(best)}")
-            axes.yaxis.set_minor_locator(NullLocator())
-            heights = (0.125, 0.5, 1, 2, 8)
-            scales(axes, range(0, FURTHEST + 1, 2), heights, "draft tokens γ", "× plain decoding")
+        best, gammas = data["best"], range(FURTHEST + 1)
+        ring = {"dot": [best, data["speedup"][best]], "r": 9, "hollow": True, "colour": COLOURS[5]}
+        left = [{"key": "one", "rule": {"y": 1}, "dash": "2 3"}]
+        left += [*curves(gammas, {"speed-up": data["speedup"]}, [2]), {"key": "best", **ring}]
+        x = axis(-0.5, FURTHEST + 0.5, "draft tokens γ", range(0, FURTHEST + 1, 2))
+        y = axis(1 / 16, 16, "", (0.125, 0.5, 1, 2, 8), log=True)
+        more = " or more" * (best == FURTHEST)
+        title = f"speed-up (dotted: ×1); the best γ is {best}{more}"
+        views = [panel(title, x, y, high=240)]
+        price, alpha = (axis(0, 1, name, (0, 0.5, 1)) for name in ("price of a draft", ""))
+        views.append(panel("α: the best γ for any α and price", price, alpha, high=240))
+        note = f"Here: α = {data['alpha']:.2f}, price {data['drafting']:.2f}; best γ: {best}."
+        here = {
+            "dot": [data["drafting"], data["alpha"]],
+            "r": 7,
+            "colour": COLOURS[5],
+            "note": note,
+        }
+        return Chart(views, [left, [*self._regions(data["map"]), {"key": "here", **here}]])
 
-            axes = add_axes(fig, 4.6, 0.5, 3.1, 2.4)
-            shown = np.minimum(data["map"], 8)
-            look = {"origin": "lower", "aspect": "auto", "cmap": "cividis", "vmin": 0, "vmax": 8}
-            axes.imshow(shown, extent=(0, 1, 0, 1), **look)
-            self._name_regions(axes, data["map"])
-            look = {"color": COLOURS[5], "markeredgecolor": "white", "ms": 11, "zorder": 4}
-            axes.plot(data["drafting"], data["alpha"], "o", clip_on=False, **look)
-            axes.set(xlim=(0, 1), ylim=(0, 1), title="best γ for any α and price")
-            scales(axes, (0, 0.5, 1), (0, 0.5, 1), "price of a draft", "α")
-        return fig
-
-    def _name_regions(self, axes: Any, best: np.ndarray) -> None:
-        """Write each region's γ into its middle, where there is room for it."""
-        for gamma in (0, 1, 2, 3, 5, FURTHEST):
+    def _regions(self, best: np.ndarray) -> list[dict[str, Any]]:
+        """Return the regions of the map, the more drafts the darker, and their names within."""
+        marks = []
+        for gamma, fill in SHADES.items():
+            edge = [float(self._prices[row >= gamma].max(initial=0)) for row in best]
+            area = [[0, 1], [0, 0], *([x, y] for x, y in zip(edge, self._alphas, strict=True))]
+            marks.append({"key": f"a{gamma}", "area": area, "fill": fill})
+        for gamma in (0, 1, 2, 3, 5):
             rows, columns = np.nonzero(best == gamma)
-            if len(rows) < 25:
-                continue
-            # the cell of the region nearest to its centre lies inside it, whatever its shape
-            off = (rows - rows.mean()) ** 2 + (columns - columns.mean()) ** 2
-            at = off.argmin()
-            colour = "black" if gamma > 4 else "white"
-            place = self._prices[columns[at]], min(self._alphas[rows[at]], 0.95)  # inside the map
-            text = f"{FURTHEST}+" if gamma == FURTHEST else str(gamma)
-            axes.text(*place, text, ha="center", va="center", color=colour, weight="bold")
+            if len(rows) >= 25:  # there is room for it
+                # the cell of the region nearest to its centre lies inside it, whatever its shape
+                off = (rows - rows.mean()) ** 2 + (columns - columns.mean()) ** 2
+                at = off.argmin()
+                place = [float(self._prices[columns[at]]), float(self._alphas[rows[at]]) - 0.02]
+                name = {"text": f"γ {gamma}", "at": place, "anchor": "middle", "bold": True}
+                marks.append({"key": f"t{gamma}", **name})
+        return marks
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the best γ, and what it is worth."""
@@ -246,11 +238,6 @@ class BestLength(Explorer):
                 f"{head}the best γ is {FURTHEST} or more; {FURTHEST}, the last one shown, {gain}."
             )
         return f"{head}the best γ is {best}, {gain}."
-
-
-def _at_least(gamma: int) -> str:
-    """Return the best γ in words: at the end of the axis a larger one may be better."""
-    return f"{gamma} or more" if gamma == FURTHEST else str(gamma)
 
 
 # ------------------------------------------------------------------ a length that adapts
@@ -288,7 +275,16 @@ def run(texts: Sequence[Guesses], length: Length, costs: Costs) -> Run:
     return Run(np.array(starts), gammas, alpha, before, sum(s.cost(costs) for s in steps))
 
 
-class Adapting(Explorer):
+def _steps(found: Run, values: np.ndarray) -> list[list[float]]:
+    """Return the corners of a value that stays as it is from one change to the next."""
+    corners = [[0.0, float(values[0])]]
+    for place, value in zip(found.place, values, strict=True):
+        if abs(value - corners[-1][1]) > 0.004:  # less can't be seen
+            corners += [[float(place), corners[-1][1]], [float(place), round(float(value), 3)]]
+    return [*corners, [float(found.tokens), corners[-1][1]]]
+
+
+class Adapting(ChartExplorer):
     """The adaptive length at work on texts that change: what it believes and what it does.
 
     Args:
@@ -335,26 +331,22 @@ class Adapting(Explorer):
             "fixed": [plain / each.cost for each in self._fixed[drafter]],
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the estimate of α above and the chosen γ below, along the tokens."""
-        fig, found = canvas(4.5), data["run"]
-        ends = [0, *data["ends"]]
-        with style():
-            for row, (values, name, top) in enumerate(
-                ((found.alpha, "α, estimated", 1.0), (found.length, "γ, chosen", LONGEST))
-            ):
-                axes = add_axes(fig, 0.75, 0.4 + 2.05 * row, 7.0, 1.55)
-                x = [*found.place, found.tokens]
-                axes.step(x, [*values, values[-1]], where="post", color=COLOURS[2 * row])
-                axes.set(xlim=(0, found.tokens), ylim=(0, 1.1 * top))
-                ticks = ends if row else ()
-                heights = (0, 4, 8) if row else (0, 0.5, 1)
-                scales(axes, ticks, heights, "tokens written" if row else "", name)
-                axes.vlines(ends, 0, 1.1 * top, color="black", lw=1, ls=":")
-                for task, start, end in zip(self.guesses, ends, ends[1:], strict=False):
-                    if not row:
-                        axes.text((start + end) / 2, 1.14, task, ha="center", weight="bold")
-        return fig
+        found, ends = data["run"], [0, *data["ends"]]
+        x, views, marks = axis(0, found.tokens, "tokens written", ends), [], []
+        rows = ("α, estimated", found.alpha, 1), ("γ, chosen", found.length, LONGEST)
+        for look, (name, values, top) in enumerate(rows):
+            y = axis(0, 1.15 * top, "", (0, top / 2, top))
+            views.append(panel(name, x, y, high=110, below=bool(look)))
+            line = {"line": _steps(found, values), "colour": COLOURS[2 * look]}
+            drawn = [{"rule": {"x": end}, "dash": "2 3", "colour": WARM} for end in ends[1:-1]]
+            drawn.append({"key": "line", **line})
+            for task, start, end in zip(self.guesses, ends, ends[1:], strict=False):
+                place = {"at": [(start + end) / 2, 1.05 * top], "anchor": "middle"}
+                drawn.append({"text": task, **place, "bold": True})
+            marks.append(drawn)
+        return Chart(views, marks)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the promised speed-up of the adaptive length, and of fixed ones."""

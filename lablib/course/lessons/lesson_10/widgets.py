@@ -9,16 +9,15 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
-from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, style
-from lablib.course.plots.explorer import Explorer, choice, slider, toggle
-from lablib.course.plots.strips import add_axes, canvas
+from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.explorer import choice, slider, toggle
+from lablib.course.plots.pictures import COLOURS
+from lablib.course.plots.scene import ChartExplorer
 from lablib.inference.speculation.costs import expected_tokens
 from lablib.validation import integer, number
 
 import mlx.core as mx
 import numpy as np
-from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache, trim_prompt_cache
 
 LAYERS = ("keys and values", "sliding window", "recurrent state")
@@ -67,7 +66,7 @@ class Marks:
         return [*pairs, state / self.fade if self.fade else state]
 
 
-class Memories(Explorer):
+class Memories(ChartExplorer):
     """Read a prompt, then drafts; take some drafts back; look at what the next token would see.
 
     Args:
@@ -115,39 +114,29 @@ class Memories(Explorer):
             "way": way,
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw a row of bars for each layer: how much of each position the next token sees."""
-        fig = canvas(3.7)
-        places = np.arange(data["read"])
-        kept = places < data["stays"]
-        with style():
-            axes = add_axes(fig, 1.75, 0.45, 6.1, 2.6)
-            looks = (
-                (kept, {"color": COLOURS[0], "label": "stays in the text"}),
-                (~kept, {"color": COLOURS[1], "hatch": "///", "label": "was taken back"}),
-            )
-            ticks = []
-            for row in range(3):
-                base = 2.6 - 1.3 * row
-                seen, right = (data[name][row, : data["read"]] for name in ("seen", "right"))
-                for chosen, look in looks:
-                    look = look if row == 0 else {**look, "label": None}
-                    axes.bar(places[chosen], seen[chosen], 0.8, base, ec="white", **look)
-                tops = [(x, base + y) for x, y in enumerate(right) if y]
-                ticks += [[(x - 0.45, y), (x + 0.45, y)] for x, y in tops]
-            axes.add_collection(
-                LineCollection(ticks, colors="black", lw=2.5, label="what it should see")
-            )
-            axes.set(xlim=(-0.7, self.model.most - 0.3), ylim=(-0.15, 3.8), xlabel="position")
-            axes.axvline(data["prompt"] - 0.5, color="#777777", lw=1, ls=":")
-            axes.set_yticks([3.0, 1.7, 0.4], LAYERS)
-            axes.tick_params(left=False)
-            axes.spines["left"].set_visible(False)
-            axes.set_xticks(range(0, self.model.most, 2))
-            axes.legend(
-                loc="lower left", bbox_to_anchor=(-0.3, 1), ncols=3, fontsize=10, columnspacing=1.2
-            )
-        return fig
+        marks: list[dict[str, Any]] = []
+        for row, layer in enumerate(LAYERS):
+            base = 2.6 - 1.3 * row
+            seen, right = (data[name][row, : data["read"]].tolist() for name in ("seen", "right"))
+            for place, (sees, should) in enumerate(zip(seen, right, strict=True)):
+                stays, key = place < data["stays"], f"{row}.{place}"
+                note = f"{layer}, position {place}: seen {sees:.2f}, it should be {should:.2f}."
+                bar = {"bar": [place - 0.4, place + 0.4, base, base + sees], "note": note}
+                marks.append({"key": f"b{key}", **bar, "fill": COLOURS[0] if stays else COLOURS[1]})
+                if should:
+                    line = [[place - 0.45, base + should], [place + 0.45, base + should]]
+                    marks.append({"key": f"t{key}", "line": line, "wide": 3})
+        begun = {"rule": {"x": data["prompt"] - 0.5}, "dash": "2 3", "colour": WARM}
+        marks.append({"key": "prompt", **begun, "text": "drafts"})
+        places = range(0, self.model.most, 2)
+        x = axis(-0.7, self.model.most - 0.3, "position", places)
+        y = axis(-0.05, 3.9, "", [*zip((3.0, 1.7, 0.4), LAYERS, strict=True)], bare=True)
+        keys = [(COLOURS[0], "stays in the text", False), (COLOURS[1], "was taken back", False)]
+        keys.append(("#333333", "what it should see", False))
+        seen = panel("how much of each position is seen", x, y, high=230, side=112)
+        return Chart([seen], [marks], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say which layers are right, and what going back cost."""
@@ -181,7 +170,7 @@ def replayed(alpha: float, drafted: int) -> tuple[float, float]:
     return 1 - alpha**drafted, float(tokens)
 
 
-class ReplayCost(Explorer):
+class ReplayCost(ChartExplorer):
     """What speculation costs the target for each written token, with and without replays.
 
     Args:
@@ -207,27 +196,17 @@ class ReplayCost(Explorer):
             rows["tokens"][1].append((n + 1 + again) / written)
         return {**rows, "alpha": alpha, "drafted": drafted}
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both costs against γ, and mark the chosen one."""
-        fig = canvas(3.4)
-        with style():
-            for at, name, top in ((0.75, "forwards", 2.05), (4.65, "tokens", 7.0)):
-                axes = add_axes(fig, at, 0.5, 3.2, 2.3)
-                for i, way in enumerate(("trimming", "replay")):
-                    axes.plot(
-                        self.counts, data[name][i], color=COLOURS[(0, 5)[i]], ls=DASHES[i],
-                        marker=MARKERS[i], ms=5, label=way,
-                    )  # fmt: skip
-                axes.axhline(1, color="black", lw=1.2, ls=":", label="no drafts")
-                axes.axvline(data["drafted"], color="#999999", lw=8, alpha=0.3)
-                axes.set(xlabel="drafts γ", ylim=(0, top), xticks=self.counts[1::2])
-                title = f"{name} for each written token"
-                axes.text(0, 1.15, title, transform=axes.transAxes, weight="bold")
-                axes.legend(
-                    loc="lower left", bbox_to_anchor=(-0.05, 1), ncols=3, fontsize=10,
-                    borderaxespad=0, columnspacing=1.0,
-                )  # fmt: skip
-        return fig
+        views, marks = [], []
+        for name, top in (("forwards", 2.05), ("tokens", 7.0)):
+            series = dict(zip(("trimming", "replay"), data[name], strict=True))
+            x = axis(0.7, len(self.counts) + 0.3, "drafts γ", self.counts[1::2])
+            views.append(panel(f"{name} for each written token", x, axis(0, top), series))
+            even = {"rule": {"y": 1}, "text": "no drafts: 1", "dash": "2 3"}
+            here = {"key": "here", "rule": {"x": data["drafted"]}, "colour": WARM}
+            marks.append([*curves(self.counts, series, (0, 5)), {"key": "even", **even}, here])
+        return Chart(views, marks)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name both costs at the chosen γ."""

@@ -3,24 +3,23 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from lablib.cache.trie import TokenTrie
 from lablib.course.lessons.lesson_11.widgets import Words, tokens
-from lablib.course.plots.charts import HATCHES, style
-from lablib.course.plots.explorer import Explorer, slider
-from lablib.course.plots.strips import LETTER, WIDTH, add_axes, box, canvas, name_bars
+from lablib.course.plots.charts import Chart, axis, panel
+from lablib.course.plots.explorer import slider
+from lablib.course.plots.marks import REST
+from lablib.course.plots.scene import ChartExplorer
 from lablib.inference.async_lm.plan import choose_forward, plan_runs
 from lablib.validation import BadValue
 
 import numpy as np
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 
 # A toy device: what one forward takes, in milliseconds.
 FORWARD_MS = 4.0
 TOKEN_MS = 0.5
 STEP = 2048  # tokens of one forward
-ROW = 0.36  # inches
 FILLS = ("#A9D3F0", "#F3BE6B", "#8FD3BF", "#E5BBD2", "#F0E442", "#DD9A7A")
 
 
@@ -145,7 +144,7 @@ def _forwards(
             row.done = stop
 
 
-class BatchTimeline(Explorer):
+class BatchTimeline(ChartExplorer):
     """Queries as lines, forwards as boxes: who waits, and who shares what.
 
     Args:
@@ -170,38 +169,36 @@ class BatchTimeline(Explorer):
         """Return what became of every query."""
         return follow(self.queries, batch_size, timeout)
 
-    def draw(self, data: Timeline) -> Figure:
+    def chart(self, data: Timeline) -> Chart:
         """Draw a line for each query; a box's colour is the piece that is computed in it."""
-        rows, end = len(data.calls), max(self._end, *(call.answered for call in data.calls))
-        names = [" ".join(call.prompt) for call in data.calls]
-        left = 0.3 + LETTER * max(map(len, names))
-        fig = canvas(ROW * rows + 0.7)
-        with style():
-            axes = add_axes(fig, left, 0.1, WIDTH - left - 0.2, ROW * rows)
-            waits = [box(y, call.asked, call.answered, 0.06) for y, call in enumerate(data.calls)]
-            axes.add_collection(PolyCollection(waits, facecolors="#999999"))
-            pieces = [(forward, piece) for forward in data.forwards for piece in forward.pieces]
-            boxes: dict[int, list[list[tuple[float, float]]]] = {}
-            for number, (forward, piece) in enumerate(pieces):
-                for y, call in enumerate(data.calls):
-                    served = piece.serves(call.prompt) if call.batch == forward.batch else 0
-                    if not served or call.asked >= forward.ended:
-                        continue
-                    began = max(call.asked, forward.began)
-                    boxes.setdefault(number % len(FILLS), []).append(box(y, began, forward.ended))
-                    middle = (began + forward.ended) / 2
-                    axes.text(middle, y, str(served), ha="center", va="center_baseline", size=11)
-            for look, own in boxes.items():
-                fill = {"facecolors": FILLS[look], "hatch": HATCHES[look]}
-                edges = {"edgecolors": "#555555", "hatchcolors": "#FFFFFF88"}
-                axes.add_collection(PolyCollection(own, **fill, **edges))
-            asked = [call.asked for call in data.calls]
-            axes.plot(asked, range(rows), "o", color="black", markersize=5)
-            name_bars(axes, names, across=True)
-            axes.set(xlim=(-0.5, end + 0.5), ylim=(rows - 0.5, -0.5))
-            axes.set_xticks(range(0, int(end) + 1, 10))
-            axes.set_xlabel("milliseconds; ● asked, a box is a forward and its tokens", size=11)
-        return fig
+        marks: list[dict[str, Any]] = []
+        for y, call in enumerate(data.calls):
+            note = f"{' '.join(call.prompt)}: asked at {call.asked:g} ms, answered at "
+            dot = {
+                "dot": [call.asked, -y],
+                "colour": "#000000",
+                "note": f"{note}{call.answered:g}.",
+            }
+            line = {"line": [[call.asked, -y], [call.answered, -y]], "colour": REST, "wide": 3}
+            marks += [{"key": f"l{y}", **line}, {"key": f"d{y}", **dot}]
+        pieces = [(forward, piece) for forward in data.forwards for piece in forward.pieces]
+        for number, (forward, piece) in enumerate(pieces):
+            for y, call in enumerate(data.calls):
+                served = piece.serves(call.prompt) if call.batch == forward.batch else 0
+                if not served or call.asked >= forward.ended:
+                    continue
+                ends = [max(call.asked, forward.began), forward.ended]
+                look = {"fill": FILLS[number % len(FILLS)], "edge": "#555555", "text": str(served)}
+                note = (
+                    f"A forward from {ends[0]:g} to {ends[1]:g} ms: {tokens(served)} of this query."
+                )
+                bar = {"bar": [*ends, -y - 0.36, -y + 0.36], **look, "note": note}
+                marks.append({"key": f"b{number}.{y}", **bar})
+        names = [(-y, " ".join(call.prompt)) for y, call in enumerate(data.calls)]
+        x = axis(-0.5, self._end + 0.5, "milliseconds", range(0, int(self._end) + 1, 10), grid=True)
+        y = axis(0.5 - len(names), 0.5, "", names, bare=True)
+        title = "● asked; a box is a forward, and its tokens"
+        return Chart([panel(title, x, y, high=26 * len(names), side=112)], [marks])
 
     def caption(self, data: Timeline) -> str:
         """Say how many forwards ran, what they cost and how long the queries waited."""

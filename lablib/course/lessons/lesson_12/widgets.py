@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, DASHES, HATCHES, MARKERS, figure, style, visible
-from lablib.course.plots.explorer import Explorer, slider
+from lablib.course.plots.charts import Chart, axis, curves, panel
+from lablib.course.plots.explorer import slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, ranked
-from lablib.course.plots.scene import SceneExplorer
+from lablib.course.plots.pictures import COLOURS, visible
+from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 
 import ipywidgets as widgets
 import mlx.core as mx
 import numpy as np
-from matplotlib.figure import Figure
 
 _READ = 64  # tokens of a student's text that are read: the last ones
 
@@ -86,7 +86,7 @@ class NextTokens(SceneExplorer):
         return self._last[1]
 
 
-class Cuts(Explorer):
+class Cuts(ChartExplorer):
     """How many tokens top-p and min-p keep, place by place of a text.
 
     Args:
@@ -110,17 +110,12 @@ class Cuts(Explorer):
             f"min-p {min_p:.2f}": (self.sorted >= min_p * self.sorted[:, :1]).sum(axis=-1),
         }
 
-    def draw(self, data: dict[str, np.ndarray]) -> Figure:
+    def chart(self, data: dict[str, np.ndarray]) -> Chart:
         """Draw both counts along the text, on a logarithmic axis."""
-        fig = figure(8.0, 3.4)
-        with style():
-            axes = fig.subplots()
-            for (name, kept), dash, mark in zip(data.items(), DASHES, MARKERS, strict=False):
-                axes.plot(kept, linestyle=dash, marker=mark, ms=4, lw=1.4, label=name)
-            axes.set(xlabel="place in the text (tokens)", ylabel="tokens kept", yscale="log")
-            axes.set_ylim(0.8, self.sorted.shape[1] * 1.3)
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
-        return fig
+        places = range(len(self.pieces))
+        x = axis(0, len(places) - 1, "place in the text (tokens)", places[::10])
+        y = axis(0.8, self.sorted.shape[1] * 1.3, "", 10 ** np.arange(5), log=True)
+        return Chart([panel("tokens kept", x, y, data, high=240)], [curves(places, data)])
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
         """Say of each cut how few, how many and where the most it keeps."""
@@ -133,7 +128,7 @@ class Cuts(Explorer):
         return "; ".join(parts) + "."
 
 
-class BatchGain(Explorer):
+class BatchGain(ChartExplorer):
     """What a batch leaves of the gain: the speed-up that measured times promise.
 
     Args:
@@ -162,19 +157,21 @@ class BatchGain(Explorer):
             },
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw a line for each batch, and plain decoding at 1."""
-        fig = figure(7.0, 3.4)
-        with style():
-            axes = fig.subplots()
-            lengths = range(1, self.MOST + 1)
-            for i, (batch, gain) in enumerate(data["gain"].items()):
-                name = "1 text" if batch == 1 else f"{batch} texts"
-                axes.plot(lengths, gain, ls=DASHES[i % 4], marker=MARKERS[i % 8], label=name)
-            axes.axhline(1, color="black", lw=1)
-            axes.set(xlabel="drafts in a round, γ", ylabel="speed-up", ylim=(0, self._top))
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2)
-        return fig
+        names = {batch: "1 text" if batch == 1 else f"{batch} texts" for batch in data["gain"]}
+        series = {names[batch]: gain for batch, gain in data["gain"].items()}
+        marks = curves(range(1, self.MOST + 1), series)
+        marks.append({"key": "one", "rule": {"y": 1}, "dash": "2 3"})
+        x = axis(1, self.MOST, "drafts in a round, γ", range(1, self.MOST + 1))
+        return Chart(
+            [
+                panel(
+                    "speed-up (dotted: plain decoding, ×1)", x, axis(0, self._top), series, high=240
+                )
+            ],
+            [marks],
+        )
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name for each batch the best number of drafts and its speed-up."""
@@ -226,20 +223,14 @@ def single_and_vote(asked: Sequence[Asked]) -> dict[str, tuple[float, ...]]:
     return {name: (x / n, *wilson_interval(x, n)) for name, x in (("one", single), ("vote", won))}
 
 
-def vote_bars(asked: Sequence[Asked]) -> Figure:
+def vote_bars(asked: Sequence[Asked]) -> Chart:
     """Draw the share of right answers to each question; the look says how the vote ends."""
-    fig = figure(8.0, 1.0 + 0.27 * len(asked))
-    ends = {"the vote is right": (1.0, 1.0), "a tie": (1e-9, 1 - 1e-9), "it is wrong": (0.0, 0.0)}
-    with style():
-        axes = fig.subplots()
-        for i, (name, (low, high)) in enumerate(ends.items()):
-            rows = [row for row, each in enumerate(asked) if low <= each.vote <= high]
-            shares = [max(asked[row].single, 0.01) for row in rows]
-            look = {"color": COLOURS[(2, 1, 5)[i]], "hatch": HATCHES[i]}
-            axes.barh(rows, shares, 0.7, label=name, edgecolor="white", **look)
-        names = [f"{each.name}   {each.truth}" for each in asked]
-        axes.set_yticks(range(len(asked)), names)
-        axes.invert_yaxis()
-        axes.set(xlabel="share of right answers", xlim=(0, 1))
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
-    return fig
+    looks = {1.0: (COLOURS[2], "the vote is right"), 0.0: (COLOURS[5], "it is wrong")}
+    tie = COLOURS[1], "a tie"
+    colours = [looks.get(each.vote, tie)[0] for each in asked]
+    names, shares = [f"{each.name} {each.truth}" for each in asked], [each.single for each in asked]
+    rows = bars_across(names, shares, colours, [f"{share:.0%}" for share in shares])
+    view = ranked(len(asked), "share of right answers", end=1.25, side=270)
+    view |= {"high": 27 * len(asked), "y": view["y"] | rows["y"], "x": view["x"] | {"name": ""}}
+    keys = [(colour, end, False) for colour, end in (looks[1.0], tie, looks[0.0])]
+    return Chart([view], [rows["marks"]], keys)

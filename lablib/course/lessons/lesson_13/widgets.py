@@ -6,23 +6,20 @@ from typing import Any
 
 from lablib.cache import kv, tree
 from lablib.course.lessons.lesson_13.rounds import RULES, Prices, Round, one_round
-from lablib.course.plots.charts import COLOURS, DASHES, HATCHES, style, visible
-from lablib.course.plots.explorer import Explorer, choice, slider
-from lablib.course.plots.scene import SceneExplorer
-from lablib.course.plots.strips import WIDTH, add_axes, box, canvas, name_bars
+from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.pictures import COLOURS, visible
+from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.inference import DraftModel, Tree
 from lablib.validation import BadValue
 
 import mlx.core as mx
 import numpy as np
-from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 MOST = 16  # nodes
 TRAIL = (1, 2, 4, 8, 12, 16)  # numbers of nodes that the plane shows at once
 ALL = "no bound"  # as a depth
-_KEPT, _OTHER = COLOURS[2], "#888888"
+_OTHER = "#888888"
 
 
 def layout(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -45,48 +42,7 @@ def layout(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     return seen.sum(axis=1), rows
 
 
-def draw_tree(
-    axes: Any, parents: Sequence[int], names: Sequence[str], below: Sequence[str]
-) -> None:
-    """Draw a tree from left to right; ``axes`` lose their frame.
-
-    Args:
-        axes: matplotlib axes.
-        parents: of each node.
-        names: what stands in each node.
-        below: a small text below each.
-    """
-    depth, row = layout(parents)
-    x, y = np.concatenate([[0], depth]), np.concatenate([[0], row])
-    wide, high = max(4, x.max()) + 1, max(3, y.max()) + 1.4
-    axes.set(xlim=(-0.5, wide - 0.5), ylim=(high - 0.6, -0.6))
-    axes.set_axis_off()
-    size = 11 if len(parents) <= 9 else 9
-    inches = axes.get_position().width * WIDTH / wide  # of a level
-    half = [(0.004 * size * len(name) + 0.06) / inches for name in ["text", *names]]
-    lines = [
-        [(x[up + 1], y[up + 1]), (x[up + 1] + 0.45, y[n]), (x[n], y[n])]
-        for n, up in enumerate(parents, 1)
-    ]
-    axes.add_collection(LineCollection(lines, colors=_OTHER, linewidths=1.2, zorder=1))
-    high = 0.3 if y.max() > 3 else 0.2
-    root, *nodes = [box(y[n], x[n] - half[n], x[n] + half[n], high) for n in range(len(x))]
-    look = {"facecolors": "white", "edgecolors": _OTHER, "linewidths": 0.84, "zorder": 2}
-    axes.add_collection(PolyCollection(nodes, **look))
-    look = {"facecolors": "#E2F3EC", "edgecolors": _KEPT, "linewidths": 1.96, "zorder": 2}
-    axes.add_collection(PolyCollection([root], **look))
-    look = {"ha": "center", "va": "center_baseline", "size": size, "family": "monospace"}
-    axes.text(x[0], y[0], "text", weight="bold", **look)
-    for i, name in enumerate(names, 1):
-        axes.text(x[i], y[i], name, **look)
-    # Many rows leave no room below a node, many columns none before it.
-    aside, under = (-0.3, -0.06) if y.max() > 8 else (0, 0.36)
-    look = {"ha": "center", "va": "bottom" if y.max() > 8 else "top", "size": size - 2.5}
-    for i, text in enumerate(below, 1):
-        axes.text(x[i] + aside, y[i] + under, text, **look)
-
-
-def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -> Figure:
+def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -> Chart:
     """Draw a tree, and which entries each of its tokens sees.
 
     Args:
@@ -94,29 +50,33 @@ def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -
         names: one for each node.
         before: how many entries of the text are drawn; every token sees them.
     """
-    seen, n = tree.ancestry(parents), len(parents)
-    mask = np.concatenate([np.ones((n, before), bool), seen], axis=1)
-    fig = canvas(3.3)
-    with style():
-        left, right = add_axes(fig, 0.1, 0.35, 4.1, 2.8), add_axes(fig, 5.0, 0.65, 2.6, 2.4)
-        draw_tree(left, parents, names, below=[f"{d:+d}" for d in seen.sum(axis=1)])
-        for row, column in np.argwhere(mask):
-            own = column - before == row
-            colour = COLOURS[4] if column < before else COLOURS[0] if own else COLOURS[2]
-            right.add_patch(_square(column, row, colour))
-        right.set(xlim=(-0.5, n + before - 0.5), ylim=(n - 0.5, -0.5), aspect="equal")
-        right.set_yticks(range(n), names, family="monospace")
-        columns = [*(f"{k - before + 1}" for k in range(before)), *names]
-        right.set_xticks(range(n + before), columns, family="monospace")
-        right.tick_params(length=0, labeltop=True, labelbottom=False)
-        right.axvline(before - 0.5, color="black", lw=1)
-        right.set_ylabel("who looks")
-        right.text(0, 1.16, "what it sees", transform=right.transAxes, weight="bold")
-    return fig
-
-
-def _square(x: float, y: float, colour: str) -> Any:
-    return Rectangle((x - 0.44, y - 0.44), 0.88, 0.88, fc=colour, ec="white")
+    (depth, rows), seen, n = layout(parents), tree.ancestry(parents), len(parents)
+    x, y = [0, *depth.tolist()], [0, *(-rows).tolist()]
+    left: list[dict[str, Any]] = []
+    for node, up in enumerate(parents, 1):
+        bend = [[x[up + 1], y[up + 1]], [x[up + 1] + 0.45, y[node]], [x[node], y[node]]]
+        left.append({"line": bend, "colour": _OTHER, "wide": 1.5})
+    for node, name in enumerate(["text", *names]):
+        look = {"fill": "#FFFFFF" if node else "#E2F3EC", "edge": _OTHER, "text": name}
+        left.append({"bar": [x[node] - 0.2, x[node] + 0.2, y[node] - 0.2, y[node] + 0.2], **look})
+        if node:
+            place = {"text": f"{x[node]:+d}", "at": [x[node], y[node] - 0.42], "anchor": "middle"}
+            left.append({**place, "colour": WARM})
+    right = []
+    columns = [*(f"{k - before + 1}" for k in range(before)), *names]
+    for row, column in np.argwhere(np.concatenate([np.ones((n, before), bool), seen], axis=1)):
+        own = column - before == row
+        colour = COLOURS[4] if column < before else COLOURS[0] if own else COLOURS[2]
+        sides = [column - 0.44, column + 0.44, -row - 0.44, -row + 0.44]
+        note = f"{names[row]} sees {'itself' if own else columns[column]}."
+        right.append({"bar": [float(side) for side in sides], "fill": colour, "note": note})
+    right.append({"rule": {"x": before - 0.5}})
+    across, down = axis(-0.5, 4.5, "", ()), axis(min(y) - 0.7, 0.6, "", ())
+    title = "a tree of drafts, and the positions of its tokens"
+    views = [panel(title, across, down, side=8, share=2)]
+    across = axis(-0.6, n + before - 0.4, "", [*enumerate(columns)], bare=True)
+    down = axis(0.4 - n, 0.6, "", [(-row, name) for row, name in enumerate(names)], bare=True)
+    return Chart([*views, panel("who looks, and what it sees", across, down)], [left, right])
 
 
 class Trees(SceneExplorer):
@@ -218,7 +178,7 @@ class Trees(SceneExplorer):
 
 def yields_figure(
     ways: Sequence[str], theory: Sequence[float], engine: Sequence[Sequence[float]]
-) -> Figure:
+) -> Chart:
     """Draw tokens a call, computed and measured.
 
     Args:
@@ -226,22 +186,22 @@ def yields_figure(
         theory: expected tokens a call, one for each.
         engine: what the engine yields: the middle and the ends of its interval, for each.
     """
-    fig = canvas(1.2 + 0.42 * len(ways))
-    with style():
-        high, y = 0.42 * len(ways), np.arange(len(ways))
-        axes = add_axes(fig, 2.6, 0.4, 4.6, high)
-        axes.barh(y, theory, 0.7, color=COLOURS[4], hatch=HATCHES[1], ec="white", label="expected")
-        middle, low, end = np.array(engine).T
-        look = {"color": "black", "capsize": 4, "ms": 5, "fmt": "o", "label": "engine"}
-        axes.errorbar(middle, y, xerr=(middle - low, end - middle), **look)
-        name_bars(axes, ways, across=True)
-        axes.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.22), ncols=2, fontsize=10)
-        axes.set_ylim(len(ways) - 0.5, -0.6)
-        axes.text(0, 1.06, "tokens a call", transform=axes.transAxes, weight="bold")
-    return fig
+    marks: list[dict[str, Any]] = []
+    for row, (way, bar, ends) in enumerate(zip(ways, theory, engine, strict=True)):
+        middle, low, high = (float(value) for value in ends)
+        note = f"{way}: expected {bar:.2f}; the engine {middle:.2f} ({low:.2f} to {high:.2f})."
+        sides = [0, float(bar), -row - 0.35, -row + 0.35]
+        marks.append({"bar": sides, "fill": COLOURS[4], "note": note})
+        marks.append({"line": [[low, -row], [high, -row]]})
+        marks.append({"dot": [middle, -row], "r": 5, "note": note})
+    keys = [(COLOURS[4], "expected", False), ("#333333", "engine, 95 % interval", False)]
+    most = max(*theory, *(float(max(ends)) for ends in engine))
+    names = [(-row, way) for row, way in enumerate(ways)]
+    x, y = axis(0, 1.05 * most, ""), axis(0.5 - len(ways), 0.5, "", names, bare=True)
+    return Chart([panel("tokens a call", x, y, high=34 * len(ways), side=150)], [marks], keys)
 
 
-class Worth(Explorer):
+class Worth(ChartExplorer):
     """The best tree and the best chain, by the price of waiting for a level.
 
     Prices are in plain tokens. A round of n drafts costs 1 + n · reading, and n · draft for a
@@ -284,20 +244,18 @@ class Worth(Explorer):
             "ahead": float(ahead.max()) if len(ahead) else None,
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both against the price of waiting; the dashed line is this machine."""
-        fig = canvas(3.3)
-        with style():
-            axes = add_axes(fig, 0.8, 0.2, 6.6, 2.4)
-            axes.axhline(1, color="black", lw=1, ls=":")
-            axes.axvline(self.here, color=COLOURS[5], lw=1.5, ls="--", label="this machine")
-            axes.plot(self.waiting, data["tree"], color=COLOURS[2], label="best tree")
-            axes.axhline(data["chain"], ls=DASHES[1], color=COLOURS[0], label="best chain")
-            axes.set(xlim=(0, 0.4), ylim=(0, 4))
-            axes.legend(loc="upper right", ncols=3, fontsize=10)
-            axes.set_xlabel("price of waiting for a level, in plain tokens")
-            axes.set_ylabel("× plain decoding")
-        return fig
+        series = {"best tree": data["tree"], "best chain": np.full(81, data["chain"])}
+        marks = curves(self.waiting, series, (2, 0))
+        marks.append({"key": "one", "rule": {"y": 1}, "dash": "2 3"})
+        here = {"rule": {"x": self.here}, "text": "this machine", "dash": "5 3"}
+        marks.append({"key": "here", **here, "colour": "#B34A00"})
+        x = axis(0, 0.4, "price of waiting for a level, in plain tokens")
+        return Chart(
+            [panel("speed-up (dotted: plain decoding, ×1)", x, axis(0, 4), series, high=240)],
+            [marks],
+        )
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what is best where."""

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, figure, style
-from lablib.course.plots.explorer import Explorer, choice, slider
+from lablib.course.plots.charts import Chart, axis, curves, lines, panel
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.pictures import COLOURS
+from lablib.course.plots.scene import ChartExplorer
 from lablib.course.theory.scaling import LEAST_SECONDS, Scaling, round_seconds, simulate, take
 
 import numpy as np
-from matplotlib.figure import Figure
 
 COMES, LONGEST = "as they come", "longest first"
 WORK = 48.0  # seconds of all units together, so that a mean unit takes one
@@ -66,7 +67,7 @@ def limit(unit_seconds: Sequence[float], ranks: int) -> float:
     return min(ranks, sum(unit_seconds) / max(unit_seconds))
 
 
-class Dealing(Explorer):
+class Dealing(ChartExplorer):
     """A picture of ranks over time, and of the speed-up that more of them bring.
 
     The units are made up: their times spread as widely as a control says, and always sum to 48 s.
@@ -105,25 +106,24 @@ class Dealing(Explorer):
             "limits": [limit(seconds, count) for count in counts],
         }
 
-    def draw(self, data: dict) -> Figure:
+    def chart(self, data: dict) -> Chart:
         """Draw a line of work for each rank, and below it the speed-up against ranks."""
-        ranks = data["ranks"]
-        above = 0.9 + 0.16 * ranks
-        fig = figure(height=above + 2.9)
-        with style():
-            top, bottom = fig.subplots(2, height_ratios=[above, 2.9])
-            _timeline(top, data)
-            x = range(1, self.most + 1)
-            bottom.plot(x, data["limits"], DASHES[1], color=COLOURS[5], label="limit")
-            bottom.plot(x, data["speedups"], DASHES[0], color=COLOURS[0], label="these units")
-            bottom.plot(
-                [ranks], [data["speedups"][ranks - 1]], MARKERS[0], color=COLOURS[0], ms=10,
-                label="drawn above",
-            )  # fmt: skip
-            bottom.set(xlabel="ranks", ylabel="speed-up", ylim=(0, self.most + 1))
-            bottom.set_xticks([1, *range(4, self.most + 1, 4)])
-            bottom.legend(loc="upper left")
-        return fig
+        ranks, counts = data["ranks"], range(1, self.most + 1)
+        series = {"limit": data["limits"], "these units": data["speedups"]}
+        below = curves(counts, series, (5, 0))
+        here = {"dot": [ranks, data["speedups"][ranks - 1]], "r": 8, "colour": COLOURS[0]}
+        below.append({"key": "here", **here, "note": f"{ranks} ranks, as drawn above."})
+        ticks = [1, *range(4, self.most + 1, 4)]
+        shown = range(0, ranks, 1 if ranks < 9 else 5)  # however many they are, they fill the panel
+        names = [(-(rank + 0.5) / ranks, f"rank {rank + 1}") for rank in shown]
+        rows = axis(-1, 0, "", names, bare=True)
+        seconds = axis(0, WORK, "seconds", range(0, int(WORK) + 1, 8))
+        views = [panel("who works when", seconds, rows, high=190, side=56)]
+        x = axis(0.8, self.most + 0.2, "ranks", ticks)
+        view = panel("speed-up", x, axis(0, self.most, "", ticks), series, below=True, side=56)
+        keys = [(COLOURS[4], "a unit", False), (COLOURS[1], "the slowest", False)]
+        keys.append(("#666666", "the end of a round", False))
+        return Chart([*views, view], [_timeline(data), below], keys)
 
     def caption(self, data: dict) -> str:
         """Say how long it took, what the limit is and how long the ranks waited."""
@@ -140,42 +140,23 @@ class Dealing(Explorer):
         )
 
 
-def _timeline(axes, data: dict) -> None:
-    """Draw every stint; the slowest unit is marked, and the end of each round is a line."""
-    slowest = data["seconds"].index(max(data["seconds"]))
-    looks = {
-        "a unit": (COLOURS[4], "", [s for s in data["stints"] if s.place != slowest]),
-        "the slowest": (COLOURS[1], "///", [s for s in data["stints"] if s.place == slowest]),
-    }
-    for name, (colour, hatch, stints) in looks.items():
-        axes.barh(
-            [s.rank for s in stints], [s.seconds for s in stints], 0.8,
-            [s.start for s in stints], color=colour, hatch=hatch, edgecolor="white", label=name,
-        )  # fmt: skip
+def _timeline(data: dict) -> list[dict]:
+    """Return every stint; the slowest unit is marked, and the end of each round is a line."""
+    slowest, marks = data["seconds"].index(max(data["seconds"])), []
+    for stint in data["stints"]:
+        end, colour = stint.start + stint.seconds, COLOURS[1 if stint.place == slowest else 4]
+        top = -stint.rank / data["ranks"]
+        sides = [round(stint.start, 3), round(end, 3), top - 0.9 / data["ranks"], top]
+        note = f"Rank {stint.rank + 1}: unit {stint.place + 1}, {stint.seconds:.1f} s."
+        marks.append({"key": f"u{stint.place}", "bar": sides, "fill": colour, "note": note})
+    alone = {"rule": {"x": WORK}, "text": f"one rank alone: {WORK:g} s", "colour": "#666666"}
+    marks.append({"key": "alone", **alone})
     for number in range(data["took"].rounds):
         end = max(s.start + s.seconds for s in data["stints"] if s.round == number)
-        axes.axvline(end, color="#666666", linewidth=1, linestyle=":")
-    axes.plot([], [], ":", color="#666666", linewidth=1, label="end of a round")
-    axes.set(xlabel="seconds", ylabel="rank", xlim=(0, None), ylim=(data["ranks"] - 0.4, -0.6))
-    axes.set_yticks(range(0, data["ranks"], 1 if data["ranks"] < 9 else 3))
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
+        marks.append({"key": f"r{number}", "rule": {"x": end}, "colour": "#666666", "dash": "2 3"})
+    return marks
 
 
-def speedup_figure(ranks: Sequence[int], series: Mapping[str, Sequence[float]]) -> Figure:
+def speedup_figure(ranks: Sequence[int], series: Mapping[str, Sequence[float]]) -> Chart:
     """Draw speed-ups against ranks, both in powers of two."""
-    fig = figure(height=3.8)
-    with style():
-        axes = fig.subplots()
-        for i, (name, values) in enumerate(series.items()):
-            axes.plot(
-                ranks, values, DASHES[i % 4], color=COLOURS[i % 8], marker=MARKERS[i % 8],
-                label=name,
-            )  # fmt: skip
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log", base=2)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set_xticks(ranks)
-        axes.set(xlabel="ranks", ylabel="speed-up")
-        axes.legend(loc="upper left")
-    return fig
+    return lines(ranks, series, "ranks", "speed-up", logx=True, logy=True)

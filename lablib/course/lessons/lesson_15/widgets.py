@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, style
-from lablib.course.plots.explorer import Explorer, choice, slider
-from lablib.course.plots.strips import add_axes, canvas
+from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.scene import ChartExplorer
 from lablib.validation import BadValue
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.special import softmax
 
 
@@ -31,7 +30,7 @@ def shares(p: Any, q: Any, temperature: float) -> tuple[float, float]:
     return float((p * q).sum(axis=1).mean()), float(np.minimum(p, q).sum(axis=1).mean())
 
 
-class Judged(Explorer):
+class Judged(ChartExplorer):
     """What two ways of judging drafts keep, from temperature 0 on.
 
     Args:
@@ -60,21 +59,14 @@ class Judged(Explorer):
             "drafter": drafter, "temperature": temperature,
         }  # fmt: skip
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both curves against the temperature, and mark the chosen one."""
-        fig = canvas(3.2)
-        with style():
-            axes = add_axes(fig, 0.9, 0.5, 6.9, 2.1)
-            names = ("the most that can be kept, Σ min(p, q)", "two draws that agree, Σ p·q")
-            for i, (name, column) in enumerate(zip(names, (1, 0), strict=True)):
-                axes.plot(
-                    self.grid, data["curves"][:, column], color=COLOURS[(0, 5)[i]], ls=DASHES[i],
-                    marker=MARKERS[i], ms=5, label=name,
-                )  # fmt: skip
-            axes.axvline(data["temperature"], color="#999999", lw=8, alpha=0.3)
-            axes.set(xlabel="temperature", ylabel="drafts kept", ylim=(0, 1.05))
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=10)
-        return fig
+        names = ("the most that can be kept, Σ min(p, q)", "two draws that agree, Σ p·q")
+        series = {name: data["curves"][:, 1 - i] for i, name in enumerate(names)}
+        here = {"key": "here", "rule": {"x": data["temperature"]}, "colour": WARM}
+        x = axis(0, self.grid[-1], "temperature")
+        view = panel("drafts kept (share)", x, axis(0, 1.03, "", (0, 0.5, 1)), names, high=240)
+        return Chart([view], [[*curves(self.grid, series, (0, 5)), here]])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name both shares at the chosen temperature."""

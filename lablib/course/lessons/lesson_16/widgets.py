@@ -3,16 +3,15 @@
 from typing import Any
 
 from lablib.course.lessons.lesson_16.sums import World
-from lablib.course.plots.charts import COLOURS, DASHES, MARKERS, style
-from lablib.course.plots.explorer import Explorer, slider
-from lablib.course.plots.strips import add_axes, canvas
+from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.explorer import slider
+from lablib.course.plots.scene import ChartExplorer
 from lablib.course.theory.estimators import wilson_interval
 
 import numpy as np
-from matplotlib.figure import Figure
 
 
-class Voting(Explorer):
+class Voting(ChartExplorer):
     """Accuracy against samples a problem, counted and weighted by the model's own confidence.
 
     An answer's weight is the sum of e^(β · log-probability) over the samples that gave it: β = 0
@@ -53,25 +52,16 @@ class Voting(Explorer):
             "samples": samples, "beta": beta,
         }  # fmt: skip
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both against the samples, with the interval of this many problems."""
-        fig = canvas(3.2)
-        with style():
-            axes = add_axes(fig, 0.9, 0.5, 6.9, 2.1)
-            names = {"weighted": f"weighted, β = {data['beta']:g}", "counted": "counted"}
-            for i, (key, name) in enumerate(names.items()):
-                values, colour = data[key], COLOURS[(0, 5)[i]]
-                total = len(self.truths)
-                ends = np.array([wilson_interval(value * total, total) for value in values])
-                axes.plot(
-                    self.counts, values, color=colour, ls=DASHES[i], marker=MARKERS[i], ms=5,
-                    label=name,
-                )  # fmt: skip
-                axes.fill_between(self.counts, *ends.T, color=colour, alpha=0.15, lw=0)
-            axes.axvline(data["samples"], color="#999999", lw=8, alpha=0.3)
-            axes.set(xlabel="samples a problem", ylabel="right answers", ylim=(0, 1.03))
-            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=10)
-        return fig
+        total, series = len(self.truths), {}
+        for key, name in (("weighted", f"weighted, β = {data['beta']:g}"), ("counted", "counted")):
+            ends = [wilson_interval(value * total, total) for value in data[key]]
+            series[name] = (data[key], *np.transpose(ends))
+        here = {"key": "here", "rule": {"x": data["samples"]}, "colour": WARM}
+        x = axis(1, self.counts[-1], "samples a problem")
+        view = panel("right answers (share)", x, axis(0, 1, "", (0, 0.5, 1)), series, high=240)
+        return Chart([view], [[*curves(self.counts, series, (0, 5)), here]])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name both accuracies at the chosen number of samples."""

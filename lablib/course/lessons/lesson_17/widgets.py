@@ -1,26 +1,24 @@
 """Widgets of lesson 17: what a mask does to whole texts, and how particles live and die."""
 
 from collections.abc import Mapping
-from itertools import product
 from typing import Any
 
 from lablib.course.lessons.lesson_17.language import WEATHER, Chain, Wanted
-from lablib.course.plots.charts import COLOURS, style
-from lablib.course.plots.explorer import Explorer, Player, choice, slider, toggle
-from lablib.course.plots.strips import add_axes, canvas, scales
+from lablib.course.plots.charts import Chart, axis, bar_keys, panel, upright
+from lablib.course.plots.explorer import Player, choice, slider, toggle
+from lablib.course.plots.pictures import COLOURS
+from lablib.course.plots.scene import ChartExplorer
 from lablib.inference.steering import smc
 from lablib.inference.steering.resampling import effective
 from lablib.validation import integer
 
 import mlx.core as mx
 import numpy as np
-from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 
 ICE = 3
 _COLOURS = (COLOURS[1], COLOURS[0], COLOURS[2], COLOURS[5])  # of the words, in order
-_MARKERS = "^osD"
-_AREA = 1500  # points², of a particle with all the weight
+_SHAPES = ("triangle", "circle", "square", "diamond")
+_SIZE = 22  # pixels: half as wide is a particle with all the weight
 GRAMMARS: dict[str, Wanted] = {
     "ice on the second day": lambda text: text[1] == ICE,
     "ice on the first day": lambda text: text[0] == ICE,
@@ -30,7 +28,7 @@ GRAMMARS: dict[str, Wanted] = {
 }
 
 
-class Masked(Explorer):
+class Masked(ChartExplorer):
     """Every text of two words: what a mask writes, and what the model would have written.
 
     Args:
@@ -67,34 +65,21 @@ class Masked(Explorer):
             "weigh": weigh,
         }
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw each text's bar under the mask, the model's own, and the true one as a line."""
-        fig, x = canvas(3.4), np.arange(len(data["names"]))
-        with style():
-            axes = add_axes(fig, 0.8, 0.45, 7.0, 2.4)
-            axes.set(xlim=(-0.7, len(x) - 0.3), ylim=(0, 1))
-            scales(axes, (), (0, 0.25, 0.5, 0.75, 1), "", "probability")
-            name = "mask, weighed" if data["weigh"] else "mask"
-            axes.bar(x, data["shown"], 0.8, color=COLOURS[4], label=name)
-            look = {"fc": "none", "ec": COLOURS[5], "lw": 1.5, "ls": "--"}
-            axes.bar(x, data["model"], 0.9, label="model, no grammar", **look)
-            at = x[data["wanted"]]
-            axes.hlines(
-                data["true"][at], at - 0.45, at + 0.45, color="black", lw=2.5,
-                label="model, had it obeyed",
-            )  # fmt: skip
-            below = {"ha": "center", "va": "top", "transform": axes.get_xaxis_transform()}
-            for i, text in enumerate(data["names"]):
-                fine = bool(data["wanted"][i])
-                axes.text(
-                    i, -0.03, text, family="monospace", color="black" if fine else "#767676",
-                    weight="bold" if fine else "normal", **below,
-                )  # fmt: skip
-            axes.legend(
-                loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=3, fontsize=10,
-                borderaxespad=0, columnspacing=1.2,
-            )  # fmt: skip
-        return fig
+        series = {"model, no grammar": data["model"], "mask": data["shown"]}
+        marks, names = upright(data["names"], series), []
+        for i, (name, wanted, true) in enumerate(
+            zip(data["names"], data["wanted"].tolist(), data["true"].tolist(), strict=True)
+        ):
+            names.append((i, f"{name}✓" if wanted else name))
+            if wanted:
+                line = {"line": [[i - 0.45, true], [i + 0.45, true]], "wide": 3}
+                note = f"{name}: {true:.3f} of the texts of a model that had obeyed."
+                marks.append({"key": f"t{i}", **line, "note": note})
+        x = axis(-0.6, len(names) - 0.4, "the text (✓ it is wanted)", names, bare=True)
+        keys = [*bar_keys(series), ("#333333", "model, had it obeyed", False)]
+        return Chart([panel("probability", x, axis(0, 1), high=240)], [marks], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how far the mask's texts are from the true ones, and how many obey by themselves."""
@@ -107,7 +92,7 @@ class Masked(Explorer):
         )
 
 
-class Cloud(Explorer):
+class Cloud(ChartExplorer):
     """Particles day by day: who weighs how much, who lives on, who descends from whom.
 
     A text of the language must do without its word number ``missing``; a mask sees to it, and the
@@ -178,50 +163,28 @@ class Cloud(Explorer):
             alive.insert(0, {row[i] for i in alive[0]})
         return alive
 
-    def draw(self, data: dict[str, Any]) -> Figure:
+    def chart(self, data: dict[str, Any]) -> Chart:
         """Draw a row for each particle, and for each day a mark as large as its share."""
-        fig = canvas(4.3)
-        with style():
-            axes = add_axes(fig, 0.45, 0.65, 7.4, 3.2)
-            axes.set(xlim=(-0.4, self.days - 0.6), ylim=(self.most - 0.4, -0.6))
-            axes.set_axis_off()
-            self._draw_lines(axes, data)
-            self._draw_texts(axes, data)
-            below = {"ha": "center", "va": "top", "size": 11}
-            for day in range(self.days):
-                axes.text(day, self.most - 0.3, f"day {day + 1}", **below)
-            self._draw_legend(axes)
-        return fig
-
-    def _draw_lines(self, axes: Any, data: dict[str, Any]) -> None:
-        live, dead = [], []
-        for day, parents in enumerate(data["parents"][1:], start=1):
-            for i, parent in enumerate(parents):
-                lines = live if i in data["alive"][day] else dead
-                lines.append([(day - 1, parent), (day, i)])
-        axes.add_collection(LineCollection(dead, colors="#999999", lw=1, ls=":", zorder=1))
-        axes.add_collection(LineCollection(live, colors="#444444", lw=1.8, zorder=2))
-
-    def _draw_texts(self, axes: Any, data: dict[str, Any]) -> None:
-        words = np.array(data["words"])
-        days, rows = np.indices(words.shape)
-        alive = np.array([[i in row for i in range(words.shape[1])] for row in data["alive"]])
-        for word, lives in product(range(len(self.chain.words)), (True, False)):
-            at = (words == word) & (alive == lives)
-            look = {"ec": _COLOURS[word], "fc": _COLOURS[word] if lives else "white"}
-            sizes = _AREA * data["weights"][at]
-            axes.scatter(days[at], rows[at], sizes, marker=_MARKERS[word], lw=1.5, zorder=3, **look)
-
-    def _draw_legend(self, axes: Any) -> None:
-        for word, name in enumerate(self.chain.words):
-            if word != self.missing:
-                axes.scatter([], [], 80, color=_COLOURS[word], marker=_MARKERS[word], label=name)
-        axes.scatter([], [], 80, fc="white", ec="#444444", label="no descendant")
-        axes.legend(
-            loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=5, fontsize=10, borderaxespad=0,
-            columnspacing=1.0, handletextpad=0.2, title="area: its share of the day's weight",
-            title_fontsize=10, alignment="left",
-        )  # fmt: skip
+        marks, nodes = [], []
+        for day, (words, shares) in enumerate(zip(data["words"], data["weights"], strict=True)):
+            for i, (word, share) in enumerate(zip(words, shares.tolist(), strict=True)):
+                lives, key = i in data["alive"][day], f"{day}.{i}"
+                if day:
+                    line = [[day - 1, -data["parents"][day][i]], [day, -i]]
+                    look = {"wide": 2, "colour": "#444444"} if lives else {"wide": 1, "dash": "2 3"}
+                    marks.append({"key": f"l{key}", "line": line, **look})
+                end = "" if lives else "; nobody of the last day descends from it"
+                note = f"Day {day + 1}, {self.chain.words[word]}: weight {share:.3f}{end}."
+                dot = {"dot": [day, -i], "r": round(_SIZE * share**0.5, 1), "hollow": not lives}
+                look = {"colour": _COLOURS[word], "shape": _SHAPES[word], "note": note}
+                nodes.append({"key": f"n{key}.{word}", **dot, **look})
+        x = axis(-0.4, self.days - 0.6, "", [(day, f"day {day + 1}") for day in range(self.days)])
+        y = axis(0.4 - self.most, 0.6, "", (), bare=True)
+        shown = [word for word in range(len(self.chain.words)) if word != self.missing]
+        keys = [(_COLOURS[word], self.chain.words[word], False) for word in shown]
+        keys.append(("#444444", "outlined: no descendant", True))
+        title = "area: its share of the day's weight"
+        return Chart([panel(title, x, y, high=26 * self.most, side=8)], [[*marks, *nodes]], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say who descends from whom, and how near the estimate is to the exact share."""

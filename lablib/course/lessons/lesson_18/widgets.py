@@ -15,8 +15,8 @@ from lablib.course.lessons.lesson_18.chains import (
     surest,
     values_of,
 )
-from lablib.course.plots.charts import COLOURS
 from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import SceneExplorer
 from lablib.course.tasks import sums
 from lablib.course.tasks.problem import Problem

@@ -1,17 +1,21 @@
-// Charts whose axes stay: bars, lines, dots, rules and words on one panel or more.
+// Charts whose axes stay: bars, lines, areas, dots, rules and words on one panel or more.
 //
-// constants: {panels: [{title, x, y, high, share, side}], keys: [[colour, what, hollow]]}; an axis is {ends: [low,
-//   high], ticks: [[value, name]], name, grid}; panels share a line, by their shares; on a phone each has its own.
+// constants: {panels: [{title, x, y, high, share, side, below, labels}], keys: [[colour, what, hollow]]}; an axis is {ends:
+//   [low, high], ticks: [[value, name]], name, grid, bare, log}; panels share a line, by their shares, up to one
+//   that stands below; on a phone each has its own. labels: the names that lines may bear; they stand at the lines' ends, and get room there.
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
-//   {bar: [x0, x1, y0, y1], fill, hollow, text}, {line: [[x, y]], colour, dash, wide}, {dot: [x, y], colour, r},
-//   {rule: {x} or {y}, colour, dash, text}, {text, at: [x, y], colour, bold, anchor}; each may have a note, and a
-//   key by which it is known when it moves.
+//   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
+//   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow}, {rule: {x} or {y}, colour, dash, text, line_down}, {text, at: [x, y],
+//   colour, bold, anchor}; each may have a note, and a key by which it is known when it moves. A line with a label
+//   says its numbers at its points.
 
-const FAINT = '#767676', LINE = '#333333', GRID = '#DDDDDD', SIDE = 46, GAP = 26;
+const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
+const CORNERS = {square: [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]], diamond: [[0, -1.25], [1.25, 0], [0, 1.25], [-1.25, 0]],
+  triangle: [[0, -1.3], [1.2, 0.9], [-1.2, 0.9]]};
 
 function chart({panels, keys = []}, data, room) {
   const width = Math.max(250, Math.min(room, 850)), narrow = room < 560, shapes = [];
-  const [add, write] = cloth.pens(shapes);
+  const pens = cloth.pens(shapes), [add, write] = pens;
   let x = 4, y = 12;
   for (const [colour, what, hollow] of keys) {
     const wanted = 34 + 6 * what.length;
@@ -20,65 +24,133 @@ function chart({panels, keys = []}, data, room) {
     write(`K${what}`, x + 18, y, what);
     x += wanted;
   }
-  let top = keys.length ? y + 12 : 4, left = 0, low = 0;
-  const whole = panels.reduce((sum, {share = 1}) => sum + share, 0);
+  const rows = [], walk = {row: 0};
   panels.forEach((panel, i) => {
-    const wide = narrow ? width : (width + GAP) * (panel.share || 1) / whole - GAP;
-    const side = panel.side || SIDE;
-    const box = {left: left + side, side, top: top + (panel.title ? 24 : 8), width: wide - side - 8, height: panel.high || 200};
-    low = Math.max(low, box.top + box.height + 36);
-    one(add, write, `${i}`, {...panel, ...data.panels[i]}, panel, box);
-    if (narrow) top = box.top + box.height + 44;
-    else left += wide + GAP;
+    if (narrow || !i || panel.below) rows.push([]);
+    rows.at(-1).push([panel, i]);
   });
+  let top = keys.length ? y + 12 : 4, low = 0;
+  for (const row of rows) {
+    const whole = row.reduce((sum, [{share = 1}]) => sum + share, 0);
+    let left = 0;
+    for (const [panel, i] of row) {
+      const wide = (width + GAP) * (panel.share || 1) / whole - GAP, letters = narrow ? 11 : 20;
+      const names = (panel.labels || []).flatMap(name => cloth.wrapped(name, letters));
+      const right = names.length ? 26 + LETTER * Math.max(...names.map(name => name.length)) : 8;
+      const side = Math.min(panel.side || SIDE, wide / 2), high = panel.high || 200;
+      const box = {left: left + side, side, top: top + (panel.title ? 24 : 8), width: wide - side - right, height: high};
+      const now = {...panel, ...data.panels[i]}, ticks = now.x.ticks || panel.x.ticks || [];
+      one(pens, `${i}`, now, panel, box, letters, walk);
+      low = Math.max(low, box.top + high + (upright(ticks, box) ? 12 + LETTER * Math.max(...ticks.map(([, name]) => name.length)) : 36));
+      left += wide + GAP;
+    }
+    top = low + 8;
+  }
   return {width, height: low + 4, shapes};
 }
 
-function one(add, write, key, {title, x, y, marks}, fixed, box) {
-  const [x0, x1] = fixed.x.ends, [y0, y1] = fixed.y.ends;
-  const across = value => box.left + box.width * (value - x0) / (x1 - x0);
-  const up = value => box.top + box.height * (1 - (value - y0) / (y1 - y0));
+// Return where a value stands between two ends of a line; what lies outside stands at its end.
+function along({ends, log}, from, to) {
+  const bent = value => log ? Math.log(value) : value, [low, high] = ends;
+  return value => from + (to - from) * (bent(Math.min(high, Math.max(low, value))) - bent(low)) / (bent(high) - bent(low));
+}
+
+function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk) {
+  const across = along(fixed.x, box.left, box.left + box.width), up = along(fixed.y, box.top + box.height, box.top);
   if (title) write(`${key}title`, box.left - box.side + 4, box.top - 11, title, {'font-weight': 600, 'font-size': 12});
   (y.ticks || fixed.y.ticks || []).forEach(([value, name], i) => {
+    const rows = cloth.wrapped(name, Math.max(6, box.side / 6.2)), look = {'text-anchor': 'end', fill: fixed.y.bare ? LINE : FAINT};
     if (!fixed.y.bare) add(`${key}gy${i}`, 'path', {d: `M${box.left} ${up(value)}h${box.width}`, stroke: GRID});
-    write(`${key}ty${i}`, box.left - 6, up(value) + 4, name, {'text-anchor': 'end', fill: fixed.y.bare ? LINE : FAINT});
+    rows.forEach((row, n) => write(`${key}ty${i}${n || ''}`, box.left - 6, up(value) + 4 + 12 * (n - (rows.length - 1) / 2), row, look));
   });
-  (x.ticks || fixed.x.ticks || []).forEach(([value, name], i) => {
+  const names = x.ticks || fixed.x.ticks || [], low = box.top + box.height;
+  const wanted = names.map(([value, name]) => [across(value), 6.1 * name.length + 6]);
+  const turned = upright(names, box), middles = fixed.x.bare && !turned ? cloth.beside(wanted, box.left - 10, box.left + box.width + 8)
+    : wanted.map(([at, wide]) => Math.min(at, box.left + box.width + 11 - wide / 2));
+  names.forEach(([value, name], i) => {
+    const fill = fixed.x.bare ? LINE : FAINT, at = middles[i];
     if (fixed.x.grid) add(`${key}gx${i}`, 'path', {d: `M${across(value)} ${box.top}v${box.height}`, stroke: GRID});
-    write(`${key}tx${i}`, across(value), box.top + box.height + 15, name, {'text-anchor': 'middle', fill: fixed.x.bare ? LINE : FAINT});
+    if (turned) write(`${key}tx${i}`, at + 4, low + 5, name, {'text-anchor': 'end', transform: `rotate(-90 ${at + 4} ${low + 5})`, fill});
+    else write(`${key}tx${i}`, at, low + 15, name, {'text-anchor': 'middle', transform: 'rotate(0)', fill});
   });
-  if (fixed.x.name) write(`${key}x`, box.left + box.width / 2, box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
+  if (fixed.x.name && !turned) write(`${key}x`, box.left + box.width / 2, box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
   marks = marks.toSorted((a, b) => Boolean(a.rule) - Boolean(b.rule));  // lines lie on bars
-  let told = 0;  // the arrow keys walk along what has a note, and from panel to panel
+  const row = walk.row++;  // the arrow keys walk along what has a note, along each line, and from panel to panel
+  let told = 0;
   marks.forEach((mark, i) => {
-    const cell = mark.note ? {note: mark.note, cell: [Number(key), told++], class: 'lablib-cell'} : {};
-    draw(add, write, `${key}-${mark.key ?? i}`, mark, cell, across, up, box);
+    const cell = mark.note ? {note: mark.note, cell: [row, told++], class: 'lablib-cell'} : {};
+    draw([add, write], `${key}-${mark.key ?? i}`, mark, cell, across, up, box);
+  });
+  const named = marks.filter(mark => mark.label);
+  if (named.length && !told) walk.row--;
+  for (const mark of named) points(add, `${key}.${mark.key ?? mark.label}`, mark, fixed.x.name || '', across, up, walk.row++);
+  if (fixed.labels?.length) labels([add, write], key, named, across, up, box, letters);
+}
+
+// Say whether names below an axis have to stand upright: side by side they would cover each other.
+function upright(ticks, box) {
+  return ticks.reduce((sum, [, name]) => sum + 6.1 * name.length + 8, 0) > box.width + 10;
+}
+
+const number = value => String(Number(value.toPrecision(3)));
+
+// Draw the points of a line, or some of them if it has many: they can be pointed at, and say their numbers.
+function points(add, key, {line, label, colour = LINE, r = 3}, name, across, up, row) {
+  const step = Math.ceil(line.length / 20);
+  line.forEach(([x, y, ...ends], i) => {
+    if (i % step) return;
+    const spread = ends.length ? ` (${ends.map(number).join(' to ')})` : '';
+    const note = `${label}, ${name} ${number(x)}: ${number(y)}${spread}.`;
+    add(`${key}.${i}`, 'circle', {cx: across(x), cy: up(y), r, fill: colour, note, cell: [row, i / step], class: 'lablib-cell'});
   });
 }
 
-function draw(add, write, key, mark, cell, across, up, box) {
+// Write the names of lines at their ends, each as near to its own as the others let it.
+function labels([add, write], key, marks, across, up, box, letters) {
+  const rows = marks.map(({line, label, ...look}) => ({look, end: line.at(-1), words: cloth.wrapped(label, letters),
+    short: line.length > 1 && across(line.at(-1)[0]) < box.left + 0.97 * box.width}));
+  rows.sort((a, b) => up(a.end[1]) - up(b.end[1]));
+  const wanted = rows.map(({end, words}) => [up(end[1]), 13 * words.length + 3]), right = box.left + box.width;
+  cloth.beside(wanted, box.top, box.top + box.height + (rows.some(row => row.short) ? 0 : 14)).forEach((middle, i) => {
+    const {look: {colour = LINE, dash = ''}, end, words, short} = rows[i];
+    const x = short ? across(end[0]) + 26 : right + 20;  // a line that stops within the panel has its name there
+    const d = `M${across(end[0])} ${up(end[1])}L${x - 14} ${middle}h10`;
+    add(`${key}h${i}`, 'path', {d, fill: 'none', stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': dash});
+    words.forEach((text, n) => write(`${key}n${i}.${n}`, x, middle + 4 + 13 * (n - (words.length - 1) / 2), text));
+  });
+}
+
+function draw([add, write], key, mark, cell, across, up, box) {
   const {colour = LINE} = mark, dash = mark.dash ? {'stroke-dasharray': mark.dash} : {};
+  const path = ends => 'M' + ends.map(([x, y]) => `${across(x).toFixed(1)} ${up(y).toFixed(1)}`).join('L');
   if (mark.bar) {
     const [a, b, c, d] = mark.bar, wide = across(b) - across(a), high = up(c) - up(d);
     add(key, 'rect', {x: across(a), y: up(d), width: Math.max(0, wide), height: Math.max(0, high), ...cell,
-      fill: mark.hollow ? 'transparent' : mark.fill, stroke: mark.hollow ? mark.fill : '#FFFFFF', 'stroke-width': mark.hollow ? 1.8 : 1});
+      fill: mark.hollow ? 'transparent' : mark.fill, stroke: mark.hollow ? mark.fill : mark.edge || '#FFFFFF', 'stroke-width': mark.hollow ? 1.8 : 1});
     if (mark.text && wide > 2 + 6.2 * mark.text.length) write(`${key}t`, across((a + b) / 2), up((c + d) / 2) + 4, mark.text,
       {'text-anchor': 'middle', 'pointer-events': 'none', fill: mark.colour || LINE});
+  } else if (mark.area) {
+    add(key, 'path', {d: `${path(mark.area)}Z`, fill: mark.fill, ...cell});
   } else if (mark.line) {
-    const d = 'M' + mark.line.map(([x, y]) => `${across(x).toFixed(1)} ${up(y).toFixed(1)}`).join('L');
-    add(key, 'path', {d, fill: 'none', stroke: colour, 'stroke-width': mark.wide || 2, ...cell, ...dash});
+    const low = mark.line.filter(each => each.length > 2).map(([x, , low]) => [x, low]);
+    const high = mark.line.filter(each => each.length > 2).map(([x, , , high]) => [x, high]);
+    if (low.length) add(`${key}band`, 'path', {d: `${path([...low, ...high.reverse()])}Z`, fill: colour, 'fill-opacity': 0.15});
+    add(key, 'path', {d: path(mark.line), fill: 'none', stroke: colour, 'stroke-width': mark.wide || 2, ...cell, ...dash});
   } else if (mark.dot) {
-    add(key, 'circle', {cx: across(mark.dot[0]), cy: up(mark.dot[1]), r: mark.r || 4, fill: colour, ...cell});
+    const [x, y] = [across(mark.dot[0]), up(mark.dot[1])], {r = 4, hollow} = mark, corners = CORNERS[mark.shape];
+    const look = {fill: hollow ? 'none' : colour, stroke: hollow ? colour : '#FFFFFF', 'stroke-width': hollow ? 2.5 : 1, ...cell};
+    if (corners) add(key, 'path', {d: `M${corners.map(([a, b]) => `${x + a * r} ${y + b * r}`).join('L')}Z`, ...look});
+    else add(key, 'circle', {cx: x, cy: y, r, ...look});
   } else if (mark.rule) {
     const {x, y} = mark.rule, flat = y !== undefined;
     add(key, 'path', {d: flat ? `M${box.left} ${up(y)}h${box.width}` : `M${across(x)} ${box.top}v${box.height}`,
       stroke: colour, 'stroke-width': 1.5, ...cell, ...dash});
     const begins = flat ? mark.anchor === 'start' : across(x) < box.left + 0.7 * box.width;
     const at = flat ? box.left + (begins ? 4 : box.width) : across(x) + (begins ? 4 : -4);
-    if (mark.text) write(`${key}t`, at, flat ? up(y) - 4 : box.top + 11,
+    if (mark.text) write(`${key}t`, at, flat ? up(y) - 4 : box.top + 11 + 15 * (mark.line_down || 0),
       mark.text, {'text-anchor': begins ? 'start' : 'end', fill: colour, stroke: '#FFFFFF', 'stroke-width': 3, 'paint-order': 'stroke'});
   } else {
     write(key, across(mark.at[0]), up(mark.at[1]), mark.text, {fill: colour, 'text-anchor': mark.anchor || 'start',
-      'font-weight': mark.bold ? 700 : 400, ...cell});
+      'font-weight': mark.bold ? 700 : 400, stroke: '#FFFFFF', 'stroke-width': 3, 'paint-order': 'stroke', ...cell});
   }
 }

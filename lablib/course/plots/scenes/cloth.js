@@ -66,4 +66,30 @@ function lines([add, write], {side, unit, top, bottom, mean, right, low}) {
   write('side', right, bottom + low, 'tokens a round', {'text-anchor': 'end', fill: INK.faint});
 }
 
-const cloth = {INK, MONO, pens, legend, row, lines};
+// Return the lines of a text, of so many letters at most.
+function wrapped(text, letters) {
+  const lines = [];
+  for (const word of text.split(' ').filter(Boolean)) {
+    if (lines.length && lines.at(-1).length + 1 + word.length <= letters) lines.push(`${lines.pop()} ${word}`);
+    else lines.push(word);
+  }
+  return lines;
+}
+
+// Return where words of these [middle, room] stand beside one another, each as near to its middle as the others let it.
+function beside(wanted, left, right) {
+  const places = [];
+  let free = left - 12;
+  for (const [middle, wide] of wanted) {
+    places.push(Math.max(middle, free + wide / 2));
+    free = places.at(-1) + wide / 2;
+  }
+  let limit = right;
+  for (let i = places.length - 1; i >= 0; i--) {
+    places[i] = Math.min(places[i], limit - wanted[i][1] / 2);
+    limit = places[i] - wanted[i][1] / 2;
+  }
+  return places;
+}
+
+const cloth = {INK, MONO, pens, legend, row, lines, wrapped, beside};

@@ -22,7 +22,7 @@ function dart({words}, {u, pieces, notes}, room) {
     if (inside) write(`n${i}`, middles[i], TOP + 28, word, {...look, 'font-size': 14});
     if (inside && wide > 34) write(`q${i}`, middles[i], TOP + 46, pieces[i].toFixed(2), {...look, 'font-size': 12});
   });
-  beside(outside.map(i => [middles[i], 8 + LETTER * words[i].length]), left, width).forEach((at, n) => {
+  cloth.beside(outside.map(i => [middles[i], 8 + LETTER * words[i].length]), left, width).forEach((at, n) => {
     const i = outside[n], bottom = TOP + HIGH;
     add(`l${i}`, 'path', {d: `M${middles[i]} ${bottom}V${bottom + 4}L${at} ${bottom + 12}`, fill: 'none', stroke: INK.faint});
     write(`o${i}`, at, bottom + 25, words[i], {'text-anchor': 'middle', 'font-size': 13, 'font-weight': i === token ? 700 : 400});
@@ -36,20 +36,4 @@ function dart({words}, {u, pieces, notes}, room) {
   write('u', x(u) + end[1], 20, `u = ${u.toFixed(2)}`, {'text-anchor': end[0], 'font-size': 14, 'font-weight': 600});
   write('word', x(u) + end[1], 39, words[token], {'text-anchor': end[0], 'font-size': 14, 'font-weight': 700, fill: INK.hit});
   return {width, height: TOP + HIGH + 70, shapes};
-}
-
-// Return where words of these [middle, width] stand side by side, each as near to its middle as the others let it.
-function beside(wanted, left, right) {
-  const places = [];
-  let free = left - 12;
-  for (const [middle, wide] of wanted) {
-    places.push(Math.max(middle, free + wide / 2));
-    free = places.at(-1) + wide / 2;
-  }
-  let limit = right;
-  for (let i = places.length - 1; i >= 0; i--) {
-    places[i] = Math.min(places[i], limit - wanted[i][1] / 2);
-    limit = places[i] - wanted[i][1] / 2;
-  }
-  return places;
 }

@@ -22,7 +22,7 @@ function painter(root, scene, constants, caption) {
   told.setAttribute('aria-live', 'polite');
   svg.setAttribute('role', 'img');
   const elements = new Map();
-  let shapes = [], chosen = null;
+  let shapes = [], chosen = null, paper = 0;
 
   const say = shape => {
     told.textContent = shape ? shape.note : 'Point at it, or walk through it with the arrow keys: it says its numbers.';
@@ -57,7 +57,7 @@ function painter(root, scene, constants, caption) {
   });
 
   const draw = (data, words) => {
-    const drawn = scene(constants, data, Math.floor(stage.clientWidth) || 850, chosen);
+    const drawn = scene(constants, data, paper || Math.floor(stage.clientWidth) || 850, chosen);
     shapes = drawn.shapes;
     const size = {viewBox: `0 0 ${drawn.width} ${drawn.height}`, width: drawn.width, height: drawn.height};
     for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
@@ -89,6 +89,12 @@ function painter(root, scene, constants, caption) {
   };
 
   let last = null, room = 0;
+  for (const [when, width] of [['beforeprint', 680], ['afterprint', 0]]) {  // paper is narrower than a page
+    window.addEventListener(when, () => {
+      paper = width;
+      if (last) draw(...last);
+    });
+  }
   new ResizeObserver(() => {
     if (last && stage.clientWidth !== room) draw(...last);
     room = stage.clientWidth;

@@ -3,7 +3,7 @@
 // constants: {texts: [[token]], looks: [[colour, name]], about, beside, panels, verdicts}: all texts and verdicts that
 //   may come, so that none makes the picture jump; what the colours are about; the text's share of the line if it
 //   stands beside charts.
-// data: {text, looks: [number or -1], notes: [what is said of a token], marked, verdict, right, panels}: the text's
+// data: {text or tokens, looks: [number or -1], notes: [what is said of a token], marked, verdict, right, panels}: the text's
 //   number, of each token the number of its look; the token with a frame, -1 for none; a line below the text.
 
 const LETTER = 7.9, HIGH = 26, PAD = 3;  // a letter's width, a line's height, from a word to its edge
@@ -13,9 +13,10 @@ function reading(constants, data, room) {
   const column = narrow ? width : Math.round(width * constants.beside);
   const shapes = [], pens = cloth.pens(shapes), [add, write] = pens;
   const top = colours(pens, constants, column);
-  const lines = Math.max(...constants.texts.map(tokens => height(tokens, column)));
-  const said = Math.max(0, ...(constants.verdicts || []).map(verdict => wrapped(verdict, column).length));
-  const places = placed(constants.texts[data.text], column);
+  const tokens = data.tokens || constants.texts[data.text];  // what a reader typed is no text that was known
+  const lines = Math.max(...[...constants.texts, tokens].map(each => height(each, column)));
+  const said = Math.max(0, ...(constants.verdicts || []).map(verdict => cloth.wrapped(verdict, column / 8.2).length));
+  const places = placed(tokens, column);
   places.forEach(([line, left, letters, first, last], i) => {
     const look = constants.looks[data.looks[i]], x = left - (first ? PAD : 0), y = top + line * HIGH;
     const wide = letters.length * LETTER + PAD * (first + last), marked = i === data.marked;
@@ -26,15 +27,15 @@ function reading(constants, data, room) {
       lengthAdjust: 'spacingAndGlyphs', 'pointer-events': 'none', fill: look ? '#111111' : '#555555'});
   });
   const low = top + lines * HIGH;
-  wrapped(data.verdict || '', column).forEach((text, i) =>
+  cloth.wrapped(data.verdict || '', column / 8.2).forEach((text, i) =>
     write(`v${i}`, 4, low + 15 + 18 * i, text, {'font-size': 13, 'font-weight': 600, fill: data.right ? '#006B4E' : '#B34A00'}));
   const end = low + 18 * said + 6;
-  if (!constants.panels) return {width, height: end, shapes};
+  if (!constants.panels?.length) return {width, height: end, shapes};
   const [right, down] = narrow ? [0, end + 8] : [column + 24, 0];
   const below = chart(constants, data, width - right);
   for (const shape of below.shapes) {
     const cell = shape.cell ? {cell: [shape.cell[0] + places.at(-1)[0] + 1, shape.cell[1]]} : {};
-    shapes.push({...shape, ...cell, key: `p${shape.key}`, transform: `translate(${right} ${down})`});
+    shapes.push({...shape, ...cell, key: `p${shape.key}`, transform: `translate(${right} ${down}) ${shape.transform || ''}`});
   }
   return {width, height: narrow ? down + below.height : Math.max(end, below.height), shapes};
 }
@@ -79,13 +80,3 @@ function placed(tokens, width) {
 }
 
 const height = (tokens, width) => placed(tokens, width).at(-1)[0] + 1;
-
-// Return the lines of a verdict.
-function wrapped(text, width) {
-  const lines = [];
-  for (const word of text.split(' ').filter(Boolean)) {
-    if (lines.length && lines.at(-1).length + 1 + word.length <= width / 8.2) lines.push(`${lines.pop()} ${word}`);
-    else lines.push(word);
-  }
-  return lines;
-}

@@ -151,8 +151,7 @@ const racing = {
       bars.push({key: digit, bar: [place - 0.4, place + 0.4, 0, votes], fill, hollow: !right, note});
       if (!votes) return;
       const line = growth[place].map((count, n) => [n, count]);
-      lines.push({key: `l${digit}`, line, colour: fill, wide: right ? 3 : 1.5, note});
-      lines.push({key: `n${digit}`, text: digit, at: [line.length - 0.7, votes]});
+      lines.push({key: `l${digit}`, line, label: digit, colour: fill, wide: right ? 3 : 1.5, r: 2});
     });
     if (settled) lines.push({rule: {x: settled}, dash: '5 3', text: "can't lose"});
     return [{panels: [{marks: bars}, {marks: lines}]}, this.caption(growth, cast, {truth, settled})];

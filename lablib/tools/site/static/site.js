@@ -1,6 +1,6 @@
 // Films: controls that choose one of the pictures that were drawn for them. What a film is stands in
 // lablib/tools/site/film.py. Without this script it is its first picture. A film with a scene has data
-// in place of pictures: scenes.js draws them, as in Jupyter; all its settings may stand in a file of their
+// in place of pictures: scenes.js draws them, as in Jupyter; all its settings stand in a file of their
 // own, a script that calls lablibFilm, as a page from a folder can load nothing else. Or the page's engine
 // (_static/play/live.js) computes the data: of what the film was given at any setting, or of a reader's text.
 const lablibFilms = {};
@@ -81,8 +81,10 @@ function lablibFilm(name, film) {
     return lablibLive;
   };
 
-  // Return data and caption for the places of all controls.
-  const composed = ({parts, captions}, controls, places) => {
+  // Return data and caption for the places of all controls; parts of the data may depend on some of them only.
+  const composed = ({parts, frames, captions}, film, places, moved) => {
+    const {controls} = film, row = index(film, places, moved);
+    if (frames) return [frames[row], captions[row]];
     const at = of => of.reduce((row, i) => row * controls[i].stops.length + places[i], 0);
     return [Object.assign({}, ...parts.map(({of, data}) => data[at(of)])), captions[at(controls.map((_, i) => i))]];
   };
@@ -110,7 +112,7 @@ function lablibFilm(name, film) {
       const found = given && await live().catch(() => null);
       if (found) return [...found.pictures[engine.name].frame(given, values()), given.constants];
       if (given) places = start.map((place, i) => i === moved ? places[i] : place);  // one control at a time
-      if (film.parts && moved !== undefined) return composed(await loaded(film.parts), film.controls, places);
+      if (film.parts && moved !== undefined) return composed(await loaded(film.parts), film, places, moved);
       return film.frames[film.parts ? 0 : index(film, places, moved ?? 0)];
     };
     const file = content => stage.querySelector('img').getAttribute('src').replace(/[^/]*$/, content);
@@ -170,7 +172,7 @@ function lablibFilm(name, film) {
     const stops = name => film.controls.find(control => control.name === name).stops.map(Number);
     if (engine) figure.prepend(asking(engine, number, {constants, stops}, show));
     if (film.parts) controls.addEventListener('pointerenter', () => loaded(film.parts), {once: true});
-    figure.prepend(controls);
+    if (film.controls.length) figure.prepend(controls);
     if (film.scene) draw();
   };
 
