@@ -15,6 +15,8 @@ export const weaving = {
   async ask(lab, prompt, {constants, before}, show) {
     const ids = lab.encode(prompt);
     const {tokens} = await lab.write({prompt: ids, max_tokens: 60, temperature: 0, seed: 0});
+    if (tokens.length <= LONGEST)
+      throw new Error(`After it the target writes ${tokens.length} tokens: a whole round may need ${LONGEST + 1}.`);
     const said = await lab.read([...ids, ...tokens], ids.length - 1, ['target', 'draft']);
     const texts = [...before?.texts ?? [], this.compared(lab, tokens, said)].slice(-MOST_ROWS);
     const longest = Math.max(...texts.map(text => text.tokens.length));
