@@ -38,32 +38,46 @@ def _node():
 
 
 def assert_alike(wanted, found, near=1e-5):
-    """Compare pictures: the last digit may differ, as one of the two sums in another order."""
+    """Compare pictures; return how many numbers in words differ, by one in their last digit.
+
+    That is a near tie: one of the two sums in another order, or rounds a half the other way.
+    """
     if isinstance(wanted, str) and isinstance(found, str):
+        wanted, found = (text.replace("<0.001", "0.00") for text in (wanted, found))
         assert NUMBER.sub("0", wanted) == NUMBER.sub("0", found)
-        for one, other in zip(*map(NUMBER.findall, (wanted, found)), strict=True):
-            last = 1.0001 if one.endswith("%") else 1.0001e-3 if "." in one else 0
-            assert abs(float(one.rstrip("%")) - float(other.rstrip("%"))) <= last, (wanted, found)
-    elif isinstance(wanted, dict):
+        pairs = [*zip(*map(NUMBER.findall, (wanted, found)), strict=True)]
+        return sum(_near_tie(*pair) for pair in pairs if pair[0] != pair[1])
+    if isinstance(wanted, dict):
         assert wanted.keys() == found.keys()
-        for key, value in wanted.items():
-            assert_alike(value, found[key], near)
-    elif isinstance(wanted, list):
+        return sum(assert_alike(value, found[key], near) for key, value in wanted.items())
+    if isinstance(wanted, list):
         assert len(wanted) == len(found)
-        for pair in zip(wanted, found, strict=True):
-            assert_alike(*pair, near)
-    elif isinstance(wanted, float):
+        return sum(assert_alike(*pair, near) for pair in zip(wanted, found, strict=True))
+    if isinstance(wanted, float):
         assert abs(wanted - found) < near
     else:
         assert wanted == found
+    return 0
+
+
+def _near_tie(one, other):
+    digits = [len(text.rstrip("%").partition(".")[2]) for text in (one, other)]
+    assert digits[0] == digits[1]
+    assert digits[0] or one.endswith("%"), (one, other)  # whole numbers are counts
+    last = 1.0001 * 10.0 ** -digits[0]
+    assert abs(float(one.rstrip("%")) - float(other.rstrip("%"))) <= last, (one, other)
+    return 1
 
 
 def compare(explorer, given, settings, without=lambda data, caption: [data, caption]):
     job = {"do": "frames", "name": explorer.engine["name"], "given": given, "settings": settings}
     (found,) = page.run(job)
+    ties = 0
     for values, pair in zip(settings, found, strict=True):
         wanted = json.loads(json.dumps(explorer.frame(**values)))
-        assert_alike(without(*wanted), without(*pair))
+        ties += assert_alike(without(*wanted), without(*pair))
+    print(f"{ties} near ties in {len(settings)} frames")
+    assert ties <= len(settings) / 8
 
 
 def asked(name, texts, about, settings):
@@ -125,7 +139,8 @@ def test_a_story_is_the_widgets_at_each_temperature():
     constants, found = asked("story", [prompt], about, settings)
     assert constants["texts"][1:] == explorer.constants["texts"]
     for values, (data, caption) in zip(settings, found, strict=True):
-        wanted = without_verdict(*json.loads(json.dumps(explorer.frame(**values))))
+        told = json.dumps(explorer.frame(**values), ensure_ascii=False)
+        wanted = without_verdict(*json.loads(told.replace("…", "")))  # of words that go on
         assert_alike(wanted, [{**data, "text": data["text"] - 1}, caption], NEAR)
 
 
@@ -193,7 +208,7 @@ def of_one_text(data, caption):
 
 def test_a_text_that_has_no_place_on_the_slider_is_refused():
     about = {"constants": {"texts": []}, "stops": {"position": [1, 2, 3]}}
-    with pytest.raises(AssertionError, match="The text is too long: 6 tokens of 3, its end"):
+    with pytest.raises(AssertionError, match=r"The text is too long: \d+ tokens of 3, its end"):
         asked("expected", ["sum 1 2 3"], about, [])
 
 
@@ -212,7 +227,7 @@ def carpet_text(models, task, prompt, classes=None):
     ids = tokenizer.encode(prompt)
     samples = lablib.sample_n(target, ids, 1, max_tokens=60, temperature=0.0, stop_tokens=[2])
     tokens = samples.tokens[0]
-    pieces = [tokenizer.decode([i]) for i in range(target.vocab_size)]
+    pieces = [tokenizer.decode([i], skip_special_tokens=True) for i in range(target.vocab_size)]
     classes = classes or ["odd" if i % 3 else "even" for i in range(len(tokens))]
     return greedy_text(task, (target, draft), ids, tokens, pieces, classes)
 
@@ -257,7 +272,7 @@ def test_a_readers_texts_are_woven_as_in_python(models):
     assert shown[0]["classes"][-1] == "end"
 
 
-ONE = GreedyText("sums", ("a",), ("a",), ("a",), (1.0,), (1.0,), (1.0,), (True,))
+ONE = GreedyText("sums", *(("a",) * 9,) * 3, *((1.0,) * 9,) * 3, (True,) * 9)
 
 
 @pytest.fixture(scope="module")

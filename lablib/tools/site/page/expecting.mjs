@@ -2,7 +2,7 @@
 
 import {STOP} from '../engine/rounds.mjs';
 import {order, softmax} from '../engine/transforms.mjs';
-import {BARS, barsAcross, number, sureness, visible} from './marks.mjs';
+import {BARS, barsAcross, fixed, number, sureness, visible} from './marks.mjs';
 
 const warmed = (logits, temperature) => softmax(Float64Array.from(logits, score => score / temperature));
 
@@ -16,7 +16,7 @@ export const darting = {
   async ask(lab, prompt, {constants}, show) {
     const logits = await lab.next(lab.encode(prompt));
     const ids = order(logits);
-    const words = [...ids.slice(0, this.best).map(id => visible(lab.decode([id]))), 'others'];
+    const words = [...ids.slice(0, this.best).map(id => visible(lab.spell(id))), 'others'];
     show({words, logits: ids.map(id => logits[id]), constants: {...constants, words}});
   },
 
@@ -25,14 +25,14 @@ export const darting = {
     const pieces = [...chances.slice(0, last), total(chances.slice(last))];
     const ends = pieces.map((_, i) => total(pieces.slice(0, i + 1)));
     const begins = ends.map((end, i) => end - pieces[i]);
-    const notes = words.map((word, i) => `${word}: from ${begins[i].toFixed(3)} to ` +
-      `${ends[i].toFixed(3)}, a piece of ${pieces[i].toFixed(3)}.`);
+    const notes = words.map((word, i) => `${word}: from ${fixed(begins[i], 3)} to ` +
+      `${fixed(ends[i], 3)}, a piece of ${fixed(pieces[i], 3)}.`);
     const token = ends.findIndex(end => end > u * ends.at(-1));
     const rest = token === last && logits.length > words.length;
-    const hit = rest ? `one of the others, whose probabilities sum to ${pieces[token].toFixed(2)}`
-      : `'${words[token]}', whose probability is ${pieces[token].toFixed(2)}`;
-    const caption = `u = ${u.toFixed(2)} falls between ${begins[token].toFixed(2)} and ` +
-      `${ends[token].toFixed(2)}, so the token is ${hit}.`;
+    const hit = rest ? `one of the others, whose probabilities sum to ${fixed(pieces[token], 2)}`
+      : `'${words[token]}', whose probability is ${fixed(pieces[token], 2)}`;
+    const caption = `u = ${fixed(u, 2)} falls between ${fixed(begins[token], 2)} and ` +
+      `${fixed(ends[token], 2)}, so the token is ${hit}.`;
     return [{u, pieces, notes}, caption];
   },
 };
@@ -46,7 +46,7 @@ export const expecting = {
     if (ids.length - 1 > most)
       throw new Error(`The text is too long: ${ids.length - 1} tokens of ${most}, its end included.`);
     const {target: logits} = await lab.read(ids, 0);
-    const words = Array.from(logits[0], (_, id) => lab.decode([id]));
+    const words = Array.from(logits[0], (_, id) => lab.spell(id));
     const dressed = {...constants, texts: [ids.slice(1).map(id => words[id])]};
     const last = places.findLastIndex(place => place < ids.length);
     const given = {name: 'your text', ids, words, logits, constants: dressed, ends: {position: last}};
@@ -58,13 +58,13 @@ export const expecting = {
     const place = Math.min(values.position, ids.length - 1), came = ids[place];
     const every = logits.slice(0, -1).map(row => warmed(row, values.temperature));
     const read = every.map((row, i) => row[ids[i + 1]]), here = every[place - 1];
-    const best = order(logits[place - 1]).slice(0, this.best), spell = id => visible(words[id]);
+    const best = order(logits[place - 1]).slice(0, this.best), told = id => visible(words[id]);
     const notes = read.map((chance, i) => `“${words[ids[i + 1]].trim()}”: the model gave it ${number(chance)}.`);
     const entropy = -total(here.map(chance => chance > 0 ? chance * Math.log2(chance) : 0));
-    const caption = `At place ${place} of ${name} the likeliest token is '${spell(best[0])}' with ` +
-      `probability ${here[best[0]].toFixed(2)}. '${spell(came)}' came, which had ` +
-      `${here[came].toFixed(2)}. The entropy is ${entropy.toFixed(1)} bits.`;
-    const panels = [this.panel(best.map(spell), best.map(id => here[id]), best.indexOf(came))];
+    const caption = `At place ${place} of ${name} the likeliest token is '${told(best[0])}' with ` +
+      `probability ${fixed(here[best[0]], 2)}. '${told(came)}' came, which had ` +
+      `${fixed(here[came], 2)}. The entropy is ${fixed(entropy, 1)} bits.`;
+    const panels = [this.panel(best.map(told), best.map(id => here[id]), best.indexOf(came))];
     return [{text: 0, looks: read.map(sureness), notes, marked: place - 1, panels}, caption];
   },
 

@@ -46,6 +46,12 @@ export class Lab {
     return this.tokenizer.decode(ids);
   }
 
+  // Return the text of a token, a special one's too.
+  spell(id) {
+    const {special, tokens} = this.tokenizer;
+    return special.has(id) ? tokens[id] : this.decode([id]);
+  }
+
   // Begin a job, and end the one before it: who waits for that is told.
   #begin(job, hear) {
     this.job?.stop();

@@ -2,10 +2,16 @@
 
 export const BARS = {light: '#56B4E9', dark: '#0072B2', rest: '#999999'};  // dark: what came
 
+// Return a number with so many digits; of a half the even one is nearer, as Python writes it.
+export function fixed(value, digits) {
+  const large = value * 10 ** digits, least = Math.floor(large);
+  return (large - least === 0.5 && least % 2 === 0 ? least / 10 ** digits : value).toFixed(digits);
+}
+
 // Return a probability with two places, a small one with three.
 export const number = chance => {
   if (chance > 0 && chance < 0.0005) return '<0.001';
-  return chance.toFixed(chance === 0 || chance >= 0.0995 ? 2 : 3);
+  return fixed(chance, chance === 0 || chance >= 0.0995 ? 2 : 3);
 };
 
 // Return the number of a token's look, by the probability that it had.

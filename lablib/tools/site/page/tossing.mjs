@@ -6,6 +6,7 @@ import {keyOf, uniform} from '../engine/random.mjs';
 import {RULE, oneByOne} from '../engine/rules.mjs';
 import {argmax, softmax} from '../engine/transforms.mjs';
 import {LONGEST, expectedTokens, wilson} from './counting.mjs';
+import {fixed} from './marks.mjs';
 
 const SHOWN = 8;  // texts
 const MOST_TOKENS = 72;
@@ -111,23 +112,19 @@ export const tossing = {
 
   caption({task, drafter, rule, draft_tokens, temperature, alpha, tokens_per_round, promise, counted}, engine) {
     const [accepted, reached] = counted ?? [0, 0], told = counted && draft_tokens === engine;
-    const kept = (accepted / Math.max(1, reached)).toFixed(2);
+    const kept = fixed(accepted / Math.max(1, reached), 2);
     return `${task}, ${drafter}, ${rule}, γ = ${draft_tokens}, temperature ${temperature}: ` +
-      `α = ${alpha.toFixed(2)}, ${tokens_per_round.toFixed(2)} tokens a round, where coins of one α ` +
-      `would make ${promise.toFixed(2)}.${told ? ` The engine kept ${kept} of ${reached} judged drafts.` : ''}`;
+      `α = ${fixed(alpha, 2)}, ${fixed(tokens_per_round, 2)} tokens a round, where coins of one α ` +
+      `would make ${fixed(promise, 2)}.${told ? ` The engine kept ${kept} of ${reached} judged drafts.` : ''}`;
   },
 };
 
 // Return the rules that are drawn: all others are compared with rejection.
 const namesOf = rules => Object.keys(RULE).filter(rule => rules.includes(rule) || rule === 'rejection');
 
-const rounded = (value, digits) => Number(value.toFixed(digits));
+const rounded = (value, digits) => Number(fixed(value, digits));
 
-// Return a share in whole percent; halves go to the even one, as in NumPy.
-function inPercent(share) {
-  const least = Math.floor(100 * share), over = 100 * share - least;
-  return over > 0.5 || (over === 0.5 && least % 2) ? least + 1 : least;
-}
+const inPercent = share => Number(fixed(100 * share, 0));
 
 const nearest = (grid, value) => grid.reduce(
   (best, each, i) => Math.abs(each - value) < Math.abs(grid[best] - value) ? i : best, 0);

@@ -3,7 +3,7 @@
 
 import {argmax, softmax} from '../engine/transforms.mjs';
 import {LONGEST, expectedTokens, wilson} from './counting.mjs';
-import {visible} from './marks.mjs';
+import {fixed, visible} from './marks.mjs';
 
 const MOST_ROWS = 12;
 const YOURS = 'your texts';
@@ -55,9 +55,9 @@ export const weaving = {
 
   caption({task, gamma, alpha, classes, tokens, theory}) {
     const [name, share] = classes.reduce((least, each) => each[1] < least[1] ? each : least);
-    return `${task}, γ = ${gamma}: α = ${alpha.toFixed(2)}, and ${share.toFixed(2)} on tokens of class ` +
-      `'${name}'. ${tokens[gamma - 1].toFixed(2)} tokens per round; one α for all places promises ` +
-      `${theory[gamma - 1].toFixed(2)}.`;
+    return `${task}, γ = ${gamma}: α = ${fixed(alpha, 2)}, and ${fixed(share, 2)} on tokens of class ` +
+      `'${name}'. ${fixed(tokens[gamma - 1], 2)} tokens per round; one α for all places promises ` +
+      `${fixed(theory[gamma - 1], 2)}.`;
   },
 };
 
