@@ -192,7 +192,7 @@ function lablibFilm(name, film) {
   const asking = ({name, prompt, seed}, number, asked_now) => {
     const id = `film-${number}-own`, seeded = seed !== undefined;
     const from = make('input', {id: `${id}-seed`, type: 'number', value: seed, min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, required: seeded});
-    const seeds = seeded ? [make('label', {htmlFor: from.id}, 'seed'), from] : [];
+    const seeds = seeded ? [make('span', {}, make('label', {htmlFor: from.id}, 'seed'), from)] : [];
     const text = make('input', {id, type: 'text', value: prompt, spellcheck: false, autocomplete: 'off'});
     const button = make('button', {type: 'submit'}, 'Ask the model');
     const said = make('p', {className: 'lablib-said'}, KNOWS);
