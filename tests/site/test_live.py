@@ -37,8 +37,9 @@ def ask(film, text):
     film.get_by_role("button", name="Ask the model").click()
 
 
-def answered(film):
-    film.get_by_role("status").filter(has_text="the model’s own answer").wait_for()
+def answered(film, seconds=60):
+    told = film.get_by_role("status").filter(has_text="the model’s own answer")
+    told.wait_for(timeout=1000 * seconds)
 
 
 def test_controls_move_together_without_the_model(lesson):
@@ -155,11 +156,12 @@ def test_each_text_of_a_reader_is_a_row_of_the_carpet(lesson):
     assert complaints == []
 
 
+@pytest.mark.parametrize("lesson", ["disk"], indirect=True)
 def test_a_readers_dashboard_follows_every_control(lesson):
     tab, complaints = lesson
     board = film(tab, "rule")
     ask(board, "sum 7 3 9 0 4 8:")
-    answered(board)
+    answered(board, seconds=300)  # it writes some 170 texts
     said = caption(board)
     assert said.startswith("your text, draft model, rejection, γ = 4, temperature 1: α = ")
     assert "The engine kept 0." in said

@@ -28,6 +28,7 @@ from PIL import Image
 MIME = "application/vnd.lablib.film+json"
 GRID = 240  # settings of which each gets a frame
 STOPS = 65  # places of a slider at most; a longer one is thinned, from where it starts
+HEAVY = 30_000  # letters: data of a scene that are longer together come when a control moves
 
 _shown: list[tuple[Explorer, dict[str, Any]]] = []
 
@@ -62,8 +63,8 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         can't be moved; ``each``: whether all settings are there, in the order of
         ``itertools.product``, or one row for each control; ``frames``: (file, caption, width,
         height). A scene's film has a ``scene``, too, and data in place of files: the page draws
-        them; its ``engine`` says what the page can compute itself. One that is made of parts has
-        its start alone in ``frames``, and all its settings in the file ``parts``.
+        them; its ``engine`` says what the page can compute itself. One that is made of parts, or
+        ``HEAVY``, has its start alone in ``frames``, and all its settings in the file ``parts``.
     """
     controls, places = [], []
     for name, control in explorer.controls.items():
@@ -84,6 +85,10 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
     elif isinstance(explorer, SceneExplorer):
         scene = {"scene": explorer.told, "engine": explorer.engine}
         pictures = [(*explorer.frame(**values), 0, 0) for values in settings]
+        if len(json.dumps(pictures)) > HEAVY:
+            data, captions, *_ = zip(*pictures, strict=True)
+            scene |= {"parts": _keep_told({"frames": data, "captions": captions}, folder)}
+            pictures = [(*explorer.frame(**start), 0, 0)]
     else:
         scene = {}
         pictures = [_keep(explorer.static(**values), folder) for values in settings]
@@ -112,7 +117,12 @@ def _keep_parts(
         parts.append({"of": [moving.index(x) for x in wanted if x in moving], "data": data})
     every = (dict(zip(names, values, strict=True)) for values in product(*places))
     captions = [explorer.frame(**values)[1] for values in every]
-    told = json.dumps({"parts": parts, "captions": captions}, separators=(",", ":"))
+    return _keep_told({"parts": parts, "captions": captions}, folder)
+
+
+def _keep_told(film: dict[str, Any], folder: Path) -> str:
+    """Put a film's settings into a script, by their content; return its name."""
+    told = json.dumps(film, separators=(",", ":"))
     name = f"{hashlib.sha256(told.encode()).hexdigest()[:20]}.js"
     (folder / name).write_text(f'lablibFilm("{name}", {told});', "utf-8")
     return name

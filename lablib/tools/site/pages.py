@@ -76,7 +76,7 @@ def film_html(film: dict[str, Any], asks: bool = False) -> str:
     first, parts = 0, film.get("parts")
     for control in film["controls"] if film["each"] and not parts else ():
         first = first * len(control["stops"]) + control["start"]
-    if not film["each"]:
+    if not film["each"] and not parts:
         first = film["controls"][0]["start"]
     content, caption, width, height = film["frames"][first]
     engine = film.get("engine") or {}  # it may have been given what any setting is computed from

@@ -69,7 +69,7 @@ function lablibFilm(name, film) {
     document.head.append(make('script', {src, onload: done, onerror: () => failed(new Error(`${src} did not come`))}));
   });
 
-  // Return all settings of a film that is made of parts.
+  // Return all settings of a film that has a file of them.
   const loaded = async path => {
     const name = path.replace(/.*\//, '');
     if (!lablibFilms[name]) await script(path);
@@ -82,10 +82,11 @@ function lablibFilm(name, film) {
     return lablibLive;
   };
 
-  // Return data and caption for the places of all controls.
-  const composed = ({parts, captions}, controls, places) => {
-    const at = of => of.reduce((row, i) => row * controls[i].stops.length + places[i], 0);
-    return [Object.assign({}, ...parts.map(({of, data}) => data[at(of)])), captions[at(controls.map((_, i) => i))]];
+  // Return data and caption for the places of all controls, of which one moved last.
+  const stored = ({frames, parts, captions}, film, places, moved) => {
+    const row = index(film, places, moved);
+    const at = of => of.reduce((sum, i) => sum * film.controls[i].stops.length + places[i], 0);
+    return [frames?.[row] ?? Object.assign({}, ...parts.map(({of, data}) => data[at(of)])), captions[row]];
   };
 
   const begin = (figure, number) => {
@@ -111,7 +112,7 @@ function lablibFilm(name, film) {
       const found = given && await live().catch(() => null);
       if (found) return [...found.pictures[engine.name].frame(given, values()), given.constants];
       if (given) places = start.map((place, i) => i === moved ? places[i] : place);  // one control at a time
-      if (film.parts && moved !== undefined) return composed(await loaded(film.parts), film.controls, places);
+      if (film.parts && moved !== undefined) return stored(await loaded(film.parts), film, places, moved);
       return film.frames[film.parts ? 0 : index(film, places, moved ?? 0)];
     };
     const file = content => stage.querySelector('img').getAttribute('src').replace(/[^/]*$/, content);
