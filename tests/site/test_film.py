@@ -148,7 +148,7 @@ class Heavy(SceneExplorer):
     constants: ClassVar = {}
 
     def compute(self, a, b):
-        return {"a": a, "b": b, "more": "x" * 200}
+        return {"a": a, "b": b, "more": "x" * 400}
 
     def caption(self, data):
         return f"{data['a']} {data['b']}"
