@@ -139,6 +139,8 @@ class Reader:
                 row = sum(len(each) for each in places[:i]) + at
                 row = [*product(*places)].index(tuple(where)) if film["each"] else row
                 if "parts" in film:
+                    if "given" in (film.get("engine") or {}):  # the page needs no file
+                        self.page.add_script_tag(url=film["parts"])
                     content, caption = None, self._caption(box, film["parts"], row)
                 else:
                     content, caption, *_ = film["frames"][row]

@@ -182,7 +182,7 @@ function lablibFilm(name, film) {
       return {about: {constants, stops, before: own}, show, stands};
     };
     if (engine) figure.prepend(asking(engine, number, asked_now));
-    if (film.parts) controls.addEventListener('pointerenter', () => loaded(film.parts), {once: true});
+    if (film.parts && !engine?.given) controls.addEventListener('pointerenter', () => loaded(film.parts), {once: true});
     figure.prepend(controls);
     if (film.scene) draw();
   };
