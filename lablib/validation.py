@@ -153,7 +153,8 @@ def token_ids(
     for position, token in enumerate(tokens):
         is_id = isinstance(token, numbers.Integral) and not isinstance(token, bool)
         if not is_id:
-            raise BadType(f"{name}[{position}] must be an int token id, got {shown(token)}")
+            hint = ": a conversation goes into messages=" if isinstance(token, dict) else ""
+            raise BadType(f"{name}[{position}] must be an int token id, got {shown(token)}{hint}")
         if token < 0 or (vocab_size is not None and token >= vocab_size):
             raise _outside(f"{name}[{position}]", token, 0, vocab_size and vocab_size - 1)
     return list(map(int, tokens))

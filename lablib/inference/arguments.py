@@ -10,7 +10,7 @@ from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.stop_strings import check_stop, wrapped
-from lablib.models.interface import context_of, vocab_size_of
+from lablib.models.interface import context_of, instead_of_model, vocab_size_of
 from lablib.unknown_options import refuse
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
 
@@ -142,6 +142,8 @@ def refuse_top_logprobs(options: Mapping[str, Any], cure: str) -> None:
 
 def check_n(n: Any) -> int:
     """Return how many completions of a prompt are wanted: a row each is made before the first."""
+    if isinstance(n, str):
+        raise BadType(f"n must be an int, got {shown(n)}: give token ids, without a tokenizer")
     return integer("n", integer("n", n, 1), maximum=1_000_000)
 
 
@@ -150,8 +152,7 @@ def check_prompt(
 ) -> list[int]:
     """Return the prompt as ids that the model knows; ``name`` is the caller's word for it."""
     if not callable(model):
-        hint = ": unpack it, model, tokenizer = load(...)" if isinstance(model, tuple) else ""
-        raise BadType(f"{name} must be callable, got {type(model).__name__}{hint}")
+        raise BadType(f"{name} must be callable, got {instead_of_model(model)}")
     return token_ids(argument, prompt, vocab_size_of(model, name))
 
 

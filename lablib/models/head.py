@@ -136,7 +136,10 @@ def load_head(name: str | Path, target: nn.Module) -> DraftHead:
     if keys.get("model_type") != KIND:
         raise BadValue(f"{path} does not hold a draft head, but a {keys.get('model_type')!r}")
     if not isinstance(target, LanguageModel) or fingerprint(target) != keys["fingerprint"]:
-        raise BadValue(f"target must be the {keys['target']!r} that the head was trained on")
+        raise BadValue(
+            f"target must be the {keys['target']!r} that the head was trained on, "
+            "as lablib.load returns it"
+        )
     file = path / "model.safetensors"
     arrays = files.read_arrays(file)
     head = DraftHead(target, listed(arrays.pop("ids")), keys["intermediate_size"])

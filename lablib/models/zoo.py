@@ -141,7 +141,8 @@ def _find(name: str | Path) -> Path | None:
     shipped = ", ".join(map(repr, names())) or "none"
     raise BadValue(
         f"name must be a shipped model ({shipped}), a directory such as './my_model' "
-        f"or a hub id such as 'mlx-community/Qwen3-0.6B-4bit', got {shown(str(name))}"
+        f"or a hub id such as 'mlx-community/Qwen3-0.6B-4bit', got {shown(str(name))}, "
+        "and there is no such directory"
     )
 
 

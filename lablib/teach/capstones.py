@@ -10,8 +10,9 @@ handed in. What it answers is scored in another process; here scores are read.
 """
 
 import csv as tables
+import io
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -25,9 +26,17 @@ from lablib.course.lessons.lesson_16 import drafts
 from lablib.course.lessons.lesson_16.board import CAPSTONES
 from lablib.course.lessons.lesson_16.scores import Difference, Foul, Score
 from lablib.course.lessons.lesson_16.texts import number
+from lablib.folders import replacing
 from lablib.teach.apart import leftovers
 from lablib.teach.apart.desk import Order, judge
-from lablib.teach.apart.remote import Function, Limits, Process, words
+from lablib.teach.apart.remote import (
+    Function,
+    Limits,
+    NotStarted,
+    Process,
+    not_kept_out,
+    words,
+)
 from lablib.teach.handed_in import clean, code_of, hidden, read_cells, unreadable
 from lablib.teach.reports import no_formula
 from lablib.teach.roster import student_of, submissions
@@ -95,12 +104,14 @@ class Table:
 
     def write_csv(self, path: str | Path) -> None:
         """Write every row to a CSV file with a header (UTF-8 with a mark, so Excel reads it)."""
-        with open(path, "w", newline="", encoding="utf-8-sig") as file:
-            writer = tables.writer(file)
-            writer.writerow(HEAD)
-            for *front, student, score, low, high, apart, made_of, note in self.rows:
-                texts = [no_formula(each) for each in (student, apart, note)]
-                writer.writerow([*front, texts[0], score, low, high, texts[1], made_of, texts[2]])
+        text = io.StringIO(newline="")
+        writer = tables.writer(text)
+        writer.writerow(HEAD)
+        for *front, student, score, low, high, apart, made_of, note in self.rows:
+            texts = [no_formula(each) for each in (student, apart, note)]
+            writer.writerow([*front, texts[0], score, low, high, texts[1], made_of, texts[2]])
+        with replacing(Path(path)) as file:
+            file.write_text(text.getvalue(), encoding="utf-8-sig", newline="")
 
 
 def score_folder(
@@ -113,7 +124,7 @@ def score_folder(
             Of a student's files the first that has the function counts.
         secret: any text; the seeds are made from it.
         seconds: time limit for one function: to load it, and for its calls, all together.
-        csv: a file to write the table to, too.
+        csv: a file to write the table to, too; as far as it came where it is stopped.
 
     Raises:
         ValueError: there is no such folder, or nothing in it.
@@ -127,21 +138,35 @@ def score_folder(
         files.setdefault(student_of(path.relative_to(folder)), []).append(path)
     if not files:
         raise BadValue(f"folder must hold notebooks or Python files, got none in {str(folder)!r}")
-    if csv is not None:
-        Path(csv).touch()  # refused before the work, not after it
-    outputs = [] if csv is None else [Path(csv)]
-    limits = Limits(seconds, statement=seconds, hide=hidden(folder, outputs))
-    with TemporaryDirectory(prefix=leftovers.prefix()) as worlds:
-        table = Table([*_results(files, secret, limits, Path(worlds))], secret)
-    if csv is not None:
-        table.write_csv(csv)
+    table, outputs = Table([], secret), [] if csv is None else [Path(csv)]
+    for path in outputs:
+        table.write_csv(path)  # refused before the work, not after it
+    hide, missing = hidden(folder, outputs), tuple(not_kept_out())
+    limits = Limits(seconds, statement=seconds, hide=hide, missing=missing)
+    with (
+        TemporaryDirectory(prefix=leftovers.prefix()) as worlds,
+        closing(_results(files, secret, limits, Path(worlds))) as found,
+    ):
+        try:
+            for results in found:
+                table = Table(results, secret)
+        finally:  # whoever stops it has what was scored
+            for path in outputs:
+                table.write_csv(path)
     return table
 
 
 def _results(
     files: dict[str, list[Path]], secret: str, limits: Limits, worlds: Path
-) -> list[Result]:
-    """Have every student's files scored; ``worlds`` is a folder for what all of them play."""
+) -> Iterator[list[Result]]:
+    """Have every student's files scored; yield all results whenever there is one more.
+
+    Args:
+        files: of each student.
+        secret: what seeds are made from.
+        limits: of each function.
+        worlds: a folder for what all of them play.
+    """
     orders, results = [], {}
     for capstone, game in CAPSTONES.items():
         played = worlds / capstone
@@ -158,7 +183,7 @@ def _results(
             note = verdict.get("note", verdict.get("unreadable", ""))
             score = Score(*found[:-1], tuple(found[-1])) if found is not None else None
             results[key] = Result(*key, score, clean(note)[:LONGEST])
-    return [*results.values()]
+            yield [*results.values()]
 
 
 def play(capstone: str, world: str, paths: Sequence[str], limits: Limits) -> dict[str, Any]:
@@ -202,6 +227,8 @@ def _score(
             return None, f"it ran longer than {limits.seconds:g} s"
         except (Foul, Gone) as problem:
             return None, str(problem)
+        except NotStarted:
+            raise
         except Exception as error:  # an answer that even the game does not expect
             return None, f"could not be scored: {type(error).__name__}: {error}"
     return None, next((note for note in notes if note), nothing)

@@ -203,7 +203,8 @@ def _score(options: argparse.Namespace) -> None:
     from lablib.teach.capstones import score_folder
 
     secret = secrets.token_hex(8) if options.seed is None else options.seed
-    with _behind_walls(options.folder):
+    further = f"; --seed {secret} plays the same again"
+    with _behind_walls(options.folder, further):
         print(score_folder(options.folder, secret, seconds=options.seconds, csv=options.csv))
 
 

@@ -25,11 +25,11 @@ from lablib.course.checks.exercises import lessons as known_lessons
 from lablib.folders import replacing
 from lablib.teach.alike import Alike, groups
 from lablib.teach.apart.desk import Order, Verdict, judge
-from lablib.teach.apart.remote import Limits
+from lablib.teach.apart.remote import Limits, not_kept_out
 from lablib.teach.apart.surroundings import references
 from lablib.teach.due import is_late, read_due
 from lablib.teach.gradebook import People, canvas, moodle
-from lablib.teach.handed_in import LARGEST, clean, hidden
+from lablib.teach.handed_in import clean, hidden, read_bytes
 from lablib.teach.page import LONGEST, file_name, file_names, page
 from lablib.teach.page import feedback as feedback_of
 from lablib.teach.points import Scheme, read_points
@@ -59,8 +59,13 @@ class Outputs:
         found = self.csv, self.json, self.html, self.moodle, self.canvas
         return [path for path in found if path is not None]
 
-    def check(self, resume: bool) -> None:
-        """Raise ``BadValue`` about one that can't be written, or where there is none to resume."""
+    def check(self, folder: Path, resume: bool) -> None:
+        """Raise ``BadValue`` about one that can't be written, or from which none is to resume.
+
+        Args:
+            folder: of what was handed in.
+            resume: whether the journal beside them is read.
+        """
         for path in self.files():
             parent = path.absolute().parent
             if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
@@ -73,8 +78,16 @@ class Outputs:
                 self.feedback.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise BadValue(f"feedback must be a folder that can be made: {error}") from None
+            if not os.access(self.feedback, os.W_OK):
+                raise BadValue(f"feedback must be a folder to write to, got {self.feedback}")
         if resume and not self.files():
             raise BadValue("resume needs the file of a report (csv, json or html), got none")
+        for path in self.files() if resume else []:
+            if path.resolve().is_relative_to(folder.resolve()):
+                raise BadValue(
+                    f"resume needs a report outside of FOLDER, got {path}: its journal may have "
+                    "been handed in; move both"
+                )
 
     def write(self, report: GradeReport) -> None:
         """Write the files, each as a whole or not at all."""
@@ -173,10 +186,11 @@ def grade(
     people = read_roster(roster) if roster is not None else {}
     wanted = (csv, json, html, feedback, moodle, canvas)
     outputs = Outputs(*(Path(p) if p is not None else None for p in wanted), people)
-    outputs.check(resume)
+    outputs.check(folder, resume)
     scheme = read_points(Path(points)) if points is not None else Scheme()
     hide = hidden(folder, outputs.files())
-    limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide)
+    missing = tuple(not_kept_out())
+    limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide, missing=missing)
     job = _Job(folder, limits, [*people], sorted({*lessons}), roster, scheme, moment)
     return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
 
@@ -344,7 +358,7 @@ class _Job:
     def _key(self, path: Path) -> str:
         """Return what the verdict depends on: the file, the exercises, the limits, the lessons."""
         found = _digest(path)
-        limits = replace(self.limits, hide=())
+        limits = replace(self.limits, hide=(), missing=None)
         found.update(f"{_known_references()} {limits} {self.lessons} predictions".encode())
         return found.hexdigest()[:32]
 
@@ -385,15 +399,10 @@ def _known_references() -> str:
 
 
 def _digest(path: Path) -> "hashlib._Hash":
-    """Return a hash of a file's bytes; of one that is too large to be read, of its size."""
+    """Return a hash of a file's bytes; the same of all that are not read (see ``read_bytes``)."""
     found = hashlib.sha256()
-    with suppress(OSError):  # no right to look, or a path that is too long
-        if not path.is_file() or not os.access(path, os.R_OK) or path.is_symlink():
-            return found
-        if path.stat().st_size > LARGEST:
-            found.update(b"%d bytes" % path.stat().st_size)
-        else:
-            found.update(path.read_bytes())
+    with suppress(OSError, ValueError):
+        found.update(read_bytes(path))
     return found
 
 

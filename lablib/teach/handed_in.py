@@ -11,24 +11,47 @@ from lablib.validation import BadValue
 
 LARGEST = 50 * 2**20  # bytes of a notebook
 LONGEST = 2000  # letters of what is told about an exercise
+SHORT = 2**14  # bytes of a cell's outputs that are read: what ``check`` has said is shorter
+# What may be most of a notebook, and no program: what it printed and drew, pictures in its texts,
+# and the state of its widgets. In JSON no text holds these quotation marks.
+_UNREAD = re.compile(rb'"(?:outputs|attachments|widgets)"\s*+:\s*+[\[{]')
+# All up to the next bracket that is not within a text.
+_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+[\[\]{}]', re.DOTALL)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what is in a file that was handed in.
+
+    Raises:
+        ValueError: it is a link (to another's work, say, or to the references), or large.
+    """
+    if path.is_symlink():
+        raise ValueError(f"it is a link, to {os.readlink(path)}")
+    with open(path, "rb", opener=_itself) as file:
+        if os.fstat(file.fileno()).st_size > LARGEST:
+            raise ValueError(f"it has more than {LARGEST >> 20} MB")
+        return file.read()
 
 
 def read_cells(path: Path) -> list[dict[str, Any]]:
     """Return the cells of a notebook, or of a ``.py`` file with ``# %%`` or ``# In[1]:`` in it.
 
+    Large outputs are left out.
+
     Raises:
-        ValueError: it is neither, or a link: to another's work, say, or to the references.
+        ValueError: it is neither, or a link.
     """
-    if path.is_symlink():
-        raise ValueError(f"it is a link, to {os.readlink(path)}")
-    if path.stat().st_size > LARGEST:
-        raise ValueError(f"it has more than {LARGEST >> 20} MB")
+    is_program = path.suffix.lower() == ".py"
+    data = read_bytes(path)
+    if not is_program:
+        data = _without_unread(data)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError("it is no text in UTF-8") from None
-    if path.suffix.lower() == ".py":
-        return _percent_cells(text)
+    del data  # where a letter takes four bytes, both would be more than a referee may hold
+    if is_program:
+        return _percent_cells(re.sub("\r\n?", "\n", text))
     try:
         notebook = json.loads(text)
     except (ValueError, RecursionError):
@@ -112,3 +135,34 @@ def _percent_cells(text: str) -> list[dict[str, Any]]:
         elif part.strip():
             cells.append({"cell_type": kind, "source": part})
     return cells
+
+
+def _itself(path: str, flags: int) -> int:
+    """Open a file, and no link that took its place since somebody looked at it."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+
+
+def _without_unread(data: bytes) -> bytes:
+    """Return a notebook's bytes without what is large and no program."""
+    view, kept, end = memoryview(data), [], 0
+    for found in _UNREAD.finditer(data):
+        begin = found.end()
+        if begin < end:  # within the last one
+            continue
+        kept.append(view[end:begin])
+        end = _closed(data, begin)
+        if end - begin <= SHORT:
+            kept.append(view[begin:end])
+    return b"".join([*kept, view[end:]])
+
+
+def _closed(data: bytes, place: int) -> int:
+    """Return where the bracket is that closes one which was opened before a place."""
+    depth = 1
+    while depth:
+        found = _BRACKET.match(data, place)
+        if found is None:  # no whole notebook
+            return len(data)
+        place = found.end()
+        depth += 1 if data[place - 1] in b"[{" else -1
+    return place - 1

@@ -14,6 +14,7 @@ from lablib.validation import BadValue
 KINDS = (".ipynb", ".py")
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".7z", ".rar")
 HEADINGS = ("student", "name")  # of the column that names the students, the first there is
+NOBODY = "Points Possible"  # a row of what Canvas exports
 UNSEEN = "\ufffd"  # around the number of a letter that nobody sees
 # What Python calls printable and no font draws: fillers, joiners, selectors of a letter's form.
 _BLANK = re.compile(
@@ -104,7 +105,8 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
         inside: its path within the graded folder.
         roster: who is in the class, if that is known.
     """
-    parts = [printable(part) for part in (*inside.parts[:-1], inside.stem)]
+    # Blanks around a name nobody sees, and a course's platform takes them away.
+    parts = [printable(part).strip() or UNSEEN for part in (*inside.parts[:-1], inside.stem)]
     known = _known(tuple(roster))
     for part in map(str.casefold, parts):  # an outer one counts before what lies in it
         if part in known:
@@ -148,7 +150,9 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
+        if "\0" in text:
+            raise UnicodeError("letters of two bytes, with no mark that says so")
+    except UnicodeError:
         raise BadValue(f"roster must be a CSV file in UTF-8, got {str(path)!r}") from None
     except (OSError, ValueError) as error:  # the last: of a name that no file has
         raise BadValue(f"roster must be a CSV file, got {str(path)!r}: {error}") from None
@@ -168,6 +172,8 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     seen: dict[str, list[str]] = {}
     for row in rows:
+        if row[at : at + 1] == [NOBODY]:
+            continue
         if heads and any(row[len(heads) :]):  # Ng, Ada, without signs around it
             raise BadValue(f"roster must have no more cells in a line than columns, got {row}")
         if len(row) > at and row[at]:

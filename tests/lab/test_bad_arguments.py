@@ -31,7 +31,7 @@ from lablib.inference.decoding.batches import sample_many
 from lablib.inference.speculation.batched import speculative_batch
 from lablib.inference.speculation.costs import best_draft_tokens, expected_tokens, speedup
 from lablib.inference.speculation.draft_length import FixedLength
-from lablib.models import LanguageModel, llama_config
+from lablib.models import LanguageModel, llama_config, load
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -245,6 +245,27 @@ def test_a_bad_argument_is_refused_by_name_and_before_any_work(entry):
             assert len(message) < 300, f"{what}: {message[:100]}"
             assert "\n" not in message, what
     assert refused >= 8
+
+
+CHAT = [{"role": "user", "content": "Hello"}]
+MISTAKES = {  # of people who know another library: what they give, and what they are told to do
+    "a name for a model": (lambda m: sample_n("target", [1], 2), "load it first"),
+    "a name for a drafter": (lambda m: speculative_decode(m, "draft", [1]), "load it first"),
+    "a conversation for a prompt": (lambda m: sample_n(m, CHAT, 2), "goes into messages="),
+    "a tokenizer before a text": (lambda m: majority_vote(m, None, "a text"), "without a token"),
+    "ids for a text": (
+        lambda m: majority_vote(m, [1], 2, max_tokens=1, extract=lambda ids: ids.strip()),
+        r"it gets token ids, and through lablib\.on_text their text",
+    ),
+    "a directory that is elsewhere": (lambda m: load("./nowhere"), "there is no such directory"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_natural_mistake_is_told_what_to_do(mistake):
+    call, told = MISTAKES[mistake]
+    with pytest.raises((BadType, BadValue), match=told):
+        call(LanguageModel(llama_config(16, 8, 1, 1), seed=0))
 
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if "n" in ENTRIES[e][1] and e != "pass_at_k"])

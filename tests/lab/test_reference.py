@@ -1,6 +1,5 @@
 """What ``help`` and the site's reference say: complete, and every example runs."""
 
-import asyncio
 import doctest
 import importlib
 import inspect
@@ -12,8 +11,8 @@ import lablib
 from lablib.inference import keywords
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
+from lablib.tools.site import contents
 
-import mlx.core as mx
 import pytest
 
 INFERENCE = importlib.import_module("lablib.inference")
@@ -96,13 +95,10 @@ def test_what_may_be_a_list_is_marked_and_nothing_else() -> None:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the examples may use."""
-    model, tokenizer = lablib.load("target")
-    return {
-        "lablib": lablib, "mx": mx, "asyncio": asyncio, "model": model, "tokenizer": tokenizer,
-        "draft": lablib.load("draft")[0], "prompt": tokenizer.encode("sum 7 3 9 0 4 8:"),
-        "folder": tmp_path_factory.mktemp("examples"),
-    }  # fmt: skip
+    """What the examples may use: no more than the reference says they begin with."""
+    names: dict[str, Any] = {}
+    exec(contents.EXAMPLES, names)
+    return {**names, "folder": tmp_path_factory.mktemp("examples")}
 
 
 def failures(name: str, text: str, world: dict[str, Any]) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 import itertools
 
 from lablib.cache import kv
+from lablib.course import check
 from lablib.course.lessons.lesson_10 import widgets as rewinding
 from lablib.course.lessons.lesson_10.exercises import read_again
 from lablib.course.lessons.lesson_10.widgets import (
@@ -142,3 +143,14 @@ def test_bad_input_is_refused_in_a_line(memories) -> None:
     with pytest.raises(ValueError, match="way can't be"):
         memories.set(way="hope")
     assert kv.offset(memories.model.make_cache()) == 0
+
+
+def test_a_number_in_place_of_the_array_is_told_of_the_round_that_left_it() -> None:
+    def try_drafts(layer, drafts, accepted):
+        before = float(layer.state[0])  # in a second round this would raise
+        layer.read(drafts)
+        if accepted < len(drafts):
+            layer.state = before
+            layer.read(drafts[:accepted])
+
+    assert "should still be an array of one number" in check("10.3", try_drafts).message

@@ -62,9 +62,14 @@ BOARD = """
 shown = {"rules": ["match", "rejection"], "drafters": ["draft model"]}
 shipped_dashboard(model, lablib.load("draft")[0], pieces, **shown)
 """
+ASKED = 'Which?\n  a  this\n  b  that one\nAnswer in the cell: predict("03.q1", "a"); or go on.\n'
 PNG = (  # a red point
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 )
+
+
+def printed(text):
+    return new_output("stream", name="stdout", text=text)
 
 
 def lesson():
@@ -75,7 +80,7 @@ def lesson():
     picture = {"image/png": PNG, "text/plain": "A point."}
     view = {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}}
     shown = new_output("display_data", {**picture, **view}, metadata={"image/png": {"alt": "Red."}})
-    counted = [new_output("stream", name="stdout", text=text) for text in ("recor", "ded 7\n")]
+    counted = [printed("recor"), printed("ded 7\n")]
     cells = [
         new_markdown_cell(title, id="title"),
         new_markdown_cell(asks, id="question"),
@@ -89,6 +94,9 @@ def lesson():
         new_code_cell(DART.strip(), id="dart"),
         new_code_cell(READ.strip(), id="read"),
         new_code_cell(BOARD.strip(), id="board"),
+        new_code_cell("from lablib.course import predict, recall", id="asking"),
+        new_code_cell("recall()", id="recalled", outputs=[printed("Nothing to recall today.")]),
+        new_code_cell('predict("03.q1", ...)', id="predicted", outputs=[printed(ASKED)]),
         *exercise_cells("00.1"),
     ]
     return nbformat.from_dict(new_notebook(cells=cells))

@@ -233,6 +233,29 @@ def test_sliders_move_the_chart_at_once(visitor):
     assert visitor.part("chart").locator(".is-cut").count() == 0
 
 
+def test_what_was_drawn_before_a_change_is_said_to_be(visitor):
+    """The lines of Python are for what the sliders say now, and so not for what stands there."""
+    for name in ("Write", "Draft", "Vote"):
+        visitor.page.get_by_role("tab", name=name).click()
+        visitor.page.locator(".play-go:visible").click()
+        done = {"Write": "a second on this device", "Draft": "The text took", "Vote": "64 of 64"}
+        visitor.said(done[name])
+        visitor.set("top_k", 5)
+        visitor.said(f"That was drawn before your change. Press {name}")
+        assert "top_k=5" in visitor.part("python").inner_text()
+        assert "shown" not in visitor.state()
+        visitor.page.get_by_role("button", name="Reset").click()
+    visitor.page.get_by_role("tab", name="Write").click()
+    visitor.page.locator(".play-go:visible").click()
+    visitor.page.locator(".play-token").first.wait_for()
+    visitor.set("top_k", 5)
+    visitor.said("That was drawn before your change. Press Write")
+    written = visitor.part("story").text_content()
+    visitor.page.wait_for_timeout(300)
+    assert visitor.part("story").text_content() == written  # it is not written on
+    visitor.page.get_by_role("button", name="Reset").click()
+
+
 def test_the_chart_shows_the_models_own_chances(visitor):
     visitor.page.get_by_role("tab", name="Write").click()
     model, tokenizer = lablib.load("target")
@@ -266,6 +289,8 @@ def test_what_cannot_be_written_is_said(visitor):
 
 
 def test_a_wrong_link_is_as_at_the_start(chrome, disk):
+    with Visitor(chrome, disk, "play=vote") as visitor:  # its first text is no sum
+        assert visitor.page.locator("#play-prompt").input_value() == "sum 7 3 9 0 4 8:"
     with Visitor(chrome, disk, "play=fly&temperature=9&seed=-1&top_k=1.5&rule=none&x=1") as visitor:
         lines = visitor.part("python").inner_text()
         assert "temperature=1.0, seed=12" in lines
@@ -372,7 +397,7 @@ def test_three_exercises_are_judged_as_in_the_notebook(visitor):
     for number, (name, (right, wrong, like)) in enumerate(SOLVED.items()):
         page.locator("#play-choice").select_option(index=number)
         page.get_by_role("button", name="Check").click()
-        said.filter(has_text="✗").wait_for()  # nothing is written yet
+        said.filter(has_text="○ It returns nothing yet").wait_for()
         answer(wrong)
         said.filter(has_text=like).wait_for()  # "expected" stands there from the empty answer
         answer(right)
@@ -382,6 +407,9 @@ def test_three_exercises_are_judged_as_in_the_notebook(visitor):
     said.filter(has_text="did not end within").wait_for()
     answer("return (")
     said.filter(has_text="SyntaxError").wait_for()
+    page.locator("#play-code").fill("function majorityOf(answers) { return answers[0]; }")
+    page.get_by_role("button", name="Check").click()
+    said.filter(has_text="✗ there is no function majority").wait_for()
 
 
 @pytest.mark.parametrize("task", tasks(), ids=lambda task: task["id"])

@@ -71,6 +71,12 @@ def test_the_site_has_what_stands_beside_lessons(site):
     assert "kernel" in (out / "searchindex.js").read_text("utf-8")
 
 
+def test_a_question_has_its_choices_and_no_cell_to_answer_in(page):
+    assert "b  that one" in page
+    for words in ("Answer in the cell", "03.q1", "Nothing to recall"):
+        assert words not in page
+
+
 def test_a_question_stands_open_and_its_answer_is_folded(page):
     before, film, *_ = page.split('class="lablib-film')
     assert "How high?" in before

@@ -19,7 +19,7 @@ from lablib.teach import submission
 from lablib.teach.apart import codec, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
-from lablib.teach.handed_in import clean
+from lablib.teach.handed_in import clean, read_bytes
 from lablib.teach.page import feedback, file_names, page
 from lablib.teach.reports import ExerciseRow, GradeReport
 
@@ -530,6 +530,25 @@ def test_a_link_is_refused_by_its_name(tmp_path):
     assert {*refused} == {"one", "two", "ref"}
     for student, target in {"one": "../other/work.py", "two": "other", "ref": exercises}.items():
         assert refused[student] == f"can't be read: it is a link, to {target}"
+
+
+def test_a_link_that_takes_a_files_place_after_the_look_is_not_followed(tmp_path, monkeypatch):
+    """Whoever may still write to the folder changes one for the other as often as they like."""
+    (tmp_path / "other.py").write_text(RIGHT)
+    (tmp_path / "work.py").symlink_to("other.py")
+    monkeypatch.setattr(Path, "is_symlink", lambda path: False)
+    with pytest.raises(OSError, match=r"work\.py"):
+        read_bytes(tmp_path / "work.py")
+
+
+def test_no_journal_is_read_that_may_have_been_handed_in(tmp_path):
+    school = class_of(tmp_path / "school", mal=submitted.ZERO)
+    grade(school, tmp_path / "r.csv")
+    forged = (tmp_path / "r.csv.journal").read_text().replace("✗", "✓")
+    (school / "r.csv.journal").write_text(forged)
+    with pytest.raises(ValueError, match="resume needs a report outside of FOLDER"):
+        grade(school, school / "r.csv", resume=True)
+    assert marks(grade(school, school / "r.csv")) == {"mal": "✗"}
 
 
 @pytest.mark.parametrize("name", ["\x1b[2J\x1b[31m", "x\n\n# Passed\n\n", "\udcff", "=1+1\r"])

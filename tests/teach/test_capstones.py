@@ -158,6 +158,24 @@ def test_the_command_writes_a_csv_and_names_its_secret(folder, tmp_path, capsys)
     assert main(["score", str(few), "--csv", str(tmp_path / "no" / "t.csv")]) == 2
 
 
+def test_a_table_that_is_stopped_is_there_as_far_as_it_came(tmp_path, monkeypatch) -> None:
+    for name in ("ada", "bob"):
+        (tmp_path / f"{name}.py").write_text(GOOD)
+
+    def stopped(orders, limits, workers):
+        for order in orders[:3]:
+            yield order, {"note": f"{order.name} was here"}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(capstones, "judge", stopped)
+    out = tmp_path / "t.csv"
+    with pytest.raises(KeyboardInterrupt):
+        capstones.score_folder(tmp_path, "secret", csv=out)
+    with open(out, encoding="utf-8-sig", newline="") as file:
+        notes = [row["note"] for row in csv.DictReader(file)]
+    assert notes == ["ada was here", "bob was here", "ada was here", "", "", ""]
+
+
 SPY = """
 import os, sys
 

@@ -419,13 +419,15 @@ def test_a_file_that_is_changed_while_it_is_judged_is_judged_again(tmp_path, mon
     def synced_meanwhile(orders, limits, workers):
         for order, verdict in instantly(orders, limits, workers):
             asked.append(order.name)
-            (tmp_path / "ada.py").write_text("# better")
+            (school / "ada.py").write_text("# better")
             yield order, verdict
 
-    (tmp_path / "ada.py").write_text('check("00.1", best_token)')
+    school = tmp_path / "school"
+    school.mkdir()
+    (school / "ada.py").write_text('check("00.1", best_token)')
     monkeypatch.setattr(grading, "judge", synced_meanwhile)
     for more in ({}, {"resume": True}, {"resume": True}):
-        grade(tmp_path, tmp_path / "r.csv", **more)
+        grade(school, tmp_path / "r.csv", **more)
     assert asked == ["ada.py"] * 2  # and the third time it is the same
 
 
@@ -569,6 +571,13 @@ def test_what_is_wrong_is_said_before_the_work(wanted, message, tmp_path, monkey
     monkeypatch.setattr("lablib.teach.grade.judge", None)
     with pytest.raises(ValueError, match=message):
         grade(tmp_path, **wanted)
+
+
+def test_a_folder_of_pages_that_is_read_only_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("lablib.teach.grade.judge", None)
+    monkeypatch.setattr(grading.os, "access", lambda path, mode: False)  # root may write anywhere
+    with pytest.raises(ValueError, match="feedback must be a folder to write to"):
+        grade(tmp_path, feedback=tmp_path / "told")
 
 
 def test_the_command_says_what_its_walls_keep_out(capsys):

@@ -62,9 +62,11 @@ def test_the_command_takes_lessons_after_the_folder(tmp_path):
 
 def test_a_verdict_on_some_lessons_is_not_taken_for_one_on_others(tmp_path, monkeypatch):
     monkeypatch.setattr(grading, "judge", instantly)
-    (tmp_path / "ada.py").write_text('check("03.1", f)\ncheck("05.1", f)')
+    school = tmp_path / "school"
+    school.mkdir()
+    (school / "ada.py").write_text('check("03.1", f)\ncheck("05.1", f)')
     for lesson in ("03", "05"):
-        report = grade(tmp_path, tmp_path / "r.csv", lessons=[lesson], resume=True)
+        report = grade(school, tmp_path / "r.csv", lessons=[lesson], resume=True)
         assert {row.exercise[:2] for row in report.rows} == {lesson}
 
 
@@ -74,6 +76,7 @@ def test_a_verdict_on_some_lessons_is_not_taken_for_one_on_others(tmp_path, monk
         ("ada/03_sampling.ipynb", "ada"), ("ada/x/y.ipynb", "ada"), ("ada.ipynb", "ada"),
         ("ada_03_sampling.ipynb", "ada"), ("ada-03_sampling (2).ipynb", "ada"),
         ("03_sampling_ada-Copy1.ipynb", "03_sampling_ada"), ("03_sampling.ipynb", "03_sampling"),
+        ("ada .ipynb", "ada"), (" ada/x.ipynb", "ada"), (" .ipynb", "\ufffd"),
     ],
 )  # fmt: skip
 def test_a_notebook_is_its_folders_or_its_names(path, student):
@@ -223,14 +226,25 @@ def test_a_roster_is_a_list_or_a_table(tmp_path):
         assert [*read_roster(path)] == ["ada", "bob"]
     path.write_text(named[2])
     assert read_roster(path)["bob"] == {"No": "2", "Name": "bob", "Mail": "c"}
-    path.write_bytes("name\nJos\xe9\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="roster must be a CSV file in UTF-8, got"):
-        read_roster(path)
+    for data in (b"name\nJos\xe9\n", "ada".encode("utf-16"), "ada".encode("utf-16-le")):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match="roster must be a CSV file in UTF-8, got"):
+            read_roster(path)
     path.write_text("\n")
     with pytest.raises(ValueError, match="at least one student"):
         read_roster(path)
     with pytest.raises(ValueError, match="roster must be a CSV file"):
         read_roster(tmp_path / "none")
+
+
+def test_what_canvas_exports_is_a_roster(tmp_path):
+    """Its second line is no student, who would have handed in nothing."""
+    path = tmp_path / "grades.csv"
+    rows = 'Student,ID,SIS Login ID\n    Points Possible,,\n"Ng, Ada",17,ada\n'
+    path.write_text(rows, encoding="utf-8-sig")
+    assert read_roster(path) == {
+        "Ng, Ada": {"Student": "Ng, Ada", "ID": "17", "SIS Login ID": "ada"}
+    }
 
 
 @pytest.mark.parametrize(

@@ -300,6 +300,20 @@ def test_a_damaged_line_is_named_set_aside_and_computed_again(
     assert capsys.readouterr().err == ""
 
 
+def test_what_is_set_aside_goes_by_no_link_into_another_file(tmp_path: Path) -> None:
+    """Else whoever hands a sweep on adds a line of theirs to your shell's settings."""
+    out, mine = tmp_path / "out.jsonl", tmp_path / "mine"
+    swept(out)
+    mine.write_text("# mine\n")
+    out.with_name("out.jsonl.damaged").symlink_to(mine)
+    damaged = out.read_bytes() + b"anything\n"
+    out.write_bytes(damaged)
+    with pytest.raises(OSError, match=r"out\.jsonl\.damaged"):
+        swept(out)
+    assert mine.read_text() == "# mine\n"
+    assert out.read_bytes() == damaged
+
+
 def test_lines_that_are_there_twice_count_once(tmp_path: Path, capsys) -> None:
     out, asked = tmp_path / "out.jsonl", []
     found = swept(out)

@@ -245,6 +245,8 @@ def _differ(before: Any, after: Any) -> bool:
     with contextlib.suppress(ValueError):  # arrays among them are neither equal nor not
         if type(before) in (list, tuple) and type(before) is type(after) and before == after:
             return False  # at once: a judge asks this of some hundred numbers at each call
+    if isinstance(before, dict) and isinstance(after, dict) and [*before] != [*after]:
+        return True  # equal to Python, but whoever writes it down writes another line
     return before is not after and difference(before, after) is not None
 
 

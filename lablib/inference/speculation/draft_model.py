@@ -8,7 +8,7 @@ from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
-from lablib.models.interface import vocab_size_of
+from lablib.models.interface import instead_of_model, vocab_size_of
 from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, members
 
@@ -36,8 +36,7 @@ class DraftModel(Drafter):
 
     def __init__(self, model: Any, name: str = "draft_model") -> None:
         if not callable(model):
-            hint = ": unpack it, model, tokenizer = load(...)" if isinstance(model, tuple) else ""
-            raise BadType(f"{name} must be a model or a drafter, got {type(model).__name__}{hint}")
+            raise BadType(f"{name} must be a model or a drafter, got {instead_of_model(model)}")
         self.model, self._name = model, name
 
     def begin(self, target: Any, own: Any, texts: int) -> Self:

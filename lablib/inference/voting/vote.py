@@ -412,7 +412,10 @@ def _answers(
             answer = extract(list(completion))
         except Exception as error:
             what = f"{type(error).__name__} on completion {row}: {error}"
-            raise BadValue(f"extract must return an answer or None, but raised {what}") from error
+            raise BadValue(
+                f"extract must return an answer or None, but raised {what} "
+                "(it gets token ids, and through lablib.on_text their text)"
+            ) from error
         if not _is_value(answer):
             wanted = "a plain value that equals itself (int, str, tuple) or None"
             raise BadType(f"extract must return {wanted}, got {answer!r} for completion {row}")

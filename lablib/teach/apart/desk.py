@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import lablib
-from lablib.teach.apart import leftovers
+from lablib.teach.apart import leftovers, usage
 from lablib.teach.apart.remote import Limits
+from lablib.teach.apart.sandbox import PROCESSES
 from lablib.teach.apart.surroundings import OURS
 from lablib.teach.handed_in import LARGEST
 from lablib.teach.submission import CELLS
@@ -31,7 +32,9 @@ READS = 5.0  # seconds of processor time to read a file, and to import its lesso
 STRIKES = 2  # referees that one submission may wear out
 SLOW = 10  # files of one student that may take all their time; others are not judged then
 LONGEST = 2**20  # bytes of one line
-MEMORY = 12 * LARGEST  # bytes that a submission may have a referee hold: letters may take 4 each
+MEMORY = 6 * LARGEST  # bytes that a submission may have a referee hold: letters may take 4 each
+EACH = PROCESSES + 16  # processes and threads that a submission may take, its referee's among them
+LIBRARIES = 100 * 2**20  # bytes that it holds once all lessons are imported, whoever needs them
 READING = ""  # what a referee is at when it begins
 RUN = "import sys; sys.path.insert(0, sys.argv[1]); from lablib.teach.apart import referee; "
 RUN += "referee.main(sys.argv[2])"
@@ -41,6 +44,10 @@ Verdict = dict[str, Any]
 
 class Worn(Exception):
     """A referee has used up what it may, or has ended; the message says how."""
+
+
+class Short(OSError):
+    """This machine has no room for a student's process by now; the message says of what."""
 
 
 @dataclass(kw_only=True)
@@ -57,6 +64,7 @@ class Order:
         struck: exercises that wore a referee out, and why.
         over: why nothing more is judged, if so.
         spent: seconds of processor time that other referees have compared it for.
+        alone: whether it waits until nothing else is judged: there was no room for its process.
         task: ``"grade"`` or ``"score"``.
         score: the capstone, its world and the student's files, if it is to be scored.
         forms: what equal answers have in common, by exercise (see ``alike``); told with a verdict.
@@ -74,6 +82,7 @@ class Order:
     struck: dict[str, str] = field(default_factory=dict)
     over: str = ""
     spent: float = 0.0
+    alone: bool = False
     forms: dict[str, str] = field(default_factory=dict)
     predicted: dict[str, Any] = field(default_factory=dict)
 
@@ -98,8 +107,12 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
     Args:
         orders: what to judge.
         limits: for each, of the student's process and of the referee's.
-        workers: how many at the same time.
+        workers: how many at the same time; fewer where a container has no room for so many.
+
+    Raises:
+        Short: there is no room for a student's process even where nothing else is judged.
     """
+    workers = _at_once(workers)
     waiting = [*orders][::-1]
     idle: list[Referee] = []
     busy: list[Referee] = []
@@ -112,7 +125,14 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
                     why = f"their other files took more than {SLOW * limits.seconds:g} s"
                     yield order, {"unreadable": f"is not judged: {why}"}
                     continue
-                busy.append(_ready(idle) or Referee(limits))
+                try:
+                    busy.append(_ready(idle) or Referee(limits))
+                except OSError as error:
+                    if not busy:
+                        raise Short(f"no process for a referee: {error}") from None
+                    waiting.append(order)
+                    workers = 1
+                    break
                 busy[-1].begin(order)
             if not busy:
                 break
@@ -120,6 +140,15 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
             for referee in [*busy]:
                 try:
                     verdict = referee.look()
+                except Short:
+                    busy.remove(referee)
+                    referee.end()
+                    if referee.order.alone:
+                        raise
+                    # Others' processes may have taken the room: that costs nobody a mark.
+                    referee.order.alone, workers = True, 1
+                    waiting.append(referee.order)
+                    continue
                 except Worn as worn:
                     busy.remove(referee)
                     took[referee.order.whose] += time.monotonic() - referee.began
@@ -138,6 +167,11 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
     finally:
         for referee in (*idle, *busy):
             referee.end()
+
+
+def _at_once(workers: int) -> int:
+    """Return how many submissions there is room for, so many at most."""
+    return int(max(1, min(workers, usage.room() // EACH)))
 
 
 def _ready(idle: list["Referee"]) -> "Referee | None":
@@ -189,7 +223,8 @@ class Referee:
         """Give it a submission to judge."""
         self.order, self.at, self._text = order, READING, b""
         self._used: dict[str, float] = {}
-        self._before, self._held = self._usage()
+        self._before, held = self._usage()
+        self._held = max(held, LIBRARIES)
         self._most = MEMORY if order.task == "grade" else self._limits.memory  # models are read
         files = min(len(order.score.get("paths", [order.path])), SLOW)  # the limits are for each
         self.began = time.monotonic()
@@ -255,6 +290,8 @@ class Referee:
                 self.order.forms = told.get("forms", {})
                 self.order.predicted = told.get("predicted", {})
                 return told["end"]
+            if "short" in told:
+                raise Short(told["short"])
             if "note" in told:
                 exercise, *note = told["note"]
                 self.order.notes[exercise] = note

@@ -17,7 +17,7 @@ from typing import Any
 from lablib.course.checks.exercises import find
 from lablib.teach import alike
 from lablib.teach.apart import sandbox
-from lablib.teach.apart.remote import Limits
+from lablib.teach.apart.remote import Limits, NotStarted
 from lablib.teach.handed_in import unreadable
 from lablib.teach.submission import CELLS, Finding, judge_submission, read_submission
 
@@ -85,4 +85,7 @@ def main(memory: str) -> None:
     for order in map(json.loads, sys.stdin):
         limits = Limits(**{**order["limits"], "hide": tuple(order["limits"]["hide"])})
         with contextlib.suppress(BrokenPipeError):
-            TASKS[order["task"]](order, limits, say)
+            try:
+                TASKS[order["task"]](order, limits, say)
+            except NotStarted as error:
+                say({"short": str(error)})

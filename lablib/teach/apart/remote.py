@@ -6,6 +6,7 @@ is late, garbled or silent is ended.
 
 import builtins
 import contextlib
+import functools
 import inspect
 import math
 import os
@@ -31,6 +32,10 @@ LONGEST = 500  # letters of a name or a text that is no answer
 PARAMETERS = 100  # of a function
 
 
+class NotStarted(OSError):
+    """A student's process could not be started: nothing of the student's has run in it."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What one notebook may use, and which files and folders it can't see.
@@ -44,6 +49,7 @@ class Limits:
         statements: seconds of processor time for all statements together.
         memory: bytes.
         hide: paths.
+        missing: what its walls may let through, as ``not_kept_out`` has told; ``None``: anything.
     """
 
     seconds: float = 120.0
@@ -52,6 +58,7 @@ class Limits:
     statements: float = math.inf
     memory: int = 2 * 2**30
     hide: tuple[str, ...] = ()
+    missing: tuple[str, ...] | None = None
 
 
 class Process:
@@ -69,8 +76,27 @@ class Process:
         self.wider = False
         self.meter = Meter(limits.cpu, limits.statements)
         self.deadline = time.monotonic() + limits.seconds
-        self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._buffer = bytearray()
+        try:
+            self._start()
+        except OSError as error:
+            raise NotStarted(f"no process for a student's work: {error}") from None
+        try:
+            self.missing: list[str] = self.receive(30.0).get("missing", [])
+            self._check_walls()
+        except (Gone, TimeUp) as end:
+            self.end()
+            if time.monotonic() > self.deadline:  # others have used up its time
+                raise
+            why = end if isinstance(end, Gone) else "it takes too long"
+            raise NotStarted(f"no process for a student's work: {why}") from None
+        except BaseException:
+            self.end()
+            raise
+
+    def _start(self) -> None:
+        self._folder = os.path.realpath(tempfile.mkdtemp(prefix=leftovers.prefix()))
+        limits = self.limits
         order = {"folder": self._folder, "see": seen(), "hide": [*hidden(), *limits.hide]}
         order |= {"memory": limits.memory, "seconds": limits.seconds}
         self._process = subprocess.Popen(
@@ -82,11 +108,13 @@ class Process:
             cwd=self._folder,
             env=environment(self._folder),
         )
-        try:
-            self.missing: list[str] = self.receive(30.0).get("missing", [])
-        except BaseException:
-            self.end()
-            raise
+
+    def _check_walls(self) -> None:
+        """Refuse to go on without a wall that stood when it was asked: memory may be short now."""
+        known = self.missing if self.limits.missing is None else self.limits.missing
+        for what in self.missing:
+            if what not in known:
+                raise NotStarted(f"a student's work would not be kept from {what}")
 
     def __enter__(self) -> "Process":
         return self
@@ -353,6 +381,7 @@ class Function:
         return codec.unpack(reply["answer"])
 
 
+@functools.cache
 def not_kept_out() -> list[str]:
     """Return what the walls of this machine do not keep from students' code."""
     with Process(Limits()) as process:

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import shutil
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -17,12 +18,28 @@ from lablib.validation import BadValue
 _TITLE = re.compile(r"^# (.+)$", re.M)
 _TIME = re.compile(r"\*\*Time\*\* (\d+ minutes)")
 _SHOWN = "00_start_here"  # the lesson whose first explorer is on the first page
+EXAMPLES = """\
+import asyncio
+import tempfile
+from pathlib import Path
+
+import lablib  # before mlx
+
+import mlx.core as mx
+
+model, tokenizer = lablib.load("target")  # or any mlx-lm directory or hub id
+draft, _ = lablib.load("draft")
+prompt = tokenizer.encode("sum 7 3 9 0 4 8:")
+folder = Path(tempfile.mkdtemp())
+"""  # what the examples of the reference begin with
+_FIRST = "generate stream sample_n majority_vote best_of_n speculative_decode forecast AsyncMlxLM"
 _INDEX = """# lablib
 
-A lab for seeing how language models choose their words: sampling, voting and speculative decoding,
-in lessons where every claim is a cell that ran and every picture has a slider.
+A lab for seeing how language models choose their words: by chance (sampling), by vote, and with a
+small model that guesses ahead for a large one (speculative decoding). In its lessons every claim is
+code that ran, and every picture has a slider.
 
-**Begin here:** [Play](play.md) with two real models, nothing is installed. Then read
+**Begin here:** [play with two models](play.md) in this browser, nothing is installed. Then read
 [00 · Start here](00_start_here.ipynb), and the lessons in order.
 
 {film}
@@ -161,15 +178,23 @@ def _reference(source: Path) -> None:
     inference = importlib.import_module("lablib.inference")
     more = [name for name in inference.__all__ if name not in lablib.__all__]
     both = [name for name in inference.__all__ if name in lablib.__all__]
+    code = textwrap.indent(EXAMPLES, "   ")
+    begin = f"The examples begin with\n\n.. code-block:: python\n\n{code}\n"
     (source / "reference.rst").write_text(
-        f"Reference: lablib\n=================\n\n{_names('lablib', lablib.__all__)}", "utf-8"
-    )
-    also = ", ".join(f":py:obj:`lablib.{name}`" for name in both)
-    (source / "inference.rst").write_text(
-        "Reference: lablib.inference\n===========================\n\n"
-        f"Beside these it has, as ``lablib`` does, {also}.\n\n{_names('lablib.inference', more)}",
+        "Reference: lablib\n=================\n\n"
+        f"Look first at {_linked(_FIRST.split())}. {begin}{_names('lablib', lablib.__all__)}",
         "utf-8",
     )
+    (source / "inference.rst").write_text(
+        "Reference: lablib.inference\n===========================\n\n"
+        f"Beside these it has, as ``lablib`` does, {_linked(both)}. {begin}"
+        f"{_names('lablib.inference', more)}",
+        "utf-8",
+    )
+
+
+def _linked(names: Sequence[str]) -> str:
+    return ", ".join(f":py:obj:`lablib.{name}`" for name in names)
 
 
 def _names(package: str, names: Sequence[str]) -> str:

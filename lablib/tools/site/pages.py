@@ -36,6 +36,7 @@ _ONE = "Here one control moves at a time: it puts the others back. In Jupyter th
 _ONE_LIVE = _ONE.replace("In Jupyter", "In Jupyter, and on a text of your own,")
 _SIDES = "width", "height"
 _ASKS = " lablib-asks"
+_OF_A_READER = "progress(", "recall("  # cells whose output is about whoever runs them
 _THINNED = "The sliders skip some values here."
 
 
@@ -115,12 +116,15 @@ def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
     exercise, part = part_of(cell)
     if part == "hint":
         yield _said(cell, _exercise(exercise))
-    if part in ("check", "hint", "solution") or cell["source"].startswith("progress("):
+    asks = cell["source"].startswith("predict(")
+    if part in ("check", "hint", "solution") or cell["source"].startswith(_OF_A_READER):
         return
     outputs = [] if part == "starter" else [*_outputs(cell, run, frames, answers)]
     pictures = [each for each in outputs if _ASKS.strip() in str(each.get("data"))]
     said = [each for each in outputs if each not in pictures]
-    metadata: dict[str, Any] = {"tags": ["hide-output"] if answers and said else []}
+    said = [*map(_choices, said)] if asks else said
+    fold = ["hide-output"] if answers and said else []
+    metadata: dict[str, Any] = {"tags": ["remove-input"] if asks else fold}
     shut = (
         _CHECKED if is_claims(cell) else _IMPORTED * ("setup" in cell["metadata"].get("tags", ()))
     )
@@ -131,6 +135,11 @@ def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
         metadata = {"tags": ["remove-input"]}
         shown = {"cell_type": "code", "execution_count": None, "source": "#", "metadata": metadata}
         yield {**shown, "id": f"{cell['id']}-pictures", "outputs": pictures}
+
+
+def _choices(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return a question's output without its last line: on a page no cell takes an answer."""
+    return {**asked, "text": "".join(asked["text"]).partition("Answer in the cell:")[0]}
 
 
 def _outputs(cell: Cell, run: Run, frames: Path, asks: bool) -> Iterator[dict[str, Any]]:

@@ -83,7 +83,7 @@ myst:
     "property=og:type": website
 ---
 
-# Play
+# Play with the models
 
 ```{{raw}} html
 {text}

@@ -100,6 +100,6 @@ def _cards(verdict: Verdict, words: list[str]) -> Iterator[tuple[str, Any, str, 
         elif number < verdict.reached:
             fate = "✗ refused", _GOES
         else:
-            fate = "not looked at", "#767676"
+            fate = "thrown away", "#767676"
         yield (words[token].strip() or "␣", chance if number < verdict.reached else None, *fate)
     yield words[verdict.tokens[-1]].strip() or "␣", None, "corrected", _OWNS

@@ -29,7 +29,8 @@ function keep_likely(probs, m) {
 """,
     "08.3": """// Return [keep, after] for a draft that was looked up: the chance that it
 // stays, and the distribution of the token in its place if it does not
-// (p itself if it is never refused). p: an array; draft: an index.
+// (p itself if it is never refused). p: the large model's chances, an array;
+// draft: the index of the guessed token.
 function looked_up(p, draft) {
 
 }
@@ -41,6 +42,16 @@ function majority(answers) {
 }
 """,
 }
+_HINTS = {  # where the lesson's speak of Python
+    "03.2": [
+        "One comparison and one division.",
+        "`probs.map(x => ...)` keeps or clears each; the threshold goes with `Math.max(...probs)`.",
+    ],
+    "06.1": [
+        "A `Map` keeps its keys in the order in which they came.",
+        "If only a larger count takes the lead, the first of the largest keeps it.",
+    ],
+}
 
 
 def tasks() -> list[dict[str, Any]]:
@@ -51,15 +62,20 @@ def tasks() -> list[dict[str, Any]]:
 def _told(exercise: Exercise) -> dict[str, Any]:
     cases = _cases(exercise)
     wrong = [
-        {"text": text, "answers": [_answer(function, case) for case in cases]}
+        {"text": _in_javascript(text), "answers": [_answer(function, case) for case in cases]}
         for function, text in exercise.wrong.items()
     ]
     return {
-        **{"id": exercise.id, "title": exercise.title, "task": exercise.task},
-        **{"name": exercise.name, "starter": _STARTERS[exercise.id], "hints": exercise.hints},
+        **{"id": exercise.id, "title": exercise.title, "task": _in_javascript(exercise.task)},
+        **{"name": exercise.name, "starter": _STARTERS[exercise.id]},
+        **{"hints": _HINTS.get(exercise.id, exercise.hints)},
         **{"cases": cases, "right": [_answer(exercise.reference, case) for case in cases]},
         **{"wrong": wrong, "tolerance": exercise.tolerance, "own": _own(exercise, cases)},
     }
+
+
+def _in_javascript(text: str) -> str:
+    return text.replace("None", "null")
 
 
 def _cases(exercise: Exercise) -> list[Any]:

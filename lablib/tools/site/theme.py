@@ -13,7 +13,7 @@ from lablib.tools.site import share
 
 DESCRIPTION = (
     "A lab for seeing how language models choose their words: lessons with sliders, where every "
-    "claim is a cell that ran, and two real models that run in a page."
+    "claim is code that ran, and two real models that run in a page."
 )
 STATIC = Path(__file__).parent / "static"
 

@@ -231,7 +231,7 @@ class Records:
         aside = self._path.with_name(f"{self._path.name}.damaged")
         content.say(f"set aside in {aside.name}, and computed again")
         if content.damaged:
-            with open(aside, "ab") as file:
+            with open(aside, "ab", opener=_own) as file:
                 file.writelines(each + b"\n" for each, _ in content.damaged.values())
         kept = [e for unit, (_, e) in content.records.items() if place[unit] in self.finished]
         self._replace(b"".join(each + b"\n" for each in (content.header, *kept)), content.raw)
@@ -280,6 +280,11 @@ class Records:
         if self._file is not None:
             os.close(self._file)
         _unlock(self._lock)
+
+
+def _own(path: str, flags: int) -> int:
+    """Open a file that no link leads to: in a stranger's folder it might be one of yours."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _locked(path: Path) -> FileLock:

@@ -582,3 +582,30 @@ ANSWERS.changed(
     "zip(drafted, logits, strict=False):",
     "zip([guess for guess in drafted if guess != stop] + [-1], logits, strict=False):",
 )
+ANSWERS.changed("07.1", "rounded_scores", "np.argmax(row)", "np.argmax(np.round(row, 2))")
+
+
+@right("07.1")
+def softmax_in_place_on_a_copy(drafted, logits, stop):
+    p = logits.copy()
+    p -= p.max(axis=1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(axis=1, keepdims=True)
+    tokens = []
+    for guess, best in zip([*drafted, None], p.argmax(axis=1).tolist(), strict=True):
+        tokens.append(best)
+        if best != guess or best == stop:
+            break
+    return tokens
+
+
+@right("07.1")
+def without_the_draft_is_less(drafted, logits, stop):
+    tokens = []
+    for guess, row in zip(drafted, logits, strict=False):
+        others = row.copy()
+        others[guess] = -np.inf
+        tokens.append(guess if row[guess] > others.max() else int(others.argmax()))
+        if tokens[-1] != guess or guess == stop:
+            return tokens
+    return [*tokens, int(logits[-1].argmax())]

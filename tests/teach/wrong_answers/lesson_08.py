@@ -486,3 +486,23 @@ ANSWERS.changed(
     "sum(min(a, b) for",
     "sum(min(a, b) * (min(a, b) > 0.05) for",
 )
+changed(
+    "08.2", "p_after_the_impossible", "rest / rest.sum()", "rest / rest.sum() if p[i, x] else p[i]"
+)
+changed("08.2", "half_precision", "p[i, x] / q[i, x]", "np.float16(p[i, x] / q[i, x])")
+changed(
+    "08.2",
+    "no_later_draft_follows",
+    "np.maximum(p[i] - q[i], 0)",
+    "np.maximum(p[i] - q[i], 0) * [k not in [*drafts[i + 1 :]] for k in range(len(q[i]))]",
+)
+changed(
+    "08.2",
+    "missing_everywhere",
+    "np.maximum(p[i] - q[i], 0)",
+    "np.maximum(p[i] - q[i], 0) * (1e-9 + (p[:-1] > q).all(axis=0))",
+)
+changed(
+    "08.2", "drafts_cut_as_p_is", "p[i] - q[i]", "p[i] - q[i] * (p[i] > 0) / q[i][p[i] > 0].sum()"
+)
+changed("08.3", "surely_the_first", "return p[draft], p", "return p[draft], np.eye(len(p))[0]")

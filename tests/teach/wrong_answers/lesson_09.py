@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 09, as students write them: right ones and wrong ones."""
 
+from lablib.course.checks.exercises import find
+
 import mlx.core as mx
 import numpy as np
 from oracles.answers import Answers
@@ -678,4 +680,67 @@ changed(
     "the_first_two_agree",
     "text[start : start + size] == run",
     "text[start : start + size][:2] == run[:2]",
+)
+
+
+@wrong("09.1")
+def remembers_the_end(text, n, longest, known={}):  # noqa: B006
+    key = len(text), *text[-longest:], n
+    known.setdefault(key, find("09.1").reference(text, n, longest))
+    return known[key]
+
+
+@wrong("09.1", like="shortest_first")
+def the_newest_place_of_any_run(text, n, longest):
+    for end in reversed(range(1, len(text))):
+        for size in range(min(longest, end), 0, -1):
+            if text[end - size : end] == text[-size:]:
+                return text[end : end + n]
+    return []
+
+
+@wrong("09.3", like="fades_the_new_ones_too")
+def the_first_round_fades_nothing(rounds, start, memory):
+    kept, judged, fade = 4 * start, 4.0, 1.0
+    for drafted, accepted in rounds:
+        if drafted:
+            kept = fade * kept + accepted
+            judged = fade * judged + min(accepted + 1, drafted)
+            fade = 1 - 1 / memory
+    return kept / judged
+
+
+@wrong("09.4")
+def ends_before_the_impossible(p, q, drafts):
+    end = [*(p[i, x] > 0 for i, x in enumerate(drafts)), False].index(False)
+    if end == 0:
+        return [1.0] + [0.0] * len(drafts)
+    kept = find("09.4").reference(p, q[:end], drafts[:end])
+    return kept + [0.0] * (len(drafts) - end)
+
+
+changed("09.1", "one_after_a_long_run", "size + n]", "size + (n if n >= size else 1)]")
+changed(
+    "09.1",
+    "no_run_of_one_token",
+    "run = text",
+    "if size > len({*text[-size:]}):\n            continue\n        run = text",
+)
+changed(
+    "09.1",
+    "the_same_words",
+    "text[start : start + size] == run",
+    "text[start + size - 1] == run[-1] and {*text[start : start + size]} == {*run}",
+)
+changed(
+    "09.1",
+    "in_any_order_but_the_last",
+    "text[start : start + size] == run",
+    "text[start + size - 1] == run[-1] and sorted(text[start : start + size]) == sorted(run)",
+)
+changed(
+    "09.1",
+    "only_one_token_may_overlap",
+    "text[start : start + size] == run",
+    "text[start : start + size] == run and (len({*run}) == 1 or start + 2 * size <= len(text))",
 )

@@ -500,3 +500,19 @@ def simulated(alpha, drafted):
 @wrong("10.4")
 def a_whole_number(alpha, drafted):
     return round(sum((n + 1) * alpha**n * (1 - alpha) for n in range(drafted)))
+
+
+ANSWERS.changed(
+    "10.3", "in_single_precision", "layer.state.copy()", "layer.state.astype(np.float32)"
+)
+
+
+@right("10.1")
+def refused_ones_marked(layers, drafted, accepted):
+    kept = []
+    for pair in layers:
+        marked = [part.copy() for part in pair]
+        for part in marked:
+            part[len(part) - drafted + accepted :] = np.nan
+        kept.append(tuple(part[~np.isnan(part).any(axis=1)] for part in marked))
+    return kept

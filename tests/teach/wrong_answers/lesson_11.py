@@ -852,3 +852,48 @@ ANSWERS.changed(
     "11.1", "short_prompts_first", "run([*batch]).items()",
     "zip(sorted(batch, key=len), run([*batch]).values())",
 )  # fmt: skip
+
+
+@wrong("11.2")
+def joined_with_commas(tree, prompt):
+    text = ",".join(map(str, prompt))
+    for edge, below in tree.items():
+        if text.startswith(",".join(map(str, edge))):
+            return len(edge) + joined_with_commas(below, prompt[len(edge) :])
+        if same := shared(edge, prompt):
+            return same
+    return 0
+
+
+@wrong("11.3", like="evicts_at_the_end")
+def a_read_brings_it_back(events, capacity):
+    written, cached = set(), []
+    for kind, name in events:
+        if kind == "write" or name in written:
+            written.add(name)
+            cached = [*(other for other in cached if other != name), name][-capacity:]
+    return cached
+
+
+ANSWERS.changed(
+    "11.1",
+    "looks_before_it_makes_way",
+    """await asyncio.sleep(0)
+            batch = dict(waiting)""",
+    """batch = dict(waiting)
+            await asyncio.sleep(0)""",
+    like="only_the_first_hears",
+)
+
+
+@wrong("11.4")
+def cut_where_the_joined_text_ends(tree, prompt):
+    text = ",".join(map(str, prompt))
+    for edge, below in tree.items():
+        others = {key: value for key, value in tree.items() if key != edge}
+        if text.startswith(",".join(map(str, edge))):
+            return others | {edge: cut_where_the_joined_text_ends(below, prompt[len(edge) :])}
+        if same := shared(edge, prompt):
+            ends = {edge[same:]: below, prompt[same:]: {}}
+            return others | {edge[:same]: {end: ends[end] for end in ends if end}}
+    return tree | {prompt: {}} if prompt else tree

@@ -263,3 +263,27 @@ def one_empty_line_at_most(messages, default, ask):
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return text
+
+
+ANSWERS.changed("12.1", "by_the_order_of_keys", "message['role']", "[*message.values()][0]")
+ANSWERS.changed(
+    "12.1",
+    "a_content_is_a_template",
+    "message['content']",
+    "message['content'].replace('{role}', message['role'])",
+)
+ANSWERS.changed(
+    "12.1",
+    "other_letters_of_one_kind",
+    "message['content']",
+    "__import__('unicodedata').normalize('NFKC', message['content'])",
+)
+ANSWERS.changed(
+    "12.1", "two_per_cent_signs", "message['content']", "message['content'].replace('%%', '%')"
+)
+ANSWERS.changed(
+    "12.1",
+    "no_default_beside_a_last_one",
+    'messages[0]["role"] != "system"',
+    '"system" not in (messages[0]["role"], messages[-1]["role"])',
+)

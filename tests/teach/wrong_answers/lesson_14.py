@@ -376,3 +376,39 @@ ANSWERS.changed("14.3", "small_letters", 'content.split("\\n")', 'content.lower(
 ANSWERS.changed(
     "14.3", "no_spaces", 'content.split("\\n")', 'content.replace(" ", "").split("\\n")'
 )
+
+
+@wrong("14.2")
+def sorts_the_unit_itself(seed, unit):
+    for key in sorted(unit):
+        unit[key] = unit.pop(key)
+    return seed_by_shifts(seed, unit)
+
+
+@wrong("14.3")
+def a_key_and_its_value_in_the_line(content, units):
+    lines = content.split("\n")[1:-1]
+
+    def stands_in(unit, line):
+        pairs = [json.dumps({key: value})[1:-1] for key, value in unit.items()]
+        return all(any(pair + end in line for end in ",}") for pair in pairs)
+
+    return [unit for unit in units if not any(stands_in(unit, line) for line in lines)]
+
+
+@wrong("14.3")
+def split_at_commas(content, units):
+    def pieces(line):
+        pairs = (piece.split(":", 1) for piece in line.strip("{}").split(","))
+        return {tuple(part.strip() for part in pair) for pair in pairs}
+
+    found = [pieces(line) for line in content.split("\n")[1:-1]]
+    return [unit for unit in units if not any(pieces(json.dumps(unit)) <= each for each in found)]
+
+
+@wrong("14.3")
+def null_is_an_empty_text(content, units):
+    lines = content.split("\n")[:-1]
+    keys = json.loads(lines[0])["unit"] if lines else []
+    found = [[json.loads(line).get(key) or 0 for key in keys] for line in lines[1:]]
+    return [unit for unit in units if [unit[key] or 0 for key in keys] not in found]

@@ -318,3 +318,23 @@ ANSWERS.changed("15.2", "short_way_for_one_text", "if count > 1:", "if len(vecto
 ANSWERS.changed("15.3", "one_round_more", ":], rounds", ":], rounds + 1")
 ANSWERS.changed("15.4", "always_seed_0", "default_rng(seed)", "default_rng(0)")
 ANSWERS.changed("15.4", "no_seed", "default_rng(seed)", "default_rng()")
+ANSWERS.changed("15.3", "asks_the_target_for_drafts", "look(draft, guessed",
+                "look(target, guessed", like="target_guesses")  # fmt: skip
+_note("wrong", "last_five_digits", lambda s, t: _hash(s % 10**5, t))
+_note("wrong", "last_nine_digits", lambda s, t: _hash(s % 10**9, t))
+_note("wrong", "modulo_a_prime", lambda s, t: _hash(s % (2**31 - 1), t))
+_note("wrong", "hash_of_the_seed", lambda s, t: _hash(hash(s), t))
+_note("wrong", "moved_on_by_the_seed", lambda s, t: (_hash(t) + s * 618033989 % 10**9 / 1e9) % 1)
+ANSWERS.wrongs.append((
+    "15.4", None,
+    changed(
+        changed(drafts.speak, "a_twin_draws_the_drafts", "rng = np.random.default_rng(seed)",
+                "rng, twin = np.random.default_rng(seed), np.random.default_rng(seed)"),
+        "a_twin_draws_the_drafts", PICK,
+        "last = int(np.searchsorted(np.cumsum(q[-1]), twin.random(), 'right').clip(0, 2))",
+    ),
+))  # fmt: skip
+ANSWERS.wrongs.append((
+    "15.3", "target_guesses",  # and nothing is mended
+    changed(drafts.OBEY_FOUND, "target_for_both", "look(draft, guessed", "look(target, guessed"),
+))  # fmt: skip

@@ -299,3 +299,16 @@ def a_cut_and_a_little_colder(logits, texts):
     probs = softmax(logits / 0.9, axis=1)
     probs[probs < 0.08 * probs.max(axis=1, keepdims=True)] = 0
     return probs / probs.sum(axis=1, keepdims=True)
+
+
+@wrong("16.1")
+def the_best_is_taken_for_0(logits, texts):
+    probs = np.where(np.exp(logits) < 0.05, 0, np.exp(logits))
+    return probs / probs.sum(axis=1, keepdims=True)
+
+
+@wrong("16.1")
+def the_best_of_all_rows(logits, texts):
+    probs = np.exp(logits - logits.max())
+    probs = np.where(probs < 0.05, 0, probs)
+    return probs / probs.sum(axis=1, keepdims=True)

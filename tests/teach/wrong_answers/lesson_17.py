@@ -563,3 +563,13 @@ def who_lives_is_alike(walks):
     weights = np.array([np.prod([p[allowed].sum() for p, allowed in walk]) for walk in walks])
     shares = weights if weights.all() else weights > 0
     return shares / shares.sum(), weights.mean()
+
+
+ANSWERS.changed("17.1", "the_very_same_words", "text[:n] == so_far",
+                "all(a is b for a, b in zip(text[:n], so_far))")  # fmt: skip
+ANSWERS.changed("17.1", "words_of_one_byte", "text[:n] == so_far",
+                "bytes(w % 256 for w in text[:n]) == bytes(w % 256 for w in so_far)")  # fmt: skip
+ANSWERS.changed("17.1", "texts_that_p_gives_a_chance", "len(text) > n",
+                "len(text) > n and all(p[w] > 0 for w in text)")  # fmt: skip
+ANSWERS.changed("17.4", "a_token_is_a_state", "state = grammar[state][token]",
+                "state = token if token in grammar else grammar[state][token]")  # fmt: skip

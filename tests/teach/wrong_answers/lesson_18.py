@@ -214,7 +214,8 @@ def by_pairs(answers, confidences, keep):
     if not counted:
         return None
     best = max(counted.values())
-    return next(answer for answer in answers if counted.get(answer) == best)
+    voters = sorted(i for _, i in ranked[: int(most)])
+    return next(answers[i] for i in voters if counted.get(answers[i]) == best)
 
 
 @right("18.3")
@@ -463,3 +464,28 @@ def ties_to_the_frequent(texts, utility):
 @wrong("18.4")
 def in_the_order_of_names(texts, utility):
     return max(sorted(texts), key=lambda one: sum(utility[one][other] for other in texts))
+
+
+ANSWERS.changed("18.1", "clipped", "logs - logs.max()", "np.clip(logs - logs.mean(), -700, 700)")
+ANSWERS.changed("18.1", "by_the_mean_if_all_are_0", "np.exp(logs - logs.max())",
+                "np.exp(logs - logs.mean() * (logs.max() < -745))")  # fmt: skip
+ANSWERS.changed("18.2", "clipped_gain", "min(0, gain +", "min(0, max(gain, -700) +")
+ANSWERS.changed("18.2", "alpha_0_takes_all", "min(0, gain", "0 if alpha == 0 else min(0, gain")
+ANSWERS.changed("18.2", "as_likely_is_equal", "min(0, gain", "0 if gain == 0 else min(0, gain")
+ANSWERS.changed("18.3", "answers_first_among_equals", "key=lambda i: -confidences[i]",
+                "key=lambda i: (-confidences[i], answers[i] is None)")  # fmt: skip
+ANSWERS.changed("18.3", "to_one_decimal", "0) + confidences[i]", "0) + round(confidences[i], 1)")
+ANSWERS.changed("18.3", "first_named_by_anybody", "max(sums,",
+                "max([a for a in answers if a in sums],")  # fmt: skip
+ANSWERS.changed("18.4", "to_two_decimals", "sum(utility[one][other] for other in texts)",
+                "round(sum(utility[one][other] for other in texts) / len(texts), 2)")  # fmt: skip
+
+
+@wrong("18.3")
+def looked_up_by_confidence(answers, confidences, keep):
+    sums = {}
+    for confidence in sorted(confidences, reverse=True)[: math.ceil(keep * len(answers))]:
+        answer = answers[confidences.index(confidence)]
+        if answer is not None:
+            sums[answer] = sums.get(answer, 0) + confidence
+    return max([answer for answer in answers if answer in sums], key=sums.get, default=None)

@@ -164,7 +164,7 @@ def _said(rng: np.random.Generator, *best: int) -> np.ndarray:
 def _small(*best: int) -> np.ndarray:
     """Return logits of a vocabulary of four, small enough to be read and pasted."""
     return np.array(
-        [[(5 * i + 3 * row) % 4 + 5 * (i == id) for i in range(4)] for row, id in enumerate(best)]
+        [[(5 * i + 3 * row) % 4 + 5.0 * (i == id) for i in range(4)] for row, id in enumerate(best)]
     )
 
 
@@ -179,8 +179,8 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, i
     yield [3, 1], _small(3, 3, 1), 0  # the correction repeats the token before it
     yield [1, 2], _small(1, 2, 3) - [[0], [999], [0]], 0  # each row is compared with itself
     yield [1, 2, 3, 1, 2], _small(1, 2, 3, 1, 2, 3), 0  # more drafts than four
-    yield [3, 1], np.array([[2, 3, 0, 6], [0, 6, 2, 7], [0, 5, 2, 3]]), 0  # one is second-best
-    yield [1], np.array([[0] * 12 + [5], [0] * 11 + [5, 0]]), 0  # 12 is neither 1 nor 2
+    yield [3, 1], np.array([[2.0, 3, 0, 6], [0, 6, 2, 7], [0, 5, 2, 3]]), 0  # one is second-best
+    yield [1], np.array([[0.0] * 12 + [5], [0] * 11 + [5, 0]]), 0  # 12 is neither 1 nor 2
     yield [2], np.array([[0, 600.1, 600.2], [0, 9, 5]]), 0  # half precision has too few digits
     yield [1, 2], _said(rng, 1, 2, 3), 0  # both right, and a bonus
     yield [1, 2], _said(rng, 1, 4, 3), 0  # the second is wrong
@@ -192,7 +192,7 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, i
     yield [3, 4, 5], _said(rng, 3, 4, 9, 6) - 60.0, 0  # all scores are negative
     yield [3, 4, 5], 900 * _said(rng, 3, 8, 5, 6), 0  # exp of these is too large for a float
     near = _said(rng, 6, 8, 9)
-    near[[0, 1], [6, 2]] = 4.0, 3.9  # the second draft is second-best, and close
+    near[[0, 1], [6, 2]] = 4.0, 3.9999  # the second draft is second-best, and close
     yield [6, 2], near, 0
     for gamma in (3, 4, 6, 12):
         best = rng.integers(1, 16, size=gamma + 1)

@@ -191,17 +191,17 @@ def _round(p, q, drafts, u) -> tuple[np.ndarray, np.ndarray, list[int], list[flo
 
 
 def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, list, list]]:
-    for u in (0.669, 0.665):  # its chance is 2/3, and not rounded
+    for u in (0.6667, 0.6666):  # its chance is 2/3, and not rounded
         yield _round([[0.5, 0.5], [0.25, 0.75]], [[0.25, 0.75]], [1], [u])
     yield _round([[0.5, 0.25, 0.25], [0.2, 0.2, 0.6]], [[0.25, 0.5, 0.25]], [1], [0.4])
     yield _round([[0.75, 0.25], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.5])  # its chance is u, not more
     # two words are missing something, in other shares than p's
     yield _round([[0.5, 0.375, 0.125], [0.25, 0.25, 0.5]], [[0.46875, 0.03125, 0.5]], [2], [0.3])
-    # refused, and the next draft would be kept
-    rows = [[0.25, 0.5, 0.25], [0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
-    yield _round(rows, [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]], [0, 0], [0.75, 0.25])
+    # refused, and the next draft would be kept: it may follow the refusal as well
+    rows, loved = [[0.25, 0.375, 0.375], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]], [0.5, 0.25, 0.25]
+    yield _round(rows, [loved, loved], [0, 1], [0.75, 0.25])
     # both would be refused, and leave different words
-    rows, loved = [[0.25, 0.5, 0.25], [0.25, 0.25, 0.5], [0.5, 0.25, 0.25]], [0.5, 0.25, 0.25]
+    rows = [[0.25, 0.5, 0.25], [0.25, 0.25, 0.5], [0.5, 0.25, 0.25]]
     yield _round(rows, [loved, loved], [0, 0], [0.75, 0.75])
     # two chances of 3/4: not their product, and not one u for both
     rows, chosen = [[0.375, 0.375, 0.25], [0.375, 0.375, 0.25], [0.25, 0.25, 0.5]], [0, 0]
@@ -232,8 +232,9 @@ def _rounds_at_the_edge(
     rng: np.random.Generator,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, list, list]]:
     yield _round([[0.25, 0.75]], [], [], [])  # nothing drafted: the token is the target's own
-    yield _round([[1.0, 0.0], [0.5, 0.5]], [[0.5, 0.5]], [1], [0.0])  # the target never writes it
-    yield _round([[0.25, 0.75], [0.5, 0.5]], [[0.75, 0.25]], [0], [0.0])  # and here it does
+    never = [[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]]  # the third: its chance is 0, and not above u
+    yield _round(never, [[0.125, 0.375, 0.5]], [2], [0.0])
+    yield _round([[0.25, 0.75], [0.5, 0.5]], [[0.75, 0.25]], [0], [0.0])  # and here it is above
     yield _round([[1.0], [1.0]], [[1.0]], [0], [0.5])
     same = [[0.25, 0.75], [0.25, 0.75]]
     yield _round([*same, [0.5, 0.5]], same, [0, 1], [0.999, 0.999])  # p = q: nothing is refused
@@ -409,7 +410,7 @@ def _lookups(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, int]]:
 
 def _certain_lookups(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, int]]:
     yield np.array([0.5, 0.5, 0.0]), 2  # never right
-    yield np.array([1.0, 0.0]), 0  # never wrong
+    yield np.array([0.0, 1.0]), 1  # never wrong
     yield np.array([1.0]), 0
     yield np.array([0.0, 0.0, 1.0, 0.0]), 1
     yield np.array([0.0078125, 0.9921875]), 0  # hardly ever right is not never

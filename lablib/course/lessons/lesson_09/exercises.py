@@ -63,21 +63,23 @@ def most_frequent(text, n, longest):
 
 def _texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int]]:
     yield [1, 2, 3, 1, 2], 2, 2
+    yield [1, 2, 4, 1, 2], 2, 2  # another text with the same end
     yield [1, 2, 3], 2, 2  # nothing comes twice
     yield [5, 6, 7, 5, 8], 2, 2  # the 5 does, but the text has gone on
-    yield [1, 1, 2, 1, 2, 2], 1, 3  # 1 1 2 is not 1 2 2, though two of three agree
+    yield [1, 1, 2, 7, 1, 2, 2], 1, 3  # 1 1 2 is not 1 2 2: the same words, and two places agree
     yield [1, 2, 3, 9, 1, 2, 4, 9, 1, 2], 3, 2  # two places
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 3  # a long run, and a later short one
     yield [5, 6, 7, 5], 4, 1  # the text ends before the guess does
     yield [5, 1, 2, 5, 5], 2, 1  # and would not if the first place counted
     yield [3, 3, 3, 3], 3, 3  # a run that overlaps itself
     yield [7, 7, 9, 7, 7, 7], 1, 2  # and goes before one that doesn't
+    yield [7, 7, 9, 5, 7, 7], 1, 2  # the 9 followed two of them, a 7 only one
     yield [1, 12, 5, 11, 2, 6, 1, 12], 1, 2  # ids of more than one digit
     yield [2, 7, 12, 8, 5, 2], 1, 1  # a 2 is no 12
     yield [12, 7, 30, 12], 2, 1  # and the guess has a 30
     yield [3, 8, 5, 3, 7, 3, 7, 9, 3, 6, 3], 1, 1
     yield [1, 2, 3, 4, 7, 3, 5, 1, 2, 3], 1, 1
-    yield [1, 2, 3, 4, 9, 0, 2, 3, 4, 8, 1, 2, 3, 4], 1, 4  # only a run of four finds the 9
+    yield [1, 2, 3, 4, 9, 0, 2, 3, 4, 8, 1, 2, 3, 4], 2, 4  # only a run of four finds the 9
     yield [1, 2, 3, 7, 2, 3, 8, 1, 2, 3], 1, 4  # and one of three the 7
     yield [2, 3, 4, 7, 1, 9, 3, 4, 8, 1, 2, 3, 4], 1, 4  # three of four agree before the 8
     yield [*range(1, 9), 0, *range(2, 9), 9, *range(1, 9)], 1, 9  # and one of eight the 0
@@ -101,6 +103,9 @@ def _short_texts(rng: np.random.Generator) -> Iterator[tuple[list[int], int, int
     yield [258, 7, 2, 8, 258], 1, 1  # a byte would hold both as 2
     yield [1, 2, 7, 2, 5, 1, 2], 1, 4  # only a run of two finds the 7
     yield [1, 2, 4, 7, 1, 2, 3], 1, 3  # a run is more than its beginning
+    yield [5, 6] * 4, 4, 6  # six of eight, and they overlap
+    for words in (2, 2, 2, 3, 3, 3):  # much comes again, nearly
+        yield rng.integers(0, words, size=40).tolist(), 4, 6
 
 
 LOOKUP = Exercise(
@@ -129,8 +134,9 @@ LOOKUP = Exercise(
             "range(min(longest, len(text) - 1), 0, -1)",
             "range(1, min(longest, len(text) - 1) + 1)",
         ): (
-            "you begin with a single token. A longer run fits in fewer places, and better: try "
-            "the longest first."
+            "the last place of a single token decides: you try it first, or take the newest place "
+            "of any run. A longer run fits in fewer places, and better: look for it everywhere "
+            "first."
         ),
         changed(
             lookup,
@@ -495,7 +501,10 @@ ESTIMATE = Exercise(
             "fades_the_new_ones_too",
             "fade * kept + accepted, fade * judged + reached",
             "fade * (kept + accepted), fade * (judged + reached)",
-        ): ("what this round brings has full weight: fade the old sums first, then add."),
+        ): (
+            "what this round brings has full weight: fade the old sums first, then add. (So it "
+            "comes out, too, if the first round does not fade what was there at the start.)"
+        ),
         mean_of_the_rounds: (
             "you average the rates of the rounds. A round of one draft would weigh as much as one "
             "of eight: keep two sums."
@@ -604,6 +613,8 @@ def _equal_blocks(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.nda
     yield np.array([[0.25, 0.75], [0.5, 0.5]]), np.array([[0.25, 0.75]]), [1]  # p = q
     yield np.vstack([p[:1], p[:1], p[:1]]), np.vstack([q[:1], p[:1]]), [int(p[0].argmax()), 1]
     yield np.array([[1.0, 0.0]] * 3), np.array([[0.5, 0.5]] * 2), [1, 0]  # never the target's
+    p = np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]])  # nor is the second one here
+    yield p, np.array([[0.5, 0.5], [0.25, 0.75]]), [0, 1]
     yield np.ones((3, 1)), np.ones((2, 1)), [0, 0]  # a vocabulary of one
     # little is left, and it is not nothing
     yield np.full((3, 2), 0.5), np.array([[0.25, 0.75], [0.5078125, 0.4921875]]), [0, 0]

@@ -53,7 +53,7 @@ Cache = list[tuple[np.ndarray, ...]]
 
 def _layers(keys: list[list[int]], layers: int = 1) -> Cache:
     """Return layers of small numbers: keys as given, ten more in each layer, and values below 0."""
-    first = np.array(keys)
+    first = np.array(keys, dtype=float)
     return [(first + 10 * i, -first - 10 * i) for i in range(layers)]
 
 
@@ -352,7 +352,7 @@ def reads_the_text_again(layer, drafts, accepted):
 # last digits out: undone by subtracting and dividing it ends elsewhere.
 _ROUNDS = (
     (([3, 5], 1), ([4], 0)),
-    (([2, 7, 4], 1), ([6, 1], 0)),
+    (([2**24 + 1, 7, 4], 1), ([6, 1], 0)),  # single precision has too few digits
     (([6, 1, 8], 2), ([2, 2], 1)),
     (([4, 9], 0), ([5, 0, 6], 2)),  # 0 is a token as any other
     (([3] * 64, 1), ([5] * 64, 3)),
@@ -402,6 +402,8 @@ def _follow(function: Callable[..., Any], lives: Any, kind: type = Recurrent) ->
             function(layer, list(drafts), accepted)
             state = np.asarray(layer.state).astype(float).tolist()
             results.append((state, [token for call in calls[before:] for token in call]))
+            if np.shape(layer.state) != (1,):  # told of this round, and not met in the next
+                layer.state = np.ravel(layer.state).astype(float)
     return results
 
 
@@ -657,8 +659,8 @@ READ_AGAIN = Exercise(
             "kept, then one is refused, and the round ends."
         ),
         changed(read_again, "refused_one_too", "(n + 1)", "(n + 2)"): (
-            "you read the refused draft again as well: the last token and the n that were kept are "
-            "n + 1."
+            "you read one token too many: the last token and the n that were kept are n + 1. The "
+            "refused draft is gone, and what comes in its place is read in the next round."
         ),
     },
     cases=_chances,

@@ -204,7 +204,10 @@ ASK_TOGETHER = Exercise(
             "batch[each].set_result(answer)",
             """if each == prompt:
                     batch[each].set_result(answer)""",
-        ): "you answer one prompt of the batch: all others that wait need their results too.",
+        ): (
+            "one prompt is answered, and all others wait for ever. Look who waits *after* you have "
+            "made way, and answer all of them."
+        ),
         changed(
             ask_together,
             "waits_for_every_caller",
@@ -314,6 +317,7 @@ def _matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2, 3): {(5,): {}}}, (1, 2, 5)  # the child hangs below the 3
     yield {(12, 3): {}}, (1, 23)  # ids are no digits
     yield {(11,): {(2, 34): {}}}, (11, 23, 4)
+    yield {(1, 2): {}}, (1, 23)
     yield {(1, 2, 3): {(4,): {}}}, (1, 3, 2, 4)  # the same tokens in another order
     for _ in range(14):
         tree = _tree(rng)
@@ -530,7 +534,10 @@ SURVIVORS = Exercise(
             """if kind == "write" and len(cached) == capacity:
             cached.pop(0)
         if kind == "read" and name not in cached:""",
-        ): ("you make room before you look: writing a name that is stored already needs no room."),
+        ): (
+            "writing a name that is stored already needs no room: you make some before you look, "
+            "or store the name twice."
+        ),
         changed(
             survivors,
             "evicts_at_the_end",
@@ -539,8 +546,8 @@ SURVIVORS = Exercise(
             """pass
     return cached[-capacity:]""",
         ): (
-            "you evict only at the end. A name that had to go earlier was not there to be read: "
-            "keep at most `capacity` after each event."
+            "a name that had to go is read, and has come back: you evict only at the end, or store "
+            "again what is read. Keep at most `capacity` after each event; what has gone is gone."
         ),
         changed(survivors, "newest_first", "return cached", "return cached[::-1]"): (
             "the least recently used comes *first* in the list."
@@ -625,6 +632,7 @@ def _empty_inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1, 2): {}}, ()
     yield {}, (1,)
     yield {(12, 3): {}}, (1, 23)  # ids are no digits
+    yield {(1, 2): {}}, (1, 23)
     yield {(1,) * 300: {(2,): {}, (3,): {}}}, ((1,) * 250 + (4,) * 60)
 
 

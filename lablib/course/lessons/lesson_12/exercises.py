@@ -64,14 +64,15 @@ def _odd_chats(rng: np.random.Generator) -> Iterator[tuple[Messages, str, bool]]
     yield [_message("user", "")], "", True
     yield [_message("assistant", "Hi")], "Be brief.", True  # the answer is to go on
     yield [_message("system", "")], "Be brief.", True  # an empty system message is one
-    yield [_message("System", "No.")], "Be brief.", False  # another role than "system"
+    yield [{"content": "No.", "role": "System"}], "Be brief.", False  # another role than "system"
     yield [_message("system_note", "No.")], "Be brief.\n", False  # the default is kept as it is
     yield [_message("system", "A"), _message("user", ""), _message("user", "B")], "", False
     yield [_message("user", "Hi"), _message("user", "Hi")], "Hi", False  # equal, and both are said
     yield [_message("system", "role content")], "", False  # the names of the keys are words, too
     yield [_message("system", "<|im_end|>")], "", False
-    yield [_message("tool", "{'a': 1}"), _message("user", "<|im_end|>")], "Be brief.", True
-    yield [_message("user", "{default} %s\r\n\t")], "{x}", True
+    yield [_message("tool", "{'a': ½}"), _message("user", "<|im_end|>")], "Be brief.", True
+    yield [_message("user", "{role} {default} %s %%\r\n\t")], "{x}", True
+    yield [_message("user", "Hi"), _message("system", "A")], "B", False  # not first, and the last
     yield [_message("system", "\n\nA\n\n\\n\n\n")], "", False  # empty lines belong to the message
     roles = ["user", "assistant", "system", "tool"]
     for _ in range(4):

@@ -397,9 +397,11 @@ def _killed(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]
     yield '{"unit": ["a"]}\n{"a": 0.5}\n', [{"a": 0.5}, {"a": 0.25}]
     three = [{"a": a} for a in (1, 2, 3)]  # null was found for 1, nothing at all for 2
     yield '{"unit": ["a"]}\n{"a": 1, "n": null}\n{"a": 2}\n', three
-    drafts = [{"a": 1, "draft": draft} for draft in (None, "x", "X")]  # null is a value
-    yield '{"unit": ["a", "draft"]}\n{"a": 1, "draft": "x"}\n', drafts
+    drafts = [{"a": 1, "draft": draft} for draft in (None, "", "x", "X")]  # null is a value
+    yield '{"unit": ["a", "draft"]}\n{"a": 1, "draft": "x"}\n{"a": 1, "draft": ""}\n', drafts
     yield _file(one, [1], _torn(one[2])), one  # the torn one has no place of its own
+    spelled = [{"a": a} for a in (1, 2, 3)]  # JSON needs no spaces, and a result may be a dict
+    yield '{"unit":["a"]}\n{"a":1}\n{"n": {"b": 0, "a": 3, "c": 0}, "a": 2}\n', spelled
 
 
 def _hardly_begun(rng: np.random.Generator) -> Iterator[tuple[str, list[dict[str, Any]]]]:

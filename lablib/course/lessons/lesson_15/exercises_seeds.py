@@ -159,7 +159,14 @@ def _alike(function: Callable[..., Any]) -> str | None:
     return None
 
 
-SEEDS = [*range(41), 100, 101, 1000, 10000, 2**16 + 8, 2**32 + 8, 2**60, 2**60 + 1, 2**64 + 8]
+SEEDS = [*range(41), 100, 101, *(10**n for n in (3, 4, 5, 6, 9)), 2**16 + 8, 2**32 + 8]
+SEEDS += [2**60, 2**60 + 1, 2**64 + 8, 2**31 + 7, 2**61 + 7]  # for `hash` the last one is 8
+
+
+def _always(tokens: list[int]) -> int:
+    """Return by how much each token is more than the one before it, or -1 if that is no rule."""
+    steps = np.diff(tokens) % 1000
+    return int(np.bincount(steps).argmax()) if len({*steps.tolist()}) < 10 else -1
 
 
 def _related(function: Callable[..., Any]) -> str:
@@ -171,18 +178,20 @@ def _related(function: Callable[..., Any]) -> str:
     wanted = [(seed, long.get(seed, 41)) for seed in SEEDS]
     texts = dict(zip(SEEDS, _served(function, wanted, 4), strict=True))
     for seed, text in texts.items():
-        steps = np.diff(text[:41]) % 1000
-        if len({*steps.tolist()}) < 10:
-            often = int(np.bincount(steps).argmax())
+        more = _always(text[:41])
+        if more >= 0:
             return (
                 f"seed {seed} writes {as_text(text[:8])}: from token to token it is always "
-                f"{often} more, but for rounding"
+                f"{more} more, but for rounding"
             )
     for a, b in itertools.combinations(SEEDS, 2):
         common = {*texts[a][:16]} & {*texts[b][:16]}
         if len(common) >= 8:
             return f"seeds {a} and {b} have {len(common)} of their first 16 tokens in common"
     for step in range(16):
+        more = _always([texts[seed][step] for seed in range(41)])
+        if more >= 0:
+            return f"at step {step} it is always {more} more from seed to seed, but for rounding"
         seen = {text[step] for text in texts.values()}
         if len(seen) < len(SEEDS) // 2:
             return f"at step {step} {len(SEEDS)} seeds write only {len(seen)} different tokens"

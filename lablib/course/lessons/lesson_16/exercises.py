@@ -83,9 +83,10 @@ def _toy_stories(function: Callable[..., Any], turn: int) -> Outcome:
     Once a text has a junk token it is not valid, as a story with one wrong word is not. As in
     stories, texts may part at one place only, and are sure of themselves at the others. What helps
     here helps there: no temperature does, a cut does, and sharing out does most. Junk has other ids
-    at each step and behind each text: who does not look at a row's own scores does not miss it.
+    at each step and behind each text: who does not look at a row's own scores does not miss it. Nor
+    does who takes a row's best score for 0, or for that of another row.
     """
-    alone = np.linspace(0, -5, 12)[None]  # the others have ended
+    alone = np.linspace(3, -2, 12)[None]  # the others have ended
     stories.as_chances(function(alone.copy(), [[]]), alone)
     good, written = 0, []
     for world in range(TOY_WORLDS):
@@ -97,8 +98,9 @@ def _toy_stories(function: Callable[..., Any], turn: int) -> Outcome:
             junk = rng.normal(-4 if step == 0 else -5, 0.3, 5)
             scores = np.hstack([rng.permutation(np.append(0, others)), junk])
             seeds = [[19, world, step, *text] for text in texts]
-            places = [np.random.default_rng(seed).permutation(scores.size) for seed in seeds]
-            logits = scores[np.array(places)]
+            own = [np.random.default_rng(seed) for seed in seeds]
+            places = [each.permutation(scores.size) for each in own]
+            logits = scores[np.array(places)] + [[each.normal(0, 9)] for each in own]
             probs = stories.as_chances(function(logits.copy(), [list(t) for t in texts]), logits)
             drawn = by_chance(probs, uniforms("toy", world, step, size=TOY_ROWS))
             spoilt |= {row for row, token in enumerate(drawn) if places[row][token] >= 7}

@@ -122,7 +122,7 @@ def _odd_words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield np.array([1.0]), [[0]], []
     yield np.array([0.5, 0.5]), [[0, 1]], [0]
     yield np.full(4, 0.25), [[0, 2, 2], [0], [0, 1]], [0]  # 0 itself is wanted, too
-    yield np.array([0.25, 0.75, 0.0]), [[2], [0]], []
+    yield np.array([0.25, 0.75, 0.0]), [[2], [0, 2]], []  # p is the next word's, and no other's
     yield np.array([0.5, 0.25, 0.25]), [[1], [1], [2]], []  # the same text twice
     yield np.array([0.5, 0.25, 0.25]), [[1], [0, 1, 2, 2, 1]], [0, 1, 2, 2]
     # the last word counts as the first does, and which words stand there is not enough
@@ -131,6 +131,7 @@ def _odd_words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield np.array([0.5, 0.25, 0.25]), [[0], [0, 1, 2]], [0, 1]  # so_far has outgrown a text
     yield np.full(12, 1 / 12), [[10, 11], [11, 1], [10, 0]], [10]
     yield np.full(12, 1 / 12), [[1, 0, 5], [10, 11, 3]], [1, 0]  # spelled in digits both begin 10
+    yield np.full(300, 1 / 300), [[int("299"), 1], [43, 0]], [int("299")]  # equal, not the same
 
 
 NEXT_WORD = Exercise(
@@ -545,6 +546,7 @@ def _odd_states(rng: np.random.Generator) -> Iterator[tuple[Table, int, int]]:
     yield {0: {"a": 0, "b": 1}, 1: {}}, 0, 3  # round and round, or out: a choice
     yield {0: {"a": 1, "b": 2}, 1: {"a": 1}, 2: {}}, 0, 3  # and where there is no way out
     yield {7: {5: 8}, 8: {0: 9}, 9: {}}, 7, 4  # tokens by their ids
+    yield {7: {8: 9}, 9: {7: 8}, 8: {}}, 7, 4  # ids may be numbers of states, too
 
 
 FORCED = Exercise(

@@ -110,6 +110,7 @@ def _odd_texts(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield [[-1.0], [-1.0], [-1.0]], 5.0
     yield [[-900.0], [-901.0]], 3.0
     yield [[-2000.0], [-1.0]], 1.0  # the first, or the mean, is too little to subtract
+    yield [[-3000.0], [-1000.0], [-1000.5]], 4.0  # and no help is to cut off at 700
     yield [[-1.0], [-801.0]], 0.005  # no share under p, and one under its power
 
 
@@ -253,6 +254,9 @@ def _odd_proposals(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     same = [-1.0, -0.5]
     yield _text(same, [-2.0, -0.5]), _text(same, [-2.0, -0.5]), 1, 4.0  # proposed itself
     yield _text([-1.0], [-1.0]), _text([-2.0], [-9.0]), 0, 0.0
+    yield _text([-1.0], [-2.0]), _text([-2.0], [-1.0]), 0, 0.0  # all are wanted alike, q is not
+    yield _text([-1.0], [-2.0]), _text([-1.0], [-1.0]), 0, 2.0  # as likely, and not the same
+    yield _text([-1.0], [-1.0]), _text([-301.0], [-900.0]), 0, 3.0  # hardly likely or proposed
     yield _text([-1.0] * 4, [-1.0] * 4), _text([-1.0], [-1.0]), 0, 1.0
     yield _text([-1.0], [-1.0]), _text([-300.0], [-1.0]), 0, 2.0
     yield _text([-400.0], [-1.0]), _text([-1.0], [-1.0]), 0, 2.0  # far better
@@ -295,8 +299,8 @@ def surest_vote(answers, confidences, keep):
     confidences: of each chain, positive numbers.
     keep: the share of all chains that vote, those with the largest confidence: 0 < keep <= 1. If
         that is no whole number, one more. Of equally sure chains the earlier ones vote.
-    A vote counts as much as its chain's confidence. Of answers with equal sums the one that comes
-    first in `answers` wins.
+    A vote counts as much as its chain's confidence. Of answers with equal sums the one that got
+    the first vote wins, in the order of the chains.
     """
     order = sorted(range(len(answers)), key=lambda i: -confidences[i])
     voters = sorted(order[: math.ceil(keep * len(answers))])
@@ -312,9 +316,9 @@ def surest_vote_with_numpy(answers, confidences, keep):
     votes = np.array(confidences, float)
     votes[least_sure[int(np.ceil(keep * len(answers))) :]] = 0
     best, most = None, 0.0
-    for answer in answers:
+    for answer, own in zip(answers, votes, strict=True):
         mine = sum(vote for other, vote in zip(answers, votes, strict=True) if other == answer)
-        if answer is not None and mine > most:
+        if answer is not None and own > 0 and mine > most:
             best, most = answer, mine
     return best
 
@@ -374,15 +378,15 @@ SUREST_WRONG = {
         "voters = sorted(order[: math.ceil(keep * len(answers))])",
         "voters = order[: math.ceil(keep * len(answers))]",
     ): (
-        "of equal sums the answer that comes first in `answers` wins, not the one of the surest "
-        "chain."
+        "of equal sums the answer that got the first vote wins, in the order of the chains, not "
+        "the one of the surest chain."
     ),
     changed(
         surest_vote,
         "ties_to_the_last",
         "max(sums, key=sums.get, default=None)",
         "max(reversed(sums), key=sums.get, default=None)",
-    ): ("of equal sums the answer that comes first in `answers` wins, not the last."),
+    ): ("of equal sums the answer that got the first vote wins, not the last."),
     changed(
         surest_vote,
         "above_a_floor",
@@ -435,6 +439,10 @@ def _odd_votes(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     few, many = [None, "4", "4", "4"], [None, "7", "7", "7"]
     yield few + many * 9, [2, 1, 1, 1] * 10, 0.375  # so many equals an unstable sort mixes
     yield ["7", "4", "7", "4"], [0.5, 0.25, 0.25, 1.0], 1.0
+    yield ["4", "7", "7"], [3, 3, 3], 1.0  # who is as sure as another is another all the same
+    yield ["7", "7", "4"], [0.101, 0.101, 0.2025], 1.0  # nothing to round
+    yield [None, "4", "7"], [2, 2, 1], 0.3  # the earlier one votes, though it has no answer
+    yield ["4", "7", "4"], [1, 5, 5], 0.5  # a tie, and the first chain has no vote
 
 
 SUREST = Exercise(
@@ -553,6 +561,7 @@ def _samples(rng: np.random.Generator) -> Iterator[tuple[list[str], Utility]]:
     yield [*"cab"], _useful("abc")  # all alike
     yield [*"bcaa"], _useful("abc", bc=6, ba=1, cb=6, ca=1, ab=2, ac=2)
     yield [*"abc"], _useful("abc", aa=5, ab=5, ac=5, ba=4, bb=9, bc=6, ca=6, cc=3)
+    yield [*"aabc"], _useful("abc", bc=0.5)  # b is more like the others than a is
     for _ in range(4):
         texts = [("a", "b", "c", "d")[i] for i in rng.integers(0, 4, 6)]
         rows = {a + b: int(rng.integers(0, 8)) for a in "abcd" for b in "abcd" if a != b}
@@ -566,7 +575,7 @@ def _odd_samples(rng: np.random.Generator) -> Iterator[tuple[list[str], Utility]
     yield [*"ba"], _useful("ab", ab=8, ba=8)
     yield [*"ab"], {"a": {"a": 0, "b": 0, "z": 9}, "b": {"a": 0, "b": 1, "z": 0}, "z": {"z": 1}}
     yield [*"abca"], {x: {y: 0.125 * (x < y) for y in "abc"} for x in "abc"}
-    yield [*"ab"], _useful("ab", aa=0.5, ab=0.25, ba=0.375, bb=0.5)  # nothing to round
+    yield [*"ab"], _useful("ab", aa=0.001, ab=0.002, ba=0.003, bb=0.001)  # nothing to round
     yield [*"baa"], _useful("ab", ba=4)  # as useful, though not as frequent
     yield [*"abcd"], _useful("abcd")
     yield [*"dcba"], _useful("abcd")  # all alike again: a set has one order for both

@@ -5,9 +5,9 @@ import {PLAYED_OUT} from '../engine/rules.mjs';
 import {make, percent, readable} from './parts.mjs';
 
 export const KEPT = {
-  rejection: 'A token may stay as often as the large model would write it. If it is guessed more ' +
-    'often, a draw throws out the surplus, and tokens that are guessed too seldom take its place. ' +
-    'So each comes as often as if the large model wrote alone.',
+  rejection: 'Each token shall come as often as if the large model wrote alone. So a guess stays, ' +
+    'unless it is made too often: then a draw throws out the surplus, and tokens that are guessed ' +
+    'too seldom take its place.',
   block: 'As rejection, but all guesses of a round are judged together: one that the large model ' +
     'likes more makes up for one before it that it likes less. More stay, and each token still ' +
     'comes as often as if the large model wrote alone.',
@@ -78,7 +78,7 @@ export class Drafting {
   }
 
   #card(draft, kind) {
-    const word = {kept: '✓ kept', refused: '✗ refused', unread: 'not looked at'}[kind];
+    const word = {kept: '✓ kept', refused: '✗ refused', unread: 'thrown away'}[kind];
     const seen = kind !== 'unread';
     const bar = make('span', {className: 'play-chance', data: {'aria-hidden': 'true'}});
     bar.style.setProperty('--chance', draft.chance);
@@ -99,7 +99,7 @@ export class Drafting {
       return make('small', {}, `the large model drew ${readable(this.decode([draft.own]))}`);
     if (draft.chance >= 1)
       return make('small', {}, this.rule === 'block' ? 'sure to stay' : 'not guessed too often');
-    return make('small', {}, `drew ${percent(draft.coin)}, stays up to ${percent(draft.chance)}`);
+    return make('small', {}, `drew ${percent(draft.coin)}, limit ${percent(draft.chance)}`);
   }
 
   #own(verdict) {
@@ -124,7 +124,8 @@ export class Drafting {
     if (this.greedy || PLAYED_OUT.has(this.rule))
       return `The large model itself drew ${this.#name(last.own)} where the small one had guessed ` +
         `${this.#name(last.token)}: what it drew stands.`;
-    const end = 'The large model puts another token there; guesses after it are thrown away.';
+    const more = reached < drafted.length ? '; guesses after it are thrown away' : '';
+    const end = `The large model puts another token there${more}.`;
     if (this.rule === 'block')
       return `${this.#name(last.token)} would stay up to ${percent(last.chance)}; it drew ` +
         `${percent(last.coin)} and goes. ${end}`;
@@ -136,17 +137,24 @@ export class Drafting {
     const free = `${all}, and the same look of the large model gives one more token.`;
     if (this.greedy || this.rule !== 'rejection') return free;
     const tight = drafted.reduce((least, each) => each.chance < least.chance ? each : least);
-    if (tight.chance < 1) return `${free} ${this.#counted(tight)} This one drew ${percent(tight.coin)} and stays.`;
-    return `${free} None of them is guessed more often than the large model writes it.`;
+    const {guessed, wanted} = this.#counts(tight);
+    if (guessed > wanted) return `${free} ${this.#counted(tight)} This one drew ${percent(tight.coin)} and stays.`;
+    return `${free} None of them is guessed noticeably more often than the large model writes it.`;
+  }
+
+  // In how many places does the small model guess a token, and does the large one write it?
+  #counts({p, q}) {
+    const places = Math.min(p, q) < 0.01 ? 1_000_000 : 1_000;
+    return {places, guessed: Math.round(places * q), wanted: Math.round(places * p)};
   }
 
   // Say of a guess how often each model comes to it, and so how often it may stay.
-  #counted({token, p, q, chance}) {
-    const places = Math.min(p, q) < 0.01 ? 1_000_000 : 1_000;
-    const [guessed, wanted] = [q, p].map(share => Math.round(places * share).toLocaleString('en'));
-    return `In ${places.toLocaleString('en')} such places the small model guesses ${this.#name(token)} ` +
+  #counted(draft) {
+    const counts = Object.values(this.#counts(draft));
+    const [places, guessed, wanted] = counts.map(count => count.toLocaleString('en'));
+    return `In ${places} such places the small model guesses ${this.#name(draft.token)} ` +
       `${guessed} times, and the large one writes it ${wanted} times. So ${wanted} of the ${guessed} may ` +
-      `stay: those whose random number is up to ${percent(chance)}.`;
+      `stay: those whose random number is up to ${percent(draft.chance)}.`;
   }
 
   #name(token) {

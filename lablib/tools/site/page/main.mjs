@@ -5,14 +5,13 @@ import {Drafting, KEPT} from './drafting.mjs';
 import {Models} from './models.mjs';
 import {drawChart, isSum, nextTokens} from './parts.mjs';
 import {python} from './python.mjs';
-import {START, optionsOf, readLink, writeLink} from './state.mjs';
+import {START, SUM, optionsOf, readLink, writeLink} from './state.mjs';
 import {Trying} from './trying.mjs';
 import {SAMPLES, Voting} from './voting.mjs';
 import {Writing} from './writing.mjs';
 
 const MOST_TOKENS = {write: 80, draft: 80, vote: 40};
 const MOST_PROMPT = 600;  // tokens; the models' context has 1,024
-const SUM = 'sum 7 3 9 0 4 8:';
 const PRESS = {
   write: 'Press Write.', draft: 'Press Draft, then go from round to round.', vote: 'Press Vote with 64 chains.',
 };
@@ -25,8 +24,7 @@ class Page {
     this.state = readLink(location.hash);
     this.ready = false;
     const decode = ids => this.tokenizer.decode(ids);
-    const say = text => this.say(text);
-    this.writing = new Writing(this.part('story'), {look: (place, number) => this.#see(place, number), decode, say});
+    this.writing = new Writing(this.part('story'), {look: (place, number) => this.#see(place, number), decode});
     this.drafting = new Drafting(this.part('rounds'), {decode, turn: round => this.set({round})});
     this.voting = new Voting(this.part('votes'), {decode, choose: answer => this.set({answer})});
     this.trying = new Trying(this.part('try'), told.tasks);
@@ -64,7 +62,7 @@ class Page {
     this.root.dataset.ready = 'yes';
     this.part('progress').hidden = true;
     this.part('again').hidden = true;
-    this.say('The models are here, and run in this page: nothing you write leaves it.');
+    this.say(`The models are here. ${PRESS[this.state.play]}`);
     if (this.state.shown === this.state.play) this.run();
     else this.#next();
   }
@@ -103,12 +101,20 @@ class Page {
     if (!name || !(name in START)) return;
     const value = typeof START[name] === 'number' ? Number(target.value) : target.value;
     if (name === 'seed' && !(Number.isSafeInteger(value) && value >= 0)) return;
-    const again = name === 'rule' || name === 'draft_tokens';
-    this.set({[name]: value, ...(again ? {} : {shown: ''})});
+    this.set({[name]: value});
     this.#read();
     if (['temperature', 'top_p', 'min_p', 'top_k'].includes(name)) this.#chart();
     if (name === 'prompt') this.#next();
-    if (again && this.state.shown === 'draft') this.run();
+    if (name !== 'rule' && name !== 'draft_tokens') this.#outdate();
+    else if (this.state.shown === 'draft') this.run();
+  }
+
+  // What stands there was drawn before a change: say so, and that it can be drawn anew.
+  #outdate() {
+    if (!this.ready || this.state.shown !== this.state.play) return;
+    this.stop();
+    this.set({shown: ''});
+    this.say(`That was drawn before your change. ${PRESS[this.state.play]}`);
   }
 
   act(what, button) {
@@ -161,9 +167,10 @@ class Page {
   // Sample from the model as it is; what was written stays.
   #reset() {
     const {temperature, top_p, min_p, top_k} = START;
-    this.set({temperature, top_p, min_p, top_k, shown: ''});
+    this.set({temperature, top_p, min_p, top_k});
     this.#fill();
     this.#chart();
+    this.#outdate();
   }
 
   turnTo(play) {
@@ -317,7 +324,8 @@ class Page {
       this.writing.take(verdict);
     });
     const ms = await this.job.done;
-    await this.writing.end(`${count} tokens, ${(1000 * count / ms).toFixed(0)} a second on this device.${this.note}`);
+    await this.writing.end();
+    this.say(`${count} tokens, ${(1000 * count / ms).toFixed(0)} a second on this device.${this.note}`);
     const {token} = this.state;
     if (token) this.writing.see(token - 1);
     else this.writing.seeSurprise();

@@ -1,11 +1,14 @@
 // The state of the page, which is its link: what stands after # is all that differs from here.
 
+import {isSum} from './parts.mjs';
+
 export const START = {
   play: 'write', prompt: 'On a sunny day, Mia finds', seed: 12,
   temperature: 1, top_p: 1, min_p: 0, top_k: 0, rule: 'rejection', draft_tokens: 4,
   // The play that has run, and where one looks: a token of the text, a round, an answer.
   shown: '', token: 0, round: 1, answer: '',
 };
+export const SUM = 'sum 7 3 9 0 4 8:';
 const CHOICES = {
   play: ['write', 'draft', 'vote'], rule: ['match', 'coupled', 'rejection', 'block'],
   shown: ['', 'write', 'draft', 'vote'],
@@ -28,6 +31,7 @@ export function readLink(hash) {
       if (fits && (!WHOLE.has(name) || Number.isInteger(value))) state[name] = value;
     } else if (CHOICES[name]?.includes(text) ?? true) state[name] = text;
   }
+  if (state.play === 'vote' && !isSum(state.prompt)) state.prompt = SUM;
   return state;
 }
 

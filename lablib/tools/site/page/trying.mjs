@@ -10,7 +10,8 @@ const RUNNER = `onmessage = ({data: {code, name, cases}}) => {
     : Array.isArray(value) ? value.map(plain) : value === undefined ? null : value;
   let answers, wrong = '';
   try {
-    const own = new Function(code + '\\nreturn ' + name + ';')();
+    const own = new Function(code + '\\nreturn typeof ' + name + ' === "function" && ' + name)();
+    if (!own) throw 'there is no function ' + name;
     answers = cases.map(each => {
       try { return plain(own(...structuredClone(each))); }
       catch (error) { wrong = wrong || String(error); return {error: true}; }
@@ -35,6 +36,12 @@ export function answersOf(code, {name, cases}) {
     worker.postMessage({code, name, cases});
   });
 }
+
+// Return a text's parts, with elements for `code` and *stress*.
+const marked = text => text.split(/(`[^`]+`|\*[^*]+\*)/).map(part => {
+  const tag = {'`': 'code', '*': 'em'}[part.at(0)];
+  return tag ? make(tag, {}, part.slice(1, -1)) : part;
+});
 
 const shown = value => JSON.stringify(value, (_, each) =>
   typeof each === 'number' ? Number(each.toFixed(4)) : each);
@@ -68,18 +75,21 @@ export class Trying {
     if (this.task) this.codes.set(this.task.id, this.#part('code').value);
     this.task = this.tasks[number];
     const {id, task, starter, hints} = this.task;
-    this.#part('task').textContent = task.replace(/[`*]/g, '');
+    this.#part('task').replaceChildren(...marked(task));
     this.#part('code').value = this.codes.get(id) ?? starter;
     this.#part('said').textContent = '';
     this.#part('hints').replaceChildren(...hints.map((hint, i) =>
-      make('details', {}, make('summary', {}, `Hint ${i + 1}`), make('p', {}, hint))));
+      make('details', {}, make('summary', {}, `Hint ${i + 1}`), make('p', {}, ...marked(hint)))));
   }
 
   async #check() {
     const {task} = this;
-    const {answers, wrong} = await answersOf(this.#part('code').value, task);
     const said = this.#part('said');
+    said.textContent = '…';
+    const {answers, wrong} = await answersOf(this.#part('code').value, task);
+    if (task !== this.task) return;  // another one was chosen meanwhile
     if (!answers) return said.textContent = `✗ ${wrong}`;
+    if (answers.every(each => each === null)) return said.textContent = '○ It returns nothing yet.';
     const {correct, at, like} = judge(task, answers);
     if (correct) return said.textContent = `✓ Right, in all ${task.cases.length} cases.`;
     const got = answers[at]?.error ? wrong : shown(answers[at]);

@@ -10,8 +10,8 @@ const STILL = matchMedia('(prefers-reduced-motion: reduce)');
 export class Writing {
   // `look(place, number)` hears which token is looked at; its number, from 1, if it was chosen.
   // `decode` turns ids into text.
-  constructor(box, {look, decode, say}) {
-    Object.assign(this, {box, look, decode, say});
+  constructor(box, {look, decode}) {
+    Object.assign(this, {box, look, decode});
     box.addEventListener('keydown', event => this.#key(event));
     this.clear();
   }
@@ -37,10 +37,10 @@ export class Writing {
     if (!this.timer) this.#show();
   }
 
-  // The last round has come: say `told`, and resolve, when the last token is shown.
-  end(told) {
+  // The last round has come: resolve when the last token is shown.
+  end() {
     return new Promise(resolve => {
-      this.ended = () => resolve(this.say(told));
+      this.ended = resolve;
       if (!this.timer) this.#show();
     });
   }
