@@ -14,12 +14,40 @@ const random = await module_('random');
 const transforms = await module_('transforms');
 const vote = await module_('vote');
 const {bytesOf, unpack} = await module_('weights');
-const {PICTURES} = await import(pathToFileURL(path.join(told.page, 'pictures.mjs')));
+const page = name => import(pathToFileURL(path.join(told.page, `${name}.mjs`)));
+const {PICTURES} = await page('pictures');
 
 const models = {};
 for (const [name, {told: of, text}] of Object.entries(told.models))
   models[name] = new Model(of.config, await unpack(of, [bytesOf(text)]));
 const tokenizer = new Tokenizer(told.tokenizer);
+
+// The page's worker, in this thread.
+globalThis.Worker = class {
+  constructor() {
+    const send = data => setImmediate(() => this.onmessage({data: structuredClone(data)}));
+    this.port = {postMessage: send};
+    this.serving = page('worker').then(({serve}) =>
+      serve({Cache, Model, Writer, bytesOf, samples: vote.samples, unpack}, this.port));
+  }
+
+  async postMessage(data) {
+    await this.serving;
+    setImmediate(() => this.port.onmessage({data: structuredClone(data)}));
+  }
+};
+
+let asking;  // the laboratory of a lesson's pictures, once it is asked
+async function laboratory() {
+  const [{Lab}, {Models}] = [await page('live'), await page('models')];
+  const lab = new Lab({models: [], tokenizer: told.tokenizer});
+  lab.models = new Models([], {});
+  for (const [name, {told: of, text}] of Object.entries(told.models)) {
+    lab.models.ask({do: 'part', name, number: 0, text});
+    await lab.models.ask({do: 'load', name, told: of}).done;
+  }
+  return lab;
+}
 
 // A model without a network: its logits after each context are given.
 class Table {
@@ -96,6 +124,15 @@ const JOBS = {
   steps: ({chains}) => chains.map(([prompt, text]) => vote.stepsOf(prompt, text).map(s => s.right)),
   // A lesson's picture at many settings: data and caption.
   frames: ({name, given, settings}) => settings.map(values => PICTURES[name].frame(given, values)),
+  // What a picture makes of a reader's texts, one after the other: its constants, and many settings.
+  asked: async ({name, texts, about, settings}) => {
+    const lab = await (asking ??= laboratory());
+    let given = null;
+    const show = found => { given = found; };
+    const more = {...about, stops: control => about.stops[control], say() {}};
+    for (const text of texts) await PICTURES[name].ask(lab, text, {...more, before: given}, show);
+    return [given.constants, settings.map(values => PICTURES[name].frame(given, values))];
+  },
   tally: ({answers}) => vote.tally(answers),
   outcome: ({rule, p, q, drafts}) => {
     const {kept, following} = RULE[rule](p, q, drafts);
@@ -115,4 +152,6 @@ const JOBS = {
   },
 };
 
-console.log(JSON.stringify(told.jobs.map(job => JOBS[job.do](job))));
+const results = [];
+for (const job of told.jobs) results.push(await JOBS[job.do](job));
+process.stdout.write(`${JSON.stringify(results)}\n`, () => process.exit());  // a worker would wait on

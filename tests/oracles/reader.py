@@ -139,9 +139,7 @@ class Reader:
                 row = sum(len(each) for each in places[:i]) + at
                 row = [*product(*places)].index(tuple(where)) if film["each"] else row
                 if "parts" in film:
-                    if (film.get("engine") or {}).get(
-                        "given"
-                    ):  # the page computes, and asks no file
+                    if "given" in (film.get("engine") or {}):  # the page needs no file
                         self.page.add_script_tag(url=film["parts"])
                     content, caption = None, self._caption(box, film["parts"], row)
                 else:

@@ -47,6 +47,24 @@ from lablib.course.replay.curves import Sampled
 BeforeAfter(["mat", "sofa", "floor", "roof"], [4.0, 3.2, 3.0, 1.0])
 """
 RACE = 'VoteBars({"easy": Sampled("7", ["7", "3", "7", None] * 8)})'
+DART = """
+from lablib.course.lessons.lesson_01.widgets import Draw, NextToken
+
+Draw(["the", "cat", "dog"], [0.0, 2.0, 1.0])
+"""
+READ = """
+import lablib
+from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
+
+model, tokenizer = lablib.load("target")
+pieces = [tokenizer.decode([i]) for i in range(model.vocab_size)]
+read = [*tokenizer.encode("On a sunny day, Mia finds a red ball in the garden."), 2]
+NextToken(model, {"a story": read, "a sum": tokenizer.encode("sum 1 2 3 4 5 6:")}, pieces)
+"""
+BOARD = """
+shown = {"rules": ["match", "rejection"], "drafters": ["draft model"]}
+shipped_dashboard(model, lablib.load("draft")[0], pieces, **shown)
+"""
 ASKED = 'Which?\n  a  this\n  b  that one\nAnswer in the cell: predict("03.q1", "a"); or go on.\n'
 PNG = (  # a red point
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
@@ -76,6 +94,9 @@ def lesson():
         new_code_cell(SCENE.strip(), id="scene"),
         new_code_cell(LIVE.strip(), id="live"),
         new_code_cell(RACE, id="race"),
+        new_code_cell(DART.strip(), id="dart"),
+        new_code_cell(READ.strip(), id="read"),
+        new_code_cell(BOARD.strip(), id="board"),
         new_code_cell("from lablib.course import predict, recall", id="asking"),
         new_code_cell("recall()", id="recalled", outputs=[printed("Nothing to recall today.")]),
         new_code_cell('predict("03.q1", ...)', id="predicted", outputs=[printed(ASKED)]),

@@ -158,6 +158,33 @@ class Parted(SceneExplorer):
         return str(data)
 
 
+class Heavy(SceneExplorer):
+    """Its data are long."""
+
+    scene, called = "chart", "nothing"
+    constants: ClassVar = {}
+
+    def compute(self, a, b):
+        return {"a": a, "b": b, "more": "x" * 400}
+
+    def caption(self, data):
+        return f"{data['a']} {data['b']}"
+
+
+@pytest.mark.parametrize("last", [9, 65])  # every setting, and a row for each control
+def test_long_data_of_a_scene_stand_in_a_file(tmp_path, last):
+    explorer = Heavy(a=slider(3, 1, last), b=slider(2, 1, 20))
+    film = films.film(explorer, explorer.values, tmp_path)
+    assert [frame[:2] for frame in film["frames"]] == [explorer.frame()]
+    text = (tmp_path / film["parts"]).read_text("utf-8")
+    told = json.loads(text.removeprefix(f'lablibFilm("{film["parts"]}", ').removesuffix(");"))
+    each = [(a, b) for a, b in product(range(1, last + 1), range(1, 21))]
+    rows = [(a, 2) for a in range(1, last + 1)] + [(3, b) for b in range(1, 21)]
+    wanted = [explorer.frame(a=a, b=b) for a, b in (each if last == 9 else rows)]
+    assert [*zip(told["frames"], told["captions"], strict=True)] == wanted
+    assert f'"parts":"_static/frames/{film["parts"]}"' in film_html(film)
+
+
 def test_a_scene_of_parts_has_every_setting_in_a_file(tmp_path):
     controls = {"a": slider(3, 2, 4), "still": choice("x", ["x"]), "b": choice("q", ["p", "q"])}
     explorer = Parted(**controls)

@@ -121,12 +121,25 @@ def test_a_stopped_download_is_said_and_goes_on(tab, site):
             away.rename(part)
 
 
-def test_a_lessons_picture_asks_the_model(tab, site):
+def test_lessons_pictures_ask_the_model(tab, site):
     visit(tab, (site[0] / "00_start_here.html").as_uri())
     tab.ask("document.querySelector('.lablib-all').click()")
-    own = "[...document.querySelectorAll('.lablib-own')].at(-1)"  # of the race
-    tab.ask(f"{own}.querySelector('button').click()")
-    tab.wait(f"{own}.textContent.includes('the model’s own answer')")
-    said = tab.ask(f"{own}.parentNode.querySelector('figcaption').textContent")
-    assert said.startswith("After 32 samples")
+    answers = {
+        "samples": "After 32 samples",
+        "dart u": "u = 0.60 falls between",
+        "position": "At place 6 of your text",
+        "draft tokens γ": "your texts, γ = 4",
+    }
+    for label, answer in answers.items():
+        film = (
+            "[...document.querySelectorAll('.lablib-film')].find(film =>"
+            f"[...film.querySelectorAll('label')].some(each => each.textContent === '{label}'))"
+        )
+        own = f"{film}.querySelector('.lablib-own')"
+        if label == "position":
+            tab.ask(f"{own}.querySelector('input').value = 'On a sunny day,'")
+        tab.ask(f"{own}.querySelector('button').click()")
+        tab.wait(f"{own}.textContent.includes('the model’s own answer')")
+        said = tab.ask(f"{film}.querySelector('figcaption').textContent")
+        assert said.startswith(answer)
     assert tab.complaints == []

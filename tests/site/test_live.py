@@ -37,13 +37,14 @@ def ask(film, text):
     film.get_by_role("button", name="Ask the model").click()
 
 
-def answered(film):
-    film.get_by_role("status").filter(has_text="the model’s own answer").wait_for()
+def answered(film, seconds=60):
+    told = film.get_by_role("status").filter(has_text="the model’s own answer")
+    told.wait_for(timeout=1000 * seconds)
 
 
 def test_controls_move_together_without_the_model(lesson):
     tab, complaints = lesson
-    cuts = film(tab, "temperature")
+    cuts = film(tab, "top-k (0 is off)")
     assert "2 of 4 words stay" not in caption(cuts)
     cuts.get_by_label("top-p (1 is off)").fill("19")  # 1.0
     cuts.get_by_label("top-k (0 is off)").fill("2")
@@ -56,7 +57,7 @@ def test_controls_move_together_without_the_model(lesson):
 
 def test_a_readers_text_is_cut(lesson):
     tab, complaints = lesson
-    cuts = film(tab, "temperature")
+    cuts = film(tab, "top-k (0 is off)")
     first = caption(cuts)
     ask(cuts, "sum 7 3 9 0 4 8:")
     answered(cuts)
@@ -98,13 +99,103 @@ def test_a_readers_sum_is_voted_on_as_in_python(lesson):
     assert complaints == []
 
 
+def test_a_dart_falls_on_the_models_words(lesson):
+    tab, complaints = lesson
+    dart = film(tab, "dart u")
+    first = caption(dart)
+    ask(dart, "On a sunny day, Mia finds")
+    answered(dart)
+    assert caption(dart) != first
+    dart.get_by_label("dart u").press("End")
+    dart.locator("figcaption").filter(has_text="u = 0.98").wait_for()
+    dart.get_by_label("temperature", exact=True).press("End")
+    dart.locator("figcaption").filter(has_text="the token is one of the others").wait_for()
+    dart.get_by_role("button", name="Reset").click()
+    dart.locator("figcaption").filter(has_text=first).wait_for()
+    assert complaints == []
+
+
+def test_a_readers_text_is_read_place_by_place(lesson):
+    tab, complaints = lesson
+    reading = film(tab, "position")
+    position = reading.get_by_label("position", exact=True)
+    most = position.get_attribute("max")
+    ask(reading, " ".join(["ball"] * 30))
+    reading.get_by_role("status").filter(has_text="The text is too long").wait_for()
+    ask(reading, "On a sunny day,")
+    answered(reading)
+    last = int(position.get_attribute("max"))
+    assert 2 < last < int(most)
+    reading.locator("figcaption").filter(has_text=f"At place {last + 1} of your text").wait_for()
+    position.press("Home")
+    reading.locator("figcaption").filter(has_text="At place 1 of your text").wait_for()
+    reading.get_by_label("temperature", exact=True).press("End")
+    assert caption(reading).startswith("At place 1 of your text")  # they move together
+    reading.get_by_label("text", exact=True).select_option("a sum")
+    reading.locator("figcaption").filter(has_text="of a sum").wait_for()
+    assert position.get_attribute("max") == most
+    assert complaints == []
+
+
+def test_each_text_of_a_reader_is_a_row_of_the_carpet(lesson):
+    tab, complaints = lesson
+    carpet = film(tab, "draft tokens γ").first
+    for text in ("sum 7 3 9 0 4 8:", "On a sunny day, Mia finds"):
+        ask(carpet, text)
+        answered(carpet)
+    carpet.locator("figcaption").filter(has_text="your texts, γ = 4").wait_for()
+    assert carpet.locator("svg .lablib-cell").count() > 40
+    carpet.get_by_label("draft tokens γ").press("ArrowRight")
+    carpet.locator("figcaption").filter(has_text="your texts, γ = 5").wait_for()
+    assert "interval" not in caption(carpet)
+    carpet.get_by_role("button", name="Reset").click()
+    carpet.locator("figcaption").filter(has_text="sums, γ = 4").wait_for()
+    carpet.get_by_role("status").filter(has_text="The model knows").wait_for()
+    ask(carpet, "sum 1 2 3 4 5 6: 1+2=3;3+3=6;6+4=0;0+5=5;5+6=1;")
+    carpet.get_by_role("status").filter(has_text="a whole round may need 9").wait_for()
+    assert complaints == []
+
+
+@pytest.mark.parametrize("lesson", ["disk"], indirect=True)
+def test_a_readers_dashboard_follows_every_control(lesson):
+    tab, complaints = lesson
+    board = film(tab, "rule")
+    ask(board, "sum 7 3 9 0 4 8:")
+    answered(board, seconds=300)  # it writes some 170 texts
+    said = caption(board)
+    assert said.startswith("your text, draft model, rejection, γ = 4, temperature 1: α = ")
+    assert "The engine kept 0." in said
+    board.get_by_label("rule").select_option("match")
+    board.locator("figcaption").filter(has_text="your text, draft model, match").wait_for()
+    board.get_by_label("draft tokens γ").press("ArrowRight")
+    board.locator("figcaption").filter(has_text="match, γ = 5").wait_for()
+    board.get_by_label("temperature", exact=True).press("Home")
+    board.locator("figcaption").filter(has_text="γ = 5, temperature 0").wait_for()
+    board.get_by_label("seed").fill("-1")
+    board.get_by_role("button", name="Ask the model").click()  # the browser refuses it
+    assert "the model’s own answer" in board.get_by_role("status").inner_text()
+    board.get_by_label("task").select_option("edits")
+    board.locator("figcaption").filter(has_text="edits, draft model, match, γ = 5").wait_for()
+    assert complaints == []
+
+
+def test_a_question_that_another_one_ends_says_so(lesson):
+    tab, _ = lesson
+    board, cuts = film(tab, "rule"), film(tab, "top-k (0 is off)")
+    ask(board, "sum 7 3 9 0 4 8:")
+    board.get_by_role("status").filter(has_text="The target writes").wait_for()
+    ask(cuts, "On a sunny day,")
+    answered(cuts)
+    board.get_by_role("status").filter(has_text="Another question came").wait_for()
+
+
 def test_a_model_that_does_not_come_is_said_and_can_be_asked_again(chrome, site):
     with oracle.served(site[0]) as address:
         tab = chrome.new_page(viewport=browser.WIDE)
         tab.route("**/target-2.js", lambda route: route.abort())
         tab.goto(f"{address}00_start_here.html")
         tab.locator(".lablib-all").click()
-        cuts = film(tab, "temperature")
+        cuts = film(tab, "top-k (0 is off)")
         ask(cuts, "On a sunny day,")
         cuts.get_by_role("status").filter(has_text="did not come (target-2.js)").wait_for()
         tab.unroute("**/target-2.js")

@@ -87,8 +87,8 @@ class SceneExplorer(Explorer):
     made of ``parts``, methods that depend on some of the controls, a page without a kernel can
     hold every setting of each part, though not of all controls together. A page that has the
     ``engine`` (``lablib.tools.site``) computes the data itself: of a text that a reader writes, and
-    of what was ``given`` here at any setting. Its ``name`` is one of ``page/pictures.mjs``, and
-    ``prompt`` is where the reader's text begins.
+    of what was ``given`` here at any setting. Its ``name`` is one of ``page/pictures.mjs``,
+    ``prompt`` is where the reader's text begins, and ``seed``, if it asks for one, the first one.
     """
 
     scene = "chart"

@@ -54,7 +54,18 @@ VIEWS = (
     "trying",
     "main",
 )
-LIVE = "worker", "models", "parts", "pictures", "live"  # of a lesson's page
+LIVE = (  # of a lesson's page
+    "worker",
+    "models",
+    "parts",
+    "marks",
+    "counting",
+    "expecting",
+    "weaving",
+    "tossing",
+    "pictures",
+    "live",
+)
 NAMES = "target", "draft"
 FOLDER = "_static/play"
 PART = 900_000  # letters of a script of weights
@@ -159,7 +170,7 @@ def write(folder: Path) -> None:
     given = json.dumps(tasks(), separators=(",", ":"))
     (folder / "tasks.js").write_text(f"lablibTasks({given});\n", "utf-8")
     (folder / "play.js").write_text(_program(VIEWS, models, tasks=f"{FOLDER}/tasks.js"), "utf-8")
-    (folder / "live.js").write_text(_program(LIVE, models[:1]), "utf-8")
+    (folder / "live.js").write_text(_program(LIVE, models), "utf-8")
 
 
 def _write_model(folder: Path, name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from lablib.course.plots.charts import Chart, axis, bars, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
+from lablib.course.plots.pictures import visible
 from lablib.course.plots.scene import SceneExplorer
 from lablib.course.plots.strips import LOOKS, sureness
 
@@ -24,6 +25,7 @@ class Draw(SceneExplorer):
     """
 
     scene, called = "dart", "The line from 0 to 1, a piece for each word, and where the dart falls"
+    engine: ClassVar = {"name": "dart", "prompt": "On a sunny day, Mia finds"}
     parts: ClassVar = {"line": ("temperature",)}
 
     def __init__(self, words: Sequence[str], logits: Sequence[float]) -> None:
@@ -77,6 +79,7 @@ class NextToken(SceneExplorer):
 
     SHOWN = 8
     scene, called = "reading", "What a model expects at a place of a text"
+    engine: ClassVar = {"name": "expected", "prompt": "On a sunny day, Mia finds"}
 
     def __init__(
         self, model: Any, texts: Mapping[str, list[int]], words: Sequence[str], position: int = 1
@@ -122,7 +125,7 @@ class NextToken(SceneExplorer):
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw the text, its marked place, and the best tokens there."""
         read = data["read"].tolist()
-        names = [self._name(i) for i in data["best"]] + ["all others"]
+        names = [visible(self.words[i]) for i in data["best"]] + ["all others"]
         chances = [*data["chances"].tolist(), max(0.0, 1 - float(data["chances"].sum()))]
         came = [i == data["came"] for i in data["best"]] + [data["came"] not in data["best"]]
         listed = [own or p >= 0.0005 for p, own in zip(chances, came, strict=True)]
@@ -142,18 +145,15 @@ class NextToken(SceneExplorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the token that came, its probability, and the entropy there."""
+        best, came = (visible(self.words[i]) for i in (data["best"][0], data["came"]))
         return (
-            f"At place {data['position']} of {data['text']} the likeliest token is "
-            f"'{self._name(data['best'][0])}' with probability {data['chances'][0]:.2f}. "
-            f"'{self._name(data['came'])}' came, which had {data['came_with']:.2f}. The entropy "
-            f"is {data['entropy']:.1f} bits."
+            f"At place {data['position']} of {data['text']} the likeliest token is '{best}' with "
+            f"probability {data['chances'][0]:.2f}. '{came}' came, which had "
+            f"{data['came_with']:.2f}. The entropy is {data['entropy']:.1f} bits."
         )
 
     def _tokens(self, text: str) -> list[str]:
         return [self.words[i] for i in self.texts[text][1:]]
-
-    def _name(self, i: int) -> str:
-        return self.words[i].replace(" ", "␣") or "∅"
 
 
 def frequencies(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import visible
@@ -181,6 +181,7 @@ class Acceptance(SceneExplorer):
 
     ROWS = 12
     scene, called = "carpet", "Tokens of some texts, and the rounds that wrote them"
+    engine: ClassVar = {"name": "carpet", "prompt": "sum 7 3 9 0 4 8:"}
 
     def __init__(self, texts: Sequence[GreedyText], costs: Costs | None = None) -> None:
         self.texts: dict[str, list[GreedyText]] = {}
@@ -266,8 +267,7 @@ def _share(accepted: int, reached: int) -> tuple[float, float, float, int]:
 
 def _columns(texts: Sequence[GreedyText], gamma: int) -> list[tuple[int, int]]:
     """Return, for each place of the texts, how many drafts were kept and judged there."""
-    kept = np.zeros(max(len(text.agree) for text in texts), int)
-    judged = kept.copy()
+    kept, judged = np.zeros((2, max(len(text.agree) for text in texts)), int)
     for text in texts:
         for start, count in whole_rounds(text.agree, gamma):
             kept[start : start + count] += 1

@@ -50,6 +50,7 @@ class Dashboard(SceneExplorer):
 
     ROWS = 6
     scene, called = "dashboard", "Tokens of some texts, and the rounds that wrote them"
+    engine: ClassVar = {"name": "dashboard", "prompt": "sum 7 3 9 0 4 8:", "seed": 0}
     parts: ClassVar = {
         "texts": ("task", "temperature"),
         "models": ("task", "drafter", "temperature"),
@@ -172,8 +173,8 @@ class Dashboard(SceneExplorer):
         """Return what rounds come to at every temperature, for every rule: ``[T][rule]``."""
         texts, chances = self._chances(task, drafter)
         whole = [expect(each, texts.offered, texts.lengths, gamma) for each in chances]
-        each = [self.recording.of(t) for t in self.recording.temperatures]
-        return [[found.of(which) for found in whole] for which in each]
+        grid = self.recording.temperatures
+        return [[found.of(self.recording.of(t)) for found in whole] for t in grid]
 
     def _read(self, task: str, temperature: float) -> tuple[mx.array, mx.array, np.ndarray]:
         """Return the texts, padded at their ends ``(B, N)``, the target's states and logits."""
@@ -262,11 +263,10 @@ class Dashboard(SceneExplorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what rounds come to, and what the engine counted."""
-        accepted, reached = data["counted"]
+        kept, reached = data["counted"]
         engine, silent = "", " (a round without a guess keeps none)" * (data["drafter"] == LOOKUP)
         if data["draft_tokens"] == GAMMA:
-            share = accepted / max(1, reached)
-            engine = f" The engine kept {share:.2f} of {reached} judged drafts."
+            engine = f" The engine kept {kept / max(1, reached):.2f} of {reached} judged drafts."
         return (
             f"{data['task']}, {data['drafter']}, {data['rule']}, γ = {data['draft_tokens']}, "
             f"temperature {data['temperature']:g}: α = {data['alpha']:.2f}, "

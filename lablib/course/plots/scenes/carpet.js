@@ -4,8 +4,8 @@
 //   of each text: its tokens, their classes, Σ min(p, q) at each place, the draft's best token
 //   there with the target's p and the draft's q of it; prices: {draft, read: [T(k) / T(1)]} or null.
 // data: {task, gamma, rounds: [[[start, kept, counted]]], columns: [[kept, judged]], classes:
-//   [[name, share, low, high, judged]], tokens, low, high, theory: of each γ, time: {plain,
-//   reading, drafting}}
+//   [[name, share, low, high, judged]], tokens, low, high, theory: of each γ (no low, no high: of
+//   too few texts), time: {plain, reading, drafting}}
 
 const INK = {...cloth.INK, draft: '#E69F00', read: '#56B4E9'};
 const LOOKS = [['kept', 'kept (darker: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus'],
@@ -132,11 +132,12 @@ function yields(add, write, data, x, y, width, most) {
   add('theory', 'path', {d: path(data.theory), fill: 'none', stroke: '#D55E00', 'stroke-width': 2, 'stroke-dasharray': '5 3',
     note: 'Dashed: what one α for all places promises.'});
   data.tokens.forEach((value, i) => {
-    const [px, py] = at(i + 1, value), now = i + 1 === data.gamma;
-    add(`e${i}`, 'path', {d: `M${px} ${at(1, data.low[i])[1]}V${at(1, data.high[i])[1]}`, stroke: INK.yield, 'stroke-width': 1.6});
+    const [px, py] = at(i + 1, value), now = i + 1 === data.gamma, ends = data.low && [data.low[i], data.high[i]];
+    if (ends) add(`e${i}`, 'path', {d: `M${px} ${at(1, ends[0])[1]}V${at(1, ends[1])[1]}`, stroke: INK.yield, 'stroke-width': 1.6});
     add(`p${i}`, 'circle', {cx: px, cy: py, r: now ? 5.5 : 3.5, fill: now ? INK.line : INK.yield,
-      note: `γ = ${i + 1}: ${value.toFixed(2)} tokens a round, 95 % interval ${data.low[i].toFixed(2)} to `
-        + `${data.high[i].toFixed(2)}; one α for all places promises ${data.theory[i].toFixed(2)}.`});
+      note: `γ = ${i + 1}: ${value.toFixed(2)} tokens a round`
+        + (ends ? `, 95 % interval ${ends.map(end => end.toFixed(2)).join(' to ')}` : '')
+        + `; one α for all places promises ${data.theory[i].toFixed(2)}.`});
     write(`P${i}`, px, low + 12, String(i + 1), {'text-anchor': 'middle', 'font-size': 11, 'font-weight': now ? 700 : 400,
       fill: now ? INK.line : INK.faint});
   });

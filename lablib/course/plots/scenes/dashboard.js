@@ -6,7 +6,7 @@
 //   tokens: [[id]], overlaps: [[percent]], best: [[[[id, p, q]]]] in percent, a list for each token,
 //   rounds: [[[drafted, kept]]], chances: [[[percent]]] of each round's judged drafts, means: of each text,
 //   shares, coins: of rounds that keep 0 ... γ drafts, tokens_per_round, alpha,
-//   lines: {rule: [α]}, points: {rule: [[α, low, high]]}: one for each temperature}
+//   lines: {rule: [α]}, points: {rule: [[α, low, high]]}: one for each temperature, of a rule that was counted}
 
 const INK = {...cloth.INK, p: '#0072B2', q: '#B84F00'};
 const LOOKS = [['kept', 'kept (darker: p and q agree)'], ['refused', 'refused, corrected'],
@@ -135,7 +135,7 @@ function along([add, write], key, {grid, rules, engine}, data, [x, width, y], at
   write(`${key}t`, x + width / 2, y + 12 + TALL + 29, 'temperature', {'text-anchor': 'middle', fill: INK.faint});
   add(`${key}now`, 'path', {d: `M${to(data.temperature)} ${y + 12}v${TALL}`, stroke: INK.faint, 'stroke-dasharray': '2 3'});
   const shown = rules.filter(rule => data.lines[rule]), counted = data.draft_tokens === engine;
-  for (const rule of shown) {
+  for (const rule of shown.filter(each => data.points[each])) {
     const ends = data.points[rule].map(([, a, b], i) => [a - from(i), b - from(i)]);
     const band = `M${path(ends.map(each => each[1]))}L${ends.map((each, i) => `${to(grid[i]).toFixed(1)} ${at(each[0]).toFixed(1)}`).reverse().join('L')}Z`;
     add(`${key}b${rule}`, 'path', {d: band, fill: RULES[rule], 'fill-opacity': counted && rule === data.rule ? 0.22 : counted ? 0.1 : 0});
@@ -147,7 +147,7 @@ function along([add, write], key, {grid, rules, engine}, data, [x, width, y], at
     add(`${key}l${rule}`, 'path', {d: `M${path(values)}`, fill: 'none', stroke: RULES[rule], 'stroke-width': now ? 3 : 1.5,
       'stroke-dasharray': rule === 'coupled' ? '2 2' : rule === 'match' ? '6 3' : ''});
     values.forEach((value, i) => add(`${key}p${rule}${i}`, 'circle', {cx: to(grid[i]), cy: at(value), r: now ? 3.5 : 2.5,
-      fill: RULES[rule], note: said(rule, grid[i], data.lines[rule][i], counted && data.points[rule][i])}));
+      fill: RULES[rule], note: said(rule, grid[i], data.lines[rule][i], counted && data.points[rule]?.[i])}));
     if (named) write(`${key}n${rule}`, x + width + 6, place, rule, {fill: RULES[rule], 'font-weight': now ? 700 : 400});
   }
 }

@@ -12,7 +12,7 @@ function scaled(rest, p) {
 }
 
 // Turn the chance of each draft into that of each length: the first refusal ends it.
-function oneByOne(accept) {
+export function oneByOne(accept) {
   const kept = [];
   let reach = 1;
   for (const chance of accept) {

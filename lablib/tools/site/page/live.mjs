@@ -1,6 +1,5 @@
 // The model for a lesson's pictures: brought when a reader first asks it, for all pictures of a page.
 
-import {STOP} from '../engine/rounds.mjs';
 import {Tokenizer} from '../engine/tokenizer.mjs';
 import {softmax} from '../engine/transforms.mjs';
 import {Models} from './models.mjs';
@@ -47,33 +46,51 @@ export class Lab {
     return this.tokenizer.decode(ids);
   }
 
-  // Return the logits after a prompt.
-  async next(prompt) {
-    let found;
-    await this.models.ask({do: 'next', prompt}, ({logits}) => { found = logits; }).done;
+  // Return the text of a token, a special one's too.
+  spell(id) {
+    const {special, tokens} = this.tokenizer;
+    return special.has(id) ? tokens[id] : this.decode([id]);
+  }
+
+  // Begin a job, and end the one before it: who waits for that is told.
+  #begin(job, hear) {
+    this.job?.stop();
+    this.giveUp?.(new Error('Another question came before the answer. Ask again.'));
+    return new Promise((done, fail) => {
+      this.giveUp = fail;
+      this.job = this.models.ask(job, hear);
+      this.job.done.then(done, fail);
+    });
+  }
+
+  // Return what models say after each token of a text from number `first` on: rows of logits by their names.
+  async read(tokens, first, names = ['target']) {
+    const found = {};
+    await this.#begin({do: 'read', tokens, first, names}, ({name, logits}) => { found[name] = logits; });
     return found;
   }
 
-  // Write a text; return its tokens without the one that ends it, and the chance that each had.
-  async write(run) {
-    this.job?.stop();
-    const tokens = [], chances = [];
-    const hear = ({verdict}) => verdict.tokens.forEach((token, i) => {
-      if (token === STOP) return;
-      tokens.push(token);
-      chances.push(softmax(verdict.logits[i])[token]);
-    });
-    this.job = this.models.ask({do: 'write', run}, hear);
-    await this.job.done;
-    return {tokens, chances};
+  // Return the logits after a prompt.
+  async next(prompt) {
+    return (await this.read(prompt, prompt.length - 1)).target[0];
   }
 
-  // Draw n chains; `hear` gets the number and the text of each as it ends. A vote ends the one before.
-  vote(prompt, n, hear) {
-    this.job?.stop();
-    const run = {prompt, max_tokens: 40, temperature: 1, seed: 0};
-    this.job = this.models.ask({do: 'vote', run, n}, ({row}) => hear(row.stream, this.decode(row.tokens)));
-    return this.job.done;
+  // Write a text, by drafts and a rule if that is asked for. Return its tokens and the chance that each had,
+  // and how many drafts were kept and judged.
+  async write(run, drafts = false) {
+    const found = {tokens: [], chances: [], accepted: 0, reached: 0};
+    await this.#begin({do: 'write', run, drafts}, ({verdict}) => {
+      found.tokens.push(...verdict.tokens);
+      found.chances.push(...verdict.tokens.map((token, i) => softmax(verdict.logits[i])[token]));
+      found.accepted += verdict.accepted;
+      found.reached += verdict.reached;
+    });
+    return found;
+  }
+
+  // Write n texts side by side; `hear` gets the number and the tokens of each as it ends.
+  samples(run, n, hear) {
+    return this.#begin({do: 'vote', run, n}, ({row}) => hear(row.stream, row.tokens));
   }
 }
 

@@ -274,7 +274,8 @@ class Page {
     this.asking = setTimeout(() => {
       const prompt = this.#prompt();
       if (!prompt) return;
-      this.models.ask({do: 'next', prompt}, ({logits}) => this.look({logits, text: prompt}));
+      const job = {do: 'read', tokens: prompt, first: prompt.length - 1};
+      this.models.ask(job, ({logits}) => this.look({logits: logits[0], text: prompt}));
     }, 60);
   }
 

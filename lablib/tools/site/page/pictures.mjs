@@ -1,23 +1,22 @@
 // What lessons draw of a model, computed in the page: of each picture what a reader's own text makes
 // of it, and its data for any setting of its controls. The data are those that the widget in Jupyter
-// would draw, and the same scene draws them (lablib/course/plots/scenes).
+// would draw, and the same scene draws them (lablib/course/plots/scenes). What `ask` returns is said then.
 
+import {STOP} from '../engine/rounds.mjs';
 import {NEUTRAL, cut, order, softmax} from '../engine/transforms.mjs';
 import {answerOf} from '../engine/vote.mjs';
+import {darting, expecting} from './expecting.mjs';
+import {BARS, barsAcross, number, sureness} from './marks.mjs';
 import {isSum, readable} from './parts.mjs';
+import {tossing} from './tossing.mjs';
+import {weaving} from './weaving.mjs';
 
-const number = chance => {
-  if (chance > 0 && chance < 0.0005) return '<0.001';
-  return chance.toFixed(chance === 0 || chance >= 0.0995 ? 2 : 3);
-};
 const share = value => `${(100 * value).toFixed(0)}%`;
 
 // Lesson 00: a story at each temperature, beside the chances of its first word. `given`: the tokens of
 // its beginning; the best words, their ids, and all logits; and by temperature the story's tokens, the
 // chances that they had, the id of the first, and the number of the whole text among the scene's.
 const telling = {
-  colours: {drawn: '#0072B2', other: '#56B4E9'},
-
   async ask(lab, prompt, {constants, stops}, show) {
     const ids = lab.encode(prompt), words = id => lab.decode([id]).trim() || '(rare word)';
     const logits = [...await lab.next(ids)];
@@ -27,7 +26,8 @@ const telling = {
     const own = {...constants, texts: [opening], verdicts: [], panels: [{...panel, title}]};
     const given = {opening, best, words: best.map(words), logits, stories: {}, constants: own};
     for (const temperature of stops('temperature')) {
-      const {tokens, chances} = await lab.write({prompt: ids, max_tokens: 56, temperature, seed: 0});
+      const told = await lab.write({prompt: ids, max_tokens: 56, temperature, seed: 0});
+      const tokens = told.tokens.filter(id => id !== STOP), chances = told.chances.slice(0, tokens.length);
       const story = tokens.map(id => lab.decode([id]));
       given.stories[temperature] = {tokens: story, chances, first: tokens[0], text: own.texts.length};
       own.texts.push([...opening, ...story]);
@@ -39,27 +39,15 @@ const telling = {
     const told = stories[temperature] ?? {tokens: [], chances: [], text: 0};
     const scores = Float64Array.from(logits, score => score / (temperature || 1));
     const chances = temperature === 0 ? scores.map((_, id) => id === best[0]) : softmax(scores);
-    const looks = told.chances.map(chance => [0.9, 0.5, 0.1].filter(least => chance < least).length);
     const notes = told.tokens.map((token, i) => `“${token.trim()}”: the model gave it ${number(told.chances[i])}.`);
+    const fills = best.map(id => id === told.first ? BARS.dark : BARS.light);
     const caption = `At temperature ${temperature} ‘${words[0]}’ has probability ${chances[best[0]].toFixed(2)}.`;
     return [{
-      text: told.text, looks: [...opening.map(() => -1), ...looks],
+      text: told.text, looks: [...opening.map(() => -1), ...told.chances.map(sureness)],
       notes: [...opening.map(() => 'This was given.'), ...notes],
       marked: told.tokens.length ? opening.length : -1,
-      panels: [this.panel(words, best.map(id => chances[id]), best.map(id => id === told.first))],
+      panels: [barsAcross(words, best.map(id => chances[id]), fills)],
     }, caption];
-  },
-
-  panel(words, chances, drawn) {
-    const marks = words.flatMap((word, row) => {
-      const chance = chances[row], fill = drawn[row] ? this.colours.drawn : this.colours.other;
-      const note = `“${word}” has probability ${number(chance)}.`;
-      return [
-        {key: `b${row}`, bar: [0, chance, -row - 0.38, -row + 0.38], fill, note},
-        {key: `e${row}`, text: number(chance), at: [chance + 0.012, -row - 0.2]},
-      ];
-    });
-    return {marks, y: {ticks: words.map((word, row) => [-row, word])}};
   },
 };
 
@@ -131,8 +119,9 @@ const racing = {
     const dress = panel => ({...panel, y: {...panel.y, ...y}});
     const dressed = {...constants, panels: constants.panels.map(dress)};
     let drawn = 0;
-    await lab.vote(lab.encode(prompt), all, (stream, text) => {
-      answers[stream] = answerOf(text);
+    const run = {prompt: lab.encode(prompt), max_tokens: 40, temperature: 1, seed: 0};
+    await lab.samples(run, all, (stream, tokens) => {
+      answers[stream] = answerOf(lab.decode(tokens));
       while (answers[drawn] !== undefined) drawn += 1;  // later ones wait for their turn
       show({answers, truth, all, constants: dressed}, {samples: drawn});
     });
@@ -183,4 +172,6 @@ const racing = {
 // As lesson 06 says it where a wrong answer cannot lose any more.
 const ERRS = 'So the vote is wrong: by chance, or because the model makes one mistake more often than it is right.';
 
-export const PICTURES = {story: telling, cuts: cutting, race: racing};
+export const PICTURES = {
+  story: telling, dart: darting, expected: expecting, cuts: cutting, race: racing, carpet: weaving, dashboard: tossing,
+};

@@ -22,10 +22,12 @@ export function serve(engine, port) {
     delete parts[name];
   };
 
-  // The logits after a prompt, for the chart before anything is written.
-  const next = async ({prompt}, tell) => {
-    const logits = models.target.forward(prompt, new engine.Cache(models.target)).at(-1);
-    tell({logits: logits.slice()});
+  // What models say after each token of a text, from one on: rows of logits.
+  const read = async ({tokens, first, names = ['target']}, tell) => {
+    for (const name of names) {
+      const model = models[name], states = model.hidden(tokens, new engine.Cache(model));
+      tell({name, logits: model.logits(states.subarray(first * model.hiddenSize))});
+    }
   };
 
   const write = async ({run, drafts}, tell, goesOn) => {
@@ -41,7 +43,7 @@ export function serve(engine, port) {
     }
   };
 
-  const jobs = {part, load, next, write, vote};
+  const jobs = {part, load, read, write, vote};
   port.onmessage = async ({data: job}) => {
     if (job.do === 'stop') return stopped.add(job.id);
     const goesOn = async () => {

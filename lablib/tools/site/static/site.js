@@ -39,7 +39,8 @@ function lablibFilm(name, film) {
     const read = make('output', {htmlFor: id});
     read.setAttribute('aria-hidden', 'true');  // the slider says the same
     slider.addEventListener('input', () => moveTo(Number(slider.value)));
-    const show = place => {
+    const show = (place, last = control.stops.length - 1) => {
+      slider.max = last;
       slider.value = place;
       slider.setAttribute('aria-valuetext', control.stops[place]);
       read.textContent = control.stops[place];
@@ -68,7 +69,7 @@ function lablibFilm(name, film) {
     document.head.append(make('script', {src, onload: done, onerror: () => failed(new Error(`${src} did not come`))}));
   });
 
-  // Return all settings of a film that is made of parts.
+  // Return all settings of a film that has a file of them.
   const loaded = async path => {
     const name = path.replace(/.*\//, '');
     if (!lablibFilms[name]) await script(path);
@@ -94,7 +95,7 @@ function lablibFilm(name, film) {
     const stage = figure.querySelector('.lablib-stage'), said = figure.querySelector('figcaption');
     const start = film.controls.map(control => control.start);
     const {engine} = film, {name, constants, called} = film.scene || {};
-    let places = [...start], own = null;  // what the model made of the reader's text
+    let places = [...start], own = null, question = 0;  // own: what the model made of the reader's text
     let worn, drawn;
     const paint = (content, caption, dress = constants) => {
       if (dress !== worn) {
@@ -127,7 +128,7 @@ function lablibFilm(name, film) {
     const draw = async moved => {
       const turn = ++asked, image = stage.querySelector('img');
       figure.setAttribute('aria-busy', 'true');
-      shows.forEach((show, i) => show(places[i]));
+      shows.forEach((show, i) => show(places[i], own?.ends?.[film.controls[i].name]));
       const [content, caption, dress] = await frame(moved);
       if (image) await Object.assign(new Image(), {src: file(content)}).decode().catch(() => {});
       if (turn !== asked) return;  // another one was asked for, and picture and words change together
@@ -144,9 +145,15 @@ function lablibFilm(name, film) {
       said.textContent = caption;
       figure.setAttribute('aria-busy', 'false');
     };
+    const home = () => {  // back to the lesson's own, whatever is still asked
+      own = null;
+      question += 1;
+      figure.querySelectorAll('.lablib-said').forEach(each => { each.textContent = KNOWS; });
+    };
     const move = (moved, place) => {
-      if (!film.each && !engine?.given) places = [...start];
-      if (film.controls[moved].kind === 'list') own = null;  // back to the lesson's own
+      const {kind, name} = film.controls[moved];
+      if (kind === 'list' && !window.lablibLive?.pictures[engine?.name]?.keeps?.includes(name)) home();
+      if (!film.each && !own && !engine?.given) places = [...start];
       places[moved] = place;
       draw(moved);
     };
@@ -158,43 +165,54 @@ function lablibFilm(name, film) {
       return show;
     });
     const reset = make('button', {type: 'button'}, 'Reset');
-    reset.addEventListener('click', () => { places = [...start]; own = null; draw(); });
+    reset.addEventListener('click', () => { places = [...start]; home(); draw(); });
     const controls = make('div', {className: 'lablib-controls'}, ...rows, reset);
-    // Show what the model makes of the reader's text; some controls may have moved with it.
-    const show = (given, moves = {}) => {
-      own = given;
-      for (const [name, value] of Object.entries(moves)) {
-        const i = film.controls.findIndex(control => control.name === name);
-        places[i] = film.controls[i].stops.indexOf(String(value));
-      }
-      draw();
-    };
     const stops = name => film.controls.find(control => control.name === name).stops.map(Number);
-    if (engine) figure.prepend(asking(engine, number, {constants, stops}, show));
-    if (film.parts) controls.addEventListener('pointerenter', () => loaded(film.parts), {once: true});
+    // Return what a question has to know, what shows its answer, with which controls may move, and
+    // whether it still stands: none was asked after it, and the lesson's own picture is not back.
+    const asked_now = () => {
+      const turn = ++question, stands = () => turn === question;
+      const show = (given, moves = {}) => {
+        if (!stands()) return;
+        own = given;
+        film.controls.forEach(({name, stops}, i) => {
+          if (name in moves) places[i] = stops.indexOf(String(moves[name]));
+        });
+        draw();
+      };
+      return {about: {constants, stops, before: own}, show, stands};
+    };
+    if (engine) figure.prepend(asking(engine, number, asked_now));
+    if (film.parts && !engine?.given) controls.addEventListener('pointerenter', () => loaded(film.parts), {once: true});
     if (film.controls.length) figure.prepend(controls);
     if (film.scene) draw();
   };
 
+  const KNOWS = 'The model knows stories, sums and edits. The first question loads it, some 7 MB; it runs in this page.';
+
   // Return the line in which a reader writes a text of their own for a picture.
-  const asking = ({name, prompt}, number, about, show) => {
-    const id = `film-${number}-own`;
+  const asking = ({name, prompt, seed}, number, asked_now) => {
+    const id = `film-${number}-own`, seeded = seed !== undefined;
+    const from = make('input', {id: `${id}-seed`, type: 'number', value: seed, min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, required: seeded});
+    const seeds = seeded ? [make('span', {}, make('label', {htmlFor: from.id}, 'seed'), from)] : [];
     const text = make('input', {id, type: 'text', value: prompt, spellcheck: false, autocomplete: 'off'});
     const button = make('button', {type: 'submit'}, 'Ask the model');
-    const said = make('p', {className: 'lablib-said'}, 'The model knows stories, sums and edits. The first question loads it, some 7 MB; it runs in this page.');
+    const said = make('p', {className: 'lablib-said'}, KNOWS);
     said.setAttribute('role', 'status');
     const form = make('form', {className: 'lablib-controls lablib-own'},
-      make('div', {}, make('label', {htmlFor: id}, 'A text of your own'), text, button), said);
+      make('div', {}, make('label', {htmlFor: id}, 'A text of your own'), text, ...seeds, button), said);
     form.addEventListener('submit', async event => {
       event.preventDefault();
+      const {about, show, stands} = asked_now();
+      const say = words => { if (stands()) said.textContent = words; };
       try {
         const {lab, pictures} = await live();
-        await lab.bring(words => { said.textContent = words; });
-        said.textContent = 'The model reads …';
-        await pictures[name].ask(lab, text.value, about, show);
-        said.textContent = 'This is the model’s own answer. Reset brings the lesson’s picture back.';
+        await lab.bring(say);
+        say('The model reads …');
+        const more = await pictures[name].ask(lab, text.value, {...about, seed: Number(from.value), say}, show);
+        say(`This is the model’s own answer. ${more ?? 'Reset brings the lesson’s picture back.'}`);
       } catch (error) {
-        said.textContent = error.message;
+        say(error.message);
       }
     });
     return form;
