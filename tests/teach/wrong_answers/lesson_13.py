@@ -377,3 +377,5 @@ ANSWERS.changed(
 
 
 ANSWERS.changed("13.2", "little_is_nothing", "rest.sum() > 0", "rest.sum() > 0.1")
+ANSWERS.changed("13.3", "begins_with_its_digits", "drafts[node] == token",
+                "str(token).startswith(str(drafts[node]))")  # fmt: skip
