@@ -377,3 +377,18 @@ ANSWERS.changed(
 
 
 ANSWERS.changed("13.2", "little_is_nothing", "rest.sum() > 0", "rest.sum() > 0.1")
+ANSWERS.changed("13.3", "begins_with_its_digits", "drafts[node] == token",
+                "str(token).startswith(str(drafts[node]))")  # fmt: skip
+
+
+@wrong("13.3")
+def a_grandchild_if_no_child_fits(drafts, parents, said):
+    path, at = [], -1
+    while True:
+        children = [n for n, parent in enumerate(parents) if parent == at]
+        below = [n for n, parent in enumerate(parents) if parent in children]
+        fits = [n for n in children + below if drafts[n] == said[at + 1]]
+        if not fits:
+            return path, said[at + 1]
+        at = fits[0]
+        path.append(at)

@@ -571,5 +571,7 @@ ANSWERS.changed("17.1", "words_of_one_byte", "text[:n] == so_far",
                 "bytes(w % 256 for w in text[:n]) == bytes(w % 256 for w in so_far)")  # fmt: skip
 ANSWERS.changed("17.1", "texts_that_p_gives_a_chance", "len(text) > n",
                 "len(text) > n and all(p[w] > 0 for w in text)")  # fmt: skip
+ANSWERS.changed("17.3", "whole_lengths", "(np.arange(n) + u) / n * ends[-1]",
+                "(np.arange(n) + u) / n * max(1, int(ends[-1]))")  # fmt: skip
 ANSWERS.changed("17.4", "a_token_is_a_state", "state = grammar[state][token]",
                 "state = token if token in grammar else grammar[state][token]")  # fmt: skip

@@ -416,11 +416,11 @@ def _spoken(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int], li
     yield [5, 7, 8, 9], [-1, -1, 1, 1], [7, 3, 9, 4, 6]
     yield [5, 7, 6, 8], [-1, -1, 0, 2], [7, 6, 2, 8, 1]  # a longer path that the target refuses
     yield [4, 5, 6], [-1, 0, 1], [4, 5, 6, 2]  # a chain, all of it
-    yield [4, 5, 6], [-1, 0, 1], [4, 9, 6, 2]
+    yield [4, 5, 6], [-1, 0, 1], [4, 6, 6, 2]  # 6 is no child of the first one
     yield [4, 5, 6], [-1, -1, -1], [6, 1, 2, 3]  # a star
     yield [4, 5], [-1, -1], [9, 4, 5]  # none
     yield [0], [-1], [0, 6]  # an id may be 0
-    yield [1005], [-1], [5, 6]  # and is no row of digits
+    yield [1005, 5, 5], [-1, -1, 1], [5, 1, 57, 2]  # and is no row of digits
     yield [4, 5], [-1, -1], [4, 5, 6]  # what follows the first one stands beside it
     yield [int("50000")], [-1], [int("50000"), 6]  # equal, but not the same object
     yield [3, 4, 9, 9, 2], [-1, -1, 0, 1, 3], [4, 9, 9, 2, 8, 6]  # a 9 below each

@@ -410,6 +410,7 @@ def _odd_weights(rng: np.random.Generator) -> Iterator[tuple[list[float], float]
     yield [1, 0], 0.96875
     yield [0.0625, 0.1875], 0.5
     yield [1.5, 0.5, 1], 0.75
+    yield [1, 0.5], 0.75  # their sum is no whole number
     yield [1] * 16, 0.5
     yield [32, *[1] * 32, *[0] * 31], 0.25
 
