@@ -13,7 +13,10 @@ import mlx.nn as nn
 _OUTPUTS = ("lm_head", "embed_tokens", "embeddings", "wte", "word_embeddings")
 _POSITIONS = ("embed_positions", "wpe")  # ours; GPT-2's and GPT-BigCode's in mlx-lm
 _FOUND: dict[tuple[int, Hashable], bool] = {}  # by the id of a living model
-_HINTS = {tuple: ": unpack it, model, tokenizer = load(...)", str: ": load it first"}
+_HINTS: dict[type, str] = {
+    tuple: ": unpack it, model, tokenizer = load(...)",
+    str: ": load it first",
+}
 
 
 def instead_of_model(given: Any) -> str:
