@@ -278,6 +278,7 @@ WRONG = [
     ("02.3", None, one_from_each_layer_further_up),
     ("02.3", None, one_list_for_all_drafts),
     ("02.1", None, lambda p, n: (simulated(p, n)[0], p + n - 1 - (p == n > 1))),
+    ("02.1", None, lambda p, n: (sum(min(p + i, 4096) for i in range(n)), p + n - 1)),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
