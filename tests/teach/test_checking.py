@@ -59,6 +59,11 @@ def of_the_call_before(scores, temperature, kept=[1.0]):  # noqa: B006
     return softmax(scores, temperature)
 
 
+def one_list_for_all(scores, temperature, kept=[]):  # noqa: B006
+    kept[:] = softmax(scores, temperature)
+    return kept
+
+
 def noisy(scores, temperature):
     return [random.random() for _ in scores]
 
@@ -125,6 +130,7 @@ exec(compile("def unfinished(x):\n    raise NotImplementedError", "<library>", "
         (calls_something_unfinished, "✗", "it raised NotImplementedError"),
         (noisy, "✗", "different answer when called again"),
         (of_the_call_before, "✗", "different answer when called again"),
+        (one_list_for_all, "✗", "a later call changes what it returned before"),
         (lambda s, t: "0.1", "✗", "returned a str, expected 2 numbers"),
         (lambda s, t: object(), "✗", "returned an object, expected 2 numbers"),  # new each time
         (lambda s, t: softmax(s, t)[:1], "✗", "shape (1,), expected (2,)"),

@@ -22,7 +22,8 @@ def compare(exercise: Exercise, watched: Watched) -> None:
     Raises:
         Wrong: about the smallest case that fails, and which wrong answer it looks like, if any.
     """
-    answers = _answers(exercise, watched)
+    returned: list[Any] = []
+    answers = _answers(exercise, watched, returned=returned)
     right = _answers(exercise, Watched(exercise.reference, exercise))
     cases = _cases(exercise)
     failing = [
@@ -36,6 +37,7 @@ def compare(exercise: Exercise, watched: Watched) -> None:
         if _has_equals(answers[place]) and not _same(answers[place], again, exercise.tolerance):
             raise Wrong("it gives a different answer when called again with the same arguments")
     if not failing:
+        _refuse_what_changes_later(answers, returned)
         return
     case, expected, got = cases[shown], right[shown], answers[shown]
     lines = [f"{call_text(exercise.name, case)}"]
@@ -56,23 +58,39 @@ def _cases(exercise: Exercise) -> list[tuple[Any, ...]]:
 
 
 def _answers(
-    exercise: Exercise, watched: Watched, cases: list[tuple[Any, ...]] | None = None
+    exercise: Exercise,
+    watched: Watched,
+    cases: list[tuple[Any, ...]] | None = None,
+    returned: list[Any] | None = None,
 ) -> list[Any]:
     """Return the answer to each case; a ``Wrong`` where there was an accident.
 
-    The answer of a function that works in place is what it returns, and its lists and arrays.
+    The answer of a function that works in place is what it returns, and its lists and arrays. Into
+    ``returned`` goes what any other function returned, itself and no copy.
     """
-    answers = []
+    answers: list[Any] = []
     for case in _cases(exercise) if cases is None else cases:
         try:
-            answer = copied(watched(*case))  # a list that is kept may be changed by the next call
+            itself = watched(*case)
         except Wrong as wrong:
-            answer = None if wrong.error is type(None) else wrong
+            itself = answer = None if wrong.error is type(None) else wrong
         else:
+            answer = copied(itself)  # a list that is kept may be changed by the next call
             if exercise.in_place:
                 answer = [answer, *(value for value in case if copied(value) is not value)]
         answers.append(answer)
+        if returned is not None and not exercise.in_place:
+            returned.append(itself)
     return answers
+
+
+def _refuse_what_changes_later(answers: list[Any], returned: list[Any]) -> None:
+    for answer, itself in zip(answers, returned, strict=False):  # in place nothing was noted
+        if _has_equals(answer) and not _same(answer, itself, 0.0):
+            raise Wrong(
+                "a later call changes what it returned before: make a new list, array or dict each "
+                "time."
+            )
 
 
 def _same(expected: Any, got: Any, tolerance: float) -> bool:

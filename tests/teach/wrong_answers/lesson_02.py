@@ -126,6 +126,11 @@ def each(cut):
     return lambda layers, n: [(cut(keys, n), cut(values, n)) for keys, values in layers]
 
 
+def one_list_for_all_drafts(layers, n, kept=[]):  # noqa: B006
+    kept[:] = [(k[: len(k) - n], v[: len(v) - n]) for k, v in layers]
+    return kept
+
+
 def one_from_each_layer_further_up(layers, n):
     forget = [n if i < n else min(n, 1) for i in range(len(layers))]
     return [(k[: len(k) - m], v[: len(v) - m]) for m, (k, v) in zip(forget, layers, strict=True)]
@@ -271,7 +276,9 @@ WRONG = [
     ("02.3", None, lambda cache, n: each(lambda a, n: a[: len(a) - n])(cache[:4], n)),
     ("02.3", None, each(lambda a, n: a[: len(a) - n, :3])),
     ("02.3", None, one_from_each_layer_further_up),
+    ("02.3", None, one_list_for_all_drafts),
     ("02.1", None, lambda p, n: (simulated(p, n)[0], p + n - 1 - (p == n > 1))),
+    ("02.1", None, lambda p, n: (sum(min(p + i, 4096) for i in range(n)), p + n - 1)),
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)

@@ -346,6 +346,9 @@ WRONG = [
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
+ANSWERS.changed(
+    "03.3", "ids_below_fifty", "(recent, dtype=int))", "([t for t in recent if t < 50], dtype=int))"
+)
 ANSWERS.changed("03.3", "two_at_most", "scores[seen] * penalty", "scores[seen] * min(penalty, 2)")
 ANSWERS.changed(
     "03.3",

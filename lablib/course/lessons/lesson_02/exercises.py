@@ -34,6 +34,7 @@ def _lengths(rng: np.random.Generator) -> Iterator[tuple[int, int]]:
     yield 4, 4  # as long as the prompt is nothing special
     for _ in range(6):
         yield int(rng.integers(1, 50)), int(rng.integers(1, 50))
+    yield 5000, 2  # no window
     yield 200, 300  # and not more, for a recursion is right, too
 
 

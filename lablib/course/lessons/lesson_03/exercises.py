@@ -319,7 +319,7 @@ def _histories(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]
     yield np.array([3.0, -1.0, -0.5, 1.5, 2.0]), [4, 1, 0, 4], 1.25
     yield np.array([0.5, 0.25, -4.0]), [1, 2, 0], 1.5
     yield np.array([0.03, -1.0, 6.0]), [0, 1, 2], 3.0  # small ones too, and more than doubled
-    for vocabulary in (6, 6, 40):
+    for vocabulary in (6, 6, 80):
         recent = rng.integers(0, vocabulary, size=vocabulary - 1).tolist()
         scores = np.round(rng.normal(size=vocabulary) * 3, 1)
         yield scores, recent, round(float(rng.uniform(1.1, 2)), 1)
