@@ -161,7 +161,7 @@ def test_a_readers_dashboard_follows_every_control(lesson):
     tab, complaints = lesson
     board = film(tab, "rule")
     ask(board, "sum 7 3 9 0 4 8:")
-    answered(board, seconds=300)  # it writes some 170 texts
+    answered(board, seconds=300)  # it writes some 110 texts
     said = caption(board)
     assert said.startswith("your text, draft model, rejection, γ = 4, temperature 1: α = ")
     assert "The engine kept 0." in said

@@ -13,7 +13,7 @@ from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_06.widgets import VoteBars
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText, greedy_text
 from lablib.course.lessons.lesson_08.dashboard import Dashboard, shipped_dashboard
-from lablib.course.plots.charts import visible
+from lablib.course.plots.pictures import visible
 from lablib.course.replay.curves import Sampled
 from lablib.course.replay.recording import DRAFT, GAMMA, Recording
 from lablib.course.replay.sampled import RULES
@@ -325,9 +325,9 @@ def test_a_readers_dashboard_is_pythons(board, models):
     ids, more = tokenizer.encode(prompt), {"max_tokens": 72, "stop_tokens": [2], "seed": seed}
     texts, parts, counts = [], [], []
     for temperature in temperatures:
-        n = 8 if temperature else 1
+        n = board.ROWS if temperature else 1
         drawn = lablib.sample_n(target, ids, n, temperature=temperature, **more)
-        mine = [(ids, tokens) for tokens in drawn.tokens] * (8 // n)
+        mine = [(ids, tokens) for tokens in drawn.tokens] * (board.ROWS // n)
         texts += mine
         parts.append(read(target, draft, board._models[2], mine, temperature))
         for rule in RULES:
@@ -336,9 +336,11 @@ def test_a_readers_dashboard_is_pythons(board, models):
             counts.append([stats["total_accepted"], stats["total_reached"], 0, 0])
     engine = np.repeat(np.reshape(counts, (1, 2, len(RULES), 1, 4)), 3, axis=3)
     measured = (np.concatenate(part) for part in zip(*parts, strict=True))
-    recording = Recording(np.array(temperatures), ("your text",), 8, texts, *measured, engine)
+    recording = Recording(
+        np.array(temperatures), ("your text",), board.ROWS, texts, *measured, engine
+    )
     wanted = Dashboard(recording, *board._models, board.words, drafters=[DRAFT])
-    keys = [random_numbers.key(seed, row, 3) for row in range(8)]
+    keys = [random_numbers.key(seed, row, 3) for row in range(board.ROWS)]
     places = np.arange(72)
     wanted._coins = np.array(
         [random_numbers.uniforms(np.full(72, key, np.uint64), places) for key in keys]

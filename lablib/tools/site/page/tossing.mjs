@@ -8,7 +8,6 @@ import {argmax, softmax} from '../engine/transforms.mjs';
 import {LONGEST, expectedTokens, wilson} from './counting.mjs';
 import {fixed} from './marks.mjs';
 
-const SHOWN = 8;  // texts
 const MOST_TOKENS = 72;
 const COINS = 3;  // a use of random numbers, beside those of a round
 const YOUR_TEXT = 'your text';
@@ -23,11 +22,12 @@ export const tossing = {
 
   async ask(lab, prompt, {constants, seed, say}, show) {
     const {grid, rules, engine} = constants, ids = lab.encode(prompt), at = [];
+    const n = constants.coins.length;  // as many texts as the lesson shows
     for (const temperature of grid) {
       say(`The target writes at temperature ${temperature} …`);
-      at.push({texts: await this.texts(lab, ids, temperature, seed), counts: {}});
+      at.push({texts: await this.texts(lab, ids, {temperature, seed, n}), counts: {}});
     }
-    const coins = Array.from({length: SHOWN}, (_, row) => {
+    const coins = Array.from({length: n}, (_, row) => {
       const key = keyOf(seed, row, COINS);
       return Array.from({length: MOST_TOKENS}, (_, place) => uniform(key, place));
     });
@@ -41,27 +41,27 @@ export const tossing = {
     for (const [number, temperature] of grid.entries()) {
       say(`The engine writes at temperature ${temperature}, and counts what it keeps …`);
       for (const rule of namesOf(rules))
-        at[number].counts[rule] = await this.count(lab, ids, {temperature, seed, rule, draft_tokens: engine});
+        at[number].counts[rule] = await this.count(lab, ids, {temperature, seed, rule, draft_tokens: engine}, n);
     }
     show({...given, constants: dress()});
   },
 
-  // Have the target write, and both models read. At temperature 0 there is one text, eight times.
-  async texts(lab, prompt, temperature, seed) {
+  // Have the target write n texts, and both models read. At temperature 0 all are one.
+  async texts(lab, prompt, {temperature, seed, n}) {
     const rows = [], found = [];
     const run = {prompt, max_tokens: MOST_TOKENS, temperature, seed};
-    await lab.samples(run, temperature ? SHOWN : 1, (stream, tokens) => { rows[stream] = tokens; });
+    await lab.samples(run, temperature ? n : 1, (stream, tokens) => { rows[stream] = tokens; });
     for (const tokens of rows) {
       const said = await lab.read([...prompt, ...tokens], prompt.length - 1, ['target', 'draft']);
       found.push(along(tokens, said, temperature));
     }
-    return temperature ? found : Array(SHOWN).fill(found[0]);
+    return temperature ? found : Array(n).fill(found[0]);
   },
 
-  // Let the engine write by a rule; return how many drafts it kept, and how many it judged.
-  async count(lab, prompt, run) {
+  // Let the engine write n texts by a rule; return how many drafts it kept, and how many it judged.
+  async count(lab, prompt, run, n) {
     const sum = [0, 0];
-    for (let stream = 0; stream < (run.temperature ? SHOWN : 1); stream++) {
+    for (let stream = 0; stream < (run.temperature ? n : 1); stream++) {
       const {accepted, reached} = await lab.write({prompt, max_tokens: MOST_TOKENS, stream, ...run}, true);
       sum[0] += accepted;
       sum[1] += reached;
@@ -70,7 +70,7 @@ export const tossing = {
   },
 
   frame({name, grid, at, rules, engine, coins}, {task, drafter, rule, draft_tokens: gamma, temperature}) {
-    const here = at[nearest(grid, temperature)], rows = here.texts.slice(0, SHOWN);
+    const here = at[nearest(grid, temperature)], rows = here.texts.slice(0, coins.length);
     const found = followed(here.texts, rule, gamma), alpha = alphaOf(found), shares = sharesOf(found);
     const tosses = rows.map((text, row) => toss(text, rule, gamma, coins[row]));
     const data = {
