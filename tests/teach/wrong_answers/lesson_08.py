@@ -512,3 +512,9 @@ changed(
     "np.maximum(p[i] - q[i], 0)",
     "np.maximum(p[i] - q[i], 0) * (1e-9 + (p[i] >= p[i, x]))",
 )
+changed(
+    "08.2",
+    "an_impossible_draft_spoils_the_round",
+    "if u[i]",
+    "if any(p[n, y] == 0 for n, y in enumerate(drafts)) or u[i]",
+)
