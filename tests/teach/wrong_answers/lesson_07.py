@@ -609,3 +609,15 @@ def without_the_draft_is_less(drafted, logits, stop):
         if tokens[-1] != guess or guess == stop:
             return tokens
     return [*tokens, int(logits[-1].argmax())]
+
+
+@wrong("07.1")
+def an_end_that_was_refused(drafted, logits, stop):
+    said = np.argmax(logits, axis=-1).tolist()
+    kept = 0
+    while kept < len(drafted) and drafted[kept] == said[kept]:
+        kept += 1
+    if stop not in said:
+        return said[: kept + 1]
+    end = said.index(stop)
+    return said[: end + 1] if end <= kept else said[: max(kept, 1)]

@@ -506,3 +506,15 @@ changed(
     "08.2", "drafts_cut_as_p_is", "p[i] - q[i]", "p[i] - q[i] * (p[i] > 0) / q[i][p[i] > 0].sum()"
 )
 changed("08.3", "surely_the_first", "return p[draft], p", "return p[draft], np.eye(len(p))[0]")
+changed(
+    "08.2",
+    "what_is_likelier_follows",
+    "np.maximum(p[i] - q[i], 0)",
+    "np.maximum(p[i] - q[i], 0) * (1e-9 + (p[i] >= p[i, x]))",
+)
+changed(
+    "08.2",
+    "an_impossible_draft_spoils_the_round",
+    "if u[i]",
+    "if any(p[n, y] == 0 for n, y in enumerate(drafts)) or u[i]",
+)

@@ -897,3 +897,27 @@ def cut_where_the_joined_text_ends(tree, prompt):
             ends = {edge[same:]: below, prompt[same:]: {}}
             return others | {edge[:same]: {end: ends[end] for end in ends if end}}
     return tree | {prompt: {}} if prompt else tree
+
+
+@wrong("11.2")
+def tokens_left_out_on_the_way(tree, prompt):
+    for edge, below in tree.items():
+        same = shared(edge, prompt)
+        if 0 < same < len(edge):
+            return same
+        if same:
+            rests = [prompt[size:] for size in range(same, len(prompt) + 1)]
+            return same + max(tokens_left_out_on_the_way(below, rest) for rest in rests)
+    return 0
+
+
+@wrong("11.2")
+def begins_again_below(tree, prompt):
+    for edge, below in tree.items():
+        same = shared(edge, prompt)
+        if 0 < same < len(edge):
+            return same
+        if same:
+            further = same + begins_again_below(below, prompt[same:])
+            return max(further, begins_again_below(below, prompt))
+    return 0

@@ -287,3 +287,9 @@ ANSWERS.changed(
     'messages[0]["role"] != "system"',
     '"system" not in (messages[0]["role"], messages[-1]["role"])',
 )
+ANSWERS.changed(
+    "12.2",
+    "whole_bytes_without_groups",
+    "extra = 0 if",
+    "extra = max(0, 8 - bits) if",
+)

@@ -212,6 +212,7 @@ def _ends(rng: np.random.Generator) -> Iterator[tuple[list[int], np.ndarray, int
     yield [1], _small(1, 0), 0  # the bonus is the end
     yield [2, 0, 3], _small(1, 0, 3, 2), 0  # a stop among drafts that were never reached
     yield [1, 0, 3], _small(1, 0, 2, 3), 0  # a refusal behind the end
+    yield [1, 2, 3], _small(1, 3, 0, 2), 0  # an end behind a refusal: it has read what is refused
     yield [0, 2, 1], _small(0, 2, 1, 3), 2  # another token ends this text
     yield [0, 2, 1], _small(0, 3, 1, 0), 2
     yield [0, 2], _small(2, 3, 1), 0  # no end yet: the target says what is drafted behind it

@@ -219,6 +219,9 @@ def _rounds(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, 
     # the third coin decides, and is not the second
     three = [[0.25, 0.75], [0.25, 0.75], [0.75, 0.25]]
     yield _round([[0.5, 0.5]] * 4, three, [1, 0, 0], [0.5, 0.25, 0.75])
+    # what the target likes less than the refused word may follow, and so may what it likes more
+    rows = [[0.3125, 0.1875, 0.5], [0.5, 0.25, 0.25]]
+    yield _round(rows, [[0.625, 0.0625, 0.3125]], [0], [0.75])
     # the target's favourite is refused, though it has more than half
     often = [[0.9375, 0.03125, 0.03125]]
     yield _round([[0.625, 0.25, 0.125], [0.25, 0.25, 0.5]], often, [0], [0.75])
@@ -235,6 +238,8 @@ def _rounds_at_the_edge(
     never = [[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]]  # the third: its chance is 0, and not above u
     yield _round(never, [[0.125, 0.375, 0.5]], [2], [0.0])
     yield _round([[0.25, 0.75], [0.5, 0.5]], [[0.75, 0.25]], [0], [0.0])  # and here it is above
+    rows, later = [[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]], [[0.25, 0.75], [0.5, 0.5]]
+    yield _round(rows, later, [0, 1], [0.5, 0.5])  # impossible, and the draft before it stays
     yield _round([[1.0], [1.0]], [[1.0]], [0], [0.5])
     same = [[0.25, 0.75], [0.25, 0.75]]
     yield _round([*same, [0.5, 0.5]], same, [0, 1], [0.999, 0.999])  # p = q: nothing is refused

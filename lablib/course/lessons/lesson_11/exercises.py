@@ -312,6 +312,8 @@ def _matches(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
     yield {(1,): {(2, 3): {}}}, (2, 3)  # the root is where every prompt begins
     yield {(1, 2): {}}, (2,)
     yield {(1, 2): {}}, (9, 1, 2)  # what it holds must be where the prompt begins
+    yield {(1,): {(3,): {}}}, (1, 9, 3)  # no token is left out on the way down
+    yield {(1,): {(1, 2): {}}}, (1, 2)  # and the way does not begin again below
     yield {(0, 1): {}}, (0, 2)  # an id may be 0
     yield {(int("50000"), 7): {}}, (int("50000"), 7)  # equal, but not the same object
     yield {(1, 2, 3): {(5,): {}}}, (1, 2, 5)  # the child hangs below the 3

@@ -199,7 +199,7 @@ def _configs(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
 def _odd_configs(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield _config(2, 64, 4, num_key_value_heads=2), 8, 16  # scale_bits left out
     yield _config(1, 64, 4), 16, None, 16
-    yield _config(1, 64, 4), 8  # few bits, and no groups
+    yield _config(1, 64, 4), 4  # few bits, and no groups
     yield _config(1, 64, 2), 4, 64, 16  # half a bit for each number
     yield _config(1, 64, 2), 3, 32, 32  # bits that don't divide eight
     yield _config(1, 64, 2), 32, 32, 32  # many bits, and scales all the same
