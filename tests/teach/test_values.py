@@ -133,6 +133,7 @@ def test_values_are_shown_short_and_without_addresses():
     assert call_text("f", ([1], "a")) == "f([1], 'a')"
     assert call_text("f", ([5e4, 49_999.0], 1 / 3, 1e-30)) == "f([50000, 49999], 0.3333, 1e-30)"
     assert call_text("f", ({"a": 1.0, "b": [2.0]},)) == "f({'a': 1.0, 'b': [2]})"  # as JSON has it
+    assert call_text("f", ([7, 7.0, 0.5, None],)) == "f([7, 7.0, 0.5, None])"
     array = np.array([1.0, -2.0])  # pasted as whole numbers, it would cut what is put into it
     assert call_text("f", ([array], array / 4)) == (
         "f([np.array([1, -2], float)], np.array([0.25, -0.5]))"

@@ -80,7 +80,14 @@ def _cut(text: str, longest: int) -> str:
 def _whole(value: Any, digits: int) -> str:
     if digits == AS_GIVEN and _is_array(value) and value.ndim:
         return _array_text(value)
+    if digits == AS_GIVEN and _mixes_numbers(value):
+        return f"[{_joined(_item_text(item, digits) for item in value)}]"
     return _text(value if type(value) is tuple else _plain(value), digits)
+
+
+def _mixes_numbers(value: Any) -> bool:
+    """Tell whether a list holds whole numbers and floats: 7 and 7.0 are equal, and not alike."""
+    return type(value) is list and {int, float} <= {type(item) for item in value}
 
 
 def call_text(name: str, args: tuple[Any, ...]) -> str:

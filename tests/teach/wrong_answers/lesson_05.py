@@ -282,7 +282,7 @@ def best_of(name, old, new, like=None):
     ANSWERS.changed("05.3", name, old, new, like)
 
 
-best_of("scores_rounded", "np.argsort(scores)", "np.argsort(np.round(scores, 1), kind='stable')")
+best_of("scores_rounded", "np.argsort(scores)", "np.argsort(np.round(scores, 4), kind='stable')")
 best_of(
     "half_precision",
     "np.argsort(scores)",

@@ -308,7 +308,7 @@ def _scored(rng: np.random.Generator) -> Iterator[tuple[list[float], list[int], 
     yield [0.3, 0.1, 0.2], [1, 0, 0], 1
     yield [1.0, 2.0, 3.0, 4.0], [0, 1, 1, 0], 3
     yield [3.0, 1.0, 2.0], [1, 0, 0], 3  # the best of all of them is not the last
-    yield [0.53, 0.51, 0.52], [1, 0, 0], 2  # different, though near
+    yield [0.500003, 0.500001, 0.500002], [1, 0, 0], 2  # different, though near
     yield [8004.0, 8002.0, 8003.0], [1, 0, 0], 2  # half precision knows only every fourth
     yield [0.3, -0.1, -0.2], [1, 0, 1], 2  # the sign counts
     yield [10, 9, 8], [1, 0, 0], 2  # as a text, 10 comes before 8
