@@ -579,6 +579,8 @@ ANSWERS.changed("17.4", "the_next_in_the_table", "state = grammar[state][token]"
                 "state = [*grammar, *grammar][[*grammar].index(state) + 1]")  # fmt: skip
 ANSWERS.changed("17.1", "spelled_with_spaces", "text[:n] == so_far",
                 '" ".join(map(str, text)).startswith(" ".join(map(str, so_far)))')  # fmt: skip
+ANSWERS.changed("17.1", "ends_with_spaces", "text[:n] == so_far",
+                '" ".join(map(str, text[:n])).endswith(" ".join(map(str, so_far)))')  # fmt: skip
 ANSWERS.changed("17.1", "little_is_nothing", "left / left.sum()",
                 "left / left.sum() if left.sum() > 1e-6 else np.sign(left) / 2")  # fmt: skip
 ANSWERS.changed("17.1", "never_by_zero", "left / left.sum()", "left / (left.sum() + 1e-8)")

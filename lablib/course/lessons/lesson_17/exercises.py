@@ -131,7 +131,7 @@ def _odd_words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield np.array([0.5, 0.25, 0.25]), [[0], [0, 1, 2]], [0, 1]  # so_far has outgrown a text
     yield np.full(12, 1 / 12), [[10, 11], [11, 1], [10, 0]], [10]
     yield np.full(12, 1 / 12), [[1, 0, 5], [10, 11, 3]], [1, 0]  # spelled in digits both begin 10
-    yield np.full(12, 1 / 12), [[1, 2], [10, 3]], [1]  # and a 10 begins with a 1
+    yield np.full(12, 1 / 12), [[1, 2], [10, 3], [11, 4]], [1]  # 10 begins with 1, 11 ends so
     yield np.array([0.9999997, 2e-7, 1e-7]), [[1], [2]], []  # little is allowed
     yield np.full(300, 1 / 300), [[int("299"), 1], [43, 0]], [int("299")]  # equal, not the same
 
