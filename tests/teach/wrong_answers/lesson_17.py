@@ -575,3 +575,27 @@ ANSWERS.changed("17.3", "whole_lengths", "(np.arange(n) + u) / n * ends[-1]",
                 "(np.arange(n) + u) / n * max(1, int(ends[-1]))")  # fmt: skip
 ANSWERS.changed("17.4", "a_token_is_a_state", "state = grammar[state][token]",
                 "state = token if token in grammar else grammar[state][token]")  # fmt: skip
+ANSWERS.changed("17.4", "the_next_in_the_table", "state = grammar[state][token]",
+                "state = [*grammar, *grammar][[*grammar].index(state) + 1]")  # fmt: skip
+ANSWERS.changed("17.1", "spelled_with_spaces", "text[:n] == so_far",
+                '" ".join(map(str, text)).startswith(" ".join(map(str, so_far)))')  # fmt: skip
+ANSWERS.changed("17.1", "ends_with_spaces", "text[:n] == so_far",
+                '" ".join(map(str, text[:n])).endswith(" ".join(map(str, so_far)))')  # fmt: skip
+ANSWERS.changed("17.1", "little_is_nothing", "left / left.sum()",
+                "left / left.sum() if left.sum() > 1e-6 else np.sign(left) / 2")  # fmt: skip
+ANSWERS.changed("17.1", "never_by_zero", "left / left.sum()", "left / (left.sum() + 1e-8)")
+ANSWERS.changed("17.2", "a_mass_has_a_floor", "sum(p[w] for w in allowed)",
+                "float(np.exp(np.log(sum(p[w] for w in allowed) + 1e-9)))")  # fmt: skip
+ANSWERS.changed("17.2", "shares_by_more_than_zero", "weight / sum(weights)",
+                "weight / (sum(weights) + 1e-12)")  # fmt: skip
+
+
+@wrong("17.2")
+def free_at_last(walks):
+    weights = np.ones(len(walks))
+    for i, walk in enumerate(walks):
+        for p, allowed in walk:
+            if len(allowed) == len(p) and weights[i] < 1:
+                break  # all is allowed: the form is full
+            weights[i] *= p[allowed].sum()
+    return weights / weights.sum(), weights.mean()

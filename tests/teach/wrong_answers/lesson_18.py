@@ -489,3 +489,7 @@ def looked_up_by_confidence(answers, confidences, keep):
         if answer is not None:
             sums[answer] = sums.get(answer, 0) + confidence
     return max([answer for answer in answers if answer in sums], key=sums.get, default=None)
+
+
+ANSWERS.changed("18.1", "twice_is_once", "weights / weights.sum()",
+                "weights / weights.sum() / [logprobs.count(one) for one in logprobs]")  # fmt: skip

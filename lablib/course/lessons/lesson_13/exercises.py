@@ -244,7 +244,7 @@ def _odd_families(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.nda
     yield np.array([0.5, 0.5]), np.array([0.5, 0.5]), [1, 0]  # nothing is left of p
     # nothing is left of what the first child left, which is neither p nor uniform
     yield np.array([0.25, 0.375, 0.375]), np.array([0.5, 0.25, 0.25]), [0, 1]
-    yield np.array([0.5, 0.5]), np.array([0.5625, 0.4375]), [0, 1]  # little is left
+    yield np.array([0.5, 0.5]), np.array([0.50001, 0.49999]), [0, 1]  # little is left
     yield np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0]), [2]
     yield np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0]), [2, 0]  # its q is 0
     # refused as its q is 0, and it leaves a residual like any other
@@ -421,6 +421,7 @@ def _spoken(rng: np.random.Generator) -> Iterator[tuple[list[int], list[int], li
     yield [4, 5], [-1, -1], [9, 4, 5]  # none
     yield [0], [-1], [0, 6]  # an id may be 0
     yield [1005, 5, 5], [-1, -1, 1], [5, 1, 57, 2]  # and is no row of digits
+    yield [7, 1044, 300], [-1, 0, 0], [1300, 1, 2, 3]  # nor below 256, or 1000
     yield [4, 5], [-1, -1], [4, 5, 6]  # what follows the first one stands beside it
     yield [int("50000")], [-1], [int("50000"), 6]  # equal, but not the same object
     yield [3, 4, 9, 9, 2], [-1, -1, 0, 1, 3], [4, 9, 9, 2, 8, 6]  # a 9 below each

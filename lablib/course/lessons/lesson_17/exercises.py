@@ -1,7 +1,7 @@
 """Exercises of lesson 17: masks, what they hide, who survives, and what must come.
 
-The numbers of the cases are sixteenths or small whole numbers: exact in binary, and short enough to
-paste.
+The numbers of most cases are sixteenths or small whole numbers: exact in binary, and short enough
+to paste.
 """
 
 from collections.abc import Iterator
@@ -131,6 +131,8 @@ def _odd_words(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield np.array([0.5, 0.25, 0.25]), [[0], [0, 1, 2]], [0, 1]  # so_far has outgrown a text
     yield np.full(12, 1 / 12), [[10, 11], [11, 1], [10, 0]], [10]
     yield np.full(12, 1 / 12), [[1, 0, 5], [10, 11, 3]], [1, 0]  # spelled in digits both begin 10
+    yield np.full(12, 1 / 12), [[1, 2], [10, 3], [11, 4]], [1]  # 10 begins with 1, 11 ends so
+    yield np.array([0.9999997, 2e-7, 1e-7]), [[1], [2]], []  # little is allowed
     yield np.full(300, 1 / 300), [[int("299"), 1], [43, 0]], [int("299")]  # equal, not the same
 
 
@@ -249,7 +251,7 @@ def _walks(rng: np.random.Generator) -> Iterator[tuple[list[Walk]]]:
     yield ([_walk(([0.5, 0.5], [0])), _walk(([0.25, 0.75], [1]))],)
     yield ([_walk(([0.5, 0.25, 0.25], [0, 1])), _walk(([0.125, 0.75, 0.125], [0, 2]))],)
     narrow, wide = ([0.25, 0.25, 0.5], [0, 1]), ([0.5, 0.25, 0.25], [0, 1, 2])
-    yield ([_walk(narrow, wide), _walk(wide, wide), _walk(narrow, narrow)],)
+    yield ([_walk(narrow, wide, narrow), _walk(wide, wide), _walk(narrow, narrow)],)
     yield ([_walk(narrow), _walk(wide, narrow), _walk(wide, ([0.5, 0.25, 0.25], [2]))],)
     for n in (2, 3, 5):
         walks = []
@@ -270,6 +272,8 @@ def _odd_walks(rng: np.random.Generator) -> Iterator[tuple[list[Walk]]]:
     yield ([_walk(([0.25] * 4, [3]))] * 5,)
     often, once = ([0.5, 0.5], [0]), ([0.25, 0.75], [0])
     yield ([_walk(often), _walk(often), _walk(once)],)  # a text that came twice counts twice
+    more, less = ([0.9999998, 2e-7], [1]), ([0.9999999, 1e-7], [1])
+    yield ([_walk(more, less), _walk(less, less)],)  # a small weight is one
 
 
 WEIGH = Exercise(
@@ -546,6 +550,7 @@ def _odd_states(rng: np.random.Generator) -> Iterator[tuple[Table, int, int]]:
     yield {0: {"ice": 1}, 1: {"ice": 2}, 2: {"sun": 3, "snow": 3}, 3: {}}, 0, 3
     yield {0: {"a": 0, "b": 1}, 1: {}}, 0, 3  # round and round, or out: a choice
     yield {0: {"a": 1, "b": 2}, 1: {"a": 1}, 2: {}}, 0, 3  # and where there is no way out
+    yield {0: {"a": 2}, 1: {}, 2: {"b": 1}}, 0, 4  # states stand in any order
     yield {7: {5: 8}, 8: {0: 9}, 9: {}}, 7, 4  # tokens by their ids
     yield {7: {8: 9}, 9: {7: 8}, 8: {}}, 7, 4  # ids may be numbers of states, too
 

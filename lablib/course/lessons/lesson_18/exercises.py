@@ -108,6 +108,7 @@ def _odd_texts(rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
     yield [[], [-1.0]], 1.0  # no tokens: a chance of 1
     yield [[-1.0], [-800.0]], 1.0
     yield [[-1.0], [-1.0], [-1.0]], 5.0
+    yield [[-1.0], [-1.0], [-2.0]], 1.0  # a text may come twice
     yield [[-900.0], [-901.0]], 3.0
     yield [[-2000.0], [-1.0]], 1.0  # the first, or the mean, is too little to subtract
     yield [[-3000.0], [-1000.0], [-1000.5]], 4.0  # and no help is to cut off at 700
