@@ -36,7 +36,9 @@ def _children(process: Any) -> list[Any]:
     """
     import psutil
 
-    listed = [*Path(f"/proc/{process.pid}/task").glob("*/children")]
+    listed: list[Path] = []
+    with contextlib.suppress(OSError):  # it ends while it is looked at
+        listed += Path(f"/proc/{process.pid}/task").glob("*/children")
     if not listed:
         return process.children(recursive=True)
     numbers: list[str] = []
