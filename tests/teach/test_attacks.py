@@ -1,6 +1,7 @@
 """What was tried against ``grade``, one test an attack: none takes a mark, or stops a class."""
 
 import json
+import math
 import os
 import re
 import signal
@@ -445,6 +446,25 @@ begun.set()
 thread.join()
 print(said)
 """
+
+
+@linux
+@pytest.mark.parametrize("cpu", [1.2, math.inf])  # of grade, and of score
+def test_threads_are_limited_where_root_grades_too(cpu):
+    """The kernel does not count root's, and with small stacks no memory ends them."""
+    code = "if True:\n    import threading, time\n    threading.stack_size(2**16)\n"
+    code += (
+        "    for _ in range(200):\n        threading.Thread(target=time.sleep, args=(9,)).start()\n"
+    )
+    code += "    time.sleep(2)\n    def best_token(p): return 7\n"
+    said = []
+    with Process(Limits(cpu=cpu)) as process:
+        try:
+            for told in process.run([(0, code)], ["best_token"]):
+                said.append(told.get("text", ""))
+        except Gone as gone:
+            said.append(str(gone))
+        assert said[-1] in ("it ran more than 64 threads", "RuntimeError: can't start new thread")
 
 
 @linux

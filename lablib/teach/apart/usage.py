@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.running import TOO_MUCH, Gone
+from lablib.teach.apart.sandbox import PROCESSES
 
 LOOK = 0.1  # seconds between two looks at what a process has used
 BEGIN = 5.0  # seconds of processor time until its first statement: for Python, lablib, its cells
@@ -63,14 +64,18 @@ def worked(processes: list[Any]) -> float | None:
     return None
 
 
-def tables(processes: list[Any]) -> int:
-    """Return the bytes of their page tables, which no limit of memory counts; 0 where unknown."""
+def counted(processes: list[Any], name: str) -> int:
+    """Return the sum of a number in what Linux tells of them; 0 where it does not.
+
+    ``"VmPTE"`` are the KB of their page tables, which no limit of memory counts, and ``"Threads"``
+    what they run, which the kernel does not limit where root grades.
+    """
     told: list[str] = []
     for each in processes:
         with contextlib.suppress(OSError):
             status = Path(f"/proc/{each.pid}/status").read_text()
-            told += re.findall(r"^VmPTE:\s*(\d+) kB", status, re.MULTILINE)
-    return sum(map(int, told)) << 10
+            told += re.findall(rf"^{name}:\s*(\d+)", status, re.MULTILINE)
+    return sum(map(int, told))
 
 
 def room() -> float:
@@ -129,15 +134,20 @@ class Meter:
         return min(BUSY * self._worked, self.patience)
 
     def look(self, pid: int) -> None:
-        """Raise ``Gone`` once it has used up its ration; by the clock it may only be waiting."""
-        if self.cpu == math.inf or time.monotonic() < self._next_look:
+        """Raise ``Gone`` once it has used up its ration, or too much of what else is counted.
+
+        By the clock it may only be waiting.
+        """
+        if time.monotonic() < self._next_look:
             return
         everyone = family(pid)
         used = worked(everyone)
         if used is not None:
             self._count(used)
-        if tables(everyone) > TABLES:
+        if counted(everyone, "VmPTE") << 10 > TABLES:
             raise Gone(f"it used more than {TABLES >> 20} MB for where its memory lies")
+        if counted(everyone, "Threads") > PROCESSES:
+            raise Gone(f"it ran more than {PROCESSES} threads")
         self._next_look = time.monotonic() + LOOK
 
     def _count(self, used: float) -> None:
