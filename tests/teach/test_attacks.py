@@ -467,6 +467,31 @@ def test_threads_are_limited_where_root_grades_too(cpu):
         assert said[-1] in ("it ran more than 64 threads", "RuntimeError: can't start new thread")
 
 
+SPREAD = """
+if True:
+    import ctypes, os, threading, time
+    system = ctypes.CDLL(None)
+    system.mmap.restype = ctypes.c_void_p
+    system.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *3 * [ctypes.c_int], ctypes.c_long]
+    def spread():
+        for i in range(10_000):  # a page each 3 GB, at this very place: it needs three tables
+            at = system.mmap(2**40 + 3 * 2**30 * i, 4096, 3, 0x100022, -1, 0)
+            ctypes.memset(at, 1, 1)
+        time.sleep(3)
+    threading.Thread(target=spread).start()
+    system.syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+    def best_token(p): return 7
+"""
+
+
+@linux
+def test_memory_is_counted_where_the_first_thread_has_ended():
+    """Linux tells of it beside the others only."""
+    with Process(Limits(cpu=1.2)) as process, pytest.raises(Gone, match="where its memory lies"):
+        for _ in process.run([(0, SPREAD)], ["best_token"]):
+            pass
+
+
 @linux
 def test_threads_that_were_there_before_are_refused_the_same():
     """Whoever can change a process' memory can have any of its threads do what they like."""

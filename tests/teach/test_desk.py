@@ -208,10 +208,16 @@ def test_a_look_at_a_students_process_asks_no_other_one(monkeypatch):
 def test_a_process_may_end_while_it_is_looked_at(error, monkeypatch):
     """Its referee ended, too, and all that was not judged by then was lost with it."""
 
-    def ended(path, pattern):
-        raise error
+    def ending(look):
+        def looked(folder="."):
+            if str(folder).endswith("/task"):
+                raise error
+            return look(folder)
 
-    monkeypatch.setattr(usage.Path, "glob", ended)
+        return looked
+
+    monkeypatch.setattr(os, "listdir", ending(os.listdir))
+    monkeypatch.setattr(os, "scandir", ending(os.scandir))
     assert usage.family(os.getpid())[0].pid == os.getpid()
 
 

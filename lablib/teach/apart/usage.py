@@ -5,6 +5,7 @@ And how many more of them there may be.
 
 import contextlib
 import math
+import os
 import re
 import time
 from pathlib import Path
@@ -37,15 +38,10 @@ def _children(process: Any) -> list[Any]:
     """
     import psutil
 
-    listed: list[Path] = []
-    with contextlib.suppress(OSError):  # it ends while it is looked at
-        listed += Path(f"/proc/{process.pid}/task").glob("*/children")
+    listed = _of_threads(process.pid, "children")
     if not listed:
         return process.children(recursive=True)
-    numbers: list[str] = []
-    for file in listed:
-        with contextlib.suppress(OSError):  # of a thread that has ended
-            numbers += file.read_text().split()
+    numbers = " ".join(listed).split()
     found = []
     for number in numbers:
         with contextlib.suppress(psutil.Error):
@@ -70,12 +66,22 @@ def counted(processes: list[Any], name: str) -> int:
     ``"VmPTE"`` are the KB of their page tables, which no limit of memory counts, and ``"Threads"``
     what they run, which the kernel does not limit where root grades.
     """
-    told: list[str] = []
+    total = 0
     for each in processes:
-        with contextlib.suppress(OSError):
-            status = Path(f"/proc/{each.pid}/status").read_text()
-            told += re.findall(rf"^{name}:\s*(\d+)", status, re.MULTILINE)
-    return sum(map(int, told))
+        statuses = "".join(_of_threads(each.pid, "status"))  # the first thread's may tell nothing
+        told = re.findall(rf"^{name}:\s*(\d+)", statuses, re.MULTILINE)
+        total += max(map(int, told), default=0)
+    return total
+
+
+def _of_threads(pid: int, file: str) -> list[str]:
+    """Return what Linux tells of each thread of a process; nothing of one that has just ended."""
+    found = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                found.append(Path(f"/proc/{pid}/task/{thread}/{file}").read_text())
+    return found
 
 
 def room() -> float:
