@@ -467,6 +467,19 @@ def test_threads_are_limited_where_root_grades_too(cpu):
         assert said[-1] in ("it ran more than 64 threads", "RuntimeError: can't start new thread")
 
 
+@linux
+def test_a_process_that_is_ended_leaves_no_dead_one_behind():
+    """In a container the first process may be who grades, or one that buries nobody."""
+    code = "import ctypes, psutil\nfrom lablib.course.checks.running import Gone\n"
+    code += "from lablib.teach.apart.remote import Limits, Process\n"
+    code += "ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"  # what would be the first one's is ours
+    code += "try:\n    with Process(Limits(cpu=0.1)) as process:\n"
+    code += "        print(*process.run([(0, 'while True: check')], []))\n"
+    code += "except Gone as gone:\n    print(gone)\nprint(psutil.Process().children())"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert re.fullmatch(r"it used more than 0.1 s .*\n\[\]\n", said)
+
+
 SPREAD = """
 if True:
     import ctypes, os, threading, time

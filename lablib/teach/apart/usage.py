@@ -50,6 +50,17 @@ def _children(process: Any) -> list[Any]:
     return found
 
 
+def end_children(pid: int) -> bool:
+    """End all children of a process, but not itself; return whether it had any."""
+    import psutil
+
+    children = family(pid)[1:]
+    for child in children:
+        with contextlib.suppress(psutil.Error):
+            child.kill()
+    return children != []
+
+
 def worked(processes: list[Any]) -> float | None:
     """Return the seconds of processor time that they have used; None once one has ended."""
     import psutil
