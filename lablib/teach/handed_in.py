@@ -144,16 +144,15 @@ def _itself(path: str, flags: int) -> int:
 
 def _without_unread(data: bytes) -> bytes:
     """Return a notebook's bytes without what is large and no program."""
-    view, kept, end = memoryview(data), [], 0
+    view, kept, begin, read = memoryview(data), [], 0, 0
     for found in _UNREAD.finditer(data):
-        begin = found.end()
-        if begin < end:  # within the last one
+        if found.start() < read:  # within the last one
             continue
-        kept.append(view[end:begin])
-        end = _closed(data, begin)
-        if end - begin <= SHORT:
-            kept.append(view[begin:end])
-    return b"".join([*kept, view[end:]])
+        read = _closed(data, found.end())
+        if read - found.end() > SHORT:  # a piece for each of many short ones would fill the memory
+            kept.append(view[begin : found.end()])
+            begin = read
+    return b"".join([*kept, view[begin:]])
 
 
 def _closed(data: bytes, place: int) -> int:

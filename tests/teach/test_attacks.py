@@ -1,6 +1,7 @@
 """What was tried against ``grade``, one test an attack: none takes a mark, or stops a class."""
 
 import json
+import math
 import os
 import re
 import signal
@@ -445,6 +446,63 @@ begun.set()
 thread.join()
 print(said)
 """
+
+
+@linux
+@pytest.mark.parametrize("cpu", [1.2, math.inf])  # of grade, and of score
+def test_threads_are_limited_where_root_grades_too(cpu):
+    """The kernel does not count root's, and with small stacks no memory ends them."""
+    code = "if True:\n    import threading, time\n    threading.stack_size(2**16)\n"
+    code += (
+        "    for _ in range(200):\n        threading.Thread(target=time.sleep, args=(9,)).start()\n"
+    )
+    code += "    time.sleep(2)\n    def best_token(p): return 7\n"
+    said = []
+    with Process(Limits(cpu=cpu)) as process:
+        try:
+            for told in process.run([(0, code)], ["best_token"]):
+                said.append(told.get("text", ""))
+        except Gone as gone:
+            said.append(str(gone))
+        assert said[-1] in ("it ran more than 64 threads", "RuntimeError: can't start new thread")
+
+
+@linux
+def test_a_process_that_is_ended_leaves_no_dead_one_behind():
+    """In a container the first process may be who grades, or one that buries nobody."""
+    code = "import ctypes, psutil\nfrom lablib.course.checks.running import Gone\n"
+    code += "from lablib.teach.apart.remote import Limits, Process\n"
+    code += "ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"  # what would be the first one's is ours
+    code += "try:\n    with Process(Limits(cpu=0.1)) as process:\n"
+    code += "        print(*process.run([(0, 'while True: check')], []))\n"
+    code += "except Gone as gone:\n    print(gone)\nprint(psutil.Process().children())"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert re.fullmatch(r"it used more than 0.1 s .*\n\[\]\n", said)
+
+
+SPREAD = """
+if True:
+    import ctypes, os, threading, time
+    system = ctypes.CDLL(None)
+    system.mmap.restype = ctypes.c_void_p
+    system.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *3 * [ctypes.c_int], ctypes.c_long]
+    def spread():
+        for i in range(10_000):  # a page each 3 GB, at this very place: it needs three tables
+            at = system.mmap(2**40 + 3 * 2**30 * i, 4096, 3, 0x100022, -1, 0)
+            ctypes.memset(at, 1, 1)
+        time.sleep(3)
+    threading.Thread(target=spread).start()
+    system.syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+    def best_token(p): return 7
+"""
+
+
+@linux
+def test_memory_is_counted_where_the_first_thread_has_ended():
+    """Linux tells of it beside the others only."""
+    with Process(Limits(cpu=1.2)) as process, pytest.raises(Gone, match="where its memory lies"):
+        for _ in process.run([(0, SPREAD)], ["best_token"]):
+            pass
 
 
 @linux

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -203,6 +204,23 @@ def test_a_look_at_a_students_process_asks_no_other_one(monkeypatch):
     assert usage.family(process.pid) == []
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError])
+def test_a_process_may_end_while_it_is_looked_at(error, monkeypatch):
+    """Its referee ended, too, and all that was not judged by then was lost with it."""
+
+    def ending(look):
+        def looked(folder="."):
+            if str(folder).endswith("/task"):
+                raise error
+            return look(folder)
+
+        return looked
+
+    monkeypatch.setattr(os, "listdir", ending(os.listdir))
+    monkeypatch.setattr(os, "scandir", ending(os.scandir))
+    assert usage.family(os.getpid())[0].pid == os.getpid()
+
+
 # 50 MB of short lines, one of them with a letter for which Python takes four bytes for each.
 PRINTED = ["1\n"] * 3_700_000 + ["\N{SNAKE}"]
 
@@ -243,6 +261,16 @@ def test_a_notebook_of_outputs_is_read_without_them(tmp_path, monkeypatch):
 def test_what_is_not_read_is_cut_as_json_is(text, kept, monkeypatch):
     monkeypatch.setattr(handed_in_, "SHORT", 0)
     assert handed_in_._without_unread(text.encode()).decode() == kept
+
+
+def test_many_short_outputs_take_no_memory_of_their_own():
+    data = b'{"cells": [{%s"source": ""}]}' % (100_000 * b'"outputs":[],')
+    tracemalloc.start()
+    try:
+        assert handed_in_._without_unread(data) == data
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

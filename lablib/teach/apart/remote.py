@@ -134,6 +134,9 @@ class Process:
             self._process.stdin.close()  # an honest one ends now
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience)
+        if self._process.returncode is None and usage.end_children(self._process.pid):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE)  # it buries them: whoever is process 1 may not
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, 9)  # and whatever it started
         self._process.kill()

@@ -5,12 +5,14 @@ And how many more of them there may be.
 
 import contextlib
 import math
+import os
 import re
 import time
 from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.running import TOO_MUCH, Gone
+from lablib.teach.apart.sandbox import PROCESSES
 
 LOOK = 0.1  # seconds between two looks at what a process has used
 BEGIN = 5.0  # seconds of processor time until its first statement: for Python, lablib, its cells
@@ -36,19 +38,27 @@ def _children(process: Any) -> list[Any]:
     """
     import psutil
 
-    listed = [*Path(f"/proc/{process.pid}/task").glob("*/children")]
+    listed = _of_threads(process.pid, "children")
     if not listed:
         return process.children(recursive=True)
-    numbers: list[str] = []
-    for file in listed:
-        with contextlib.suppress(OSError):  # of a thread that has ended
-            numbers += file.read_text().split()
+    numbers = " ".join(listed).split()
     found = []
     for number in numbers:
         with contextlib.suppress(psutil.Error):
             child = psutil.Process(int(number))
             found += [child, *_children(child)]
     return found
+
+
+def end_children(pid: int) -> bool:
+    """End all children of a process, but not itself; return whether it had any."""
+    import psutil
+
+    children = family(pid)[1:]
+    for child in children:
+        with contextlib.suppress(psutil.Error):
+            child.kill()
+    return children != []
 
 
 def worked(processes: list[Any]) -> float | None:
@@ -61,14 +71,28 @@ def worked(processes: list[Any]) -> float | None:
     return None
 
 
-def tables(processes: list[Any]) -> int:
-    """Return the bytes of their page tables, which no limit of memory counts; 0 where unknown."""
-    told: list[str] = []
+def counted(processes: list[Any], name: str) -> int:
+    """Return the sum of a number in what Linux tells of them; 0 where it does not.
+
+    ``"VmPTE"`` are the KB of their page tables, which no limit of memory counts, and ``"Threads"``
+    what they run, which the kernel does not limit where root grades.
+    """
+    total = 0
     for each in processes:
-        with contextlib.suppress(OSError):
-            status = Path(f"/proc/{each.pid}/status").read_text()
-            told += re.findall(r"^VmPTE:\s*(\d+) kB", status, re.MULTILINE)
-    return sum(map(int, told)) << 10
+        statuses = "".join(_of_threads(each.pid, "status"))  # the first thread's may tell nothing
+        told = re.findall(rf"^{name}:\s*(\d+)", statuses, re.MULTILINE)
+        total += max(map(int, told), default=0)
+    return total
+
+
+def _of_threads(pid: int, file: str) -> list[str]:
+    """Return what Linux tells of each thread of a process; nothing of one that has just ended."""
+    found = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                found.append(Path(f"/proc/{pid}/task/{thread}/{file}").read_text())
+    return found
 
 
 def room() -> float:
@@ -127,15 +151,20 @@ class Meter:
         return min(BUSY * self._worked, self.patience)
 
     def look(self, pid: int) -> None:
-        """Raise ``Gone`` once it has used up its ration; by the clock it may only be waiting."""
-        if self.cpu == math.inf or time.monotonic() < self._next_look:
+        """Raise ``Gone`` once it has used up its ration, or too much of what else is counted.
+
+        By the clock it may only be waiting.
+        """
+        if time.monotonic() < self._next_look:
             return
         everyone = family(pid)
         used = worked(everyone)
         if used is not None:
             self._count(used)
-        if tables(everyone) > TABLES:
+        if counted(everyone, "VmPTE") << 10 > TABLES:
             raise Gone(f"it used more than {TABLES >> 20} MB for where its memory lies")
+        if counted(everyone, "Threads") > PROCESSES:
+            raise Gone(f"it ran more than {PROCESSES} threads")
         self._next_look = time.monotonic() + LOOK
 
     def _count(self, used: float) -> None:
