@@ -65,7 +65,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   });
   const names = x.ticks || fixed.x.ticks || [], low = box.top + box.height;
   const wanted = names.map(([value, name]) => [across(value), 6.6 * name.length + 7]);
-  const turned = upright(names, box), middles = fixed.x.bare && !turned ? cloth.beside(wanted, box.left - 10, box.left + box.width + 8)
+  const turned = upright(names, box), middles = fixed.x.bare && !turned && !single(names) ? cloth.beside(wanted, box.left - 10, box.left + box.width + 8)
     : wanted.map(([at, wide]) => Math.min(at, box.left + box.width + 11 - wide / 2));
   let free = -Infinity;  // numbers that would touch the one before them stay away
   names.forEach(([value, name], i) => {
@@ -78,7 +78,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
     }
   });
   if (fixed.x.name && !turned) write(`${key}x`, box.left + box.width / 2, box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
-  const layer = ({rule, at}) => at ? 2 : rule ? 1 : 0;  // lines lie on bars, words on both
+  const layer = ({rule, text, at}) => at ? 3 : rule ? (text ? 2 : 1) : 0;  // lines lie on bars, words on both
   marks = marks.toSorted((a, b) => layer(a) - layer(b));
   const row = walk.row++;  // the arrow keys walk along what has a note, along each line, and from panel to panel
   let told = 0;
@@ -94,8 +94,10 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
 
 // Say whether names below an axis have to stand upright: side by side they would cover each other.
 function upright(ticks, box) {
-  return ticks.reduce((sum, [, name]) => sum + 6.1 * name.length + 8, 0) > box.width + 10;
+  return !single(ticks) && ticks.reduce((sum, [, name]) => sum + 6.1 * name.length + 8, 0) > box.width + 10;
 }
+
+const single = ticks => ticks.every(([, name]) => name.length === 1);  // they are no wider upright
 
 const number = value => String(Number(value.toPrecision(3)));
 
