@@ -13,7 +13,7 @@ from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.lessons.lesson_08.coin import Overlap
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
 from lablib.course.lessons.lesson_08.widgets import RoundTexts
-from lablib.course.lessons.lesson_10.widgets import Memories
+from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost
 from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
@@ -329,6 +329,7 @@ CHARTS = {
     "pieces": lambda: Overlap(["sun", "rain", "snow", "fog"], P, Q),
     "many names": lambda: RoundTexts("abc", [[0.6, 0.3, 0.1]] * 3, [[0.2, 0.3, 0.5]] * 3),
     "rows": lambda: Memories(),
+    "factors": lambda: ReplayCost(),
     "marks": lambda: Cloud(days=4, most=5),
     "a still": lambda: show(mask_figure([-1, -1, 0, 0, 1, 2], "abcdef"), "A tree."),
 }
@@ -356,6 +357,28 @@ def crossing(page):
             .filter(([, b]) => across(a, b)).map(([other]) => `${one} on ${other}`));
         }"""
     )
+
+
+def places(mark):
+    """Return the points that a mark is made of."""
+    if "bar" in mark:
+        left, right, bottom, top = mark["bar"]
+        return [(left, bottom), (right, top)]
+    whole = [(x, y) for x, *heights in mark.get("line", ()) for y in heights]
+    return whole + [each for name in ("dot", "at") for each in [mark.get(name)] if each]
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_nothing_lies_beyond_the_axes_where_it_would_be_drawn_at_their_ends(name):
+    explorer = CHARTS[name]()
+    for values in ends(explorer):
+        data, _ = explorer.frame(**values)
+        for fixed, panel in zip(explorer.constants["panels"], data["panels"], strict=True):
+            points = [point for mark in panel["marks"] for point in places(mark)]
+            (left, right), (bottom, top) = fixed["x"]["ends"], fixed["y"]["ends"]
+            assert not [
+                (x, y) for x, y in points if not (left <= x <= right and bottom <= y <= top)
+            ], values
 
 
 @pytest.mark.parametrize("name", CHARTS)

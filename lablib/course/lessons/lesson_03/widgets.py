@@ -68,7 +68,7 @@ class BeforeAfter(SceneExplorer):
             height, name = data["min_p"] * warm.max(), f"min-p: {data['min_p']:.2f} of the best"
             left.append({"rule": {"y": float(height)}, "dash": "5 3", "text": name})
         if data["top_p"] < 1:
-            name, look = f"top-p {data['top_p']:.2f}", {"dash": "5 3", "anchor": "start"}
+            name, look = f"top-p {data['top_p']:.2f}", {"dash": "5 3", "below": data["top_p"] > 0.1}
             right.append({"rule": {"y": data["top_p"]}, "text": name, **look})
         for i, word in enumerate(self.words):
             stays = after[i] > 0

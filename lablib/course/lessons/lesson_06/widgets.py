@@ -174,10 +174,9 @@ class Stopping(ChartExplorer):
         middle = {"rule": {"x": mean}, "dash": "5 3", "text": f"mean {mean:.1f}", "line_down": 1}
         marks += [{"key": "floor", **floor}, {"key": "mean", **middle}]
         x = axis(0.3, self.n + 0.7, "stopped after … samples", (1, *range(5, self.n + 1, 5)))
-        return Chart(
-            [panel("votes that have stopped (share); dark: just now", x, axis(0, 1.02), high=220)],
-            [marks],
-        )
+        y = axis(0, 1.18, "", (0, 0.5, 1))  # words stand above the bars
+        title = "votes that have stopped (share); dark: just now"
+        return Chart([panel(title, x, y, high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what was saved and what it cost."""

@@ -140,9 +140,10 @@ class RoundByRound(ChartExplorer):
         """Return a bar of p within an outline of q for each draft, and what became of it."""
         marks = upright(data["drafted"], {"q": data["q"], "p": data["p"]}) if data["q"] else []
         says = {"accepted": "✓ accepted", "rejected": "✗ rejected", "not reached": "unjudged"}
+        look = {"anchor": "middle", "room": 0.95}
         for i, verdict in enumerate(data["verdicts"]):
             word = f"✗ → {data['own']}" if verdict == "rejected" and data["own"] else says[verdict]
-            marks.append({"key": f"v{i}", "text": word, "at": [i, 1.12], "anchor": "middle"})
+            marks.append({"key": f"v{i}", "text": word, "at": [i, 1.12], **look})
         if data["own_p"] is not None:  # beside the draft that it corrects, or last
             corrects = data["kind"] == "correction"
             at = data["verdicts"].index("rejected") + 0.5 if corrects else len(data["drafted"])

@@ -124,11 +124,13 @@ class RoundTexts(ChartExplorer):
         names = [(i, text) for i, text in enumerate(self.texts)]
         x = axis(-0.6, len(names) - 0.4, "text", names, bare=True)
         top = 1.2 * float(self.truth.max())
-        views = [panel("probability", x, axis(0, top), share=3)]
+        views = [panel("probability", x, axis(0, top), share=2)]
         rows = [name.split(":")[0] for name in data["tokens"]]
         colours = [COLOURS[0] if name == data["rule"] else REST for name in data["tokens"]]
         marks = upright(rows, {"tokens": [*data["tokens"].values()]}, colours)
-        x = axis(-0.6, len(rows) - 0.4, "", [*enumerate(rows)], bare=True)
+        known = sum(name in rules.RULE for name in self.names)
+        most = known + (known < len(self.names))  # a broken rule stands beside the known ones
+        x = axis(-0.6, most - 0.4, "", [*enumerate(rows)], bare=True)
         views.append(panel("tokens a round", x, axis(0, self.drafted + 1)))
         return Chart(views, [upright(self.texts, series), marks], bar_keys(series))
 

@@ -199,10 +199,11 @@ class ReplayCost(ChartExplorer):
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both costs against γ, and mark the chosen one."""
         views, marks = [], []
-        for name, top in (("forwards", 2.05), ("tokens", 7.0)):
+        heights = {"forwards": axis(0, 2.05), "tokens": axis(1, 16, "", (1, 2, 4, 8, 16), log=True)}
+        for name, y in heights.items():
             series = dict(zip(("trimming", "replay"), data[name], strict=True))
             x = axis(0.7, len(self.counts) + 0.3, "drafts γ", self.counts[1::2])
-            views.append(panel(f"{name} for each written token", x, axis(0, top), series))
+            views.append(panel(f"{name} for each written token", x, y, series))
             even = {"rule": {"y": 1}, "text": "no drafts: 1", "dash": "2 3"}
             here = {"key": "here", "rule": {"x": data["drafted"]}, "colour": WARM}
             marks.append([*curves(self.counts, series, (0, 5)), {"key": "even", **even}, here])

@@ -163,7 +163,9 @@ class Surest(SceneExplorer):
         for i, share in enumerate(data["tenths"].tolist(), start=1):
             left += _bar(i, share, n, COLOURS[0], f"Tenth {i}, the surest being 1")
         one = float(data["votes"][0])
-        left.append({"key": "all", "rule": {"y": one}, "dash": "5 3", "text": f"all {one:.2f}"})
+        side = "start" if data["tenths"][0] < one else "end"  # where bars are low, words have room
+        look = {"text": f"all {one:.2f}", "anchor": side, "dash": "5 3"}
+        left.append({"key": "all", "rule": {"y": one}, **look})
         looks = zip(names, data["votes"].tolist(), (GREY, *COLOURS[1:3]), strict=True)
         for i, (name, share, colour) in enumerate(looks, start=1):
             right += _bar(i, share, n, colour, name)

@@ -103,9 +103,11 @@ function plane(add, write, {nodes, trails}, left, top, size) {
       add(`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: now ? 6 : 2.5, fill: colour,
         note: `${name} of ${count}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: `
           + `×${(tokens / price).toFixed(2)}.`});
+      const says = `${name} ×${(tokens / price).toFixed(2)}`, ends = x(price) + 12 + 7.5 * says.length > left + size;
+      const low = Math.min(y(tokens) + 14, top + size - 4);  // the names stay in the frame, one above the other
       if (now)
-        write(`P-${name}`, x(price) + 9, y(tokens) + (number ? -6 : 14), `${name} ×${(tokens / price).toFixed(2)}`,
-          {fill: colour, 'font-weight': 700, 'paint-order': 'stroke', stroke: '#FFFFFF', 'stroke-width': 3});
+        write(`P-${name}`, x(price) + (ends ? -9 : 9), number ? Math.min(y(tokens) - 6, top + size - 18) : low, says,
+          {'text-anchor': ends ? 'end' : 'start', fill: colour, 'font-weight': 700, 'paint-order': 'stroke', stroke: '#FFFFFF', 'stroke-width': 3});
     });
   });
 }

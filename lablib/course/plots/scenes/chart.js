@@ -5,8 +5,8 @@
 //   that stands below; on a phone each has its own. labels: the names that lines may bear; they stand at the lines' ends, and get room there.
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
 //   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
-//   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow}, {rule: {x} or {y}, colour, dash, text, line_down}, {text, at: [x, y],
-//   colour, bold, anchor}; each may have a note, and a key by which it is known when it moves. A line with a label
+//   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
+//   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves. A line with a label
 //   says its numbers at its points.
 
 const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
@@ -64,17 +64,22 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
     rows.forEach((row, n) => write(`${key}ty${i}${n || ''}`, box.left - 6, up(value) + 4 + 12 * (n - (rows.length - 1) / 2), row, look));
   });
   const names = x.ticks || fixed.x.ticks || [], low = box.top + box.height;
-  const wanted = names.map(([value, name]) => [across(value), 6.1 * name.length + 6]);
-  const turned = upright(names, box), middles = fixed.x.bare && !turned ? cloth.beside(wanted, box.left - 10, box.left + box.width + 8)
+  const wanted = names.map(([value, name]) => [across(value), 6.6 * name.length + 7]);
+  const turned = upright(names, box), middles = fixed.x.bare && !turned && !single(names) ? cloth.beside(wanted, box.left - 10, box.left + box.width + 8)
     : wanted.map(([at, wide]) => Math.min(at, box.left + box.width + 11 - wide / 2));
+  let free = -Infinity;  // numbers that would touch the one before them stay away
   names.forEach(([value, name], i) => {
     const fill = fixed.x.bare ? LINE : FAINT, at = middles[i];
     if (fixed.x.grid) add(`${key}gx${i}`, 'path', {d: `M${across(value)} ${box.top}v${box.height}`, stroke: GRID});
     if (turned) write(`${key}tx${i}`, at + 4, low + 5, name, {'text-anchor': 'end', transform: `rotate(-90 ${at + 4} ${low + 5})`, fill});
-    else write(`${key}tx${i}`, at, low + 15, name, {'text-anchor': 'middle', transform: 'rotate(0)', fill});
+    else if (fixed.x.bare || at - wanted[i][1] / 2 >= free) {
+      write(`${key}tx${i}`, at, low + 15, name, {'text-anchor': 'middle', transform: 'rotate(0)', fill});
+      free = at + wanted[i][1] / 2 - 5;
+    }
   });
   if (fixed.x.name && !turned) write(`${key}x`, box.left + box.width / 2, box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
-  marks = marks.toSorted((a, b) => Boolean(a.rule) - Boolean(b.rule));  // lines lie on bars
+  const layer = ({rule, text, at}) => at ? 3 : rule ? (text ? 2 : 1) : 0;  // lines lie on bars, words on both
+  marks = marks.toSorted((a, b) => layer(a) - layer(b));
   const row = walk.row++;  // the arrow keys walk along what has a note, along each line, and from panel to panel
   let told = 0;
   marks.forEach((mark, i) => {
@@ -89,8 +94,10 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
 
 // Say whether names below an axis have to stand upright: side by side they would cover each other.
 function upright(ticks, box) {
-  return ticks.reduce((sum, [, name]) => sum + 6.1 * name.length + 8, 0) > box.width + 10;
+  return !single(ticks) && ticks.reduce((sum, [, name]) => sum + 6.1 * name.length + 8, 0) > box.width + 10;
 }
+
+const single = ticks => ticks.every(([, name]) => name.length === 1);  // they are no wider upright
 
 const number = value => String(Number(value.toPrecision(3)));
 
@@ -147,10 +154,13 @@ function draw([add, write], key, mark, cell, across, up, box) {
       stroke: colour, 'stroke-width': 1.5, ...cell, ...dash});
     const begins = flat ? mark.anchor === 'start' : across(x) < box.left + 0.7 * box.width;
     const at = flat ? box.left + (begins ? 4 : box.width) : across(x) + (begins ? 4 : -4);
-    if (mark.text) write(`${key}t`, at, flat ? up(y) - 4 : box.top + 11 + 15 * (mark.line_down || 0),
+    if (mark.text) write(`${key}t`, at, flat ? up(y) + (mark.below ? 13 : -4) : box.top + 11 + 15 * (mark.line_down || 0),
       mark.text, {'text-anchor': begins ? 'start' : 'end', fill: colour, stroke: '#FFFFFF', 'stroke-width': 3, 'paint-order': 'stroke'});
   } else {
-    write(key, across(mark.at[0]), up(mark.at[1]), mark.text, {fill: colour, 'text-anchor': mark.anchor || 'start',
-      'font-weight': mark.bold ? 700 : 400, stroke: '#FFFFFF', 'stroke-width': 3, 'paint-order': 'stroke', ...cell});
+    const letters = mark.room ? (across(mark.room) - across(0)) / LETTER : Infinity;
+    const rows = letters < mark.text.length ? cloth.wrapped(mark.text, letters) : [mark.text];
+    rows.forEach((row, n) => write(n ? `${key}.${n}` : key, across(mark.at[0]), up(mark.at[1]) - 13 * (rows.length - 1 - n), row,
+      {fill: colour, 'text-anchor': mark.anchor || 'start', 'font-weight': mark.bold ? 700 : 400, stroke: '#FFFFFF',
+        'stroke-width': 3, 'paint-order': 'stroke', ...cell}));
   }
 }

@@ -75,8 +75,8 @@ function picked(data, texts, chosen) {
 
 // The likely words at one token, and its coin.
 function a_token([add, write], {words}, data, [x, y, width], [row, column, cells]) {
-  const {name, share, chance, coin, what} = cells[column], from = x + 64, scale = width - 64 - 30;
-  const before = data.tokens[row].slice(0, column).map(id => words[id].replace('␣', ' ')).join('').slice(-16);
+  const {name, share, chance, coin, what} = cells[column], from = x + 64, scale = width - 64 - 50;
+  const before = data.tokens[row].slice(0, column).map(id => words[id].replace('␣', ' ')).join('').slice(-12);
   write('token', x, y, `text ${row + 1}, token ${column + 1}: …${before} ▸ ${name}`, {'font-weight': 600});
   write('token-p', from, y + 16, data.temperature ? 'target p' : 'target p, before the choice', {fill: INK.p});
   write('token-q', from + (data.temperature ? 56 : 150), y + 16, data.temperature ? 'drafter q' : 'q', {fill: INK.q});
@@ -86,7 +86,7 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
       {'text-anchor': 'end', 'font-weight': mine ? 700 : 400});
     add(`bp${i}`, 'rect', {x: from, y: at, width: Math.max(1, scale * p / 100), height: 7, fill: INK.p});
     add(`bq${i}`, 'rect', {x: from, y: at + 7, width: Math.max(1, scale * q / 100), height: 6, fill: INK.q, 'fill-opacity': 0.75});
-    write(`bt${i}`, from + scale * Math.max(p, q) / 100 + 4, at + 11, `${p} ${q}`, {fill: INK.faint});
+    write(`bt${i}`, from + scale * Math.max(p, q) / 100 + 4, at + 11, `${p}, ${q} %`, {fill: INK.faint});
   });
   const low = y + 101;
   write('coin', from - 5, low + 4, 'coin', {'text-anchor': 'end'});

@@ -25,7 +25,8 @@ function painter(root, scene, constants, caption) {
   let shapes = [], chosen = null, paper = 0;
 
   const say = shape => {
-    told.textContent = shape ? shape.note : 'Point at it, or walk through it with the arrow keys: it says its numbers.';
+    const hint = shapes.some(each => each.note) ? 'Point at it, or use the arrow keys: it says numbers.' : '';
+    told.textContent = shape ? shape.note : hint;
   };
 
   const mark = () => {

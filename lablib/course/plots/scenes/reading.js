@@ -47,7 +47,7 @@ function colours([add, write], {looks, about}, width) {
     if (x > 4 && x + wanted - 12 > width) [x, y] = [4, y + 18];
   };
   write('about', x, y, about);
-  x += 6 * about.length + 10;
+  x += about ? 6 * about.length + 10 : 0;
   looks.forEach(([colour, name], i) => {
     const wanted = 30 + 6 * name.length;
     step(wanted);
