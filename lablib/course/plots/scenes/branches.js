@@ -9,9 +9,10 @@ const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73
 const HIGH = 288;  // of the tree
 
 function branches(_, data, room) {
-  const narrow = room < 850, width = Math.max(250, Math.min(room, 850));
-  const tree = {left: 4, top: narrow ? 71 : 54, width: narrow ? width - 8 : 520};
-  const size = Math.min(245, width - 66), plane_at = narrow ? [30, tree.top + HIGH + 44] : [572, 30];
+  const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
+  const size = Math.min(245, width - 66), top = narrow ? 71 : 54;
+  const plane_at = narrow ? [30, top + HIGH + 44] : [width - 33 - size, 30];
+  const tree = {left: 4, top, width: narrow ? width - 8 : plane_at[0] - 52};
 
   const shapes = [];
   const add = (key, tag, more) => shapes.push({key, tag, ...more});

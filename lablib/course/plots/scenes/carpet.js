@@ -46,8 +46,8 @@ function carpet(constants, data, room) {
   cloth.lines(pens, {side, unit, top, bottom, mean: average, right: width - 2, low: narrow ? 25 : 12});
 
   const below = bottom + (narrow ? 46 : 34), third = width / 3, tall = 132;
-  const places = narrow ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 12, 340)])
-    : [[left, below, third * 1.25], [left + third * 1.38, below, third * 0.72], [left + third * 2.28, below, third * 0.7]];
+  const places = room < 640 ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 12, 340)])
+    : [[left, below, third * 1.1], [left + third * 1.2, below, third * 0.83], [left + third * 2.15, below, third * 0.83]];
   time_bars(add, write, data.time, constants.prices, ...places[0]);
   class_bars(add, write, data.classes, ...places[1]);
   yields(add, write, data, ...places[2], most);

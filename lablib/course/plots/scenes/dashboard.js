@@ -79,7 +79,7 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
   const before = data.tokens[row].slice(0, column).map(id => words[id].replace('␣', ' ')).join('').slice(-12);
   write('token', x, y, `text ${row + 1}, token ${column + 1}: …${before} ▸ ${name}`, {'font-weight': 600});
   write('token-p', from, y + 16, data.temperature ? 'target p' : 'target p, before the choice', {fill: INK.p});
-  write('token-q', from + (data.temperature ? 56 : 150), y + 16, data.temperature ? 'drafter q' : 'q', {fill: INK.q});
+  write('token-q', from + (data.temperature ? 56 : 158), y + 16, data.temperature ? 'drafter q' : 'q', {fill: INK.q});
   data.best[row][column].slice(0, 4).forEach(([id, p, q], i) => {
     const at = y + 23 + 17 * i, mine = id === data.tokens[row][column];
     write(`b${i}`, from - 5, at + 11, (mine ? '▸ ' : '') + words[id].slice(0, mine ? 6 : 8),
