@@ -234,7 +234,7 @@ def test_an_assessment_is_opened_without_the_lessons_that_show_solutions(serve, 
         (course / f"{name}.ipynb").unlink()
     exam = ["02_b.ipynb", marks.FILE, "words.md"]
     assert serve(folder=mine, course=course) == exam
-    assert lab._first(mine) == "/tree/02_b.ipynb"
+    assert lab._first(mine) == "doc/tree/02_b.ipynb"
     assert serve(folder=mine) == exam  # it remembers
     assert serve(folder=mine, update=True) == exam
     (course / "02_b.ipynb").write_text(notebook("newer"))
@@ -256,4 +256,4 @@ def test_a_course_of_ones_own_wants_lessons_and_a_folder_of_its_own(serve, cours
     with pytest.raises(ValueError, match="has lessons of the usual course"):
         lab.lab(course=course, folder=mine)
     assert not (mine / "01_a.ipynb").exists()
-    assert lab._first(mine) == f"/tree/{lab.FIRST_LESSON}"
+    assert lab._first(mine) == f"doc/tree/{lab.FIRST_LESSON}"
