@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 
 from lablib import models
 from lablib.course.lessons.lesson_00.widgets import StoryTeller
@@ -156,6 +157,9 @@ def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown, width):
                 box = page.locator("svg").bounding_box()
                 sizes.add((box["width"], box["height"]))
                 assert outside(page) == []
+        heads = page.locator("svg text").filter(has_text=re.compile("^(time|kept), |round, by γ$"))
+        tops = {round(head.bounding_box()["y"]) for head in heads.all()}
+    assert len(tops) == (1 if width > 290 else 3)  # side by side in the site's column, too
     assert len(sizes) == 1
     ((wide, height),) = sizes
     assert wide <= min(width - 16, 850)  # the column of JupyterLab in a window of 1,280 pixels

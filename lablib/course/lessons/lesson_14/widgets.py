@@ -116,7 +116,7 @@ class Dealing(ChartExplorer):
         ticks = [1, *range(4, self.most + 1, 4)]
         shown = range(0, ranks, 1 if ranks < 9 else 5)  # however many they are, they fill the panel
         names = [(-(rank + 0.5) / ranks, f"rank {rank + 1}") for rank in shown]
-        rows = axis(-1, 0, "", names, bare=True)
+        rows = axis(-1, 0.13, "", names, bare=True)  # words stand above the bars
         seconds = axis(0, WORK, "seconds", range(0, int(WORK) + 1, 8))
         views = [panel("who works when", seconds, rows, high=190, side=56)]
         x = axis(0.8, self.most + 0.2, "ranks", ticks)

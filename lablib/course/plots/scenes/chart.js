@@ -78,14 +78,16 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
     }
   });
   if (fixed.x.name && !turned) write(`${key}x`, box.left + box.width / 2, box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
-  const layer = ({rule, text, at}) => at ? 3 : rule ? (text ? 2 : 1) : 0;  // lines lie on bars, words on both
+  const layer = ({rule, at}) => at ? 2 : rule ? 1 : 0, names_of_rules = [];  // lines lie on bars, words on both
   marks = marks.toSorted((a, b) => layer(a) - layer(b));
   const row = walk.row++;  // the arrow keys walk along what has a note, along each line, and from panel to panel
   let told = 0;
   marks.forEach((mark, i) => {
     const cell = mark.note ? {note: mark.note, cell: [row, told++], class: 'lablib-cell'} : {};
-    draw([add, write], `${key}-${mark.key ?? i}`, mark, cell, across, up, box);
+    const pen = mark.rule ? (...words) => names_of_rules.push(words) : write;
+    draw([add, pen], `${key}-${mark.key ?? i}`, mark, cell, across, up, box);
   });
+  names_of_rules.forEach(words => write(...words));
   const named = marks.filter(mark => mark.label);
   if (named.length && !told) walk.row--;
   for (const mark of named) points(add, `${key}.${mark.key ?? mark.label}`, mark, fixed.x.name || '', across, up, walk.row++);
