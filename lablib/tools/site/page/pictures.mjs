@@ -87,7 +87,7 @@ const cutting = {
       left.push({rule: {y: min_p * Math.max(...warm)}, dash: '5 3', text});
     }
     if (top_p < 1)
-      right.push({rule: {y: top_p}, text: `top-p ${top_p.toFixed(2)}`, dash: '5 3', anchor: 'start'});
+      right.push({rule: {y: top_p}, text: `top-p ${top_p.toFixed(2)}`, dash: '5 3', below: top_p > 0.1});
     let mass = 0;
     words.forEach((word, i) => {
       const ends = [i - 0.4, i + 0.4], stays = after[i] > 0;
