@@ -5,9 +5,9 @@ import {pathToFileURL} from 'node:url';
 
 const told = JSON.parse(fs.readFileSync(0, 'utf8'));
 const module_ = name => import(pathToFileURL(path.join(told.engine, `${name}.mjs`)));
-const {Cache, Model} = await module_('model');
+const {Cache, Head, Model} = await module_('model');
 const {linear, roomFor} = await module_('product');
-const {RULE} = await module_('rules');
+const {RULE, oneByOne} = await module_('rules');
 const {Tokenizer} = await module_('tokenizer');
 const {Writer} = await module_('rounds');
 const random = await module_('random');
@@ -18,8 +18,10 @@ const page = name => import(pathToFileURL(path.join(told.page, `${name}.mjs`)));
 const {PICTURES} = await page('pictures');
 
 const models = {};
-for (const [name, {told: of, text}] of Object.entries(told.models))
-  models[name] = new Model(of.config, await unpack(of, [bytesOf(text)]));
+for (const [name, {told: of, text}] of Object.entries(told.models)) {
+  const Kind = of.config.target ? Head : Model;
+  models[name] = new Kind(of.config, await unpack(of, [bytesOf(text)]), models[of.config.target]);
+}
 const tokenizer = new Tokenizer(told.tokenizer);
 
 // The page's worker, in this thread.
@@ -28,7 +30,7 @@ globalThis.Worker = class {
     const send = data => setImmediate(() => this.onmessage({data: structuredClone(data)}));
     this.port = {postMessage: send};
     this.serving = page('worker').then(({serve}) =>
-      serve({Cache, Model, Writer, bytesOf, samples: vote.samples, unpack}, this.port));
+      serve({Cache, Head, Model, Writer, bytesOf, samples: vote.samples, unpack}, this.port));
   }
 
   async postMessage(data) {
@@ -49,18 +51,40 @@ async function laboratory() {
   return lab;
 }
 
-// A model without a network: its logits after each context are given.
+// A model without a network: the logits after each context are given, by its number. A state is logits,
+// and the number of the context that they stand after.
 class Table {
   constructor(rows, vocabSize) {
-    [this.rows, this.vocabSize, this.blocks, this.width] = [rows, vocabSize, [], 0];
+    Object.assign(this, {vocabSize, blocks: [], width: 0, hiddenSize: vocabSize + 1});
+    this.contexts = Object.keys(rows);
+    this.states = new Map(Object.entries(rows).map(([context, row], i) => [context, [...row, i]]));
   }
 
-  forward(tokens, cache) {
-    return tokens.map(token => {
+  hidden(tokens, cache) {
+    return Float32Array.from(tokens.flatMap(token => {
       cache.text = [...(cache.text ?? []).slice(0, cache.length), token];
       cache.length += 1;
-      return Float32Array.from(this.rows[cache.text.join(' ')]);
-    });
+      return this.states.get(cache.text.join(' '));
+    }));
+  }
+
+  logits(states) {
+    const {hiddenSize, vocabSize} = this;
+    return Array.from({length: states.length / hiddenSize}, (_, row) =>
+      states.subarray(row * hiddenSize, row * hiddenSize + vocabSize));
+  }
+}
+
+// A head without a network: which context a token extends it knows from the state before it, alone.
+class TableHead extends Table {
+  readsStates = true;
+
+  hidden(tokens, cache, before) {
+    cache.length += tokens.length;
+    return Float32Array.from(tokens.flatMap((token, row) => {
+      const number = before[(row + 1) * this.hiddenSize - 1];
+      return this.states.get(`${this.contexts[number]} ${token}`);
+    }));
   }
 }
 
@@ -78,14 +102,19 @@ const JOBS = {
     const key = random.keyOf(BigInt(seed), ...parts);
     return [String(key), random.uniform(key, n), [...random.exponentials(key, n)]];
   }),
-  // Read a text in pieces of the given sizes; all logits.
-  logits: ({model, tokens, pieces}) => {
-    const cache = new Cache(models[model]);
+  // Read a text in pieces of the given sizes; all logits. A head of a `target` reads its states.
+  logits: ({model, target, tokens, pieces}) => {
+    const head = target ? models[model] : null, reader = models[target ?? model];
+    const [cache, headCache] = [new Cache(reader), head && new Cache(head)];
     const rows = [];
-    for (let at = 0, i = 0; at < tokens.length; i++) {
-      const piece = tokens.slice(at, at + pieces[i % pieces.length]);
-      rows.push(...models[model].forward(piece, cache));
-      at += piece.length;
+    const last = tokens.length - (head ? 1 : 0);
+    for (let at = 0, i = 0; at < last; i++) {
+      const end = Math.min(at + pieces[i % pieces.length], last);
+      const states = reader.hidden(tokens.slice(at, end), cache);
+      rows.push(...(head
+        ? head.logits(head.hidden(tokens.slice(at + 1, end + 1), headCache, states))
+        : reader.logits(states)));
+      at = end;
     }
     return Buffer.from(Float32Array.from(rows.flatMap(row => [...row])).buffer).toString('base64');
   },
@@ -99,7 +128,13 @@ const JOBS = {
   cut: ({logits, text, options}) =>
     logits.map(row => [...transforms.softmax(
       transforms.cut(Float32Array.from(row), text, {...transforms.NEUTRAL, ...options}))]),
-  texts: ({runs}) => runs.map(run => write(models.target, run.rule ? models.draft : null, run)[0]),
+  // Texts; if there is a drafter, their rounds: what was drafted, and how many were kept and judged.
+  texts: ({runs}) => runs.map(run => {
+    const [text, verdicts] = write(models.target, models[run.drafter] ?? null, run);
+    const rounds = verdicts.map(({drafted, accepted, reached}) =>
+      [drafted.map(each => each.token), accepted, reached]);
+    return {text, rounds};
+  }),
   // Milliseconds, and tokens, of a text that is written again and again, and of a vote's chains.
   speed: ({run, chains, repeats}) => {
     const timed = work => {
@@ -135,14 +170,14 @@ const JOBS = {
   },
   tally: ({answers}) => vote.tally(answers),
   outcome: ({rule, p, q, drafts}) => {
-    const {kept, following} = RULE[rule](p, q, drafts);
-    return [kept, kept.map((_, n) => [...following(n)])];
+    const {accept, kept = oneByOne(accept), following} = RULE[rule](p, q, drafts);
+    return [kept, following && kept.map((_, n) => [...following(n)])];
   },
   // Many first rounds and texts of table models, by seed; a planted bug draws from p, always.
-  rounds: ({target, draft, size, run, seeds, bug}) => {
+  rounds: ({target, draft, size, run, seeds, bug, byHead}) => {
     const right = RULE[run.rule];
     if (bug) RULE[run.rule] = (p, q, drafts) => ({...right(p, q, drafts), following: n => p[n]});
-    const pair = [new Table(target, size), new Table(draft, size)];
+    const pair = [new Table(target, size), new (byHead ? TableHead : Table)(draft, size)];
     const found = Array.from({length: seeds}, (_, seed) => {
       const [text, verdicts] = write(...pair, {...run, seed});
       return [verdicts[0].accepted, text];

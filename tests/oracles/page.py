@@ -39,9 +39,8 @@ def need() -> None:
 
 @cache
 def _models() -> dict[str, Any]:
-    packed = {
-        name: dict(zip(("told", "text"), play.pack(name), strict=True)) for name in play.NAMES
-    }
+    names = *play.NAMES, play.HEAD
+    packed = {name: dict(zip(("told", "text"), play.pack(name), strict=True)) for name in names}
     return {"models": packed, "tokenizer": play.tokenizer()}
 
 

@@ -44,6 +44,7 @@ SETTINGS = [
     {"temperature": 1.3, "rule": "block", "min_p": 0.05, "draft_tokens": 6},
     {"temperature": 1.0, "rule": "coupled", "repeat_penalty": 1.2, "draft_tokens": 3},
 ]
+BY_HEAD = [{**options, "drafter": play.HEAD} for options in SETTINGS if "rule" in options]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,8 +58,13 @@ def target():
 
 
 @pytest.fixture(scope="module")
-def draft():
-    return lablib.load("draft")[0]
+def head(target):
+    return lablib.load_head(play.HEAD, target[0])
+
+
+@pytest.fixture(scope="module")
+def drafters(head):
+    return {"draft": lablib.load("draft")[0], play.HEAD: lablib.Head(head)}
 
 
 def texts(n: int) -> list[str]:
@@ -114,25 +120,50 @@ def test_products_are_numpys_with_webassembly_and_without(shape):
         np.testing.assert_allclose(each, exact, atol=4 * np.sqrt(n) * np.finfo(np.float32).eps * 8)
 
 
+def mixed(tokenizer, n: int) -> list[int]:
+    """A text of n tokens, of the three worlds in turn."""
+    parts = zip(*(task.documents(11, 40) for task in TASKS), strict=True)
+    tokens = tokenizer.encode("\n".join(itertools.chain(*parts)))[:n]
+    assert len(tokens) == n
+    return tokens
+
+
+PIECES = [1, 5, 4, 64]
+
+
 @pytest.mark.parametrize("name", play.NAMES)
 def test_logits_are_mlxs(name):
     """Over a text of 1,000 tokens, read in pieces; float32 on both sides."""
     model, tokenizer = lablib.load(name)
-    parts = zip(*(task.documents(11, 40) for task in TASKS), strict=True)
-    tokens = tokenizer.encode("\n".join(itertools.chain(*parts)))[:1000]
-    assert len(tokens) == 1000
-    (found,) = page.run({"do": "logits", "model": name, "tokens": tokens, "pieces": [1, 5, 4, 64]})
-    logits = page.floats(found, 1000, model.vocab_size)
+    tokens = mixed(tokenizer, 1000)
+    (found,) = page.run({"do": "logits", "model": name, "tokens": tokens, "pieces": PIECES})
     wanted = np.array(model(mx.array([tokens]))[0])
+    check_logits(name, found, wanted)
+
+
+def test_logits_of_the_head_are_mlxs(target, head):
+    """And so are the states that it reads: the target's, of the page here and of MLX there."""
+    model, tokenizer = target
+    tokens = mixed(tokenizer, 1001)
+    job = {"do": "logits", "model": play.HEAD, "target": "target", "pieces": PIECES}
+    (found,) = page.run({**job, "tokens": tokens})
+    states = head(model.hidden(mx.array([tokens[:-1]]), None), mx.array([tokens[1:]]))
+    check_logits(play.HEAD, found, np.array(head.logits(states[0])))
+
+
+def check_logits(name: str, found: str, wanted: np.ndarray) -> None:
+    logits = page.floats(found, *wanted.shape)
     worst = np.abs(logits - wanted).max()
-    print(f"{name}: the logits of 1,000 tokens differ by {worst:.1e} at most")
+    print(f"{name}: the logits of {len(wanted)} tokens differ by {worst:.1e} at most")
     assert worst <= 1e-3
     assert np.abs(logits[:, ::-1] - wanted).max() > 1  # and would be seen
 
 
-def test_a_weight_is_no_other_number():
-    told, text = play.pack("draft")
-    arrays = mx.load(str(play.zoo.CHECKPOINTS / "draft" / "model.safetensors"))
+@pytest.mark.parametrize("name", ["draft", play.HEAD])
+def test_a_weight_is_no_other_number(name):
+    told, text = play.pack(name)
+    arrays = mx.load(str(play.zoo.CHECKPOINTS / name / "model.safetensors"))
+    assert {*arrays} - {name for name, _ in told["tensors"]} <= {"ids"}
     packed = play.zlib.decompress(unz85(text)[: told["bytes"]])
     planes = np.frombuffer(packed, np.uint8).reshape(2, -1)
     numbers = np.ascontiguousarray(planes[::-1].T).view(np.float16)[:, 0]
@@ -168,24 +199,30 @@ def test_transforms_are_the_librarys(options):
 # --- texts ---
 
 
-def runs(tokenizer, each: int) -> list[dict]:
+def runs(tokenizer, each: int, settings=SETTINGS) -> list[dict]:
     """``each`` texts of all settings, with prompts of the three worlds in turn."""
     prompts = [problem.prompt for task in TASKS for problem in task.problems(5, 3)]
     found = []
-    for number, options in enumerate(SETTINGS):
+    for number, options in enumerate(settings):
         for i in range(each):
             prompt = tokenizer.encode(prompts[(number + i) % len(prompts)])
             kind = {"prompt": prompt, "max_tokens": 60, "seed": 1000 * number + i}
-            found.append({**options, **kind})
+            drafter = {"drafter": "draft"} if "rule" in options else {}
+            found.append({**drafter, **options, **kind})
     return found
 
 
-def in_python(target, draft, run: dict) -> list[int]:
+def in_python(target, drafters, run: dict) -> dict:
+    """Return a text of the library, and its rounds if drafts are made: what they are and become."""
     model, tokenizer = target
-    options = {key: value for key, value in run.items() if key != "prompt"}
-    if "rule" in run:
-        options["draft_model"] = draft
-    return lablib.generate(model, tokenizer, run["prompt"], **options).tokens
+    options = dict(run)
+    if "rule" not in run:
+        return {"text": lablib.generate(model, tokenizer, options.pop("prompt"), **options).tokens}
+    drafter, prompt = drafters[options.pop("drafter")], options.pop("prompt")
+    more = {"stop_tokens": [tokenizer.eos_token_id], "trace": True}
+    ids, stats = lablib.speculative_decode(model, drafter, prompt, **options, **more)
+    rounds = [[list(each.drafted), each.accepted, each.reached] for each in stats["trace"]]
+    return {"text": ids[0, len(prompt) :].tolist(), "rounds": rounds}
 
 
 def is_near(target, run: dict, theirs: list[int], ours: list[int]) -> bool:
@@ -212,34 +249,39 @@ def is_near(target, run: dict, theirs: list[int], ours: list[int]) -> bool:
     return ours[at] in found
 
 
-def compare_texts(target, draft, each: int) -> None:
-    wanted = runs(target[1], each)
+def compare_texts(target, drafters, each: int, settings=SETTINGS) -> None:
+    wanted = runs(target[1], each, settings)
     (found,) = page.run({"do": "texts", "runs": wanted}, seconds=1500)
-    near, tokens = 0, 0
+    near, tokens, rounds = 0, 0, 0
     for run, ours in zip(wanted, found, strict=True):
-        theirs = in_python(target, draft, run)
-        tokens += len(theirs)
-        if ours != theirs:
+        theirs = in_python(target, drafters, run)
+        tokens += len(theirs["text"])
+        rounds += len(theirs.get("rounds", []))
+        if "rule" in run and ours != theirs:
             near += 1
-            assert "rule" in run or is_near(target, run, theirs, ours), run
-    print(f"{len(wanted)} texts, {tokens} tokens, {near} parted at a near tie")
-    assert near <= len(wanted) // 100
+        elif ours["text"] != theirs["text"]:
+            near += 1
+            assert is_near(target, run, theirs["text"], ours["text"]), run
+    print(f"{len(wanted)} texts, {tokens} tokens, {rounds} rounds: {near} parted at a near tie")
+    assert near <= max(1, len(wanted) // 100)
 
 
-def test_seeded_texts_are_the_librarys(target, draft):
-    compare_texts(target, draft, 3)
+@pytest.mark.parametrize("settings", [SETTINGS, BY_HEAD], ids=["", "by the head"])
+def test_seeded_texts_are_the_librarys(target, drafters, settings):
+    compare_texts(target, drafters, 3, settings)
 
 
 @pytest.mark.slow
-def test_five_hundred_seeded_texts_are_the_librarys(target, draft):
-    compare_texts(target, draft, 25)
+@pytest.mark.parametrize("settings", [SETTINGS, BY_HEAD], ids=["", "by the head"])
+def test_hundreds_of_seeded_texts_are_the_librarys(target, drafters, settings):
+    compare_texts(target, drafters, 25, settings)
 
 
-def test_a_text_of_another_seed_is_another(target, draft):
+def test_a_text_of_another_seed_is_another(target, drafters):
     run = {**runs(target[1], 1)[0], "prompt": target[1].encode("On a sunny day,")}
     (found,) = page.run({"do": "texts", "runs": [run, {**run, "seed": run["seed"] + 1}]})
-    assert found[0] == in_python(target, draft, run)
-    assert found[0] != found[1]
+    assert found[0]["text"] == in_python(target, drafters, run)["text"]
+    assert found[0]["text"] != found[1]["text"]
 
 
 # --- votes ---
@@ -276,6 +318,7 @@ def test_steps_are_judged_as_the_tasks_do(target):
 
 @pytest.mark.parametrize("rule", rules.RULE)
 def test_outcomes_are_the_librarys(rule):
+    """Of a rule that is played out, the lengths alone: its next token is the target's own."""
     rng = np.random.default_rng(6)
     jobs, wanted = [], []
     for case in range(30):
@@ -293,11 +336,15 @@ def test_outcomes_are_the_librarys(rule):
             wanted.append((np.array(outcome.kept), np.array(outcome.following)))
     for (kept, following), (right_kept, right) in zip(page.run(*jobs), wanted, strict=True):
         assert np.abs(np.array(kept) - right_kept).max() < 1e-9
+        assert (following is None) == (rule in ("match", "coupled"))
+        if following is None:
+            continue
         possible = right_kept > 1e-9
         assert np.abs(np.array(following)[possible] - right[possible]).max() < 1e-6
 
 
 SIZE, GAMMA, LENGTH, ROUNDS = 4, 2, 3, 10_000
+PROMPT = [2, 1]  # a head drafts from the second token on
 
 
 @pytest.fixture(scope="module", params=[{}, {"temperature": 0.7, "top_k": 3}], ids=str)
@@ -307,17 +354,19 @@ def pair(request):
     return Language(SIZE, 5, **options), Language(SIZE, 77, **options), options
 
 
-def rounds(pair, rule: str, bug: bool = False) -> dict:
+def rounds(pair, rule: str, **more: bool) -> dict:
+    """A job: 10,000 texts, by a ``bug`` or ``byHead`` if that is asked for."""
     target, draft, options = pair
-    contexts = [c for n in range(LENGTH + GAMMA) for c in itertools.product(range(SIZE), repeat=n)]
-    run = {"prompt": [1], "max_tokens": LENGTH, "rule": rule, "draft_tokens": GAMMA, "stop": -1}
+    ends = [c for n in range(LENGTH + GAMMA) for c in itertools.product(range(SIZE), repeat=n)]
+    contexts = [PROMPT[:1], *([*PROMPT, *end] for end in ends)]
+    run = {"prompt": PROMPT, "max_tokens": LENGTH, "rule": rule, "draft_tokens": GAMMA, "stop": -1}
     tables = [
-        {" ".join(map(str, [1, *c])): each.scores([1, *c]).tolist() for c in contexts}
+        {" ".join(map(str, c)): each.scores(c).tolist() for c in contexts}
         for each in (target, draft)
     ]
     return {
         **{"do": "rounds", "target": tables[0], "draft": tables[1], "size": SIZE},
-        **{"run": {**run, **options}, "seeds": ROUNDS, "bug": bug},
+        **{"run": {**run, **options}, "seeds": ROUNDS, **more},
     }
 
 
@@ -336,24 +385,25 @@ def kept_by(pair, rule: str) -> np.ndarray:
     target, draft, _ = pair
     total = np.zeros(GAMMA + 1)
     for block in itertools.product(range(SIZE), repeat=GAMMA):
-        before = [[1, *block[:i]] for i in range(GAMMA + 1)]
+        before = [[*PROMPT, *block[:i]] for i in range(GAMMA + 1)]
         p, q = (np.array([each.probs(c) for c in before]) for each in (target, draft))
         outcome = rules.RULE[rule](mx.array(p), mx.array(q[:-1]), mx.array(block))
         total += np.prod([q[i, x] for i, x in enumerate(block)]) * np.array(outcome.kept)
     return total
 
 
+@pytest.mark.parametrize("by_head", [False, True], ids=["model", "head"])
 @pytest.mark.parametrize("rule", rules.RULE)
-def test_ten_thousand_rounds_are_as_enumerated(pair, rule):
+def test_ten_thousand_rounds_are_as_enumerated(pair, rule, by_head):
     """Kept drafts, and the texts: each false alarm once in 10⁶ (the seeds are fixed, too)."""
-    (found,) = page.run(rounds(pair, rule))
+    (found,) = page.run(rounds(pair, rule, byHead=by_head))
     kept = np.bincount([accepted for accepted, _ in found], minlength=GAMMA + 1)
     assert chance(kept, kept_by(pair, rule)) > 1e-6
     told = np.zeros((SIZE,) * LENGTH)
     for _, text in found:
         told[tuple(text)] += 1
     assert told.sum() == ROUNDS
-    assert chance(told.ravel(), joint(pair[0], [1], LENGTH).ravel()) > 1e-6
+    assert chance(told.ravel(), joint(pair[0], PROMPT, LENGTH).ravel()) > 1e-6
 
 
 def test_a_residual_that_was_forgotten_is_found(pair):
@@ -361,4 +411,4 @@ def test_a_residual_that_was_forgotten_is_found(pair):
     told = np.zeros((SIZE,) * LENGTH)
     for _, text in found:
         told[tuple(text)] += 1
-    assert chance(told.ravel(), joint(pair[0], [1], LENGTH).ravel()) < 1e-6
+    assert chance(told.ravel(), joint(pair[0], PROMPT, LENGTH).ravel()) < 1e-6

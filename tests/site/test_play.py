@@ -118,6 +118,8 @@ def test_a_cold_page_from_a_disk_writes_by_itself_what_python_writes(chrome, dis
         "play=draft&shown=draft&seed=4&rule=block&draft_tokens=6",
         "play=draft&shown=draft&seed=4&rule=match&prompt=sum+1+2+3+4+5+6%3A",
         "play=draft&shown=draft&seed=7&rule=coupled&temperature=0.8",
+        "play=draft&shown=draft&seed=4&drafter=target-head&rule=block&draft_tokens=6",
+        "play=draft&shown=draft&seed=7&drafter=target-head&rule=coupled&temperature=0.8",
     ],
 )
 def test_a_link_brings_its_text_and_its_lines_give_the_same(chrome, disk, link):
@@ -127,16 +129,18 @@ def test_a_link_brings_its_text_and_its_lines_give_the_same(chrome, disk, link):
         assert visitor.complaints == []
 
 
-def test_it_is_counted_why_a_guess_may_stay(chrome, disk):
-    """In the words of each round: how often either model comes to it, and what it drew."""
-    with Visitor(chrome, disk, "play=draft&shown=draft&seed=12&temperature=1.4") as visitor:
+@pytest.mark.parametrize(("drafter", "name"), [("draft", "small model"), ("target-head", "head")])
+def test_it_is_counted_why_a_guess_may_stay(chrome, disk, drafter, name):
+    """In the words of each round: how often either comes to it, and what it drew."""
+    link = f"play=draft&shown=draft&seed=12&temperature=1.4&drafter={drafter}"
+    with Visitor(chrome, disk, link) as visitor:
         visitor.said("The text took")
         refused = 0
         while visitor.part("on").is_enabled():
             visitor.part("on").click()
             why = visitor.part("why").inner_text()
             counted = re.search(
-                r"In ([\d,]+) such places the small model guesses “(.*)” ([\d,]+) times, and the "
+                rf"In ([\d,]+) such places the {name} guesses “(.*)” ([\d,]+) times, and the "
                 r"large one writes it ([\d,]+) times\. So \4 of the \3 may stay: those whose "
                 r"random number is up to ([\d.]+) %\.",
                 why,
@@ -342,6 +346,37 @@ def test_a_stopped_download_is_said_and_goes_on(chrome, site):
         assert any("target-3.js" in url for url in asked)
 
 
+def test_the_head_comes_when_it_shall_guess(chrome, site):
+    """By the keyboard; its download may stop, too, and what the small model guessed is gone."""
+    with served(chrome, site) as (visitor, _):
+        asked: list[str] = []
+        page = visitor.page
+        page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+        page.goto(f"{visitor.address}#play=draft&shown=draft&seed=4&rule=match")
+        by_model = visitor.drafted()
+        assert not any("head" in name for name in asked)
+        page.route("**/target-head-0.js", lambda route: route.abort())
+        page.locator('[name=drafter][value="draft"]').focus()
+        page.keyboard.press("ArrowDown")
+        visitor.said("The download stopped (target-head-0.js)")
+        assert visitor.part("rounds").is_hidden()
+        page.keyboard.press("ArrowUp")  # the small model is still there
+        assert visitor.drafted() == by_model
+        assert page.get_by_role("button", name="Go on").count() == 0
+        page.keyboard.press("ArrowDown")
+        visitor.said("The download stopped (target-head-0.js)")
+        page.unroute("**/target-head-0.js")
+        asked.clear()
+        page.get_by_role("button", name="Go on").click()
+        assert visitor.drafted() == by_model  # under match it is the large model's own text
+        assert [name for name in asked if name.endswith(".js")] == ["target-head-0.js"]
+        assert page.locator(".play-odds").first.inner_text().startswith("head ")
+        assert "drafter=target-head" in visitor.state()
+        assert "lablib.load_head" in visitor.part("python").inner_text()
+        page.get_by_role("tab", name="Write").click()
+        assert "load_head" not in visitor.part("python").inner_text()
+
+
 def test_eight_megabytes_come_before_the_first_token_and_nothing_from_elsewhere(chrome, site):
     with served(chrome, site) as (visitor, address):
         page, sizes = visitor.page, []
@@ -484,6 +519,9 @@ def test_the_script_is_classic_and_whole(site, name):
 
 def test_the_lessons_model_is_as_large_as_they_say(site):
     engine.need()
-    files = (site[0] / play.FOLDER).glob("[td]*-*.js")  # target and draft
+    files = [
+        *(site[0] / play.FOLDER).glob("target-?.js"),
+        *(site[0] / play.FOLDER).glob("draft-?.js"),
+    ]
     assert round(sum(file.stat().st_size for file in files) / 1e6) == 7
     assert "some 7 MB" in (site[0] / "_static/site.js").read_text("utf-8")

@@ -67,6 +67,7 @@ LIVE = (  # of a lesson's page
     "live",
 )
 NAMES = "target", "draft"
+HEAD = "target-head"  # brought when a reader lets it draft
 FOLDER = "_static/play"
 PART = 900_000  # letters of a script of weights
 DESCRIPTION = (
@@ -95,15 +96,22 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|class|function\*?)\s+(\w+)
 
 
 def pack(name: str) -> tuple[dict[str, Any], str]:
-    """Return a shipped model for the page: what ``unpack`` of ``weights.mjs`` takes.
+    """Return a shipped model or head for the page: what ``unpack`` of ``weights.mjs`` takes.
 
     Returns:
-        ``config``, with the rotations' ``speeds``; ``tensors``, pairs of a name and a shape;
-        ``bytes``, how many the text holds before its padding. And the text, in Z85.
+        ``config``, with the rotations' ``speeds``, and of a head the name of its ``target``;
+        ``tensors``, pairs of a name and a shape; ``bytes``, how many the text holds before its
+        padding. And the text, in Z85.
     """
     folder = zoo.CHECKPOINTS / name
     arrays = mx.load(str(folder / "model.safetensors"))
     config = json.loads((folder / "config.json").read_text("utf-8"))
+    if "target" in config:  # a head: a block as its target's, but for its inner width
+        path = zoo.CHECKPOINTS / config["target"] / "config.json"
+        config = {**json.loads(path.read_text("utf-8")), **config, "num_hidden_layers": 1}
+        ids = arrays.pop("ids").tolist()
+        if ids != list(range(config["vocab_size"])):
+            raise BadValue(f"{name} must draft every token of its target, got {len(ids)} ids")
     # How fast pairs rotate: at position 1,000 the last digit of MLX's exp is seen in the logits.
     half = config["head_dim"] // 2
     slower = -math.log(config["rope_theta"]) / half
@@ -167,9 +175,11 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True)
     shutil.copy(PAGE / "play.css", folder)
     models = [_write_model(folder, name) for name in NAMES]
+    head = _write_model(folder, HEAD)
     given = json.dumps(tasks(), separators=(",", ":"))
     (folder / "tasks.js").write_text(f"lablibTasks({given});\n", "utf-8")
-    (folder / "play.js").write_text(_program(VIEWS, models, tasks=f"{FOLDER}/tasks.js"), "utf-8")
+    page = _program(VIEWS, [*models, head], tasks=f"{FOLDER}/tasks.js")
+    (folder / "play.js").write_text(page, "utf-8")
     (folder / "live.js").write_text(_program(LIVE, models), "utf-8")
 
 
@@ -189,11 +199,10 @@ def _program(views: Sequence[str], models: Sequence[dict[str, Any]], **more: Any
 
     Args:
         views: modules of the page.
-        models: those that it brings.
+        models: those that it may bring.
         more: what else it is told.
     """
-    size = sum(model["letters"] for model in models)
-    told = {"models": models, "tokenizer": tokenizer(), "megabytes": round(size / 1e6, 1), **more}
+    told = {"models": models, "tokenizer": tokenizer(), **more}
     body, _ = _joined(PAGE, views)
     _, names = _joined(ENGINE, MODULES)
     start = f"begin({json.dumps(told, separators=(',', ':'))});"

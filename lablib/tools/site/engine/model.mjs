@@ -9,22 +9,19 @@ export class Cache {
   constructor(model, room = 64) {
     this.width = model.width;
     this.length = 0;
-    this.layers = model.blocks.map(() => ({
-      keys: new Float32Array(room * model.width),
-      values: new Float32Array(room * model.width),
-    }));
+    this.layers = model.blocks.map(() =>
+      ['keys', 'values'].map(() => new Float32Array(room * model.width)));
   }
 
   // Make room for more positions, twice as many as are needed.
   grow(more) {
     const needed = (this.length + more) * this.width;
-    if (needed <= this.layers[0].keys.length) return;
-    for (const layer of this.layers)
-      for (const part of ['keys', 'values']) {
-        const larger = new Float32Array(2 * needed);
-        larger.set(layer[part]);
-        layer[part] = larger;
-      }
+    if (needed <= this.layers[0][0].length) return;
+    this.layers = this.layers.map(layer => layer.map(part => {
+      const larger = new Float32Array(2 * needed);
+      larger.set(part);
+      return larger;
+    }));
   }
 
   // Forget all positions but the first: what is beyond is written over.
@@ -32,13 +29,10 @@ export class Cache {
     this.length = Math.min(this.length, length);
   }
 
-  copy(model, room) {
-    const twin = new Cache(model, Math.max(room, this.length));
+  copy(model) {
+    const twin = new Cache(model, 0);
     twin.length = this.length;
-    twin.layers.forEach((layer, i) => {
-      layer.keys.set(this.layers[i].keys.subarray(0, this.length * this.width));
-      layer.values.set(this.layers[i].values.subarray(0, this.length * this.width));
-    });
+    twin.layers = this.layers.map(layer => layer.map(part => part.slice()));
     return twin;
   }
 }
@@ -60,15 +54,17 @@ function add(x, more) {
   for (let i = 0; i < x.length; i++) x[i] += more[i];
 }
 
-// The blocks and the last norm: what a model and a draft head share.
-export class Blocks {
+export class Model {
   // `prefix` is what the names of its weights begin with.
-  constructor(config, tensors, prefix) {
+  constructor(config, tensors, prefix = 'model.') {
+    this.vocabSize = config.vocab_size;
+    this.hiddenSize = config.hidden_size;
     this.heads = config.num_attention_heads;
     this.headDim = config.head_dim;
     this.width = this.heads * this.headDim;
     this.eps = config.rms_norm_eps;
     const part = name => tensors[`${prefix}${name}`];
+    this.embeddings = part('embed_tokens.weight');
     this.blocks = Array.from({length: config.num_hidden_layers}, (_, i) => {
       const of = name => ({
         weight: part(`layers.${i}.${name}.weight`), bias: part(`layers.${i}.${name}.bias`),
@@ -141,7 +137,7 @@ export class Blocks {
     const out = new Float32Array(q.length);
     const weights = new Float32Array(Math.max(...positions) + 1);
     positions.forEach((position, row) => {
-      const {keys, values} = layers[row];
+      const [keys, values] = layers[row];
       const from = row * width;
       keys.set(k.subarray(from, from + width), position * width);
       values.set(v.subarray(from, from + width), position * width);
@@ -169,15 +165,6 @@ export class Blocks {
       for (let i = 0, at = s * width + head; i < headDim; i++) out[from + i] += share * values[at + i];
     }
   }
-}
-
-export class Model extends Blocks {
-  constructor(config, tensors) {
-    super(config, tensors, 'model.');
-    this.vocabSize = config.vocab_size;
-    this.hiddenSize = config.hidden_size;
-    this.embeddings = tensors['model.embed_tokens.weight'];
-  }
 
   // Return the embeddings of tokens (rows, hidden).
   embed(tokens) {
@@ -200,9 +187,27 @@ export class Model extends Blocks {
     return Array.from({length: rows}, (_, row) =>
       all.subarray(row * this.vocabSize, (row + 1) * this.vocabSize));
   }
+}
 
-  // Return the logits after each token.
-  forward(tokens, cache) {
-    return this.logits(this.hidden(tokens, cache));
+// A draft head of a target: from the state that predicted a token, and that token, one block guesses the
+// state that predicts the next (lablib/models/head.py). Embeddings and output layer are the target's.
+export class Head extends Model {
+  readsStates = true;
+
+  constructor(config, tensors, target) {
+    super(config, {...tensors, 'blocks.embed_tokens.weight': target.embeddings}, 'blocks.');
+    this.join = tensors['join.weight'];
+  }
+
+  // Return the states after tokens of one text; `before` are those before each of them.
+  hidden(tokens, cache, before) {
+    const n = this.hiddenSize;
+    const embedded = this.embed(tokens);
+    const pairs = new Float32Array(2 * before.length);
+    for (let from = 0; from < before.length; from += n) {
+      pairs.set(before.subarray(from, from + n), 2 * from);
+      pairs.set(embedded.subarray(from, from + n), 2 * from + n);
+    }
+    return this.run(linear(pairs, tokens.length, this.join), tokens.map(() => cache));
   }
 }

@@ -1,6 +1,6 @@
-// A text that grows, round by round (lablib/inference/decoding/decoder.py). In a round the draft
-// model proposes tokens, the target reads them all at once, a rule says which of them stay, and the
-// caches forget the others. Without a draft model a round is one token of the target.
+// A text that grows, round by round (lablib/inference/decoding/decoder.py). In a round a draft model or a
+// head proposes tokens, the target reads them all at once, a rule says which of them stay, and the
+// caches forget the others. Without a drafter a round is one token of the target.
 
 import {Cache} from './model.mjs';
 import {exponentials, keyOf, uniform} from './random.mjs';
@@ -11,8 +11,9 @@ const ACCEPT = 0, FOLLOW = 1, DRAFT = 2;  // the uses of a round's random number
 export const STOP = 2;  // </s>
 
 export class Writer {
-  // `told`: prompt (ids), max_tokens, seed, stream, stop, and the sampler's options. `draft` may be given
-  // with a rule and the number of drafts in a round; `cache` has read the prompt but its last token.
+  // `told`: prompt (ids), max_tokens, seed, stream, stop, and the sampler's options. `draft`, a model or a
+  // head, may be given with a rule and the number of drafts in a round; `cache` has read the prompt but
+  // its last token.
   constructor(target, told, {draft = null, rule = 'rejection', draft_tokens = 4, cache} = {}) {
     this.target = target;
     this.drafter = draft;
@@ -41,11 +42,15 @@ export class Writer {
   // Run a round and return what was decided; null when the text has ended.
   next() {
     if (this.left <= 0) return null;
+    const behind = this.text.slice(this.cache.length, -1);  // the prompt, before the first round
+    if (behind.length) this.states = this.target.hidden(behind, this.cache);
     const most = this.drafter ? Math.min(this.draftTokens, this.left - 1) : 0;
     const drafted = most > 0 ? this.#propose(most) : [];
-    const tokens = [...this.text.slice(this.cache.length), ...drafted.map(each => each.token)];
-    const logits = this.target.forward(tokens, this.cache).slice(-drafted.length - 1);
-    return this.finish(drafted, logits);
+    const tokens = [this.text.at(-1), ...drafted.map(each => each.token)];
+    const states = this.target.hidden(tokens, this.cache);
+    const verdict = this.finish(drafted, this.target.logits(states));
+    this.states = states.subarray(0, verdict.tokens.length * this.target.hiddenSize);
+    return verdict;
   }
 
   // Decide a round: `logits` of the target are after the text, and after each draft.
@@ -87,18 +92,23 @@ export class Writer {
     return {drafted: [], accepted: 0, reached: 0, tokens: [this.#own(scores, 0)]};
   }
 
-  // Draw drafts one after the other; each has its token, and q, what it was drawn from.
+  // Draw drafts one after the other; each has its token, and q, what it was drawn from. A head reads each
+  // token with the state before it: the target's, which it has after the first token, and then its own.
   #propose(most) {
+    const {drafter, draftCache} = this;
     const drafted = [];
-    let unread = this.text.slice(this.draftCache.length);
-    for (let i = 0; i < most; i++) {
-      const logits = this.drafter.forward(unread, this.draftCache).at(-1);
+    let unread = this.text.slice(draftCache.length + (drafter.readsStates ? 1 : 0));
+    let before = this.states;
+    for (let i = 0; i < most && unread.length; i++) {
+      const states = drafter.hidden(unread, draftCache, before);
+      before = states.subarray(-drafter.hiddenSize);
       const context = [...this.text, ...drafted.map(each => each.token)];
-      const q = softmax(cut(logits, context, this.options));
+      const q = softmax(cut(drafter.logits(before)[0], context, this.options));
       const token = this.#draft(q, i);
       drafted.push({token, q});
       unread = [token];
     }
+    if (drafter.readsStates) draftCache.trim(this.text.length - 1);  // guessed states are no text's
     return drafted;
   }
 

@@ -1,9 +1,8 @@
 // Which drafts stay, and what follows them, so that nothing is lost: the four rules of
 // lablib/inference/speculation/rules.py, for one text. `p` are the target's distributions at γ + 1
-// places, `q` the draft's at γ, `drafts` the γ tokens. An outcome has `kept`, the chance of each
+// places, `q` the drafter's at γ, `drafts` the γ tokens. An outcome has `accept`, the chance that each
+// draft stays if those before it do. Where it is drawn from, it also has `kept`, the chance of each
 // number of kept drafts, and `following(n)`, the distribution of the token after n of them.
-
-const zero = p => new Float64Array(p.length);
 
 // Scale weights to sum 1. All zeros belong to a length of probability 0: make it p.
 function scaled(rest, p) {
@@ -26,40 +25,17 @@ const ratio = (p, q, draft) => q[draft] > 0 ? p[draft] / q[draft] : 0;
 
 // Keep a draft while the target's own sample equals it: with probability p.
 export function match(p, q, drafts) {
-  const accept = drafts.map((draft, i) => q[i][draft] > 0 ? p[i][draft] : 0);
-  const following = n => scaled(p[n].map((weight, id) => id === drafts[n] ? 0 : weight), p[n]);
-  return {accept, kept: oneByOne(accept), following};
+  return {accept: drafts.map((draft, i) => q[i][draft] > 0 ? p[i][draft] : 0)};
 }
 
-// The same, but both models draw with the same noise: see `race` of rules.py for its numbers.
+// The same, but both models draw with the same noise: `coupled` of rules.py says when both draw x.
 export function coupled(p, q, drafts) {
-  const races = drafts.map((_, i) => twoRaces(p[i], q[i]));
-  const accept = drafts.map((draft, i) => q[i][draft] > 0
-    ? Math.min(1, races[i].bid[draft] / races[i].most[draft]) : 0);
-  const following = n => {
-    if (n === drafts.length) return p[n];
-    const area = races[n].area;
-    return scaled(p[n].map((weight, id) => weight * Math.max(0, area[id] - area[drafts[n]])), p[n]);
-  };
-  return {accept, kept: oneByOne(accept), following};
-}
-
-// Return s = p/(p+q) of each token, N(s) = Σ max(s q, (1-s) p), and the integral of 1/N² up to s.
-function twoRaces(p, q) {
-  const bid = Float64Array.from(p, (weight, id) => weight + q[id] > 0 ? weight / (weight + q[id]) : 0);
-  const ids = Array.from(p, (_, id) => id).sort((a, b) => bid[a] - bid[b] || a - b);
-  const most = zero(p), area = zero(p);
-  let before = 0, after = p.reduce((sum, weight) => sum + weight, 0);
-  let s = 0, edge = 1, sum = 0;
-  for (const id of ids) {
-    before += q[id];
-    after -= p[id];
-    most[id] = Math.max(bid[id] * before + (1 - bid[id]) * after, 0.5);
-    sum += (bid[id] - s) / (most[id] * edge);
-    area[id] = sum;
-    [s, edge] = [bid[id], most[id]];
-  }
-  return {bid, most, area};
+  const accept = drafts.map((draft, i) => {
+    const [px, qx] = [p[i][draft], q[i][draft]];
+    const races = p[i].reduce((sum, weight, id) => sum + Math.max(weight * qx, q[i][id] * px), 0);
+    return qx > 0 ? Math.min(1, px / races) : 0;
+  });
+  return {accept};
 }
 
 // Keep a draft with probability min(1, p/q); after a refusal draw from what q has not covered.

@@ -12,11 +12,12 @@ export function* samples(model, told, n, together = 4) {
   if (start.length) model.hidden(start, shared);
   for (let first = 0; first < n; first += together) {
     let rows = Array.from({length: Math.min(together, n - first)}, (_, i) => {
-      const cache = shared.copy(model, told.prompt.length + told.max_tokens);
+      const cache = shared.copy(model);
       return new Writer(model, {...told, stream: first + i}, {cache});
     });
     while (rows.length) {
-      const logits = model.forward(rows.map(row => row.text.at(-1)), rows.map(row => row.cache));
+      const states = model.hidden(rows.map(row => row.text.at(-1)), rows.map(row => row.cache));
+      const logits = model.logits(states);
       rows.forEach((row, i) => row.finish([], [logits[i]]));
       yield* rows.filter(row => row.left <= 0);
       rows = rows.filter(row => row.left > 0);

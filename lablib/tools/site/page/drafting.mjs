@@ -4,6 +4,21 @@
 import {PLAYED_OUT} from '../engine/rules.mjs';
 import {make, percent, readable} from './parts.mjs';
 
+// Who guesses, by the names of the models.
+export const GUESSER = {
+  draft: {
+    name: 'small model', short: 'small',
+    told: 'A language model of its own, with 0.2 million learnt numbers where the large one has 3.3. It ' +
+      'reads the text and goes on.',
+  },
+  'target-head': {
+    name: 'head', short: 'head',
+    told: 'No model of its own, but one block on top of the large one, with 0.3 million learnt numbers. ' +
+      'From what the large model has made of the text, the state that its last token was drawn from, it ' +
+      'guesses the next state, and from its guess the one after.',
+  },
+};
+
 export const KEPT = {
   rejection: 'Each token shall come as often as if the large model wrote alone. So a guess stays, ' +
     'unless it is made too often: then a draw throws out the surplus, and tokens that are guessed ' +
@@ -13,7 +28,7 @@ export const KEPT = {
     'comes as often as if the large model wrote alone.',
   match: 'The large model draws its own token at each place; a guess stays if it is the same. ' +
     'So the text is the very one that the large model writes alone with this seed.',
-  coupled: 'As match, but both models draw with the same dice, and so agree more often. Each token ' +
+  coupled: 'As match, but guesses are drawn with the same dice, and so agree more often. Each token ' +
     'comes as often as if the large model wrote alone.',
 };
 
@@ -30,7 +45,8 @@ export class Drafting {
 
   begin(state, prompt) {
     this.clear();
-    Object.assign(this, {rule: state.rule, greedy: state.temperature === 0, prompt});
+    const {rule, temperature, drafter} = state;
+    Object.assign(this, {rule, greedy: temperature === 0, guesser: GUESSER[drafter], prompt});
   }
 
   take(verdict) {
@@ -86,7 +102,8 @@ export class Drafting {
       bar.append(make('span', {className: 'play-coin'}));
       bar.style.setProperty('--coin', draft.coin);
     }
-    const told = [make('span', {}, `small ${percent(draft.q)}`), make('span', {}, `large ${percent(draft.p)}`)];
+    const told = [[this.guesser.short, draft.q], ['large', draft.p]].map(([who, chance]) =>
+      make('span', {}, `${who} ${percent(chance)}`));
     return make('li', {className: `play-card is-${kind}`},
       make('strong', {}, readable(this.decode([draft.token]))), bar,
       make('span', {className: 'play-odds'}, ...told),
@@ -122,7 +139,7 @@ export class Drafting {
       return `The text ended with ${this.#name(last.token)}.`;
     if (accepted === drafted.length) return this.#whyAll(drafted);
     if (this.greedy || PLAYED_OUT.has(this.rule))
-      return `The large model itself drew ${this.#name(last.own)} where the small one had guessed ` +
+      return `The large model itself drew ${this.#name(last.own)} where the ${this.guesser.name} had guessed ` +
         `${this.#name(last.token)}: what it drew stands.`;
     const more = reached < drafted.length ? '; guesses after it are thrown away' : '';
     const end = `The large model puts another token there${more}.`;
@@ -142,7 +159,7 @@ export class Drafting {
     return `${free} None of them is guessed noticeably more often than the large model writes it.`;
   }
 
-  // In how many places does the small model guess a token, and does the large one write it?
+  // In how many places is a token guessed, and does the large model write it?
   #counts({p, q}) {
     const places = Math.min(p, q) < 0.01 ? 1_000_000 : 1_000;
     return {places, guessed: Math.round(places * q), wanted: Math.round(places * p)};
@@ -152,7 +169,7 @@ export class Drafting {
   #counted(draft) {
     const counts = Object.values(this.#counts(draft));
     const [places, guessed, wanted] = counts.map(count => count.toLocaleString('en'));
-    return `In ${places} such places the small model guesses ${this.#name(draft.token)} ` +
+    return `In ${places} such places the ${this.guesser.name} guesses ${this.#name(draft.token)} ` +
       `${guessed} times, and the large one writes it ${wanted} times. So ${wanted} of the ${guessed} may ` +
       `stay: those whose random number is up to ${percent(draft.chance)}.`;
   }

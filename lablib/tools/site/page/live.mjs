@@ -8,8 +8,8 @@ import {PICTURES} from './pictures.mjs';
 const MOST_PROMPT = 600;  // tokens; the model's context has 1,024
 
 export class Lab {
-  constructor({models, tokenizer, megabytes}) {
-    Object.assign(this, {files: models, tokenizer: new Tokenizer(tokenizer), megabytes});
+  constructor({models, tokenizer}) {
+    Object.assign(this, {files: models, tokenizer: new Tokenizer(tokenizer)});
   }
 
   // Bring the models, unless they are here; `say` hears how far that is.
@@ -25,7 +25,7 @@ export class Lab {
   #bring() {
     return new Promise((ready, fail) => {
       const hear = {
-        say: (done, all) => this.say(`The model is coming: ${done} of ${all} parts, ${this.megabytes} MB in all.`),
+        say: (done, all, size) => this.say(`The model is coming: ${done} of ${all} parts, ${size} in all.`),
         fail: reason => fail(new Error(`The model did not come (${reason.split('/').at(-1)}). Ask again.`)), ready,
       };
       if (this.models) Object.assign(this.models, hear);
@@ -75,11 +75,11 @@ export class Lab {
     return (await this.read(prompt, prompt.length - 1)).target[0];
   }
 
-  // Write a text, by drafts and a rule if that is asked for. Return its tokens and the chance that each had,
-  // and how many drafts were kept and judged.
-  async write(run, drafts = false) {
+  // Write a text, by drafts and a rule if a `drafter` is named. Return its tokens and the chance that each
+  // had, and how many drafts were kept and judged.
+  async write(run, drafter) {
     const found = {tokens: [], chances: [], accepted: 0, reached: 0};
-    await this.#begin({do: 'write', run, drafts}, ({verdict}) => {
+    await this.#begin({do: 'write', run, drafter}, ({verdict}) => {
       found.tokens.push(...verdict.tokens);
       found.chances.push(...verdict.tokens.map((token, i) => softmax(verdict.logits[i])[token]));
       found.accepted += verdict.accepted;

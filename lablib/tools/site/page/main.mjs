@@ -1,7 +1,7 @@
 // The page: its controls, its link, and which play is on.
 
 import {Tokenizer} from '../engine/tokenizer.mjs';
-import {Drafting, KEPT} from './drafting.mjs';
+import {Drafting, GUESSER, KEPT} from './drafting.mjs';
 import {Models} from './models.mjs';
 import {drawChart, isSum, nextTokens} from './parts.mjs';
 import {python} from './python.mjs';
@@ -12,6 +12,7 @@ import {Writing} from './writing.mjs';
 
 const MOST_TOKENS = {write: 80, draft: 80, vote: 40};
 const MOST_PROMPT = 600;  // tokens; the models' context has 1,024
+const OF_DRAFTS = new Set(['rule', 'draft_tokens', 'drafter']);  // parts of the state that drafts alone have
 const PRESS = {
   write: 'Press Write.', draft: 'Press Draft, then go from round to round.', vote: 'Press Vote with 64 chains.',
 };
@@ -19,7 +20,6 @@ const PRESS = {
 class Page {
   constructor(root, told) {
     this.root = root;
-    this.told = told;
     this.tokenizer = new Tokenizer(told.tokenizer);
     this.state = readLink(location.hash);
     this.ready = false;
@@ -29,13 +29,13 @@ class Page {
     this.voting = new Voting(this.part('votes'), {decode, choose: answer => this.set({answer})});
     this.trying = new Trying(this.part('try'), told.tasks);
     this.models = new Models(told.models, {
-      say: (done, all) => this.#arriving(done, all), ready: () => this.#arrived(),
+      say: (...far) => this.#arriving(...far), ready: () => this.#arrived(),
       fail: reason => this.#failed(reason),
     });
     this.#listen();
     if (!location.hash) this.state.shown = this.state.play;  // who comes first sees it write
     this.#wear();
-    this.models.bring();
+    this.#bring();
   }
 
   part(name) {
@@ -52,16 +52,41 @@ class Page {
 
   // --- the models come ---
 
-  #arriving(done, all) {
+  // Return the names of the models that the state needs: a head only if it drafts.
+  #needed() {
+    const {play, drafter} = this.state;
+    return ['target', 'draft', ...(play === 'draft' ? [drafter] : [])];
+  }
+
+  // See whether they are here.
+  #check() {
+    this.ready = this.models.hold(this.#needed());
+    if (!this.ready) return;
+    this.part('progress').hidden = true;
+    this.part('again').hidden = true;
+  }
+
+  #bring() {
+    this.#check();
+    if (!this.ready) this.models.bring(this.#needed());
+  }
+
+  #arriving(done, all, size) {
+    if (this.ready) return;  // they are not waited for any more
     Object.assign(this.part('progress'), {value: done, max: all, hidden: false});
-    this.say(`The models are coming: ${done} of ${all} parts, ${this.told.megabytes} MB in all.`);
+    const what = this.models.hold(['target']) ? 'The head is' : 'The models are';
+    this.say(`${what} coming: ${done} of ${all} parts, ${size} in all.`);
   }
 
   #arrived() {
-    this.ready = true;
+    if (this.ready) return;
+    this.#check();
+    if (this.ready) this.#begin();
+  }
+
+  // All is here: show what the link says.
+  #begin() {
     this.root.dataset.ready = 'yes';
-    this.part('progress').hidden = true;
-    this.part('again').hidden = true;
     this.say(`The models are here. ${PRESS[this.state.play]}`);
     if (this.state.shown === this.state.play) this.run();
     else this.#next();
@@ -69,8 +94,10 @@ class Page {
 
   #failed(reason) {
     const part = reason.split('/').at(-1);
+    const stopped = part.endsWith('.js');
+    if (stopped && this.ready) return;
     this.part('again').hidden = false;
-    this.say(part.endsWith('.js')
+    this.say(stopped
       ? `The download stopped (${part}). What came is kept: “Go on” asks for the rest.`
       : `The models can’t run in this browser: ${reason}.`);
   }
@@ -92,7 +119,8 @@ class Page {
       if (writeLink(this.state) === location.hash.slice(1)) return;
       this.state = readLink(location.hash);
       this.#wear();
-      if (this.ready) this.#arrived();
+      this.#bring();
+      if (this.ready) this.#begin();
     });
   }
 
@@ -105,7 +133,8 @@ class Page {
     this.#read();
     if (['temperature', 'top_p', 'min_p', 'top_k'].includes(name)) this.#chart();
     if (name === 'prompt') this.#next();
-    if (name !== 'rule' && name !== 'draft_tokens') this.#outdate();
+    if (name === 'drafter') this.#bring();
+    if (!OF_DRAFTS.has(name)) this.#outdate();
     else if (this.state.shown === 'draft') this.run();
   }
 
@@ -124,7 +153,7 @@ class Page {
         this.run();
       },
       stop: () => this.stop(),
-      again: () => this.models.bring(),
+      again: () => this.#bring(),
       tab: () => this.turnTo(button.dataset.play),
       dice: () => this.#dice(),
       reset: () => this.#reset(),
@@ -177,6 +206,7 @@ class Page {
     this.stop();
     this.set({play, shown: '', token: 0, round: 1, answer: ''});
     if (play === 'vote' && !isSum(this.state.prompt)) this.set({prompt: SUM});
+    this.#bring();
     if (this.ready) this.say(PRESS[play]);
     this.#wear();
     this.#next();
@@ -195,8 +225,8 @@ class Page {
   #fill() {
     for (const name of ['prompt', 'seed', 'temperature', 'top_p', 'min_p', 'top_k', 'draft_tokens'])
       if (this.field(name).value !== String(this.state[name])) this.field(name).value = this.state[name];
-    for (const rule of this.root.querySelectorAll('[name=rule]'))
-      rule.checked = rule.value === this.state.rule;
+    for (const choice of this.root.querySelectorAll('[type=radio]'))
+      choice.checked = choice.value === this.state[choice.name];
     this.#read();
   }
 
@@ -230,6 +260,7 @@ class Page {
       this.part(`read-${name}`).textContent = text;
     }
     this.part('rule').textContent = KEPT[this.state.rule];
+    this.part('drafter').textContent = GUESSER[this.state.drafter].told;
   }
 
   async #copy(button) {
@@ -301,7 +332,10 @@ class Page {
     if (!prompt) return;
     this.stop();
     this.set({shown: play});
-    if (!this.ready) return this.say('It begins as soon as the models are here.');
+    if (!this.ready) {
+      this.drafting.clear();  // what stands there may be another drafter's
+      return this.say('It begins as soon as the models are here.');
+    }
     const run = {prompt, max_tokens: MOST_TOKENS[play], ...optionsOf(this.state)};
     this.part('stop').hidden = false;
     this.say({write: 'Writing …', draft: 'Drafting …', vote: 'The chains are being written …'}[play]);
@@ -332,9 +366,9 @@ class Page {
   }
 
   async draft(run) {
-    const {rule, draft_tokens, round} = this.state;
+    const {rule, draft_tokens, drafter, round} = this.state;
     this.drafting.begin(this.state, this.state.prompt);
-    this.job = this.models.ask({do: 'write', run: {...run, rule, draft_tokens}, drafts: true},
+    this.job = this.models.ask({do: 'write', run: {...run, rule, draft_tokens}, drafter},
       ({verdict}) => this.drafting.take(verdict));
     await this.job.done;
     this.drafting.show(round);

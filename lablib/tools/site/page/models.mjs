@@ -11,10 +11,10 @@ const script = source => new Promise((resolve, reject) => {
 });
 
 export class Models {
-  // `files`: of each model its name, `told` and its parts' addresses. `say(done, all)` hears how far
-  // the download is, `ready()` that all models can be asked.
+  // `files`: of each model its name, `told`, its parts' addresses and how many letters they have.
+  // `say(done, all, size)` hears how far a download is, `ready()` that its models can be asked.
   constructor(files, {say, ready, fail}) {
-    Object.assign(this, {files, say, ready, fail, jobs: new Map(), count: 0});
+    Object.assign(this, {files, say, ready, fail, jobs: new Map(), count: 0, coming: Promise.resolve()});
     Object.assign(this, {arrived: new Set(), loaded: new Set()});
     const source = `(${serve})((${globalThis.lablibEngine})(), self)`;
     const address = URL.createObjectURL(new Blob([source], {type: 'text/javascript'}));
@@ -27,13 +27,28 @@ export class Models {
     };
   }
 
-  // Bring what is missing, two parts at a time.
-  async bring() {
-    const parts = this.files.flatMap(file => file.parts.map((address, i) => ({file, address, i})));
+  // Return whether models can be asked.
+  hold(names) {
+    return names.every(name => this.loaded.has(name));
+  }
+
+  // Bring some models, after those that are on their way.
+  bring(names = this.files.map(file => file.name)) {
+    this.coming = this.coming.then(() => {
+      const files = this.files.filter(({name}) => names.includes(name) && !this.loaded.has(name));
+      return files.length ? this.#bring(files) : this.ready();
+    });
+  }
+
+  // Bring what is missing of models, two parts at a time.
+  async #bring(files) {
+    const parts = files.flatMap(file => file.parts.map((address, i) => ({file, address, i})));
+    const letters = files.reduce((sum, file) => sum + file.letters, 0);
+    const size = `${(letters / 1e6).toFixed(1)} MB`;
     const isHere = ({file, i}) => this.arrived.has(`${file.name} ${i}`);
     const waiting = parts.filter(part => !isHere(part));
     let stopped = false;
-    const tell = () => stopped || this.say(parts.filter(isHere).length, parts.length);
+    const tell = () => stopped || this.say(parts.filter(isHere).length, parts.length, size);
     const line = async () => {
       for (let part; !stopped && (part = waiting.shift());) {
         await script(part.address);
@@ -43,7 +58,7 @@ export class Models {
     tell();
     try {
       await Promise.all([line(), line()]);
-      for (const file of this.files) await this.#load(file);
+      for (const file of files) await this.#load(file);
       this.ready();
     } catch (error) {
       stopped = true;
@@ -52,7 +67,6 @@ export class Models {
   }
 
   async #load({name, told}) {
-    if (this.loaded.has(name)) return;
     await this.ask({do: 'load', name, told}).done;
     this.loaded.add(name);
   }

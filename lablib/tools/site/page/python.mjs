@@ -2,6 +2,11 @@
 
 const number = value => Number.isInteger(value) ? `${value}.0` : String(value);
 
+const DRAFTER = {
+  draft: {name: 'draft', line: 'draft, _ = lablib.load("draft")\n'},
+  'target-head': {name: 'head', line: 'head = lablib.Head(lablib.load_head("target-head", model))\n'},
+};
+
 function options(state) {
   const said = [`temperature=${number(state.temperature)}`];
   if (state.top_p < 1) said.push(`top_p=${number(state.top_p)}`);
@@ -20,10 +25,10 @@ votes = lablib.majority_vote(
     ${options(state)},
 )
 print(votes.winner, [count for _, count in votes])`;
-  const draft = state.play === 'draft';
-  const more = draft
-    ? `\n    draft_model=draft, rule="${state.rule}", draft_tokens=${state.draft_tokens},` : '';
-  return `${load}${draft ? 'draft, _ = lablib.load("draft")\n' : ''}text = lablib.generate(
+  const drafts = state.play === 'draft', {name, line} = DRAFTER[state.drafter];
+  const more = drafts
+    ? `\n    draft_model=${name}, rule="${state.rule}", draft_tokens=${state.draft_tokens},` : '';
+  return `${load}${drafts ? line : ''}text = lablib.generate(
     model, tokenizer, ${prompt}, max_tokens=${maxTokens},
     ${options(state)},${more}
 )

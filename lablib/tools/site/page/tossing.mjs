@@ -62,7 +62,7 @@ export const tossing = {
   async count(lab, prompt, run, n) {
     const sum = [0, 0];
     for (let stream = 0; stream < (run.temperature ? n : 1); stream++) {
-      const {accepted, reached} = await lab.write({prompt, max_tokens: MOST_TOKENS, stream, ...run}, true);
+      const {accepted, reached} = await lab.write({prompt, max_tokens: MOST_TOKENS, stream, ...run}, 'draft');
       sum[0] += accepted;
       sum[1] += reached;
     }

@@ -18,7 +18,9 @@ export function serve(engine, port) {
   };
 
   const load = async ({name, told}) => {
-    models[name] = new engine.Model(told.config, await engine.unpack(told, parts[name]));
+    const {config} = told, tensors = await engine.unpack(told, parts[name]);
+    const target = models[config.target];  // of a head
+    models[name] = target ? new engine.Head(config, tensors, target) : new engine.Model(config, tensors);
     delete parts[name];
   };
 
@@ -30,8 +32,10 @@ export function serve(engine, port) {
     }
   };
 
-  const write = async ({run, drafts}, tell, goesOn) => {
-    const writer = new engine.Writer(models.target, run, {...run, draft: drafts ? models.draft : null});
+  // Write a text; `drafter` is the name of what drafts, if anything does.
+  const write = async ({run, drafter}, tell, goesOn) => {
+    const draft = drafter ? models[drafter] : null;
+    const writer = new engine.Writer(models.target, run, {...run, draft});
     for (let verdict; await goesOn() && (verdict = writer.next());)
       tell({verdict: {...verdict, logits: verdict.logits.map(row => row.slice())}});
   };
