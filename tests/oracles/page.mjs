@@ -145,7 +145,8 @@ const JOBS = {
     const text = draft => () => write(models.target, draft, run)[0].length;
     const many = () => [...vote.samples(models.target, {...run, prompt: chains}, 16)]
       .reduce((sum, row) => sum + row.text.length - chains.length, 0);
-    const kinds = {plain: text(null), drafts: text(models.draft), chains: many};
+    const head = models['target-head'];
+    const kinds = {plain: text(null), drafts: text(models.draft), head: text(head), chains: many};
     return Object.entries(kinds).map(([name, work]) => {
       work();  // compiled by then
       return [name, Array.from({length: repeats}, () => timed(work))];

@@ -277,6 +277,15 @@ def test_hundreds_of_seeded_texts_are_the_librarys(target, drafters, settings):
     compare_texts(target, drafters, 25, settings)
 
 
+def test_a_head_has_no_guess_until_the_target_has_read(target, drafters):
+    """After a prompt of one token the first round is plain, here as there."""
+    run = {**BY_HEAD[0], "prompt": [1], "max_tokens": 30, "seed": 4}
+    (found,) = page.run({"do": "texts", "runs": [run]})
+    assert found == [in_python(target, drafters, run)]
+    assert found[0]["rounds"][0] == [[], 0, 0]
+    assert sum(accepted for _, accepted, _ in found[0]["rounds"]) > 0
+
+
 def test_a_text_of_another_seed_is_another(target, drafters):
     run = {**runs(target[1], 1)[0], "prompt": target[1].encode("On a sunny day,")}
     (found,) = page.run({"do": "texts", "runs": [run, {**run, "seed": run["seed"] + 1}]})

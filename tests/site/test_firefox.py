@@ -60,8 +60,10 @@ def test_it_writes_what_python_writes(tab, address):
     assert elsewhere(tab, address) == []
 
 
-def test_it_drafts_what_python_drafts(tab, address):
-    visit(tab, f"{address}#play=draft&shown=draft&seed=4&rule=block&draft_tokens=6&round=1000")
+@pytest.mark.parametrize("drafter", ["draft", "target-head"])
+def test_it_drafts_what_python_drafts(tab, address, drafter):
+    how = f"drafter={drafter}&rule=block&draft_tokens=6"
+    visit(tab, f"{address}#play=draft&shown=draft&seed=4&{how}&round=1000")
     wait_for(tab, "The text took")
     assert tab.ask(TOKENS.format(part="text")) == page.printed(lines(tab))
     assert tab.complaints == []

@@ -28,6 +28,7 @@ export class Writer {
     this.key = keyOf(told.seed ?? 0, this.stream);
     this.cache = cache ?? new Cache(target);
     this.draftCache = draft && new Cache(draft);
+    this.states = null;  // the target's, before each token that a head has not read
     this.round = 0;
   }
 

@@ -1,4 +1,4 @@
-// The play "draft": rounds of the draft model, one at a time. Under each guess a bar as long as the
+// The play "draft": rounds of the small model or of a head, one at a time. Under each guess a bar as long as the
 // chance that it is kept, and on it the draw: it lies inside, and the guess stays, or outside.
 
 import {PLAYED_OUT} from '../engine/rules.mjs';
@@ -14,8 +14,8 @@ export const GUESSER = {
   'target-head': {
     name: 'head', short: 'head',
     told: 'No model of its own, but one block on top of the large one, with 0.3 million learnt numbers. ' +
-      'From what the large model has made of the text, the state that its last token was drawn from, it ' +
-      'guesses the next state, and from its guess the one after.',
+      'It takes what the large model had made of the text before its last token, and that token, and ' +
+      'guesses what it will make of both. From its guess it goes on.',
   },
 };
 
