@@ -1,5 +1,5 @@
-// The play "draft": rounds of the small model or of a head, one at a time. Under each guess a bar as long as the
-// chance that it is kept, and on it the draw: it lies inside, and the guess stays, or outside.
+// The play "draft": rounds of the small model or of a head, one at a time. Under each guess a bar as
+// long as the chance that it is kept, and on it the draw: it lies inside, and the guess stays, or outside.
 
 import {PLAYED_OUT} from '../engine/rules.mjs';
 import {make, percent, readable} from './parts.mjs';
