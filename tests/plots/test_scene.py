@@ -16,6 +16,7 @@ from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
 from lablib.course.lessons.lesson_08.widgets import RoundTexts
 from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost
 from lablib.course.lessons.lesson_11.widgets import TreeFilm
+from lablib.course.lessons.lesson_12.widgets import Cuts
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
 from lablib.course.lessons.lesson_17.widgets import Cloud
@@ -325,6 +326,9 @@ def test_a_chart_is_walked_through_and_keeps_its_axes(page):
 
 
 P, Q = [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]
+RANKS = (
+    np.arange(1.0, 9001) ** -np.linspace(0.9, 4, 30)[:, None]
+)  # from an open place to a sure one
 CHARTS = {
     "bars": lambda: Penalties([f"word{i}" for i in range(10)], [1.0] * 10, ["word1", "word2"]),
     "areas": lambda: SpeedupMap(COSTS, {"stories": 0.98, "edits": 0.97, "sums": 0.85}),
@@ -333,6 +337,7 @@ CHARTS = {
     "pieces": lambda: Overlap(["sun", "rain", "snow", "fog"], P, Q),
     "many names": lambda: RoundTexts("abc", [[0.6, 0.3, 0.1]] * 3, [[0.2, 0.3, 0.5]] * 3),
     "rows": lambda: Memories(),
+    "behind": lambda: Cuts([" word"] * 30, np.log(RANKS / RANKS.sum(axis=1, keepdims=True))),
     "factors": lambda: ReplayCost(),
     "marks": lambda: Cloud(days=4, most=5),
     "a still": lambda: show(mask_figure([-1, -1, 0, 0, 1, 2], "abcdef"), "A tree."),

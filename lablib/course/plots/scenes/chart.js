@@ -1,8 +1,8 @@
 // Charts whose axes stay: bars, lines, areas, dots, rules and words on one panel or more.
 //
-// constants: {panels: [{title, x, y, high, share, side, below, labels}], keys: [[colour, what, hollow]]}; an axis is {ends:
+// constants: {panels: [{title, x, y, high, share, side, below, behind, labels}], keys: [[colour, what, hollow]]}; an axis is {ends:
 //   [low, high], ticks: [[value, name]], name, grid, bare, log}; panels share a line, by their shares, up to one
-//   that stands below; on a phone each has its own. labels: the names that lines may bear; they stand at the lines' ends, and get room there.
+//   that stands below; on a phone each has its own. behind: marks that never change, below the others. labels: the names that lines may bear; they stand at the lines' ends, and get room there.
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
 //   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
 //   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
@@ -79,7 +79,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   });
   if (fixed.x.name && !turned) write(`${key}x`, box.left + box.width / 2, box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
   const layer = ({rule, at}) => at ? 2 : rule ? 1 : 0, names_of_rules = [];  // lines lie on bars, words on both
-  marks = marks.toSorted((a, b) => layer(a) - layer(b));
+  marks = [...fixed.behind || [], ...marks].toSorted((a, b) => layer(a) - layer(b));
   const row = walk.row++;  // the arrow keys walk along what has a note, along each line, and from panel to panel
   let told = 0;
   marks.forEach((mark, i) => {
