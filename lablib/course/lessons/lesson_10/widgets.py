@@ -251,12 +251,12 @@ def damage_chart(gaps: Mapping[str, Sequence[float]]) -> Chart:
             bar = {"bar": [i - 0.4, i + 0.4, -row, 0.9 * gap / most - row], "fill": COLOURS[1]}
             note = f"{layer}, token {i}: {gap:.2f}."
             marks.append({**bar, "edge": COLOURS[1], "note": note})
-        said = f"right again after {last} tokens" if last else "never wrong"
+        said = f"healed after {last}" if last else "never wrong"
         end = {"text": said, "at": [last + 1.5, 0.3 - row]}
         if last == count:
             end = {"text": "still wrong", "at": [count, 0.55 - row], "anchor": "end"}
         marks += [{"rule": {"y": -row}, "colour": REST}, end]
-    x = axis(0, count + 1, "tokens read after the failed rewind", (1, *range(10, count + 1, 10)))
+    x = axis(0, count + 1, "tokens read afterwards", (1, *range(10, count + 1, 10)))
     names = [(0.4 - row, layer) for row, layer in enumerate(gaps)]
     y, title = axis(0.9 - len(gaps), 1, "", names, bare=True), "largest logit difference by layer"
     return Chart([panel(title, x, y, high=36 * len(gaps), side=112)], [marks])

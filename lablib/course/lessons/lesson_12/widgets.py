@@ -118,7 +118,7 @@ class Cuts(ChartExplorer):
         ratios = self.sorted[:, kept] / self.sorted[:, :1]
         whole = "top-p: mass of the tokens kept", 0, self.mass[:, kept - 1]
         ways = whole, ("min-p: next token's chance ÷ best one's", 1, ratios)
-        x = axis(0.8, 1.2 * self.sorted.shape[1], "tokens kept", 10 ** np.arange(5), log=True)
+        x = axis(0.8, 4 * self.sorted.shape[1], "tokens kept", 10 ** np.arange(5), log=True)
         views, drawn = [], []
         for (title, begin, heights), (name, counts) in zip(ways, data.items(), strict=True):
             cut = float(name.split()[1])
@@ -133,9 +133,9 @@ class Cuts(ChartExplorer):
                 note = f"{name} keeps {count:,} before {self.pieces[place]}."
                 look = {"colour": colour or "#555555", "r": 6 if colour else 4}
                 marks.append({"dot": [count, cut], "note": note, **look})
-                if colour:
-                    at = [1.2 * count, cut - 0.12 if low else cut + 0.05]
-                    marks.append({"text": f"{count:,}", "at": at, "bold": True})
+            for count in {int(counts[place]) for place in self.looks}:
+                at = [1.2 * count, cut - 0.12 if low else cut + 0.05]
+                marks.append({"text": f"{count:,}", "at": at, "bold": True})
             views.append(panel(title, x, axis(0, 1.03, "", (0, 0.5, 1)), high=240, behind=behind))
             drawn.append(marks)
         where = zip(self.looks.items(), ("an open place", "a sure one"), strict=True)
