@@ -117,7 +117,7 @@ class Cuts(ChartExplorer):
         kept = np.unique(np.geomspace(1, self.sorted.shape[1] - 1, 40).astype(int))
         ratios = self.sorted[:, kept] / self.sorted[:, :1]
         whole = "top-p: mass of the tokens kept", 0, self.mass[:, kept - 1]
-        ways = whole, ("min-p: next token's chance ÷ best one's", 1, ratios)
+        ways = whole, ("min-p: next chance ÷ best chance", 1, ratios)
         x = axis(0.8, 4 * self.sorted.shape[1], "tokens kept", 10 ** np.arange(5), log=True)
         views, drawn = [], []
         for (title, begin, heights), (name, counts) in zip(ways, data.items(), strict=True):
