@@ -139,7 +139,7 @@ def test_healing_compares_the_same_tokens() -> None:
 
 def test_damage_is_drawn_up_to_its_last_trace() -> None:
     gaps = {"never": [1e-6] * 4, "heals": [2.0, 0.5, 0.0, 1e-6], "stays": [1.0, 0.0, 0.2, 0.4]}
-    chart = rewinding.damage_chart(gaps)
+    chart = rewinding.scars(gaps)
     (marks,) = charted(chart)
     bars = {mark["note"]: mark["bar"] for mark in marks if "bar" in mark}
     assert len(bars) == 2 + 4

@@ -14,7 +14,7 @@ from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.lessons.lesson_08.coin import Overlap
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
 from lablib.course.lessons.lesson_08.widgets import RoundTexts
-from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost, damage_chart
+from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost, scars
 from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_12.widgets import Cuts
 from lablib.course.lessons.lesson_13.rounds import Prices
@@ -340,9 +340,7 @@ CHARTS = {
     "behind": lambda: Cuts([" word"] * 30, np.log(RANKS / RANKS.sum(axis=1, keepdims=True))),
     "factors": lambda: ReplayCost(),
     "marks": lambda: Cloud(days=4, most=5),
-    "rows of a still": lambda: show(
-        damage_chart({"a layer": [2, 1e-6, 0], "b": [1, 0, 2]}), "Two."
-    ),
+    "rows of a still": lambda: show(scars({"a layer": [2, 1e-6, 0], "b": [1, 0, 2]}), "Two."),
     "a still": lambda: show(mask_figure([-1, -1, 0, 0, 1, 2], "abcdef"), "A tree."),
 }
 

@@ -241,7 +241,7 @@ def healing(model: Any, broken: list[Any], right: list[Any], tokens: Sequence[in
     return gaps
 
 
-def damage_chart(gaps: Mapping[str, Sequence[float]]) -> Chart:
+def scars(gaps: Mapping[str, Sequence[float]]) -> Chart:
     """Draw a row of bars for each layer: what :func:`healing` says of it, token by token."""
     (count,), most = {len(each) for each in gaps.values()}, max(map(max, gaps.values()))
     marks: list[dict[str, Any]] = []
