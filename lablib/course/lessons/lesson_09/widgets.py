@@ -436,7 +436,7 @@ def race(
 
 @dataclass(frozen=True)
 class Together:
-    """What speculation does to rows that are written side by side.
+    """The effect of speculation on rows that are written side by side.
 
     Attributes:
         rows: how many.
