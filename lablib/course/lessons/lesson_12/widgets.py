@@ -87,7 +87,7 @@ class NextTokens(SceneExplorer):
 
 
 class Cuts(ChartExplorer):
-    """Where top-p and min-p cut: a line for each place of a text, and the line that cuts it.
+    """A line for each place of a text, and the lines with which top-p and min-p cut them.
 
     Args:
         pieces: the text of the token that did come, for each place.
@@ -153,7 +153,7 @@ class Cuts(ChartExplorer):
 
 
 class BatchGain(ChartExplorer):
-    """What a batch leaves of the gain: the speed-up that measured times promise.
+    """The gain that a batch leaves: the speed-up that measured times promise.
 
     Args:
         costs: texts decoded at once -> what its forwards cost.
