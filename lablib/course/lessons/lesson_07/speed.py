@@ -60,7 +60,10 @@ class SpeedupMap(ChartExplorer):
         above = [(self.widest, 1), (0, 1)]
         marks: list[dict[str, Any]] = [{"key": "lost", "area": [*whole, *above], "fill": LOST}]
         if even:
-            won = {"area": [*even, *above, (0, even[0][1])], "fill": WON}
+            won = {
+                "area": [*even, (self.widest, even[-1][1]), *above, (0, even[0][1])],
+                "fill": WON,
+            }
             marks.append({"key": "won", **won})
         for level in (0.5, 1, 1.5, 2, 3, 4):
             line = self._line(gamma, read, level)
