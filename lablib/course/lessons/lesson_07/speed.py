@@ -60,11 +60,8 @@ class SpeedupMap(ChartExplorer):
         above = [(self.widest, 1), (0, 1)]
         marks: list[dict[str, Any]] = [{"key": "lost", "area": [*whole, *above], "fill": LOST}]
         if even:
-            won = {
-                "area": [*even, (self.widest, even[-1][1]), *above, (0, even[0][1])],
-                "fill": WON,
-            }
-            marks.append({"key": "won", **won})
+            won = [*even, (self.widest, even[-1][1]), *above, (0, even[0][1])]
+            marks.append({"key": "won", "area": won, "fill": WON})
         for level in (0.5, 1, 1.5, 2, 3, 4):
             line = self._line(gamma, read, level)
             if len(line) > 4:
