@@ -52,7 +52,7 @@ class CacheCost(ChartExplorer):
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides the size of a model's cache, and of the model.
+    """The numbers that decide the size of a model and of its cache.
 
     Attributes:
         layers: how many.
@@ -84,7 +84,7 @@ LARGE = {  # as Llama 3's (Grattafiori et al. 2024, 2407.21783)
 
 
 class CacheMemory(ChartExplorer):
-    """What a token leaves in the caches of models, and all tokens' caches beside the weights.
+    """The cache of one token in several models, and all tokens' caches beside the weights.
 
     Args:
         shapes: name -> shape.

@@ -93,7 +93,7 @@ PARTS = {"repeat": COLOURS[1], "presence": COLOURS[2], "frequency": COLOURS[3]}
 
 
 class Penalties(ChartExplorer):
-    """What each penalty takes from the scores of words just said, and what that does.
+    """The scores of words just said, what each penalty takes from them, and what that does.
 
     Args:
         words: one for each logit.
@@ -178,7 +178,7 @@ class Penalties(ChartExplorer):
 
 @dataclass(frozen=True)
 class StoryCounts:
-    """What a set of completions was worth.
+    """Counts of a set of completions, and how they differ.
 
     Attributes:
         drawn: how many there were.
