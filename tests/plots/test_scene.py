@@ -7,15 +7,16 @@ import re
 from lablib import models
 from lablib.course.lessons.lesson_00.widgets import StoryTeller
 from lablib.course.lessons.lesson_01.widgets import Draw
-from lablib.course.lessons.lesson_02.widgets import LARGE, CacheMemory
-from lablib.course.lessons.lesson_03.widgets import BeforeAfter, Penalties
+from lablib.course.lessons.lesson_02.widgets import LARGE, CacheMemory, Shape
+from lablib.course.lessons.lesson_03.widgets import BeforeAfter, Frontier, Penalties, StoryCounts
 from lablib.course.lessons.lesson_07.speed import LengthCurves, SpeedupMap
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.lessons.lesson_08.coin import Overlap
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
 from lablib.course.lessons.lesson_08.widgets import RoundTexts
-from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost
+from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost, scars
 from lablib.course.lessons.lesson_11.widgets import TreeFilm
+from lablib.course.lessons.lesson_12.widgets import Cuts
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
 from lablib.course.lessons.lesson_17.widgets import Cloud
@@ -324,17 +325,31 @@ def test_a_chart_is_walked_through_and_keeps_its_axes(page):
     assert page.complaints == []
 
 
+OUTCOMES = {
+    (cut, t): StoryCounts(48, right, share + 0.1 * np.linspace(-1, 1, 48))
+    for cut, rights in (
+        ("no cut", (48, 44, 3)),
+        ("top-p 0.9", (48, 47, 9)),
+        ("min-p 0.1", (48, 48, 45)),
+    )
+    for t, right, share in zip((0.3, 0.8, 1.3), rights, (0.1, 0.6, 0.8), strict=True)
+}
 P, Q = [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]
+# of 9,000 tokens, the likeliest first: from an open place to a sure one
+RANKS = np.arange(1.0, 9001) ** -np.linspace(0.9, 4, 30)[:, None]
 CHARTS = {
     "bars": lambda: Penalties([f"word{i}" for i in range(10)], [1.0] * 10, ["word1", "word2"]),
     "areas": lambda: SpeedupMap(COSTS, {"stories": 0.98, "edits": 0.97, "sums": 0.85}),
     "lines": lambda: LengthCurves(COSTS),
-    "names": lambda: CacheMemory(LARGE),
+    "blocks": lambda: CacheMemory({"ours": Shape(8, 3, 3, 64, 3e6), **LARGE}),
+    "trails": lambda: Frontier(OUTCOMES),
     "pieces": lambda: Overlap(["sun", "rain", "snow", "fog"], P, Q),
     "many names": lambda: RoundTexts("abc", [[0.6, 0.3, 0.1]] * 3, [[0.2, 0.3, 0.5]] * 3),
     "rows": lambda: Memories(),
+    "behind": lambda: Cuts([" word"] * 30, np.log(RANKS / RANKS.sum(axis=1, keepdims=True))),
     "factors": lambda: ReplayCost(),
     "marks": lambda: Cloud(days=4, most=5),
+    "rows of a still": lambda: show(scars({"a layer": [2, 1e-6, 0], "b": [1, 0, 2]}), "Two."),
     "a still": lambda: show(mask_figure([-1, -1, 0, 0, 1, 2], "abcdef"), "A tree."),
 }
 

@@ -3,8 +3,6 @@
 They replay greedy texts (:mod:`lablib.course.replay.rounds`): no model runs again.
 """
 
-import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,18 +11,7 @@ from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer
-from lablib.course.replay.measure import clock, measure_costs
-from lablib.course.replay.rounds import (
-    LONGEST,
-    Guesses,
-    Length,
-    guesses_of_model,
-    guesses_of_ngram,
-    replay,
-    tokens_per_call,
-)
-from lablib.inference import SamplerOptions, TokenIterator, sample_many, sample_n
-from lablib.inference.speculation import NGram, SpeculativeTokenIterator, speculative_sample_n
+from lablib.course.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 from lablib.validation import BadValue, integer
@@ -121,10 +108,9 @@ class Sources(ChartExplorer):
             right.append({"key": f"b{row}", **bar, "note": f"{name}: ×{gain:.2f} is promised."})
             place = {"text": f"×{gain:.2f}", "at": [gain, -row - 0.12]}
             right.append({"key": f"t{row}", **place})
-        views = [panel("tokens a call", axis(0, 1.05 * self._most), y, high=100, side=98)]
-        views.append(
-            panel("promised speed-up", axis(0, 1.15 * self._fastest), y, high=100, side=98)
-        )
+        room = {"high": 100, "side": 98}
+        views = [panel("tokens a call", axis(0, 1.05 * self._most), y, **room)]
+        views.append(panel("promised speed-up", axis(0, 1.15 * self._fastest), y, **room))
         dress = {"texts": [self._pieces(task) for task in self.texts], "looks": LOOKS, "about": ""}
         now = {"text": list(self.texts).index(data["task"]), "looks": data["looks"], "marked": -1}
         now["notes"] = [look >= 0 and f"{LOOKS[look][1]}." for look in data["looks"]]
@@ -200,13 +186,9 @@ class BestLength(ChartExplorer):
         price, alpha = (axis(0, 1, name, (0, 0.5, 1)) for name in ("price of a draft", ""))
         views.append(panel("α: the best γ for any α and price", price, alpha, high=240))
         note = f"Here: α = {data['alpha']:.2f}, price {data['drafting']:.2f}; best γ: {best}."
-        here = {
-            "dot": [data["drafting"], data["alpha"]],
-            "r": 7,
-            "colour": COLOURS[5],
-            "note": note,
-        }
-        return Chart(views, [left, [*self._regions(data["map"]), {"key": "here", **here}]])
+        here = {"dot": [data["drafting"], data["alpha"]], "r": 7, "colour": COLOURS[5]}
+        right = [*self._regions(data["map"]), {"key": "here", **here, "note": note}]
+        return Chart(views, [left, right])
 
     def _regions(self, best: np.ndarray) -> list[dict[str, Any]]:
         """Return the regions of the map, the more drafts the darker, and their names within."""
@@ -234,9 +216,7 @@ class BestLength(ChartExplorer):
             return f"{head}no drafts at all is best; one draft gives ×{data['speedup'][1]:.2f}."
         gain = f"×{data['speedup'][best]:.2f}"
         if best == FURTHEST:
-            return (
-                f"{head}the best γ is {FURTHEST} or more; {FURTHEST}, the last one shown, {gain}."
-            )
+            return f"{head}the best γ is {best} or more; {best}, the last one shown, {gain}."
         return f"{head}the best γ is {best}, {gain}."
 
 
@@ -357,116 +337,3 @@ class Adapting(ChartExplorer):
             f"best fixed length is γ = {best + 1} with ×{fixed[best]:.2f}, the worst "
             f"γ = {int(np.argmin(fixed)) + 1} with ×{min(fixed):.2f}."
         )
-
-
-# ------------------------------------------------------------------ texts, and the clock
-
-Prompts = Mapping[str, Sequence[Sequence[int]]]
-
-
-def written(
-    target: Any, prompts: Prompts, drafts: Mapping[str, Any], **options: Any
-) -> tuple[dict[str, tuple[Sequence[int], list[int]]], dict[str, dict[str, list[Guesses]]]]:
-    """Let the target write greedily, and note what each drafter would say at each place.
-
-    Args:
-        target: writes.
-        prompts: task -> prompts, ids.
-        drafts: drafter -> the model that it asks, or None for a look-up.
-        **options: of ``sample_many``.
-
-    Returns:
-        Task -> the first prompt and its text; task -> drafter -> its guesses for every text.
-    """
-    texts, guesses = {}, {}
-    greedily = SamplerOptions(temperature=0.0)
-    for task, asked in prompts.items():
-        found = sample_many(target, asked, [greedily] * len(asked), **options)
-        pairs = [(prompt, each.tokens[0]) for prompt, each in zip(asked, found, strict=True)]
-        texts[task] = pairs[0]
-        guesses[task] = {
-            name: [
-                guesses_of_ngram(NGram(), *pair)
-                if model is None
-                else guesses_of_model(model, *pair)
-                for pair in pairs
-            ]
-            for name, model in drafts.items()
-        }
-    return texts, guesses
-
-
-def race(
-    target: Any, prompts: Prompts, drafters: Mapping[str, Any], options: Mapping[str, Any]
-) -> dict[str, dict[str, list[float]]]:
-    """Write the same texts plainly and with each drafter, four drafts a round, in turn.
-
-    Args:
-        target: writes.
-        prompts: task -> prompts, ids.
-        drafters: name -> drafter.
-        options: of the iterators.
-
-    Returns:
-        Task -> way, "plain" the first -> seconds of each text, the faster of two runs. On a CPU
-        they are the processor's own, to which other programs add little.
-
-    Raises:
-        AssertionError: a drafter's text is not the target's own.
-    """
-    now, seconds = clock(), {}
-    ways = {"plain": None, **drafters}
-    for task, asked in prompts.items():
-        seconds[task] = {name: [math.inf] * len(asked) for name in ways}
-        for _, (i, prompt) in itertools.product(range(2), enumerate(asked)):
-            alone = None
-            for name, drafter in ways.items():
-                start = now()
-                if drafter is None:
-                    tokens = [each.id for each in TokenIterator(target, prompt, **options)]
-                else:
-                    more = {**options, "draft_tokens": 4}
-                    iterator = SpeculativeTokenIterator(target, drafter, prompt, **more)
-                    tokens = [each.id for each in iterator]
-                seconds[task][name][i] = min(seconds[task][name][i], now() - start)
-                alone = alone or tokens
-                assert tokens == alone, f"{name} wrote another text"
-    return seconds
-
-
-@dataclass(frozen=True)
-class Together:
-    """What speculation does to rows that are written side by side.
-
-    Attributes:
-        rows: how many.
-        plain_calls: forwards of the target without drafts.
-        calls: with them.
-        alpha: of the drafts.
-        costs: prices of such forwards on this machine.
-        measured: the speed-up by the clock.
-    """
-
-    rows: int
-    plain_calls: int
-    calls: int
-    alpha: float
-    costs: Costs
-    measured: float
-
-
-def together(target: Any, draft: Any, prompt: Sequence[int], rows: int, **options: Any) -> Together:
-    """Draw ``rows`` answers at temperature 1 without drafts and with four, thrice; see above."""
-    costs = measure_costs(target, draft, batch=rows, most=4, repeats=3, temperature=1.0)
-    now, took, how = clock(), [], {"temperature": 1.0, **options}
-    for _ in range(3):  # the fastest one counts
-        start = now()
-        alone = sample_n(target, prompt, rows, **how)
-        middle = now()
-        helped = speculative_sample_n(
-            target, draft, prompt, rows, draft_tokens=4, rule="match", **how
-        )
-        took.append((middle - start, now() - middle))
-    plainly, drafted = np.min(took, axis=0)
-    calls = alone.stats["target_calls"], helped.stats["target_calls"]
-    return Together(rows, *calls, helped.stats["alpha"], costs, plainly / drafted)

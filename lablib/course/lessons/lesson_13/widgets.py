@@ -252,10 +252,8 @@ class Worth(ChartExplorer):
         here = {"rule": {"x": self.here}, "text": "this machine", "dash": "5 3"}
         marks.append({"key": "here", **here, "colour": "#B34A00"})
         x = axis(0, 0.4, "price of waiting for a level, in plain tokens")
-        return Chart(
-            [panel("speed-up (dotted: plain decoding, ×1)", x, axis(0, 4), series, high=240)],
-            [marks],
-        )
+        title = "speed-up (dotted: plain decoding, ×1)"
+        return Chart([panel(title, x, axis(0, 4), series, high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what is best where."""
