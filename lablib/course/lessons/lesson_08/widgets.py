@@ -203,7 +203,7 @@ class Detection(ChartExplorer):
         marks = curves(self.counts, data["statistics"], (0, 5))
         marks.append({"key": "limit", "rule": {"y": self.limit}, "text": "limit", "dash": "2 3"})
         x = axis(self.counts[0], self.counts[-1], "samples", self.counts[::2], log=True)
-        y = axis(0.05, 5e4, "", (0.1, 1, 10, 100, 1000, 10_000), log=True)
+        y = axis(0.05, 1e5, "", (0.1, 1, 10, 100, 1000, 10_000), log=True)
         return Chart([panel("chi-square", x, y, data["statistics"], high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:

@@ -214,7 +214,9 @@ class Worth(ChartExplorer):
         here: float,
     ) -> None:
         self.chains, self.trees, self.here = dict(chains), dict(trees), here
-        self.waiting = np.linspace(0, 0.4, 81)
+        self.waiting = np.linspace(0, max(0.4, 1.25 * here), 81)
+        grown = [tokens for each in trees.values() for tokens, _ in each.values()]
+        self._top = 1.05 * max(*grown, *map(max, chains.values()))  # where everything is free
         super().__init__(
             rule=choice("match", list(self.chains), label="rule"),
             reading=slider(0.1, 0.0, 0.5, 0.05, label="reading one more"),
@@ -243,13 +245,11 @@ class Worth(ChartExplorer):
         series = {"best tree": data["tree"], "best chain": np.full(81, data["chain"])}
         marks = curves(self.waiting, series, (2, 0))
         marks.append({"key": "one", "rule": {"y": 1}, "dash": "2 3"})
-        here = {"rule": {"x": self.here}, "text": "this machine", "dash": "5 3"}
+        here = {"rule": {"x": max(0.0, self.here)}, "text": "this machine", "dash": "5 3"}
         marks.append({"key": "here", **here, "colour": "#B34A00"})
-        x = axis(0, 0.4, "price of waiting for a level, in plain tokens")
-        return Chart(
-            [panel("speed-up (dotted: plain decoding, ×1)", x, axis(0, 4), series, high=240)],
-            [marks],
-        )
+        x = axis(0, self.waiting[-1], "price of waiting for a level, in plain tokens")
+        title = "speed-up (dotted: plain decoding, ×1)"
+        return Chart([panel(title, x, axis(0, self._top), series, high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what is best where."""
