@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from oracles.drawn import charted, curves, read
 
-SHAPES = {"small": Shape(2, 4, 1, 8, 1000), "even": Shape(3, 2, 2, 4, 5e6)}
+SHAPES = {"small": Shape(2, 4, 1, 512, 1e6), "even": Shape(3, 2, 2, 256, 5e6)}
 
 
 @pytest.mark.parametrize(("prompt", "new"), [(1, 2), (7, 5), (256, 256)])
@@ -36,7 +36,7 @@ def test_cache_cost_moves_and_speaks() -> None:
 def test_cache_memory_is_the_formula() -> None:
     widget = CacheMemory(SHAPES)
     plain = widget.compute(thousands=3, model="small", bits=16)["mib"]
-    assert plain["grouped"] == pytest.approx(2 * 2 * 1 * 8 * 3000 * 2 / 2**20)
+    assert plain["grouped"] == pytest.approx(2 * 2 * 1 * 512 * 3000 * 2 / 2**20)
     assert plain["ungrouped"] == pytest.approx(4 * plain["grouped"])
     rounded = widget.compute(thousands=3, model="small", bits=4)["mib"]
     assert rounded["grouped"] == pytest.approx(plain["grouped"] * (4 + 0.5) / 16)

@@ -228,6 +228,19 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
     assert share in page.locator(".lablib-told").inner_text()
 
 
+@pytest.mark.parametrize("tokens", [(1.0, 1.0), (9.0, 9.1), (11.0, 13.5), (15.9, 17.0), (17.0, 15.9)])
+def test_the_names_of_tree_and_chain_stand_apart(page, trees, tokens):
+    opened(page, trees, moves=False)
+    data, caption = trees.frame(nodes=1)
+    for price in (1.1, 16.9):
+        trails = zip(("tree", "chain"), tokens, strict=True)
+        data["trails"] = {name: [[1, price, each]] for name, each in trails}
+        page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
+        assert outside(page) == []
+        names = [words for words in crossing(page) if "tree ×" in words or "chain ×" in words]
+        assert names == []
+
+
 def test_later_shapes_lie_on_earlier_ones_whatever_was_drawn_before(page, trees):
     show = opened(page, trees)
     order = "all => all.map(e => e.outerHTML)"
