@@ -61,7 +61,7 @@ class OverOptimisation(ChartExplorer):
         loudest = self.compute(noise=1.0, errors=HEAVY)["score"]
         self._top = 1.1 * float(max(1.0, loudest.max()))  # the axis stays where it is
         alone = self.right.mean() + min(0.0, *(each.mean() for each in self._errors.values()))
-        self._low = min(0.25, max(0.01, 0.9 * alone))  # one sample has the lowest score
+        self._low = min(0.25, max(0.01, alone))  # one sample has the lowest score
         super().__init__(
             noise=slider(0.2, 0.0, 1.0, 0.05, label="noise (in rewards)"),
             errors=choice(HEAVY, [GAUSSIAN, HEAVY], label="errors are"),
