@@ -1,4 +1,4 @@
-"""What a lesson calls: ``check`` and its like, ``predict`` and its like, and ``claim``."""
+"""The functions of a lesson: ``check``, ``predict`` and their like, and ``claim``."""
 
 import importlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a lesson's sentences claim, checked where they are made.
+"""The claims of a lesson's sentences, checked where they are made.
 
 A folded cell behind the sentences says what must hold for each: ``claim("The sentence.", a > b)``.
 """

@@ -1,4 +1,4 @@
-"""How far a cell that takes long has come.
+"""The progress of a cell that takes long.
 
 ``for text in watch(texts):`` is that loop, with a bar below the cell that goes when the loop ends:
 nothing of it is saved with the notebook.

@@ -56,7 +56,7 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one student's function: a score, or a note that says why there is none."""
+    """The result of one student's function: a score, or a note that says why there is none."""
 
     capstone: str
     student: str

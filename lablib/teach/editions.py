@@ -1,4 +1,4 @@
-"""What every edition of a lesson is made of: its cells, read, recognised and written.
+"""The cells of a lesson: read, recognised and written for every edition.
 
 ``python -m lablib.teach.editions NOTEBOOK ...`` folds the answers to a lesson's questions, once
 it was recorded. The editions that a teacher hands out are made in ``release``.

@@ -117,7 +117,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Graded:
-    """What was found in one file: its exercises, or why it can't be read; forms, predictions."""
+    """The findings in one file: its exercises, or why it can't be read; forms, predictions."""
 
     path: str
     key: str
@@ -234,7 +234,7 @@ def _held(
 
 
 class Journal:
-    """What was found so far, a line for each file; whoever resumes reads it."""
+    """The findings so far, a line for each file; whoever resumes reads it."""
 
     def __init__(self, reports: Sequence[Path], resume: bool) -> None:
         self.path = reports[0].with_name(f"{reports[0].name}.journal") if reports else None

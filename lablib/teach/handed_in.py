@@ -1,4 +1,4 @@
-"""What was handed in, whoever judges it: its cells, and what it must not see while it runs."""
+"""A submission, whoever judges it: its cells, and the files that it must not see."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a locked cell of nbgrader asks: is this exercise solved in the notebook's file?
+"""The question of nbgrader's locked cells: is this exercise solved in the notebook's file?
 
 The kernel that runs the cell has run a student's code, so what its names mean, ``check`` too, is
 the student's to say. The file is judged elsewhere, as ``grade`` does it.

@@ -1,4 +1,4 @@
-"""What a teacher's edition says about the exercises, from the exercises themselves."""
+"""The notes of a teacher's edition, made from the exercises themselves."""
 
 import inspect
 import textwrap

@@ -1,4 +1,4 @@
-"""What an exercise is worth, and which ones may be skipped: set in one small file.
+"""The points of exercises, and the optional ones: set in one small file.
 
     optional = ["07.4", "11.4"]  # points for who solves them, and none missing to who does not
 

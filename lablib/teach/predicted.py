@@ -1,4 +1,4 @@
-"""What a class predicted, read from the ``predict`` lines of what it handed in; nothing is run."""
+"""The predictions of a class, read from the ``predict`` lines of its files; nothing is run."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from lablib.course.checks.predictions import Question, questions
 
 @dataclass(frozen=True)
 class Predicted:
-    """How often each answer to a question was predicted, the most frequent first."""
+    """The counts of a question's predicted answers, the most frequent first."""
 
     question: str
     text: str

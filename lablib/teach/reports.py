@@ -1,4 +1,4 @@
-"""What grading found, as a table, as CSV and as JSON; and what of it is worth discussing.
+"""The findings of grading, as a table, as CSV and as JSON; and the ones worth discussing.
 
 Nothing here depends on when or how fast it was graded: the same work gives the same bytes.
 """

@@ -1,4 +1,4 @@
-"""What a recorded cell shows, as HTML that stands alone: what it printed, pictures, tables."""
+"""The outputs of a recorded cell, as HTML that stands alone: text, pictures, tables."""
 
 import ast
 import html

@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Submission:
-    """What is judged of a notebook.
+    """The parts of a notebook that are judged.
 
     Attributes:
         cells: its code cells, each with its number.

@@ -1,4 +1,4 @@
-"""How the shipped models are made and measured.
+"""The makers and the measures of the shipped models.
 
 ``recipes`` → ``training``, ``verifier_training`` make them; ``evaluation`` measures them:
 ``completions`` (``parts`` draws them, as units of a ``sweep``, which many processes or machines can

@@ -1,4 +1,4 @@
-"""What the acceptance dashboard shows: ``python -m lablib evaluate --acceptance`` makes it.
+"""The acceptance dashboard's data: ``python -m lablib evaluate --acceptance`` makes them.
 
 Two things, and neither is computed from the other. Texts that the target wrote at each temperature,
 with what each drafter gave their tokens: from them ``replay.sampled`` knows all rules and lengths.
@@ -40,7 +40,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured: ``problems`` of each task at each temperature, from ``seed``."""
+    """The amount of work: ``problems`` of each task at each temperature, from ``seed``."""
 
     temperatures: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
     problems: int = 16

@@ -1,4 +1,4 @@
-"""What every training shares: steps of AdamW, up and down in size, and points to resume from.
+"""The parts that trainings share: steps of AdamW, up and down in size, and points to resume from.
 
 The step grows from a hundredth of its peak, then falls to a twentieth of it along a cosine;
 gradients are clipped to norm 1. A resume point holds weights, the optimiser's state and the curve.

@@ -52,7 +52,7 @@ _PAYS = 1.03  # a speed-up below this is not worth a second model
 
 @dataclass(frozen=True)
 class Forecast:
-    """What speculation is expected to gain, as ``print`` shows it.
+    """The expected gain of speculation, as ``print`` shows it.
 
     Attributes:
         speedups: of γ = 0, 1, ... drafts a round: tokens a second over plain decoding's.

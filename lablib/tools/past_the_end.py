@@ -1,4 +1,4 @@
-"""What comes after the end of a document, when the model is let to write on."""
+"""The text after the end of a document, when the model is let to write on."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

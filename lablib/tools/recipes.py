@@ -1,4 +1,4 @@
-"""What the shipped checkpoints are made of: shape, data, seed and schedule of each.
+"""The recipes of the shipped checkpoints: shape, data, seed and schedule of each.
 
 ``lablib.tools.training`` makes them.
 """

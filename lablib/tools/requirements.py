@@ -1,4 +1,4 @@
-"""What the shipped models must show, each with the number that was measured."""
+"""The requirements on the shipped models, each with the number that was measured."""
 
 import operator
 from collections.abc import Callable

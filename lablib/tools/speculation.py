@@ -1,4 +1,4 @@
-"""What speculation would gain: overlap of target and draft, acceptance, times, speed-up.
+"""The gain of speculation: overlap of target and draft, acceptance, times, speed-up.
 
 Nothing here runs the speculative engine. The overlap is measured along the target's own samples,
 which is where speculation happens; greedy rounds are replayed from flags that say where the draft's

@@ -1,6 +1,7 @@
 """The widgets of lesson 09 compute what they say."""
 
 from lablib import LanguageModel, llama_config
+from lablib.course.lessons.lesson_09 import rounds
 from lablib.course.lessons.lesson_09 import widgets as lab
 from lablib.course.lessons.lesson_09.exercises import estimate
 from lablib.course.replay.rounds import Guesses, replay
@@ -117,19 +118,19 @@ def test_the_exercise_estimates_alpha_as_the_library_does() -> None:
 def test_texts_are_written_once_and_raced() -> None:
     target, prompts = tiny(), {"some": [[0, 1], [0, 1, 2]]}
     options = {"max_tokens": 6, "stop_tokens": ()}
-    texts, guesses = lab.written(target, prompts, {"model": tiny(), "gram": None}, **options)
+    texts, guesses = rounds.written(target, prompts, {"model": tiny(), "gram": None}, **options)
     prompt, tokens = texts["some"]
     assert prompt == [0, 1]
     assert len(tokens) == 6
     assert guesses["some"]["model"][0].right == (6, 5, 4, 3, 2, 1)  # the same model
     assert len(guesses["some"]["gram"]) == 2
-    seconds = lab.race(target, prompts, {"model": tiny()}, {**options, "temperature": 0.0})
+    seconds = rounds.race(target, prompts, {"model": tiny()}, {**options, "temperature": 0.0})
     assert [*seconds["some"]] == ["plain", "model"]
     assert all(0 < time < 60 for took in seconds["some"].values() for time in took)
 
 
 def test_rows_written_together_are_counted() -> None:
-    found = lab.together(tiny(), tiny(), [0, 1], 3, max_tokens=11, seed=1, stop_tokens=())
+    found = rounds.together(tiny(), tiny(), [0, 1], 3, max_tokens=11, seed=1, stop_tokens=())
     assert found.rows == 3
     assert 3 <= found.calls <= found.plain_calls <= 12
     assert 0 <= found.alpha <= 1

@@ -110,6 +110,19 @@ def test_a_cold_page_from_a_disk_writes_by_itself_what_python_writes(chrome, dis
         assert visitor.complaints == []
 
 
+@pytest.mark.parametrize("then", [["run"], ["dice"], ["stop", "run"], ["reset", "run"]])
+def test_whoever_presses_while_it_writes_gets_a_whole_text(chrome, disk, then):
+    """The first text is cut, and the next one begins at once."""
+    with Visitor(chrome, disk, "shown=write&seed=3") as visitor:
+        visitor.page.locator(".play-token").nth(2).wait_for()
+        assert visitor.part("stop").is_visible()
+        for act in then:
+            visitor.page.locator(f'[data-do="{act}"]:visible').click()
+        text = visitor.written()
+        assert engine.printed(visitor.part("python").inner_text()) == text
+        assert visitor.complaints == []
+
+
 @pytest.mark.parametrize(
     "link",
     [

@@ -1,4 +1,4 @@
-"""What a student calls: ``check``, ``hint``, ``solution`` and ``progress``."""
+"""The functions that students call: ``check``, ``hint``, ``solution`` and ``progress``."""
 
 import contextlib
 import html
@@ -24,7 +24,7 @@ _told: set[str] = set()  # why marks could not be kept, said once in this kernel
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What ``check`` found; it displays itself.
+    """The outcome of ``check``; it displays itself.
 
     Attributes:
         exercise: which one.

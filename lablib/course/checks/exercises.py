@@ -1,4 +1,4 @@
-"""What an exercise is, and where the course's exercises are found.
+"""The parts of an exercise, and the place of the course's exercises.
 
 One ``Exercise`` is the single source of everything about it: the starter cell in the notebook, the
 solved edition, the checker, the hints and the misconceptions it can recognise. The exercises of

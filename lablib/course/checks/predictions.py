@@ -1,4 +1,4 @@
-"""What a student predicts before a cell is run, kept and asked again; it counts for nothing.
+"""Predictions that students make before a cell is run: kept, asked again, worth no points.
 
 ``predict("06.q1", "b")`` keeps a prediction, and ``outcome("06.q1", "a")`` in the cell that finds
 out shows it beside what came. ``recall()`` asks earlier questions again: a week apart at first,

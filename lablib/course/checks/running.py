@@ -35,7 +35,7 @@ class Gone(BaseException):
 
 @dataclass
 class Accident(Exception):
-    """What a student's function raised, described where it was raised.
+    """An exception of a student's function, described where it was raised.
 
     Attributes:
         error: the exception's type.

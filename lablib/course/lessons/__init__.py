@@ -1,1 +1,1 @@
-"""What each notebook shows and asks: one folder a lesson, its widgets beside its exercises."""
+"""The widgets and exercises of each notebook: one folder a lesson."""

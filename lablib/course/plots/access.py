@@ -1,4 +1,4 @@
-"""What travels with a widget's controls, so that everyone can use them.
+"""Names and descriptions for a widget's controls, so that everyone can use them.
 
 A slider's handle is what one tabs to and moves, and a screen reader says "slider, 3": of what, it
 is not told. ipywidgets draws the handle with noUiSlider, which would take names, but gives it none,

@@ -80,7 +80,7 @@ class Conversation:
 
     @property
     def temperature(self) -> float:
-        """How boldly the answers to come are drawn; it may be set."""
+        """The temperature of the answers to come; it may be set."""
         return self._options.get("temperature", SamplerOptions().temperature)
 
     @temperature.setter

@@ -60,7 +60,7 @@ export default {
 
 
 class _View(anywidget.AnyWidget):
-    """What shows a scene in Jupyter.
+    """The widget that shows a scene in Jupyter.
 
     Attributes:
         scene: the name of its file.

@@ -1,1 +1,1 @@
-"""What could have been: other settings tried on what was drawn once, and at what they cost."""
+"""Replays: other settings tried on texts that were drawn once, and their costs."""

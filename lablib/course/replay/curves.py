@@ -21,7 +21,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Sampled:
-    """What was drawn for one problem, M samples.
+    """The M samples that were drawn for one problem.
 
     Attributes:
         truth: the right answer; a sample is right if its answer equals it.

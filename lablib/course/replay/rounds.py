@@ -23,7 +23,7 @@ Length = AdaptiveLength | FixedLength
 
 @dataclass(frozen=True)
 class Guesses:
-    """What a drafter would say at each place of a greedy text.
+    """A drafter's guesses at each place of a greedy text.
 
     Attributes:
         offered: how many tokens it would offer there, at most ``LONGEST``.

@@ -97,7 +97,7 @@ def looked_up(guesses: list[Guesses], limits: np.ndarray) -> tuple[np.ndarray, n
 
 @dataclass(frozen=True)
 class Expected:
-    """What the rounds along each of B texts come to, on average.
+    """The expected rounds along each of B texts.
 
     Attributes:
         kept: rounds that keep exactly 0 ... γ drafts ``(B, γ+1)``; they sum to all rounds.

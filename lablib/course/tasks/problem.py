@@ -1,4 +1,4 @@
-"""What every task shares: a problem, the train/test split, and a skewed choice.
+"""The parts that tasks share: a problem, the train/test split, and a skewed choice.
 
 A document is ``prompt + answer``. A stable hash of what the prompt is about sends one document in
 ten to the held-out side: :func:`held_out` decides, training never sees such a prompt, and every

@@ -1,4 +1,4 @@
-"""What many samples are worth: unbiased estimators, their intervals, and the i.i.d. closed forms.
+"""The worth of many samples: unbiased estimators, their intervals, and the i.i.d. closed forms.
 
 Two kinds of functions live here. *Estimators* take samples and say what k of them would have
 achieved, without bias: ``best_of_k``, beside ``pass_at_k`` of ``lablib.inference``. *Closed forms*

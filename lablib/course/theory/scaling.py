@@ -1,4 +1,4 @@
-"""How a pile of work is dealt to many ranks, and how long it takes: what a sweep does, simulated.
+"""A sweep, simulated: a pile of work is dealt to many ranks, and takes its time.
 
 Ranks work in rounds. In each one every rank takes its share of what is left, one unit after the
 other, until the round's time is up for all, also for one with a long unit; then they tell each
@@ -38,7 +38,7 @@ def goes_on(elapsed: float, mean: float, limit: float) -> bool:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What a simulated sweep takes.
+    """The times of a simulated sweep.
 
     Attributes:
         seconds: from the first unit to the last.

@@ -43,7 +43,7 @@ class Garbled(ValueError):
 
 
 class Strange:
-    """What a value becomes that is no plain data: its type's name and its text."""
+    """The stand-in for a value that is no plain data: its type's name and its text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -96,7 +96,7 @@ def _bounded(data: bytes) -> None:
 
 
 class _Account:
-    """What all of one message would cost whoever unpacks it."""
+    """The cost of one whole message for its receiver."""
 
     def __init__(self) -> None:
         self._cells, self._trials = 0, 0

@@ -1,4 +1,4 @@
-"""What compares: a process that reads what was handed in, asks the student's process, and judges.
+"""The referee: a process that reads a submission, asks the student's process, and judges.
 
 Orders come in and verdicts go out, a line of JSON each. Whatever a student's work makes it do, time
 and memory are this process' own: ``desk`` ends it, and does not wait for it.

@@ -38,7 +38,7 @@ class NotStarted(OSError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one notebook may use, and which files and folders it can't see.
+    """The limits of one notebook, and the files and folders that are hidden from it.
 
     Attributes:
         seconds: by the clock, for all of it.

@@ -1,4 +1,4 @@
-"""What runs behind the walls: the notebook's statements, and its functions when they are asked.
+"""The runner behind the walls: it runs the notebook's statements, and its functions on demand.
 
 It knows no reference and gives no verdict. Its ``check`` tells the judge which function is offered
 and then answers the judge's calls until the judge has seen enough. The judge's end is ``remote``.

@@ -1,4 +1,4 @@
-"""What a student's process may see: files, and its environment. Both are lists of what it needs."""
+"""The files and the environment that a student's process may see. Both are lists of needs."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""How fast is lablib here, and beside its peers: ``python -m lablib bench``.
+"""The speed of lablib here, and beside its peers: ``python -m lablib bench``.
 
 ``plan`` says what is measured and on which models, the ``side_*`` files do it, each in a process of
 its own, ``turns`` lets them take turns, ``run`` goes through all of it, and ``report`` shows it.

@@ -1,4 +1,4 @@
-"""What is measured, how much of it, and on which models."""
+"""The plan of a bench: measurements, their amount, their models."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ _VOCABULARY = 8192
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """The amount of work.
 
     Attributes:
         turns: that count; one more warms up.

@@ -1,4 +1,4 @@
-"""What genlm-backend's AsyncMlxLM is asked; run by a Python that has it, without lablib."""
+"""The work for genlm-backend's AsyncMlxLM; run by a Python that has it, without lablib."""
 
 import sys
 from types import SimpleNamespace

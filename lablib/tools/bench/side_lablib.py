@@ -1,4 +1,4 @@
-"""What lablib runs in a comparison, and the exact answers that the other sides are held to."""
+"""lablib's side of a comparison, and the exact answers that the other sides are held to."""
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial

@@ -1,4 +1,4 @@
-"""What lmxlab's best_of_n is asked; run by a Python that has it, without lablib."""
+"""The work for lmxlab's best_of_n; run by a Python that has it, without lablib."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What mlx-lm runs in a comparison, by its public names, with the same weights and prompts."""
+"""mlx-lm's side of a comparison, by its public names, with the same weights and prompts."""
 
 from functools import cache, partial
 from types import SimpleNamespace

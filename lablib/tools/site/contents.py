@@ -1,4 +1,4 @@
-"""What stands around the lessons: the first page, the reference, and pages that exist already."""
+"""The pages around the lessons: the first page, the reference, and pages that exist already."""
 
 import html
 import importlib

@@ -24,7 +24,7 @@ _PAD = 0.45  # letters from a word to the edge of its box
 
 @dataclass(frozen=True)
 class Look:
-    """How the tokens of one kind are drawn.
+    """The look of one kind of tokens.
 
     Attributes:
         name: its entry in the legend.

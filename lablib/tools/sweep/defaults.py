@@ -1,4 +1,4 @@
-"""How much each kind of sweep measures unless it is told; light, as the command line shows it."""
+"""The default amount of work of each kind of sweep; light, as the command line shows it."""
 
 from typing import Any
 

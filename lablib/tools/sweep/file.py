@@ -94,7 +94,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 class _Content:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
         first: what was asked, and ``header`` the line that says it.

@@ -1,4 +1,4 @@
-"""What can be swept: votes, acceptance and speed, each over problems and the settings that matter.
+"""The kinds of sweeps: votes, acceptance and speed, each over problems and their settings.
 
 A kind lists its units and says what is measured for one; that is all that :func:`rounds.run` needs.
 """
@@ -38,7 +38,7 @@ _ENDS = ("sums", "edits")  # tasks whose completions hold one answer to vote on
 
 @dataclass(frozen=True)
 class Asked:
-    """What a sweep is asked for; what is left out has the default of its kind.
+    """The settings of a sweep; one that is left out has the default of its kind.
 
     Attributes:
         what: "votes", "acceptance" or "speed".
@@ -199,7 +199,7 @@ class _Votes(_Kind):
 
 
 class _Acceptance(_Kind):
-    """What the engine keeps of its drafts."""
+    """The drafts that the engine keeps."""
 
     def groups(self) -> list[Group]:
         asked = self.asked

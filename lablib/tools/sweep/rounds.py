@@ -126,7 +126,7 @@ def _bar(groups: Sequence[Group], finished: set[int], what: str, ranks: Ranks, s
 
 
 class _Kept:
-    """What is finished: in the file or the memory of rank 0; the other ranks know the places."""
+    """The finished work: in the file or the memory of rank 0; the other ranks know the places."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ def _rounds(
 
 
 class _Round:
-    """What this rank does in one round."""
+    """The work of this rank in one round."""
 
     def __init__(self, goes_on: Callable[[float], bool], up: Callable[[], bool]) -> None:
         self._goes_on, self._up = goes_on, up

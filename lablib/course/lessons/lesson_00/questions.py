@@ -1,4 +1,4 @@
-"""What lesson 00 has its readers predict, and its misconception."""
+"""The predictions of lesson 00's readers, and its misconception."""
 
 from lablib.course.checks.predictions import Question
 

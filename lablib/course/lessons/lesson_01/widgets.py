@@ -68,7 +68,7 @@ class Draw(SceneExplorer):
 
 
 class NextToken(SceneExplorer):
-    """What a model expects at each place of a text, and what came.
+    """A model's expectation at each place of a text, beside the token that came.
 
     Args:
         model: a language model.

@@ -1,4 +1,4 @@
-"""What lesson 02 has its readers predict, and its misconception: a line each."""
+"""The predictions of lesson 02's readers, and its misconception: a line each."""
 
 from lablib.course.checks.predictions import Question
 

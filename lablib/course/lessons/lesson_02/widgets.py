@@ -52,7 +52,7 @@ class CacheCost(ChartExplorer):
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides the size of a model's cache, and of the model.
+    """The numbers that decide the size of a model and of its cache.
 
     Attributes:
         layers: how many.

@@ -138,7 +138,7 @@ class Penalties(ChartExplorer):
 
 @dataclass(frozen=True)
 class StoryCounts:
-    """What a set of completions was worth: how many there were, were right, were different."""
+    """Counts of a set of completions: all, the right ones, the different ones."""
 
     drawn: int
     valid: int

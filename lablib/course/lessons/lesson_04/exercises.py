@@ -78,7 +78,7 @@ class _Machine:
 
 @dataclass
 class _Run:
-    """What a scheduler did: who was active in each step, what it returned, what was wrong."""
+    """The record of a scheduler: who was active in each step, its result, its mistake."""
 
     calls: list[list[int]]
     steps: Any

@@ -1,4 +1,4 @@
-"""What lesson 04's scheduler can be tried on: requests that need a number of steps each."""
+"""Requests for lesson 04's scheduler, each of which needs a number of steps."""
 
 from collections.abc import Callable, Mapping, Sequence
 

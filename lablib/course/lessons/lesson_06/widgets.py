@@ -175,7 +175,7 @@ class Stopping(ChartExplorer):
         marks += [{"key": "floor", **floor}, {"key": "mean", **middle}]
         x = axis(0.3, self.n + 0.7, "stopped after … samples", (1, *range(5, self.n + 1, 5)))
         y = axis(0, 1.18, "", (0, 0.5, 1))  # words stand above the bars
-        title = "votes that have stopped (share); dark: just now"
+        title = "votes that have stopped (share); strong: just now"
         return Chart([panel(title, x, y, high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What lesson 08 has its readers predict, and its misconceptions: a line each."""
+"""The predictions of lesson 08's readers, and its misconceptions: a line each."""
 
 from lablib.course.checks.predictions import Question
 

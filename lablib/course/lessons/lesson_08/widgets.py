@@ -149,7 +149,7 @@ class RoundTexts(ChartExplorer):
 
 
 class Detection(ChartExplorer):
-    """How many samples it takes until a chi-square test finds a broken rule.
+    """The number of samples until a chi-square test finds a broken rule.
 
     Args:
         p: the target's distribution ``(V,)``, all positive.

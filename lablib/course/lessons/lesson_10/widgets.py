@@ -171,7 +171,7 @@ def replayed(alpha: float, drafted: int) -> tuple[float, float]:
 
 
 class ReplayCost(ChartExplorer):
-    """What speculation costs the target for each written token, with and without replays.
+    """The target's cost for each written token under speculation, with and without replays.
 
     Args:
         most: the largest number of drafts in a round.

@@ -1,4 +1,4 @@
-"""What lesson 11 has its readers predict, and its misconception."""
+"""The predictions of lesson 11's readers, and its misconception."""
 
 from lablib.course.checks.predictions import Question
 

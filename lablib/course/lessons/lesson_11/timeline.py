@@ -58,7 +58,7 @@ class Call:
 
 @dataclass
 class Timeline:
-    """What became of some queries."""
+    """The fates of some queries."""
 
     calls: list[Call] = field(default_factory=list)
     forwards: list[TimedForward] = field(default_factory=list)

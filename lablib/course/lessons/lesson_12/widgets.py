@@ -87,7 +87,7 @@ class NextTokens(SceneExplorer):
 
 
 class Cuts(ChartExplorer):
-    """How many tokens top-p and min-p keep, place by place of a text.
+    """The number of tokens that top-p and min-p keep, place by place of a text.
 
     Args:
         pieces: the text of the token that did come, for each place.
@@ -129,7 +129,7 @@ class Cuts(ChartExplorer):
 
 
 class BatchGain(ChartExplorer):
-    """What a batch leaves of the gain: the speed-up that measured times promise.
+    """The gain that a batch leaves: the speed-up that measured times promise.
 
     Args:
         costs: texts decoded at once -> what its forwards cost.

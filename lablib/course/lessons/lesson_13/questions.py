@@ -1,4 +1,4 @@
-"""What lesson 13 has its readers predict, and its misconception."""
+"""The predictions of lesson 13's readers, and its misconception."""
 
 from lablib.course.checks.predictions import Question
 

@@ -197,7 +197,7 @@ def sampler_for(text: list[int], nodes: int, options: SamplerOptions) -> TextSam
 
 @dataclass(frozen=True)
 class Prices:
-    """What the parts of a round take here, in seconds.
+    """The times of a round's parts here, in seconds.
 
     Attributes:
         costs: T(1), T(2), ... of the target, and a draft of a chain, which nobody waits for.

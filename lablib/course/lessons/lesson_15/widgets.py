@@ -31,7 +31,7 @@ def shares(p: Any, q: Any, temperature: float) -> tuple[float, float]:
 
 
 class Judged(ChartExplorer):
-    """What two ways of judging drafts keep, from temperature 0 on.
+    """The drafts that two ways of judging keep, from temperature 0 on.
 
     Args:
         pairs: name -> the target's and the drafter's logits at N positions of a text, ``(N, V)``.

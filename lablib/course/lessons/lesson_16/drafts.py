@@ -39,7 +39,7 @@ Propose = Callable[[list[int], list[int], int], Any]
 
 @dataclass(frozen=True)
 class World:
-    """What a seed gives: prompts, and what the target writes after each, as ids."""
+    """The problems of a seed: prompts, and the target's text after each, as ids."""
 
     prompts: list[list[int]]
     texts: list[list[int]]

@@ -1,4 +1,4 @@
-"""What a capstone's score is: a number with its interval, and what it was made of.
+"""The score of a capstone: a number with its interval, and its parts.
 
 Two functions are compared where they played the same problems: problem by problem.
 """
@@ -13,12 +13,12 @@ import numpy as np
 
 
 class Foul(BadValue):
-    """What a function returned is against the rules of its capstone; the message says what."""
+    """A function's result breaks a rule of its capstone; the message says which."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """How well a function played a capstone.
+    """The score of a function at a capstone.
 
     Attributes:
         capstone: its name.
@@ -68,7 +68,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Difference:
-    """How much better one function played than another, on the same problems.
+    """The lead of one function over another, on the same problems.
 
     Attributes:
         value: the average difference of a problem; above 0 the first one is better.

@@ -31,7 +31,7 @@ Vote = Callable[[list[Sample], int, int], Any]
 
 @dataclass(frozen=True)
 class World:
-    """What a seed gives.
+    """The problems of a seed.
 
     Attributes:
         samples: of each problem, in the order in which they are handed out: (answer, logprobs).

@@ -8,7 +8,7 @@
 //   too few texts), time: {plain, reading, drafting}}
 
 const INK = {...cloth.INK, draft: '#E69F00', read: '#56B4E9'};
-const LOOKS = [['kept', 'kept (darker: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus'],
+const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus'],
   ['uncounted', 'cut by the end']];
 
 function carpet(constants, data, room) {

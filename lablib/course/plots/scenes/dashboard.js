@@ -9,7 +9,7 @@
 //   lines: {rule: [α]}, points: {rule: [[α, low, high]]}: one for each temperature, of a rule that was counted}
 
 const INK = {...cloth.INK, p: '#0072B2', q: '#B84F00'};
-const LOOKS = [['kept', 'kept (darker: p and q agree)'], ['refused', 'refused, corrected'],
+const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'],
   ['own', "bonus, or nothing drafted"]];
 const RULES = {match: '#0072B2', coupled: '#A0437A', rejection: '#333333', block: '#B84F00'};
 const TALL = 112;  // of a panel's axes

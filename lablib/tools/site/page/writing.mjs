@@ -18,6 +18,7 @@ export class Writing {
 
   clear() {
     clearTimeout(this.timer);
+    this.timer = undefined;  // the next text begins at once
     this.places = [];  // token, logits it was drawn from, and the text before
     this.waiting = [];
     this.ended = null;

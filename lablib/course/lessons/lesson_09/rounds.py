@@ -1,0 +1,125 @@
+"""Runs of lesson 09's drafters on this machine: guesses for real texts, and seconds."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.course.replay.measure import clock, measure_costs
+from lablib.course.replay.rounds import Guesses, guesses_of_model, guesses_of_ngram
+from lablib.inference import SamplerOptions, TokenIterator, sample_many, sample_n
+from lablib.inference.speculation import NGram, SpeculativeTokenIterator, speculative_sample_n
+from lablib.inference.speculation.costs import Costs
+
+import numpy as np
+
+Prompts = Mapping[str, Sequence[Sequence[int]]]
+
+
+def written(
+    target: Any, prompts: Prompts, drafts: Mapping[str, Any], **options: Any
+) -> tuple[dict[str, tuple[Sequence[int], list[int]]], dict[str, dict[str, list[Guesses]]]]:
+    """Let the target write greedily, and note what each drafter would say at each place.
+
+    Args:
+        target: writes.
+        prompts: task -> prompts, ids.
+        drafts: drafter -> the model that it asks, or None for a look-up.
+        **options: of ``sample_many``.
+
+    Returns:
+        Task -> the first prompt and its text; task -> drafter -> its guesses for every text.
+    """
+    texts, guesses = {}, {}
+    greedily = SamplerOptions(temperature=0.0)
+    for task, asked in prompts.items():
+        found = sample_many(target, asked, [greedily] * len(asked), **options)
+        pairs = [(prompt, each.tokens[0]) for prompt, each in zip(asked, found, strict=True)]
+        texts[task] = pairs[0]
+        guesses[task] = {
+            name: [
+                guesses_of_ngram(NGram(), *pair)
+                if model is None
+                else guesses_of_model(model, *pair)
+                for pair in pairs
+            ]
+            for name, model in drafts.items()
+        }
+    return texts, guesses
+
+
+def race(
+    target: Any, prompts: Prompts, drafters: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, dict[str, list[float]]]:
+    """Write the same texts plainly and with each drafter, four drafts a round, in turn.
+
+    Args:
+        target: writes.
+        prompts: task -> prompts, ids.
+        drafters: name -> drafter.
+        options: of the iterators.
+
+    Returns:
+        Task -> way, "plain" the first -> seconds of each text, the faster of two runs. On a CPU
+        they are the processor's own, to which other programs add little.
+
+    Raises:
+        AssertionError: a drafter's text is not the target's own.
+    """
+    now, seconds = clock(), {}
+    ways = {"plain": None, **drafters}
+    for task, asked in prompts.items():
+        seconds[task] = {name: [math.inf] * len(asked) for name in ways}
+        for _, (i, prompt) in itertools.product(range(2), enumerate(asked)):
+            alone = None
+            for name, drafter in ways.items():
+                start = now()
+                if drafter is None:
+                    tokens = [each.id for each in TokenIterator(target, prompt, **options)]
+                else:
+                    more = {**options, "draft_tokens": 4}
+                    iterator = SpeculativeTokenIterator(target, drafter, prompt, **more)
+                    tokens = [each.id for each in iterator]
+                seconds[task][name][i] = min(seconds[task][name][i], now() - start)
+                alone = alone or tokens
+                assert tokens == alone, f"{name} wrote another text"
+    return seconds
+
+
+@dataclass(frozen=True)
+class Together:
+    """The effect of speculation on rows that are written side by side.
+
+    Attributes:
+        rows: how many.
+        plain_calls: forwards of the target without drafts.
+        calls: with them.
+        alpha: of the drafts.
+        costs: prices of such forwards on this machine.
+        measured: the speed-up by the clock.
+    """
+
+    rows: int
+    plain_calls: int
+    calls: int
+    alpha: float
+    costs: Costs
+    measured: float
+
+
+def together(target: Any, draft: Any, prompt: Sequence[int], rows: int, **options: Any) -> Together:
+    """Draw ``rows`` answers at temperature 1 without drafts and with four, thrice; see above."""
+    costs = measure_costs(target, draft, batch=rows, most=4, repeats=3, temperature=1.0)
+    now, took, how = clock(), [], {"temperature": 1.0, **options}
+    for _ in range(3):  # the fastest one counts
+        start = now()
+        alone = sample_n(target, prompt, rows, **how)
+        middle = now()
+        helped = speculative_sample_n(
+            target, draft, prompt, rows, draft_tokens=4, rule="match", **how
+        )
+        took.append((middle - start, now() - middle))
+    plainly, drafted = np.min(took, axis=0)
+    calls = alone.stats["target_calls"], helped.stats["target_calls"]
+    return Together(rows, *calls, helped.stats["alpha"], costs, plainly / drafted)
