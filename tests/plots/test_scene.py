@@ -228,7 +228,9 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
     assert share in page.locator(".lablib-told").inner_text()
 
 
-@pytest.mark.parametrize("tokens", [(1.0, 1.0), (9.0, 9.1), (11.0, 13.5), (15.9, 17.0), (17.0, 15.9)])
+@pytest.mark.parametrize(
+    "tokens", [(1.0, 1.0), (9.0, 9.1), (11.0, 13.5), (15.9, 17.0), (17.0, 15.9)]
+)
 def test_the_names_of_tree_and_chain_stand_apart(page, trees, tokens):
     opened(page, trees, moves=False)
     data, caption = trees.frame(nodes=1)

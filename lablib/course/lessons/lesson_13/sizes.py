@@ -34,7 +34,7 @@ def read(model: Any, text: Sequence[int]) -> kv.Cache:
 
 
 class _Said:
-    """What a model says after a text and after paths of drafts; each is read once.
+    """A model's logits after a text and after paths of drafts; each is read once.
 
     Args:
         model: reads trees.
