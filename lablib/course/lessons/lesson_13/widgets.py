@@ -215,8 +215,9 @@ class Worth(ChartExplorer):
     ) -> None:
         self.chains, self.trees, self.here = dict(chains), dict(trees), here
         self.waiting = np.linspace(0, max(0.4, 1.25 * here), 81)
-        grown = [tokens for each in trees.values() for tokens, _ in each.values()]
-        self._top = 1.05 * max(*grown, *map(max, chains.values()))  # where everything is free
+        extremes = [self.compute(rule, *each) for rule in chains for each in ((0, 0), (0.5, 0.4))]
+        found = [1.0, *(gain for data in extremes for gain in (data["chain"], *data["tree"]))]
+        self._ends = 0.95 * min(found), 1.05 * max(found)  # all is free, or as dear as can be
         super().__init__(
             rule=choice("match", list(self.chains), label="rule"),
             reading=slider(0.1, 0.0, 0.5, 0.05, label="reading one more"),
@@ -249,7 +250,8 @@ class Worth(ChartExplorer):
         marks.append({"key": "here", **here, "colour": "#B34A00"})
         x = axis(0, self.waiting[-1], "price of waiting for a level, in plain tokens")
         title = "speed-up (dotted: plain decoding, ×1)"
-        return Chart([panel(title, x, axis(0, self._top), series, high=240)], [marks])
+        y = axis(*self._ends, "", 2.0 ** np.arange(-4, 6), log=True)
+        return Chart([panel(title, x, y, series, high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what is best where."""
