@@ -86,18 +86,6 @@ def test_the_engine_keeps_as_much_as_a_round_expects(models, rule):
     assert abs(off.mean()) < 5 * off.std() / np.sqrt(len(off)) + 1e-9
 
 
-def test_a_cache_that_was_read_already_gives_the_same_round_and_stays(models):
-    model, draft = models
-    cache = make_cache(model, "kv")
-    model(mx.array([TEXT[:-1]]), cache=cache)
-    for _ in range(2):
-        one = rounds.one_round(model, Tree(draft), TEXT, 5, read=cache)
-        other = rounds.one_round(model, Tree(draft), TEXT, 5)
-        assert one.drafts == other.drafts
-        assert one.p == pytest.approx(other.p, abs=1e-4)
-        assert cache[0].offset == len(TEXT) - 1
-
-
 @pytest.mark.parametrize("rule", rounds.RULES)
 @pytest.mark.parametrize(("temperature", "depth"), [(0.0, None), (1.0, 1), (1.0, 3), (1.5, None)])
 def test_rounds_of_all_sizes_are_those_of_each(models, rule, temperature, depth):
@@ -230,6 +218,15 @@ def test_what_a_tree_is_worth_is_the_formula():
     none = worth.compute("match", reading=0.5, draft=0.4)
     assert "No tree is ahead" in worth.caption(none)
     assert read(worth.draw(data))
+
+
+@pytest.mark.parametrize("here", [-0.01, 3.0])
+def test_a_machine_that_waits_long_or_not_at_all_has_its_place(here):
+    worth = lab.Worth({"match": [1.5, 2.0]}, {"match": {4: (2.6, 2.0)}}, here)
+    (marks,) = read(worth.frame()[0])
+    (place,) = (mark["rule"]["x"] for mark in marks if mark["key"] == "here")
+    assert place == max(here, 0)
+    assert worth.constants["panels"][0]["x"]["ends"] == [0, max(0.4, 1.25 * here)]
 
 
 def test_places_end_before_an_operand_and_the_engine_writes_there():

@@ -95,19 +95,15 @@ def law(
 def one_round(
     target: Any, drafter: Drafter, text: Sequence[int], nodes: int, *,
     rule: str = "match", temperature: float = 1.0, drafted_at: float | None = None, seed: int = 0,
-    read: kv.Cache | None = None,
 ) -> Round:  # fmt: skip
     """Let ``drafter`` propose ``nodes`` tokens after ``text``, and the target read them.
 
-    ``drafted_at`` is the draft's temperature, if it is another one. ``read`` is a cache of the
-    target that holds all of the text but its last token, for a drafter that works in none of it; it
-    stays as it is.
+    ``drafted_at`` is the draft's temperature, if it is another one.
     """
     text = list(text)
-    reader = Rewinder(target, kv.make(target) if read is None else kv.copy(read))
+    reader = Rewinder(target, kv.make(target))
     session = drafter.begin(reader, own_reader(drafter, reader), 1)
-    if read is None:
-        reader.forward(mx.array([text[:-1]]))
+    reader.forward(mx.array([text[:-1]]))
     drafted_at = temperature if drafted_at is None else drafted_at
     sampler = sampler_for(text, nodes, SamplerOptions(temperature=drafted_at, seed=seed))
     proposal = session.propose([text], [nodes], sampler)
