@@ -3,11 +3,10 @@
 import lablib
 from lablib.course.lessons.lesson_02.widgets import CacheCost, CacheMemory, Shape, forward_cost
 
-import numpy as np
 import pytest
 from oracles.drawn import charted, curves, read
 
-SHAPES = {"small": Shape(2, 4, 1, 512, 1e6), "even": Shape(3, 2, 2, 256, 5e6)}
+SHAPES = {"small": Shape(2, 4, 1, 8, 1000), "even": Shape(3, 2, 2, 4, 5e6)}
 
 
 @pytest.mark.parametrize(("prompt", "new"), [(1, 2), (7, 5), (256, 256)])
@@ -35,30 +34,42 @@ def test_cache_cost_moves_and_speaks() -> None:
 
 def test_cache_memory_is_the_formula() -> None:
     widget = CacheMemory(SHAPES)
-    plain = widget.compute(thousands=3, model="small", bits=16)["mib"]
-    assert plain["grouped"] == pytest.approx(2 * 2 * 1 * 512 * 3000 * 2 / 2**20)
-    assert plain["ungrouped"] == pytest.approx(4 * plain["grouped"])
-    rounded = widget.compute(thousands=3, model="small", bits=4)["mib"]
-    assert rounded["grouped"] == pytest.approx(plain["grouped"] * (4 + 0.5) / 16)
-    even = widget.compute(thousands=1, model="even", bits=8)["mib"]
-    assert even["grouped"] == even["ungrouped"]
-    assert "3,000 tokens at 4 bits" in widget.set(thousands=3, bits=4)
+    plain = widget.compute(thousands=3, bits=16)["models"]["small"]
+    assert plain["layer"] == pytest.approx([2 * 1 * 8 * 2 / 2**10, 2 * 4 * 8 * 2 / 2**10])
+    assert plain["mib"][0] == pytest.approx(2 * 2 * 1 * 8 * 3000 * 2 / 2**20)
+    assert plain["mib"][1] == pytest.approx(4 * plain["mib"][0])
+    rounded = widget.compute(thousands=3, bits=4)["models"]["small"]["mib"]
+    assert rounded[0] == pytest.approx(plain["mib"][0] * (4 + 0.5) / 16)
+    many = widget.compute(thousands=3, bits=16, texts=5)["models"]["small"]
+    assert many["layer"] == plain["layer"]  # of one token
+    assert many["mib"][0] == pytest.approx(5 * plain["mib"][0])
+    even = widget.compute(thousands=1, bits=8)["models"]["even"]["mib"]
+    assert even[0] == even[1]
+    assert "3,000 tokens in each of 2 texts at 4 bits" in widget.set(thousands=3, bits=4, texts=2)
 
 
-def test_cache_memory_is_drawn_over_the_length_on_one_axis_with_the_weights() -> None:
+def test_cache_memory_is_drawn_as_a_block_for_a_token_and_a_share_for_all() -> None:
     widget = CacheMemory(SHAPES)
-    for name, caches in (("even", ["grouped"]), ("small", ["grouped", "ungrouped"])):
-        drawn = []
-        for thousands in (1, 128):
-            data = widget.compute(thousands, name, 16)
-            (marks,) = read(widget.draw(data))
-            drawn.append(np.array([*curves(marks).values()]))
-            points = [mark["dot"] for mark in marks if "dot" in mark]
-            assert points == [[thousands, data["mib"][each]] for each in caches]
-            assert [mark["rule"]["y"] for mark in marks if "rule" in mark] == [data["weights"]]
-            assert widget.constants["panels"][0]["y"]["ends"] == [*CacheMemory.RANGE]
-        assert np.allclose(*drawn)  # only the points move
-    assert "The weights take 9.5 MiB" in widget.caption(widget.compute(1, "even", 4))
+    corners = []
+    for values in ({}, {"thousands": 128, "texts": 32}, {"bits": 4}):
+        settings = {**widget.values, **values}
+        data = widget.compute(**settings)
+        left, right = read(widget.draw(data))
+        blocks = {mark["key"]: mark["bar"] for mark in left if "bar" in mark}
+        corners.append([block[0] for block in blocks.values()])
+        bars = {mark["key"]: mark["bar"] for mark in right if "bar" in mark}
+        for row, (name, shape) in enumerate(SHAPES.items()):
+            now = data["models"][name]
+            kept, full = blocks[f"k{row}"], blocks[f"o{row}"]
+            tokens = 1000 * settings["thousands"] * settings["texts"]
+            for (x0, x1, y0, y1), mib in zip((kept, full), now["mib"], strict=True):
+                assert y1 - y0 == shape.layers
+                assert (x1 - x0) * (y1 - y0) * tokens / 2**10 == pytest.approx(mib)
+            cache, rest = bars[f"c{row}"], bars[f"w{row}"]
+            assert (cache[0], cache[1], rest[1]) == (0, rest[0], 1)
+            assert cache[1] / (1 - cache[1]) == pytest.approx(now["mib"][0] / now["weights"])
+    assert corners[0] == corners[1] == corners[2]  # blocks stay in their places
+    assert f"{now['mib'][0] / now['weights']:,.1%} in even" in widget.caption(data)
 
 
 def test_a_shape_is_read_off_a_model() -> None:

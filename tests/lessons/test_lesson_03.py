@@ -1,9 +1,12 @@
 """The widgets of lesson 03 compute what they say."""
 
+import itertools
 import json
 
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter, Frontier, Penalties, StoryCounts
 from lablib.course.theory.estimators import wilson_interval
+from lablib.inference import SamplerOptions
+from lablib.inference.sampling import transforms
 
 import numpy as np
 import pytest
@@ -59,18 +62,82 @@ def test_penalties_see_the_window() -> None:
     assert short["after"] == pytest.approx(expected, abs=1e-6)
     off = widget.compute(**neutral | {"presence_penalty": 1.0}, repeat_last_n=0)
     assert off["after"] == pytest.approx(off["before"], abs=1e-6)
+    for settings in itertools.product((1.0, 1.7), (0.0, 0.6), (0.0, 1.1), range(4)):
+        options = dict(zip(widget.controls, settings, strict=True))
+        sampled = transforms.apply(widget.logits, SamplerOptions(**options), widget.said)
+        found = widget.compute(**options)
+        assert found["after"] == pytest.approx(softmax(np.array(sampled)), abs=1e-6)
+        assert found["after"] == pytest.approx(softmax(found["scores"][-1]), abs=1e-6)
 
 
-def test_frontier_shows_the_chosen_outcome_with_its_interval() -> None:
+def test_penalties_take_pieces_off_the_scores() -> None:
+    widget = Penalties(WORDS, LOGITS, said=["a", "a", "d"])
+    for values in ({}, {"frequency_penalty": 2.0, "presence_penalty": 2.0}, {"repeat_last_n": 2}):
+        data = widget.compute(**{**widget.values, **values})
+        marks, _ = read(widget.draw(data))
+        for i in range(len(WORDS)):
+            parts = ("repeat", "presence", "frequency")
+            pieces = {
+                part: [
+                    mark["bar"] for mark in marks if mark.get("key", "").startswith(f"{part}{i}.")
+                ]
+                for part in parts
+            }
+            assert len(pieces["frequency"]) == data["counts"][i]  # one for each time it was said
+            for part, high, low in zip(
+                parts, data["scores"][:, i], data["scores"][1:, i], strict=False
+            ):
+                taken = sum(top - bottom for _, _, bottom, top in pieces[part])
+                assert taken == pytest.approx(high - low, abs=1e-6)
+        strip = widget.frame(**values)[0]["looks"]
+        assert sum(look == 0 for look in strip) == data["counts"].sum()
+    assert list(data["counts"]) == [1, 0, 0, 1]  # the oldest is forgotten first
+
+
+def test_no_penalty_moves_a_word_beyond_the_axes() -> None:
+    widget = Penalties(WORDS, LOGITS, said=["a", "a", "b"])
+    (low, high), (bottom, top) = (panel["y"]["ends"] for panel in widget.constants["panels"])
+    for settings in itertools.product((1.0, 2.0), (0.0, 2.0), (0.0, 2.0), range(4)):
+        data = widget.compute(**dict(zip(widget.controls, settings, strict=True)))
+        assert low < data["scores"].min() <= data["scores"].max() < high
+        assert bottom < data["after"].max() < top
+    assert top < 1  # there is room for what changes
+
+
+def counts(valid: int, share: float) -> StoryCounts:
+    """Return 40 stories that differ in about this share of their words."""
+    return StoryCounts(40, valid, share + 0.1 * np.linspace(-1, 1, 40))
+
+
+def test_frontier_is_one_plane_with_the_chosen_outcome_and_its_intervals() -> None:
     outcomes = {
-        (cut, t): StoryCounts(40, valid, distinct)
+        (cut, t): counts(valid, share)
         for cut, shift in (("none", 0), ("top-p", 2))
-        for t, valid, distinct in ((0.5, 38 + shift, 9), (1.0, 30 + shift, 25), (1.5, 8, 39))
+        for t, valid, share in ((0.5, 38 + shift, 0.2), (1.0, 30 + shift, 0.6), (1.5, 8, 0.8))
     }
     widget = Frontier(outcomes)
     data = widget.compute(temperature=0.99, cut="top-p")
-    assert (data["temperature"], data["valid"]) == (1.0, 32 / 40)
-    assert data["interval"] == wilson_interval(32, 40)
-    assert list(data["paths"]) == ["none", "top-p"]
-    assert "20% valid" in widget.set(temperature=1.5)
-    assert read(widget.draw(data))
+    assert (data["temperature"], data["chosen"]) == (1.0, outcomes["top-p", 1.0])
+    assert data["chosen"].spans[1] == [32 / 40, *wilson_interval(32, 40)]
+    assert list(data["trails"]) == ["none", "top-p"]
+    assert "20% of 40 stories are right" in widget.set(temperature=1.5)
+    (marks,) = read(widget.draw(data))
+    trails = {mark["label"]: mark["line"] for mark in marks if "label" in mark}
+    assert trails["none"] == [[0.2, 0.95], [0.6, 0.75], [0.8, 0.2]]
+    (ring,) = (mark["dot"] for mark in marks if "dot" in mark)
+    assert ring == pytest.approx([0.6, 0.8])
+    assert [mark["wide"] for mark in marks if "label" in mark] == [1.5, 3.5]
+    assert "60% of their words" in marks[1]["notes"][1]
+
+
+def test_the_interval_of_a_mean_over_pairs_is_as_wide_as_it_varies() -> None:
+    rng, n = np.random.default_rng(0), 48
+    means, spans = [], []
+    for _ in range(2000):
+        x = rng.exponential(size=n)
+        apart = np.abs(x[:, None] - x) / 20  # of each pair
+        means.append(apart.sum() / n / (n - 1))
+        spans.append(StoryCounts(n, 0, apart.sum(axis=1) / (n - 1)).spans[0])
+    inside = np.mean([low <= 1 / 20 <= high for _, low, high in spans])
+    assert np.mean(means) == pytest.approx(1 / 20, rel=0.02)
+    assert 0.9 < inside < 0.97  # without the 2 it would be about 0.65

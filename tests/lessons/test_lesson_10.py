@@ -19,7 +19,7 @@ from lablib.course.lessons.lesson_10.widgets import (
 import mlx.core as mx
 import numpy as np
 import pytest
-from oracles.drawn import read
+from oracles.drawn import charted, read
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +87,10 @@ def test_the_caption_names_what_is_wrong(memories) -> None:
     for way in WAYS:
         data = memories.compute(drafts=6, back=2, prompt=10, way=way, at_once=False)
         assert read(memories.draw(data))
+        names = [name for _, name in memories.chart(data).panels[0]["y"]["ticks"]]
+        assert [name.endswith(": wrong") for name in names] == [
+            layer in data["wrong"] for layer in rewinding.LAYERS
+        ]
 
 
 def test_the_cost_of_a_replay_is_that_of_many_rounds() -> None:
@@ -131,6 +135,19 @@ def test_healing_compares_the_same_tokens() -> None:
             return mx.array([[[cache[0], 0.0]]], dtype=mx.float32)
 
     assert rewinding.healing(Sum(), [3], [1], [5, 6]) == [2, 2]
+
+
+def test_damage_is_drawn_up_to_its_last_trace() -> None:
+    gaps = {"never": [1e-6] * 4, "heals": [2.0, 0.5, 0.0, 1e-6], "stays": [1.0, 0.0, 0.2, 0.4]}
+    chart = rewinding.scars(gaps)
+    (marks,) = charted(chart)
+    bars = {mark["note"]: mark["bar"] for mark in marks if "bar" in mark}
+    assert len(bars) == 2 + 4
+    assert bars["heals, token 2: 0.50."] == pytest.approx([1.6, 2.4, -1, -1 + 0.9 * 0.5 / 2])
+    assert bars["stays, token 4: 0.40."] == pytest.approx([3.6, 4.4, -2, -2 + 0.9 * 0.4 / 2])
+    said = [mark["text"] for mark in marks if "at" in mark]
+    assert said == ["never wrong", "healed after 2", "still wrong"]
+    assert [name for _, name in chart.panels[0]["y"]["ticks"]] == list(gaps)
 
 
 def test_bad_input_is_refused_in_a_line(memories) -> None:

@@ -97,7 +97,35 @@ def test_cuts_count_what_the_sampler_keeps() -> None:
             scores = transforms.apply(mx.array(log_p, mx.float32), SamplerOptions(**options))
             assert np.array((scores > -mx.inf).sum(axis=-1)).tolist() == kept.tolist()
     assert "min-p 0.50 keeps 1 to" in widget.set(min_p=0.5)
-    assert read(widget.draw(widget.compute(0.9, 0.1)))
+
+
+def test_a_cut_goes_through_lines_that_say_how_many_tokens_stay() -> None:
+    logits = np.random.default_rng(0).normal(size=(7, 50)) * 3
+    log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    widget, p = lab.Cuts(list("abcdefg"), log_p), -np.sort(-np.exp(log_p))
+    for view, begin, heights in zip(
+        widget.constants["panels"], (0, 1), (p.cumsum(axis=-1), p[:, 1:] / p[:, :1]), strict=True
+    ):
+        drawn = [mark["line"] for mark in view["behind"]]
+        assert len(drawn) == 7
+        assert {tuple(line[0]) for line in drawn} == {(1, begin)}
+        found = sorted(line[1][1] for line in drawn)  # of one token
+        assert found == pytest.approx(sorted(heights[:, 0]), abs=6e-4)
+        ends = sorted(line[-1][1] for line in drawn)
+        assert ends == pytest.approx(sorted(heights[:, 48]), abs=6e-4)
+    data = widget.compute(0.5, 0.3)
+    least, most = (
+        int(pick(widget.compute(0.9, 0.1)["top-p 0.90"])) for pick in (np.argmin, np.argmax)
+    )
+    for cut, marks, counts in zip((0.5, 0.3), read(widget.draw(data)), data.values(), strict=True):
+        assert [mark["rule"]["y"] for mark in marks if "rule" in mark] == [cut]
+        dots = [mark["dot"] for mark in marks if "dot" in mark]
+        assert sorted(dots) == sorted([int(count), cut] for count in counts)
+        assert dots[-2:] in (
+            [[counts[i], cut] for i in pair] for pair in ((least, most), (most, least))
+        )
+        words = [mark["text"] for mark in marks if "at" in mark]
+        assert {*words} == {str(counts[i]) for i in (least, most)}
 
 
 # ------------------------------------------------------------------ batches and votes

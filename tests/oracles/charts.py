@@ -9,7 +9,7 @@ from typing import Any
 
 from lablib.course import lessons
 from lablib.course.lessons.lesson_00.widgets import VoteShares
-from lablib.course.lessons.lesson_02.widgets import LARGE, CacheCost, CacheMemory
+from lablib.course.lessons.lesson_02.widgets import LARGE, CacheCost, CacheMemory, Shape
 from lablib.course.lessons.lesson_03.widgets import Frontier, Penalties, StoryCounts
 from lablib.course.lessons.lesson_05.widgets import OverOptimisation
 from lablib.course.lessons.lesson_06.widgets import Stopping
@@ -54,8 +54,14 @@ def _guesses() -> dict[str, dict[str, list[Guesses]]]:
 
 
 def _frontier() -> Frontier:
-    settings = itertools.product(("none", "top-p"), (0.5, 1.0, 1.5))
-    return Frontier({each: StoryCounts(40, 40, 0) for each in settings})
+    rights = {"no cut": (48, 44, 3), "top-p 0.9": (48, 47, 9), "min-p 0.1": (48, 48, 45)}
+    spread, shares = 0.1 * np.linspace(-1, 1, 48), (0.1, 0.6, 0.8)
+    outcomes = {
+        (cut, t): StoryCounts(48, right, share + spread)
+        for cut, valid in rights.items()
+        for t, right, share in zip((0.3, 0.8, 1.3), valid, shares, strict=True)
+    }
+    return Frontier(outcomes)
 
 
 def _rounds() -> RoundByRound:
@@ -80,14 +86,15 @@ def _judged() -> Judged:
 
 
 def _cuts() -> Cuts:
-    sharp = np.log(np.eye(50)[:3] + 1e-12)
-    return Cuts(list("abcdef"), np.concatenate([sharp, np.full((3, 50), -math.log(50))]))
+    # of 9,000 tokens, the likeliest first: from an open place to a sure one
+    ranks = np.arange(1.0, 9001) ** -np.linspace(0.9, 4, 30)[:, None]
+    return Cuts([" word"] * 30, np.log(ranks / ranks.sum(axis=1, keepdims=True)))
 
 
 EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
     VoteShares: lambda: VoteShares([None, *"3343"], np.full(10, 0.1), "3"),
     CacheCost: CacheCost,
-    CacheMemory: lambda: CacheMemory(LARGE),
+    CacheMemory: lambda: CacheMemory({"ours": Shape(8, 3, 3, 64, 3e6), **LARGE}),
     Penalties: lambda: Penalties([f"word{i}" for i in range(10)], [1.0] * 10, ["word1", "word2"]),
     Frontier: _frontier,
     OverOptimisation: lambda: OverOptimisation(_logits(6, 16, 3) < -1),

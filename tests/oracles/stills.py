@@ -55,7 +55,9 @@ def fill(notebook: dict[str, Any], page: Page) -> int:
     for cell in notebook["cells"]:
         for output in cell.get("outputs", ()):
             told = output.get("data", {}).get(scene.MIME)
-            if isinstance(told, dict):
+            if isinstance(told, str):  # a still that was drawn before is drawn again
+                told = json.loads(told)
+            if told:
                 del output["data"][scene.MIME]
                 if not told["moves"]:  # the site shows what was measured here; in one line
                     output["data"][scene.MIME] = json.dumps(told, separators=(",", ":"))

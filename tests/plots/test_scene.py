@@ -11,6 +11,7 @@ from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_07.speed import LengthCurves
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
+from lablib.course.lessons.lesson_10.widgets import scars
 from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
@@ -340,6 +341,7 @@ def test_a_chart_is_walked_through_and_keeps_its_axes(page):
 
 
 CHARTS = {each.__name__: make for each, make in charts.EVERY.items()}
+CHARTS["rows of a still"] = lambda: show(scars({"a layer": [2, 1e-6, 0], "b": [1, 0, 2]}), "Two.")
 CHARTS["a still"] = lambda: show(mask_figure([-1, -1, 0, 0, 1, 2], "abcdef"), "A tree.")
 
 

@@ -196,7 +196,7 @@ class ChartExplorer(SceneExplorer):
         for fixed, panel, marks in zip(
             self.constants["panels"], chart.panels, chart.marks, strict=True
         ):
-            check_room(fixed, marks)
+            check_room(fixed, [*fixed.get("behind", ()), *marks])
             words = {"title": panel["title"]} if panel["title"] != fixed["title"] else {}
             for side in ("x", "y"):
                 if panel[side]["ticks"] != fixed[side]["ticks"]:

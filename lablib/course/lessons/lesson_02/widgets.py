@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import Chart, axis, curves, lines, panel
+from lablib.course.plots.charts import COLOURS, WARM, Chart, axis, curves, lines, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.scene import ChartExplorer
 
@@ -78,86 +78,86 @@ class Shape:
 
 
 LARGE = {  # as Llama 3's (Grattafiori et al. 2024, 2407.21783)
-    "8 billion (32 layers)": Shape(32, 32, 8, 128, weights=8e9),
-    "70 billion (80 layers)": Shape(80, 64, 8, 128, weights=70e9),
+    "8 billion": Shape(32, 32, 8, 128, weights=8e9),
+    "70 billion": Shape(80, 64, 8, 128, weights=70e9),
 }
 
 
 class CacheMemory(ChartExplorer):
-    """Memory of a cache for different models, lengths and precisions.
+    """The cache of one token in several models, and all tokens' caches beside the weights.
 
     Args:
-        shapes: name -> shape, the first is shown first.
+        shapes: name -> shape.
     """
 
     GROUP = 64  # numbers that share one scale and one offset of 16 bits each, when quantised
-    LENGTHS = (1, 128)  # thousand tokens
-    RANGE = (1, 10**6)  # MiB; fixed, so that a higher line is a larger cache
+    APART = 8  # KiB between two models' blocks
+    REST = "#D9D9D9"
 
     def __init__(self, shapes: Mapping[str, Shape]) -> None:
         self.shapes = dict(shapes)
         super().__init__(
-            thousands=slider(8, *self.LENGTHS, label="thousand tokens"),
-            model=choice(next(iter(shapes)), list(shapes)),
+            thousands=slider(8, 1, 128, label="thousand tokens"),
+            texts=slider(1, 1, 32, label="texts at once"),
             bits=choice(16, [16, 8, 4], label="bits a number"),
         )
 
-    def compute(self, thousands: int, model: str, bits: int) -> dict[str, Any]:
-        """Return MiB with a key/value head for every query head and with the model's own.
+    def compute(self, thousands: int, bits: int, texts: int = 1) -> dict[str, Any]:
+        """Return of each model the KiB of a token in a layer, the MiB of all, and of the weights.
 
-        Beside them the MiB of the model's weights, at 16 bits each.
+        First with the model's own key/value heads, then with one for every query head; the weights
+        have 16 bits each.
         """
-        shape = self.shapes[model]
-        extra = 0 if bits == 16 else 32 / self.GROUP
-        numbers = 2 * shape.layers * shape.head_dim * thousands * 1000
-        mib = {
-            name: numbers * heads * (bits + extra) / 8 / 2**20
-            for name, heads in (("grouped", shape.kv_heads), ("ungrouped", shape.heads))
-        }
-        weights = shape.weights * 2 / 2**20
-        return {"mib": mib, "weights": weights} | {
-            "thousands": thousands,
-            "bits": bits,
-            "model": model,
-        }
+        models, size = {}, (bits + (0 if bits == 16 else 32 / self.GROUP)) / 8 / 2**10
+        for name, shape in self.shapes.items():
+            layer = [2 * n * shape.head_dim * size for n in (shape.kv_heads, shape.heads)]
+            mib = [kib * shape.layers * thousands * 1000 * texts / 2**10 for kib in layer]
+            models[name] = {"layer": layer, "mib": mib, "weights": shape.weights * 2 / 2**20}
+        return {"models": models, "thousands": thousands, "bits": bits, "texts": texts}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw the cache over the length, the chosen one, and a line as high as the weights."""
-        x, chosen, every = np.array(self.LENGTHS), data["thousands"], data["mib"]
-        series = {"cache": every["grouped"] / chosen * x}
-        if every["grouped"] != every["ungrouped"]:
-            series["cache, a key for every query head"] = every["ungrouped"] / chosen * x
-        marks = curves(x, series)
-        for i, (line, mib) in enumerate(zip([*marks], every.values(), strict=False)):
-            note = f"{line['label']}: {mib:,.1f} MiB for {chosen},000 tokens."
-            look = {"colour": line["colour"], "r": 6, "note": note}
-            marks.append({"key": f"now {i}", "dot": [chosen, mib], **look})
-        name = f"weights, 16 bits each: {data['weights']:,.0f} MiB"
-        apart = data["weights"] > 11 * every["grouped"] / chosen  # where the cache is far from it
-        rule = {
-            "rule": {"y": data["weights"]},
-            "dash": "2 3",
-            "anchor": "start" if apart else "end",
-        }
-        marks.append({**rule, "text": name})
-        tokens = axis(*self.LENGTHS, "thousand tokens", 2 ** np.arange(8), log=True)
-        memory = axis(*self.RANGE, "", 10 ** np.arange(7), log=True)
-        labels = ["cache", "cache, a key for every query head"]
-        view = panel("memory (MiB)", tokens, memory, labels, high=260, side=62)
-        return Chart([view], [marks])
+        """Draw what a token leaves as a block, and all that they leave as a share of the memory."""
+        left, right, names, layers, start = [], [], [], [], self.APART
+        for row, (name, shape) in enumerate(self.shapes.items()):
+            (kept, full), (cache, _), weights = data["models"][name].values()
+            high, middle = shape.layers, start + full / 2
+            one = f"{kept * high:.{int(kept * high < 10)}f} KiB"
+            formula = f"{high} layers × {shape.kv_heads} heads × (key + value) × {shape.head_dim}"
+            ungrouped = f", not {full * high:,.4g}" * (full > kept)
+            note = f"{name}: {formula} numbers of {data['bits']} bits: {one} a token{ungrouped}."
+            whole = {"bar": [start, start + full, 0, high], "fill": WARM, "hollow": True}
+            block = {"bar": [start, start + kept, 0, high], "fill": COLOURS[0], "edge": COLOURS[0]}
+            said = {"text": one, "at": [middle, high + 2], "anchor": "middle", "bold": True}
+            left += [{"key": f"o{row}", **whole}, {"key": f"k{row}", **block, "note": note}, said]
+            names.append((middle, name))
+            layers.append((high, f"{high} layers"))
+            start += 4 * shape.heads * shape.head_dim / 2**10 + self.APART
+            said = f"{name}: {cache:,.1f} + {weights:,.1f} MiB"
+            share, part = cache / (cache + weights), f"{cache / weights:,.1%} of the weights"
+            note = f"{name}: the cache takes {cache:,.1f} MiB, {part}."
+            for key, ends, fill in ("c", (0, share), COLOURS[0]), ("w", (share, 1), self.REST):
+                bar = {"bar": [*ends, -row - 0.3, -row + 0.15], "fill": fill, "note": note}
+                right.append({"key": f"{key}{row}", **bar})
+            right.append({"line": [[0.5, -row - 0.38], [0.5, -row + 0.15]], "dash": "4 2"})
+            right.append({"text": said, "at": [0, -row + 0.25]})
+        most = max(layers)[0]
+        x = axis(0, start, "", names, bare=True)
+        y = axis(0, max(1.12 * most, most + 3), "", layers)  # words stand above the blocks
+        views = [panel("one token's keys and values", x, y)]
+        x = axis(0, 1, "", [(0, "0"), (0.5, "as large as the weights"), (1, "all")])
+        y = axis(0.5 - len(names), 0.6, "", ())
+        views.append(panel("memory: cache + weights", x, y, side=8))
+        keys = [(COLOURS[0], "cache", False), (self.REST, "weights", False)]
+        keys.append((WARM, "with a key for every query head", True))
+        return Chart(views, [left, right], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the memory that the model really needs, and that of its weights."""
-        grouped, every = data["mib"].values()
-        take = f"{data['model']}: {data['thousands']},000 tokens at {data['bits']} bits take"
-        weights = f"The weights take {data['weights']:,.1f} MiB at 16 bits."
-        if every == grouped:
-            heads = "Every query head has a key and a value of its own."
-            return f"{take} {every:,.1f} MiB. {heads} {weights}"
-        return (
-            f"{take} {grouped:,.1f} MiB with its grouped heads, {every:,.1f} MiB with a key and a "
-            f"value for every query head. {weights}"
-        )
+        """Say of each model how large its cache is beside its weights."""
+        models = data["models"].items()
+        each = [f"{now['mib'][0] / now['weights']:,.1%} in {name}" for name, now in models]
+        many = f" in each of {data['texts']} texts" * (data["texts"] > 1)
+        head = f"{data['thousands']},000 tokens{many} at {data['bits']} bits"
+        return f"{head}: cache / weights is {', '.join(each)}."
 
 
 def forward_cost(

@@ -1,11 +1,13 @@
 """Widgets of the lesson on sampling: what is kept, what is punished, and what it costs."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
-from lablib.course.plots.charts import WARM, Chart, axis, bars, curves, panel
+from lablib.course.plots.charts import WARM, Chart, axis, bars, curves, panel, token_strip
 from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference import SamplerOptions
@@ -29,16 +31,9 @@ class BeforeAfter(SceneExplorer):
 
     def __init__(self, words: Sequence[str], logits: Sequence[float]) -> None:
         self.words, self.logits = list(words), mx.array(logits, dtype=mx.float32)
-        names = {"ends": [-0.6, len(words) - 0.4], "ticks": [*enumerate(words)], "bare": True}
-        scale = {"ends": [0, 1.04], "ticks": [[0, "0"], [0.5, "0.5"], [1, "1"]]}
-        panels = [
-            {"title": "probability", "x": names, "y": scale},
-            {
-                "title": "stacked: what begins below top-p stays",
-                "x": names,
-                "y": scale,
-            },
-        ]
+        names = axis(-0.6, len(words) - 0.4, "", [*enumerate(words)], bare=True)
+        scale, stacked = axis(0, 1.04, "", (0, 0.5, 1)), "stacked: what begins below top-p stays"
+        panels = [panel("probability", names, scale), panel(stacked, names, scale)]
         keys = [[WARM, "warmed, not yet cut", True], [STAYS, "what stays, made whole"]]
         self.constants = {"panels": panels, "keys": keys}
         given = {"words": self.words, "logits": self.logits.tolist()}
@@ -94,8 +89,11 @@ class BeforeAfter(SceneExplorer):
         )
 
 
+PARTS = {"repeat": COLOURS[1], "presence": COLOURS[2], "frequency": COLOURS[3]}
+
+
 class Penalties(ChartExplorer):
-    """The distribution before and after the penalties for words that were just said.
+    """The scores of words just said, what each penalty takes from them, and what that does.
 
     Args:
         words: one for each logit.
@@ -103,27 +101,69 @@ class Penalties(ChartExplorer):
         said: the words said so far, the latest last.
     """
 
+    MOST = 2.0  # of each
+
     def __init__(self, words: Sequence[str], logits: Sequence[float], said: Sequence[str]) -> None:
         self.words, self.logits = list(words), mx.array(logits, dtype=mx.float32)
         self.said = [self.words.index(word) for word in said]
+        worst = self.compute(len(said), **{f"{name}_penalty": self.MOST for name in PARTS})
+        self._ends = float(worst["scores"].min()) - 0.3, max(0.0, *logits) + 0.3
+        mass = np.where(worst["counts"] > 0, worst["before"], 0)
+        # a word has the most when every other one that was said has lost all
+        self._most = 1.03 * float(np.max(worst["before"] / (1 - mass.sum() + mass)))
         super().__init__(
-            repeat_penalty=slider(1.5, 1.0, 3.0, 0.1),
-            presence_penalty=slider(0.0, 0.0, 3.0, 0.1),
-            frequency_penalty=slider(0.0, 0.0, 3.0, 0.1),
+            repeat_penalty=slider(1.5, 1.0, self.MOST, 0.1),
+            presence_penalty=slider(0.0, 0.0, self.MOST, 0.1),
+            frequency_penalty=slider(0.0, 0.0, self.MOST, 0.1),
             repeat_last_n=slider(len(said), 0, len(said), label="window (words)"),
         )
 
-    def compute(self, **options: float) -> dict[str, np.ndarray]:
-        """Return the probabilities ``(V,)`` before and after."""
-        scores = transforms.apply(self.logits, SamplerOptions(**options), self.said)
-        return {
-            "before": np.array(mx.softmax(self.logits)),
-            "after": np.array(mx.softmax(scores)),
-        }
+    def compute(self, repeat_last_n: int, **penalties: float) -> dict[str, np.ndarray]:
+        """Return the probabilities ``(V,)`` before and after, and what lies between them.
+
+        The scores ``(4, V)`` before, and after each penalty in turn; how often the window has each
+        word ``(V,)``.
+        """
+        seen, used, scores = self.said[len(self.said) - repeat_last_n :], {}, [self.logits]
+        window = mx.array([seen], dtype=mx.int32)
+        for name in PARTS:
+            used[f"{name}_penalty"] = penalties[f"{name}_penalty"]
+            scores.append(transforms.penalize(self.logits[None], window, used)[0])
+        before, after = (np.array(mx.softmax(scores[i])) for i in (0, -1))
+        counts = np.bincount(np.array(seen, int), minlength=len(self.words))
+        return {"before": before, "after": after, "scores": np.array(scores), "counts": counts}
 
     def chart(self, data: dict[str, np.ndarray]) -> Chart:
-        """Draw what the words have now, within what they had."""
-        return bars(self.words, data, "probability", xlabel="next word", ymax=1)
+        """Draw the window, what is taken from each score, and the probabilities."""
+        chances = {name: data[name] for name in ("before", "after")}
+        right = bars(self.words, chances, "probability", xlabel="next word", ymax=self._most)
+        names, scores = right.panels[0]["x"], axis(*self._ends, "", range(-98, 100, 2))
+        left = panel("score, and what is taken from it", names, scores)
+        marks = [{"rule": {"y": 0}, "colour": WARM}, *self._taken(data)]
+        keys = [(fill, f"{name} penalty", False) for name, fill in PARTS.items()]
+        start = len(self.said) - int(data["counts"].sum())
+        kinds = ["just said, and in the window" * (i >= start) for i in range(len(self.said))]
+        strip = token_strip([self.words[i] for i in self.said], kinds)
+        views, all_marks = [left, *right.panels], [marks, *right.marks]
+        return replace(strip, panels=views, marks=all_marks, keys=[*right.keys, *keys])
+
+    def _taken(self, data: dict[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+        """Yield of each word its score before, the pieces taken from it, and its score after."""
+        for i, (word, *steps) in enumerate(zip(self.words, *data["scores"].tolist(), strict=True)):
+            told = []
+            for (name, fill), high, low in zip(PARTS.items(), steps, steps[1:], strict=False):
+                told.append(f"{name} {high - low:.2f}")
+                pieces = int(data["counts"][i]) if name == "frequency" else 1
+                edges = np.linspace(high, low, pieces + 1).tolist()
+                for k, (top, bottom) in enumerate(pairwise(edges)):
+                    bar = {"bar": [i - 0.3, i + 0.3, bottom, top], "fill": fill}
+                    yield {"key": f"{name}{i}.{k}", **bar}
+            for colour, at in ((WARM, steps[0]), (COLOURS[0], steps[-1])):
+                line = {"line": [[i - 0.42, at], [i + 0.42, at]], "colour": colour, "wide": 3}
+                yield {"key": f"{colour}{i}", **line}
+            note = f"{word}: score {steps[0]:.2f}, now {steps[-1]:.2f}; {', '.join(told)}."
+            clear = {"fill": "transparent", "edge": "transparent", "note": note}
+            yield {"key": f"n{i}", "bar": [i - 0.5, i + 0.5, *self._ends], **clear}
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
         """Say what the words that were said had, and have now."""
@@ -138,15 +178,39 @@ class Penalties(ChartExplorer):
 
 @dataclass(frozen=True)
 class StoryCounts:
-    """Counts of a set of completions: all, the right ones, the different ones."""
+    """Counts of a set of completions, and how they differ.
+
+    Attributes:
+        drawn: how many there were.
+        valid: how many of them were right.
+        unlike: of each one, how unlike the others it is ``(drawn,)``, from 0 to 1.
+    """
 
     drawn: int
     valid: int
-    distinct: int
+    unlike: np.ndarray
+
+    @property
+    def spans(self) -> list[list[float]]:
+        """Return how unlike two are, and the share of right ones: each with its 95 % interval.
+
+        The mean over pairs varies twice as much as that of so many numbers: each is in many pairs.
+        """
+        error = 2 * 1.96 * np.std(self.unlike, ddof=1) / self.drawn**0.5
+        apart = np.clip(np.mean(self.unlike) + error * np.array([0, -1, 1]), 0, 1)
+        return [apart.tolist(), [self.valid / self.drawn, *wilson_interval(self.valid, self.drawn)]]
+
+    def __str__(self) -> str:
+        (unlike, *apart), (valid, *right) = self.spans
+        ends = ["{:.0%} to {:.0%}".format(*each) for each in (right, apart)]
+        return (
+            f"{valid:.0%} of {self.drawn} stories are right (95 % interval {ends[0]}), and two of "
+            f"them differ in {unlike:.0%} of their words ({ends[1]})."
+        )
 
 
 class Frontier(ChartExplorer):
-    """Validity and diversity over the temperature, for each way of cutting.
+    """Validity and diversity in one plane: a trail for each way of cutting, from cold to hot.
 
     Args:
         outcomes: (way of cutting, temperature) -> outcome; temperatures evenly spaced.
@@ -157,48 +221,43 @@ class Frontier(ChartExplorer):
         self.cuts = list(dict.fromkeys(cut for cut, _ in outcomes))
         self.temperatures = sorted({temperature for _, temperature in outcomes})
         low, second, *_, high = self.temperatures
+        start = self.temperatures[len(self.temperatures) // 3]
         super().__init__(
-            temperature=slider(second, low, high, round(second - low, 6)),
+            temperature=slider(start, low, high, round(second - low, 6)),
             cut=choice(self.cuts[0], self.cuts, label="cut"),
         )
 
     def compute(self, temperature: float, cut: str) -> dict[str, Any]:
-        """Return each way's shares (valid, distinct), and the chosen point with its interval."""
+        """Return each way's outcomes, the coldest first, and which of them was chosen."""
         nearest = min(self.temperatures, key=lambda t: abs(t - temperature))
+        trails = {name: [self.outcomes[name, t] for t in self.temperatures] for name in self.cuts}
         chosen = self.outcomes[cut, nearest]
-        paths = {
-            name: [
-                (o.valid / o.drawn, o.distinct / o.drawn)
-                for o in (self.outcomes[name, t] for t in self.temperatures)
-            ]
-            for name in self.cuts
-        }
-        interval = wilson_interval(chosen.valid, chosen.drawn)
-        return {"paths": paths, "temperature": nearest, "cut": cut} | {
-            "valid": chosen.valid / chosen.drawn,
-            "distinct": chosen.distinct / chosen.drawn,
-            "interval": interval,
-        }
+        return {"trails": trails, "temperature": nearest, "cut": cut, "chosen": chosen}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw both shares over the temperature, a line for each way, and the chosen point."""
-        at, views, marks = data["temperature"], [], []
-        across = {"name": "temperature", "ticks": self.temperatures}
-        ends = self.temperatures[0] - 0.1, self.temperatures[-1] + 0.1
-        for place, name in enumerate(("valid", "distinct")):
-            shares = {cut: [each[place] for each in path] for cut, path in data["paths"].items()}
-            x, y = axis(*ends, **across), axis(-0.03, 1.03, "", (0, 0.5, 1))
-            views.append(panel(("valid stories", "different stories")[place], x, y, shares))
-            ring = {"dot": [at, data[name]], "r": 9, "hollow": True, "colour": "#000000"}
-            marks.append([*curves(self.temperatures, shares), {"key": "ring", **ring}])
-        spread = {"line": [[at, end] for end in data["interval"]], "colour": "#000000"}
-        marks[0].append({"key": "spread", **spread})
-        return Chart(views, marks)
+        """Draw the trails, the chosen point ringed, and its intervals."""
+        marks, sizes = [], np.linspace(2.5, 6, len(self.temperatures)).tolist()
+        for i, (name, trail) in enumerate(data["trails"].items()):
+            unlike, valid = ([each.spans[axis][0] for each in trail] for axis in (0, 1))
+            (line,) = curves(unlike, {name: valid}, [i])
+            told = zip(self.temperatures, trail, strict=True)
+            notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
+            wide = 3.5 if name == data["cut"] else 1.5
+            marks.append({**line, "sizes": sizes, "notes": notes, "wide": wide})
+        (x, *apart), (y, *right) = data["chosen"].spans
+        for i, ends in enumerate(([[end, y] for end in apart], [[x, end] for end in right])):
+            marks.append({"key": f"spread {i}", "line": ends, "wide": 1.5})
+        marks.append({"key": "ring", "dot": [x, y], "r": 9, "hollow": True, "colour": "#000000"})
+        at = {"at": [x - 0.02, y - 0.13], "anchor": "start" if x < 0.3 else "end"}
+        word = {"text": f"T = {data['temperature']:g}", "bold": True}
+        marks.append({"key": "word", **word, **at})
+        x = axis(0, 1, "share of words in which two stories differ", (0, 0.5, 1))
+        y, title = (
+            axis(-0.1, 1.1, "", (0, 0.5, 1)),
+            "right stories (larger dots: hotter)",
+        )
+        return Chart([panel(title, x, y, self.cuts, high=260)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the chosen point and its interval."""
-        low, high = data["interval"]
-        return (
-            f"Temperature {data['temperature']:.1f}, {data['cut']}: {data['valid']:.0%} valid "
-            f"(95 % interval {low:.0%} to {high:.0%}), {data['distinct']:.0%} different."
-        )
+        """Name the chosen point and its intervals."""
+        return f"Temperature {data['temperature']:g}, {data['cut']}: {data['chosen']}"

@@ -60,8 +60,8 @@ class SpeedupMap(ChartExplorer):
         above = [(self.widest, 1), (0, 1)]
         marks: list[dict[str, Any]] = [{"key": "lost", "area": [*whole, *above], "fill": LOST}]
         if even:
-            won = {"area": [*even, *above, (0, even[0][1])], "fill": WON}
-            marks.append({"key": "won", **won})
+            won = [*even, (self.widest, even[-1][1]), *above, (0, even[0][1])]
+            marks.append({"key": "won", "area": won, "fill": WON})
         for level in (0.5, 1, 1.5, 2, 3, 4):
             line = self._line(gamma, read, level)
             if len(line) > 4:
@@ -74,14 +74,8 @@ class SpeedupMap(ChartExplorer):
             marks.append({"key": name, **point, "colour": COLOURS[5]})
         price = axis(0, self.widest, "price of a drafted token (in plain tokens)")
         labels = [f"{name} ×0.00" for name in self.alphas]
-        view = panel(
-            "α, the chance that a draft is kept",
-            price,
-            axis(0, 1, "", (0, 0.5, 1)),
-            labels,
-            high=280,
-        )
-        return Chart([view], [marks])
+        y, title = axis(0, 1, "", (0, 0.5, 1)), "α, the chance that a draft is kept"
+        return Chart([panel(title, price, y, labels, high=280)], [marks])
 
     def _line(self, gamma: int, read: float, level: float) -> list[tuple[float, float]]:
         """Return the points of one speed-up within the map, the cheapest draft first."""

@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lablib.course.lessons.lesson_08.widgets import (
-    between,
-    by_draft,
-    every_rule,
-    positive,
-)
+from lablib.course.lessons.lesson_08.widgets import between, by_draft, every_rule, positive
 from lablib.course.plots.charts import Chart, axis, panel
 from lablib.course.plots.explorer import Player, choice, slider
 from lablib.course.plots.marks import REST
@@ -73,44 +68,31 @@ class Overlap(ChartExplorer):
         p, q, keep = (data[name].tolist() for name in ("p", "q", "keep"))
         kept, added = data["kept"].tolist(), data["added"].tolist()
         start = (np.cumsum(data["q"]) - data["q"]).tolist()
-        middles = [
-            (at + wide / 2, word) for at, wide, word in zip(start, q, self.words, strict=True)
-        ]
+        middles = (data["q"] / 2 + start).tolist()
         left, right = [], []
         for i, word in enumerate(self.words):
-            ends, note = (
-                [start[i], start[i] + q[i]],
-                f"{word}: drafted {q[i]:.2f}, wanted {p[i]:.2f}",
-            )
+            ends = [start[i], start[i] + q[i]]
+            note = f"{word}: drafted {q[i]:.2f}, wanted {p[i]:.2f}"
             if i < data["judged"]:
-                says = {"text": f"{keep[i]:.2f}", "colour": "#FFFFFF"}
-                good = {
-                    "bar": [*ends, 0, keep[i]],
-                    "fill": KEPT,
-                    "note": f"{note}, kept {keep[i]:.2f}.",
-                }
-                bad = {
-                    "bar": [*ends, keep[i], 1],
-                    "fill": REFUSED,
-                    "note": f"{note}, the rest refused.",
-                }
-                left += [{"key": f"g{i}", **good, **says}, {"key": f"r{i}", **bad}]
+                chance = f"{keep[i]:.2f}"
+                good = {"bar": [*ends, 0, keep[i]], "fill": KEPT, "note": f"{note}, kept {chance}."}
+                left.append({"key": f"g{i}", **good, "text": chance, "colour": "#FFFFFF"})
+                bad = {"bar": [*ends, keep[i], 1], "fill": REFUSED}
+                left.append({"key": f"r{i}", **bad, "note": f"{note}, the rest refused."})
             else:
                 wait = {"bar": [*ends, 0, 1], "fill": "#EEEEEE", "edge": REST}
                 left.append({"key": f"g{i}", **wait, "note": f"{note}, not yet judged."})
             sides, top = [i - 0.35, i + 0.35], kept[i] + added[i]
             note = f"{word}: {kept[i]:.2f} kept and {added[i]:.2f} added, of p = {p[i]:.2f}."
             right.append({"key": f"k{i}", "bar": [*sides, 0, kept[i]], "fill": KEPT, "note": note})
-            right.append(
-                {"key": f"a{i}", "bar": [*sides, kept[i], top], "fill": REFUSED, "note": note}
-            )
+            anew = {"bar": [*sides, kept[i], top], "fill": REFUSED, "note": note}
+            right.append({"key": f"a{i}", **anew})
             draft = {"bar": [i - 0.41, i + 0.41, 0, q[i]], "fill": COLOURS[5], "hollow": True}
             right.append({"key": f"q{i}", **draft})
             right.append({"key": f"p{i}", "line": [[i - 0.45, p[i]], [i + 0.45, p[i]]], "wide": 3})
         y, names = axis(0, 1, "", (0, 0.5, 1)), [*enumerate(self.words)]
-        views = [
-            panel("drafts, as wide as q: the coin keeps", axis(0, 1, "", middles, bare=True), y)
-        ]
+        x = axis(0, 1, "", [*zip(middles, self.words, strict=True)], bare=True)
+        views = [panel("drafts, as wide as q: the coin keeps", x, y)]
         x = axis(-0.6, len(names) - 0.4, "", names, bare=True)
         keys = [(KEPT, "kept", False), (REFUSED, "refused, and drawn anew", False)]
         keys += [(COLOURS[5], "draft q", True), ("#333333", "target p", False)]

@@ -108,10 +108,9 @@ class Sources(ChartExplorer):
             right.append({"key": f"b{row}", **bar, "note": f"{name}: ×{gain:.2f} is promised."})
             place = {"text": f"×{gain:.2f}", "at": [gain, -row - 0.12]}
             right.append({"key": f"t{row}", **place})
-        views = [panel("tokens a call", axis(0, 1.05 * self._most), y, high=100, side=98)]
-        views.append(
-            panel("promised speed-up", axis(0, 1.15 * self._fastest), y, high=100, side=98)
-        )
+        room = {"high": 100, "side": 98}
+        views = [panel("tokens a call", axis(0, 1.05 * self._most), y, **room)]
+        views.append(panel("promised speed-up", axis(0, 1.15 * self._fastest), y, **room))
         dress = {"texts": [self._pieces(task) for task in self.texts], "looks": LOOKS, "about": ""}
         now = {"text": list(self.texts).index(data["task"]), "looks": data["looks"], "marked": -1}
         now["notes"] = [look >= 0 and f"{LOOKS[look][1]}." for look in data["looks"]]
@@ -187,13 +186,9 @@ class BestLength(ChartExplorer):
         price, alpha = (axis(0, 1, name, (0, 0.5, 1)) for name in ("price of a draft", ""))
         views.append(panel("α: the best γ for any α and price", price, alpha, high=240))
         note = f"Here: α = {data['alpha']:.2f}, price {data['drafting']:.2f}; best γ: {best}."
-        here = {
-            "dot": [data["drafting"], data["alpha"]],
-            "r": 7,
-            "colour": COLOURS[5],
-            "note": note,
-        }
-        return Chart(views, [left, [*self._regions(data["map"]), {"key": "here", **here}]])
+        here = {"dot": [data["drafting"], data["alpha"]], "r": 7, "colour": COLOURS[5]}
+        right = [*self._regions(data["map"]), {"key": "here", **here, "note": note}]
+        return Chart(views, [left, right])
 
     def _regions(self, best: np.ndarray) -> list[dict[str, Any]]:
         """Return the regions of the map, the more drafts the darker, and their names within."""
@@ -221,9 +216,7 @@ class BestLength(ChartExplorer):
             return f"{head}no drafts at all is best; one draft gives ×{data['speedup'][1]:.2f}."
         gain = f"×{data['speedup'][best]:.2f}"
         if best == FURTHEST:
-            return (
-                f"{head}the best γ is {FURTHEST} or more; {FURTHEST}, the last one shown, {gain}."
-            )
+            return f"{head}the best γ is {best} or more; {best}, the last one shown, {gain}."
         return f"{head}the best γ is {best}, {gain}."
 
 

@@ -4,13 +4,14 @@
 is the position of a token, so that one can look inside and read which tokens are still there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider, toggle
+from lablib.course.plots.marks import REST
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer
 from lablib.inference.speculation.costs import expected_tokens
@@ -104,14 +105,16 @@ class Memories(ChartExplorer):
                     layer.trim(back)
         fresh = self.model.make_cache()
         self.model(mx.arange(stays)[None], fresh)
+        seen, right = (np.array(self.model.look(each)) for each in (cache, fresh))
         return {
-            "seen": np.array(self.model.look(cache)),
-            "right": np.array(self.model.look(fresh)),
+            "seen": seen,
+            "right": right,
             "again": rewinder.tokens_read - drafts,
             "stays": stays,
             "read": prompt + drafts,
             "prompt": prompt,
             "way": way,
+            "wrong": [LAYERS[i] for i in np.flatnonzero(np.abs(seen - right).max(axis=1) > 1e-4)],
         }
 
     def chart(self, data: dict[str, Any]) -> Chart:
@@ -132,7 +135,8 @@ class Memories(ChartExplorer):
         marks.append({"key": "prompt", **begun, "text": "drafts"})
         places = range(0, self.model.most, 2)
         x = axis(-0.7, self.model.most - 0.3, "position", places)
-        y = axis(-0.05, 3.9, "", [*zip((3.0, 1.7, 0.4), LAYERS, strict=True)], bare=True)
+        names = [f"{each}: {'wrong' if each in data['wrong'] else 'right'}" for each in LAYERS]
+        y = axis(-0.05, 3.9, "", [*zip((3.0, 1.7, 0.4), names, strict=True)], bare=True)
         keys = [(COLOURS[0], "stays in the text", False), (COLOURS[1], "was taken back", False)]
         keys.append(("#333333", "what it should see", False))
         seen = panel("how much of each position is seen", x, y, high=230, side=112)
@@ -140,13 +144,8 @@ class Memories(ChartExplorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say which layers are right, and what going back cost."""
-        wrong = [
-            name
-            for name, seen, right in zip(LAYERS, data["seen"], data["right"], strict=True)
-            if np.abs(seen - right).max() > 1e-4
-        ]
-        back = data["read"] - data["stays"]
-        state = f"wrong: {', '.join(wrong)}" if wrong else "every layer is right"
+        back, wrong = data["read"] - data["stays"], ", ".join(data["wrong"])
+        state = f"wrong: {wrong}" if wrong else "every layer is right"
         again = "1 token was" if data["again"] == 1 else f"{data['again']} tokens were"
         return (
             f"{data['read']} tokens read, {back} taken back by {data['way']!r}: {state}. "
@@ -240,3 +239,24 @@ def healing(model: Any, broken: list[Any], right: list[Any], tokens: Sequence[in
         difference = model(step, cache=broken) - model(step, cache=right)
         gaps.append(mx.max(mx.abs(difference[:, -1])).item())
     return gaps
+
+
+def scars(gaps: Mapping[str, Sequence[float]]) -> Chart:
+    """Draw a row of bars for each layer: what :func:`healing` says of it, token by token."""
+    (count,), most = {len(each) for each in gaps.values()}, max(map(max, gaps.values()))
+    marks: list[dict[str, Any]] = []
+    for row, (layer, each) in enumerate(gaps.items()):
+        last = max((i for i, gap in enumerate(each, 1) if gap > 1e-4), default=0)
+        for i, gap in enumerate(each[:last], 1):
+            bar = {"bar": [i - 0.4, i + 0.4, -row, 0.9 * gap / most - row], "fill": COLOURS[1]}
+            note = f"{layer}, token {i}: {gap:.2f}."
+            marks.append({**bar, "edge": COLOURS[1], "note": note})
+        said = f"healed after {last}" if last else "never wrong"
+        end = {"text": said, "at": [last + 1.5, 0.3 - row]}
+        if last == count:
+            end = {"text": "still wrong", "at": [count, 0.55 - row], "anchor": "end"}
+        marks += [{"rule": {"y": -row}, "colour": REST}, end]
+    x = axis(0, count + 1, "tokens read afterwards", (1, *range(10, count + 1, 10)))
+    names = [(0.4 - row, layer) for row, layer in enumerate(gaps)]
+    y, title = axis(0.9 - len(gaps), 1, "", names, bare=True), "largest logit difference by layer"
+    return Chart([panel(title, x, y, high=36 * len(gaps), side=112)], [marks])

@@ -87,7 +87,7 @@ class NextTokens(SceneExplorer):
 
 
 class Cuts(ChartExplorer):
-    """The number of tokens that top-p and min-p keep, place by place of a text.
+    """A line for each place of a text, and the lines with which top-p and min-p cut them.
 
     Args:
         pieces: the text of the token that did come, for each place.
@@ -95,37 +95,61 @@ class Cuts(ChartExplorer):
     """
 
     def __init__(self, pieces: Sequence[str], log_p: np.ndarray) -> None:
-        self.pieces = list(pieces)
+        self.pieces = [f"“{visible(piece)}”" for piece in pieces]
         self.sorted = -np.sort(-np.exp(log_p), axis=-1)
-        self.before = np.cumsum(self.sorted, axis=-1, dtype=float) - self.sorted
+        self.mass = np.cumsum(self.sorted, axis=-1, dtype=float)
+        sure, *_, free = np.argsort((self.mass < 0.9).sum(axis=-1), kind="stable").tolist()
+        self.looks = {free: COLOURS[5], sure: COLOURS[0]}
         super().__init__(
-            top_p=slider(0.9, 0.05, 1.0, 0.05, label="top-p"),
+            top_p=slider(0.9, 0.05, 0.95, 0.05, label="top-p"),
             min_p=slider(0.1, 0.01, 0.5, 0.01, label="min-p"),
         )
 
     def compute(self, top_p: float, min_p: float) -> dict[str, np.ndarray]:
         """Return how many tokens each cut keeps at each place, ``(T,)``."""
         return {
-            f"top-p {top_p:.2f}": (self.before < top_p).sum(axis=-1),
+            f"top-p {top_p:.2f}": (self.mass - self.sorted < top_p).sum(axis=-1),
             f"min-p {min_p:.2f}": (self.sorted >= min_p * self.sorted[:, :1]).sum(axis=-1),
         }
 
     def chart(self, data: dict[str, np.ndarray]) -> Chart:
-        """Draw both counts along the text, on a logarithmic axis."""
-        places = range(len(self.pieces))
-        x = axis(0, len(places) - 1, "place in the text (tokens)", places[::10])
-        y = axis(0.8, self.sorted.shape[1] * 1.3, "", 10 ** np.arange(5), log=True)
-        return Chart([panel("tokens kept", x, y, data, high=240)], [curves(places, data)])
+        """Draw what decides how many tokens stay, the cuts, and a dot where each place is cut."""
+        kept = np.unique(np.geomspace(1, self.sorted.shape[1] - 1, 40).astype(int))
+        ratios = self.sorted[:, kept] / self.sorted[:, :1]
+        whole = "top-p: mass of the tokens kept", 0, self.mass[:, kept - 1]
+        ways = whole, ("min-p: next chance ÷ best chance", 1, ratios)
+        x = axis(0.8, 4 * self.sorted.shape[1], "tokens kept", 10 ** np.arange(5), log=True)
+        views, drawn = [], []
+        for (title, begin, heights), (name, counts) in zip(ways, data.items(), strict=True):
+            cut = float(name.split()[1])
+            low = begin == 0 and cut > 0.1
+            marks = [{"rule": {"y": cut}, "text": name, "dash": "5 3", "below": low}]
+            behind = []
+            for place in sorted(range(len(counts)), key=self.looks.__contains__):
+                count, colour = int(counts[place]), self.looks.get(place)
+                points = np.column_stack([kept, heights[place].round(3)]).tolist()
+                look = {"colour": colour or REST, "wide": 3 if colour else 0.5}
+                behind.append({"line": [[1, begin], *points], **look})
+                note = f"{name} keeps {count:,} before {self.pieces[place]}."
+                look = {"colour": colour or "#555555", "r": 6 if colour else 4}
+                marks.append({"dot": [count, cut], "note": note, **look})
+            for count in {int(counts[place]) for place in self.looks}:
+                at = [1.2 * count, cut - 0.12 if low else cut + 0.05]
+                marks.append({"text": f"{count:,}", "at": at, "bold": True})
+            views.append(panel(title, x, axis(0, 1.03, "", (0, 0.5, 1)), high=240, behind=behind))
+            drawn.append(marks)
+        where = zip(self.looks.items(), ("an open place", "a sure one"), strict=True)
+        keys = [(colour, f"before {self.pieces[i]}, {what}", False) for (i, colour), what in where]
+        return Chart(views, drawn, [*keys, (REST, "the other places", True)])
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
-        """Say of each cut how few, how many and where the most it keeps."""
-        parts = [
-            f"{name} keeps {kept.min()} to {kept.max():,} of {self.sorted.shape[1]:,} tokens, "
-            f"half the time at most {int(np.median(kept))}, most before "
-            f"“{visible(self.pieces[int(kept.argmax())])}”"
+        """Say how the lines are read, and of each cut how few and how many it keeps."""
+        each = "; ".join(
+            f"{name} keeps {kept.min()} to {kept.max():,}, at half of the places at most "
+            f"{np.median(kept):.0f}"
             for name, kept in data.items()
-        ]
-        return "; ".join(parts) + "."
+        )
+        return f"Where a line is cut, so many of {self.sorted.shape[1]:,} tokens stay: {each}."
 
 
 class BatchGain(ChartExplorer):
@@ -145,17 +169,12 @@ class BatchGain(ChartExplorer):
 
     def compute(self, alpha: float) -> dict[str, Any]:
         """Return the speed-up for 1 ... 8 drafts by batch, and the best number of drafts."""
-        return {
-            "alpha": alpha,
-            "gain": {
-                batch: np.array([speedup(alpha, g, cost) for g in range(1, self.MOST + 1)])
-                for batch, cost in self.costs.items()
-            },
-            "best": {
-                batch: best_draft_tokens(alpha, cost, self.MOST)
-                for batch, cost in self.costs.items()
-            },
-        }
+        data: dict[str, Any] = {"alpha": alpha, "gain": {}, "best": {}}
+        for batch, cost in self.costs.items():
+            gains = [speedup(alpha, drafts, cost) for drafts in range(1, self.MOST + 1)]
+            data["gain"][batch] = np.array(gains)
+            data["best"][batch] = best_draft_tokens(alpha, cost, self.MOST)
+        return data
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw a line for each batch, and plain decoding at 1."""
@@ -164,14 +183,8 @@ class BatchGain(ChartExplorer):
         marks = curves(range(1, self.MOST + 1), series)
         marks.append({"key": "one", "rule": {"y": 1}, "dash": "2 3"})
         x = axis(1, self.MOST, "drafts in a round, γ", range(1, self.MOST + 1))
-        return Chart(
-            [
-                panel(
-                    "speed-up (dotted: plain decoding, ×1)", x, axis(0, self._top), series, high=240
-                )
-            ],
-            [marks],
-        )
+        y, title = axis(0, self._top), "speed-up (dotted: plain decoding, ×1)"
+        return Chart([panel(title, x, y, series, high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name for each batch the best number of drafts and its speed-up."""

@@ -1,15 +1,16 @@
 // Charts whose axes stay: bars, lines, areas, dots, rules and words on one panel or more.
 //
-// constants: {panels: [{title, x, y, high, share, side, below, labels}], keys: [[colour, what, hollow]]}; an axis is {ends:
+// constants: {panels: [{title, x, y, high, share, side, below, behind, labels}], keys: [[colour, what, hollow]]}; an axis is {ends:
 //   [low, high], ticks: [[value, name]], name, grid, bare, log}; panels share a line, by their shares, up to one
-//   that stands below; on a phone each has its own. labels: the names that lines may bear; they stand at the lines' ends, and get room there.
+//   that stands below; on a phone each has its own. behind: marks that never change, below the others. labels: the names that lines may bear; they stand at the lines' ends, and get room there.
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
 //   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
 //   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
 //   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves. A line with a label
-//   says its numbers at its points.
+//   says its numbers at its points, or has notes and sizes of them.
 
 const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
+const HALO = {stroke: '#FFFFFF', 'stroke-width': 3, 'paint-order': 'stroke'};  // of words that lie on lines
 const CORNERS = {square: [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]], diamond: [[0, -1.25], [1.25, 0], [0, 1.25], [-1.25, 0]],
   triangle: [[0, -1.3], [1.2, 0.9], [-1.2, 0.9]]};
 
@@ -79,7 +80,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   });
   if (fixed.x.name && !turned) write(`${key}x`, box.left + box.width / 2, box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
   const layer = ({rule, at}) => at ? 2 : rule ? 1 : 0, names_of_rules = [];  // lines lie on bars, words on both
-  marks = marks.toSorted((a, b) => layer(a) - layer(b));
+  marks = [...fixed.behind || [], ...marks].toSorted((a, b) => layer(a) - layer(b));
   const row = walk.row++;  // the arrow keys walk along what has a note, along each line, and from panel to panel
   let told = 0;
   marks.forEach((mark, i) => {
@@ -104,13 +105,13 @@ const single = ticks => ticks.every(([, name]) => name.length === 1);  // they a
 const number = value => String(Number(value.toPrecision(3)));
 
 // Draw the points of a line, or some of them if it has many: they can be pointed at, and say their numbers.
-function points(add, key, {line, label, colour = LINE, r = 3}, name, across, up, row) {
+function points(add, key, {line, label, colour = LINE, r = 3, sizes = [], notes = []}, name, across, up, row) {
   const step = Math.ceil(line.length / 20);
   line.forEach(([x, y, ...ends], i) => {
     if (i % step) return;
     const spread = ends.length ? ` (${ends.map(number).join(' to ')})` : '';
-    const note = `${label}, ${name} ${number(x)}: ${number(y)}${spread}.`;
-    add(`${key}.${i}`, 'circle', {cx: across(x), cy: up(y), r, fill: colour, note, cell: [row, i / step], class: 'lablib-cell'});
+    const note = notes[i] ?? `${label}, ${name} ${number(x)}: ${number(y)}${spread}.`;
+    add(`${key}.${i}`, 'circle', {cx: across(x), cy: up(y), r: sizes[i] ?? r, fill: colour, note, cell: [row, i / step], class: 'lablib-cell'});
   });
 }
 
@@ -125,7 +126,7 @@ function labels([add, write], key, marks, across, up, box, letters) {
     const x = short ? across(end[0]) + 26 : right + 20;  // a line that stops within the panel has its name there
     const d = `M${across(end[0])} ${up(end[1])}L${x - 14} ${middle}h10`;
     add(`${key}h${i}`, 'path', {d, fill: 'none', stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': dash});
-    words.forEach((text, n) => write(`${key}n${i}.${n}`, x, middle + 4 + 13 * (n - (words.length - 1) / 2), text));
+    words.forEach((text, n) => write(`${key}n${i}.${n}`, x, middle + 4 + 13 * (n - (words.length - 1) / 2), text, HALO));
   });
 }
 
@@ -157,12 +158,11 @@ function draw([add, write], key, mark, cell, across, up, box) {
     const begins = flat ? mark.anchor === 'start' : across(x) < box.left + 0.7 * box.width;
     const at = flat ? box.left + (begins ? 4 : box.width) : across(x) + (begins ? 4 : -4);
     if (mark.text) write(`${key}t`, at, flat ? up(y) + (mark.below ? 13 : -4) : box.top + 11 + 15 * (mark.line_down || 0),
-      mark.text, {'text-anchor': begins ? 'start' : 'end', fill: colour, stroke: '#FFFFFF', 'stroke-width': 3, 'paint-order': 'stroke'});
+      mark.text, {'text-anchor': begins ? 'start' : 'end', fill: colour, ...HALO});
   } else {
     const letters = mark.room ? (across(mark.room) - across(0)) / LETTER : Infinity;
     const rows = letters < mark.text.length ? cloth.wrapped(mark.text, letters) : [mark.text];
     rows.forEach((row, n) => write(n ? `${key}.${n}` : key, across(mark.at[0]), up(mark.at[1]) - 13 * (rows.length - 1 - n), row,
-      {fill: colour, 'text-anchor': mark.anchor || 'start', 'font-weight': mark.bold ? 700 : 400, stroke: '#FFFFFF',
-        'stroke-width': 3, 'paint-order': 'stroke', ...cell}));
+      {fill: colour, 'text-anchor': mark.anchor || 'start', 'font-weight': mark.bold ? 700 : 400, ...HALO, ...cell}));
   }
 }
