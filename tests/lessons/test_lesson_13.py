@@ -3,7 +3,7 @@
 import json
 
 from lablib import load
-from lablib.course.lessons.lesson_13 import rounds
+from lablib.course.lessons.lesson_13 import rounds, sizes
 from lablib.course.lessons.lesson_13 import widgets as lab
 from lablib.inference import DraftModel, Head, SpeculativeTokenIterator, Tree
 from lablib.inference.speculation.costs import Costs
@@ -86,16 +86,51 @@ def test_the_engine_keeps_as_much_as_a_round_expects(models, rule):
     assert abs(off.mean()) < 5 * off.std() / np.sqrt(len(off)) + 1e-9
 
 
-def test_a_cache_that_was_read_already_gives_the_same_round_and_stays(models):
+@pytest.mark.parametrize("rule", rounds.RULES)
+@pytest.mark.parametrize(("temperature", "depth"), [(0.0, None), (1.0, 1), (1.0, 3), (1.5, None)])
+def test_rounds_of_all_sizes_are_those_of_each(models, rule, temperature, depth):
+    read = [sizes.read(model, TEXT) for model in models]
+    every = sizes.Rounds(models, TEXT, read, 9, rule, depth, temperature)
+    found = dict(zip((7, 1, 4), every.of([7, 1, 4]), strict=True))
+    found[9], again = every.of([9, 4])  # later, from what was read for the others
+    assert again is found[4]
     model, draft = models
-    cache = make_cache(model, "kv")
-    model(mx.array([TEXT[:-1]]), cache=cache)
-    for _ in range(2):
-        one = rounds.one_round(model, Tree(draft), TEXT, 5, read=cache)
-        other = rounds.one_round(model, Tree(draft), TEXT, 5)
-        assert one.drafts == other.drafts
-        assert one.p == pytest.approx(other.p, abs=1e-4)
-        assert cache[0].offset == len(TEXT) - 1
+    drafters = Tree(draft, depth, rule != "match"), DraftModel(draft)
+    options = {"rule": rule, "temperature": temperature}
+    for nodes, both in found.items():
+        for drafter, one in zip(drafters, both, strict=True):
+            wanted = rounds.one_round(model, drafter, TEXT, nodes, **options)
+            assert (one.drafts, one.parents) == (wanted.drafts, wanted.parents)
+            assert one.p == pytest.approx(wanted.p, abs=1e-4)
+            assert one.kept == pytest.approx(wanted.kept, abs=1e-3)
+    assert [cache[0].offset for cache in read] == [len(TEXT) - 1] * 2
+
+
+def test_the_target_reads_all_sizes_at_once_and_neither_model_a_path_twice(models):
+    read = [sizes.read(model, TEXT) for model in models]
+
+    def counted(*asked):
+        """Return the rounds of some sizes, and how many tokens each forward of a model read."""
+        given = [], []
+
+        def told(model, counts):
+            def forward(tokens, cache):
+                counts.append(tokens.size)
+                return model(tokens, cache=cache)
+
+            return forward
+
+        watched = [told(model, counts) for model, counts in zip(models, given, strict=True)]
+        every = sizes.Rounds(watched, TEXT, read, 8, "rejection", None, 1.0)
+        found = every.of(asked)
+        every.of(asked)  # once more, which costs nothing
+        return found, given
+
+    found, (target_read, draft_read) = counted(2, 4, 8)
+    drafts = [rounds.Drafts(one.drafts, one.parents, None) for both in found for one in both]
+    assert target_read == [len({path for one in drafts for path in one.paths})]
+    apart = [sum(counted(nodes)[1][1]) for nodes in (2, 4, 8)]
+    assert max(apart) <= sum(draft_read) < sum(apart) - 2 * 8  # two chains of the same, at least
 
 
 def test_a_draft_at_temperature_0_takes_the_best_words(models):
@@ -183,6 +218,15 @@ def test_what_a_tree_is_worth_is_the_formula():
     none = worth.compute("match", reading=0.5, draft=0.4)
     assert "No tree is ahead" in worth.caption(none)
     assert read(worth.draw(data))
+
+
+@pytest.mark.parametrize("here", [-0.01, 3.0])
+def test_a_machine_that_waits_long_or_not_at_all_has_its_place(here):
+    worth = lab.Worth({"match": [1.5, 2.0]}, {"match": {4: (2.6, 2.0)}}, here)
+    (marks,) = read(worth.frame()[0])
+    (place,) = (mark["rule"]["x"] for mark in marks if mark["key"] == "here")
+    assert place == max(here, 0)
+    assert worth.constants["panels"][0]["x"]["ends"] == [0, max(0.4, 1.25 * here)]
 
 
 def test_places_end_before_an_operand_and_the_engine_writes_there():

@@ -7,19 +7,14 @@ import re
 from lablib import models
 from lablib.course.lessons.lesson_00.widgets import StoryTeller
 from lablib.course.lessons.lesson_01.widgets import Draw
-from lablib.course.lessons.lesson_02.widgets import LARGE, CacheMemory, Shape
-from lablib.course.lessons.lesson_03.widgets import BeforeAfter, Frontier, Penalties, StoryCounts
-from lablib.course.lessons.lesson_07.speed import LengthCurves, SpeedupMap
+from lablib.course.lessons.lesson_03.widgets import BeforeAfter
+from lablib.course.lessons.lesson_07.speed import LengthCurves
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
-from lablib.course.lessons.lesson_08.coin import Overlap
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
-from lablib.course.lessons.lesson_08.widgets import RoundTexts
-from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost, scars
+from lablib.course.lessons.lesson_10.widgets import scars
 from lablib.course.lessons.lesson_11.widgets import TreeFilm
-from lablib.course.lessons.lesson_12.widgets import Cuts
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
-from lablib.course.lessons.lesson_17.widgets import Cloud
 from lablib.course.plots import scene
 from lablib.course.plots.charts import show
 from lablib.course.replay.recording import HEAD, LOOKUP
@@ -29,7 +24,7 @@ from lablib.inference.speculation.costs import Costs
 import mlx.core as mx
 import numpy as np
 import pytest
-from oracles import browser, stills
+from oracles import browser, charts, stills
 from oracles.access import axe_script
 from oracles.speculation import near, target
 
@@ -78,8 +73,12 @@ def trees():
     return Trees(model, near(model, 0.3), texts, pieces, prices)
 
 
-def opened(page, explorer):
-    """Open a page with a scene; return a function that draws it, and returns its data."""
+def opened(page, explorer, moves=True):
+    """Open a page with a scene; return a function that draws it, and returns its data.
+
+    Shapes move to their places, unless the reader, who is asked by ``moves``, doesn't want it.
+    """
+    page.emulate_media(reduced_motion="no-preference" if moves else "reduce")
     script, sheet = scene.script(), scene.sheet()
     told = json.dumps(explorer.told).replace("</", "<\\/")
     page.goto("about:blank")
@@ -92,7 +91,8 @@ def opened(page, explorer):
     def show(**values):
         data, caption = explorer.frame(**values)
         page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
-        page.wait_for_timeout(250)
+        if moves:
+            page.wait_for_timeout(250)
         return data
 
     return show
@@ -229,6 +229,21 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
     assert share in page.locator(".lablib-told").inner_text()
 
 
+@pytest.mark.parametrize(
+    "tokens", [(1.0, 1.0), (9.0, 9.1), (11.0, 13.5), (15.9, 17.0), (17.0, 15.9)]
+)
+def test_the_names_of_tree_and_chain_stand_apart(page, trees, tokens):
+    opened(page, trees, moves=False)
+    data, caption = trees.frame(nodes=1)
+    for price in (1.1, 16.9):
+        trails = zip(("tree", "chain"), tokens, strict=True)
+        data["trails"] = {name: [[1, price, each]] for name, each in trails}
+        page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
+        assert outside(page) == []
+        names = [words for words in crossing(page) if "tree ×" in words or "chain ×" in words]
+        assert names == []
+
+
 def test_later_shapes_lie_on_earlier_ones_whatever_was_drawn_before(page, trees):
     show = opened(page, trees)
     order = "all => all.map(e => e.outerHTML)"
@@ -325,43 +340,9 @@ def test_a_chart_is_walked_through_and_keeps_its_axes(page):
     assert page.complaints == []
 
 
-OUTCOMES = {
-    (cut, t): StoryCounts(48, right, share + 0.1 * np.linspace(-1, 1, 48))
-    for cut, rights in (
-        ("no cut", (48, 44, 3)),
-        ("top-p 0.9", (48, 47, 9)),
-        ("min-p 0.1", (48, 48, 45)),
-    )
-    for t, right, share in zip((0.3, 0.8, 1.3), rights, (0.1, 0.6, 0.8), strict=True)
-}
-P, Q = [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]
-# of 9,000 tokens, the likeliest first: from an open place to a sure one
-RANKS = np.arange(1.0, 9001) ** -np.linspace(0.9, 4, 30)[:, None]
-CHARTS = {
-    "bars": lambda: Penalties([f"word{i}" for i in range(10)], [1.0] * 10, ["word1", "word2"]),
-    "areas": lambda: SpeedupMap(COSTS, {"stories": 0.98, "edits": 0.97, "sums": 0.85}),
-    "lines": lambda: LengthCurves(COSTS),
-    "blocks": lambda: CacheMemory({"ours": Shape(8, 3, 3, 64, 3e6), **LARGE}),
-    "trails": lambda: Frontier(OUTCOMES),
-    "pieces": lambda: Overlap(["sun", "rain", "snow", "fog"], P, Q),
-    "many names": lambda: RoundTexts("abc", [[0.6, 0.3, 0.1]] * 3, [[0.2, 0.3, 0.5]] * 3),
-    "rows": lambda: Memories(),
-    "behind": lambda: Cuts([" word"] * 30, np.log(RANKS / RANKS.sum(axis=1, keepdims=True))),
-    "factors": lambda: ReplayCost(),
-    "marks": lambda: Cloud(days=4, most=5),
-    "rows of a still": lambda: show(scars({"a layer": [2, 1e-6, 0], "b": [1, 0, 2]}), "Two."),
-    "a still": lambda: show(mask_figure([-1, -1, 0, 0, 1, 2], "abcdef"), "A tree."),
-}
-
-
-def ends(explorer):
-    """Return settings: the start, and each control at both its ends."""
-    found = [{}]
-    for name, control in explorer.controls.items():
-        low, high = getattr(control, "min", False), getattr(control, "max", True)
-        both = getattr(control, "options", None) or (low, high)
-        found += [{name: value} for value in (both[0], both[-1])]
-    return found
+CHARTS = {each.__name__: make for each, make in charts.EVERY.items()}
+CHARTS["rows of a still"] = lambda: show(scars({"a layer": [2, 1e-6, 0], "b": [1, 0, 2]}), "Two.")
+CHARTS["a still"] = lambda: show(mask_figure([-1, -1, 0, 0, 1, 2], "abcdef"), "A tree.")
 
 
 def crossing(page):
@@ -378,35 +359,13 @@ def crossing(page):
     )
 
 
-def places(mark):
-    """Return the points that a mark is made of."""
-    if "bar" in mark:
-        left, right, bottom, top = mark["bar"]
-        return [(left, bottom), (right, top)]
-    whole = [(x, y) for x, *heights in mark.get("line", ()) for y in heights]
-    return whole + [each for name in ("dot", "at") for each in [mark.get(name)] if each]
-
-
-@pytest.mark.parametrize("name", CHARTS)
-def test_nothing_lies_beyond_the_axes_where_it_would_be_drawn_at_their_ends(name):
-    explorer = CHARTS[name]()
-    for values in ends(explorer):
-        data, _ = explorer.frame(**values)
-        for fixed, panel in zip(explorer.constants["panels"], data["panels"], strict=True):
-            points = [point for mark in panel["marks"] for point in places(mark)]
-            (left, right), (bottom, top) = fixed["x"]["ends"], fixed["y"]["ends"]
-            assert not [
-                (x, y) for x, y in points if not (left <= x <= right and bottom <= y <= top)
-            ], values
-
-
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_keeps_its_size_and_its_words_apart(page, name):
     explorer = CHARTS[name]()
-    show, sizes = opened(page, explorer), set()
+    show, sizes = opened(page, explorer, moves=False), set()
     for width in (1000, 390):
         with narrowed(page, width):
-            for values in ends(explorer):
+            for values in charts.ends(explorer):
                 show(**values)
                 assert outside(page) == []
                 assert crossing(page) == []

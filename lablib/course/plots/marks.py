@@ -1,10 +1,11 @@
-"""Marks that several scenes share: bars of probabilities across, one below the other."""
+"""Marks that several scenes share: bars of probabilities across; and the room that marks have."""
 
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lablib.course.plots.pictures import COLOURS
+from lablib.validation import BadValue
 
 LIGHT, DARK, REST = COLOURS[4], COLOURS[0], "#999999"
 _TICKS = {float: (0, 0.5, 1), math.sqrt: (0, 0.01, 0.1, 0.25, 0.5, 1)}
@@ -61,3 +62,35 @@ def number(chance: float) -> str:
     if 0 < chance < 0.0005:
         return "<0.001"
     return f"{chance:.2f}" if chance == 0 or chance >= 0.0995 else f"{chance:.3f}"
+
+
+def check_room(view: dict[str, Any], marks: Sequence[dict[str, Any]]) -> None:
+    """Refuse marks beyond the axes of their panel: a page would draw them where an axis ends.
+
+    Raises:
+        ValueError: naming the axis, the value and where the axis ends.
+    """
+    for side in ("x", "y"):
+        low, high = view[side]["ends"]
+        if view[side].get("log"):
+            spare = (high / low) ** 0.001  # numbers are rounded; nobody sees a thousandth
+            least, most = low / spare, high * spare
+        else:
+            spare = 0.001 * (high - low)
+            least, most = low - spare, high + spare
+        for mark in marks:
+            for value in _along(mark, side):
+                if not least <= value <= most:
+                    where = f"[{low:g}, {high:g}], the axis of {view['title']!r} in every picture"
+                    raise BadValue(f"{side} must be in {where}, got {value:g}")
+
+
+def _along(mark: dict[str, Any], side: str) -> list[float]:
+    """Return the places of a mark along an axis; it may have none."""
+    points = [mark[name] for name in ("dot", "at") if name in mark]
+    points += [*mark.get("line", ()), *mark.get("area", ())]
+    rule, bar = mark.get("rule", {}), mark.get("bar", ())
+    own = [rule[side]] if side in rule else []
+    if side == "x":
+        return [*own, *bar[:2], *(point[0] for point in points)]
+    return [*own, *bar[2:], *(height for point in points for height in point[1:])]

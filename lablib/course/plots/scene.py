@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.plots.explorer import Explorer
+from lablib.course.plots.marks import check_room
 from lablib.course.plots.pictures import THEMES, Picture
 
 import anywidget
@@ -165,7 +166,8 @@ class Chart:
 class ChartExplorer(SceneExplorer):
     """Controls, and a chart that follows them: subclasses define ``chart`` in place of ``draw``.
 
-    Its axes, and what it is ``called``, stay as they begin.
+    Its axes, and what it is ``called``, stay as they begin: no control moves an axis, which has to
+    hold every picture.
     """
 
     def __init__(self, **controls: widgets.Widget) -> None:
@@ -185,11 +187,16 @@ class ChartExplorer(SceneExplorer):
         return Still(self.chart(data), self.caption(data))
 
     def draw(self, data: Any) -> dict[str, Any]:
-        """Return what is drawn on each panel, and those of its words that are others."""
+        """Return what is drawn on each panel, and those of its words that are others.
+
+        Raises:
+            ValueError: something lies beyond an axis.
+        """
         chart, told = self.chart(data), []
         for fixed, panel, marks in zip(
             self.constants["panels"], chart.panels, chart.marks, strict=True
         ):
+            check_room(fixed, [*fixed.get("behind", ()), *marks])
             words = {"title": panel["title"]} if panel["title"] != fixed["title"] else {}
             for side in ("x", "y"):
                 if panel[side]["ticks"] != fixed[side]["ticks"]:

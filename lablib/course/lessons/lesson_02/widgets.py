@@ -140,7 +140,9 @@ class CacheMemory(ChartExplorer):
                 right.append({"key": f"{key}{row}", **bar})
             right.append({"line": [[0.5, -row - 0.38], [0.5, -row + 0.15]], "dash": "4 2"})
             right.append({"text": said, "at": [0, -row + 0.25]})
-        x, y = axis(0, start, "", names, bare=True), axis(0, 1.12 * max(layers)[0], "", layers)
+        most = max(layers)[0]
+        x = axis(0, start, "", names, bare=True)
+        y = axis(0, max(1.12 * most, most + 3), "", layers)  # words stand above the blocks
         views = [panel("one token's keys and values", x, y)]
         x = axis(0, 1, "", [(0, "0"), (0.5, "as large as the weights"), (1, "all")])
         y = axis(0.5 - len(names), 0.6, "", ())

@@ -60,6 +60,8 @@ class OverOptimisation(ChartExplorer):
         self._errors = {GAUSSIAN: rng.normal(size=shape), HEAVY: rng.standard_t(1, size=shape)}
         loudest = self.compute(noise=1.0, errors=HEAVY)["score"]
         self._top = 1.1 * float(max(1.0, loudest.max()))  # the axis stays where it is
+        alone = self.right.mean() + min(0.0, *(each.mean() for each in self._errors.values()))
+        self._low = min(0.25, max(0.01, alone))  # one sample has the lowest score
         super().__init__(
             noise=slider(0.2, 0.0, 1.0, 0.05, label="noise (in rewards)"),
             errors=choice(HEAVY, [GAUSSIAN, HEAVY], label="errors are"),
@@ -80,7 +82,7 @@ class OverOptimisation(ChartExplorer):
         """Draw the score at the left and the truth at the right."""
         n = axis(1, self.counts[-1], "samples N", self.counts, log=True)
         # beyond a few rewards a heavy tail would flatten everything else
-        score = axis(0.25, self._top, "", (0.25, 1, 5, 20, 100), log=True)
+        score = axis(self._low, self._top, "", (0.25, 1, 5, 20, 100), log=True)
         views = [panel("the verifier's score of the chosen one (rewards)", n, score)]
         views.append(panel("the truth: share of right ones", n, axis(0, 1.03, "", (0, 0.5, 1))))
         rows = zip(("score", "truth"), (0, 2), strict=True)

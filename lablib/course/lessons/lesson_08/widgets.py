@@ -98,6 +98,11 @@ class RoundTexts(ChartExplorer):
         self.texts = ["".join(text) for text in product(letters, repeat=drafted + 1)]
         self.truth = plain(self.target, start, drafted + 1)
         self.names = list(names or every_rule())
+        far = [
+            one_round(every_rule()[name], self.target, self.other, start, drafted)[0].max()
+            for name in self.names
+        ]
+        self._top = float(max(1.2 * self.truth.max(), 1.05 * max(far)))  # of all rules
         super().__init__(
             distance=slider(1.0, 0.0, 1.0, 0.05, label="draft's distance"),
             rule=choice("rejection", self.names, label="rule"),
@@ -123,8 +128,7 @@ class RoundTexts(ChartExplorer):
         series = {"target alone": data["truth"], "written": data["written"]}
         names = [(i, text) for i, text in enumerate(self.texts)]
         x = axis(-0.6, len(names) - 0.4, "text", names, bare=True)
-        top = 1.2 * float(self.truth.max())
-        views = [panel("probability", x, axis(0, top), share=2)]
+        views = [panel("probability", x, axis(0, self._top), share=2)]
         rows = [name.split(":")[0] for name in data["tokens"]]
         colours = [COLOURS[0] if name == data["rule"] else REST for name in data["tokens"]]
         marks = upright(rows, {"tokens": [*data["tokens"].values()]}, colours)
@@ -203,7 +207,7 @@ class Detection(ChartExplorer):
         marks = curves(self.counts, data["statistics"], (0, 5))
         marks.append({"key": "limit", "rule": {"y": self.limit}, "text": "limit", "dash": "2 3"})
         x = axis(self.counts[0], self.counts[-1], "samples", self.counts[::2], log=True)
-        y = axis(0.05, 5e4, "", (0.1, 1, 10, 100, 1000, 10_000), log=True)
+        y = axis(0.05, 1e5, "", (0.1, 1, 10, 100, 1000, 10_000), log=True)
         return Chart([panel("chi-square", x, y, data["statistics"], high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:

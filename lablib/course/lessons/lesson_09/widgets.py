@@ -179,7 +179,7 @@ class BestLength(ChartExplorer):
         left = [{"key": "one", "rule": {"y": 1}, "dash": "2 3"}]
         left += [*curves(gammas, {"speed-up": data["speedup"]}, [2]), {"key": "best", **ring}]
         x = axis(-0.5, FURTHEST + 0.5, "draft tokens γ", range(0, FURTHEST + 1, 2))
-        y = axis(1 / 16, 16, "", (0.125, 0.5, 1, 2, 8), log=True)
+        y = axis(1 / 32, 16, "", (0.125, 0.5, 1, 2, 8), log=True)
         more = " or more" * (best == FURTHEST)
         title = f"speed-up (dotted: ×1); the best γ is {best}{more}"
         views = [panel(title, x, y, high=240)]

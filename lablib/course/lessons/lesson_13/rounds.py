@@ -7,13 +7,20 @@ number of tokens needs no average over many texts.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.course.replay.measure import clock, measure_costs
 from lablib.course.tasks import TASKS
-from lablib.inference import Drafter, SamplerOptions, SpeculativeTokenIterator, Tree, sample_many
+from lablib.inference import (
+    Drafter,
+    Proposal,
+    SamplerOptions,
+    SpeculativeTokenIterator,
+    Tree,
+    sample_many,
+)
 from lablib.inference.decoding.rows import Row
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import tree_rules
@@ -88,32 +95,56 @@ def law(
 def one_round(
     target: Any, drafter: Drafter, text: Sequence[int], nodes: int, *,
     rule: str = "match", temperature: float = 1.0, drafted_at: float | None = None, seed: int = 0,
-    read: kv.Cache | None = None,
 ) -> Round:  # fmt: skip
     """Let ``drafter`` propose ``nodes`` tokens after ``text``, and the target read them.
 
-    ``drafted_at`` is the draft's temperature, if it is another one. ``read`` is a cache of the
-    target that holds all of the text but its last token, for a drafter that works in none of it; it
-    stays as it is.
+    ``drafted_at`` is the draft's temperature, if it is another one.
     """
     text = list(text)
-    reader = Rewinder(target, kv.make(target) if read is None else kv.copy(read))
+    reader = Rewinder(target, kv.make(target))
     session = drafter.begin(reader, own_reader(drafter, reader), 1)
-    if read is None:
-        reader.forward(mx.array([text[:-1]]))
+    reader.forward(mx.array([text[:-1]]))
     drafted_at = temperature if drafted_at is None else drafted_at
-    sampler = _sampler(text, nodes, SamplerOptions(temperature=drafted_at, seed=seed))
+    sampler = sampler_for(text, nodes, SamplerOptions(temperature=drafted_at, seed=seed))
     proposal = session.propose([text], [nodes], sampler)
-    drafts = proposal.tokens.tolist()[0]
-    parents = range(-1, len(drafts) - 1) if proposal.parents is None else proposal.parents
-    tokens = mx.concatenate([mx.array([text[-1:]]), proposal.tokens], axis=1)
-    logits = reader.forward(tokens, parents=[-1, *(1 + parent for parent in parents)])
-    rows = np.array(logits[0].astype(mx.float32), np.float64)
+    drafts = drafts_of(proposal, nodes)
+    parents = [-1, *(1 + parent for parent in drafts.parents)]
+    logits = reader.forward(mx.array([[text[-1], *drafts.tokens]]), parents=parents)
+    return judged(drafts, logits[0], rule, temperature)
+
+
+class Drafts(NamedTuple):
+    """The tokens and parents of N drafts, and what they were drawn from ``(N, V)``, if at all."""
+
+    tokens: list[int]
+    parents: list[int]
+    q: np.ndarray | None
+
+    @property
+    def paths(self) -> list[tuple[int, ...]]:
+        """Return the tokens of N+1 paths: of no draft, and up to each one."""
+        paths: list[tuple[int, ...]] = [()]
+        for token, parent in zip(self.tokens, self.parents, strict=True):
+            paths.append((*paths[parent + 1], token))
+        return paths
+
+
+def drafts_of(proposal: Proposal, nodes: int) -> Drafts:
+    """Return the first ``nodes`` drafts of a proposal."""
+    tokens = proposal.tokens.tolist()[0][:nodes]
+    parents = range(-1, nodes) if proposal.parents is None else proposal.parents
+    q = None if proposal.q is None else np.array(proposal.q[0, :nodes], np.float64)
+    return Drafts(tokens, list(parents[: len(tokens)]), q)
+
+
+def judged(drafts: Drafts, logits: mx.array, rule: str, temperature: float) -> Round:
+    """Return what a rule makes of drafts; ``logits (N+1, V)`` are the target's."""
+    rows = np.array(logits.astype(mx.float32), np.float64)
     size = rows.shape[-1]
     p = softmax(rows / temperature, -1) if temperature else np.eye(size)[rows.argmax(-1)]
-    certain = proposal.q is None
-    q = np.eye(size)[drafts] if certain else np.array(proposal.q[0], np.float64)
-    return Round(drafts, list(parents), p, law(rule, p, q, drafts, parents))
+    tokens, parents, q = drafts
+    q = np.eye(size)[tokens] if q is None else q
+    return Round(tokens, parents, p, law(rule, p, q, tokens, parents))
 
 
 def places(
@@ -153,7 +184,8 @@ def engine_round(
     return len(drafted[0].tokens)
 
 
-def _sampler(text: list[int], nodes: int, options: SamplerOptions) -> TextSampler:
+def sampler_for(text: list[int], nodes: int, options: SamplerOptions) -> TextSampler:
+    """Return what draws ``nodes`` drafts after a text, in its first round."""
     sampler = TextSampler(len(text) + nodes + 1)
     sampler.add([Row(0, text, options, 0, nodes + 1, frozenset())])
     return sampler
@@ -188,7 +220,7 @@ def measure_prices(
     text, each = list(text), []
     drafter, reader = Tree(draft), Rewinder(target, kv.make(target))
     session = drafter.begin(reader, own_reader(drafter, reader), 1)
-    sampler = _sampler(text, most, SamplerOptions(temperature=1.0, seed=0))
+    sampler = sampler_for(text, most, SamplerOptions(temperature=1.0, seed=0))
     now = clock()
     for _ in range(repeats):
         session.keep([len(text) - 1])

@@ -4,16 +4,15 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from lablib.cache import kv, tree
-from lablib.course.lessons.lesson_13.rounds import RULES, Prices, Round, one_round
+from lablib.cache import tree
+from lablib.course.lessons.lesson_13.rounds import RULES, Prices, Round
+from lablib.course.lessons.lesson_13.sizes import Rounds, read
 from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS, visible
 from lablib.course.plots.scene import ChartExplorer, SceneExplorer
-from lablib.inference import DraftModel, Tree
 from lablib.validation import BadValue
 
-import mlx.core as mx
 import numpy as np
 
 MOST = 16  # nodes
@@ -102,11 +101,10 @@ class Trees(SceneExplorer):
             raise BadValue("texts must hold one text at least, got none")
         self.target, self.draft, self.prices = target, draft, prices
         self.texts, self.pieces = dict(texts), list(pieces)
-        self._round = lru_cache(256)(self._uncached)
-        self._read = {}
-        for name, ids in self.texts.items():
-            self._read[name] = kv.make(target)
-            mx.eval(target(mx.array([ids[:-1]]), cache=self._read[name]))
+        self._rounds = lru_cache(64)(self._uncached)
+        self._read = {
+            name: [read(model, ids) for model in (target, draft)] for name, ids in texts.items()
+        }
         names, self.constants = list(self.texts), {}
         super().__init__(
             text=choice(names[0], names, label="text"),
@@ -117,22 +115,16 @@ class Trees(SceneExplorer):
             toss=slider(0, 0, 9, label="toss"),
         )
 
-    def _uncached(
-        self, text: str, rule: str, nodes: int, depth: int | None, temperature: float
-    ) -> Round:
-        """Return the round of a tree; of a chain where ``depth`` is 0."""
-        drawn = rule != "match"
-        drafter = DraftModel(self.draft) if depth == 0 else Tree(self.draft, depth, drawn)
-        options = {"rule": rule, "temperature": temperature, "read": self._read[text]}
-        return one_round(self.target, drafter, self.texts[text], nodes, **options)
+    def _uncached(self, text: str, rule: str, depth: int | str, temperature: float) -> Rounds:
+        """Return the rounds of trees and chains of any size; none is computed yet."""
+        models, bound = (self.target, self.draft), None if depth == ALL else depth
+        return Rounds(models, self.texts[text], self._read[text], MOST, rule, bound, temperature)
 
     def compare(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float
     ) -> tuple[Round, Round, tuple[float, float]]:
         """Return the rounds of a tree and of a chain, and their prices in plain tokens."""
-        bound = None if depth == ALL else depth
-        grown = self._round(text, rule, nodes, bound, temperature)
-        chain = self._round(text, rule, nodes, 0, temperature)
+        ((grown, chain),) = self._rounds(text, rule, depth, temperature).of([nodes])
         costs = self.prices.tree(nodes, int(grown.depths.max())), self.prices.chain(nodes)
         return grown, chain, costs
 
@@ -140,10 +132,12 @@ class Trees(SceneExplorer):
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int
     ) -> dict[str, Any]:
         """Return the tree, the path that stays, and tree and chain of ever more nodes."""
+        sizes = sorted({*TRAIL, nodes})
+        self._rounds(text, rule, depth, temperature).of(sizes)  # all at once, which costs less
         grown = self.compare(text, rule, nodes, depth, temperature)[0]
         depths, rows = layout(grown.parents)
         trails: dict[str, list[list[float]]] = {"tree": [], "chain": []}
-        for count in sorted({*TRAIL, nodes}):
+        for count in sizes:
             *both, costs = self.compare(text, rule, count, depth, temperature)
             for name, one, cost in zip(trails, both, costs, strict=True):
                 trails[name].append([count, cost, one.expected])
@@ -220,7 +214,10 @@ class Worth(ChartExplorer):
         here: float,
     ) -> None:
         self.chains, self.trees, self.here = dict(chains), dict(trees), here
-        self.waiting = np.linspace(0, 0.4, 81)
+        self.waiting = np.linspace(0, max(0.4, 1.25 * here), 81)
+        extremes = [self.compute(rule, *each) for rule in chains for each in ((0, 0), (0.5, 0.4))]
+        found = [1.0, *(gain for data in extremes for gain in (data["chain"], *data["tree"]))]
+        self._ends = 0.95 * min(found), 1.05 * max(found)  # all is free, or as dear as can be
         super().__init__(
             rule=choice("match", list(self.chains), label="rule"),
             reading=slider(0.1, 0.0, 0.5, 0.05, label="reading one more"),
@@ -249,11 +246,12 @@ class Worth(ChartExplorer):
         series = {"best tree": data["tree"], "best chain": np.full(81, data["chain"])}
         marks = curves(self.waiting, series, (2, 0))
         marks.append({"key": "one", "rule": {"y": 1}, "dash": "2 3"})
-        here = {"rule": {"x": self.here}, "text": "this machine", "dash": "5 3"}
+        here = {"rule": {"x": max(0.0, self.here)}, "text": "this machine", "dash": "5 3"}
         marks.append({"key": "here", **here, "colour": "#B34A00"})
-        x = axis(0, 0.4, "price of waiting for a level, in plain tokens")
+        x = axis(0, self.waiting[-1], "price of waiting for a level, in plain tokens")
         title = "speed-up (dotted: plain decoding, ×1)"
-        return Chart([panel(title, x, axis(0, 4), series, high=240)], [marks])
+        y = axis(*self._ends, "", 2.0 ** np.arange(-4, 6), log=True)
+        return Chart([panel(title, x, y, series, high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what is best where."""

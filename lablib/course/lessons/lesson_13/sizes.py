@@ -1,0 +1,121 @@
+"""Rounds of trees and chains of every size, for a picture that follows a hand.
+
+They are those of ``rounds.one_round``. But trees of all sizes have many paths in common, and a
+short chain begins a long one. So the draft model reads each path once, and the target reads all of
+them in one forward.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from lablib.cache import kv, tree
+from lablib.course.lessons.lesson_13.rounds import (
+    Drafts,
+    Round,
+    drafts_of,
+    judged,
+    sampler_for,
+)
+from lablib.inference import SamplerOptions
+from lablib.inference.speculation.draft_model import draw_in_turn
+from lablib.inference.speculation.draft_tree import grow
+
+import mlx.core as mx
+
+Path = tuple[int, ...]  # drafts, one after the other; none at the text's end
+
+
+def read(model: Any, text: Sequence[int]) -> kv.Cache:
+    """Return a cache of ``model`` that holds all of a text but its last token."""
+    cache = kv.make(model)
+    mx.eval(model(mx.array([text[:-1]]), cache=cache))
+    return cache
+
+
+class _Said:
+    """A model's logits after a text and after paths of drafts; each is read once.
+
+    Args:
+        model: reads trees.
+        last: token of the text.
+        others: a cache that holds all before it; it stays as it is.
+    """
+
+    def __init__(self, model: Any, last: int, others: kv.Cache) -> None:
+        self._model, self._last, self._cache = model, last, kv.copy(others)
+        self._parents: list[int] = []
+        self._logits: dict[Path, mx.array] = {}
+
+    def after(self, paths: Sequence[Path]) -> mx.array:
+        """Return the logits ``(R, V)`` after R paths, each behind what it begins with."""
+        new = [path for path in dict.fromkeys(paths) if path not in self._logits]
+        if new:
+            places = {path: place for place, path in enumerate([*self._logits, *new])}
+            self._parents += [places[path[:-1]] if path else -1 for path in new]
+            tokens = mx.array([[path[-1] if path else self._last for path in new]])
+            layers = tree.branch(self._cache, self._parents, len(new))
+            logits = self._model(tokens, cache=layers)[0]
+            self._logits.update(zip(new, logits, strict=True))
+        return mx.stack([self._logits[path] for path in paths])
+
+    def forward(self) -> Callable[..., mx.array]:
+        """Return what a drafter calls: with the text's last token first, then with drafts."""
+        paths: list[Path] = []
+
+        def forward(tokens: mx.array, parents: Sequence[int] | None = None) -> mx.array:
+            new = tokens.tolist()[0]
+            before = [len(paths) - 1] if parents is None else parents[-len(new) :]
+            for token, parent in zip(new, before, strict=True):
+                paths.append((*paths[parent], token) if paths else ())
+            return self.after(paths[-len(new) :])[None]
+
+        return forward
+
+
+class Rounds:
+    """The rounds of one text under one rule, with a tree and with a chain of any size.
+
+    Args:
+        models: the target and the draft model.
+        text: token ids.
+        read: a cache of each model, which holds all of the text but its last token.
+        most: nodes that are asked for.
+        rule: one of ``rounds.RULES``.
+        depth: the longest path of a tree; None: no bound.
+        temperature: of both models.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        text: Sequence[int],
+        read: Sequence[kv.Cache],
+        most: int,
+        rule: str,
+        depth: int | None,
+        temperature: float,
+    ) -> None:
+        self._target, self._draft = (
+            _Said(model, text[-1], cache) for model, cache in zip(models, read, strict=True)
+        )
+        self._judged = partial(judged, rule=rule, temperature=temperature)
+        options = SamplerOptions(temperature=temperature, seed=0)
+        sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
+        self._chain = draw_in_turn(self._draft.forward(), end, [most], sampler)
+        self._tree = partial(grow, unread=end, sampler=sampler, depth=depth, drawn=rule != "match")
+        self._found: dict[int, list[Round]] = {}
+
+    def of(self, sizes: Sequence[int]) -> list[list[Round]]:
+        """Return the rounds of a tree and of a chain, for each of these numbers of nodes."""
+        new = sorted({*sizes} - {*self._found}, reverse=True)  # a large tree holds most of a small
+        drafts = {nodes: self._drafts(nodes) for nodes in new}
+        every = [path for both in drafts.values() for one in both for path in one.paths]
+        self._target.after([(), *every])  # in one forward
+        for nodes, both in drafts.items():
+            self._found[nodes] = [self._judged(one, self._target.after(one.paths)) for one in both]
+        return [self._found[nodes] for nodes in sizes]
+
+    def _drafts(self, nodes: int) -> list[Drafts]:
+        grown = self._tree(self._draft.forward(), limits=[nodes])
+        return [drafts_of(proposal, nodes) for proposal in (grown, self._chain)]

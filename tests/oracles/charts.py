@@ -1,0 +1,158 @@
+"""Every explorer of the course whose picture is a chart, with data of a few lines."""
+
+import importlib
+import itertools
+import math
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lablib.course import lessons
+from lablib.course.lessons.lesson_00.widgets import VoteShares
+from lablib.course.lessons.lesson_02.widgets import LARGE, CacheCost, CacheMemory, Shape
+from lablib.course.lessons.lesson_03.widgets import Frontier, Penalties, StoryCounts
+from lablib.course.lessons.lesson_05.widgets import OverOptimisation
+from lablib.course.lessons.lesson_06.widgets import Stopping
+from lablib.course.lessons.lesson_07.rounds import RoundByRound
+from lablib.course.lessons.lesson_07.speed import LengthCurves, SpeedupMap
+from lablib.course.lessons.lesson_08.coin import Overlap
+from lablib.course.lessons.lesson_08.widgets import Detection, RoundTexts
+from lablib.course.lessons.lesson_09.widgets import Adapting, BestLength, Sources
+from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost
+from lablib.course.lessons.lesson_11.timeline import BatchTimeline
+from lablib.course.lessons.lesson_12.widgets import BatchGain, Cuts
+from lablib.course.lessons.lesson_13.widgets import Worth
+from lablib.course.lessons.lesson_14.widgets import Dealing
+from lablib.course.lessons.lesson_15.widgets import Judged
+from lablib.course.lessons.lesson_16 import sums
+from lablib.course.lessons.lesson_16.widgets import Voting
+from lablib.course.lessons.lesson_17.widgets import Cloud, Masked
+from lablib.course.plots.explorer import Explorer
+from lablib.course.plots.scene import ChartExplorer
+from lablib.course.replay.curves import Sampled
+from lablib.course.replay.rounds import Guesses
+from lablib.inference.decoding.rows import Verdict
+from lablib.inference.speculation.costs import Costs
+
+import numpy as np
+
+COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
+FREE = Costs(COSTS.target, 0.0)
+P, Q = [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]
+
+
+def _logits(rows: int, size: int, seed: int) -> np.ndarray:
+    return 3 * np.random.default_rng(seed).normal(size=(rows, size))
+
+
+def _guesses() -> dict[str, dict[str, list[Guesses]]]:
+    never, always = Guesses((8,) * 30, (0,) * 30), Guesses((8,) * 30, tuple(range(30, 0, -1)))
+    return {
+        "easy": {"model": [always], "gram": [never]},
+        "hard": {"model": [never], "gram": [always]},
+    }
+
+
+def _frontier() -> Frontier:
+    rights = {"no cut": (48, 44, 3), "top-p 0.9": (48, 47, 9), "min-p 0.1": (48, 48, 45)}
+    spread, shares = 0.1 * np.linspace(-1, 1, 48), (0.1, 0.6, 0.8)
+    outcomes = {
+        (cut, t): StoryCounts(48, right, share + spread)
+        for cut, valid in rights.items()
+        for t, right, share in zip((0.3, 0.8, 1.3), valid, shares, strict=True)
+    }
+    return Frontier(outcomes)
+
+
+def _rounds() -> RoundByRound:
+    rounds = [
+        Verdict((1, 2), (1, 2, 4), 2, 2, p=(1.0, 0.8), q=(0.7, 1.0)),
+        Verdict((1, 2), (2,), 0, 1, (math.log(0.625),), p=(0.25, 0.5), q=(0.75, 0.5)),
+    ]
+    return RoundByRound({"one": ([0, 1], rounds)}, ["<s>", " the", " cat", "\n", " sat"])
+
+
+def _stopping() -> Stopping:
+    return Stopping([Sampled("3", [*"3533"] * 5), Sampled("3", [*"53"] * 10)])
+
+
+def _voting() -> Voting:
+    return Voting(sums.World([[("7", [-0.1] * 4), ("3", [-2.0])] * 4] * 3, ["7", "3", "5"], 100))
+
+
+def _judged() -> Judged:
+    p = _logits(9, 40, 1)
+    return Judged({"alike": (p, p), "apart": (p, -p)})
+
+
+def _cuts() -> Cuts:
+    # of 9,000 tokens, the likeliest first: from an open place to a sure one
+    ranks = np.arange(1.0, 9001) ** -np.linspace(0.9, 4, 30)[:, None]
+    return Cuts([" word"] * 30, np.log(ranks / ranks.sum(axis=1, keepdims=True)))
+
+
+EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
+    VoteShares: lambda: VoteShares([None, *"3343"], np.full(10, 0.1), "3"),
+    CacheCost: CacheCost,
+    CacheMemory: lambda: CacheMemory({"ours": Shape(8, 3, 3, 64, 3e6), **LARGE}),
+    Penalties: lambda: Penalties([f"word{i}" for i in range(10)], [1.0] * 10, ["word1", "word2"]),
+    Frontier: _frontier,
+    OverOptimisation: lambda: OverOptimisation(_logits(6, 16, 3) < -1),
+    Stopping: _stopping,
+    RoundByRound: _rounds,
+    SpeedupMap: lambda: SpeedupMap(COSTS, {"stories": 0.98, "edits": 0.97, "sums": 0.85}),
+    LengthCurves: lambda: LengthCurves(COSTS),
+    Overlap: lambda: Overlap(["sun", "rain", "snow", "fog"], P, Q),
+    RoundTexts: lambda: RoundTexts("abc", [[0.6, 0.3, 0.1]] * 3, [[0.2, 0.3, 0.5]] * 3),
+    Detection: lambda: Detection([0.35, 0.25, 0.2, 0.12, 0.08], [0.1, 0.15, 0.2, 0.25, 0.3]),
+    Sources: lambda: Sources(
+        dict.fromkeys(("easy", "hard"), ([0, 1, 2], [1] * 30)),
+        _guesses(),
+        {"model": COSTS, "gram": FREE},
+        ["", *"abcd"],
+    ),
+    BestLength: BestLength,
+    Adapting: lambda: Adapting(_guesses(), {"model": COSTS, "gram": FREE}),
+    Memories: Memories,
+    ReplayCost: ReplayCost,
+    BatchTimeline: lambda: BatchTimeline([(0, "ab"), (0, "ac"), (1, "ab"), (9, "abcd")]),
+    Cuts: _cuts,
+    BatchGain: lambda: BatchGain({1: FREE, 8: Costs((2.0, 3.5, 5.0), 0.0)}),
+    Worth: lambda: Worth({"match": [1.5, 2.0]}, {"match": {2: (1.8, 1.0), 4: (2.6, 2.0)}}, 0.2),
+    Dealing: Dealing,
+    Judged: _judged,
+    Voting: _voting,
+    Masked: Masked,
+    Cloud: lambda: Cloud(days=4, most=5),
+}
+
+
+def of_the_lessons() -> set[type[ChartExplorer]]:
+    """Return every such class that a module of a lesson defines."""
+    modules = pkgutil.walk_packages(lessons.__path__, f"{lessons.__name__}.")
+    found = [vars(importlib.import_module(module.name)).values() for module in modules]
+    return {
+        each
+        for values in found
+        for each in values
+        if isinstance(each, type) and issubclass(each, ChartExplorer)
+        if each.__module__.startswith(lessons.__name__)
+    }
+
+
+def _both_ends(control: Any) -> tuple[Any, Any]:
+    low, high = getattr(control, "min", False), getattr(control, "max", True)
+    options = getattr(control, "options", None) or (low, high)
+    return options[0], options[-1]
+
+
+def ends(explorer: Explorer) -> list[dict[str, Any]]:
+    """Return settings: the start, and each control at both its ends."""
+    controls = explorer.controls.items()
+    return [{}, *({name: end} for name, each in controls for end in _both_ends(each))]
+
+
+def corners(explorer: Explorer) -> Iterator[dict[str, Any]]:
+    """Yield every setting that has each control at one of its ends."""
+    every = itertools.product(*map(_both_ends, explorer.controls.values()))
+    return (dict(zip(explorer.controls, values, strict=True)) for values in every)
