@@ -248,7 +248,7 @@ class Frontier(ChartExplorer):
         for i, ends in enumerate(([[end, y] for end in apart], [[x, end] for end in right])):
             marks.append({"key": f"spread {i}", "line": ends, "wide": 1.5})
         marks.append({"key": "ring", "dot": [x, y], "r": 9, "hollow": True, "colour": "#000000"})
-        at = {"at": [x - 0.02, y - 0.13], "anchor": "start" if x < 0.3 else "end"}
+        at = {"at": [x - 0.02, max(-0.1, y - 0.13)], "anchor": "start" if x < 0.3 else "end"}
         word = {"text": f"T = {data['temperature']:g}", "bold": True}
         marks.append({"key": "word", **word, **at})
         x = axis(0, 1, "share of words in which two stories differ", (0, 0.5, 1))
