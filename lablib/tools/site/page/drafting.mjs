@@ -13,15 +13,14 @@ export const GUESSER = {
   },
   'target-head': {
     name: 'head', short: 'head',
-    told: 'No model of its own, but one block on top of the large one, with 0.3 million learnt numbers. ' +
-      'It takes what the large model had made of the text before its last token, and that token, and ' +
-      'guesses what it will make of both. From its guess it goes on.',
+    told: 'No model of its own: one block on top of the large one, with 0.3 million learnt numbers. It ' +
+      'takes over the large model’s inner states, guesses the next one, and goes on from its guess.',
   },
 };
 
 export const KEPT = {
-  rejection: 'Each token shall come as often as if the large model wrote alone. So a guess stays, ' +
-    'unless it is made too often: then a draw throws out the surplus, and tokens that are guessed ' +
+  rejection: 'The text need not be the one that the large model writes alone with this seed, but each ' +
+    'token shall come as often. So a guess stays, unless it is made too often: then a draw throws out the surplus, and tokens that are guessed ' +
     'too seldom take its place.',
   block: 'As rejection, but all guesses of a round are judged together: one that the large model ' +
     'likes more makes up for one before it that it likes less. More stay, and each token still ' +
@@ -97,7 +96,7 @@ export class Drafting {
     const word = {kept: '✓ kept', refused: '✗ refused', unread: 'thrown away'}[kind];
     const seen = kind !== 'unread';
     const bar = make('span', {className: 'play-chance', data: {'aria-hidden': 'true'}});
-    bar.style.setProperty('--chance', draft.chance);
+    bar.style.setProperty('--chance', seen ? draft.chance : 0);
     if (seen && draft.coin !== undefined && draft.chance < 1) {
       bar.append(make('span', {className: 'play-coin'}));
       bar.style.setProperty('--coin', draft.coin);
@@ -111,12 +110,13 @@ export class Drafting {
   }
 
   #coin(draft, seen) {
-    if (!seen) return '';
+    if (!seen) return make('small', {}, 'it goes on from a refused one');
     if (draft.coin === undefined)
       return make('small', {}, `the large model drew ${readable(this.decode([draft.own]))}`);
     if (draft.chance >= 1)
       return make('small', {}, this.rule === 'block' ? 'sure to stay' : 'not guessed too often');
-    return make('small', {}, `drew ${percent(draft.coin)}, limit ${percent(draft.chance)}`);
+    const limit = draft.chance > 0.9995 ? '>99.9 %' : percent(draft.chance);
+    return make('small', {}, `drew ${percent(draft.coin)}, limit ${limit}`);
   }
 
   #own(verdict) {

@@ -151,6 +151,7 @@ class Page {
       run: () => {
         this.set({token: 0, round: 1, answer: ''});
         this.run();
+        this.#reveal();
       },
       stop: () => this.stop(),
       again: () => this.#bring(),
@@ -182,15 +183,21 @@ class Page {
   // Change what a text is made from: what was written is another's then.
   change(changes) {
     this.set({...changes, shown: '', token: 0, round: 1, answer: ''});
+    if (this.ready) this.say(PRESS[this.state.play]);
     this.#wear();
     this.#next();
   }
 
-  // Take another seed; if a text stood there, write it anew.
+  // Write with another seed.
   #dice() {
-    const {shown, play} = this.state;
     this.change({seed: Math.floor(Math.random() * 100_000)});
-    if (shown === play) this.run();
+    this.run();
+  }
+
+  // On a small screen what was asked for lies below: go there.
+  #reveal() {
+    const status = this.part('status');
+    if (status.getBoundingClientRect().top > 0.6 * innerHeight) status.scrollIntoView({block: 'start'});
   }
 
   // Sample from the model as it is; what was written stays.
@@ -202,14 +209,18 @@ class Page {
     this.#outdate();
   }
 
+  // Turn to a play. A vote needs a sum: a prompt that is none waits until one turns back.
   turnTo(play) {
-    this.stop();
-    this.set({play, shown: '', token: 0, round: 1, answer: ''});
-    if (play === 'vote' && !isSum(this.state.prompt)) this.set({prompt: SUM});
+    let {prompt} = this.state;
+    if (play === 'vote' && !isSum(prompt)) {
+      this.aside = prompt;
+      prompt = SUM;
+    } else if (play !== 'vote' && this.aside) {
+      prompt = this.aside;
+      this.aside = '';
+    }
+    this.change({play, prompt});
     this.#bring();
-    if (this.ready) this.say(PRESS[play]);
-    this.#wear();
-    this.#next();
   }
 
   #tabKey(event) {
@@ -232,6 +243,7 @@ class Page {
 
   // Have the page show the state, with nothing written yet.
   #wear() {
+    this.stop();
     this.#fill();
     for (const tab of this.part('tabs').children) {
       const on = tab.dataset.play === this.state.play;
@@ -259,7 +271,7 @@ class Page {
       this.field(name).setAttribute('aria-valuetext', text);
       this.part(`read-${name}`).textContent = text;
     }
-    this.part('rule').textContent = KEPT[this.state.rule];
+    this.part('rule').textContent = `${this.state.rule}: ${KEPT[this.state.rule]}`;
     this.part('drafter').textContent = GUESSER[this.state.drafter].told;
   }
 

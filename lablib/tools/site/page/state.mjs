@@ -9,7 +9,7 @@ export const START = {
   // The play that has run, and where one looks: a token of the text, a round, an answer.
   shown: '', token: 0, round: 1, answer: '',
 };
-export const SUM = 'sum 7 3 9 0 4 8:';
+export const SUM = 'sum 8 6 7 5 6 5:';
 const CHOICES = {
   play: ['write', 'draft', 'vote'], rule: ['match', 'coupled', 'rejection', 'block'],
   shown: ['', 'write', 'draft', 'vote'], drafter: ['draft', 'target-head'],

@@ -89,10 +89,12 @@ export class Voting {
   // List the chains of an answer; steps that do not hold are marked.
   #chains(answer) {
     const led = this.texts.filter(text => text !== undefined && answerOf(text) === answer);
-    this.#part('head').textContent = answer === ''
-      ? '' : `${led.length} ${led.length === 1 ? 'chain ends' : 'chains end'} in #${answer}; wrong steps are underlined`;
-    this.#part('chains').replaceChildren(...led.map(text => {
-      const steps = stepsOf(this.prompt, text).map(({step, right}) => right
+    const judged = led.map(text => stepsOf(this.prompt, text));
+    const slipped = judged.flat().some(({right}) => !right) ? '; wrong steps are underlined' : '';
+    const many = `${led.length} ${led.length === 1 ? 'chain ends' : 'chains end'}`;
+    this.#part('head').textContent = answer === '' ? '' : `${many} in the digit ${answer}${slipped}`;
+    this.#part('chains').replaceChildren(...judged.map(told => {
+      const steps = told.map(({step, right}) => right
         ? make('span', {}, step)
         : make('mark', {title: 'this step is wrong'}, step, make('span', {className: 'play-hidden'}, ' (wrong)')));
       return make('li', {}, ...steps, make('strong', {}, `#${answer}`));
