@@ -12,8 +12,9 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -39,6 +40,7 @@ from lablib.teach.roster import not_read, packed, printable, read_roster, studen
 from lablib.teach.submission import RANK, Finding
 from lablib.validation import BadValue, integer, number, one_of
 
+FILES = 1000  # of a student's that are judged, outer ones first: Python's packages are ten thousand
 SHARE = 9.0  # of the time, work for each time that reports are written: they grow with the class
 
 
@@ -250,7 +252,10 @@ class Journal:
     def add(self, graded: Graded) -> None:
         """Write a line."""
         if self.path is not None:
-            with open(self.path, "a", encoding="utf-8", errors="replace") as file:
+            with (
+                _named(self.path),
+                open(self.path, "a", encoding="utf-8", errors="replace") as file,
+            ):
                 file.write(_line(graded))
 
     def _remember(self, line: str) -> None:
@@ -277,7 +282,8 @@ class _Job:
 
     def known(self, journal: Journal) -> list[Graded]:
         """Return what an earlier run has found in files that are the same."""
-        keys = [(self._inside(path), self._key(path)) for path in submissions(self.folder)]
+        paths, too_many = self._files()
+        keys = [(inside, self._key(path)) for inside, path in (paths | too_many).items()]
         return [journal.known[key] for key in keys if key in journal.known]
 
     def work(self, done: Sequence[Graded], workers: int, progress: bool) -> Iterator[Graded]:
@@ -285,7 +291,11 @@ class _Job:
         from tqdm import tqdm
 
         old = {graded.path for graded in done}
-        paths = {self._inside(path): path for path in submissions(self.folder)}
+        paths, too_many = self._files()
+        why = f"is not judged: more than {FILES} files are theirs"
+        for inside, path in too_many.items():
+            if inside not in old:
+                yield Graded(inside, self._key(path), unreadable=why)
         # Of what is there before it is read: a file that changes meanwhile is judged again.
         keys = {inside: self._key(path) for inside, path in paths.items() if inside not in old}
         orders = [
@@ -303,6 +313,21 @@ class _Job:
             for order, verdict in verdicts:
                 yield _graded(order, keys[order.name], verdict)
                 bar.update()
+
+    def _files(self) -> tuple[dict[str, Path], dict[str, Path]]:
+        """Return the files to judge, by their places, and of each student the first too many."""
+        files: dict[str, Path] = {}
+        too_many: dict[str, Path] = {}
+        counts: Counter[str] = Counter()
+        for path in sorted(submissions(self.folder), key=lambda path: len(path.parts)):
+            inside = self._inside(path)
+            whose = self._whose(Path(inside))
+            counts[whose] += 1
+            if counts[whose] <= FILES:
+                files[inside] = path
+            elif counts[whose] == FILES + 1:
+                too_many[inside] = path
+        return files, too_many
 
     def predicted(self, graded: Sequence[Graded]) -> list[Predicted]:
         """Return what students predicted in what they handed in, of the lessons asked for."""
@@ -412,5 +437,15 @@ def _line(graded: Graded) -> str:
 
 def _replace(path: Path, text: str) -> None:
     """Write a file as a whole, whatever letters its names hold."""
-    with replacing(path) as file:
+    with _named(path), replacing(path) as file:
         file.write_bytes(text.encode("utf-8", "replace"))
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Have an error say which file it is about: a full disk's does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise

@@ -31,6 +31,7 @@ OUTCOMES = {
 # Full width, too; and behind a semicolon, at which Excel cuts lines in half of Europe.
 _FORMULA = re.compile(r"(^|;)(?=[\s\x00-\x1f\"]*[=+\-@＝＋－＠])")
 LATE = " late"  # behind a mark
+NAMED = 100  # files or names in one sentence, at most
 TOPICS = 5  # suggested for a discussion, at most
 
 
@@ -117,13 +118,13 @@ class GradeReport:
         """Return what else a teacher should know, a sentence each."""
         told = []
         if self.strangers:
-            who = ", ".join(self.strangers)
+            who = _listed(self.strangers)
             told.append(f"Not on the roster, so only what they handed in is here: {who}.")
         if self.unread:
-            what = ", ".join(self.unread)
+            what = _listed(self.unread)
             told.append(f"Not graded, as there is no .ipynb and no .py in it: {what}.")
         if self.packed:
-            what = ", ".join(self.packed)
+            what = _listed(self.packed)
             told.append(f"Packed, so nobody has looked into it; unpack it: {what}.")
         if self.due is not None:
             files = {row.notebook for row in self.rows if row.late}
@@ -219,6 +220,11 @@ class GradeReport:
             "discuss": [*map(topic_line, self.topics()[:TOPICS])],
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _cut(text: str, longest: int = 80) -> str:

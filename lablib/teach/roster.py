@@ -3,10 +3,11 @@
 import csv
 import os
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from lablib.validation import BadValue
@@ -16,9 +17,11 @@ ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".7z", ".rar")
 HEADINGS = ("student", "name")  # of the column that names the students, the first there is
 NOBODY = "Points Possible"  # a row of what Canvas exports
 UNSEEN = "\ufffd"  # around the number of a letter that nobody sees
-# What Python calls printable and no font draws: fillers, joiners, selectors of a letter's form.
+# What Python calls printable and no font draws: fillers, joiners, selectors of a letter's form. And
+# the sign itself.
 _BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
+    f"{UNSEEN}]"
 )
 # What a browser, a course's platform or Jupyter puts around a name.
 _DECORATION = re.compile(
@@ -27,9 +30,20 @@ _DECORATION = re.compile(
 
 
 def submissions(folder: Path) -> list[Path]:
-    """Return the files below a folder that are graded, in order, and links, which are refused."""
+    """Return the files below a folder that are graded, in order, and links, which are refused.
+
+    Raises:
+        BadValue: a name among them is read as this shell's language writes it, and not in UTF-8.
+    """
     found = sorted(path for path in _below(folder) if _is_handed_in(path))
     inside = [(path, path.relative_to(folder).parts) for path in found]
+    encoding = sys.getfilesystemencoding()
+    odd = [part for _, parts in inside for part in parts if not part.isascii()]
+    if encoding != "utf-8" and odd:  # whose would it be?
+        raise BadValue(
+            f"FOLDER must be read in UTF-8, and not in {encoding}, as it holds {odd[0]!a}: "
+            "set PYTHONUTF8=1"
+        )
     return [path for path, parts in inside if not any(part.startswith(".") for part in parts)]
 
 
@@ -85,17 +99,22 @@ def packed(folder: Path) -> list[str]:
     return sorted(printable(path.as_posix()) for path in shown)
 
 
+@cache  # each report asks it, and whose it is, of each file again
 def printable(name: str) -> str:
     """Return a name as every system writes it, in one line, and without orders for a terminal.
 
     A letter that nobody sees is shown by its number between two signs: two names stay two.
     """
-    return "".join(map(_shown, unicodedata.normalize("NFC", name)))
+    name = unicodedata.normalize("NFC", name)
+    return name if _is_seen(name) else "".join(map(_shown, name))
+
+
+def _is_seen(letters: str) -> bool:
+    return letters.isprintable() and not _BLANK.search(letters)
 
 
 def _shown(letter: str) -> str:
-    seen = letter.isprintable() and letter != UNSEEN and not _BLANK.match(letter)
-    return letter if seen else f"{UNSEEN}{ord(letter):x}{UNSEEN}"
+    return letter if _is_seen(letter) else f"{UNSEEN}{ord(letter):x}{UNSEEN}"
 
 
 def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
@@ -105,9 +124,14 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
         inside: its path within the graded folder.
         roster: who is in the class, if that is known.
     """
+    return _whose(inside, tuple(roster))
+
+
+@cache
+def _whose(inside: Path, roster: tuple[str, ...]) -> str:
     # Blanks around a name nobody sees, and a course's platform takes them away.
     parts = [printable(part).strip() or UNSEEN for part in (*inside.parts[:-1], inside.stem)]
-    known = _known(tuple(roster))
+    known = _known(roster)
     for part in map(str.casefold, parts):  # an outer one counts before what lies in it
         if part in known:
             return known[part]

@@ -176,6 +176,8 @@ def test_the_command_writes_what_the_grade_books_take_and_a_line(tmp_path, capsy
     possible = table((tmp_path / "c.csv").read_text())[POSSIBLE]["lablib 00"]
     assert float(possible) == 7 + find("00.2").stars
     assert packed(school) == ["bob/rest.zip"]
+    (note,) = GradeReport([], packed=[f"{i}.zip" for i in range(102)]).notes()
+    assert note.endswith(", 98.zip, 99.zip and 2 more.")
 
 
 def test_the_page_tells_how_the_class_did_and_leads_to_what_was_told():

@@ -1,8 +1,10 @@
 """Grading a class: reports, rosters, a kill, a resume."""
 
 import csv
+import errno
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -445,6 +447,27 @@ def test_whoever_interrupts_finds_in_the_report_what_the_journal_has(tmp_path, m
     rows = [*csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text("utf-8-sig")))]
     assert len(journal) == 5
     assert {row["notebook"] for row in rows} == {json.loads(line)["path"] for line in journal}
+
+
+def test_a_full_disk_is_named_and_what_is_judged_is_kept(tmp_path, monkeypatch, capsys):
+    def full(path, data):
+        if "ada.md" in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, data)
+
+    school, told = tmp_path / "school", tmp_path / "told"
+    school.mkdir()
+    (school / "ada.py").write_text('check("00.1", best_token)')
+    write = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(grading, "judge", instantly)
+    command = ["grade", str(school), "--csv", str(tmp_path / "r.csv"), "--feedback", str(told)]
+    assert main(command) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2:] == [
+        "lablib: stopped; what is judged is kept, and with --resume it goes on",
+        f"lablib: [Errno {errno.ENOSPC}] {os.strerror(errno.ENOSPC)}: {str(told / 'ada.md')!r}",
+    ]
 
 
 def test_an_answer_may_use_the_class_that_its_lesson_shows(tmp_path):

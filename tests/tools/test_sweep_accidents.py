@@ -314,6 +314,17 @@ def test_what_is_set_aside_goes_by_no_link_into_another_file(tmp_path: Path) -> 
     assert out.read_bytes() == damaged
 
 
+def test_what_is_set_aside_waits_for_nobody_at_a_pipe(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    swept(out)
+    os.mkfifo(out.with_name("out.jsonl.damaged"))
+    damaged = out.read_bytes() + b"anything\n"
+    out.write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"out\.jsonl\.damaged is a pipe"):
+        swept(out)
+    assert out.read_bytes() == damaged
+
+
 def test_lines_that_are_there_twice_count_once(tmp_path: Path, capsys) -> None:
     out, asked = tmp_path / "out.jsonl", []
     found = swept(out)

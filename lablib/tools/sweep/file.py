@@ -229,6 +229,7 @@ class Records:
         missing.subtract(place[unit] for unit in content.records)
         self.finished = {i for i, some in missing.items() if not some}
         aside = self._path.with_name(f"{self._path.name}.damaged")
+        check_out(aside)
         content.say(f"set aside in {aside.name}, and computed again")
         if content.damaged:
             with open(aside, "ab", opener=_own) as file:
