@@ -31,12 +31,21 @@ from lablib.teach.apart.surroundings import references
 from lablib.teach.due import is_late, read_due
 from lablib.teach.gradebook import People, canvas, moodle
 from lablib.teach.handed_in import clean, hidden, read_bytes
-from lablib.teach.page import LONGEST, file_name, file_names, page
+from lablib.teach.page import LONGEST, file_name, file_names, is_feedback, page
 from lablib.teach.page import feedback as feedback_of
 from lablib.teach.points import Scheme, read_points
 from lablib.teach.predicted import Predicted, predicted
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
-from lablib.teach.roster import not_read, packed, printable, read_roster, student_of, submissions
+from lablib.teach.roster import (
+    check_report,
+    kind_of,
+    not_read,
+    packed,
+    printable,
+    read_roster,
+    student_of,
+    submissions,
+)
 from lablib.teach.submission import RANK, Finding
 from lablib.validation import BadValue, integer, number, one_of
 
@@ -61,14 +70,19 @@ class Outputs:
         found = self.csv, self.json, self.html, self.moodle, self.canvas
         return [path for path in found if path is not None]
 
-    def check(self, folder: Path, resume: bool) -> None:
+    def check(self, folder: Path, resume: bool, read: Sequence[Path] = ()) -> None:
         """Raise ``BadValue`` about one that can't be written, or from which none is to resume.
 
         Args:
             folder: of what was handed in.
             resume: whether the journal beside them is read.
+            read: files that are read, and stay as they are.
         """
+        own = Counter(map(os.path.realpath, (*read, *self.files(), *_journals(self.files()))))
         for path in self.files():
+            check_report(path)
+            if own[os.path.realpath(path)] > 1:
+                raise BadValue(f"each report must be a file of its own, got {path} for two things")
             parent = path.absolute().parent
             if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
                 raise BadValue(f"the report must go into a folder that can be written, got {path}")
@@ -82,6 +96,10 @@ class Outputs:
                 raise BadValue(f"feedback must be a folder that can be made: {error}") from None
             if not os.access(self.feedback, os.W_OK):
                 raise BadValue(f"feedback must be a folder to write to, got {self.feedback}")
+            for path in sorted(self.feedback.iterdir()):
+                shown = kind_of(path) == ".md" and path.name[0] != "."
+                if shown and not is_feedback(path):  # a student may be called as it is
+                    raise BadValue(f"feedback must be a folder of its own, got one with {path}")
         if resume and not self.files():
             raise BadValue("resume needs the file of a report (csv, json or html), got none")
         for path in self.files() if resume else []:
@@ -188,7 +206,8 @@ def grade(
     people = read_roster(roster) if roster is not None else {}
     wanted = (csv, json, html, feedback, moodle, canvas)
     outputs = Outputs(*(Path(p) if p is not None else None for p in wanted), people)
-    outputs.check(folder, resume)
+    read = [path for path in (roster, points) if path is not None]
+    outputs.check(folder, resume, [*map(Path, read)])
     scheme = read_points(Path(points)) if points is not None else Scheme()
     hide = hidden(folder, outputs.files())
     missing = tuple(not_kept_out())
@@ -239,7 +258,7 @@ class Journal:
     """What was found so far, a line for each file; whoever resumes reads it."""
 
     def __init__(self, reports: Sequence[Path], resume: bool) -> None:
-        self.path = reports[0].with_name(f"{reports[0].name}.journal") if reports else None
+        self.path = next(iter(_journals(reports)), None)
         self.known: dict[tuple[str, str], Graded] = {}
         if self.path is None:
             return
@@ -429,6 +448,11 @@ def _digest(path: Path) -> "hashlib._Hash":
     with suppress(OSError, ValueError):
         found.update(read_bytes(path))
     return found
+
+
+def _journals(reports: Sequence[Path]) -> list[Path]:
+    """Return the journal beside the first of the reports, if there is one."""
+    return [Path(f"{path}.journal") for path in reports[:1]]
 
 
 def _line(graded: Graded) -> str:

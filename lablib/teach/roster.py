@@ -1,6 +1,7 @@
 """Whose notebook is it: by its folder, by its name, by the class's list."""
 
 import csv
+import io
 import os
 import re
 import sys
@@ -76,6 +77,12 @@ def kind_of(path: Path) -> str:
     return path.suffix.lower()
 
 
+def check_report(path: Path) -> None:
+    """Raise ``BadValue`` about a report that would take the place of somebody's work."""
+    if kind_of(path) in KINDS:
+        raise BadValue(f"the report must be no notebook and no program, got {path}")
+
+
 def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
     """Return what lies at the top of a folder and has nothing to grade in it, in order.
 
@@ -136,7 +143,9 @@ def _whose(inside: Path, roster: tuple[str, ...]) -> str:
         if part in known:
             return known[part]
         places = {word: _place(word, part) for word in known if word in part}
-        named = [word for word, place in places.items() if place >= 0]
+        # In a folder that is nobody's a file may be called 03_sampling, and somebody else Sampling.
+        last = 0 if len(parts) > 1 and part == parts[-1].casefold() else len(part)
+        named = [word for word, place in places.items() if 0 <= place <= last]
         if named:  # ada_03_sampling-Copy1; platforms put who handed in before the file's own name
             return known[min(named, key=lambda word: (places[word], -len(word)))]
     if inside.parent.parts:
@@ -182,7 +191,7 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
         raise BadValue(f"roster must be a CSV file, got {str(path)!r}: {error}") from None
     first = text.lstrip().partition("\n")[0]
     comma = max(",;\t", key=first.count)  # Excel writes what the country is used to
-    table = csv.reader(text.splitlines(), delimiter=comma)
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=comma)  # a name ends no line
     try:
         rows = [[cell.strip() for cell in row] for row in table]
     except csv.Error as error:  # a field that goes on and on
@@ -205,7 +214,7 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
                 raise BadValue(
                     f"roster must name nobody twice, in capitals or not, got {row[at]!r}"
                 )
-            found[row[at]] = dict(zip(heads, row, strict=False))
+            found[printable(row[at])] = dict(zip(heads, row, strict=False))
     if not found:
         raise BadValue(f"roster must name at least one student, got none in {str(path)!r}")
     return found

@@ -580,6 +580,13 @@ def test_of_several_notebooks_the_best_counts_and_of_equals_the_first():
         ({"csv": "none/r.csv"}, "a folder that can be written"),
         ({"html": "."}, "a folder that can be written"),
         ({"feedback": "file"}, "feedback must be a folder"),
+        ({"feedback": "docs"}, "feedback must be a folder of its own, got one with docs/README.md"),
+        ({"csv": "file", "json": "./file"}, "a file of its own, got file for two things"),
+        ({"csv": "file", "html": "link"}, "a file of its own, got file for two things"),
+        ({"csv": "r", "json": "r.journal"}, "a file of its own, got r.journal for two things"),
+        ({"csv": "file", "roster": "file"}, "a file of its own, got file for two things"),
+        ({"html": "p", "points": "p"}, "a file of its own, got p for two things"),
+        ({"csv": "ada.ipynb"}, "no notebook and no program, got ada.ipynb"),
         ({"resume": True}, "resume needs the file of a report"),
         ({"roster": "none"}, "roster must be"),
         ({"seconds": 0}, "seconds must be"),
@@ -590,7 +597,10 @@ def test_of_several_notebooks_the_best_counts_and_of_equals_the_first():
 )
 def test_what_is_wrong_is_said_before_the_work(wanted, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("file").write_text("")
+    Path("file").write_text("ada\n")
+    Path("link").symlink_to("file")
+    Path("docs").mkdir()
+    Path("docs", "README.md").write_text("# Ours\n")
     monkeypatch.setattr("lablib.teach.grade.judge", None)
     with pytest.raises(ValueError, match=message):
         grade(tmp_path, **wanted)

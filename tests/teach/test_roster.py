@@ -89,6 +89,7 @@ def test_a_notebook_is_its_folders_or_its_names(path, student):
     [
         ("ada/x.ipynb", "Ada"), ("03_sampling_ada-Copy1.ipynb", "Ada"), ("hw/ADA/x.py", "Ada"),
         ("adam/x.ipynb", "adam"), ("Ada Ng 12345_late.ipynb", "Ada Ng"), ("x-ada.py", "Ada"),
+        ("hw/ada_1.py", "Ada"), ("eve/01_ada.ipynb", "eve"), ("eve/hw-ada/x.ipynb", "Ada"),
     ],
 )  # fmt: skip
 def test_a_roster_tells_whose_a_notebook_is(path, student):
@@ -290,6 +291,14 @@ def test_a_roster_is_a_list_or_a_table(tmp_path):
         read_roster(path)
     with pytest.raises(ValueError, match="roster must be a CSV file"):
         read_roster(tmp_path / "none")
+
+
+def test_a_name_on_the_roster_ends_no_line(tmp_path):
+    """Platforms show what name one gives oneself: it would make two students, or a double."""
+    (tmp_path / "r.csv").write_text('student,mail\nbob,b\neve\u2028bob,e\n"x\x85y",x\n', "utf-8")
+    people = read_roster(tmp_path / "r.csv")
+    assert [*people] == ["bob", printable("eve\u2028bob"), printable("x\x85y")]
+    assert people[printable("eve\u2028bob")]["mail"] == "e"
 
 
 def test_what_canvas_exports_is_a_roster(tmp_path):
