@@ -103,7 +103,7 @@ def feedback(report: GradeReport, student: str) -> str:
     """Return what to tell one student, in Markdown."""
     known = {exercise.id: exercise for exercise in report.exercises()}
     lines = [f"# {_plain(student)}{TITLE}", ""]
-    rows = [row for row in report.rows if row.student == student]
+    rows = report.of(student)
     asked = [row for row in rows if row.exercise != "-"]
     lines += [f"{sum(row.outcome == '✓' for row in asked)} of {len(asked)} solved.", ""]
     for row in rows:
@@ -260,7 +260,7 @@ def _class(report: GradeReport) -> str:
 
 
 def _details(report: GradeReport, number: int, student: str) -> str:
-    items = "".join(_item(row, number) for row in report.rows if row.student == student)
+    items = "".join(_item(row, number) for row in report.of(student))
     return f"<details><summary>{html.escape(student)}</summary><ul>{items}</ul></details>"
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, exercises
@@ -138,8 +139,7 @@ class GradeReport:
             student: whose.
             lesson: its number; all lessons when empty.
         """
-        asked = [row for row in self.rows if row.student == student]
-        rows = [row for row in asked if row.exercise.startswith(lesson)]
+        rows = [row for row in self.of(student) if row.exercise.startswith(lesson)]
         worth = self.scheme.worth
         got = sum(worth(row.exercise) for row in rows if row.outcome == "✓")
         due = [row.exercise for row in rows if row.exercise not in self.scheme.optional]
@@ -154,6 +154,17 @@ class GradeReport:
         """Return how many points there are for what is asked of a lesson."""
         asked = {row.exercise for row in self.rows if row.exercise.startswith(lesson)}
         return sum(map(self.scheme.worth, asked - self.scheme.optional))
+
+    def of(self, student: str) -> list[ExerciseRow]:
+        """Return a student's rows."""
+        return self._rows_of.get(student, [])
+
+    @cached_property
+    def _rows_of(self) -> dict[str, list[ExerciseRow]]:  # who looks through all for each waits
+        found: dict[str, list[ExerciseRow]] = {}
+        for row in self.rows:
+            found.setdefault(row.student, []).append(row)
+        return found
 
     def students(self) -> list[str]:
         """Return who is in the report, in order."""

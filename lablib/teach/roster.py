@@ -8,7 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 from lablib.validation import BadValue
@@ -17,6 +17,7 @@ KINDS = (".ipynb", ".py")
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".7z", ".rar")
 HEADINGS = ("student", "name")  # of the column that names the students, the first there is
 NOBODY = "Points Possible"  # a row of what Canvas exports
+KEPT = 2**15  # names that are kept: of a large class, each may have some KB
 UNSEEN = "\ufffd"  # around the number of a letter that nobody sees
 # What Python calls printable and no font draws: fillers, joiners, selectors of a letter's form. And
 # the sign itself.
@@ -106,7 +107,7 @@ def packed(folder: Path) -> list[str]:
     return sorted(printable(path.as_posix()) for path in shown)
 
 
-@cache  # each report asks it, and whose it is, of each file again
+@lru_cache(KEPT)  # each report asks it, and whose it is, of each file again
 def printable(name: str) -> str:
     """Return a name as every system writes it, in one line, and without orders for a terminal.
 
@@ -134,7 +135,7 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
     return _whose(inside, tuple(roster))
 
 
-@cache
+@lru_cache(KEPT)
 def _whose(inside: Path, roster: tuple[str, ...]) -> str:
     # Blanks around a name nobody sees, and a course's platform takes them away.
     parts = [printable(part).strip() or UNSEEN for part in (*inside.parts[:-1], inside.stem)]
