@@ -140,12 +140,12 @@ def _whose(inside: Path, roster: tuple[str, ...]) -> str:
     # Blanks around a name nobody sees, and a course's platform takes them away.
     parts = [printable(part).strip() or UNSEEN for part in (*inside.parts[:-1], inside.stem)]
     known = _known(roster)
-    for part in map(str.casefold, parts):  # an outer one counts before what lies in it
+    for depth, part in enumerate(map(str.casefold, parts), start=1):  # outer ones first
         if part in known:
             return known[part]
         places = {word: _place(word, part) for word in known if word in part}
         # In a folder that is nobody's a file may be called 03_sampling, and somebody else Sampling.
-        last = 0 if len(parts) > 1 and part == parts[-1].casefold() else len(part)
+        last = 0 if 1 < depth == len(parts) else len(part)
         named = [word for word, place in places.items() if 0 <= place <= last]
         if named:  # ada_03_sampling-Copy1; platforms put who handed in before the file's own name
             return known[min(named, key=lambda word: (places[word], -len(word)))]

@@ -90,6 +90,7 @@ def test_a_notebook_is_its_folders_or_its_names(path, student):
         ("ada/x.ipynb", "Ada"), ("03_sampling_ada-Copy1.ipynb", "Ada"), ("hw/ADA/x.py", "Ada"),
         ("adam/x.ipynb", "adam"), ("Ada Ng 12345_late.ipynb", "Ada Ng"), ("x-ada.py", "Ada"),
         ("hw/ada_1.py", "Ada"), ("eve/01_ada.ipynb", "eve"), ("eve/hw-ada/x.ipynb", "Ada"),
+        ("hw-ada/hw-ada.ipynb", "Ada"), ("hw/ada/hw.py", "Ada"),
     ],
 )  # fmt: skip
 def test_a_roster_tells_whose_a_notebook_is(path, student):
