@@ -130,7 +130,7 @@ def score_folder(
         ValueError: there is no such folder, or nothing in it.
         OSError: ``csv`` can't be written.
     """
-    folder, seconds = Path(folder), positive("seconds", seconds, 0.1)
+    folder, seconds = Path(folder), positive("seconds", seconds, 0.1, 1e5)
     if not folder.is_dir():
         raise BadValue(f"folder must be a folder of submissions, got {str(folder)!r}")
     if csv is not None:

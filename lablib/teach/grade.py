@@ -50,6 +50,7 @@ from lablib.teach.submission import RANK, Finding
 from lablib.validation import BadValue, integer, number, one_of
 
 FILES = 1000  # of a student's that are judged, outer ones first: Python's packages are ten thousand
+MOST_SECONDS, MOST_CPU, MOST_MEMORY = 1e5, 1e4, 10**6  # more than anybody waits for, or has, in MB
 SHARE = 9.0  # of the time, work for each time that reports are written: they grow with the class
 
 
@@ -198,9 +199,9 @@ def grade(
         raise BadValue(f"folder must be a folder of notebooks, got {str(folder)!r}")
     lessons = [one_of("lessons", str(lesson).zfill(2), known_lessons()) for lesson in lessons]
     moment = read_due(due) if due is not None else None
-    seconds = number("seconds", seconds, 0.1)
-    memory = integer("memory", memory, 256)
-    cpu = number("cpu", cpu, 0.1)
+    seconds = number("seconds", seconds, 0.1, MOST_SECONDS)
+    memory = integer("memory", memory, 256, MOST_MEMORY)
+    cpu = number("cpu", cpu, 0.1, MOST_CPU)
     workers = integer("workers", workers or os.cpu_count() or 1, 1)
     roster = Path(roster) if roster is not None else None
     people = read_roster(roster) if roster is not None else {}
@@ -302,7 +303,9 @@ class _Job:
     def known(self, journal: Journal) -> list[Graded]:
         """Return what an earlier run has found in files that are the same."""
         paths, too_many = self._files()
-        keys = [(inside, self._key(path)) for inside, path in (paths | too_many).items()]
+        named = {inside for inside, _ in journal.known}
+        there = [pair for pair in (paths | too_many).items() if pair[0] in named]
+        keys = [(inside, self._key(path)) for inside, path in there]
         return [journal.known[key] for key in keys if key in journal.known]
 
     def work(self, done: Sequence[Graded], workers: int, progress: bool) -> Iterator[Graded]:
@@ -315,20 +318,18 @@ class _Job:
         for inside, path in too_many.items():
             if inside not in old:
                 yield Graded(inside, self._key(path), unreadable=why)
-        # Of what is there before it is read: a file that changes meanwhile is judged again.
-        keys = {inside: self._key(path) for inside, path in paths.items() if inside not in old}
-        orders = [
-            Order(
-                path=str(path),
-                name=inside,
-                whose=self._whose(Path(inside)),
-                lessons=[*self.lessons],
-            )
-            for inside, path in paths.items()
-            if inside not in old
-        ]
-        bar = tqdm(total=len(orders), unit="notebook", file=sys.stderr, disable=not progress)
-        with bar, closing(judge(orders, self.limits, workers)) as verdicts:
+        new = {inside: path for inside, path in paths.items() if inside not in old}
+        keys: dict[str, str] = {}
+
+        def orders() -> Iterator[Order]:
+            for inside, path in new.items():
+                # Of what is there before it is read: a file that changes meanwhile is judged again.
+                keys[inside] = self._key(path)
+                whose = self._whose(Path(inside))
+                yield Order(path=str(path), name=inside, whose=whose, lessons=[*self.lessons])
+
+        bar = tqdm(total=len(new), unit="notebook", file=sys.stderr, disable=not progress)
+        with bar, closing(judge(orders(), self.limits, workers)) as verdicts:
             for order, verdict in verdicts:
                 yield _graded(order, keys[order.name], verdict)
                 bar.update()

@@ -722,7 +722,7 @@ def test_pages_of_feedback_have_names_of_their_own(tmp_path):
     school = class_of(tmp_path / "school", **{"A B": RIGHT, "A_B": submitted.ZERO})
     told = tmp_path / "told"
     told.mkdir()
-    (told / "A_B.md").write_text("of an earlier run, when only one of the two was there")
+    (told / "A_B.md").write_text("# A\\_B: your exercises\nwhen only one of the two was there")
     grade(school, feedback=told)
     pages = [path.read_text() for path in told.glob("*.md")]
     assert sorted(page.splitlines()[:3] for page in pages) == [

@@ -433,6 +433,40 @@ def test_a_file_that_is_changed_while_it_is_judged_is_judged_again(tmp_path, mon
     assert asked == ["ada.py"] * 2  # and the third time it is the same
 
 
+def test_a_file_is_looked_at_when_its_turn_comes(tmp_path, monkeypatch):
+    """Else a class waits for the first verdict until every file has been read."""
+    done, key = [], grading._Job._key
+
+    def one_by_one(orders, limits, workers):
+        for order in orders:
+            done.append(f"judge {order.name}")
+            yield order, {"00.1": ["✓", "", ""]}
+
+    def noted(job, path):
+        done.append(f"look at {path.name}")
+        return key(job, path)
+
+    school, names = tmp_path / "school", ["a.py", "b.py"]
+    school.mkdir()
+    for name in names:
+        (school / name).write_text('check("00.1", best_token)')
+    monkeypatch.setattr(grading, "judge", one_by_one)
+    monkeypatch.setattr(grading._Job, "_key", noted)
+    grade(school, tmp_path / "r.csv")
+    assert done == [f"{what} {name}" for name in names for what in ("look at", "judge")]
+    grade(school, tmp_path / "r.csv", resume=True)
+    assert done[4:] == [f"look at {name}" for name in names]
+
+
+def test_limits_that_nobody_reaches_cost_no_mark(tmp_path):
+    (tmp_path / "ada.py").write_text(
+        f'import numpy as np\n{submitted.RIGHT}check("00.1", best_token)'
+    )
+    limits = {"cpu": grading.MOST_CPU, "seconds": grading.MOST_SECONDS, "memory": 10**6}
+    rows = grade(tmp_path, **limits).rows
+    assert [row.outcome for row in rows] == ["✓", "!", "!"]
+
+
 def test_whoever_interrupts_finds_in_the_report_what_the_journal_has(tmp_path, monkeypatch):
     def until_the_fifth(orders, limits, workers):
         yield from [*instantly(orders, limits, workers)][:5]
@@ -592,6 +626,9 @@ def test_of_several_notebooks_the_best_counts_and_of_equals_the_first():
         ({"seconds": 0}, "seconds must be"),
         ({"workers": -1}, "workers must be"),
         ({"memory": 1}, "memory must be"),
+        ({"seconds": 1e19}, "seconds must be between 0.1 and 100000"),
+        ({"cpu": 1e9}, "cpu must be between 0.1 and 10000"),
+        ({"memory": 10**13}, "memory must be between 256 and 1000000"),
         ({"lessons": ["03", "x"]}, "lessons must be one of"),
     ],
 )
