@@ -172,7 +172,7 @@ def test_what_is_no_sequence_and_no_number_is_refused_by_its_name(lm):
     for given in (None, 3, "text", object()):
         with pytest.raises(TypeError, match="completions must be a sequence of token ids or answ"):
             minimum_bayes_risk(given)
-    for logs in ("x", ["a", "b"], {}, object()):
+    for logs in ("x", ["a", "b"], {}, object(), [10**400] * 2):
         with pytest.raises(TypeError, match="log_weights must be numbers, got"):
             minimum_bayes_risk([[1], [2]], log_weights=logs)
     for ends in (None, 3, 1.5, object()):
