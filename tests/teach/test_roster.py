@@ -139,8 +139,9 @@ def test_of_too_many_files_those_that_lie_deep_are_left_out(tmp_path, monkeypatc
     asked = []
 
     def noted(orders, limits, workers):
-        asked.append([order.name for order in orders])
-        yield from instantly(orders, limits, workers)
+        listed = [*orders]
+        asked.append([order.name for order in listed])
+        yield from instantly(listed, limits, workers)
 
     monkeypatch.setattr(grading, "judge", noted)
     monkeypatch.setattr(grading, "FILES", 3)
