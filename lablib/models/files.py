@@ -112,6 +112,8 @@ def _check_numbers(path: Path, keys: dict[str, Any]) -> None:
                 raise BadValue(f"{path}: group_size must be at least 1, got 0")
             elif key.endswith(("layer", "layers")) and type(value) is int:
                 integer(f"{path}: {key}", value, maximum=MOST_LAYERS)
+            elif isinstance(value, str | list):  # a layer for each letter, or each part
+                integer(f"{path}: the length of {key}", len(value), maximum=MOST_LAYERS)
 
 
 def read_json(path: Path) -> dict[str, Any]:

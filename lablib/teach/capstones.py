@@ -39,7 +39,7 @@ from lablib.teach.apart.remote import (
 )
 from lablib.teach.handed_in import clean, code_of, hidden, read_cells, unreadable
 from lablib.teach.reports import no_formula
-from lablib.teach.roster import student_of, submissions
+from lablib.teach.roster import check_report, student_of, submissions
 from lablib.validation import BadValue
 from lablib.validation import number as positive
 
@@ -130,9 +130,11 @@ def score_folder(
         ValueError: there is no such folder, or nothing in it.
         OSError: ``csv`` can't be written.
     """
-    folder, seconds = Path(folder), positive("seconds", seconds, 0.1)
+    folder, seconds = Path(folder), positive("seconds", seconds, 0.1, 1e5)
     if not folder.is_dir():
         raise BadValue(f"folder must be a folder of submissions, got {str(folder)!r}")
+    if csv is not None:
+        check_report(Path(csv))
     files: dict[str, list[Path]] = {}
     for path in submissions(folder):
         files.setdefault(student_of(path.relative_to(folder)), []).append(path)

@@ -232,7 +232,7 @@ def _behind_walls(folder: Path, further: str = "") -> Iterator[None]:
     before = [signal.signal(number, _stop) for number in signals]
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError):  # of a full disk, say
         print(f"lablib: stopped{further}", file=sys.stderr)
         raise
     finally:

@@ -19,7 +19,8 @@ def read_due(due: str | datetime) -> datetime:
     try:
         moment = datetime.fromisoformat(due) if isinstance(due, str) else due
         if not _is_day(due):  # it would be the first moment of that day
-            return moment.astimezone()
+            # By the clock's own count: what is due in the hour that a spring leaves out is later.
+            return datetime.fromtimestamp(moment.timestamp()).astimezone()
     except (ValueError, OverflowError, OSError):  # the last two: of years that no clock has
         pass
     raise BadValue(f"due must be a date and a time, 2026-11-30T23:59 say, got {shown(due)}")

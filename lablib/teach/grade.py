@@ -12,8 +12,9 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -30,15 +31,26 @@ from lablib.teach.apart.surroundings import references
 from lablib.teach.due import is_late, read_due
 from lablib.teach.gradebook import People, canvas, moodle
 from lablib.teach.handed_in import clean, hidden, read_bytes
-from lablib.teach.page import LONGEST, file_name, file_names, page
+from lablib.teach.page import LONGEST, file_name, file_names, is_feedback, page
 from lablib.teach.page import feedback as feedback_of
 from lablib.teach.points import Scheme, read_points
 from lablib.teach.predicted import Predicted, predicted
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
-from lablib.teach.roster import not_read, packed, printable, read_roster, student_of, submissions
+from lablib.teach.roster import (
+    check_report,
+    kind_of,
+    not_read,
+    packed,
+    printable,
+    read_roster,
+    student_of,
+    submissions,
+)
 from lablib.teach.submission import RANK, Finding
 from lablib.validation import BadValue, integer, number, one_of
 
+FILES = 1000  # of a student's that are judged, outer ones first: Python's packages are ten thousand
+MOST_SECONDS, MOST_CPU, MOST_MEMORY = 1e5, 1e4, 10**6  # more than anybody waits for, or has, in MB
 SHARE = 9.0  # of the time, work for each time that reports are written: they grow with the class
 
 
@@ -59,14 +71,19 @@ class Outputs:
         found = self.csv, self.json, self.html, self.moodle, self.canvas
         return [path for path in found if path is not None]
 
-    def check(self, folder: Path, resume: bool) -> None:
+    def check(self, folder: Path, resume: bool, read: Sequence[Path] = ()) -> None:
         """Raise ``BadValue`` about one that can't be written, or from which none is to resume.
 
         Args:
             folder: of what was handed in.
             resume: whether the journal beside them is read.
+            read: files that are read, and stay as they are.
         """
+        own = Counter(map(os.path.realpath, (*read, *self.files(), *_journals(self.files()))))
         for path in self.files():
+            check_report(path)
+            if own[os.path.realpath(path)] > 1:
+                raise BadValue(f"each report must be a file of its own, got {path} for two things")
             parent = path.absolute().parent
             if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
                 raise BadValue(f"the report must go into a folder that can be written, got {path}")
@@ -80,6 +97,10 @@ class Outputs:
                 raise BadValue(f"feedback must be a folder that can be made: {error}") from None
             if not os.access(self.feedback, os.W_OK):
                 raise BadValue(f"feedback must be a folder to write to, got {self.feedback}")
+            for path in sorted(self.feedback.iterdir()):
+                shown = kind_of(path) == ".md" and path.name[0] != "."
+                if shown and not is_feedback(path):  # a student may be called as it is
+                    raise BadValue(f"feedback must be a folder of its own, got one with {path}")
         if resume and not self.files():
             raise BadValue("resume needs the file of a report (csv, json or html), got none")
         for path in self.files() if resume else []:
@@ -178,15 +199,16 @@ def grade(
         raise BadValue(f"folder must be a folder of notebooks, got {str(folder)!r}")
     lessons = [one_of("lessons", str(lesson).zfill(2), known_lessons()) for lesson in lessons]
     moment = read_due(due) if due is not None else None
-    seconds = number("seconds", seconds, 0.1)
-    memory = integer("memory", memory, 256)
-    cpu = number("cpu", cpu, 0.1)
+    seconds = number("seconds", seconds, 0.1, MOST_SECONDS)
+    memory = integer("memory", memory, 256, MOST_MEMORY)
+    cpu = number("cpu", cpu, 0.1, MOST_CPU)
     workers = integer("workers", workers or os.cpu_count() or 1, 1)
     roster = Path(roster) if roster is not None else None
     people = read_roster(roster) if roster is not None else {}
     wanted = (csv, json, html, feedback, moodle, canvas)
     outputs = Outputs(*(Path(p) if p is not None else None for p in wanted), people)
-    outputs.check(folder, resume)
+    read = [path for path in (roster, points) if path is not None]
+    outputs.check(folder, resume, [*map(Path, read)])
     scheme = read_points(Path(points)) if points is not None else Scheme()
     hide = hidden(folder, outputs.files())
     missing = tuple(not_kept_out())
@@ -237,7 +259,7 @@ class Journal:
     """The findings so far, a line for each file; whoever resumes reads it."""
 
     def __init__(self, reports: Sequence[Path], resume: bool) -> None:
-        self.path = reports[0].with_name(f"{reports[0].name}.journal") if reports else None
+        self.path = next(iter(_journals(reports)), None)
         self.known: dict[tuple[str, str], Graded] = {}
         if self.path is None:
             return
@@ -250,7 +272,10 @@ class Journal:
     def add(self, graded: Graded) -> None:
         """Write a line."""
         if self.path is not None:
-            with open(self.path, "a", encoding="utf-8", errors="replace") as file:
+            with (
+                _named(self.path),
+                open(self.path, "a", encoding="utf-8", errors="replace") as file,
+            ):
                 file.write(_line(graded))
 
     def _remember(self, line: str) -> None:
@@ -277,7 +302,10 @@ class _Job:
 
     def known(self, journal: Journal) -> list[Graded]:
         """Return what an earlier run has found in files that are the same."""
-        keys = [(self._inside(path), self._key(path)) for path in submissions(self.folder)]
+        paths, too_many = self._files()
+        named = {inside for inside, _ in journal.known}
+        there = [pair for pair in (paths | too_many).items() if pair[0] in named]
+        keys = [(inside, self._key(path)) for inside, path in there]
         return [journal.known[key] for key in keys if key in journal.known]
 
     def work(self, done: Sequence[Graded], workers: int, progress: bool) -> Iterator[Graded]:
@@ -285,24 +313,41 @@ class _Job:
         from tqdm import tqdm
 
         old = {graded.path for graded in done}
-        paths = {self._inside(path): path for path in submissions(self.folder)}
-        # Of what is there before it is read: a file that changes meanwhile is judged again.
-        keys = {inside: self._key(path) for inside, path in paths.items() if inside not in old}
-        orders = [
-            Order(
-                path=str(path),
-                name=inside,
-                whose=self._whose(Path(inside)),
-                lessons=[*self.lessons],
-            )
-            for inside, path in paths.items()
-            if inside not in old
-        ]
-        bar = tqdm(total=len(orders), unit="notebook", file=sys.stderr, disable=not progress)
-        with bar, closing(judge(orders, self.limits, workers)) as verdicts:
+        paths, too_many = self._files()
+        why = f"is not judged: more than {FILES} files are theirs"
+        for inside, path in too_many.items():
+            if inside not in old:
+                yield Graded(inside, self._key(path), unreadable=why)
+        new = {inside: path for inside, path in paths.items() if inside not in old}
+        keys: dict[str, str] = {}
+
+        def orders() -> Iterator[Order]:
+            for inside, path in new.items():
+                # Of what is there before it is read: a file that changes meanwhile is judged again.
+                keys[inside] = self._key(path)
+                whose = self._whose(Path(inside))
+                yield Order(path=str(path), name=inside, whose=whose, lessons=[*self.lessons])
+
+        bar = tqdm(total=len(new), unit="notebook", file=sys.stderr, disable=not progress)
+        with bar, closing(judge(orders(), self.limits, workers)) as verdicts:
             for order, verdict in verdicts:
                 yield _graded(order, keys[order.name], verdict)
                 bar.update()
+
+    def _files(self) -> tuple[dict[str, Path], dict[str, Path]]:
+        """Return the files to judge, by their places, and of each student the first too many."""
+        files: dict[str, Path] = {}
+        too_many: dict[str, Path] = {}
+        counts: Counter[str] = Counter()
+        for path in sorted(submissions(self.folder), key=lambda path: len(path.parts)):
+            inside = self._inside(path)
+            whose = self._whose(Path(inside))
+            counts[whose] += 1
+            if counts[whose] <= FILES:
+                files[inside] = path
+            elif counts[whose] == FILES + 1:
+                too_many[inside] = path
+        return files, too_many
 
     def predicted(self, graded: Sequence[Graded]) -> list[Predicted]:
         """Return what students predicted in what they handed in, of the lessons asked for."""
@@ -406,11 +451,26 @@ def _digest(path: Path) -> "hashlib._Hash":
     return found
 
 
+def _journals(reports: Sequence[Path]) -> list[Path]:
+    """Return the journal beside the first of the reports, if there is one."""
+    return [Path(f"{path}.journal") for path in reports[:1]]
+
+
 def _line(graded: Graded) -> str:
     return json.dumps(asdict(graded), ensure_ascii=False) + "\n"
 
 
 def _replace(path: Path, text: str) -> None:
     """Write a file as a whole, whatever letters its names hold."""
-    with replacing(path) as file:
+    with _named(path), replacing(path) as file:
         file.write_bytes(text.encode("utf-8", "replace"))
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Have an error say which file it is about: a full disk's does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise

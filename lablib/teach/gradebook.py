@@ -52,7 +52,7 @@ def canvas(report: GradeReport, people: People) -> str:
 
 def _late(report: GradeReport, student: str) -> str:
     """Return the lessons of which something that counts was late."""
-    rows = [row for row in report.rows if row.student == student and row.late]
+    rows = [row for row in report.of(student) if row.late]
     return " ".join(sorted({row.exercise[:2] for row in rows if row.exercise != "-"}))
 
 

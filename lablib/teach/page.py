@@ -7,6 +7,7 @@ import statistics
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 from lablib.teach.alike import SHORTEST
 from lablib.teach.reports import LATE, OUTCOMES, ExerciseRow, GradeReport
@@ -59,6 +60,7 @@ for (const table of document.querySelectorAll("table.sorted")) {
 
 ORDER = [*OUTCOMES][::-1]  # of marks in a sorted column: ✓ is the most
 BINS = 10  # of a histogram
+TITLE = ": your exercises"  # behind a name, of a page of feedback
 LONGEST, HASH = 200, 16  # bytes of a file's name; letters of a hash
 FURTHER = (
     "<p>Each of them as code, with a question for the class, stands below its exercise in the "
@@ -100,8 +102,8 @@ def page(report: GradeReport) -> str:
 def feedback(report: GradeReport, student: str) -> str:
     """Return what to tell one student, in Markdown."""
     known = {exercise.id: exercise for exercise in report.exercises()}
-    lines = [f"# {_plain(student)}: your exercises", ""]
-    rows = [row for row in report.rows if row.student == student]
+    lines = [f"# {_plain(student)}{TITLE}", ""]
+    rows = report.of(student)
     asked = [row for row in rows if row.exercise != "-"]
     lines += [f"{sum(row.outcome == '✓' for row in asked)} of {len(asked)} solved.", ""]
     for row in rows:
@@ -114,6 +116,14 @@ def feedback(report: GradeReport, student: str) -> str:
             told.append(f"  Next: {exercise.next}")
         lines.append("  \n".join(told))  # two spaces keep a line's end in Markdown
     return "\n".join(lines) + "\n"
+
+
+def is_feedback(path: Path) -> bool:
+    """Return whether a file is such a page, as its first line tells."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.readline(2**16).rstrip().endswith(TITLE.encode())
 
 
 def file_names(students: Iterable[str]) -> dict[str, str]:
@@ -250,7 +260,7 @@ def _class(report: GradeReport) -> str:
 
 
 def _details(report: GradeReport, number: int, student: str) -> str:
-    items = "".join(_item(row, number) for row in report.rows if row.student == student)
+    items = "".join(_item(row, number) for row in report.of(student))
     return f"<details><summary>{html.escape(student)}</summary><ul>{items}</ul></details>"
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, exercises
@@ -31,6 +32,7 @@ OUTCOMES = {
 # Full width, too; and behind a semicolon, at which Excel cuts lines in half of Europe.
 _FORMULA = re.compile(r"(^|;)(?=[\s\x00-\x1f\"]*[=+\-@＝＋－＠])")
 LATE = " late"  # behind a mark
+NAMED = 100  # files or names in one sentence, at most
 TOPICS = 5  # suggested for a discussion, at most
 
 
@@ -117,13 +119,13 @@ class GradeReport:
         """Return what else a teacher should know, a sentence each."""
         told = []
         if self.strangers:
-            who = ", ".join(self.strangers)
+            who = _listed(self.strangers)
             told.append(f"Not on the roster, so only what they handed in is here: {who}.")
         if self.unread:
-            what = ", ".join(self.unread)
+            what = _listed(self.unread)
             told.append(f"Not graded, as there is no .ipynb and no .py in it: {what}.")
         if self.packed:
-            what = ", ".join(self.packed)
+            what = _listed(self.packed)
             told.append(f"Packed, so nobody has looked into it; unpack it: {what}.")
         if self.due is not None:
             files = {row.notebook for row in self.rows if row.late}
@@ -137,8 +139,7 @@ class GradeReport:
             student: whose.
             lesson: its number; all lessons when empty.
         """
-        asked = [row for row in self.rows if row.student == student]
-        rows = [row for row in asked if row.exercise.startswith(lesson)]
+        rows = [row for row in self.of(student) if row.exercise.startswith(lesson)]
         worth = self.scheme.worth
         got = sum(worth(row.exercise) for row in rows if row.outcome == "✓")
         due = [row.exercise for row in rows if row.exercise not in self.scheme.optional]
@@ -153,6 +154,17 @@ class GradeReport:
         """Return how many points there are for what is asked of a lesson."""
         asked = {row.exercise for row in self.rows if row.exercise.startswith(lesson)}
         return sum(map(self.scheme.worth, asked - self.scheme.optional))
+
+    def of(self, student: str) -> list[ExerciseRow]:
+        """Return a student's rows."""
+        return self._rows_of.get(student, [])
+
+    @cached_property
+    def _rows_of(self) -> dict[str, list[ExerciseRow]]:  # who looks through all for each waits
+        found: dict[str, list[ExerciseRow]] = {}
+        for row in self.rows:
+            found.setdefault(row.student, []).append(row)
+        return found
 
     def students(self) -> list[str]:
         """Return who is in the report, in order."""
@@ -219,6 +231,11 @@ class GradeReport:
             "discuss": [*map(topic_line, self.topics()[:TOPICS])],
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _cut(text: str, longest: int = 80) -> str:

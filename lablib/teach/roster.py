@@ -1,8 +1,10 @@
 """Whose notebook is it: by its folder, by its name, by the class's list."""
 
 import csv
+import io
 import os
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -15,10 +17,13 @@ KINDS = (".ipynb", ".py")
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".7z", ".rar")
 HEADINGS = ("student", "name")  # of the column that names the students, the first there is
 NOBODY = "Points Possible"  # a row of what Canvas exports
+KEPT = 2**15  # names that are kept: of a large class, each may have some KB
 UNSEEN = "\ufffd"  # around the number of a letter that nobody sees
-# What Python calls printable and no font draws: fillers, joiners, selectors of a letter's form.
+# What Python calls printable and no font draws: fillers, joiners, selectors of a letter's form. And
+# the sign itself.
 _BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
+    f"{UNSEEN}]"
 )
 # What a browser, a course's platform or Jupyter puts around a name.
 _DECORATION = re.compile(
@@ -27,9 +32,20 @@ _DECORATION = re.compile(
 
 
 def submissions(folder: Path) -> list[Path]:
-    """Return the files below a folder that are graded, in order, and links, which are refused."""
+    """Return the files below a folder that are graded, in order, and links, which are refused.
+
+    Raises:
+        BadValue: a name among them is read as this shell's language writes it, and not in UTF-8.
+    """
     found = sorted(path for path in _below(folder) if _is_handed_in(path))
     inside = [(path, path.relative_to(folder).parts) for path in found]
+    encoding = sys.getfilesystemencoding()
+    odd = [part for _, parts in inside for part in parts if not part.isascii()]
+    if encoding != "utf-8" and odd:  # whose would it be?
+        raise BadValue(
+            f"FOLDER must be read in UTF-8, and not in {encoding}, as it holds {odd[0]!a}: "
+            "set PYTHONUTF8=1"
+        )
     return [path for path, parts in inside if not any(part.startswith(".") for part in parts)]
 
 
@@ -62,6 +78,12 @@ def kind_of(path: Path) -> str:
     return path.suffix.lower()
 
 
+def check_report(path: Path) -> None:
+    """Raise ``BadValue`` about a report that would take the place of somebody's work."""
+    if kind_of(path) in KINDS:
+        raise BadValue(f"the report must be no notebook and no program, got {path}")
+
+
 def not_read(folder: Path, ours: Sequence[Path] = ()) -> list[str]:
     """Return what lies at the top of a folder and has nothing to grade in it, in order.
 
@@ -85,17 +107,22 @@ def packed(folder: Path) -> list[str]:
     return sorted(printable(path.as_posix()) for path in shown)
 
 
+@lru_cache(KEPT)  # each report asks it, and whose it is, of each file again
 def printable(name: str) -> str:
     """Return a name as every system writes it, in one line, and without orders for a terminal.
 
     A letter that nobody sees is shown by its number between two signs: two names stay two.
     """
-    return "".join(map(_shown, unicodedata.normalize("NFC", name)))
+    name = unicodedata.normalize("NFC", name)
+    return name if _is_seen(name) else "".join(map(_shown, name))
+
+
+def _is_seen(letters: str) -> bool:
+    return letters.isprintable() and not _BLANK.search(letters)
 
 
 def _shown(letter: str) -> str:
-    seen = letter.isprintable() and letter != UNSEEN and not _BLANK.match(letter)
-    return letter if seen else f"{UNSEEN}{ord(letter):x}{UNSEEN}"
+    return letter if _is_seen(letter) else f"{UNSEEN}{ord(letter):x}{UNSEEN}"
 
 
 def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
@@ -105,14 +132,21 @@ def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
         inside: its path within the graded folder.
         roster: who is in the class, if that is known.
     """
+    return _whose(inside, tuple(roster))
+
+
+@lru_cache(KEPT)
+def _whose(inside: Path, roster: tuple[str, ...]) -> str:
     # Blanks around a name nobody sees, and a course's platform takes them away.
     parts = [printable(part).strip() or UNSEEN for part in (*inside.parts[:-1], inside.stem)]
-    known = _known(tuple(roster))
-    for part in map(str.casefold, parts):  # an outer one counts before what lies in it
+    known = _known(roster)
+    for depth, part in enumerate(map(str.casefold, parts), start=1):  # outer ones first
         if part in known:
             return known[part]
         places = {word: _place(word, part) for word in known if word in part}
-        named = [word for word, place in places.items() if place >= 0]
+        # In a folder that is nobody's a file may be called 03_sampling, and somebody else Sampling.
+        last = 0 if 1 < depth == len(parts) else len(part)
+        named = [word for word, place in places.items() if 0 <= place <= last]
         if named:  # ada_03_sampling-Copy1; platforms put who handed in before the file's own name
             return known[min(named, key=lambda word: (places[word], -len(word)))]
     if inside.parent.parts:
@@ -158,7 +192,7 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
         raise BadValue(f"roster must be a CSV file, got {str(path)!r}: {error}") from None
     first = text.lstrip().partition("\n")[0]
     comma = max(",;\t", key=first.count)  # Excel writes what the country is used to
-    table = csv.reader(text.splitlines(), delimiter=comma)
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=comma)  # a name ends no line
     try:
         rows = [[cell.strip() for cell in row] for row in table]
     except csv.Error as error:  # a field that goes on and on
@@ -181,7 +215,7 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
                 raise BadValue(
                     f"roster must name nobody twice, in capitals or not, got {row[at]!r}"
                 )
-            found[row[at]] = dict(zip(heads, row, strict=False))
+            found[printable(row[at])] = dict(zip(heads, row, strict=False))
     if not found:
         raise BadValue(f"roster must name at least one student, got none in {str(path)!r}")
     return found

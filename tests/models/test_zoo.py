@@ -440,12 +440,19 @@ def test_weights_upon_each_other(llama, whose, tmp_path):
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_layers_without_end_are_refused(llama, inside):
+@pytest.mark.parametrize(
+    ("many", "said"),
+    [
+        ({"num_hidden_layers": 10**5}, "num_hidden_layers"),
+        ({"hybrid_override_pattern": "-" * 10**5}, "the length of hybrid_override_pattern"),
+        ({"layer_types": ["full_attention"] * 10**5}, "the length of layer_types"),
+    ],
+)
+def test_layers_without_end_are_refused(llama, inside, many, said):
     """mlx-lm would begin to build them."""
     make_foreign(llama)
-    many = {"num_hidden_layers": 10**9}
     edit_json(llama / "config.json", **({"text_config": many} if inside else many))
-    assert refusal(llama).endswith("num_hidden_layers must be at most 10000, got 1000000000")
+    assert refusal(llama).endswith(f"{said} must be at most 10000, got 100000")
 
 
 def test_weights_of_another_model(llama):

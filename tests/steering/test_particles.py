@@ -343,6 +343,7 @@ def test_a_processor_with_a_state_follows_its_text(lm):
         ({"resample": "none"}, ValueError, "resample must be one of 'systematic'"),
         ({"ess": 1.5}, ValueError, "ess must be between 0.0 and 1.0"),
         ({"power": -1.0}, ValueError, "power must be"),
+        ({"power": 1e31}, ValueError, r"power must be between 0\.0 and 1e\+30"),
         ({"max_tokens": 0}, ValueError, "max_tokens must be"),
         ({"stop_tokens": [7]}, ValueError, "stop_tokens"),
         ({"potential": 3}, TypeError, "potential must be callable"),

@@ -150,8 +150,10 @@ def test_chains_do_not_depend_on_those_after_them(lm):
         ({"n": 0}, "n must be"),
         ({"alpha": -1.0}, "alpha must be"),
         ({"alpha": math.inf}, "alpha must be"),
+        ({"alpha": 1e308}, "alpha must be"),
         ({"steps": -1}, "steps must be"),
         ({"proposal": math.nan}, "proposal must be"),
+        ({"proposal": 1e308}, "proposal must be"),
         ({"prompts": []}, "prompts must hold"),
     ],
 )

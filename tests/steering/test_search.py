@@ -172,7 +172,7 @@ def test_what_is_no_sequence_and_no_number_is_refused_by_its_name(lm):
     for given in (None, 3, "text", object()):
         with pytest.raises(TypeError, match="completions must be a sequence of token ids or answ"):
             minimum_bayes_risk(given)
-    for logs in ("x", ["a", "b"], {}, object()):
+    for logs in ("x", ["a", "b"], {}, object(), [10**400] * 2):
         with pytest.raises(TypeError, match="log_weights must be numbers, got"):
             minimum_bayes_risk([[1], [2]], log_weights=logs)
     for ends in (None, 3, 1.5, object()):
@@ -268,11 +268,13 @@ def test_the_answer_is_forced_when_the_budget_is_spent(model, answer, most):
 def test_bad_arguments_are_refused(lm):
     for call, told in (
         (lambda: beam_search(lm, PROMPT, 0, **ENDS), "width must be"),
+        (lambda: beam_search(lm, PROMPT, 10**9, **ENDS), "width must be"),
         (lambda: beam_search(lm, PROMPT, 1, length_power=-1, **ENDS), "length_power must be"),
         (lambda: beam_search(lm, PROMPT, 1, length_power=1e9, **ENDS), "length_power must be"),
         (lambda: beam_search(lm, [], 1, **ENDS), r"prompts\[0\] must hold"),
         (lambda: best_first(lm, PROMPT, 3, **ENDS), "verifier must be callable"),
         (lambda: best_first(lm, PROMPT, worth, branch=0, **ENDS), "branch must be"),
+        (lambda: best_first(lm, PROMPT, worth, branch=10**9, **ENDS), "branch must be"),
         (lambda: best_first(lm, PROMPT, worth, max_steps=0, **ENDS), "max_steps must be"),
         (lambda: best_first(lm, PROMPT, worth, step_tokens=[-1], **ENDS), "step_tokens"),
         (lambda: best_first(lm, PROMPT, lambda t: None, **ENDS), "verifier must return a number"),

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 from lablib.__main__ import main
@@ -94,6 +95,16 @@ def test_a_time_without_an_offset_is_this_machines(tmp_path):
     assert not is_late(tmp_path / "gone", DUE)
     (tmp_path / "link").symlink_to("nowhere")  # its own time, not that of what it leads to
     assert is_late(tmp_path / "link", datetime(2020, 1, 1))
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="Windows")
+def test_what_is_due_in_an_hour_that_a_spring_leaves_out_is_due_after_it(monkeypatch):
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+        time.tzset()
+        due = read_due("2026-03-29T02:30")
+    time.tzset()
+    assert due.isoformat() == "2026-03-29T03:30:00+02:00"
 
 
 NO_DATES = ("", "2026-11-30", "20261130", "tomorrow", "2026-11-31T10:00", "30.11.2026 23:59")

@@ -1,8 +1,10 @@
 """Grading a class: reports, rosters, a kill, a resume."""
 
 import csv
+import errno
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -431,6 +433,40 @@ def test_a_file_that_is_changed_while_it_is_judged_is_judged_again(tmp_path, mon
     assert asked == ["ada.py"] * 2  # and the third time it is the same
 
 
+def test_a_file_is_looked_at_when_its_turn_comes(tmp_path, monkeypatch):
+    """Else a class waits for the first verdict until every file has been read."""
+    done, key = [], grading._Job._key
+
+    def one_by_one(orders, limits, workers):
+        for order in orders:
+            done.append(f"judge {order.name}")
+            yield order, {"00.1": ["✓", "", ""]}
+
+    def noted(job, path):
+        done.append(f"look at {path.name}")
+        return key(job, path)
+
+    school, names = tmp_path / "school", ["a.py", "b.py"]
+    school.mkdir()
+    for name in names:
+        (school / name).write_text('check("00.1", best_token)')
+    monkeypatch.setattr(grading, "judge", one_by_one)
+    monkeypatch.setattr(grading._Job, "_key", noted)
+    grade(school, tmp_path / "r.csv")
+    assert done == [f"{what} {name}" for name in names for what in ("look at", "judge")]
+    grade(school, tmp_path / "r.csv", resume=True)
+    assert done[4:] == [f"look at {name}" for name in names]
+
+
+def test_limits_that_nobody_reaches_cost_no_mark(tmp_path):
+    (tmp_path / "ada.py").write_text(
+        f'import numpy as np\n{submitted.RIGHT}check("00.1", best_token)'
+    )
+    limits = {"cpu": grading.MOST_CPU, "seconds": grading.MOST_SECONDS, "memory": 10**6}
+    rows = grade(tmp_path, **limits).rows
+    assert [row.outcome for row in rows] == ["✓", "!", "!"]
+
+
 def test_whoever_interrupts_finds_in_the_report_what_the_journal_has(tmp_path, monkeypatch):
     def until_the_fifth(orders, limits, workers):
         yield from [*instantly(orders, limits, workers)][:5]
@@ -445,6 +481,27 @@ def test_whoever_interrupts_finds_in_the_report_what_the_journal_has(tmp_path, m
     rows = [*csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text("utf-8-sig")))]
     assert len(journal) == 5
     assert {row["notebook"] for row in rows} == {json.loads(line)["path"] for line in journal}
+
+
+def test_a_full_disk_is_named_and_what_is_judged_is_kept(tmp_path, monkeypatch, capsys):
+    def full(path, data):
+        if "ada.md" in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, data)
+
+    school, told = tmp_path / "school", tmp_path / "told"
+    school.mkdir()
+    (school / "ada.py").write_text('check("00.1", best_token)')
+    write = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(grading, "judge", instantly)
+    command = ["grade", str(school), "--csv", str(tmp_path / "r.csv"), "--feedback", str(told)]
+    assert main(command) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2:] == [
+        "lablib: stopped; what is judged is kept, and with --resume it goes on",
+        f"lablib: [Errno {errno.ENOSPC}] {os.strerror(errno.ENOSPC)}: {str(told / 'ada.md')!r}",
+    ]
 
 
 def test_an_answer_may_use_the_class_that_its_lesson_shows(tmp_path):
@@ -557,17 +614,30 @@ def test_of_several_notebooks_the_best_counts_and_of_equals_the_first():
         ({"csv": "none/r.csv"}, "a folder that can be written"),
         ({"html": "."}, "a folder that can be written"),
         ({"feedback": "file"}, "feedback must be a folder"),
+        ({"feedback": "docs"}, "feedback must be a folder of its own, got one with docs/README.md"),
+        ({"csv": "file", "json": "./file"}, "a file of its own, got file for two things"),
+        ({"csv": "file", "html": "link"}, "a file of its own, got file for two things"),
+        ({"csv": "r", "json": "r.journal"}, "a file of its own, got r.journal for two things"),
+        ({"csv": "file", "roster": "file"}, "a file of its own, got file for two things"),
+        ({"html": "p", "points": "p"}, "a file of its own, got p for two things"),
+        ({"csv": "ada.ipynb"}, "no notebook and no program, got ada.ipynb"),
         ({"resume": True}, "resume needs the file of a report"),
         ({"roster": "none"}, "roster must be"),
         ({"seconds": 0}, "seconds must be"),
         ({"workers": -1}, "workers must be"),
         ({"memory": 1}, "memory must be"),
+        ({"seconds": 1e19}, "seconds must be between 0.1 and 100000"),
+        ({"cpu": 1e9}, "cpu must be between 0.1 and 10000"),
+        ({"memory": 10**13}, "memory must be between 256 and 1000000"),
         ({"lessons": ["03", "x"]}, "lessons must be one of"),
     ],
 )
 def test_what_is_wrong_is_said_before_the_work(wanted, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("file").write_text("")
+    Path("file").write_text("ada\n")
+    Path("link").symlink_to("file")
+    Path("docs").mkdir()
+    Path("docs", "README.md").write_text("# Ours\n")
     monkeypatch.setattr("lablib.teach.grade.judge", None)
     with pytest.raises(ValueError, match=message):
         grade(tmp_path, **wanted)

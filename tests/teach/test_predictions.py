@@ -147,11 +147,14 @@ def test_the_class_is_counted_and_nothing_runs():
             "eve", 'predict("97.q1", ...)', 'predict("97.q2", 10**9)', 'predict("97.q1", "z")'
         ),
         notebook("mal", "predict(", 'predict("97.q2", __import__("os").getpid())'),
+        notebook("joe", 'predict("97.q2", 3.00001)'),  # which is told as 3 is
+        notebook("kim", 'predict("97.q2", 3.00002)'),
+        notebook("leo", 'predict("97.q2", 4)'),
     ]
     found = predicted(files)
     assert [(each.question, each.answers) for each in found] == [
         ("97.q1", {"b (that)": 2}),
-        ("97.q2", {"3": 1}),
+        ("97.q2", {"3": 3, "4": 1}),
     ]
 
 

@@ -1,6 +1,7 @@
 """Whose is it, who was absent, and which lessons were asked for."""
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -88,6 +89,8 @@ def test_a_notebook_is_its_folders_or_its_names(path, student):
     [
         ("ada/x.ipynb", "Ada"), ("03_sampling_ada-Copy1.ipynb", "Ada"), ("hw/ADA/x.py", "Ada"),
         ("adam/x.ipynb", "adam"), ("Ada Ng 12345_late.ipynb", "Ada Ng"), ("x-ada.py", "Ada"),
+        ("hw/ada_1.py", "Ada"), ("eve/01_ada.ipynb", "eve"), ("eve/hw-ada/x.ipynb", "Ada"),
+        ("hw-ada/hw-ada.ipynb", "Ada"), ("hw/ada/hw.py", "Ada"),
     ],
 )  # fmt: skip
 def test_a_roster_tells_whose_a_notebook_is(path, student):
@@ -118,6 +121,61 @@ def test_a_large_class_is_looked_through_in_little_time():
         assert student_of(Path(f"1_given{i} family{i}_2.py"), class_list) == class_list[i]
         assert student_of(Path(f"given{i} family{i}x.py"), class_list) == f"given{i} family{i}x"
     assert time.process_time() - began < 5  # it was some minutes
+
+
+def test_long_names_are_looked_at_once_however_many_reports_are_written():
+    """Whoever stopped a grading waited a minute for its last report."""
+    paths = [Path("mallory", *["\x01" * 245] * 15, f"{i}.py") for i in range(300)]
+    began = time.process_time()
+    for _ in range(30):
+        for path in paths:
+            assert student_of(Path(path), ["Ada"]) == "mallory"
+            printable(str(path))
+    assert time.process_time() - began < 5  # it was some twenty seconds
+
+
+def test_of_too_many_files_those_that_lie_deep_are_left_out(tmp_path, monkeypatch):
+    """Whoever hands Python's packages in, too, hands in ten thousand."""
+    asked = []
+
+    def noted(orders, limits, workers):
+        listed = [*orders]
+        asked.append([order.name for order in listed])
+        yield from instantly(listed, limits, workers)
+
+    monkeypatch.setattr(grading, "judge", noted)
+    monkeypatch.setattr(grading, "FILES", 3)
+    school, out = tmp_path / "school", tmp_path / "r.csv"
+    names = [f"venv/lib/{i}.py" for i in range(9)] + ["venv/x.py", "work.py"]
+    for name in [*(f"eve/{name}" for name in names), "bob/00.py"]:
+        path = school / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('check("00.1", f)' if name in ("eve/work.py", "bob/00.py") else "")
+    report = grade(school, out)
+    assert asked == [["bob/00.py", "eve/work.py", "eve/venv/x.py", "eve/venv/lib/0.py"]]
+    rows = {(row.student, row.exercise): row for row in report.rows}
+    assert rows["bob", "00.1"].outcome == rows["eve", "00.1"].outcome == "✓"
+    assert "no exercise" in rows["eve", "-"].message  # of the first such file
+    assert grade(school, out, resume=True) == report
+    assert asked[1:] == [[]]
+    journal = out.with_name("r.csv.journal").read_text(encoding="utf-8")
+    assert journal.count("is not judged: more than 3 files are theirs") == 1
+
+
+def test_a_name_in_another_encoding_makes_nobody_a_stranger(tmp_path):
+    """As the shell's language writes it, whoever is called so had handed in nothing."""
+    (tmp_path / "zoë").mkdir()
+    (tmp_path / "zoë" / "00.py").write_text('check("00.1", f)')
+    command = [sys.executable, "-m", "lablib", "grade", str(tmp_path)]
+    spoken = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    codes = []
+    for utf8 in "01":
+        env = {**os.environ, **spoken, "PYTHONUTF8": utf8}
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
+        codes.append(done.returncode)
+        if sys.platform == "linux":
+            assert ("must be read in UTF-8, and not in ascii" in done.stderr) == (utf8 == "0")
+    assert codes == ([2, 0] if sys.platform == "linux" else [0, 0])
 
 
 def test_a_link_to_itself_ends_nobodys_grading(tmp_path):
@@ -235,6 +293,14 @@ def test_a_roster_is_a_list_or_a_table(tmp_path):
         read_roster(path)
     with pytest.raises(ValueError, match="roster must be a CSV file"):
         read_roster(tmp_path / "none")
+
+
+def test_a_name_on_the_roster_ends_no_line(tmp_path):
+    """Platforms show what name one gives oneself: it would make two students, or a double."""
+    (tmp_path / "r.csv").write_text('student,mail\nbob,b\neve\u2028bob,e\n"x\x85y",x\n', "utf-8")
+    people = read_roster(tmp_path / "r.csv")
+    assert [*people] == ["bob", printable("eve\u2028bob"), printable("x\x85y")]
+    assert people[printable("eve\u2028bob")]["mail"] == "e"
 
 
 def test_what_canvas_exports_is_a_roster(tmp_path):

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import signal
 import socket
@@ -314,6 +315,17 @@ def test_what_is_set_aside_goes_by_no_link_into_another_file(tmp_path: Path) -> 
     assert out.read_bytes() == damaged
 
 
+def test_what_is_set_aside_waits_for_nobody_at_a_pipe(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    swept(out)
+    os.mkfifo(out.with_name("out.jsonl.damaged"))
+    damaged = out.read_bytes() + b"anything\n"
+    out.write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"out\.jsonl\.damaged is a pipe"):
+        swept(out)
+    assert out.read_bytes() == damaged
+
+
 def test_lines_that_are_there_twice_count_once(tmp_path: Path, capsys) -> None:
     out, asked = tmp_path / "out.jsonl", []
     found = swept(out)
@@ -414,7 +426,9 @@ def test_a_hundred_kills(tmp_path: Path) -> None:
         trials.hit(trials.random.choice(KINDS), trials.random.randint(1, 3))
 
 
-VOTE = {"task": "sums", "problem": 0, "truth": "7", "answers": ["7"], "logprobs": [-1.0]}
+VOTE = {"task": "sums", "problem": 0, "temperature": 1.0, "truth": "7", "tokens": 3}
+VOTE |= {"answers": ["7", None], "logprobs": [-1.0, 0.0]}
+COUNTS = {"problem": 0, "rounds": 2, "tokens": 5, "drafted": 6, "reached": 4, "accepted": 3}
 
 
 @pytest.mark.parametrize(
@@ -425,19 +439,37 @@ VOTE = {"task": "sums", "problem": 0, "truth": "7", "answers": ["7"], "logprobs"
         ({"answers": 1}, "answers must be list, got int"),
         ({"tokens": "3"}, "tokens must be int, got str"),
         ({"tokens": True}, "tokens must be int, got bool"),
+        ({"tokens": -5}, "ValueError: tokens must be at least 0, and finite"),
+        ({"answers": []}, "ValueError: it must hold n answers"),
+        ({"answers": ["7"]}, "ValueError: it must hold n answers"),
+        ({"answers": ["7", {}]}, "ValueError: it must hold n answers"),
+        ({"logprobs": [-1.0, math.nan]}, "ValueError: it must hold n answers"),
+        ({"logprobs": [-1.0, -math.inf]}, "ValueError: it must hold n answers"),
+        ({"logprobs": [-1.0, "x"]}, "ValueError: it must hold n answers"),
+        ({"temperature": 0.0}, "ValueError: it must hold n answers"),
     ],
 )
 def test_a_line_of_another_shape_is_damaged(change, why: str, tmp_path: Path, capsys) -> None:
     """It would count as finished for good, and end every plot with words of Python's."""
-    record = {**VOTE, "tokens": 3}
-    broken = {key: value for key, value in (record | change).items() if value is not ...}
-    lines = [header("votes", ["task", "problem"], {}), record | {"problem": 1}, broken]
+    broken = {key: value for key, value in (VOTE | change).items() if value is not ...}
+    first = header("votes", ["task", "problem"], {"n": [1, 2]})
+    lines = [first, VOTE | {"problem": 1}, broken]
     out = tmp_path / "votes.jsonl"
     out.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
-    assert read(out)[1] == [record | {"problem": 1}]
+    assert read(out)[1] == [VOTE | {"problem": 1}]
     assert f"line 3 is damaged ({why.split(':')[0]}" in capsys.readouterr().err.replace(
         "TypeError: ", ""
     )
+
+
+def test_counts_that_cannot_be_are_damaged(tmp_path: Path, capsys) -> None:
+    odd = [{"accepted": 5}, {"reached": 7}, {"rounds": -1}]
+    broken = [COUNTS | change | {"problem": i} for i, change in enumerate(odd, start=1)]
+    out = tmp_path / "acceptance.jsonl"
+    lines = [header("acceptance", ["problem"], {}), COUNTS, *broken]
+    out.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    assert read(out)[1] == [COUNTS]
+    assert capsys.readouterr().err.count("is damaged (ValueError: ") == 3
 
 
 @pytest.mark.parametrize("change", [{"settings": [1]}, {"unit": 5}, {"sweep": None}])
@@ -461,6 +493,7 @@ DRAWN = {
         ({"n": "ab"}, {}),
         ({"n": [2**63]}, {}),
         ({"n": [{}]}, {}),
+        ({"n": ["\x1b[2J"]}, {}),
         ({"task": "$\\frac$"}, {}),  # a formula that matplotlib reads when it draws
         ({"gammas": "\x1b[2J"}, {}),  # an order for the terminal
         ({"gammas": [1] * 10_000}, {}),  # more than anybody reads
@@ -482,9 +515,15 @@ def test_a_file_that_cannot_be_drawn_is_named(settings, record, tmp_path: Path, 
     out.write_text("".join(f"{json.dumps(each)}\n" for each in (first, row | record)))
     assert __main__.main(["sweep", "plot", str(out)]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"lablib: {out} is no sweep's file, or damaged: ")
-    assert said.removesuffix("\n").isprintable()
-    assert len(said) < 300 + len(str(out))
+    *lines, last = said.splitlines()
+    damaged = f"lablib: {out}, line 2 is damaged ("
+    assert all(line.startswith(damaged) for line in lines)
+    wrong = (
+        f"lablib: {out} holds no record yet" if lines else f"lablib: {out} is no sweep's file, or"
+    )
+    assert last.startswith(wrong)
+    assert "".join([*lines, last]).isprintable()
+    assert len(said) < 300 + 2 * len(str(out))
     assert not out.with_suffix(".png").exists()
     out.write_text("".join(f"{json.dumps(each)}\n" for each in (first | {"settings": DRAWN}, row)))
     assert __main__.main(["sweep", "plot", str(out)]) == 0

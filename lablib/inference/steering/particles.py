@@ -130,8 +130,8 @@ def smc(
         resample: "systematic", "stratified" or "multinomial".
         ess: resample when fewer than this share of the particles are effective; 0: never, 1:
             before every step.
-        power: the target is p^power · exp(potential). Each token is proposed from its own p^power,
-            which is another thing: the weights make good for it.
+        power: the target is p^power · exp(potential); up to 1e30. Each token is proposed from its
+            own p^power, which is another thing: the weights make good for it.
         max_tokens: the length of a completion at most.
         stop_tokens: ids that end one and belong to it; None: the model's own.
         logits_processors: change the proposal, as in ``TokenIterator``; the weights make good.
@@ -154,7 +154,7 @@ def smc(
     wish = asking.read_wish(lm, prompts, max_tokens, stop_tokens, seed)
     n = integer("particles", particles, 1, 1_000_000)
     one_of("resample", resample, RESAMPLE)
-    ess, power = number("ess", ess, 0.0, 1.0), number("power", power, 0.0)
+    ess, power = number("ess", ess, 0.0, 1.0), number("power", power, 0.0, 1e30)
     processors = arguments.check_processors(logits_processors)
     if potential is not None:
         function("potential", potential)

@@ -42,7 +42,7 @@ def power_sample(
         lm: as in ``smc``.
         prompts: token ids, a list for each prompt.
         n: how many chains. Each is a sample of its own; all take their steps together.
-        alpha: the power; 1 is the model itself.
+        alpha: the power, up to 1e30; 1 is the model itself.
         steps: proposals for each chain. 0 leaves the start: every token drawn from its own
             p^proposal, a low temperature.
         proposal: the power at which proposals are drawn, token by token; None: alpha.
@@ -67,8 +67,8 @@ def power_sample(
     """
     wish = asking.read_wish(lm, prompts, max_tokens, stop_tokens, seed)
     n, steps = arguments.check_n(n), integer("steps", steps, 0)
-    alpha = number("alpha", alpha, 0.0)
-    proposal = alpha if proposal is None else number("proposal", proposal, 0.0)
+    alpha = number("alpha", alpha, 0.0, 1e30)
+    proposal = alpha if proposal is None else number("proposal", proposal, 0.0, 1e30)
     texts = [text for own in wish.begin(n) for text in own]
     keys = [text.key for text in texts]
     wish.finish(texts, proposal)

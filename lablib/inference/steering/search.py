@@ -72,7 +72,7 @@ def beam_search(
         True
     """
     wish = asking.read_wish(lm, [prompt], max_tokens, stop_tokens, 0)
-    width = integer("width", width, 1)
+    width = integer("width", width, 1, 1_000_000)
     length_power = number("length_power", length_power, 0.0, 10.0)
 
     def score(tokens: list[int], logprob: float) -> float:
@@ -135,7 +135,7 @@ def best_first(
     """
     wish = asking.read_wish(lm, [prompt], max_tokens, stop_tokens, seed)
     function("verifier", verifier)
-    branch, max_steps = integer("branch", branch, 1), integer("max_steps", max_steps, 1)
+    branch, max_steps = integer("branch", branch, 1, 1_000_000), integer("max_steps", max_steps, 1)
     if not isinstance(step_tokens, Collection):
         raise BadType(f"step_tokens must be token ids, got {type(step_tokens).__name__}")
     ends = frozenset(token_ids("step_tokens", [*step_tokens], allow_empty=True))

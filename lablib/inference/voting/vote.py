@@ -383,7 +383,7 @@ def _shares(
     """Return each answer's share of the total weight, from logarithms."""
     try:
         logs = np.asarray(log_weights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadType(f"log_weights must be numbers, got {shown(log_weights)}") from None
     if logs.shape != (n,):
         raise BadValue(f"log_weights must have shape ({n},), got {logs.shape}")

@@ -105,7 +105,7 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
     iterator leaves no process behind.
 
     Args:
-        orders: what to judge.
+        orders: what to judge; each is asked for when its turn comes.
         limits: for each, of the student's process and of the referee's.
         workers: how many at the same time; fewer where a container has no room for so many.
 
@@ -113,14 +113,17 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
         Short: there is no room for a student's process even where nothing else is judged.
     """
     workers = _at_once(workers)
-    waiting = [*orders][::-1]
+    left = iter(orders)
+    waiting: list[Order] = []  # once more, before those that are left
     idle: list[Referee] = []
     busy: list[Referee] = []
     took: Counter[str] = Counter()  # seconds by the clock, of a student's files
     try:
-        while waiting or busy:
-            while waiting and len(busy) < workers:
-                order = waiting.pop()
+        while True:
+            while len(busy) < workers:
+                order = waiting.pop() if waiting else next(left, None)
+                if order is None:
+                    break
                 if order.whose and took[order.whose] > SLOW * limits.seconds:
                     why = f"their other files took more than {SLOW * limits.seconds:g} s"
                     yield order, {"unreadable": f"is not judged: {why}"}

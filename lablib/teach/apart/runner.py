@@ -14,6 +14,7 @@ import os
 import random
 import re
 import sys
+import threading
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,6 +35,7 @@ import numpy as np
 
 NAMES = [*lablib.course.__all__]  # what a notebook imports from there
 LONGEST = 500  # characters of an error's text
+THREADS = 48  # that Python has: libraries start some of their own, and the walls allow 64
 LOOKS = 1000  # that are told of, at an object that was lent
 BUILTINS = dict(vars(builtins))
 
@@ -89,12 +91,25 @@ def _keep_limits() -> None:
     resource.setrlimit = at_most
 
 
+def _limit_threads() -> None:
+    """Refuse a thread too many where it is started: that is no matter of when somebody looks."""
+    start = threading.Thread.start
+
+    def one_of_few(self: threading.Thread) -> None:
+        if threading.active_count() > THREADS:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    threading.Thread.start = one_of_few
+
+
 class Servant:
     """Answers the judge: runs statements, describes functions and calls them."""
 
     def __init__(self) -> None:
         self.line = Line()
         _keep_limits()
+        _limit_threads()
         self.busy = False
         self.checked: list[Any] = []  # what a check has had judged
         module = types.ModuleType("__main__")

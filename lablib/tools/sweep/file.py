@@ -7,6 +7,7 @@ that off. A line that is damaged otherwise is set aside, and its unit is compute
 """
 
 import json
+import math
 import os
 import socket
 import stat
@@ -115,7 +116,7 @@ class _Content:
             try:
                 record = json.loads(each)
                 unit = identity({key: record[key] for key in self.first["unit"]})
-                _check_fields(self.first["sweep"], record)
+                _check_fields(self.first, record)
             except (ValueError, LookupError, TypeError, RecursionError) as error:
                 self.damaged[number] = each, f"{type(error).__name__}: {error}"
             else:
@@ -141,11 +142,29 @@ class _Content:
             _print(f"{self._path}, lines {numbers} repeat others: each unit counts once")
 
 
-def _check_fields(what: str, record: Mapping[str, Any]) -> None:
-    """Raise ``TypeError`` or ``LookupError`` where a record lacks what its sweep says of a unit."""
+def _check_fields(first: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    """Raise an error where a record is not what its sweep says of a unit: then nobody made it so.
+
+    Raises:
+        TypeError, LookupError, ValueError: it lacks something, or says what can't be.
+    """
+    what = first["sweep"]
     for name, kind in _FIELDS.get(what, {}).items():
-        if type(record[name]) is not kind:
-            raise TypeError(f"{name} must be {kind.__name__}, got {type(record[name]).__name__}")
+        value = record[name]
+        if type(value) is not kind:
+            raise TypeError(f"{name} must be {kind.__name__}, got {type(value).__name__}")
+        if kind in (int, float) and not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be at least 0, and finite")
+    if what == "acceptance" and not record["accepted"] <= record["reached"] <= record["drafted"]:
+        raise ValueError("more drafts were accepted than reached, or reached than drafted")
+    if what == "votes":
+        n = max(first["settings"]["n"]) if record["temperature"] else 1
+        texts = [each for each in record["answers"] if isinstance(each, str | None)]
+        numbers = [
+            each for each in record["logprobs"] if type(each) is float and -math.inf < each <= 0
+        ]
+        if not len(texts) == len(numbers) == n == len(record["answers"]) == len(record["logprobs"]):
+            raise ValueError("it must hold n answers, texts or null, and n logprobs")
 
 
 def _first(path: Path, header: bytes) -> dict[str, Any]:
@@ -229,6 +248,7 @@ class Records:
         missing.subtract(place[unit] for unit in content.records)
         self.finished = {i for i, some in missing.items() if not some}
         aside = self._path.with_name(f"{self._path.name}.damaged")
+        check_out(aside)
         content.say(f"set aside in {aside.name}, and computed again")
         if content.damaged:
             with open(aside, "ab", opener=_own) as file:

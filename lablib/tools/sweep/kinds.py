@@ -90,7 +90,7 @@ class Asked:
         integer("problems", self.problems, 1, 1_000_000)  # all are made before the first is asked
         integer("seed", self.seed, 0)
         for n, t in product(self.n, self.temperatures):
-            check_n(n), number("temperature", t, 0)
+            check_n(n), number("temperature", t, 0, 1e30)
         for gamma in self.gammas:
             integer("gamma", gamma, 0 if self.what == "speed" else 1)
         for rule in self.rules:
