@@ -54,7 +54,7 @@ def _guesses() -> dict[str, dict[str, list[Guesses]]]:
 
 
 def _frontier() -> Frontier:
-    rights = {"no cut": (48, 44, 3), "top-p 0.9": (48, 47, 9), "min-p 0.1": (48, 48, 45)}
+    rights = {"no cut": (48, 44, 0), "top-p 0.9": (48, 47, 9), "min-p 0.1": (48, 48, 45)}
     spread, shares = 0.1 * np.linspace(-1, 1, 48), (0.1, 0.6, 0.8)
     outcomes = {
         (cut, t): StoryCounts(48, right, share + spread)
