@@ -80,8 +80,8 @@ const cutting = {
 
   panels(words, warm, after, {top_k, top_p, min_p}) {
     const {warm: grey, stays: blue} = this.colours;
-    const edge = top_k ? [{rule: {x: top_k - 0.5}, dash: '5 3', text: 'top-k'}] : [];
-    const left = [...edge], right = [...edge];
+    const edge = {rule: {x: top_k - 0.5}, dash: '5 3', text: 'top-k'};
+    const [left, right] = [0, 8].map(line_down => top_k ? [{...edge, line_down}] : []);  // beside the bars
     if (min_p) {
       const text = `min-p: ${min_p.toFixed(2)} of the best`;
       left.push({rule: {y: min_p * Math.max(...warm)}, dash: '5 3', text});
