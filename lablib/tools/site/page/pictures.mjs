@@ -163,7 +163,8 @@ const racing = {
     const votes = growth.map(line => line.at(-1)), most = Math.max(...votes);
     if (!most) return `No votes yet. The right answer is ${truth}.`;
     const leader = cast.find(answer => answer !== null && votes[answer] === most);
-    const found = `After ${cast.length} samples ${leader} leads with ${most} votes` +
+    const first = votes.filter(count => count === most).length > 1 ? ', the first of equals' : '';
+    const found = `After ${cast.length} samples ${leader} leads with ${most} vote${most > 1 ? 's' : ''}${first}` +
       `${settled ? ' and cannot lose any more' : ''}. The right answer is ${truth}, with ${votes[truth]}.`;
     return settled && leader !== truth ? `${found} ${ERRS}` : found;
   },
