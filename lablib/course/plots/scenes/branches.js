@@ -105,8 +105,8 @@ function plane(add, write, {nodes, trails}, left, top, size) {
         note: `${name} of ${count}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: `
           + `×${(tokens / price).toFixed(2)}.`});
       if (!now) return;
-      const [at, row] = [left + size - 98, top + size - 11 - 18 * number];  // a corner where no price is worth paying
-      add(`k-${name}`, 'circle', {cx: at, cy: row - 4, r: 6, fill: colour});
+      const [at, row] = [left + size - 98, top + size - 11 - 18 * number];  // dear calls that bring little: nothing else is there
+      add(`k-${name}`, 'circle', {cx: at, cy: row - 4, r: 5, fill: colour});
       write(`P-${name}`, at + 11, row, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
     });
   });
