@@ -157,7 +157,7 @@ def test_a_vote_wins_with_the_most_frequent_answer_and_a_tie_is_shared() -> None
     (marks,) = charted(lab.vote_bars([won, tied, lost]))
     assert [mark["bar"][1] for mark in marks if "bar" in mark] == [0.4, 0.5, 0]
     ends = [mark["text"] for mark in marks if "text" in mark]
-    assert ends == ["40%", "50%", "0%"]
+    assert ends == ["40% ✓", "50% =", "0% ✗"]
 
 
 # ------------------------------------------------------------------ measuring

@@ -120,16 +120,17 @@ class CacheMemory(ChartExplorer):
         left, right, names, layers, start = [], [], [], [], self.APART
         for row, (name, shape) in enumerate(self.shapes.items()):
             (kept, full), (cache, _), weights = data["models"][name].values()
-            high, middle = shape.layers, start + full / 2
+            high = shape.layers
             one = f"{kept * high:.{int(kept * high < 10)}f} KiB"
             formula = f"{high} layers × {shape.kv_heads} heads × (key + value) × {shape.head_dim}"
             ungrouped = f", not {full * high:,.4g}" * (full > kept)
             note = f"{name}: {formula} numbers of {data['bits']} bits: {one} a token{ungrouped}."
             whole = {"bar": [start, start + full, 0, high], "fill": WARM, "hollow": True}
             block = {"bar": [start, start + kept, 0, high], "fill": COLOURS[0], "edge": COLOURS[0]}
-            said = {"text": one, "at": [middle, high + 2], "anchor": "middle", "bold": True}
+            at = [start + kept / 2, high + 2]
+            said = {"text": one, "at": at, "anchor": "middle", "bold": True, "colour": COLOURS[0]}
             left += [{"key": f"o{row}", **whole}, {"key": f"k{row}", **block, "note": note}, said]
-            names.append((middle, name))
+            names.append((start + full / 2, name))
             layers.append((high, f"{high} layers"))
             start += 4 * shape.heads * shape.head_dim / 2**10 + self.APART
             said = f"{name}: {cache:,.1f} + {weights:,.1f} MiB"

@@ -32,7 +32,7 @@ class BeforeAfter(SceneExplorer):
     def __init__(self, words: Sequence[str], logits: Sequence[float]) -> None:
         self.words, self.logits = list(words), mx.array(logits, dtype=mx.float32)
         names = axis(-0.6, len(words) - 0.4, "", [*enumerate(words)], bare=True)
-        scale, stacked = axis(0, 1.04, "", (0, 0.5, 1)), "stacked: what begins below top-p stays"
+        scale, stacked = axis(0, 1.04, "", (0, 0.5, 1)), "stacked: top-p keeps what begins below it"
         panels = [panel("probability", names, scale), panel(stacked, names, scale)]
         keys = [[WARM, "warmed, not yet cut", True], [STAYS, "what stays, made whole"]]
         self.constants = {"panels": panels, "keys": keys}
@@ -57,8 +57,8 @@ class BeforeAfter(SceneExplorer):
         """Draw the warmed words, what stays of them, and a line for each cut."""
         warm, after, top_k = data["warm"], data["after"], data["top_k"]
         mass = np.cumsum(warm) - warm
-        cut = [{"rule": {"x": top_k - 0.5}, "dash": "5 3", "text": "top-k"}] if top_k else []
-        left, right = [*cut], [*cut]
+        cut = {"rule": {"x": top_k - 0.5}, "dash": "5 3", "text": "top-k"}
+        left, right = ([{**cut, "line_down": n}] * (top_k > 0) for n in (0, 8))  # beside the bars
         if data["min_p"]:
             height, name = data["min_p"] * warm.max(), f"min-p: {data['min_p']:.2f} of the best"
             left.append({"rule": {"y": float(height)}, "dash": "5 3", "text": name})
@@ -252,10 +252,8 @@ class Frontier(ChartExplorer):
         word = {"text": f"T = {data['temperature']:g}", "bold": True}
         marks.append({"key": "word", **word, **at})
         x = axis(0, 1, "share of words in which two stories differ", (0, 0.5, 1))
-        y, title = (
-            axis(-0.1, 1.1, "", (0, 0.5, 1)),
-            "right stories (larger dots: hotter)",
-        )
+        y = axis(-0.15, 1.1, "", (0, 0.5, 1))  # the chosen temperature stands below its point
+        title = "right stories (larger dots: hotter)"
         return Chart([panel(title, x, y, self.cuts, high=260)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:

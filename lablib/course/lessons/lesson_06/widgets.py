@@ -100,9 +100,11 @@ class VoteBars(SceneExplorer):
         if data["leader"] is None:
             return f"No votes yet. The right answer is {data['truth']}."
         settled = " and cannot lose any more" if data["settled"] else ""
+        most = data["votes"][data["leader"]]
+        first = ", the first of equals" * ([*data["votes"].values()].count(most) > 1)
         found = (
             f"After {data['samples']} samples {data['leader']} leads with "
-            f"{data['votes'][data['leader']]} votes{settled}. The right answer is "
+            f"{most} vote{'s' * (most > 1)}{first}{settled}. The right answer is "
             f"{data['truth']}, with {data['votes'].get(data['truth'], 0)}."
         )
         wrong = data["settled"] and data["leader"] != data["truth"]

@@ -205,10 +205,11 @@ class Detection(ChartExplorer):
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both statistics as the samples grow, and the limit."""
         marks = curves(self.counts, data["statistics"], (0, 5))
-        marks.append({"key": "limit", "rule": {"y": self.limit}, "text": "limit", "dash": "2 3"})
+        marks.append({"key": "limit", "rule": {"y": self.limit}, "dash": "2 3"})
         x = axis(self.counts[0], self.counts[-1], "samples", self.counts[::2], log=True)
         y = axis(0.05, 1e5, "", (0.1, 1, 10, 100, 1000, 10_000), log=True)
-        return Chart([panel("chi-square", x, y, data["statistics"], high=240)], [marks])
+        title = f"chi-square (dotted: the limit, {self.limit:.1f})"
+        return Chart([panel(title, x, y, data["statistics"], high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say when the bug is found, if it is, and that the right rule is not accused."""

@@ -106,7 +106,8 @@ class Sources(ChartExplorer):
             gain = data["speedups"][name]
             bar = {"bar": [0, gain, -row - 0.36, -row + 0.36], "fill": fill}
             right.append({"key": f"b{row}", **bar, "note": f"{name}: ×{gain:.2f} is promised."})
-            place = {"text": f"×{gain:.2f}", "at": [gain, -row - 0.12]}
+            after = 1.0 if 0.5 < gain < 1 else gain  # words lie on no line
+            place = {"text": f"×{gain:.2f}", "at": [after + 0.03, -row - 0.12]}
             right.append({"key": f"t{row}", **place})
         room = {"high": 100, "side": 98}
         views = [panel("tokens a call", axis(0, 1.05 * self._most), y, **room)]

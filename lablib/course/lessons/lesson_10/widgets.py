@@ -202,8 +202,8 @@ class ReplayCost(ChartExplorer):
         for name, y in heights.items():
             series = dict(zip(("trimming", "replay"), data[name], strict=True))
             x = axis(0.7, len(self.counts) + 0.3, "drafts γ", self.counts[1::2])
-            views.append(panel(f"{name} for each written token", x, y, series))
-            even = {"rule": {"y": 1}, "text": "no drafts: 1", "dash": "2 3"}
+            views.append(panel(f"{name} a written token (dotted: no drafts)", x, y, series))
+            even = {"rule": {"y": 1}, "dash": "2 3"}
             here = {"key": "here", "rule": {"x": data["drafted"]}, "colour": WARM}
             marks.append([*curves(self.counts, series, (0, 5)), {"key": "even", **even}, here])
         return Chart(views, marks)

@@ -172,6 +172,7 @@ class BatchTimeline(ChartExplorer):
     def chart(self, data: Timeline) -> Chart:
         """Draw a line for each query; a box's colour is the piece that is computed in it."""
         marks: list[dict[str, Any]] = []
+        asked: list[dict[str, Any]] = []  # above the boxes
         for y, call in enumerate(data.calls):
             note = f"{' '.join(call.prompt)}: asked at {call.asked:g} ms, answered at "
             dot = {
@@ -180,7 +181,8 @@ class BatchTimeline(ChartExplorer):
                 "note": f"{note}{call.answered:g}.",
             }
             line = {"line": [[call.asked, -y], [call.answered, -y]], "colour": REST, "wide": 3}
-            marks += [{"key": f"l{y}", **line}, {"key": f"d{y}", **dot}]
+            marks.append({"key": f"l{y}", **line})
+            asked.append({"key": f"d{y}", **dot})
         pieces = [(forward, piece) for forward in data.forwards for piece in forward.pieces]
         for number, (forward, piece) in enumerate(pieces):
             for y, call in enumerate(data.calls):
@@ -198,7 +200,7 @@ class BatchTimeline(ChartExplorer):
         x = axis(-0.5, self._end + 0.5, "milliseconds", range(0, int(self._end) + 1, 10), grid=True)
         y = axis(0.5 - len(names), 0.5, "", names, bare=True)
         title = "● asked; a box is a forward, and its tokens"
-        return Chart([panel(title, x, y, high=26 * len(names), side=112)], [marks])
+        return Chart([panel(title, x, y, high=26 * len(names), side=112)], [[*marks, *asked]])
 
     def caption(self, data: Timeline) -> str:
         """Say how many forwards ran, what they cost and how long the queries waited."""

@@ -238,12 +238,13 @@ def single_and_vote(asked: Sequence[Asked]) -> dict[str, tuple[float, ...]]:
 
 def vote_bars(asked: Sequence[Asked]) -> Chart:
     """Draw the share of right answers to each question; the look says how the vote ends."""
-    looks = {1.0: (COLOURS[2], "the vote is right"), 0.0: (COLOURS[5], "it is wrong")}
-    tie = COLOURS[1], "a tie"
-    colours = [looks.get(each.vote, tie)[0] for each in asked]
+    looks = {1.0: (COLOURS[2], "the vote is right ✓"), 0.0: (COLOURS[5], "it is wrong ✗")}
+    tie = COLOURS[1], "a tie ="
+    colours, ends = zip(*(looks.get(each.vote, tie) for each in asked), strict=True)
     names, shares = [f"{each.name} {each.truth}" for each in asked], [each.single for each in asked]
-    rows = bars_across(names, shares, colours, [f"{share:.0%}" for share in shares])
-    view = ranked(len(asked), "share of right answers", end=1.25, side=270)
+    said = [f"{share:.0%} {end[-1]}" for share, end in zip(shares, ends, strict=True)]
+    rows = bars_across(names, shares, colours, said)
+    view = ranked(len(asked), "share of right answers", end=1.4, side=270)
     view |= {"high": 27 * len(asked), "y": view["y"] | rows["y"], "x": view["x"] | {"name": ""}}
     keys = [(colour, end, False) for colour, end in (looks[1.0], tie, looks[0.0])]
     return Chart([view], [rows["marks"]], keys)

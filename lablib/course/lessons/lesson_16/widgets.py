@@ -69,5 +69,5 @@ class Voting(ChartExplorer):
         plural = "" if at == 0 else "s"
         return (
             f"{data['samples']} sample{plural} a problem: counted {data['counted'][at]:.0%} right, "
-            f"weighted with β = {data['beta']:g} {data['weighted'][at]:.0%}."
+            f"weighted with β = {data['beta']:g}: {data['weighted'][at]:.0%}."
         )

@@ -112,7 +112,7 @@ class Cloud(ChartExplorer):
         self.days, self.most = integer("days", days, 2), integer("most", most, 2)
         self.allowed = np.arange(len(chain.words)) != missing
         self._allowed = mx.array(np.arange(chain.vocab_size) != missing)
-        day = Player(days, milliseconds=1200, label="day")
+        day = Player(days, milliseconds=1200, label="days after the first")
         day.value = day.play.value = days - 1
         super().__init__(
             particles=slider(most, 2, most, label="particles"),

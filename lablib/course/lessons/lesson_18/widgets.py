@@ -57,7 +57,7 @@ class Along(SceneExplorer):
         heights = {"ends": [0, 1.05 * most], "ticks": [[v, str(v)] for v in range(0, 99, 4)]}
         heights["ticks"] = [[v, name] for v, name in heights["ticks"] if v <= most]
         tokens = {"ends": [-0.7, 32.7], "ticks": [], "bare": True}
-        panel = {"title": "confidence (nats)", "x": tokens, "y": heights}
+        panel = {"title": "confidence (nats; dashed: their mean)", "x": tokens, "y": heights}
         keys = [[colour, kind, kind == WRONG] for kind, colour in KINDS.items()]
         self.constants = {"panels": [panel], "keys": keys}
         super().__init__(chain=slider(1, 1, len(self.chains), label="surest first"))
@@ -85,7 +85,7 @@ class Along(SceneExplorer):
             bar = [place - 0.4, place + 0.4, 0, height]
             marks.append({"key": str(place), "bar": bar, "note": note, **look})
         mean = float(data["confidence"].mean())
-        marks.append({"key": "m", "rule": {"y": mean}, "dash": "5 3", "text": f"mean {mean:.2f}"})
+        marks.append({"key": "m", "rule": {"y": mean}, "dash": "5 3"})
         ticks = [[place, token] for place, token in enumerate(data["tokens"])]
         axis = self.constants["panels"][0]["x"] | {"ticks": ticks}
         return {"panels": [{"marks": marks, "x": axis}]}
@@ -120,7 +120,10 @@ class Surest(SceneExplorer):
         ways = {"ends": [0.4, 3.6], "bare": True, "ticks": []}
         ways["ticks"] = [[1, "one chain"], [2, "majority"], [3, "surest tenth"]]
         panels = [
-            {"title": "chains that are right", "x": {**tenths, "name": "tenth, surest first"}},
+            {
+                "title": "chains that are right (dashed: of all)",
+                "x": {**tenths, "name": "tenth, surest first"},
+            },
             {"title": "answers that are right", "x": ways},
         ]
         self.constants = {"panels": [{**panel, "y": share} for panel in panels], "keys": []}
@@ -163,9 +166,7 @@ class Surest(SceneExplorer):
         for i, share in enumerate(data["tenths"].tolist(), start=1):
             left += _bar(i, share, n, COLOURS[0], f"Tenth {i}, the surest being 1")
         one = float(data["votes"][0])
-        side = "start" if data["tenths"][0] < one else "end"  # where bars are low, words have room
-        look = {"text": f"all {one:.2f}", "anchor": side, "dash": "5 3"}
-        left.append({"key": "all", "rule": {"y": one}, **look})
+        left.append({"key": "all", "rule": {"y": one}, "dash": "5 3"})
         looks = zip(names, data["votes"].tolist(), (GREY, *COLOURS[1:3]), strict=True)
         for i, (name, share, colour) in enumerate(looks, start=1):
             right += _bar(i, share, n, colour, name)

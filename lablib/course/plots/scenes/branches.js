@@ -95,9 +95,6 @@ function plane(add, write, {nodes, trails}, left, top, size) {
     write(`y${value}`, left - 5, y(value) + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   }
   write('price', left + size / 2, top + size + 29, 'price of a call, in plain tokens', {'text-anchor': 'middle', 'font-size': 11});
-  const now_at = name => trails[name].find(([count]) => count === nodes)[2];
-  const over = now_at('chain') > now_at('tree') ? 'chain' : 'tree';  // its name stands above its point, the other's below
-  const within = (value, low, high) => Math.min(top + size - high, Math.max(top + low, value));
   ['chain', 'tree'].forEach((name, number) => {
     const trail = trails[name], colour = INK[name];
     add(`t-${name}`, 'path', {d: 'M' + trail.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none',
@@ -107,11 +104,10 @@ function plane(add, write, {nodes, trails}, left, top, size) {
       add(`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: now ? 6 : 2.5, fill: colour,
         note: `${name} of ${count}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: `
           + `×${(tokens / price).toFixed(2)}.`});
-      const says = `${name} ×${(tokens / price).toFixed(2)}`, ends = x(price) + 12 + 7.5 * says.length > left + size;
-      const row = name === over ? within(y(tokens) - 6, 12, 18) : within(y(tokens) + 14, 26, 4);
-      if (now)
-        write(`P-${name}`, x(price) + (ends ? -9 : 9), row, says,
-          {'text-anchor': ends ? 'end' : 'start', fill: colour, 'font-weight': 700, 'paint-order': 'stroke', stroke: '#FFFFFF', 'stroke-width': 3});
+      if (!now) return;
+      const [at, row] = [left + size - 98, top + size - 11 - 18 * number];  // dear calls that bring little: nothing else is there
+      add(`k-${name}`, 'circle', {cx: at, cy: row - 4, r: 5, fill: colour});
+      write(`P-${name}`, at + 11, row, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
     });
   });
 }

@@ -34,7 +34,7 @@ function trie(constants, data, room) {
   });
   const end = top + ROW * rows + 4, beside = constants.columns + 330 < width;
   const low = beside ? meters(pens, constants, data, constants.columns + 40, top + 4, width)
-    : meters(pens, constants, data, 0, end, width);
+    : meters(pens, constants, data, 0, end + 10, width);
   return {width, height: Math.max(low, end), shapes};
 }
 
@@ -71,6 +71,7 @@ function meters([add, write], {most}, {total, alone, held, budget}, left, top, w
   };
   bar('held', 0, held, '#999999', 'tokens held', `The tree holds ${held} of ${budget} tokens.`);
   add('budget', 'path', {d: `M${from + long * budget / most} ${top - 3}v21`, stroke: '#333333', 'stroke-width': 1.5});
+  write('Budget', from + long * budget / most, top - 7, 'budget', {'text-anchor': 'middle', 'font-size': 11});
   bar('run', 1, total, '#E69F00', 'tokens run', `${total} tokens were run up to now.`);
   bar('alone', 2, alone, '#DDDDDD', 'without a tree', `Without a tree ${alone} would have been.`);
   return top + 70;

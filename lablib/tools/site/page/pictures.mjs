@@ -80,8 +80,8 @@ const cutting = {
 
   panels(words, warm, after, {top_k, top_p, min_p}) {
     const {warm: grey, stays: blue} = this.colours;
-    const edge = top_k ? [{rule: {x: top_k - 0.5}, dash: '5 3', text: 'top-k'}] : [];
-    const left = [...edge], right = [...edge];
+    const edge = {rule: {x: top_k - 0.5}, dash: '5 3', text: 'top-k'};
+    const [left, right] = [0, 8].map(line_down => top_k ? [{...edge, line_down}] : []);  // beside the bars
     if (min_p) {
       const text = `min-p: ${min_p.toFixed(2)} of the best`;
       left.push({rule: {y: min_p * Math.max(...warm)}, dash: '5 3', text});
@@ -163,7 +163,8 @@ const racing = {
     const votes = growth.map(line => line.at(-1)), most = Math.max(...votes);
     if (!most) return `No votes yet. The right answer is ${truth}.`;
     const leader = cast.find(answer => answer !== null && votes[answer] === most);
-    const found = `After ${cast.length} samples ${leader} leads with ${most} votes` +
+    const first = votes.filter(count => count === most).length > 1 ? ', the first of equals' : '';
+    const found = `After ${cast.length} samples ${leader} leads with ${most} vote${most > 1 ? 's' : ''}${first}` +
       `${settled ? ' and cannot lose any more' : ''}. The right answer is ${truth}, with ${votes[truth]}.`;
     return settled && leader !== truth ? `${found} ${ERRS}` : found;
   },
