@@ -343,6 +343,17 @@ def test_a_folder_that_cannot_be_looked_into_costs_nobody_else(tmp_path, monkeyp
     assert marks["bob"] == "✓"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path):
+    """It may take the place after the files were listed."""
+    code = "import sys; from pathlib import Path; from lablib.teach.handed_in import read_bytes\n"
+    code += "read_bytes(Path(sys.argv[1]))"
+    os.mkfifo(tmp_path / "a.ipynb")
+    command = [sys.executable, "-c", code, str(tmp_path / "a.ipynb")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.stderr.endswith("ValueError: it is no file\n")
+
+
 def test_folders_in_folders_in_folders_end_nobodys_grading(tmp_path):
     """A walk that calls itself for each folder would end in a RecursionError."""
     (tmp_path / "bob.py").write_text('check("00.1", f)')
