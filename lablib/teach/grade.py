@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ from lablib.teach.roster import (
     packed,
     printable,
     read_roster,
+    rivals,
+    shared,
     student_of,
     submissions,
 )
@@ -225,8 +227,8 @@ def _held(
     def written() -> GradeReport:
         rows = job.rows(done)
         found = rows, job.strangers(done), skipped, archives, job.scheme
-        said = job.predicted(done)
-        report = GradeReport(*found, equal_answers(rows, done), job.due, said)
+        said = job.predicted(done), job.doubts(done)
+        report = GradeReport(*found, equal_answers(rows, done), job.due, *said)
         outputs.write(report)
         return report
 
@@ -325,7 +327,7 @@ class _Job:
             for inside, path in new.items():
                 # Of what is there before it is read: a file that changes meanwhile is judged again.
                 keys[inside] = self._key(path)
-                whose = self._whose(Path(inside))
+                whose = self._whose(inside)
                 yield Order(path=str(path), name=inside, whose=whose, lessons=[*self.lessons])
 
         bar = tqdm(total=len(new), unit="notebook", file=sys.stderr, disable=not progress)
@@ -341,7 +343,7 @@ class _Job:
         counts: Counter[str] = Counter()
         for path in sorted(submissions(self.folder), key=lambda path: len(path.parts)):
             inside = self._inside(path)
-            whose = self._whose(Path(inside))
+            whose = self._whose(inside)
             counts[whose] += 1
             if counts[whose] <= FILES:
                 files[inside] = path
@@ -352,15 +354,27 @@ class _Job:
     def predicted(self, graded: Sequence[Graded]) -> list[Predicted]:
         """Return what students predicted in what they handed in, of the lessons asked for."""
         ordered = sorted(graded, key=lambda each: each.path)
-        whose = ((student_of(Path(e.path), self.students), e.predicted) for e in ordered)
+        whose = ((self.student(each.path), each.predicted) for each in ordered)
         every = predicted(whose)
         return [each for each in every if not self.lessons or each.question[:2] in self.lessons]
 
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
         """Return who handed something in and is not on the roster, if there is one."""
-        asked = [each for each in graded if each.findings or each.unreadable]
-        found = {student_of(Path(each.path), self.students) for each in asked}
+        found = {self.student(path) for path in _asked(graded)}
         return sorted(found - {*self.students}) if self.roster else []
+
+    def doubts(self, graded: Sequence[Graded]) -> list[str]:
+        """Return what has two names of the roster, which makes it nobody's."""
+        found = {rivals(Path(path), self.students, self._shared) for path in _asked(graded)}
+        return sorted(found - {""})
+
+    def student(self, path: str) -> str:
+        """Return whose a file is, by its path within the folder."""
+        return student_of(Path(path), self.students, self._shared)
+
+    @cached_property
+    def _shared(self) -> str:
+        return shared(self.folder, self.students)
 
     def rows(self, graded: Sequence[Graded]) -> list[ExerciseRow]:
         """Return one row for each student and exercise, in order."""
@@ -368,7 +382,7 @@ class _Job:
         late = {each.path: self._is_late(each) for each in graded}
         # Of two that are equally good the one in time counts.
         for each in sorted(graded, key=lambda each: (late[each.path], each.path)):
-            student, when = student_of(Path(each.path), self.students), late[each.path]
+            student, when = self.student(each.path), late[each.path]
             file = printable(each.path)
             if each.unreadable:
                 row = ExerciseRow(student, file, "-", "!", "", each.unreadable, when)
@@ -392,10 +406,10 @@ class _Job:
     def _is_late(self, graded: Graded) -> bool:
         return self.due is not None and is_late(self.folder / graded.path, self.due)
 
-    def _whose(self, inside: Path) -> str:
+    def _whose(self, inside: str) -> str:
         """Return who has a file's time: nobody uses up another's by a name in their own folder."""
-        folder = inside.parts[0] if inside.parent.parts else ""
-        return f"{student_of(inside, self.students)} in {folder!r}"
+        folder = inside.partition("/")[0] if "/" in inside else ""
+        return f"{self.student(inside)} in {folder!r}"
 
     def _inside(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
@@ -417,6 +431,11 @@ def equal_answers(rows: Sequence[ExerciseRow], graded: Sequence[Graded]) -> list
         if row.outcome in "✓≠✗!"
     }
     return groups(answers)
+
+
+def _asked(graded: Sequence[Graded]) -> list[str]:
+    """Return the files of which something is in the report."""
+    return [each.path for each in graded if each.findings or each.unreadable]
 
 
 def _may_hold(unread: ExerciseRow, exercise: str) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,15 @@ def read_bytes(path: Path) -> bytes:
     """Return what is in a file that was handed in.
 
     Raises:
-        ValueError: it is a link (to another's work, say, or to the references), or large.
+        ValueError: it is a link (to another's work, say, or to the references), no file, or large.
     """
     if path.is_symlink():
         raise ValueError(f"it is a link, to {os.readlink(path)}")
     with open(path, "rb", opener=_itself) as file:
-        if os.fstat(file.fileno()).st_size > LARGEST:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is no file")
+        if found.st_size > LARGEST:
             raise ValueError(f"it has more than {LARGEST >> 20} MB")
         return file.read()
 
@@ -138,8 +142,8 @@ def _percent_cells(text: str) -> list[dict[str, Any]]:
 
 
 def _itself(path: str, flags: int) -> int:
-    """Open a file, and no link that took its place since somebody looked at it."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+    """Open a file, and no link that took its place since somebody looked; wait at no pipe."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 def _without_unread(data: bytes) -> bytes:

@@ -84,6 +84,7 @@ class GradeReport:
         alike: students whose answers are equal.
         due: when the work was, if that was said.
         predicted: what the class predicted, by question.
+        doubts: what is nobody's, as two names of the roster are in it: it, and these.
     """
 
     rows: list[ExerciseRow]
@@ -94,6 +95,7 @@ class GradeReport:
     alike: Sequence[Alike] = ()
     due: datetime | None = None
     predicted: Sequence[Predicted] = ()
+    doubts: Sequence[str] = ()
 
     def __repr__(self) -> str:
         names = ["student", "exercise", "outcome", "misconception", "message"]
@@ -121,6 +123,9 @@ class GradeReport:
         if self.strangers:
             who = _listed(self.strangers)
             told.append(f"Not on the roster, so only what they handed in is here: {who}.")
+        if self.doubts:
+            which = _listed(self.doubts)
+            told.append(f"Nobody's, as two names of the roster are in it: whose is {which}?")
         if self.unread:
             what = _listed(self.unread)
             told.append(f"Not graded, as there is no .ipynb and no .py in it: {what}.")

@@ -6,11 +6,12 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from lablib.folders import course
 from lablib.validation import BadValue
 
 KINDS = (".ipynb", ".py")
@@ -29,6 +30,7 @@ _BLANK = re.compile(
 _DECORATION = re.compile(
     r"[ _-]*(\(\d+\)|copy\d*|\d\d_[a-z_]*[a-z]|late|final|solved)$", re.IGNORECASE
 )
+_HANDED_IN = r"(_late)?_\d+_(\d+|assignsubmission)_"  # Canvas and Moodle, behind a student's name
 
 
 def submissions(folder: Path) -> list[Path]:
@@ -125,36 +127,90 @@ def _shown(letter: str) -> str:
     return letter if _is_seen(letter) else f"{UNSEEN}{ord(letter):x}{UNSEEN}"
 
 
-def student_of(inside: Path, roster: Sequence[str] = ()) -> str:
+def student_of(inside: Path, roster: Sequence[str] = (), common: str = "") -> str:
     """Return whose a file is.
 
     Args:
         inside: its path within the graded folder.
         roster: who is in the class, if that is known.
+        common: what the outer folder's name begins with and nobody is called by (see ``shared``).
     """
-    return _whose(inside, tuple(roster))
+    return _whose(inside, tuple(roster), common)[0]
+
+
+def rivals(inside: Path, roster: Sequence[str], common: str = "") -> str:
+    """Return in words whose a file may be, as names of two are in its path; else an empty text."""
+    student, names = _whose(inside, tuple(roster), common)
+    return f"{student} ({' or '.join(sorted(names))})" if names else ""
+
+
+def shared(folder: Path, roster: Sequence[str]) -> str:
+    """Return what all folders begin with, of which the rest is a name: ``lab0-`` of ``lab0-ada``.
+
+    Whoever is called ``lab0`` would have handed everything in.
+    """
+    inside = [path.relative_to(folder).parts for path in submissions(folder)]
+    names = sorted({printable(parts[0]).strip() for parts in inside if len(parts) > 1})
+    known = _known(tuple(roster))
+    wholes = sum(name.casefold() in known for name in names)
+    ends = [found.end() for found in re.finditer(r"[\W_]", names[0])] if len(names) > 1 else []
+    for end in reversed(ends):
+        rests = [name[end:] for name in names if name.startswith(names[0][:end])]
+        known_rests = sum(rest.casefold() in known for rest in rests)
+        if len(rests) == len(names) and known_rests > max(wholes, len(names) / 2):
+            return names[0][:end]
+    return ""
 
 
 @lru_cache(KEPT)
-def _whose(inside: Path, roster: tuple[str, ...]) -> str:
+def _whose(inside: Path, roster: tuple[str, ...], common: str) -> tuple[str, tuple[str, ...]]:
+    """Return whose a file is; and if it is nobody's for that, the names that are in its path."""
     # Blanks around a name nobody sees, and a course's platform takes them away.
     parts = [printable(part).strip() or UNSEEN for part in (*inside.parts[:-1], inside.stem)]
+    if len(parts) > 1:
+        parts[0] = parts[0].removeprefix(common) or parts[0]
     known = _known(roster)
     for depth, part in enumerate(map(str.casefold, parts), start=1):  # outer ones first
         if part in known:
-            return known[part]
-        places = {word: _place(word, part) for word in known if word in part}
-        # In a folder that is nobody's a file may be called 03_sampling, and somebody else Sampling.
-        last = 0 if 1 < depth == len(parts) else len(part)
-        named = [word for word, place in places.items() if 0 <= place <= last]
-        if named:  # ada_03_sampling-Copy1; platforms put who handed in before the file's own name
-            return known[min(named, key=lambda word: (places[word], -len(word)))]
+            return known[part], ()
+        named = _named(known, part, is_in_folder=1 < depth == len(parts))
+        if len(named) == 1:  # ada_03_sampling-Copy1
+            return known[named[0]], ()
+        if named:
+            return parts[depth - 1], tuple(known[word] for word in named)
     if inside.parent.parts:
-        return parts[0]
+        return parts[0], ()
     name = parts[-1]
     while (shorter := _DECORATION.sub("", name)) not in ("", name):
         name = shorter
-    return name
+    return name, ()
+
+
+def _named(known: Iterable[str], part: str, is_in_folder: bool) -> list[str]:
+    """Return the names in a part of a path, without those within a longer one, in order.
+
+    There are none in a file that begins with no name and lies in a folder that is nobody's.
+    """
+    lesson, number = _lesson()
+    part = lesson.sub(lambda found: " " * len(found[0]), part)  # somebody may be called Sampling
+    places = {word: _place(word, part) for word in known if word in part}
+    found = sorted((place, word) for word, place in places.items() if place >= 0)
+    words = [word for _, word in found]
+    # Platforms put who handed in before the file's own name, which may be of another.
+    sure = [word for word in words if re.match(re.escape(word) + _HANDED_IN, part)]
+    if is_in_folder and not any(number.fullmatch(part[: places[word]]) for word in words):
+        return []
+    return sure or [w for w in words if not any(w != e and _place(w, e) >= 0 for e in words)]
+
+
+@lru_cache(1)
+def _lesson() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return how lessons' files are called, and what of it may stand before a name."""
+    folder = course()
+    stems = [path.stem for path in folder.glob("[0-9][0-9]_*.ipynb")] if folder else []
+    numbers = [stem[:2] for stem in stems]
+    lesson = rf"(?<![^\W_])(?:{'|'.join(stems) or '(?!)'})(?![^\W_])"
+    return re.compile(lesson), re.compile(rf"(?:(?:{'|'.join(numbers)})[ _-]+)?[ _-]*")
 
 
 @lru_cache(8)

@@ -14,7 +14,14 @@ from lablib.teach import grade as grading
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import unreadable
 from lablib.teach.page import feedback
-from lablib.teach.roster import not_read, printable, read_roster, student_of, submissions
+from lablib.teach.roster import (
+    not_read,
+    printable,
+    read_roster,
+    rivals,
+    student_of,
+    submissions,
+)
 from lablib.teach.submission import read_submission
 
 import pytest
@@ -89,8 +96,8 @@ def test_a_notebook_is_its_folders_or_its_names(path, student):
     [
         ("ada/x.ipynb", "Ada"), ("03_sampling_ada-Copy1.ipynb", "Ada"), ("hw/ADA/x.py", "Ada"),
         ("adam/x.ipynb", "adam"), ("Ada Ng 12345_late.ipynb", "Ada Ng"), ("x-ada.py", "Ada"),
-        ("hw/ada_1.py", "Ada"), ("eve/01_ada.ipynb", "eve"), ("eve/hw-ada/x.ipynb", "Ada"),
-        ("hw-ada/hw-ada.ipynb", "Ada"), ("hw/ada/hw.py", "Ada"),
+        ("hw/ada_1.py", "Ada"), ("eve/01_ada.ipynb", "Ada"), ("eve/hw-ada/x.ipynb", "Ada"),
+        ("hw-ada/hw-ada.ipynb", "Ada"), ("hw/ada/hw.py", "Ada"), ("eve/42_ada.ipynb", "eve"),
     ],
 )  # fmt: skip
 def test_a_roster_tells_whose_a_notebook_is(path, student):
@@ -110,6 +117,83 @@ def test_the_first_name_decides_whose_a_file_is():
     """Canvas puts who handed in before a file's own name, which may be a longer one's."""
     for class_list in (["Mal", "Christina"], ["Christina", "Mal"]):
         assert student_of(Path("mal_123_45_christina.py"), class_list) == "Mal"
+
+
+@pytest.mark.parametrize(
+    ("path", "student"),
+    [
+        ("week3/03_sampling_ada.ipynb", "ada"), ("section1/00_ada.ipynb", "ada"),
+        ("week3/00_ada_03_sampling.ipynb", "ada"), ("ada_03_sampling-Copy1.ipynb", "ada"),
+        ("ev1/03_sampling.ipynb", "ev1"), ("03_sampling/bob/x.ipynb", "bob"),
+        ("03_sampling.ipynb", "03_sampling"), ("ev1/sampling.ipynb", "sampling"),
+        ("ev1/03_sampling_sampling.ipynb", "sampling"), ("ev1/x_03_sampling_ada.ipynb", "ev1"),
+        ("03_sampling/sampling.ipynb", "sampling"),
+    ],
+)  # fmt: skip
+def test_a_lessons_number_and_title_are_no_name_and_may_stand_before_one(path, student):
+    assert student_of(Path(path), ["ada", "bob", "sampling"]) == student
+    assert rivals(Path(path), ["ada", "bob", "sampling"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "whose"),
+    [
+        ("lab0-ada/x.ipynb", "lab0-ada (ada or lab0)"), ("lab0-ada.py", "lab0-ada (ada or lab0)"),
+        ("w/lab0-ada/x.py", "lab0-ada (ada or lab0)"), ("w/lab0-ada.py", "lab0-ada (ada or lab0)"),
+        ("lab0-ada/bob.py", "lab0-ada (ada or lab0)"), ("lab0-lab0/x.ipynb", ""),
+        ("lab0-ada-lovelace/x.py", "lab0-ada-lovelace (ada-lovelace or lab0)"),
+        ("x-ada-lovelace/x.py", ""), ("ada_12_3_lab0.py", ""), ("ada_late_12_3_lab0.py", ""),
+        ("ada_12_assignsubmission_file_/lab0.py", ""),
+        ("ada_12_assignsubmission_lab0.py", ""),
+    ],
+)  # fmt: skip
+def test_what_has_two_names_in_it_is_nobodys(path, whose):
+    """Whoever was called as the assignment had everybody's marks."""
+    class_list = ["ada", "bob", "lab0", "ada-lovelace"]
+    assert rivals(Path(path), class_list) == whose
+    assert (student_of(Path(path), class_list) in class_list) == (whose == "")
+
+
+def test_whoever_is_called_as_the_assignment_has_their_own_marks_alone(tmp_path, monkeypatch):
+    """GitHub Classroom's folders are ASSIGNMENT-USER."""
+    monkeypatch.setattr(grading, "judge", instantly)
+    school = tmp_path / "school"
+    for name in ("lab0-ada", "lab0-ann-b", "lab0-eve", "lab0-lab0"):
+        (school / name).mkdir(parents=True)
+        asked = "03.1" if name == "lab0-lab0" else "00.1"
+        (school / name / "x.py").write_text(f'check("{asked}", f)')
+    (tmp_path / "class.csv").write_text("ada\nann-b\nlab0\nlab0-ada\n")
+    report = grade(school, roster=tmp_path / "class.csv", lessons=["00"])
+    assert {row.student for row in report.rows if row.outcome == "✓"} == {"ada", "ann-b", "eve"}
+    assert report.strangers == ["eve"]
+    assert not report.doubts
+
+
+def test_whose_work_is_in_doubt_is_said(tmp_path, monkeypatch):
+    """Not all folders begin alike here, so nothing tells the assignment from a student."""
+    monkeypatch.setattr(grading, "judge", instantly)
+    school = tmp_path / "school"
+    for name in ("lab0-ada", "lab0-bob", "other"):
+        (school / name).mkdir(parents=True)
+        (school / name / "x.py").write_text('check("00.1", f)')
+    (tmp_path / "class.csv").write_text("ada\nbob\nlab0\n")
+    report = grade(school, roster=tmp_path / "class.csv")
+    assert {row.student for row in report.rows if row.outcome == "∅"} == {"ada", "bob", "lab0"}
+    assert report.notes()[1] == (
+        "Nobody's, as two names of the roster are in it: "
+        "whose is lab0-ada (ada or lab0), lab0-bob (bob or lab0)?"
+    )
+
+
+def test_folders_that_begin_alike_and_are_names_stay_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(grading, "judge", instantly)
+    for name in ("2024-001", "2024-002", "2024-003"):
+        (tmp_path / "school" / name).mkdir(parents=True)
+        (tmp_path / "school" / name / "x.py").write_text('check("00.1", f)')
+    (tmp_path / "class.csv").write_text("2024-001\n2024-002\n2024-003\n001\n")
+    report = grade(tmp_path / "school", roster=tmp_path / "class.csv")
+    solved = {row.student for row in report.rows if row.outcome == "✓"}
+    assert solved == {"2024-001", "2024-002", "2024-003"}
 
 
 def test_a_large_class_is_looked_through_in_little_time():
@@ -257,6 +341,17 @@ def test_a_folder_that_cannot_be_looked_into_costs_nobody_else(tmp_path, monkeyp
     monkeypatch.setattr(grading, "judge", instantly)
     marks = {row.student: row.outcome for row in grade(tmp_path, lessons=["00"]).rows[::-1]}
     assert marks["bob"] == "✓"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path):
+    """It may take the place after the files were listed."""
+    code = "import sys; from pathlib import Path; from lablib.teach.handed_in import read_bytes\n"
+    code += "read_bytes(Path(sys.argv[1]))"
+    os.mkfifo(tmp_path / "a.ipynb")
+    command = [sys.executable, "-c", code, str(tmp_path / "a.ipynb")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.stderr.endswith("ValueError: it is no file\n")
 
 
 def test_folders_in_folders_in_folders_end_nobodys_grading(tmp_path):

@@ -472,6 +472,18 @@ def test_counts_that_cannot_be_are_damaged(tmp_path: Path, capsys) -> None:
     assert capsys.readouterr().err.count("is damaged (ValueError: ") == 3
 
 
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("what", ["votes", "acceptance", "speed"])
+def test_what_would_be_read_as_damaged_is_refused_before_it_is_written(what, kept, tmp_path):
+    """Each further run would have set it aside, and computed it again."""
+    out = tmp_path / "out.jsonl" if kept else None
+    named = rf"failed at .*BadValue: what must be another name than '{what}', or units.*KeyError"
+    with pytest.raises(SweepError, match=named):
+        run(grouped(UNITS, 2), work, out=out, what=what, progress=False)
+    if kept:
+        assert read(out)[1] == []
+
+
 @pytest.mark.parametrize("change", [{"settings": [1]}, {"unit": 5}, {"sweep": None}])
 def test_a_first_line_of_another_shape_is_no_sweeps(change, tmp_path: Path) -> None:
     out = tmp_path / "votes.jsonl"

@@ -164,7 +164,8 @@ class Meter:
         if counted(everyone, "VmPTE") << 10 > TABLES:
             raise Gone(f"it used more than {TABLES >> 20} MB for where its memory lies")
         if counted(everyone, "Threads") > PROCESSES:
-            raise Gone(f"it ran more than {PROCESSES} threads")
+            many = f"it ran more than {PROCESSES} threads"
+            raise Gone(f"{many}; MLX keeps one for each thread that used it")
         self._next_look = time.monotonic() + LOOK
 
     def _count(self, used: float) -> None:

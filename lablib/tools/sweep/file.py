@@ -142,6 +142,21 @@ class _Content:
             _print(f"{self._path}, lines {numbers} repeat others: each unit counts once")
 
 
+def check_record(first: Mapping[str, Any], text: str) -> None:
+    """Refuse a line that would be read as damaged.
+
+    Raises:
+        BadValue: it is not what its sweep says of a unit.
+    """
+    try:
+        _check_fields(first, json.loads(text))
+    except (ValueError, LookupError, TypeError) as error:
+        raise BadValue(
+            f"what must be another name than {first['sweep']!r}, or units, settings and records "
+            f"as its are ({type(error).__name__}: {error})"
+        ) from None
+
+
 def _check_fields(first: Mapping[str, Any], record: Mapping[str, Any]) -> None:
     """Raise an error where a record is not what its sweep says of a unit: then nobody made it so.
 

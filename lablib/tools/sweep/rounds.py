@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.theory.scaling import goes_on, round_seconds
-from lablib.tools.sweep.file import Records, Unit, header, identity, line, read
+from lablib.tools.sweep.file import Records, Unit, check_record, header, identity, line, read
 from lablib.tools.sweep.ranks import Ranks, SweepError
 from lablib.tools.sweep.watch import PATIENCE, Watch
 from lablib.validation import BadValue, function, integer, shown
@@ -61,7 +61,8 @@ def run(
             together (see :func:`grouped`), and groups are begun in this order: long ones first.
         work: gets a group and returns what was found for each of its units, plain values too.
         out: the file; what it holds already is not done again. None keeps the records in memory.
-        what: a name of what is swept.
+        what: a name of what is swept; with one of ``lablib sweep``'s own the records must be as
+            its are, or the work has failed.
         settings: all that the records depend on and the units do not say; the file keeps them.
         patience: seconds after which a rank that says nothing counts as lost.
         limit: seconds that a group may take before its rank counts as stuck; None for any time.
@@ -88,7 +89,7 @@ def run(
         records = _Kept(ranks, out, first, groups)
         stack.enter_context(closing(records))
         bar = stack.enter_context(_bar(groups, records.finished, what, ranks, progress))
-        _rounds(ranks, watch, groups, watch.over(work), records, bar.update)
+        _rounds(ranks, watch, groups, watch.over(work), records, bar.update, first)
         return records.all() if ranks.rank == 0 else None
 
 
@@ -177,7 +178,7 @@ class _Kept:
 
 def _rounds(
     ranks: Ranks, watch: Watch, groups: Sequence[Group], work: Work, kept: _Kept,
-    count: Callable[[int], Any],
+    count: Callable[[int], Any], first: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """Work, gather, write, deal anew, until nothing is left."""
     left = [i for i in range(len(groups)) if i not in kept.finished]
@@ -188,7 +189,7 @@ def _rounds(
         limit = round_seconds(len(left), mean, ranks.size)
         mine = _Round(partial(goes_on, mean=mean, limit=limit), partial(watch.time_is_up, number))
         for i in mine.places(left[ranks.rank :: ranks.size]):
-            mine.do(groups[i], work)
+            mine.do(groups[i], work, first)
             if ranks.rank == 0:
                 count(len(groups[i]))
         found = ranks.gather(mine.report())
@@ -225,13 +226,16 @@ class _Round:
             self._done.append(i)
         self._up()  # nobody needs to go on for this rank
 
-    def do(self, group: Group, work: Work) -> None:
+    def do(self, group: Group, work: Work, first: Mapping[str, Any]) -> None:
         """Work on a group; a failure is kept for all ranks to hear."""
         try:
             found = list(work(group))
             if len(found) != len(group):
                 raise BadValue(f"work must return {len(group)} records, got {len(found)}")
-            self._lines += [line({**u, **each}) for u, each in zip(group, found, strict=True)]
+            lines = [line({**u, **each}) for u, each in zip(group, found, strict=True)]
+            for each in lines:
+                check_record(first, each)
+            self._lines += lines
         except Exception as error:
             self._failed = f"{identity(group[0])}: {type(error).__name__}: {error}"
 
