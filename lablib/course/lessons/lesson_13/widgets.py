@@ -171,25 +171,29 @@ class Trees(SceneExplorer):
 
 
 def yields_figure(
-    ways: Sequence[str], theory: Sequence[float], engine: Sequence[Sequence[float]]
+    ways: Sequence[str], theory: Sequence[float], engine: Sequence[Sequence[float] | None]
 ) -> Chart:
     """Draw tokens a call, computed and measured.
 
     Args:
         ways: of drafting.
         theory: expected tokens a call, one for each.
-        engine: what the engine yields: the middle and the ends of its interval, for each.
+        engine: for each what the engine yields, the middle and the ends of its interval; or None.
     """
     marks: list[dict[str, Any]] = []
+    most = max(theory)
     for row, (way, bar, ends) in enumerate(zip(ways, theory, engine, strict=True)):
-        middle, low, high = (float(value) for value in ends)
-        note = f"{way}: expected {bar:.2f}; the engine {middle:.2f} ({low:.2f} to {high:.2f})."
+        note = f"{way}: expected {bar:.2f}"
         sides = [0, float(bar), -row - 0.35, -row + 0.35]
-        marks.append({"bar": sides, "fill": COLOURS[4], "note": note})
+        marks.append({"bar": sides, "fill": COLOURS[4], "note": f"{note}."})
+        if ends is None:
+            continue
+        middle, low, high = (float(value) for value in ends)
+        most = max(most, high)
         marks.append({"line": [[low, -row], [high, -row]]})
+        note = f"{note}; the engine {middle:.2f} ({low:.2f} to {high:.2f})."
         marks.append({"dot": [middle, -row], "r": 5, "note": note})
     keys = [(COLOURS[4], "expected", False), ("#333333", "engine, 95 % interval", False)]
-    most = max(*theory, *(float(max(ends)) for ends in engine))
     names = [(-row, way) for row, way in enumerate(ways)]
     x, y = axis(0, 1.05 * most, ""), axis(0.5 - len(ways), 0.5, "", names, bare=True)
     return Chart([panel("tokens a call", x, y, high=34 * len(ways), side=150)], [marks], keys)
