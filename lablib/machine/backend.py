@@ -122,7 +122,7 @@ def _choose() -> Blas:
     linux = sys.platform == "linux"
     if wanted.lower() == "off":
         return Blas("reference" if linux else "native", note="LABLIB_BLAS=off")
-    if not linux or _has_cuda_backend():
+    if not linux or has_cuda_backend():
         os.environ.setdefault("MLX_ENABLE_TF32", "0")
         return Blas("native")
     if "mlx.core" in sys.modules:
@@ -235,7 +235,8 @@ def _threads_wanted() -> int:
     return int(text)
 
 
-def _has_cuda_backend() -> bool:
+def has_cuda_backend() -> bool:
+    """Return whether MLX computes on a GPU of NVIDIA's here."""
     packages = "mlx-cuda-12", "mlx-cuda-13", "mlx-cuda"
     return any(version(name) for name in packages)
 

@@ -217,13 +217,14 @@ def _behind_walls(folder: Path, further: str = "") -> Iterator[None]:
         further: what whoever stops it is told as well.
 
     Raises:
-        BadValue: this command itself may run what lies in there.
+        BadValue: this command itself may run what lies in there, or MLX can't be started inside.
     """
     from lablib.extras import need
     from lablib.teach.apart import leftovers
     from lablib.teach.apart.remote import not_kept_out
 
     _stand_outside(folder)
+    _need_a_cpu()
     need("submitted notebooks", "IPython")
     leftovers.sweep()
     for what in not_kept_out():
@@ -258,6 +259,17 @@ def _stand_outside(folder: Path) -> None:
             f"FOLDER must not be where you stand, or in PYTHONPATH, got {str(folder)!r}: Python "
             "looks for modules there, so a student's csv.py would run with your rights; cd to "
             "another folder"
+        )
+
+
+def _need_a_cpu() -> None:
+    """Refuse MLX for CUDA: it takes more addresses than a student's process may have."""
+    from lablib.machine import backend
+
+    if backend.has_cuda_backend():
+        raise BadValue(
+            "MLX must be the one for CPUs, got MLX for CUDA, which doesn't start where memory is "
+            "limited: grade in an environment that has no mlx-cuda"
         )
 
 

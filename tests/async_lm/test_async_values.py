@@ -289,6 +289,7 @@ def test_the_shipped_target():
         pytest.skip("no target has been trained yet")
     lm = AsyncMlxLM.from_name("target", batch_size=8)
     assert lm.tokenizer is not None
+    lm.mlx_lm_model.set_dtype(mx.float32)
     oracle = Fresh(lm.mlx_lm_model)
     draw = np.random.default_rng(0)
     vocab_size = vocab_size_of(lm.mlx_lm_model)

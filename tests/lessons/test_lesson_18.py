@@ -18,6 +18,7 @@ from lablib.inference.steering import (
 )
 from lablib.models import zoo
 
+import mlx.core as mx
 import numpy as np
 import pytest
 from scipy import stats
@@ -29,7 +30,7 @@ AUTHORS = [Author(), Author(1.0, 0.0), Author(1.0, 0.1), Author(0.3, 0.2)]
 
 @pytest.fixture(scope="module")
 def target():
-    return zoo.load("target")
+    return zoo.load("target", mx.float32)
 
 
 # --- authors ----------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def test_without_a_potential_particles_are_plain_samples(lm):
 
 
 def test_particles_are_the_rows_of_sample_n():
-    model, tokenizer = zoo.load("draft")
+    model, tokenizer = zoo.load("draft", mx.float32)
     prompt = tokenizer.encode("sum 7 3 9 0 4 8:")
     lm = AsyncMlxLM(model, tokenizer, batch_size=16)
     (cloud,) = smc(lm, [prompt], 6, max_tokens=10, seed=5)

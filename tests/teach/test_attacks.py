@@ -13,9 +13,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import lablib
+from lablib import __main__
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import find
 from lablib.course.checks.running import Gone, TimeUp
+from lablib.machine import backend
 from lablib.teach import submission
 from lablib.teach.apart import codec, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
@@ -690,6 +692,14 @@ def test_a_terminal_that_lacks_a_letter_shows_the_report(tmp_path):
     done = subprocess.run(run, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "1 students, 1 of 3 \\u2713" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["grade", "score"])
+def test_mlx_for_cuda_is_refused_before_anybody_is_judged(command, tmp_path, monkeypatch, capsys):
+    """It takes terabytes of addresses: each student's process would end while it imports MLX."""
+    monkeypatch.setattr(backend, "has_cuda_backend", lambda: True)
+    assert __main__.main([command, str(tmp_path)]) == 2
+    assert "got MLX for CUDA" in capsys.readouterr().err
 
 
 def test_who_looks_for_no_modules_there_may_stand_there(tmp_path):
