@@ -269,11 +269,9 @@ def fresh_rows(model, prompts):
     rows = {}
     for length in sorted({len(prompt) for prompt in prompts}):
         group = sorted({prompt for prompt in prompts if len(prompt) == length})
-        for start in range(0, len(group), 256):  # MLX on CUDA turns no more rows so small
-            few = group[start : start + 256]
-            logits = model(mx.array(few))[:, -1]
-            logprobs = np.array(logits - mx.logsumexp(logits, axis=-1, keepdims=True))
-            rows |= dict(zip(few, logprobs, strict=True))
+        logits = model(mx.array(group))[:, -1]
+        logprobs = np.array(logits - mx.logsumexp(logits, axis=-1, keepdims=True))
+        rows |= dict(zip(group, logprobs, strict=True))
     return rows
 
 
