@@ -164,6 +164,9 @@ def test_what_is_typed_is_drafted_and_verified_step_by_step() -> None:
     with pytest.raises(ValueError, match="type something"):
         widget.controls["prompt"].value = ""
     assert "type something" in widget._words.value
+    widget.controls["prompt"].value = "again"
+    assert widget.set(**widget._start).startswith("Round 1 of 3")  # Reset brings the text back, too
+    assert widget.values == widget._start == {"round": 1, "text": "one", "prompt": "ab"}
     widget.set(prompt="again")
     assert widget.set(text="one").startswith("Round 1 of 3")
 

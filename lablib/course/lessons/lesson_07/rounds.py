@@ -60,7 +60,7 @@ class RoundByRound(ChartExplorer):
             round=_player_from_one(steps, milliseconds=1200), text=choice(first, names), **more
         )
         if begin is not None:  # who types wants to see it, from the first round on
-            more["prompt"].observe(lambda _: self.set(text=YOURS, round=1), "value")
+            more["prompt"].observe(lambda _: self._quiet or self.set(text=YOURS, round=1), "value")
 
     def _trace(self, text: str, prompt: str, count: int) -> tuple[list[int], list[Verdict], bool]:
         """Return a prompt's ids, at least ``count`` rounds if there are, and whether all are."""
