@@ -142,14 +142,21 @@ def test_what_is_typed_is_drafted_and_verified_step_by_step() -> None:
     widget.controls["prompt"].value = "xyz"
     assert widget.values["text"] == YOURS
     assert widget.picture.caption.startswith("Round 1: ")
-    assert len(begun[-1].rounds) == 1  # only what is looked at was run
+    assert len(begun[-1].rounds) == 2  # what is looked at was run, and one more
     widget.set(round=3)
-    assert (len(begun), len(begun[-1].rounds)) == (1, 3)
+    assert (len(begun), len(begun[-1].rounds)) == (1, 4)
+    player = widget.controls["round"]
+    assert player.max == player.play.max == 24  # nobody knows yet how many there are
     last = widget.compute(round=24, text=YOURS, prompt="xyz")
     alone = lablib.TokenIterator(Recorder(table), begin("xyz")[0], max_tokens=30, temperature=0.0)
     assert last["tokens"][3:] == [words[token.id] for token in alone]
     assert last["of"] == f" of {last['number']}"
-    widget.set(round=1)
+    widget.set(round=last["number"])
+    assert player.value == player.max == player.play.max == last["number"] < 24
+    widget.set(text="one")
+    assert player.value == player.max == player.play.max == 3
+    widget.set(text=YOURS, round=1)
+    assert player.max == last["number"]
     before = len(begun)
     widget.controls["prompt"].value = "other"
     assert len(begun) == before + 1
@@ -157,6 +164,9 @@ def test_what_is_typed_is_drafted_and_verified_step_by_step() -> None:
     with pytest.raises(ValueError, match="type something"):
         widget.controls["prompt"].value = ""
     assert "type something" in widget._words.value
+    widget.controls["prompt"].value = "again"
+    assert widget.set(**widget._start).startswith("Round 1 of 3")  # Reset brings the text back, too
+    assert widget.values == widget._start == {"round": 1, "text": "one", "prompt": "ab"}
     widget.set(prompt="again")
     assert widget.set(text="one").startswith("Round 1 of 3")
 

@@ -118,7 +118,9 @@ def paths(snapshot):
 
 def test_the_film_names_its_events():
     film = TreeFilm(QUERIES)
-    assert film.values["query"] == 0  # a film starts at its beginning
+    player = film.controls["query"]
+    assert player.value == player.play.value == 2  # there is a tree to see
+    assert TreeFilm(QUERIES[:1]).values["query"] == 1
     assert film.set(query=0) == "No query yet; the tree holds 0 tokens."
     caption = film.set(query=2)
     assert caption.startswith("“the cat ran home”: 2 of 4 tokens found, 2 run")

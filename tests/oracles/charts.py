@@ -140,19 +140,20 @@ def of_the_lessons() -> set[type[ChartExplorer]]:
     }
 
 
-def _both_ends(control: Any) -> tuple[Any, Any]:
-    low, high = getattr(control, "min", False), getattr(control, "max", True)
+def _both_ends(explorer: Explorer, name: str) -> tuple[Any, Any]:
+    control = explorer.controls[name]
+    low, high = getattr(control, "min", False), explorer.furthest.get(name, True)
     options = getattr(control, "options", None) or (low, high)
     return options[0], options[-1]
 
 
 def ends(explorer: Explorer) -> list[dict[str, Any]]:
     """Return settings: the start, and each control at both its ends."""
-    controls = explorer.controls.items()
-    return [{}, *({name: end} for name, each in controls for end in _both_ends(each))]
+    both = ((name, _both_ends(explorer, name)) for name in explorer.controls)
+    return [{}, *({name: end} for name, ends in both for end in ends)]
 
 
 def corners(explorer: Explorer) -> Iterator[dict[str, Any]]:
     """Yield every setting that has each control at one of its ends."""
-    every = itertools.product(*map(_both_ends, explorer.controls.values()))
+    every = itertools.product(*(_both_ends(explorer, name) for name in explorer.controls))
     return (dict(zip(explorer.controls, values, strict=True)) for values in every)

@@ -99,6 +99,47 @@ def test_a_list_of_one_choice_is_not_shown():
     assert two.controls["shown"] in two.box.children[1].children
 
 
+class Ending(Powers):
+    """Its player ends where the count does, and begins there."""
+
+    def __init__(self):
+        self.computed, step, power = 0, Player(9), slider(1.0, 0.0, 3.0)
+        step.value = step.play.value = 8
+        Explorer.__init__(self, step=step, power=power, count=choice(3, [3, 8, 1]))
+
+    def ends(self, step, power, count):
+        return {"step": count, "power": 2.0} if count < 8 else {}
+
+    def compute(self, step, power, count):
+        self.computed += 1
+        return np.arange(1 + min(step, count))
+
+
+def test_a_slider_ends_where_its_pictures_do():
+    widget = Ending()
+    step, power, count = (widget.controls[name] for name in ("step", "power", "count"))
+    assert (step.value, step.max, step.play.max, power.max) == (3, 3, 3, 2.0)
+    power.value = 2.0
+    count.value = 8
+    assert (step.value, step.max, step.play.max) == (8, 8, 8)  # it began at the end: it stays there
+    assert (power.value, power.max) == (2.0, 3.0)
+    assert widget.picture.caption.startswith("9 bars")
+    widget.set(step=2, power=3.0)
+    before = widget.computed
+    count.value = 1
+    assert (step.value, power.value) == (1, 2.0)
+    assert widget.picture.caption.startswith("2 bars")
+    assert widget.computed == before + 2  # the second with what was within reach
+    assert widget.set(step=5, count=8).startswith("6 bars")  # in whatever order they are named
+    before = widget.values
+    with pytest.raises(ValueError, match=r"step must be in \[0, 3\]"):
+        widget.set(step=5, count=3)
+    assert widget.values == before
+    assert step.max == step.play.max == 8
+    widget.box.children[1].children[-1].click()
+    assert widget.values == {"step": 3, "power": 1.0, "count": 3}
+
+
 def test_reset_puts_everything_back():
     widget = Powers()
     widget.set(power=2.0, count=2, step=3)

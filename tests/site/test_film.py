@@ -171,6 +171,26 @@ class Heavy(SceneExplorer):
         return f"{data['a']} {data['b']}"
 
 
+class Ended(Heavy):
+    def ends(self, a, b):
+        return {"a": 2 * b} if b < 9 else {}
+
+
+@pytest.mark.parametrize("last", [9, 200])  # every setting, and a row for each, thinned
+def test_a_film_says_where_a_slider_ends(tmp_path, last):
+    explorer = Ended(a=slider(4, 1, last), b=slider(2, 1, 20))
+    film = films.film(explorer, explorer.values, tmp_path)
+    a, b = film["controls"]
+    assert "ends" not in b
+    stops = [*map(int, a["stops"])]
+    settings = [*product(stops, range(1, 21))] if film["each"] else [(x, 2) for x in stops]
+    settings += [] if film["each"] else [(4, y) for y in range(1, 21)]
+    for (_, at), place in zip(settings, a["ends"], strict=True):
+        wanted = 2 * at if at < 9 else last
+        beyond = [i for i, stop in enumerate(stops) if stop >= wanted]
+        assert place == (beyond or [len(stops) - 1])[0]
+
+
 @pytest.mark.parametrize("last", [9, 65])  # every setting, and a row for each control
 def test_long_data_of_a_scene_stand_in_a_file(tmp_path, last):
     explorer = Heavy(a=slider(3, 1, last), b=slider(2, 1, 20))

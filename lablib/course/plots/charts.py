@@ -6,7 +6,7 @@ their ends, a token says what it is.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from lablib.course.plots.pictures import COLOURS, picture, visible
@@ -81,6 +81,7 @@ def lines(
     *,
     logx: bool = False,
     logy: bool = False,
+    dots: Collection[str] = (),
 ) -> Chart:
     """Draw lines with optional intervals, for example theory and measurement.
 
@@ -91,6 +92,7 @@ def lines(
         ylabel: what the height is, with its unit.
         logx: whether x is drawn in powers of two.
         logy: whether heights are.
+        dots: names of those that are dots, which may lie on another one's line.
     """
     heights = np.concatenate([np.ravel(values) for values in series.values()])
     low, high = float(heights.min()), float(heights.max())
@@ -99,7 +101,10 @@ def lines(
         ticks = 2.0 ** np.arange(math.floor(math.log2(low)), math.ceil(math.log2(high)) + 1)
     across = axis(min(x), max(x), xlabel, x if logx else None, log=logx)
     up = axis(ticks[0], ticks[-1], "", ticks, log=logy)
-    return Chart([panel(ylabel, across, up, series, high=240)], [curves(x, series)])
+    marks = curves(x, series)
+    for mark in marks:
+        mark |= {"wide": 0, "r": 6} if mark["label"] in dots else {}
+    return Chart([panel(ylabel, across, up, series, high=240)], [marks])
 
 
 def bars(

@@ -101,11 +101,13 @@ class Explorer:
         controls: name -> control.
         box: the widget: controls, reset button, view.
         picture: what is shown now.
+        furthest: name -> where a slider ends when nothing ends it earlier.
     """
 
     def __init__(self, **controls: widgets.Widget):
         self.controls = controls
-        self._start = self.values
+        self.furthest = {name: each.max for name, each in controls.items() if hasattr(each, "max")}
+        self._at_rest = {name for name, end in self.furthest.items() if controls[name].value == end}
         self._quiet = False
         for name, control in controls.items():
             control.description = control.description or name.replace("_", " ")
@@ -125,6 +127,7 @@ class Explorer:
         if controls:
             self.box.add_class("lablib-explorer")
         self._tick()
+        self._start = self.values
 
     def compute(self, **values: Any) -> Any:
         """Return what is drawn; depends on the controls' values (and on what never changes)."""
@@ -137,6 +140,13 @@ class Explorer:
     def caption(self, data: Any) -> str:
         """Say in a sentence or two, with numbers, what the picture shows: it is the alt text."""
         raise NotImplementedError
+
+    def ends(self, **values: Any) -> dict[str, float]:
+        """Return where sliders end for these values, by their names, if not at their ``furthest``.
+
+        The picture beyond an end is that of the end.
+        """
+        return {}
 
     @property
     def values(self) -> dict[str, Any]:
@@ -153,11 +163,9 @@ class Explorer:
             one_of("control", name, self.controls)
         before, self._quiet = self.values, True
         try:
-            for name, value in values.items():
-                self._move(name, value)
+            self._move(values)
         except BadValue:
-            for name, value in before.items():
-                self.controls[name].value = value
+            self._move(before)
             raise
         finally:
             self._quiet = False
@@ -177,21 +185,42 @@ class Explorer:
         still = self.static()
         return replace(still, content=write_below(still.content, f"{still.caption} {_STILL}"))
 
-    def _move(self, name: str, value: Any) -> None:
-        control = self.controls[name]
-        try:
-            control.value = value
-        except Exception as refused:  # each kind of control has its own exception
-            raise BadValue(f"{name} can't be {value!r}: {refused}") from None
-        if control.value != value:  # sliders clamp and round in silence
-            takes = f"in [{control.min}, {control.max}] in steps of {control.step}"
-            raise BadValue(f"{name} must be {takes}, got {value!r}")
+    def _move(self, values: dict[str, Any]) -> None:
+        for name in sorted(values, key=self.furthest.__contains__):  # what ends a slider goes first
+            if name in self.furthest:
+                self._bounded()
+            control, value = self.controls[name], values[name]
+            try:
+                control.value = value
+            except Exception as refused:  # each kind of control has its own exception
+                raise BadValue(f"{name} can't be {value!r}: {refused}") from None
+            if control.value != value:  # sliders clamp and round in silence
+                takes = f"in [{control.min}, {control.max}] in steps of {control.step}"
+                raise BadValue(f"{name} must be {takes}, got {value!r}")
+
+    def _bounded(self) -> bool:
+        """End sliders where their pictures do, and say whether one has moved.
+
+        Who began at the end, and is there, stays at the end.
+        """
+        before = self.values
+        lasts = {**self.furthest, **self.ends(**before)}
+        quiet, self._quiet = self._quiet, True
+        for name, last in lasts.items():
+            control = self.controls[name]
+            stays = name in self._at_rest and control.value == control.max
+            for each in (getattr(control, "play", control), control):
+                each.max = last  # what is beyond it moves there
+            control.value = last if stays else control.value
+        self._quiet = quiet
+        return self.values != before
 
     def _tick(self, _: Any = None) -> None:
         if self._quiet:
             return
         try:
-            self._draw(self.compute(**self.values))
+            data = self.compute(**self.values)
+            self._draw(self.compute(**self.values) if self._bounded() else data)
         except Exception as error:  # JupyterLab hides a callback's exception in its log: show it
             text = html.escape(f"{type(error).__name__}: {error}")
             self._say(f'<pre role="alert">{text}</pre>')

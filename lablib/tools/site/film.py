@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -59,16 +60,16 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
 
     Returns:
         ``controls``: of each one ``name``, ``label``, ``kind``, ``stops`` (what it reads at each
-        place), ``start`` (a place) and whether it was ``thinned``; ``fixed``: labels of those that
-        can't be moved; ``each``: whether all settings are there, in the order of
-        ``itertools.product``, or one row for each control; ``frames``: (file, caption, width,
-        height). A scene's film has a ``scene``, too, and data in place of files: the page draws
-        them; its ``engine`` says what the page can compute itself. It has its start alone in
-        ``frames``, and all its settings in the file ``parts``.
+        place), ``start`` (a place), whether it was ``thinned`` and, if others end it, ``ends`` (a
+        place for each setting); ``fixed``: labels of those that can't be moved; ``each``: whether
+        all settings are there, in the order of ``itertools.product``, or one row for each control;
+        ``frames``: (file, caption, width, height). A scene's film has a ``scene``, too, and data in
+        place of files: the page draws them; its ``engine`` says what the page can compute itself.
+        It has its start alone in ``frames``, and all its settings in the file ``parts``.
     """
     controls, places = [], []
     for name, control in explorer.controls.items():
-        values, labels, kind = _stops(control)
+        values, labels, kind = _stops(control, explorer.furthest.get(name))
         at = _index(values, start[name])
         step = 1 if kind == "list" else -(-len(values) // STOPS)
         kept = [i for i in range(len(values)) if (i - at) % step == 0]
@@ -86,6 +87,12 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         pictures = [(*explorer.frame(**start), 0, 0)]
     else:
         pictures = [_keep(explorer.static(**values), folder) for values in settings]
+    ends = [explorer.ends(**values) for values in settings]  # known once all was drawn
+    for control, values in zip(controls, places, strict=True):
+        name = control["name"]
+        if any(name in each for each in ends):
+            lasts = (bisect_left(values, each.get(name, values[-1])) for each in ends)
+            control["ends"] = [min(last, len(values) - 1) for last in lasts]
     moving = [control for control in controls if len(control["stops"]) > 1]
     fixed = [control["label"] for control in controls if control["kind"] == "fixed"]
     each = bool(parts) or _all(places) <= GRID
@@ -142,15 +149,15 @@ def _all(places: list[list[Any]]) -> int:
     return math.prod(map(len, places))
 
 
-def _stops(control: widgets.Widget) -> tuple[list[Any], list[str], str]:
-    """Return a control's values, what it reads at each, and its kind."""
+def _stops(control: widgets.Widget, most: float | None) -> tuple[list[Any], list[str], str]:
+    """Return a control's values (a slider's up to ``most``), what it reads at each, its kind."""
     if isinstance(control, widgets.Checkbox):
         return [False, True], ["off", "on"], "box"
     if isinstance(control, widgets.Dropdown):
         pairs = [each if isinstance(each, tuple) else (each, each) for each in control.options]
         return [value for _, value in pairs], [str(label) for label, _ in pairs], "list"
     if isinstance(control, widgets.IntSlider | widgets.FloatSlider):
-        count = 1 + round((control.max - control.min) / control.step)
+        count = 1 + round((most - control.min) / control.step)
         values = [round(control.min + i * control.step, 9) for i in range(count)]
         kind = "film" if isinstance(control, Player) else "slider"
         return values, [f"{value:g}" for value in values], kind

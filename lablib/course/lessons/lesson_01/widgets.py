@@ -90,15 +90,15 @@ class NextToken(SceneExplorer):
         panel = ranked(self.SHOWN + 1, "the framed token: what was expected there", end=1.45)
         about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.55, "panels": [panel]}
         self.constants = {"texts": [self._tokens(name) for name in texts], **about}
-        super().__init__(  # the text first: it says how far the position goes
+        super().__init__(
             text=choice(first, list(texts)),
-            position=slider(position, 1, len(texts[first]) - 1),
+            position=slider(position, 1, max(map(len, self.texts.values())) - 1),
             temperature=slider(1.0, 0.1, 3.0, 0.1),
         )
-        self.controls["text"].observe(self._end_with_the_text, "value")
 
-    def _end_with_the_text(self, change: Any) -> None:
-        self.controls["position"].max = len(self.texts[change["new"]]) - 1
+    def ends(self, position: int, temperature: float, text: str) -> dict[str, float]:
+        """Return that the position ends where the text does."""
+        return {"position": len(self.texts[text]) - 1}
 
     def compute(self, position: int, temperature: float, text: str) -> dict[str, Any]:
         """Return the best tokens at a place with their probabilities, and how the text fared.

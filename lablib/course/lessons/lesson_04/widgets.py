@@ -40,6 +40,10 @@ class SlotTimeline(SceneExplorer):
             step=step,
         )
 
+    def ends(self, queue: str, mode: str, step: int) -> dict[str, float]:
+        """Return that the steps end when all is served."""
+        return {"step": _end(schedule(self.queues[queue], self.slots, mode))}
+
     def compute(self, queue: str, mode: str, step: int | None = None) -> dict:
         """Return the stays, the number of steps and the share of slot-steps that did work.
 

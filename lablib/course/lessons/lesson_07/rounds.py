@@ -30,7 +30,7 @@ class RoundByRound(ChartExplorer):
         texts: name -> the prompt's ids and the trace of its rounds.
         words: the text of every id.
         begin: turns what a student types into the prompt's ids and an iterator with a trace, of
-            which only as many rounds are run as are looked at; None: there is nothing to type.
+            which one round more is run than is looked at; None: there is nothing to type.
         prompt: what stands there at first.
     """
 
@@ -48,7 +48,7 @@ class RoundByRound(ChartExplorer):
             raise BadValue("texts must hold at least one text, each with at least one round")
         self.words = list(words)
         steps = max(len(rounds) for _, rounds in self.texts.values())
-        self._begin, self._typed, self._live = begin, None, None
+        self._begin, self._typed, self._live, self._over = begin, None, None, False
         whole = self.texts.values()
         self._texts = [self._strip(ids, rounds, len(rounds))[0] for ids, rounds in whole]
         self._widest = max(len(each.drafted) for _, rounds in whole for each in rounds)
@@ -60,19 +60,23 @@ class RoundByRound(ChartExplorer):
             round=_player_from_one(steps, milliseconds=1200), text=choice(first, names), **more
         )
         if begin is not None:  # who types wants to see it, from the first round on
-            more["prompt"].observe(lambda _: self.set(text=YOURS, round=1), "value")
+            more["prompt"].observe(lambda _: self._quiet or self.set(text=YOURS, round=1), "value")
 
     def _trace(self, text: str, prompt: str, count: int) -> tuple[list[int], list[Verdict], bool]:
         """Return a prompt's ids, at least ``count`` rounds if there are, and whether all are."""
         if text != YOURS:
             return (*self.texts[text], True)
         if prompt != self._typed:
-            self._live, self._typed = self._begin(prompt), prompt
+            self._live, self._typed, self._over = self._begin(prompt), prompt, False
         ids, iterator = self._live
-        while len(iterator.rounds) < count:
-            if next(iterator, None) is None:
-                return ids, iterator.rounds, True
-        return ids, iterator.rounds, False
+        while len(iterator.rounds) < count and not self._over:
+            self._over = next(iterator, None) is None
+        return ids, iterator.rounds, self._over
+
+    def ends(self, round: int, text: str, prompt: str = "") -> dict[str, float]:
+        """Return how many rounds a text has; of one that was typed, once its last one is seen."""
+        known = text != YOURS or (prompt == self._typed and self._over)
+        return {"round": len(self._trace(text, prompt, 0)[1])} if known else {}
 
     def _strip(
         self, prompt: Sequence[int], rounds: Sequence[Verdict], count: int
@@ -91,7 +95,7 @@ class RoundByRound(ChartExplorer):
 
         A round beyond the last is the last; rounds count from 1.
         """
-        ids, rounds, whole = self._trace(text, prompt, round)
+        ids, rounds, whole = self._trace(text, prompt, round + 1)
         round = min(round, len(rounds))
         this = rounds[round - 1]
         tokens, looks = self._strip(ids, rounds, round)

@@ -213,6 +213,7 @@ class TreeFilm(SceneExplorer):
             "most": sum(map(len, self.queries)),
         }
         player = Player(len(self.queries) + 1, 1200, "query")
+        player.value = player.play.value = min(2, len(self.queries))  # a tree with two branches
         sized = slider(budget, least, max(most, least + 1), label="budget in tokens")
         super().__init__(query=player, budget=sized)
 

@@ -145,7 +145,7 @@ function draw([add, write], key, mark, cell, across, up, box) {
     const low = mark.line.filter(each => each.length > 2).map(([x, , low]) => [x, low]);
     const high = mark.line.filter(each => each.length > 2).map(([x, , , high]) => [x, high]);
     if (low.length) add(`${key}band`, 'path', {d: `${path([...low, ...high.reverse()])}Z`, fill: colour, 'fill-opacity': 0.15});
-    add(key, 'path', {d: path(mark.line), fill: 'none', stroke: colour, 'stroke-width': mark.wide || 2, ...cell, ...dash});
+    add(key, 'path', {d: path(mark.line), fill: 'none', stroke: colour, 'stroke-width': mark.wide ?? 2, ...cell, ...dash});
   } else if (mark.dot) {
     const [x, y] = [across(mark.dot[0]), up(mark.dot[1])], {r = 4, hollow} = mark, corners = CORNERS[mark.shape];
     const look = {fill: hollow ? 'none' : colour, stroke: hollow ? colour : '#FFFFFF', 'stroke-width': hollow ? 2.5 : 1, ...cell};

@@ -39,7 +39,7 @@ function lablibFilm(name, film) {
     const read = make('output', {htmlFor: id});
     read.setAttribute('aria-hidden', 'true');  // the slider says the same
     slider.addEventListener('input', () => moveTo(Number(slider.value)));
-    const show = (place, last = control.stops.length - 1) => {
+    const show = (place, last) => {
       slider.max = last;
       slider.value = place;
       slider.setAttribute('aria-valuetext', control.stops[place]);
@@ -55,11 +55,11 @@ function lablibFilm(name, film) {
     const step = to => { slider.value = to; slider.dispatchEvent(new Event('input')); };
     button.addEventListener('click', () => {
       if (timer) return stop();
-      if (Number(slider.value) === control.stops.length - 1) step(0);
+      if (slider.value === slider.max) step(0);
       button.textContent = 'Pause';
       timer = setInterval(() => {
         step(Number(slider.value) + 1);
-        if (Number(slider.value) === control.stops.length - 1) stop();
+        if (slider.value === slider.max) stop();
       }, control.pause);
     });
     return button;
@@ -128,7 +128,11 @@ function lablibFilm(name, film) {
     const draw = async moved => {
       const turn = ++asked, image = stage.querySelector('img');
       figure.setAttribute('aria-busy', 'true');
-      shows.forEach((show, i) => show(places[i], own?.ends?.[film.controls[i].name]));
+      const row = index(film, places, moved ?? 0);
+      film.controls.forEach(({name, stops, ends}, i) => {
+        const last = (own ? own.ends?.[name] : ends?.[row]) ?? stops.length - 1;
+        shows[i](Math.min(places[i], last), last);  // it is back where it was where there is more to show
+      });
       const [content, caption, dress] = await frame(moved);
       if (image) await Object.assign(new Image(), {src: file(content)}).decode().catch(() => {});
       if (turn !== asked) return;  // another one was asked for, and picture and words change together
@@ -161,7 +165,7 @@ function lablibFilm(name, film) {
       const id = `film-${number}-${i}`;
       const [parts, show] = inputs(control, id, place => move(i, place));
       rows.push(make('div', {}, make('label', {htmlFor: id}, control.label), ...parts));
-      show(start[i]);
+      show(start[i], control.ends?.[index(film, start, 0)] ?? control.stops.length - 1);
       return show;
     });
     const reset = make('button', {type: 'button'}, 'Reset');
