@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Self, Unpack, overload
 
 from lablib.inference.decoding import batches
+from lablib.inference.decoding.parties import SampleParts
 from lablib.inference.decoding.rows import Best, Samples
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.keywords import SeveralKeywords, StreamKeywords, TextKeywords
@@ -396,9 +397,7 @@ def _generate_several(
     return [_completion(tokenizer, parts, samples, row) for row in range(len(samples))]
 
 
-def _completion(
-    tokenizer: Any, parts: batches.SampleParts, samples: Samples, row: int
-) -> Completion:
+def _completion(tokenizer: Any, parts: SampleParts, samples: Samples, row: int) -> Completion:
     """Return the text of one among several completions."""
     prompt, tokens = parts.prompts[row], samples.tokens[row]
     reader = TextReader(tokenizer, prompt, parts.stop)

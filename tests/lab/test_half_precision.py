@@ -18,7 +18,7 @@ import lablib
 import mlx.core as mx
 from lablib.models import zoo
 
-zoo.load.__defaults__ = (mx.{dtype},)
+zoo.load.__wrapped__.__defaults__ = (mx.{dtype},)
 """
 PROOF = """
 from mlx.utils import tree_flatten

@@ -1,4 +1,4 @@
-"""Many completions: rows of one prompt or of several, side by side or one after the other.
+"""Many completions: samples of one prompt, completions of several, a queue of prompts.
 
 Rows of one prompt share its reading: it is read once and its cache fanned out. Rows of several
 prompts differ in length; the batch caches of mlx-lm pad the shorter ones on the left, and attention
@@ -7,72 +7,33 @@ batching, Yu et al., OSDI 2022, "Orca"). No text depends on its neighbours.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
 from lablib.cache import kv
-from lablib.cache.rewind import Rewinder
-from lablib.cache.rewind_batch import BatchRewinder, can_batch
-from lablib.cache.shared import fan_out
+from lablib.cache.rewind_batch import can_batch
 from lablib.inference import arguments
-from lablib.inference.decoding.decoder import Decoder, Party, Reader
-from lablib.inference.decoding.prompts import PromptReader, most_unread, read_prompt
-from lablib.inference.decoding.rows import Counts, Row, Samples, Verdict, with_ratios
+from lablib.inference.decoding.decoder import Decoder
+from lablib.inference.decoding.parties import (
+    ReadPrompts,
+    ReadShared,
+    SampleParts,
+    can_share,
+    make_row,
+    prompt_parts,
+    run_parties,
+)
+from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import NoKeywords, SampleKeywords, SamplersOfEach
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.text_sampler import TextSampler
-from lablib.inference.stop_strings import TextReader
-from lablib.models.interface import position_table_of
-from lablib.validation import BadType, BadValue, flag, integer, sequence, shown
+from lablib.validation import BadType, BadValue, integer, sequence, shown
 
 import mlx.core as mx
 
 _STEP = 32  # tokens by which rows grow; more are copied in vain whenever a row leaves or joins
-
-# Reads the prompts of rows. Returns the target's reader, the drafter that began or None, and the
-# logits after the prompts if they were read whole.
-ReadRows = Callable[[Party], tuple[Reader, Any, mx.array | None]]
-
-
-class SampleParts(Iterator[Samples]):
-    """Samples in parts, as they are ready.
-
-    Whoever has seen enough stops asking: later rows are never drawn.
-
-    Attributes:
-        prompts: the checked prompts, one for each completion.
-        stops: the checked stop tokens.
-        stop: the checked stop strings.
-    """
-
-    def __init__(self, request: arguments.Request, parts: Generator[Samples]) -> None:
-        self.prompts = request.prompts
-        self.stops = request.stops
-        self.stop = request.stop
-        self._parts = parts
-
-    def __next__(self) -> Samples:
-        return next(self._parts)
-
-    def close(self) -> None:
-        """Stop here."""
-        self._parts.close()
-
-    def join(self) -> Samples:
-        """Return all parts as one."""
-        joined = Samples([], [], [], stop=self.stop)
-        counts = Counts()
-        for part in self:
-            joined.tokens.extend(part.tokens)
-            joined.logprobs.extend(part.logprobs)
-            joined.finished.extend(part.finished)
-            joined.top_logprobs.extend(part.top_logprobs)
-            for name in counts:
-                counts[name] += part.stats[name]
-        joined.stats.update(with_ratios(counts))
-        return joined
 
 
 def sample_n(
@@ -296,172 +257,6 @@ def sample_many(
         rounds = run_parties(decoder, ReadShared(model, request.step_size), parties)
     deque(rounds, maxlen=0)
     return [Samples.of(each, decoder.counts, request.stop) for each in rows]
-
-
-# --- under the doors ---
-
-
-def run_parties(
-    decoder: Decoder, read: ReadRows, parties: Iterable[Party], max_batch: int = 0
-) -> Iterator[list[Verdict]]:
-    """Decode parties: rows that join together, and side by side up to ``max_batch`` of them.
-
-    With ``max_batch`` 0 a party joins when the one before has ended.
-    """
-    waiting = deque(parties)
-
-    def admit() -> bool:
-        joining: list[Row] = []
-        while waiting:
-            taken = len(decoder.rows) + len(joining)
-            if taken and taken + len(waiting[0]) > max_batch:
-                break
-            joining += waiting.popleft()
-        if joining:
-            target, drafter, logits = read(joining)
-            decoder.join(joining, target, drafter, logits)
-        return bool(joining)
-
-    return decoder.run(admit)
-
-
-def decode_parts(
-    decoder: Decoder,
-    read: "ReadShared | ReadPrompts",
-    request: arguments.Request,
-    max_batch: int,
-    progress: bool,
-) -> Generator[Samples]:
-    """Yield the samples of each ``max_batch`` rows, which join together or one by one."""
-    from tqdm.auto import tqdm
-
-    n, most = len(request.prompts), sum(request.lengths)
-    with tqdm(total=most, unit="token", leave=False, disable=not progress) as bar:
-        for first in range(0, n, max_batch):
-            decoder.counts = Counts()
-            part = [make_row(request, i, i) for i in range(first, min(first + max_batch, n))]
-            parties = [part] if read.together else [[row] for row in part]
-            left = sum(row.left for row in part)
-            for _ in run_parties(decoder, read, parties):
-                still_left = sum(row.left for row in part)
-                bar.update(left - still_left)
-                left = still_left
-            yield Samples.of(part, decoder.counts, request.stop)
-
-
-def prompt_parts(
-    decoder: Decoder,
-    read: "ReadShared | ReadPrompts",
-    request: arguments.Request,
-    max_batch: int | None,
-    progress: bool,
-) -> SampleParts:
-    """Return a completion of each of the prompts, ``max_batch`` at a time."""
-    n = len(request.prompts)
-    if not n:
-        raise BadValue("prompts must hold at least one prompt, got none")
-    max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
-    flag("progress", progress)
-    return SampleParts(request, decode_parts(decoder, read, request, max_batch, progress))
-
-
-def make_row(request: arguments.Request, place: int, number: int, stream: int | None = None) -> Row:
-    """Return a row of the request's text at a ``place``, which draws from its stream or another."""
-    prompt = request.prompts[place]
-    stream = request.streams[place] if stream is None else stream
-    most, options = request.lengths[place], request.options[place]
-    reader = TextReader(request.tokenizer, prompt, request.stop) if request.stop else None
-    return Row(number, prompt, options, stream, most, request.stops, reader)
-
-
-class ReadShared:
-    """Reads the prompt that rows share, once and whole, and fans its cache out."""
-
-    together = True  # the rows of a party share a batch
-
-    def __init__(self, model: Any, step_size: int) -> None:
-        self._prompt_reader = PromptReader(model, step_size)
-        self._prompt: list[int] | None = None  # the one that was read last
-        self._cache: kv.Cache = []
-        self._logits = mx.array([])  # (1, V), after it
-
-    def __call__(self, rows: Party) -> tuple[BatchRewinder, None, mx.array]:
-        """Return the rows' reader, no drafter, and the logits after the prompt."""
-        prompt, model, n = rows[0].prompt, self._prompt_reader.model, len(rows)
-        if prompt != self._prompt:
-            self._cache = kv.copy(self._prompt_reader.read(prompt))
-            self._logits = model(mx.array([prompt[-1:]]), cache=self._cache)[:, -1]
-            self._prompt_reader.calls += 1
-            self._prompt = prompt
-        reader = BatchRewinder(model, fan_out(model, self._cache, n), [len(prompt)] * n)
-        reader.calls = self._prompt_reader.new_calls()
-        return reader, None, mx.broadcast_to(self._logits, (n, self._logits.shape[-1]))
-
-
-class ReadPrompts:
-    """Reads the prompts of rows with the target, and with a draft model that stands second.
-
-    Args:
-        models: the target, and the draft model if there is one.
-        step_size: how many prompt tokens are read at once.
-        drafter: the drafter, which begins anew with each party of rows.
-        together: whether the rows of a party share a batch, or each is a party alone.
-        grow_by: tokens by which the batch's buffers grow; None: mlx-lm's number.
-    """
-
-    def __init__(
-        self,
-        models: Sequence[Any],
-        step_size: int,
-        drafter: Any = None,
-        together: bool = True,
-        grow_by: int | None = None,
-    ) -> None:
-        self.together = together
-        self._prompt_readers = [PromptReader(model, step_size) for model in models]
-        self._step_size = step_size
-        self._drafter = drafter
-        self._grow_by = grow_by
-
-    def __call__(self, rows: Party) -> tuple[Reader, Any, None]:
-        """Return the target's reader, and the drafter that began or None."""
-        readers: list[Any]
-        if self.together:
-            readers = [self._merged(prompt_reader, rows) for prompt_reader in self._prompt_readers]
-        else:
-            readers = [Rewinder(each.model, kv.make(each.model)) for each in self._prompt_readers]
-        drafter = None
-        if self._drafter is not None:  # it begins before a text that is alone is read
-            own = readers[1] if len(readers) > 1 else None
-            drafter = self._drafter.begin(readers[0], own, len(rows))
-        if not self.together:
-            leave = most_unread(readers[0], drafter)
-            deque(read_prompt(readers, rows[0].prompt, self._step_size, leave), maxlen=0)
-        return readers[0], drafter, None
-
-    def _merged(self, prompt_reader: PromptReader, rows: Party) -> BatchRewinder:
-        """Return one model's reader of all rows, all but the last tokens read."""
-        cache = kv.merge([prompt_reader.read(row.prompt) for row in rows])
-        if self._grow_by is not None:
-            for layer in cache:
-                layer.step = self._grow_by
-        reader = BatchRewinder(prompt_reader.model, cache, [len(row.prompt) - 1 for row in rows])
-        reader.calls = prompt_reader.new_calls()
-        return reader
-
-
-def can_share(models: Sequence[Any], request: arguments.Request, ahead: int = 0) -> bool:
-    """Return whether these prompts may share a batch of each model.
-
-    All rows of a batch read as many drafts as the longest, so that each needs room for ``ahead``.
-    """
-    if len(request.prompts) == 1:  # a text that is alone needs no batch
-        return False
-    longest = request.num_ctx - 1 + ahead
-    return all(
-        longest <= (position_table_of(model) or longest) and can_batch(model, kv.make(model))
-        for model in models
-    )
 
 
 def _checked(options: Any, count: int) -> list[SamplerOptions]:

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference import arguments
-from lablib.inference.decoding.batches import ReadPrompts, SampleParts, can_share, prompt_parts
+from lablib.inference.decoding.parties import ReadPrompts, SampleParts, can_share, prompt_parts
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import SamplersOfEach, SpeculativeKeywords
 from lablib.inference.sampling.processors import LogitsProcessor

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, Unpack, overload
 
 from lablib.inference.arguments import check_n, refuse_top_logprobs
 from lablib.inference.decoding import batches
+from lablib.inference.decoding.parties import SampleParts
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import RoundsKeywords, VoteKeywords
 from lablib.inference.speculation import batched
@@ -319,7 +320,7 @@ def _sample(
     n: int,
     options: dict[str, Any],
     scorer: Scorer | None = None,
-) -> batches.SampleParts:
+) -> SampleParts:
     """Sample in parts of ``max_batch``, with or without a draft model."""
     if not callable(scorer):  # a function may look at them
         refuse_top_logprobs(options, "sample_n")
@@ -328,7 +329,7 @@ def _sample(
     return batched.speculative_batches(model, draft_model, [prompt] * check_n(n), **options)
 
 
-def _scores(name: str, scorer: Scorer, parts: batches.SampleParts, samples: Samples) -> np.ndarray:
+def _scores(name: str, scorer: Scorer, parts: SampleParts, samples: Samples) -> np.ndarray:
     """Score the samples of one prompt by the argument ``name``."""
     pad_token = min(parts.stops, default=0)
     return scoring.score(scorer, parts.prompts[0], samples, pad_token=pad_token, name=name)
