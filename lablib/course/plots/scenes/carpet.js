@@ -16,8 +16,8 @@ function carpet(constants, data, room) {
   const narrow = room < 830, beside = narrow ? 84 : 168;
   const width = Math.max(250, Math.min(room, 850)), left = 4, high = 23;
   const names = texts.flatMap(each => each.tokens), across = width - left - beside - 14;
-  const wide = Math.max(cloth.least(names, room < 560), Math.min(20, Math.floor(across / longest)));
-  const shown = Math.min(longest, Math.floor(across / wide)), side = left + wide * shown + 14;
+  const slim = room < 560, wide = Math.max(cloth.least(names, slim), Math.min(20, Math.floor(across / longest)));
+  const shown = Math.min(longest, Math.floor(across / wide)), side = left + 14 + (slim ? across : wide * shown);
   const unit = (beside - 36) / (most + 2);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
@@ -33,10 +33,10 @@ function carpet(constants, data, room) {
     const [kept, judged] = data.columns[column] || [0, 0], share = judged ? kept / judged : 0;
     const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
-    const slim = Math.max(2, wide - 6), x = left + column * wide + (wide - slim) / 2;
-    add(`c${column}`, 'rect', {x, y: top - 6 - 28 * share, width: slim, height: 28 * share,
+    const thin = Math.max(2, wide - 6), x = left + column * wide + (wide - thin) / 2;
+    add(`c${column}`, 'rect', {x, y: top - 6 - 28 * share, width: thin, height: 28 * share,
       fill: INK.kept, 'fill-opacity': 0.55});
-    add(`C${column}`, 'rect', {x, y: top - 34, width: slim, height: 28, fill: 'transparent', note});
+    add(`C${column}`, 'rect', {x, y: top - 34, width: thin, height: 28, fill: 'transparent', note});
   }
   add('whole', 'path', {d: `M${left} ${top - 34}H${left + wide * shown}`, stroke: INK.grid});
   write('columns', side, top - 22, 'kept of', {fill: INK.faint, 'font-size': 11});
