@@ -69,7 +69,8 @@ def test_cache_memory_is_drawn_as_a_block_for_a_token_and_a_share_for_all() -> N
             assert (cache[0], cache[1], rest[1]) == (0, rest[0], 1)
             assert cache[1] / (1 - cache[1]) == pytest.approx(now["mib"][0] / now["weights"])
     assert corners[0] == corners[1] == corners[2]  # blocks stay in their places
-    assert f"{now['mib'][0] / now['weights']:,.1%} in even" in widget.caption(data)
+    assert f"{now['mib'][0] / now['weights']:.1%} in even" in widget.caption(data)
+    assert "cache / weights is ×72.0 in small" in widget.caption(data)
 
 
 def test_a_shape_is_read_off_a_model() -> None:

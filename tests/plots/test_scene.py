@@ -288,6 +288,28 @@ def test_the_dashboard_stands_still_and_everything_has_room(page, board, width):
         assert high <= 440  # with its controls and what is told below it, 620
 
 
+LETTERS = """() => {
+  const words = [...document.querySelectorAll('svg text')].map(e => e.getBoundingClientRect());
+  return [...document.querySelectorAll('.lablib-cell')].map(e => e.getBoundingClientRect())
+    .map(cell => [cell.right, words.some(word => word.left > cell.left - 2
+      && word.right < cell.right + 2 && word.top > cell.top - 2 && word.bottom < cell.bottom + 2)]);
+}"""
+
+
+@pytest.mark.parametrize("task", ["sums", "stories", "edits"])
+def test_on_a_phone_every_cell_has_letters(page, board, carpet, task):
+    for explorer in (board, carpet):
+        if task not in explorer.controls["task"].options:
+            continue
+        show = opened(page, explorer)
+        with narrowed(page, 390):
+            show(task=task)
+            rights, lettered = zip(*page.evaluate(LETTERS), strict=True)
+            assert all(lettered)
+            assert len(lettered) >= 60  # and enough of them to see rounds
+            assert max(rights) < 390 - 60  # bars have room beside them
+
+
 def test_the_dashboard_tells_what_the_coin_did(page, board):
     show = opened(page, board)
     data = show(**ENDS[1])

@@ -18,7 +18,10 @@ from lablib.course.plots.explorer import Explorer, Player, choice, slider
 
 class Twice(Explorer):
     def compute(self, number, of, step):
-        return number * (2 if of == "twice" else 1) + step
+        return number + min(step, 1) if of == "once" else 2 * number + step
+
+    def ends(self, number, of, step):
+        return {"step": 1} if of == "once" else {}
 
     def draw(self, data):
         drawn = figure()
@@ -29,7 +32,7 @@ class Twice(Explorer):
     def caption(self, data):
         return f"The bar is {data} high."
 
-twice = Twice(number=slider(3, 1, 4), of=choice("twice", ["once", "twice"]), step=Player(2, 50))
+twice = Twice(number=slider(3, 1, 4), of=choice("twice", ["once", "twice"]), step=Player(4, 50))
 twice
 """
 SCENE = """

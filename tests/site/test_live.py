@@ -133,6 +133,9 @@ def test_a_readers_text_is_read_place_by_place(lesson):
     assert caption(reading).startswith("At place 1 of your text")  # they move together
     reading.get_by_label("text", exact=True).select_option("a sum")
     reading.locator("figcaption").filter(has_text="of a sum").wait_for()
+    assert 2 < int(position.get_attribute("max")) < int(most)  # that text is shorter
+    reading.get_by_role("button", name="Reset").click()
+    reading.locator("figcaption").filter(has_text="of a story").wait_for()
     assert position.get_attribute("max") == most
     assert complaints == []
 

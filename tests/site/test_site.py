@@ -162,7 +162,16 @@ def test_the_keyboard_moves_a_slider_a_list_and_a_player_and_resets_them(reader)
     then("of", "ArrowUp", "The bar is 4 high.", "combobox")
     then("Play", "Enter", "The bar is 5 high.", "button")
     page.get_by_role("button", name="Play").wait_for()  # it has come to the end
+    step = page.get_by_role("slider", name="step")
+    assert (step.get_attribute("max"), step.input_value()) == ("1", "1")
+    then("of", "ArrowDown", "The bar is 9 high.", "combobox")
+    assert step.get_attribute("max") == "3"
+    then("Play", "Enter", "The bar is 11 high.", "button")
+    page.get_by_role("button", name="Play").wait_for()
+    then("of", "ArrowUp", "The bar is 5 high.", "combobox")
+    assert (step.get_attribute("max"), step.input_value()) == ("1", "1")
     then("Reset", "Enter", "The bar is 6 high.", "button")
+    assert (step.get_attribute("max"), step.input_value()) == ("3", "0")
     assert page.get_by_role("slider", name="number").get_attribute("aria-valuetext") == "3"
 
 

@@ -134,7 +134,7 @@ class CacheMemory(ChartExplorer):
             layers.append((high, f"{high} layers"))
             start += 4 * shape.heads * shape.head_dim / 2**10 + self.APART
             said = f"{name}: {cache:,.1f} + {weights:,.1f} MiB"
-            share, part = cache / (cache + weights), f"{cache / weights:,.1%} of the weights"
+            share, part = cache / (cache + weights), f"cache / weights is {_share(cache / weights)}"
             note = f"{name}: the cache takes {cache:,.1f} MiB, {part}."
             for key, ends, fill in ("c", (0, share), COLOURS[0]), ("w", (share, 1), self.REST):
                 bar = {"bar": [*ends, -row - 0.3, -row + 0.15], "fill": fill, "note": note}
@@ -155,10 +155,14 @@ class CacheMemory(ChartExplorer):
     def caption(self, data: dict[str, Any]) -> str:
         """Say of each model how large its cache is beside its weights."""
         models = data["models"].items()
-        each = [f"{now['mib'][0] / now['weights']:,.1%} in {name}" for name, now in models]
+        each = [f"{_share(now['mib'][0] / now['weights'])} in {name}" for name, now in models]
         many = f" in each of {data['texts']} texts" * (data["texts"] > 1)
         head = f"{data['thousands']},000 tokens{many} at {data['bits']} bits"
         return f"{head}: cache / weights is {', '.join(each)}."
+
+
+def _share(ratio: float) -> str:
+    return f"×{ratio:,.1f}" if ratio > 1 else f"{ratio:.1%}"
 
 
 def forward_cost(

@@ -105,7 +105,7 @@ function plane(add, write, {nodes, trails}, left, top, size) {
         note: `${name} of ${count}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: `
           + `×${(tokens / price).toFixed(2)}.`});
       if (!now) return;
-      const [at, row] = [left + size - 98, top + size - 11 - 18 * number];  // dear calls that bring little: nothing else is there
+      const [at, row] = [left + 12, top + 34 - 18 * number];  // beyond ×4: nothing else is there
       add(`k-${name}`, 'circle', {cx: at, cy: row - 4, r: 5, fill: colour});
       write(`P-${name}`, at + 11, row, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
     });

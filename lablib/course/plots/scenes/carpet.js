@@ -15,8 +15,10 @@ function carpet(constants, data, room) {
   const {rows, longest, most} = constants, texts = constants.tasks[data.task];
   const narrow = room < 830, beside = narrow ? 84 : 168;
   const width = Math.max(250, Math.min(room, 850)), left = 4, high = 23;
-  const wide = Math.min(20, Math.floor((width - left - beside - 14) / longest));
-  const side = left + wide * longest + 14, unit = (beside - 36) / (most + 2);
+  const names = texts.flatMap(each => each.tokens), across = width - left - beside - 14;
+  const slim = room < 560, wide = Math.max(cloth.least(names, slim), Math.min(20, Math.floor(across / longest)));
+  const shown = Math.min(longest, Math.floor(across / wide)), side = left + 14 + (slim ? across : wide * shown);
+  const unit = (beside - 36) / (most + 2);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
 
@@ -27,21 +29,21 @@ function carpet(constants, data, room) {
   write('title', left, 15, title, {'font-size': narrow ? 12 : 15, 'font-weight': 600});
 
   // how often the draft that fell on this place was kept, over all texts of the task
-  for (let column = 0; column < longest; column++) {
+  for (let column = 0; column < shown; column++) {
     const [kept, judged] = data.columns[column] || [0, 0], share = judged ? kept / judged : 0;
     const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
-    const slim = Math.max(2, wide - 6), x = left + column * wide + (wide - slim) / 2;
-    add(`c${column}`, 'rect', {x, y: top - 6 - 28 * share, width: slim, height: 28 * share,
+    const thin = Math.max(2, wide - 6), x = left + column * wide + (wide - thin) / 2;
+    add(`c${column}`, 'rect', {x, y: top - 6 - 28 * share, width: thin, height: 28 * share,
       fill: INK.kept, 'fill-opacity': 0.55});
-    add(`C${column}`, 'rect', {x, y: top - 34, width: slim, height: 28, fill: 'transparent', note});
+    add(`C${column}`, 'rect', {x, y: top - 34, width: thin, height: 28, fill: 'transparent', note});
   }
-  add('whole', 'path', {d: `M${left} ${top - 34}H${left + wide * longest}`, stroke: INK.grid});
+  add('whole', 'path', {d: `M${left} ${top - 34}H${left + wide * shown}`, stroke: INK.grid});
   write('columns', side, top - 22, 'kept of', {fill: INK.faint, 'font-size': 11});
   write('columns2', side, top - 9, 'those judged', {fill: INK.faint, 'font-size': 11});
 
   const bottom = top + rows * high, average = data.tokens[data.gamma - 1];
-  texts.forEach((text, row) => cloth.row(pens, row, woven(text, data, row),
+  texts.forEach((text, row) => cloth.row(pens, row, woven(text, data, row, shown),
     {wide, high, left, y: top + row * high, side, unit, far: average}));
   cloth.lines(pens, {side, unit, top, bottom, mean: average, right: width - 2, low: narrow ? 25 : 12});
 
@@ -54,8 +56,8 @@ function carpet(constants, data, room) {
   return {width, height: places[2][1] + 116, shapes};
 }
 
-// Return what became of a text's tokens, and its whole rounds.
-function woven(text, {rounds: all, gamma}, row) {
+// Return what became of a text's tokens, so many of them, and its whole rounds.
+function woven(text, {rounds: all, gamma}, row, shown) {
   const state = text.tokens.map(() => ['uncounted', 0, 0]), whole = all[row].filter(each => each[2]);
   whole.forEach(([start, kept], number) => {
     for (let i = start; i <= start + kept; i++)
@@ -65,7 +67,7 @@ function woven(text, {rounds: all, gamma}, row) {
     note: told(text, row, column, ...state[column], gamma)}));
   const tokens = whole.reduce((sum, [, kept]) => sum + kept + 1, 0), mean = whole.length ? tokens / whole.length : 0;
   const note = `Text ${row + 1}: ${tokens} tokens in ${whole.length} whole rounds, ${mean.toFixed(2)} a round.`;
-  return {cells, rounds: whole.map(([start, kept]) => [start, kept + 1, gamma]), mean, note};
+  return {cells: cells.slice(0, shown), rounds: whole.map(([start, kept]) => [start, kept + 1, gamma]), mean, note};
 }
 
 function told(text, row, column, what, number, place, gamma) {

@@ -34,6 +34,9 @@ function legend([add, write], entries, left, y, width) {
   return y;
 }
 
+// Return how wide a cell is at least: on a phone a letter has room, two where tokens are words, and fewer cells do.
+const least = (names, slim) => !slim ? 6 : names.some(name => name.replace('␣', '').length > 1) ? 18 : 12;
+
 // Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafted]], mean: tokens a
 // round, drawn as a bar beside it with its note; far: what the number has to stand right of.
 function row([add, write], number, {cells, rounds, mean, note}, {wide, high, left, y, side, unit, far}) {
@@ -49,7 +52,7 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
   rounds.forEach(([start, tokens, drafted], i) => {
     if (start >= cells.length) return;
     const from = left + start * wide + 2, own = left + Math.min(start + tokens, cells.length) * wide - 2;
-    const last = Math.max(own, left + (start + drafted) * wide - 2);
+    const last = Math.max(own, Math.min(side - 14, left + (start + drafted) * wide - 2));
     add(`b${number}.${i}`, 'path', {d: `M${from} ${y + high - 5}v2.5H${own}v-2.5`, fill: 'none', stroke: INK.line});
     add(`d${number}.${i}`, 'path', {d: `M${own + 3} ${y}H${Math.max(own + 3, last)}`, fill: 'none',
       stroke: INK.waste, 'stroke-width': last > own ? 2 : 0});
@@ -92,4 +95,4 @@ function beside(wanted, left, right) {
   return places;
 }
 
-const cloth = {INK, MONO, pens, legend, row, lines, wrapped, beside};
+const cloth = {INK, MONO, pens, legend, row, lines, wrapped, beside, least};

@@ -18,7 +18,8 @@ function dashboard(constants, data, room, chosen) {
   const width = Math.max(250, Math.min(room, 850)), narrow = room < 830, slim = room < 560;
   const left = 4, high = 21, beside = narrow ? 78 : 124, rows = data.tokens.length;
   const across = width - left - beside - 12, longest = constants.longest[data.task];
-  const wide = Math.max(6, Math.min(44, Math.floor(across / longest))), side = left + across + 12;
+  const names = data.tokens.flat().map(id => constants.words[id]);
+  const wide = Math.max(cloth.least(names, slim), Math.min(44, Math.floor(across / longest))), side = left + across + 12;
   const most = Math.floor(across / wide), unit = (beside - 30) / (constants.most + 1);
   const shapes = [], pens = cloth.pens(shapes), [, write] = pens;
 
@@ -32,7 +33,8 @@ function dashboard(constants, data, room, chosen) {
   cloth.lines(pens, {side, unit, top, bottom, mean, right: width - 2, low: narrow ? 24 : 12});
 
   const at = picked(data, texts, chosen), below = bottom + (narrow ? 46 : 34), step = TALL + 62;
-  const places = slim ? [0, 1, 2, 3].map(i => [left, below + i * step, Math.min(width - 10, 330)])
+  const places = slim ? [[left, 0, 330], [left, 1, 150], [left + width / 2, 1, 150], [left, 2, 330]]
+    .map(([x, row, most]) => [x, below + row * step, Math.min(width - 10 - (most < 200) * width / 2, most)])
     : narrow ? [0, 1, 2, 3].map(i => [left + (i % 2) * width / 2, below + Math.floor(i / 2) * step, width / 2 - 22])
       : [[left, below, 248], [left + 276, below, 138], [left + 438, below, 148], [left + 618, below, 222]];
   const panels = [a_token, a_round, temperatures, differences];
