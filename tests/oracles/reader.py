@@ -136,8 +136,7 @@ class Reader:
             for at in (places[i][-1], places[i][0], control["start"]):
                 _move(inputs.nth(i), control["kind"], at)
                 where = [*begin[:i], at, *begin[i + 1 :]]
-                row = sum(len(each) for each in places[:i]) + at
-                row = [*product(*places)].index(tuple(where)) if film["each"] else row
+                row = [*product(*places)].index(tuple(where))
                 if "parts" in film:
                     if "given" in (film.get("engine") or {}):  # the page needs no file
                         self.page.add_script_tag(url=film["parts"])
@@ -157,7 +156,7 @@ class Reader:
     def _caption(self, box: object, path: str, row: int) -> str:
         """Return the caption of a setting of a film whose settings have a file, and wait for it."""
         self.page.wait_for_function("name => lablibFilms[name]", arg=path.split("/")[-1])
-        told = "([name, row]) => lablibFilms[name].captions[row]"
+        told = "async ([name, row]) => (await lablibFilms[name]).captions[row]"
         caption = self.page.evaluate(told, [path.split("/")[-1], row])
         box.locator("figcaption").filter(has_text=caption).wait_for(timeout=5_000)
         return caption

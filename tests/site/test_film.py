@@ -1,5 +1,7 @@
 """Films: each picture is the one that the explorer draws for those values, and stands in order."""
 
+import base64
+import gzip
 import html
 import io
 import json
@@ -42,6 +44,13 @@ class Drawn(Said):
         return drawn
 
 
+class Half(Drawn):
+    """It draws the first of them."""
+
+    def draw(self, data):
+        return super().draw({"a": data["a"]})
+
+
 def small():
     return Said(
         height=slider(0.5, 0.0, 1.0, 0.5),
@@ -59,7 +68,6 @@ def large():
 def test_a_small_film_has_every_setting_in_order(tmp_path):
     explorer = small()
     film = films.film(explorer, explorer.values, tmp_path)
-    assert film["each"]
     controls = film["controls"]
     assert [c["kind"] for c in controls] == ["slider", "list", "box", "film"]
     stops = [["0", "0.5", "1"], ["a", "two"], ["off", "on"], ["0", "1", "2"]]
@@ -72,32 +80,39 @@ def test_a_small_film_has_every_setting_in_order(tmp_path):
     assert [frame[1] for frame in film["frames"]] == [explorer.caption(each) for each in wanted]
 
 
-def test_a_large_film_moves_one_control_at_a_time_from_where_it_stood(tmp_path):
+def test_sliders_of_a_large_film_skip_values_so_that_all_move_together(tmp_path):
     explorer = large()
     explorer.set(a=5)  # later than it was shown
     film = films.film(explorer, {"a": 3, "b": 1, "said": "fixed"}, tmp_path)
-    assert not film["each"]
     assert film["fixed"] == ["said"]
     a, b = film["controls"]
     assert [a["thinned"], b["thinned"]] == [True, False]
-    assert a["stops"] == [str(n) for n in range(1, 100, 2)]
+    kept = [0, *range(3, 99, 4), 99]  # 50 and then 26 of its values, its start and both its ends
+    assert a["stops"] == [str(n) for n in kept]
     assert a["stops"][a["start"]] == "3"
-    wanted = [{"a": n, "b": 1, "said": "fixed"} for n in range(1, 100, 2)]
-    wanted += [{"a": 3, "b": n, "said": "fixed"} for n in range(5)]
+    wanted = [{"a": n, "b": m, "said": "fixed"} for n in kept for m in range(5)]
     assert [caption for _, caption, *_ in film["frames"]] == [explorer.caption(w) for w in wanted]
 
 
-def test_pictures_keep_every_pixel_and_are_stored_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(films, "GRID", 3)
-    explorer = Drawn(a=slider(3, 2, 3), b=slider(5, 4, 5))
+def test_a_slider_that_counts_is_thinned_last(tmp_path):
+    controls = {"count": slider(30, 1, 60), "smooth": slider(1.0, 0.0, 4.0, 0.1)}
+    explorer = Echo(**controls, word=choice("a", ["a", "b", "c"]))
     film = films.film(explorer, explorer.values, tmp_path)
-    assert not film["each"]
+    count, smooth, _ = film["controls"]
+    assert len(count["stops"]) == 60
+    assert [*map(float, smooth["stops"])] == [round(0.2 * i, 9) for i in range(21)]
+    assert len(held(tmp_path / film["parts"])["frames"]) == 60 * 21 * 3 <= films.GRID
+
+
+def test_pictures_keep_every_pixel_and_are_stored_once(tmp_path):
+    explorer = Half(a=slider(3, 2, 3), b=slider(1, 0, 1))
+    film = films.film(explorer, explorer.values, tmp_path)
     names = [name for name, *_ in film["frames"]]
-    assert names[1] == names[3]  # both rows go through where it starts
+    assert names[::2] == names[1::2]  # b changes nothing
     assert {file.name for file in tmp_path.iterdir()} == {*names}
-    assert len({*names}) == 3
-    for (name, _, *size), values in zip(film["frames"], [(2, 5), (3, 5), (3, 4)], strict=False):
-        wanted = io.BytesIO(explorer.static(a=values[0], b=values[1]).content)
+    assert len({*names}) == 2
+    for (name, _, *size), a in zip(film["frames"][::2], [2, 3], strict=True):
+        wanted = io.BytesIO(explorer.static(a=a, b=1).content)
         wanted, stored = (Image.open(f).convert("RGB") for f in (wanted, tmp_path / name))
         assert np.array_equal(np.asarray(wanted), np.asarray(stored))
         assert stored.size == (2 * size[0], 2 * size[1])
@@ -112,7 +127,7 @@ def test_a_film_begins_with_the_picture_of_its_start(tmp_path, make):
     assert f'<figcaption aria-live="polite">{caption}<' in page
     assert explorer.picture.content in page.split("<script")[0]
     assert page.count("</script>") == 1  # a caption can't end it
-    assert ("one control moves at a time" in page) == (not film["each"])
+    assert ("The sliders skip some values" in page) == (make == large)
     assert ("“said” can be set in Jupyter" in page) == (make == large)
 
 
@@ -130,13 +145,14 @@ def test_a_slider_stops_where_it_can_and_at_its_start(tmp_path, value, low, high
 def held(file):
     """Return what a scene's file holds."""
     text = file.read_text("utf-8")
-    return json.loads(text.removeprefix(f'lablibFilm("{file.name}", ').removesuffix(");"))
+    packed = text.removeprefix(f'lablibFilm("{file.name}", "').removesuffix('");')
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
 def test_a_chart_that_nothing_moves_is_a_film_of_one_frame(tmp_path):
     still = Still(bars("ab", {"p": [0.2, 0.8]}, "share"), "Two bars.")
     film = films.film(still, {}, tmp_path)
-    assert (film["controls"], film["each"], len(film["frames"])) == ([], True, 1)
+    assert (film["controls"], len(film["frames"])) == ([], 1)
     assert not any(tmp_path.iterdir())
     assert "Two bars." in film_html(film)
 
@@ -171,36 +187,39 @@ class Heavy(SceneExplorer):
         return f"{data['a']} {data['b']}"
 
 
+class Echo(Heavy):
+    def compute(self, **values):
+        return values
+
+    def caption(self, data):
+        return str(data)
+
+
 class Ended(Heavy):
     def ends(self, a, b):
         return {"a": 2 * b} if b < 9 else {}
 
 
-@pytest.mark.parametrize("last", [9, 200])  # every setting, and a row for each, thinned
+@pytest.mark.parametrize("last", [9, 200])  # every value, and some
 def test_a_film_says_where_a_slider_ends(tmp_path, last):
     explorer = Ended(a=slider(4, 1, last), b=slider(2, 1, 20))
     film = films.film(explorer, explorer.values, tmp_path)
     a, b = film["controls"]
     assert "ends" not in b
     stops = [*map(int, a["stops"])]
-    settings = [*product(stops, range(1, 21))] if film["each"] else [(x, 2) for x in stops]
-    settings += [] if film["each"] else [(4, y) for y in range(1, 21)]
+    settings = product(stops, range(1, 21))
     for (_, at), place in zip(settings, a["ends"], strict=True):
         wanted = 2 * at if at < 9 else last
         beyond = [i for i, stop in enumerate(stops) if stop >= wanted]
         assert place == (beyond or [len(stops) - 1])[0]
 
 
-@pytest.mark.parametrize("last", [9, 65])  # every setting, and a row for each control
-def test_long_data_of_a_scene_stand_in_a_file(tmp_path, last):
-    explorer = Heavy(a=slider(3, 1, last), b=slider(2, 1, 20))
+def test_the_data_of_a_scene_stand_in_a_file(tmp_path):
+    explorer = Heavy(a=slider(3, 1, 65), b=slider(2, 1, 20))
     film = films.film(explorer, explorer.values, tmp_path)
     assert [frame[:2] for frame in film["frames"]] == [explorer.frame()]
-    text = (tmp_path / film["parts"]).read_text("utf-8")
-    told = json.loads(text.removeprefix(f'lablibFilm("{film["parts"]}", ').removesuffix(");"))
-    each = [(a, b) for a, b in product(range(1, last + 1), range(1, 21))]
-    rows = [(a, 2) for a in range(1, last + 1)] + [(3, b) for b in range(1, 21)]
-    wanted = [explorer.frame(a=a, b=b) for a, b in (each if last == 9 else rows)]
+    told = held(tmp_path / film["parts"])
+    wanted = [explorer.frame(a=a, b=b) for a, b in product(range(1, 66), range(1, 21))]
     assert [*zip(told["frames"], told["captions"], strict=True)] == wanted
     assert f'"parts":"_static/frames/{film["parts"]}"' in film_html(film)
 
@@ -209,7 +228,6 @@ def test_a_scene_of_parts_has_every_setting_in_a_file(tmp_path):
     controls = {"a": slider(3, 2, 4), "still": choice("x", ["x"]), "b": choice("q", ["p", "q"])}
     explorer = Parted(**controls)
     film = films.film(explorer, explorer.values, tmp_path)
-    assert film["each"]
     assert [control["label"] for control in film["controls"]] == ["a", "b"]
     assert [frame[:2] for frame in film["frames"]] == [explorer.frame()]
     told = held(tmp_path / film["parts"])
@@ -231,7 +249,6 @@ def test_the_film_of_a_scene_has_data_in_place_of_pictures(tmp_path):
     text = GreedyText("sums", half, half, half, half, half, half, (True, True, False) * 3)
     explorer = Acceptance([text])
     film = films.film(explorer, explorer.values, tmp_path)
-    assert film["each"]
     assert film["scene"] == explorer.told
     (control,) = film["controls"]
     told = held(tmp_path / film["parts"])

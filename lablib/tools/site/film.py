@@ -5,16 +5,17 @@ first cell, :func:`end` after its last. An explorer that a cell shows leaves a n
 output, and its controls' values of that moment; the pictures are drawn at the end, since a lesson
 may add to what an explorer shows after it was put on the page.
 
-A film whose controls have at most ``GRID`` settings together has a frame for each of them. A longer
-one has a row of frames for each control, while the others stand where they began.
+A film has a frame for every setting of its controls together. Where these are more than ``GRID``,
+sliders skip values: those whose numbers count nothing go first, the longest of them before others.
 """
 
+import base64
+import gzip
 import hashlib
 import io
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,10 @@ import ipywidgets as widgets
 from PIL import Image
 
 MIME = "application/vnd.lablib.film+json"
-GRID = 240  # settings of which each gets a frame
-STOPS = 65  # places of a slider at most; a longer one is thinned, from where it starts
+GRID = 4096  # settings of a film that the page draws: some 200 bytes each, packed
+PICTURES = 240  # settings of a film of pictures, which are files
+STOPS = 65  # places of a slider at most
+FEW = 5  # places that a slider keeps
 
 _shown: list[tuple[Explorer, dict[str, Any]]] = []
 
@@ -61,26 +64,27 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
     Returns:
         ``controls``: of each one ``name``, ``label``, ``kind``, ``stops`` (what it reads at each
         place), ``start`` (a place), whether it was ``thinned`` and, if others end it, ``ends`` (a
-        place for each setting); ``fixed``: labels of those that can't be moved; ``each``: whether
-        all settings are there, in the order of ``itertools.product``, or one row for each control;
-        ``frames``: (file, caption, width, height). A scene's film has a ``scene``, too, and data in
-        place of files: the page draws them; its ``engine`` says what the page can compute itself.
-        It has its start alone in ``frames``, and all its settings in the file ``parts``.
+        place for each setting); ``fixed``: labels of those that can't be moved; ``frames``: (file,
+        caption, width, height) of all settings, in the order of ``itertools.product``. A scene's
+        film has a ``scene``, too, and data in place of files: the page draws them; its ``engine``
+        says what the page can compute itself. It has its start alone in ``frames``, and all its
+        settings in the file ``parts``.
     """
+    drawn = isinstance(explorer, SceneExplorer)
     controls, places = [], []
-    for name, control in explorer.controls.items():
-        values, labels, kind = _stops(control, explorer.furthest.get(name))
-        at = _index(values, start[name])
-        step = 1 if kind == "list" else -(-len(values) // STOPS)
-        kept = [i for i in range(len(values)) if (i - at) % step == 0]
+    for name, (stops, kept) in _kept(explorer, start, GRID if drawn else PICTURES).items():
+        values, labels, kind = stops
         places.append([values[i] for i in kept])
-        told = {"name": name, "label": control.description, "kind": kind, "thinned": step > 1}
-        told |= {"stops": [labels[i] for i in kept], "start": kept.index(at)}
+        control = explorer.controls[name]
+        thinned = len(kept) < len(values)
+        told = {"name": name, "label": control.description, "kind": kind, "thinned": thinned}
+        at = kept.index(_index(values, start[name]))
+        told |= {"stops": [labels[i] for i in kept], "start": at}
         controls.append(told | {"pause": getattr(getattr(control, "play", None), "interval", 0)})
-    settings = [*_settings(list(start), places, start)]
+    settings = [dict(zip(start, values, strict=True)) for values in product(*places)]
     parts = getattr(explorer, "parts", None)
     scene: dict[str, Any] = {}
-    if isinstance(explorer, SceneExplorer):
+    if drawn:
         kept = _parts(explorer, start, places) if parts else _frames(explorer, settings)
         scene = {"scene": explorer.told, "engine": explorer.engine}
         scene |= {"parts": _keep_data(kept, folder)} if len(settings) > 1 else {}
@@ -95,8 +99,39 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
             control["ends"] = [min(last, len(values) - 1) for last in lasts]
     moving = [control for control in controls if len(control["stops"]) > 1]
     fixed = [control["label"] for control in controls if control["kind"] == "fixed"]
-    each = bool(parts) or _all(places) <= GRID
-    return {"controls": moving, "fixed": fixed, "each": each, "frames": pictures, **scene}
+    return {"controls": moving, "fixed": fixed, "frames": pictures, **scene}
+
+
+Stops = tuple[list[Any], list[str], str]  # a control's values, what it reads at each, its kind
+
+
+def _kept(
+    explorer: Explorer, start: dict[str, Any], most: int
+) -> dict[str, tuple[Stops, list[int]]]:
+    """Return each control's stops, and the numbers of those that are kept: so that all fit."""
+    stops = {
+        name: _stops(control, explorer.furthest.get(name))
+        for name, control in explorer.controls.items()
+    }
+    steps = {
+        name: -(-len(values) // STOPS) if kind in ("slider", "film") else 1
+        for name, (values, _, kind) in stops.items()
+    }
+    while True:
+        kept = {
+            name: _every(steps[name], len(values), _index(values, start[name]))
+            for name, (values, _, _) in stops.items()
+        }
+        long = [name for name in kept if stops[name][2] == "slider" and len(kept[name]) > FEW]
+        if math.prod(map(len, kept.values())) <= most or not long:
+            return {name: (stops[name], kept[name]) for name in stops}
+        smooth = [n for n in long if isinstance(explorer.controls[n], widgets.FloatSlider)]
+        steps[max(smooth or long, key=lambda name: len(kept[name]))] *= 2
+
+
+def _every(step: int, count: int, at: int) -> list[int]:
+    """Return every so many numbers below ``count``, and one of them, the first and the last."""
+    return [i for i in range(count) if (i - at) % step == 0 or i in (0, count - 1)]
 
 
 def _parts(
@@ -128,28 +163,14 @@ def _frames(explorer: SceneExplorer, settings: list[dict[str, Any]]) -> dict[str
 
 def _keep_data(told: dict[str, Any], folder: Path) -> str:
     """Put a scene's data for all its settings into a file; return its name."""
-    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
-    name = f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.js"
-    (folder / name).write_text(f'lablibFilm("{name}", {text});', "utf-8")
+    text = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+    name = f"{hashlib.sha256(text).hexdigest()[:20]}.js"
+    packed = base64.b64encode(gzip.compress(text, mtime=0)).decode()
+    (folder / name).write_text(f'lablibFilm("{name}", "{packed}");', "utf-8")
     return name
 
 
-def _settings(
-    names: list[str], places: list[list[Any]], start: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    if _all(places) <= GRID:
-        yield from (dict(zip(names, values, strict=True)) for values in product(*places))
-        return
-    for name, values in zip(names, places, strict=True):
-        if len(values) > 1:
-            yield from ({**start, name: value} for value in values)
-
-
-def _all(places: list[list[Any]]) -> int:
-    return math.prod(map(len, places))
-
-
-def _stops(control: widgets.Widget, most: float | None) -> tuple[list[Any], list[str], str]:
+def _stops(control: widgets.Widget, most: float | None) -> Stops:
     """Return a control's values (a slider's up to ``most``), what it reads at each, its kind."""
     if isinstance(control, widgets.Checkbox):
         return [False, True], ["off", "on"], "box"

@@ -33,8 +33,6 @@ _PYTHON = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
 _ANSWER = "What you should have seen"
 _CHECKED = "How this is checked"
 _IMPORTED = "What is imported"
-_ONE = "Here one control moves at a time: it puts the others back. In Jupyter they move together."
-_ONE_LIVE = _ONE.replace("In Jupyter", "In Jupyter, and on a text of your own,")
 _SIDES = "width", "height"
 _ASKS = " lablib-asks"
 _OF_A_READER = "progress(", "recall("  # cells whose output is about whoever runs them
@@ -76,18 +74,14 @@ def film_html(film: dict[str, Any], asks: bool = False) -> str:
     Without JavaScript it is this picture. If it ``asks``, a veil lies on it: it answers a question.
     """
     first, parts, drawn = 0, film.get("parts"), film.get("scene")
-    for control in film["controls"] if film["each"] and not drawn else ():
+    for control in () if drawn else film["controls"]:
         first = first * len(control["stops"]) + control["start"]
-    if not film["each"] and not drawn:
-        first = film["controls"][0]["start"]
     content, caption, width, height = film["frames"][first]
-    engine = film.get("engine") or {}  # it may have been given what any setting is computed from
-    words = [_ONE_LIVE if engine else _ONE] * (not film["each"] and "given" not in engine)
-    words += [_THINNED] * any(control["thinned"] for control in film["controls"])
+    words = [_THINNED] * any(control["thinned"] for control in film["controls"])
     words += [f"“{label}” can be set in Jupyter." for label in film["fixed"]]
     picture = "" if drawn else picture_html(content, caption, width, height)
     note = f'<p class="lablib-note">{html.escape(" ".join(words))}</p>' if words else ""
-    told = {"controls": film["controls"], "each": film["each"], "scene": drawn}
+    told = {"controls": film["controls"], "scene": drawn}
     told |= {"engine": film["engine"]} if film.get("engine") else {}
     told |= {"parts": f"{FRAMES}/{parts}"} if parts else {}
     told |= {"frames": [frame[:2] for frame in film["frames"]]}
@@ -151,7 +145,7 @@ def _outputs(cell: Cell, run: Run, frames: Path, asks: bool) -> Iterator[dict[st
             yield _html(film_html(run.films[data[MIME]], asks))
         elif scene.MIME in data:
             told, caption = json.loads(data[scene.MIME]), "".join(data["text/plain"])
-            still = {"controls": [], "fixed": [], "each": True, "scene": told}
+            still = {"controls": [], "fixed": [], "scene": told}
             yield _html(film_html({**still, "frames": [(told["data"], caption, 0, 0)]}, asks))
         elif "image/png" in data:
             told = output["metadata"].get("image/png", {})

@@ -1,11 +1,13 @@
 // Films: controls that choose one of the pictures that were drawn for them. What a film is stands in
 // lablib/tools/site/film.py. Without this script it is its first picture. A film with a scene has data
-// in place of pictures: scenes.js draws them, as in Jupyter; all its settings stand in a file of their
-// own, a script that calls lablibFilm, as a page from a folder can load nothing else. Or the page's engine
+// in place of pictures: scenes.js draws them, as in Jupyter; all its settings stand, packed, in a file of
+// their own, a script that calls lablibFilm, as a page from a folder can load nothing else. Or the page's engine
 // (_static/play/live.js) computes the data: of what the film was given at any setting, or of a reader's text.
 const lablibFilms = {};
-function lablibFilm(name, film) {
-  lablibFilms[name] = film;
+function lablibFilm(name, packed) {
+  const bytes = Uint8Array.from(atob(packed), letter => letter.charCodeAt());
+  const text = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+  lablibFilms[name] = new Response(text).json();
 }
 
 (() => {
@@ -15,12 +17,8 @@ function lablibFilm(name, film) {
     return element;
   };
 
-  // Return where the picture is, for the place of each control and the one that moved last.
-  const index = (film, places, moved) => {
-    if (film.each)
-      return film.controls.reduce((at, {stops}, i) => at * stops.length + places[i], 0);
-    return film.controls.slice(0, moved).reduce((at, {stops}) => at + stops.length, 0) + places[moved];
-  };
+  // Return where the picture is, for the place of each control.
+  const index = ({controls}, places) => controls.reduce((at, {stops}, i) => at * stops.length + places[i], 0);
 
   // Return the parts that a control is made of, and a function that shows where it stands.
   const inputs = (control, id, moveTo) => {
@@ -83,11 +81,11 @@ function lablibFilm(name, film) {
   };
 
   // Return data and caption for the places of all controls; parts of the data may depend on some of them only.
-  const composed = ({parts, frames, captions}, film, places, moved) => {
-    const {controls} = film, row = index(film, places, moved);
+  const composed = ({parts, frames, captions}, film, places) => {
+    const row = index(film, places);
     if (frames) return [frames[row], captions[row]];
-    const at = of => of.reduce((row, i) => row * controls[i].stops.length + places[i], 0);
-    return [Object.assign({}, ...parts.map(({of, data}) => data[at(of)])), captions[at(controls.map((_, i) => i))]];
+    const at = of => of.reduce((row, i) => row * film.controls[i].stops.length + places[i], 0);
+    return [Object.assign({}, ...parts.map(({of, data}) => data[at(of)])), captions[row]];
   };
 
   const begin = (figure, number) => {
@@ -112,23 +110,22 @@ function lablibFilm(name, film) {
       const given = own || (moved === undefined ? null : engine?.given);
       const found = given && await live().catch(() => null);
       if (found) return [...found.pictures[engine.name].frame(given, values()), given.constants];
-      if (given) places = start.map((place, i) => i === moved ? places[i] : place);  // one control at a time
-      if (film.parts && moved !== undefined) return composed(await loaded(film.parts), film, places, moved);
-      return film.frames[film.parts ? 0 : index(film, places, moved ?? 0)];
+      if (film.parts && moved !== undefined) return composed(await loaded(film.parts), film, places);
+      return film.frames[film.parts ? 0 : index(film, places)];
     };
     const file = content => stage.querySelector('img').getAttribute('src').replace(/[^/]*$/, content);
     const ahead = moved => {  // the pictures beside this one, before they are asked for
       for (const step of [1, -1]) {
         const there = places.with(moved, places[moved] + step);
         if (film.controls[moved].stops[there[moved]] === undefined) continue;
-        new Image().src = file(film.frames[index(film, there, moved)][0]);
+        new Image().src = file(film.frames[index(film, there)][0]);
       }
     };
     let asked = 0;
     const draw = async moved => {
       const turn = ++asked, image = stage.querySelector('img');
       figure.setAttribute('aria-busy', 'true');
-      const row = index(film, places, moved ?? 0);
+      const row = index(film, places);
       film.controls.forEach(({name, stops, ends}, i) => {
         const last = (own ? own.ends?.[name] : ends?.[row]) ?? stops.length - 1;
         shows[i](Math.min(places[i], last), last);  // it is back where it was where there is more to show
@@ -157,7 +154,6 @@ function lablibFilm(name, film) {
     const move = (moved, place) => {
       const {kind, name} = film.controls[moved];
       if (kind === 'list' && !window.lablibLive?.pictures[engine?.name]?.keeps?.includes(name)) home();
-      if (!film.each && !own && !engine?.given) places = [...start];
       places[moved] = place;
       draw(moved);
     };
@@ -165,7 +161,7 @@ function lablibFilm(name, film) {
       const id = `film-${number}-${i}`;
       const [parts, show] = inputs(control, id, place => move(i, place));
       rows.push(make('div', {}, make('label', {htmlFor: id}, control.label), ...parts));
-      show(start[i], control.ends?.[index(film, start, 0)] ?? control.stops.length - 1);
+      show(start[i], control.ends?.[index(film, start)] ?? control.stops.length - 1);
       return show;
     });
     const reset = make('button', {type: 'button'}, 'Reset');
