@@ -28,6 +28,7 @@ from lablib.teach.due import is_late, read_due
 from lablib.teach.gradebook import People, canvas, moodle
 from lablib.teach.handed_in import clean, hidden
 from lablib.teach.journal import Graded, Journal, basis, beside, write_whole
+from lablib.teach.owners import Owners, student_of
 from lablib.teach.page import LONGEST, file_name, file_names, is_feedback, page
 from lablib.teach.page import feedback as feedback_of
 from lablib.teach.points import Scheme, read_points
@@ -40,9 +41,6 @@ from lablib.teach.roster import (
     packed,
     printable,
     read_roster,
-    rivals,
-    shared,
-    student_of,
     submissions,
 )
 from lablib.teach.submission import RANK, Finding
@@ -200,7 +198,7 @@ def grade(
     hide = hidden(folder, outputs.files())
     missing = tuple(not_kept_out())
     limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide, missing=missing)
-    job = _Job(folder, limits, [*people], sorted({*lessons}), roster, scheme, moment)
+    job = _Job(folder, limits, people, sorted({*lessons}), roster, scheme, moment)
     return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
 
 
@@ -255,7 +253,7 @@ class _Job:
 
     folder: Path
     limits: Limits
-    students: Sequence[str]
+    people: People
     lessons: Sequence[str]
     roster: Path | None = None
     scheme: Scheme = field(default_factory=Scheme)
@@ -317,20 +315,24 @@ class _Job:
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
         """Return who handed something in and is not on the roster, if there is one."""
         found = {self.student(path) for path in _asked(graded)}
-        return sorted(found - {*self.students}) if self.roster else []
+        return sorted(found - {*self.people}) if self.roster else []
 
     def doubts(self, graded: Sequence[Graded]) -> list[str]:
         """Return what has two names of the roster, which makes it nobody's."""
-        found = {rivals(Path(path), self.students, self._shared) for path in _asked(graded)}
+        if self._owners is None:
+            return []
+        found = {self._owners.rivals(Path(path)) for path in _asked(graded)}
         return sorted(found - {""})
 
     def student(self, path: str) -> str:
         """Return whose a file is, by its path within the folder."""
-        return student_of(Path(path), self.students, self._shared)
+        owners = self._owners
+        return owners.student(Path(path)) if owners else student_of(Path(path))
 
     @cached_property
-    def _shared(self) -> str:
-        return shared(self.folder, self.students)
+    def _owners(self) -> Owners | None:
+        inside = [path.relative_to(self.folder) for path in submissions(self.folder)]
+        return Owners(self.people, inside) if self.people else None
 
     def rows(self, graded: Sequence[Graded]) -> list[ExerciseRow]:
         """Return one row for each student and exercise, in order."""
@@ -349,7 +351,7 @@ class _Job:
         chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
         asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
         unread = [row for _, row in ranked if row.exercise == "-"]
-        for student in self.students:
+        for student in self.people:
             absent = ExerciseRow(student, "", "-", "∅", "", "nothing handed in")
             broken = [row for row in unread if row.student == student]
             for exercise in asked or ["-"]:
