@@ -193,12 +193,11 @@ class _Sitting:
                 text = "its code is more than is read"
                 break
             except (Gone, TimeUp) as end:
-                if self.wide:  # among what may matter are experiments, which may take long
-                    return
                 late = f"it ran longer than {self.limits.statement:g} s"
                 text = late if isinstance(end, TimeUp) else str(end)
                 if self.at is not None:
                     self.skip.append(self.at)
+                if self.at is not None and not self.wide:  # an experiment's is nobody's accident
                     self.accidents.setdefault(self.work.owners.get(self.at[0]), f"its cell: {text}")
         if not self.wide:
             self.give_up(text)

@@ -15,7 +15,7 @@ from pathlib import Path
 import lablib
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import find
-from lablib.course.checks.running import Gone, TimeUp
+from lablib.course.checks.running import Accident, Gone, TimeUp
 from lablib.teach import submission
 from lablib.teach.apart import codec, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
@@ -332,6 +332,28 @@ def test_nothing_is_kept_that_no_limit_counts():
     if not_kept_out():
         pytest.skip("no user namespaces here")
     assert asked("tried", KEEPS) == []
+
+
+@linux
+def test_a_pool_of_threads_has_its_semaphores_in_its_own_folder():
+    """It was wrong without them: multiprocessing.pool.ThreadPool makes one, and no process."""
+    code = """
+import multiprocessing, os
+from multiprocessing.pool import ThreadPool
+def f(numbers, method):
+    if method:
+        multiprocessing.set_start_method(method, force=True)
+    with ThreadPool(4) as pool:
+        found = pool.map(abs, numbers)
+    open("/dev/shm/own", "w").close()
+    return found, multiprocessing.get_start_method(), os.listdir(), os.listdir("/dev/shm")
+"""
+    found = asked("f", code, [-1, -2, 3], "")
+    assert found[:2] == ([1, 2, 3], "fork")  # of other methods it would start a process, and can't
+    if not not_kept_out():
+        assert found[2] == found[3] == ["own"]
+    with pytest.raises(Accident):
+        asked("f", code, [-1, -2, 3], "forkserver")
 
 
 @linux

@@ -10,6 +10,7 @@ import contextlib
 import importlib.abc
 import inspect
 import linecache
+import multiprocessing
 import os
 import random
 import re
@@ -356,6 +357,8 @@ def _text(error: BaseException) -> str:
 def serve(missing: Sequence[str]) -> None:
     """Do what the judge says until it hangs up; ``missing`` are the walls that aren't there."""
     sys.argv = [""]
+    if "fork" in multiprocessing.get_all_start_methods():
+        multiprocessing.set_start_method("fork")  # semaphores of others need a process beside them
     random.seed(0)
     np.random.seed(0)  # two runs say the same
     servant = Servant()
