@@ -256,6 +256,18 @@ def test_all_processes_together_have_a_limit(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
+@pytest.mark.parametrize("slow", ["while True:\n    print(TABLE)", "if TABLE:\n    os._exit(0)"])
+def test_an_experiment_that_only_mentions_a_value_costs_no_mark(slow):
+    """In the second try it was run, as it may change the value, and ended all of it."""
+    fill = "def fill(table):\n    table['best'] = np.argmax\n    return len(table)\nn = fill(TABLE)"
+    answer = "def best_token(p):\n    return int(TABLE['best'](p))"
+    imports = "import os\nimport numpy as np\nTABLE = {}"
+    work = Submission([*enumerate([imports, fill, slow, answer])], ["00.1"])
+    found = judge_submission(work, Limits(cpu=0.5))["00.1"]
+    assert (found.outcome, found.message) == ("✓", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
 def test_processor_time_counts_every_process_and_all_calls(tmp_path):
     with Process(Limits(cpu=0.5)) as process:
         told = process.run([(0, "def f(p):\n    sum(range(3_000_000))\n    return 0")], ["f"])
