@@ -218,6 +218,42 @@ def test_grade_says_of_what_an_answer_is_made_of_what_check_says(exercise, sourc
     assert said in wanted.message
 
 
+IMPORTS = "import asyncio, sys\nfrom functools import singledispatch\nimport numpy as np"
+WHAT_JUPYTER_RUNS = {
+    "registered": [
+        "@singledispatch\ndef best_token(p):\n    raise TypeError",
+        "@best_token.register(list)\n@best_token.register(np.ndarray)\ndef _(p):\n"
+        "    return int(np.argmax(p))",
+    ],
+    "recursion": [
+        "sys.setrecursionlimit(20000)",
+        "def deep(n):\n    return n and deep(n - 1)",
+        "def best_token(p):\n    return int(np.argmax(p)) + deep(4000)",
+    ],
+    "a task": [
+        "TABLE = {}\nasync def fill():\n    TABLE['best'] = np.argmax",
+        "task = asyncio.create_task(fill())",
+        "await task",
+        "def best_token(p):\n    return int(TABLE['best'](p))",
+    ],
+    "one loop": [
+        "lock = asyncio.Lock()\nasync def wait(n):\n    async with lock:\n"
+        "        await asyncio.sleep(0)\n    return n",
+        "ONE, *_ = await asyncio.gather(wait(1), wait(2))",
+        "TWO, *_ = await asyncio.gather(wait(1), wait(2))",
+        "def best_token(p):\n    return int(np.argmax(p)) * ONE * TWO",
+    ],
+}
+
+
+@pytest.mark.parametrize("what", WHAT_JUPYTER_RUNS)
+def test_what_jupyter_runs_is_run_here(what):
+    """It was a wrong answer: what it needs has no name in common with it, or another loop."""
+    work = Submission([*enumerate([IMPORTS, *WHAT_JUPYTER_RUNS[what]])], ["00.1"])
+    found = judge_submission(work, Limits())["00.1"]
+    assert (found.outcome, found.message) == ("✓", "")
+
+
 WORK = """
 import time
 def work(seconds):

@@ -100,7 +100,7 @@ def needed(
         everything: all statements.
         functions: names of what is judged.
         wide: take those along that may change a value which these use: they mention it, or call
-            what mentions it.
+            what mentions it; or they set something up that has no name (``sys.setrecursionlimit``).
     """
     imported = {
         n for s in everything if isinstance(s.node, ast.Import | ast.ImportFrom) for n in s.binds
@@ -131,6 +131,8 @@ def needed(
     if wide:
         touched = _touched(everything, values)
         roots += [s for s in everything if touched[s.place] & wanted]
+        ours = set[str]().union(*(s.binds for s in everything if is_of_lablib(s.node)))
+        roots += [s for s in everything if _outer(s.node) & (imported - ours)]
         if any(s.uses & OPAQUE for s in roots):  # they may use any name
             wanted = wanted | imported | made
         kept, _ = _closure(roots, wanted, binds, uses)
@@ -306,7 +308,8 @@ def _reached(names: set[str], further: Mapping[str, set[str]]) -> set[str]:
 def _changed(nodes: Iterable[ast.AST], imported: set[str], made: set[str]) -> set[str]:
     """Return the names whose value is changed without binding them.
 
-    ``x.y = 1``, ``x[0] = 1``, ``x.add(1)`` and ``fill(x)`` do; ``np.mean(x)``'s ``np`` stays.
+    ``x.y = 1``, ``x[0] = 1``, ``x.add(1)``, ``fill(x)`` and ``@x.register`` do; ``np.mean(x)``'s
+    ``np`` stays.
     """
     found = set()
     for inner in nodes:
@@ -328,7 +331,27 @@ def _changed(nodes: Iterable[ast.AST], imported: set[str], made: set[str]) -> se
                 found |= {arg.id for arg in args if isinstance(arg, ast.Name)} - imported - made
             case ast.keyword("out", ast.Name(name)):
                 found.add(name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                for decorator in inner.decorator_list:
+                    call = decorator.func if isinstance(decorator, ast.Call) else decorator
+                    known = imported | made if isinstance(call, ast.Name) else imported
+                    found |= {_root(call)} - known
     return found - {""}
+
+
+def _outer(node: ast.stmt) -> set[str]:
+    """Return the name of which a statement sets something up, as it seems, if it does.
+
+    ``sys.setrecursionlimit(5000)`` does, and ``getcontext().prec = 50``.
+    """
+    match node:
+        case ast.Expr(ast.Call(function, args, keywords)):
+            given = [*args, *(keyword.value for keyword in keywords)]
+            are_settled = all(isinstance(each, ast.Constant) for each in given)
+            return {_root(function)} if are_settled else set()
+        case ast.Assign([ast.Attribute(value=ast.Call(function) | function)]):
+            return {_root(function)}
+    return set()
 
 
 def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:

@@ -39,6 +39,7 @@ LONGEST = 500  # characters of an error's text
 THREADS = 48  # that Python has: libraries start some of their own, and the walls allow 64
 LOOKS = 1000  # that are told of, at an object that was lent
 BUILTINS = dict(vars(builtins))
+STARTING = {"create_task", "ensure_future", "gather"}  # what asks for a loop that runs
 
 
 class Refused(Exception):
@@ -112,6 +113,7 @@ class Servant:
         _keep_limits()
         _limit_threads()
         self.busy = False
+        self.loop = asyncio.Runner()  # one for all: a task of an earlier cell's may be awaited
         self.checked: list[Any] = []  # what a check has had judged
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
@@ -159,7 +161,9 @@ class Servant:
         self.line.send({"at": list(statement.place)})
         try:
             if statement.code.co_flags & inspect.CO_COROUTINE:  # it awaits something
-                asyncio.run(eval(statement.code, self.space))
+                self.loop.run(eval(statement.code, self.space))
+            elif STARTING & {*statement.code.co_names}:
+                self.loop.run(_within(statement.code, self.space))
             else:
                 exec(statement.code, self.space)
         except NameError as error:
@@ -344,6 +348,11 @@ class _NoReferences(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, *_: Any) -> None:
         if re.fullmatch(r"lablib\.course\.lessons\.lesson_\d\d\.exercises\w*", name):
             raise ImportError(f"{name} is not here while notebooks are graded")
+
+
+async def _within(code: types.CodeType, space: dict[str, Any]) -> None:
+    """Run a statement while a loop runs, as all of a notebook's do."""
+    exec(code, space)
 
 
 def _text(error: BaseException) -> str:
