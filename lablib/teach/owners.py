@@ -107,8 +107,12 @@ class _Column:
         usual = [around for around, who in alike.items() if 2 * len(who) > len(students)]
         for part, below in inner.items():
             chosen: list[str] = []
-            if self._in(part) and len(students) > 1:
-                chosen = self._chosen(self._in(part), usual)
+            found = self._in(part)
+            if found and len(students) > 1:
+                chosen = self._chosen(found, usual)
+                if not chosen and all(len(parts) == depth + 1 for parts in below):
+                    # Students call files as they like: there a name alone is one, usual or not.
+                    chosen = self._chosen(found, [])
                 self._told |= dict.fromkeys(below, (part, chosen))
             if not chosen:
                 self._tell(below, depth + 1)

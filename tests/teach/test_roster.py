@@ -150,6 +150,16 @@ def test_below_the_top_names_count_that_stand_beside_others(told):
     assert whose(["ada", "bob", "sampling"], *told) == told
 
 
+def test_nobody_makes_anothers_name_a_title():
+    """By files that are called by it and by most of the class."""
+    names = ["ada", "bob", "cem", "dia", "eve"]
+    own = {f"{name}_00.ipynb": name for name in names}
+    others = [f"ada_{name}.ipynb" for name in names[1:]]
+    for folder in ("", "week3/"):
+        found = whose(names, *(f"{folder}{path}" for path in (*own, *others)))
+        assert {path: found[f"{folder}{path}"] for path in own} == own
+
+
 PLATFORMS = {
     "GitHub Classroom": (
         "identifier,github_username,github_id,name\nada@x.org,countess,11111,Ada\n"
