@@ -219,8 +219,10 @@ class _Sitting:
         return found
 
     def _run(self, process: Process) -> None:
-        names = [find(exercise).name for exercise in self.work.exercises]
-        for told in process.run(self.work.cells, names, self.skip, self.wide):
+        # A process that is started anew doesn't repeat what only judged exercises need.
+        judged = [exercise for exercise in self.work.exercises if exercise in self.closed]
+        names = [find(each).name for each in self.work.exercises if each not in judged]
+        for told in process.run(self.work.cells, names, self.skip, self.wide, judged):
             if "at" in told:
                 self.at = _place(told["at"])
             elif "problem" in told:

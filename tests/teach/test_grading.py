@@ -292,6 +292,24 @@ def test_all_processes_together_have_a_limit(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
+def test_what_only_judged_exercises_need_is_not_run_again(monkeypatch):
+    """Several lessons in one notebook had used up their time before the last was judged."""
+    monkeypatch.setattr(submission, "RATIONS", 5)
+    spin = "    while True:\n        work(1)"
+    cells = [
+        f"{WORK}\nfrom collections import Counter\nimport numpy as np",
+        "ONE = {}\nONE['best'] = work(0.9)",
+        "def best_token(p):\n    ONE\n    return int(np.argmax(p))\ncheck('00.1', best_token)",
+        f"TABLE = {{}}\ndef spin():\n{spin}",
+        *["TABLE['n'] = spin()"] * 3,
+        "def winner(answers):\n    TABLE\n    found = Counter(a for a in answers if a is not None)\n"
+        "    return found.most_common(1)[0][0]\ncheck('00.2', winner)",
+    ]
+    found = judge_submission(Submission([*enumerate(cells)], ["00.1", "00.2"]), Limits(cpu=1.0))
+    assert [found[each].outcome for each in ("00.1", "00.2")] == ["✓", "✓"], found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
 @pytest.mark.parametrize("slow", ["while True:\n    print(TABLE)", "if TABLE:\n    os._exit(0)"])
 def test_an_experiment_that_only_mentions_a_value_costs_no_mark(slow):
     """In the second try it was run, as it may change the value, and ended all of it."""

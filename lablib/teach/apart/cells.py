@@ -91,6 +91,14 @@ def is_of_lablib(node: ast.stmt) -> bool:
     return {module.partition(".")[0] for module in modules} == {"lablib"}
 
 
+def checked(node: ast.stmt) -> str:
+    """Return the exercise that a statement checks, and does nothing else; else an empty text."""
+    match node:
+        case ast.Expr(ast.Call(ast.Name("check"), [ast.Constant(str(exercise)), ast.Name()], [])):
+            return exercise
+    return ""
+
+
 def needed(
     everything: Sequence[Statement], functions: Sequence[str], wide: bool = False
 ) -> list[Statement]:

@@ -127,7 +127,8 @@ class Servant:
 
         Args:
             order: ``cells``, pairs of number and source; ``functions``, names of what is judged;
-                ``skip``, places of statements; ``wide``, see ``cells.needed``.
+                ``skip``, places of statements; ``wide``, see ``cells.needed``; ``judged``, ids of
+                exercises whose checks are left out.
         """
         everything, future = [], 0
         for number, source in order["cells"]:
@@ -140,6 +141,8 @@ class Servant:
             if everything:
                 future |= everything[-1].code.co_flags & cells.FUTURE
         skip = {tuple(place) for place in order["skip"]}
+        judged = order.get("judged", [])
+        everything = [each for each in everything if cells.checked(each.node) not in judged]
         chosen = cells.needed(everything, order["functions"])
         wider = cells.needed(everything, order["functions"], wide=True)
         waiting = [s for s in (wider if order["wide"] else chosen) if s.place not in skip]
