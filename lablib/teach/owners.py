@@ -69,7 +69,7 @@ class _Column:
         self._tell(paths, 0)
 
     def count(self) -> int:
-        """Return whose something is, and of what lies where the paths part: the fewer of both.
+        """Return how many students something is of, and no more than lies where the paths part.
 
         A stranger may be called in part as a student is, and a student's files as all others are.
         """

@@ -302,7 +302,8 @@ def test_what_only_judged_exercises_need_is_not_run_again(monkeypatch):
         "def best_token(p):\n    ONE\n    return int(np.argmax(p))\ncheck('00.1', best_token)",
         f"TABLE = {{}}\ndef spin():\n{spin}",
         *["TABLE['n'] = spin()"] * 3,
-        "def winner(answers):\n    TABLE\n    found = Counter(a for a in answers if a is not None)\n"
+        "def winner(answers):\n    TABLE\n"
+        "    found = Counter(a for a in answers if a is not None)\n"
         "    return found.most_common(1)[0][0]\ncheck('00.2', winner)",
     ]
     found = judge_submission(Submission([*enumerate(cells)], ["00.1", "00.2"]), Limits(cpu=1.0))

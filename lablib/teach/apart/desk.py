@@ -129,9 +129,10 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
                 if order is None:
                     break
                 if order.whose and took[order.whose] > SLOW * limits.seconds:
-                    why = f"their other files took more than {SLOW * limits.seconds:g} s"
-                    yield order, {"unreadable": f"is not judged: {why}"}
-                    continue
+                    order.over = f"their other files took more than {SLOW * limits.seconds:g} s"
+                    if not order.known:  # else a referee looks whether it is the same
+                        yield order, {"unreadable": f"is not judged: {order.over}"}
+                        continue
                 try:
                     busy.append(_ready(idle) or Referee(limits))
                 except OSError as error:
