@@ -19,6 +19,7 @@ _HANDED_IN = re.compile(r"^(.+?)(?:_late)?_(\d+)_(?:\d{3,}|assignsubmission)_.*$
 _NUMBER = re.compile(r"\d+")
 
 Around = tuple[str, str]  # what stands before a name, and behind it, each number as 0
+WHOLE: tuple[Around, ...] = (("", ""), ("", "_0"))
 
 
 def student_of(inside: Path) -> str:
@@ -80,13 +81,19 @@ class _Column:
     def whose(self, parts: tuple[str, ...]) -> tuple[str, list[str]]:
         """Return the part of a path that tells whose it is, and whose; several if nobody can tell.
 
-        A name that has none beside it tells at the top only.
+        A name that has none beside it tells at the top, and below it if it is all there is.
         """
         if parts not in self._told:
             named = [part for part in parts[: self._top + 1] if self._in(part)]
-            words = {word: [("", "")] for part in named for word in self._in(part)}
-            self._told[parts] = "".join(named[:1]), self._chosen(words, [])
+            inner = [part for part in parts[:DEEP] if self._is_name(part)]
+            told = named or inner[:1]
+            words = {word: [("", "")] for part in told for word in self._in(part)}
+            self._told[parts] = "".join(told[:1]), self._chosen(words, [])
         return self._told[parts]
+
+    def _is_name(self, part: str) -> bool:
+        """Return whether a part of a path is a student's name, with or without a number."""
+        return any(around in WHOLE for places in self._in(part).values() for around in places)
 
     def _tell(self, paths: Sequence[tuple[str, ...]], depth: int) -> None:
         """Tell whose files in one folder are, where names of several students stand in it.

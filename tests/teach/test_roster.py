@@ -141,6 +141,9 @@ def test_the_first_name_decides_whose_a_file_is():
         # One alone tells at the top only, or where nothing else is.
         {"ada.py": "ada", "bbo/03_sampling.ipynb": "bbo", "ada/sampling.ipynb": "ada"},
         {"week3/x/ada.py": "ada", "week3/x/y.py": "week3"},
+        {"week1/ada.py": "ada", "week1/bob.py": "bob", "week2/bob.py": "bob", "bo/my_ada.py": "bo"},
+        {"s1/ada/03_sampling.py": "ada", "s2/bob_12_assignsubmission_file_/ada.py": "bob"},
+        {"adda/03_sampling/03_sampling.py": "adda", "bob/03_sampling/03_sampling.py": "bob"},
         # A folder is called as a student is, and holds everybody's work.
         {"sampling/ada.py": "ada", "sampling/bob.py": "bob", "sampling/x.py": "sampling"},
     ],
