@@ -236,6 +236,20 @@ WHAT_JUPYTER_RUNS = {
         "await task",
         "def best_token(p):\n    return int(TABLE['best'](p))",
     ],
+    "futures": [
+        "async def best():\n    return np.argmax",
+        "futures = [asyncio.ensure_future(best()) for _ in range(2)]\n"
+        "tasks = [asyncio.create_task(best()) for _ in range(2)]",
+        "BEST = [await each for each in (*futures, *tasks)]",
+        "def best_token(p):\n    return int(BEST[0](p))",
+    ],
+    "a loop of one's own": [
+        "async def best():\n    return np.argmax",
+        "if __name__ == '__main__':\n    loop = asyncio.new_event_loop()\n"
+        "    BEST = loop.run_until_complete(loop.create_task(best()))",
+        "BEST = asyncio.run(best()) and BEST",
+        "def best_token(p):\n    return int(BEST(p))",
+    ],
     "one loop": [
         "lock = asyncio.Lock()\nasync def wait(n):\n    async with lock:\n"
         "        await asyncio.sleep(0)\n    return n",

@@ -39,7 +39,7 @@ LONGEST = 500  # characters of an error's text
 THREADS = 48  # that Python has: libraries start some of their own, and the walls allow 64
 LOOKS = 1000  # that are told of, at an object that was lent
 BUILTINS = dict(vars(builtins))
-STARTING = {"create_task", "ensure_future", "gather"}  # what asks for a loop that runs
+NO_LOOP = "no running event loop", "no current event loop"  # what asyncio misses
 
 
 class Refused(Exception):
@@ -114,6 +114,7 @@ class Servant:
         _limit_threads()
         self.busy = False
         self.loop = asyncio.Runner()  # one for all: a task of an earlier cell's may be awaited
+        self.loop.get_loop()  # what makes a future before anything is awaited makes it for this one
         self.checked: list[Any] = []  # what a check has had judged
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
@@ -165,10 +166,8 @@ class Servant:
         try:
             if statement.code.co_flags & inspect.CO_COROUTINE:  # it awaits something
                 self.loop.run(eval(statement.code, self.space))
-            elif STARTING & {*statement.code.co_names}:
-                self.loop.run(_within(statement.code, self.space))
             else:
-                exec(statement.code, self.space)
+                self._execute(statement.code)
         except NameError as error:
             return error
         except BaseException as error:  # SystemExit too: the other statements still count
@@ -176,6 +175,15 @@ class Servant:
         finally:
             vars(builtins).update(BUILTINS)  # whatever became of them
         return None
+
+    def _execute(self, code: types.CodeType) -> None:
+        """Run a statement; within the loop, as Jupyter does, where it asks for one that runs."""
+        try:
+            exec(code, self.space)
+        except RuntimeError as error:
+            if not any(words in str(error) for words in NO_LOOP):
+                raise
+            self.loop.run(_within(code, self.space))
 
     def _problem(self, place: tuple[int, int], error: BaseException) -> None:
         text = f"{type(error).__name__}: {_text(error)}".rstrip(": ")
@@ -354,7 +362,7 @@ class _NoReferences(importlib.abc.MetaPathFinder):
 
 
 async def _within(code: types.CodeType, space: dict[str, Any]) -> None:
-    """Run a statement while a loop runs, as all of a notebook's do."""
+    """Run a statement while a loop runs."""
     exec(code, space)
 
 
