@@ -207,7 +207,7 @@ def _held(
 ) -> GradeReport:
     """Grade what the journal doesn't know; write reports now and then, and however it ends.
 
-    An earlier run's stay as they are until all that it knew is told again.
+    An earlier run's stay as they are until all that it knew is told again, whoever stops it.
     """
 
     def written() -> GradeReport:
@@ -242,7 +242,8 @@ def _held(
                 last = time.monotonic()
                 took = last - now
     finally:
-        report = written()
+        if not untold:
+            report = written()
     outputs.write_feedback(report)
     return report
 

@@ -563,6 +563,15 @@ def test_reports_of_an_earlier_run_stand_until_all_it_knew_is_told_again(tmp_pat
     grade(school, tmp_path / "r.csv", resume=True)
     assert [len(report.rows) for report in writings] == [3, 3]  # with the last, and at the end
 
+    def stopped(orders, limits, workers):
+        yield from [*instantly(orders, limits, workers)][:2]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(grading, "judge", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        grade(school, tmp_path / "r.csv", resume=True)
+    assert len(writings) == 2
+
 
 def test_limits_that_nobody_reaches_cost_no_mark(tmp_path):
     (tmp_path / "ada.py").write_text(
