@@ -252,11 +252,15 @@ def test_what_may_change_a_name_is_run_in_a_second_try(how):
     ],
 )  # fmt: skip
 def test_what_is_set_up_without_a_name_is_run_in_a_second_try(line):
+    """And no experiment is: time.sleep(60), plt.show()."""
     source = "import builtins, decimal, sys\nfrom decimal import getcontext\n"
     source += f"from sys import setrecursionlimit\n{line}\ndef f():\n    return best"
     found = cells.statements(0, source, "cell")
     assert found[3] not in cells.needed(found, ["f"])
     assert found[3] in cells.needed(found, ["f"], wide=True)
+    source = "import time, matplotlib.pyplot as plt\ntime.sleep(60)\nplt.show()\ndef f():\n    pass"
+    idle = cells.statements(0, source, "cell")
+    assert cells.needed(idle, ["f"], wide=True) == idle[3:]
 
 
 @pytest.mark.parametrize(

@@ -239,9 +239,10 @@ WHAT_JUPYTER_RUNS = {
     "futures": [
         "async def best():\n    return np.argmax",
         "futures = [asyncio.ensure_future(best()) for _ in range(2)]\n"
-        "tasks = [asyncio.create_task(best()) for _ in range(2)]",
+        "tasks, log = [], []\nfor x in (1, 2):\n    log.append(x)\n"
+        "    tasks.append(asyncio.create_task(best()))",
         "BEST = [await each for each in (*futures, *tasks)]",
-        "def best_token(p):\n    return int(BEST[0](p))",
+        "def best_token(p):\n    return int(BEST[0](p)) if log == [1, 2] else None",
     ],
     "a loop of one's own": [
         "async def best():\n    return np.argmax",

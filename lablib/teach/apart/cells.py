@@ -22,6 +22,9 @@ FUTURE = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.a
 # Whoever uses these may bind any name.
 OPAQUE = {"exec", "eval", "globals", "locals", "vars", "setattr", "__import__"}
 QUIET = {"print", "display", "len", "repr", "type", "help"}  # these change nothing
+IDLE = {"lablib", "matplotlib", "time"}  # packages of which nothing is set up for an answer
+STARTING = {"create_task", "ensure_future", "gather"}
+OWN_LOOP = {"new_event_loop", "run_until_complete", "run", "Runner"}
 # These change what they belong to, wherever in a statement they stand.
 CHANGING = {
     *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard"),
@@ -81,14 +84,28 @@ def statements(number: int, source: str, name: str, future: int = 0) -> list[Sta
 
 def is_of_lablib(node: ast.stmt) -> bool:
     """Return whether a statement imports of lablib, and of nothing else."""
+    return _packages(node) == {"lablib"}
+
+
+def starts_tasks(node: ast.stmt) -> bool:
+    """Return whether a statement needs a loop that runs: it starts tasks, and has none of its own.
+
+    In a notebook there is always one; a program brings it.
+    """
+    inside = [*_outside_definitions(node)]
+    words = {each.id for each in inside if isinstance(each, ast.Name)}
+    words |= {each.attr for each in inside if isinstance(each, ast.Attribute)}
+    return not words.isdisjoint(STARTING) and words.isdisjoint(OWN_LOOP)
+
+
+def _packages(node: ast.stmt) -> set[str]:
+    """Return of which packages a statement imports something."""
     match node:
         case ast.Import(names):
-            modules = [alias.name for alias in names]
+            return {alias.name.partition(".")[0] for alias in names}
         case ast.ImportFrom(str(module), level=0):
-            modules = [module]
-        case _:
-            return False
-    return {module.partition(".")[0] for module in modules} == {"lablib"}
+            return {module.partition(".")[0]}
+    return set()
 
 
 def checked(node: ast.stmt) -> str:
@@ -139,8 +156,8 @@ def needed(
     if wide:
         touched = _touched(everything, values)
         roots += [s for s in everything if touched[s.place] & wanted]
-        ours = set[str]().union(*(s.binds for s in everything if is_of_lablib(s.node)))
-        roots += [s for s in everything if _outer(s.node) & (imported - ours)]
+        idle = set[str]().union(*(s.binds for s in everything if _packages(s.node) & IDLE))
+        roots += [s for s in everything if _outer(s.node) & (imported - idle)]
         if any(s.uses & OPAQUE for s in roots):  # they may use any name
             wanted = wanted | imported | made
         kept, _ = _closure(roots, wanted, binds, uses)

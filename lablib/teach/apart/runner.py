@@ -39,7 +39,6 @@ LONGEST = 500  # characters of an error's text
 THREADS = 48  # that Python has: libraries start some of their own, and the walls allow 64
 LOOKS = 1000  # that are told of, at an object that was lent
 BUILTINS = dict(vars(builtins))
-NO_LOOP = "no running event loop", "no current event loop"  # what asyncio misses
 
 
 class Refused(Exception):
@@ -166,8 +165,10 @@ class Servant:
         try:
             if statement.code.co_flags & inspect.CO_COROUTINE:  # it awaits something
                 self.loop.run(eval(statement.code, self.space))
+            elif cells.starts_tasks(statement.node):
+                self.loop.run(_within(statement.code, self.space))
             else:
-                self._execute(statement.code)
+                exec(statement.code, self.space)
         except NameError as error:
             return error
         except BaseException as error:  # SystemExit too: the other statements still count
@@ -175,15 +176,6 @@ class Servant:
         finally:
             vars(builtins).update(BUILTINS)  # whatever became of them
         return None
-
-    def _execute(self, code: types.CodeType) -> None:
-        """Run a statement; within the loop, as Jupyter does, where it asks for one that runs."""
-        try:
-            exec(code, self.space)
-        except RuntimeError as error:
-            if not any(words in str(error) for words in NO_LOOP):
-                raise
-            self.loop.run(_within(code, self.space))
 
     def _problem(self, place: tuple[int, int], error: BaseException) -> None:
         text = f"{type(error).__name__}: {_text(error)}".rstrip(": ")
@@ -362,7 +354,7 @@ class _NoReferences(importlib.abc.MetaPathFinder):
 
 
 async def _within(code: types.CodeType, space: dict[str, Any]) -> None:
-    """Run a statement while a loop runs."""
+    """Run a statement while a loop runs, as all of a notebook's do."""
     exec(code, space)
 
 
