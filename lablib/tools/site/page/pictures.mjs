@@ -77,11 +77,10 @@ const cutting = {
     const after = softmax(cut(scores, [], {...NEUTRAL, temperature, top_k, top_p, min_p}));
     const warm = softmax(cut(scores, [], {...NEUTRAL, temperature}));
     const kept = [...after.keys()].filter(i => after[i] > 0);
-    const own = softmax(scores);
-    const mass = kept.reduce((sum, i) => sum + own[i], 0);
+    const mass = kept.reduce((sum, i) => sum + warm[i], 0);
     const best = after.indexOf(Math.max(...after));
-    const caption = `${kept.length} of ${after.length} words stay; the model gave them ${share(mass)} ` +
-      `of its mass. '${words[best]}' now has ${share(after[best])}.`;
+    const caption = `${kept.length} of ${after.length} words stay, ${share(mass)} of the mass. ` +
+      `'${words[best]}' now has ${share(after[best])}.`;
     return [{panels: this.panels(words, warm, after, {top_k, top_p, min_p})}, caption];
   },
 
