@@ -153,8 +153,9 @@ def test_damage_is_drawn_up_to_its_last_trace() -> None:
     assert len(bars) == 2 + 4
     assert bars["heals, token 2: 0.50."] == pytest.approx([1.6, 2.4, -1, -1 + 0.9 * 0.5 / 2])
     assert bars["stays, token 4: 0.40."] == pytest.approx([3.6, 4.4, -2, -2 + 0.9 * 0.4 / 2])
+    assert "highest bar: 2.0" in chart.panels[0]["title"]
     said = [mark["text"] for mark in marks if "at" in mark]
-    assert said == ["so high is 2.0", "never wrong", "healed after 2", "still wrong"]
+    assert said == ["never wrong", "healed after 2", "still wrong"]
     assert [name for _, name in chart.panels[0]["y"]["ticks"]] == list(gaps)
 
 

@@ -92,7 +92,7 @@ class StoryTeller(SceneExplorer):
         panel = ranked(self.SHOWN, f"the word after “… {self.fork}”")
         verdicts = sorted({_verdict(one) for told in self.stories.values() for one in told})
         about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.62, "verdicts": verdicts}
-        keys = [(LIGHT, "at this temperature", False), (WARM, "as the model gave it", True)]
+        keys = [(LIGHT, "at this temperature", False), (WARM, "the model gave it", True)]
         self.constants = {"texts": texts, "panels": [panel], "keys": keys, **about}
         again = {"story": slider(1, 1, tries, label="another story")} if tries > 1 else {}
         super().__init__(temperature=slider(0.5, 0.0, 2.0, 0.25), **again)
@@ -126,7 +126,7 @@ class StoryTeller(SceneExplorer):
             end[0] = max(end[0], own + 0.012)  # beyond both
             panel["marks"].append({"key": f"o{row}", **outline})
         if comes is None:
-            panel["title"] = f"after “… {self.fork}” (not in this story)"
+            panel["title"] = f"after “… {self.fork}” (not here)"
         return {
             "text": data["number"],
             "looks": [sureness(chance) for chance in chances],

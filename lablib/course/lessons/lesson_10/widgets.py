@@ -248,8 +248,7 @@ def healing(model: Any, broken: list[Any], right: list[Any], tokens: Sequence[in
 def scars(gaps: Mapping[str, Sequence[float]]) -> Chart:
     """Draw a row of bars for each layer: what :func:`healing` says of it, token by token."""
     (count,), most = {len(each) for each in gaps.values()}, max(map(max, gaps.values()))
-    scale = {"text": f"so high is {most:.1f}", "at": [count + 0.2, 0.3], "anchor": "end"}
-    marks: list[dict[str, Any]] = [scale, {"line": [[count + 0.5, 0], [count + 0.5, 0.9]]}]
+    marks: list[dict[str, Any]] = []
     for row, (layer, each) in enumerate(gaps.items()):
         last = max((i for i, gap in enumerate(each, 1) if gap > 1e-4), default=0)
         for i, gap in enumerate(each[:last], 1):
@@ -263,5 +262,6 @@ def scars(gaps: Mapping[str, Sequence[float]]) -> Chart:
         marks += [{"rule": {"y": -row}, "colour": REST}, end]
     x = axis(0, count + 1, "tokens read afterwards", (1, *range(10, count + 1, 10)))
     names = [(0.4 - row, layer) for row, layer in enumerate(gaps)]
-    y, title = axis(0.9 - len(gaps), 1, "", names, bare=True), "largest logit difference by layer"
+    y = axis(0.9 - len(gaps), 1, "", names, bare=True)
+    title = f"largest logit difference (highest bar: {most:.1f})"
     return Chart([panel(title, x, y, high=36 * len(gaps), side=112)], [marks])
