@@ -158,7 +158,9 @@ def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown, width):
                 box = page.locator("svg").bounding_box()
                 sizes.add((box["width"], box["height"]))
                 assert outside(page) == []
-        heads = page.locator("svg text").filter(has_text=re.compile("^(time|share kept), |round, by γ$"))
+        heads = page.locator("svg text").filter(
+            has_text=re.compile("^(time|share kept), |round, by γ$")
+        )
         tops = {round(head.bounding_box()["y"]) for head in heads.all()}
     assert len(tops) == (1 if width > 290 else 3)  # side by side in the site's column, too
     assert len(sizes) == 1
