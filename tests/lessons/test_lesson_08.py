@@ -186,8 +186,9 @@ def test_the_overlap_follows_its_controls(overlap) -> None:
     sharp = overlap.compute(distance=1.0, temperature=0.5, rule="match")
     assert sharp["q"] == pytest.approx(Q**2 / (Q**2).sum())
     assert sharp["kept"] + sharp["added"] == pytest.approx(P, abs=1e-12)
-    assert "60% of the drafts are kept, and what is written is exactly p" in overlap.set(
-        distance=1.0, temperature=1.0, rule="rejection"
+    assert (
+        "60% of the drafts are kept (Σ min(p, q) = 0.60), and what is written is exactly p"
+        in overlap.set(distance=1.0, temperature=1.0, rule="rejection")
     )
     assert "not p: wrong by up to 0.080" in overlap.set(rule=lossless.RESIDUAL_BUG)
     assert "100% of the drafts" in overlap.set(rule=lossless.ACCEPT_BUG)
@@ -202,7 +203,7 @@ def test_the_round_says_whether_it_is_exact() -> None:
     assert data["written"].sum() == pytest.approx(1)
     assert {*data["tokens"]} == {*rules.RULE, lossless.RESIDUAL_BUG}
     assert data["tokens"]["match"] < data["tokens"]["rejection"] < data["tokens"]["block"]
-    assert "the target's own" in widget.set(rule="block")
+    assert "as the target alone does" in widget.set(rule="block")
     assert "wrong by up to" in widget.set(rule=lossless.ACCEPT_BUG)
     assert "3.00 tokens" in widget.picture.caption
     assert "wrong" not in widget.set(distance=0.0)  # nothing to refuse
@@ -227,7 +228,9 @@ def test_bugs_are_found_and_later_with_a_better_draft(detection) -> None:
         for data in (far, near):
             assert max(data["statistics"]["rejection"]) < detection.limit
             assert read(detection.draw(data))
-    assert "is found after" in detection.set(distance=1.0)
+    assert "exceeds the limit, as chance does once in a million tests, after" in detection.set(
+        distance=1.0
+    )
 
 
 def test_bad_input_is_refused_in_a_line() -> None:

@@ -60,7 +60,9 @@ def test_sources(guesses) -> None:
     assert data["looks"].count(lab.COPIED) == sum(step.kept for step in rounds[0])
     assert len(data["tokens"]) == len(data["looks"]) == 62
     assert read(widget.draw(data))
-    assert widget.set(task="hard", drafter="gram").startswith("hard, gram, γ = 4: this text of 60")
+    said = widget.set(task="hard", drafter="gram")
+    assert said.startswith("With the gram this text of 60 tokens takes ")
+    assert " gram promises most on hard, ×" in said
     with pytest.raises(ValueError, match="same tasks"):
         lab.Sources({}, guesses, {"model": COSTS}, [])
 
@@ -76,6 +78,13 @@ def test_best_length_is_the_theory() -> None:
         )
         row, column = round(alpha * 40), round(drafting * 40)
         assert data["map"][row, column] == data["best"]
+        areas = {
+            mark["key"]: mark["area"] for mark in widget.chart(data).marks[1] if "area" in mark
+        }
+        for gamma in (1, 2, 3, 4, 5, 8, 12):  # an edge lies where the map changes
+            edge = np.array(areas[f"a{gamma}"][2:])[:, 0]
+            last = (data["map"] >= gamma) @ np.ones(41) - 1  # in steps of the price
+            assert ((40 * edge - last > -0.01) & (40 * edge - last < 1.01))[last >= 0].all()
     assert "no drafts at all" in widget.set(alpha=0.1, drafting=0.5, reading=0.5)
     assert read(widget.draw(widget.compute(0.9, 0.0, 0.0)))
     assert "the best γ is 12 or more" in widget.set(alpha=1.0, drafting=0.0, reading=0.1)
@@ -98,7 +107,7 @@ def test_adapting_follows_the_text(guesses) -> None:
     cost = sum(step.cost(COSTS) for text in texts for step in replay(text, FixedLength(2)))
     assert data["fixed"][1] == pytest.approx(720 / cost)
     assert data["speedup"] > 0.9 * max(data["fixed"])
-    assert widget.set(memory=8, drafter="gram").startswith("gram, memory 8: adaptive")
+    assert widget.set(memory=8, drafter="model").endswith(f", ×{max(data['fixed']):.2f}.")
     assert read(widget.draw(data))
     with pytest.raises(ValueError, match="every task's"):
         lab.Adapting(guesses, {"unknown": COSTS})

@@ -63,12 +63,12 @@ def curves(
         series: name -> heights, or name -> (heights, low, high) to draw the interval as a band.
         looks: of each, the number of its colour and dashes.
     """
-    marks = []
+    marks, alone = [], len(series) == 1  # a line alone has no dashes: those are of rules
     for i, (name, values) in zip(looks, series.items(), strict=False):
         columns = values if isinstance(values, tuple) else (values,)
         points = np.column_stack([x, *columns]).astype(float)
         line = [[float(f"{value:.5g}") for value in point] for point in points]
-        look = {"colour": COLOURS[i % 8], "dash": STROKES[i % 4]}
+        look = {"colour": COLOURS[i % 8], "dash": "" if alone else STROKES[i % 4]}
         marks.append({"key": f"line {i}", "line": line, "label": name, **look})
     return marks
 
@@ -148,7 +148,7 @@ def upright(
         said = ", ".join(f"{name} {each[0, i]:.3g}" for name, each in columns.items())
         for k, each in enumerate(columns.values()):
             height, *ends = (float(f"{value:.5g}") for value in each[:, i])
-            wide, fill = (0.42, WARM) if k < last else (0.3, fills[i] if fills else COLOURS[0])
+            wide, fill = (0.45, WARM) if k < last else (0.25, fills[i] if fills else COLOURS[0])
             bar = {"bar": [i - wide, i + wide, 0, height], "fill": fill, "hollow": k < last}
             marks.append({"key": f"b{k}.{i}", **bar, "note": f"{label}: {said}."})
             if ends:
@@ -162,7 +162,11 @@ def _round_ticks(low: float, high: float) -> np.ndarray:
 
 
 def token_strip(
-    tokens: Sequence[str], classes: Sequence[str] | None = None, *, mark: int | None = None
+    tokens: Sequence[str],
+    classes: Sequence[str] | None = None,
+    *,
+    mark: int | None = None,
+    kinds: Sequence[str] = (),
 ) -> Chart:
     """Return tokens beside one another, each on the colour of its class.
 
@@ -170,9 +174,10 @@ def token_strip(
         tokens: their texts; spaces and line ends are made visible.
         classes: one class for each token; an empty one has no colour.
         mark: position of a token to outline.
+        kinds: the classes in the order of their colours; as they come, unless it is given.
     """
     classes = [""] * len(tokens) if classes is None else classes
-    kinds = [kind for kind in dict.fromkeys(classes) if kind]
+    kinds = [*(kinds or dict.fromkeys(filter(None, classes)))]
     pairs = zip(tokens, classes, strict=True)
     notes = [kind and f"“{visible(token)}”: {kind}." for token, kind in pairs]
     apart = [f" {visible(token)}" for token in tokens]

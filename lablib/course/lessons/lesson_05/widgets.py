@@ -82,7 +82,7 @@ class OverOptimisation(ChartExplorer):
         """Draw the score at the left and the truth at the right."""
         n = axis(1, self.counts[-1], "samples N", self.counts, log=True)
         # beyond a few rewards a heavy tail would flatten everything else
-        score = axis(self._low, self._top, "", (0.25, 1, 5, 20, 100), log=True)
+        score = axis(self._low, self._top, "", (0.25, 1, 4, 16, 64, 256), log=True)
         views = [panel("the verifier's score of the chosen one (rewards)", n, score)]
         views.append(panel("the truth: share of right ones", n, axis(0, 1.03, "", (0, 0.5, 1))))
         rows = zip(("score", "truth"), (0, 2), strict=True)
@@ -92,8 +92,6 @@ class OverOptimisation(ChartExplorer):
         """Say where the score ends, where the truth peaks and where it ends."""
         best = int(np.argmax(data["truth"]))
         return (
-            f"{data['errors']} errors of size {data['noise']:.2f}: from 1 to {data['n'][-1]} "
-            f"samples the score goes from {data['score'][0]:.1f} to {data['score'][-1]:.1f}. The "
-            f"truth is best at {data['n'][best]} ({data['truth'][best]:.0%}) and ends at "
-            f"{data['truth'][-1]:.0%}."
+            f"The score goes up to {data['score'][-1]:.1f}. The truth is best at {data['n'][best]} "
+            f"samples ({data['truth'][best]:.0%}) and ends at {data['truth'][-1]:.0%}."
         )

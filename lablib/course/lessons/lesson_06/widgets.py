@@ -172,9 +172,10 @@ class Stopping(ChartExplorer):
             bar = {"bar": [*sides, before, after], "fill": COLOURS[0], "note": note}
             marks.append({"key": f"b{n}", **bar})
             before = after
-        floor = {"rule": {"x": data["floor"] - 0.5}, "dash": "2 3", "text": "floor"}
-        middle = {"rule": {"x": mean}, "dash": "5 3", "text": f"mean {mean:.1f}", "line_down": 1}
-        marks += [{"key": "floor", **floor}, {"key": "mean", **middle}]
+        floor = {"rule": {"x": data["floor"] - 0.5}, "dash": "2 3", "text": "floor, unless decided"}
+        middle = {"line": [[mean, 0], [mean, 1.03]], "dash": "5 3", "wide": 1.5}
+        name = {"text": f"mean {mean:.1f}", "at": [mean, 1.05], "anchor": "middle"}
+        marks += [{"key": "floor", **floor}, {"key": "mean", **middle}, {"key": "named", **name}]
         x = axis(0.3, self.n + 0.7, "stopped after … samples", (1, *range(5, self.n + 1, 5)))
         y = axis(0, 1.18, "", (0, 0.5, 1))  # words stand above the bars
         title = "votes that have stopped (share); strong: just now"
@@ -183,10 +184,8 @@ class Stopping(ChartExplorer):
     def caption(self, data: dict[str, Any]) -> str:
         """Say what was saved and what it cost."""
         return (
-            f"At confidence {data['confidence']:.2f} and a floor of {data['floor']} a vote takes "
-            f"{data['used'].mean():.1f} of {self.n} samples on average and elects whom the full "
-            f"vote elects in {data['kept']:.1%}; {data['accuracy']:.1%} are right, of the full "
-            f"votes {data['full']:.1%}."
+            f"On average a vote stops after {data['used'].mean():.1f} of {self.n} samples; "
+            f"{data['kept']:.1%} elect whom the full vote elects, {data['accuracy']:.1%} are right."
         )
 
 

@@ -124,7 +124,7 @@ class RoundByRound(ChartExplorer):
         """Draw the text so far, and below it p and q of each draft as bars."""
         # as wide in every round: nothing jumps while the rounds play
         count, names = len(data["drafted"]), [*enumerate(data["drafted"])]
-        if data["kind"] == "bonus":
+        if data["own"] is not None:
             names.append((count, data["own"]))
         x = axis(-0.6, max(self._widest, count) + 0.6, "", names, bare=True)
         y = axis(0, 1.3, "", (0, 0.5, 1))
@@ -148,15 +148,13 @@ class RoundByRound(ChartExplorer):
         for i, verdict in enumerate(data["verdicts"]):
             word = f"✗ → {data['own']}" if verdict == "rejected" and data["own"] else says[verdict]
             marks.append({"key": f"v{i}", "text": word, "at": [i, 1.12], **look})
-        if data["own_p"] is not None:  # beside the draft that it corrects, or last
-            corrects = data["kind"] == "correction"
-            at = data["verdicts"].index("rejected") + 0.5 if corrects else len(data["drafted"])
+        last = len(data["drafted"])
+        if data["own_p"] is not None:
             note = f"{data['own']}, the target's own: p = {data['own_p']:.2f}."
-            bar = {"bar": [at - 0.1, at + 0.1, 0, data["own_p"]], "fill": COLOURS[2], "note": note}
-            marks.append({"key": "own", **bar})
-        if data["kind"] == "bonus":
-            place = {"at": [len(data["drafted"]), 1.12], "anchor": "middle"}
-            marks.append({"key": "bonus", "text": "bonus", **place})
+            bar = {"bar": [last - 0.25, last + 0.25, 0, data["own_p"]], "fill": COLOURS[2]}
+            marks.append({"key": "own", **bar, "note": note})
+        if data["own"] is not None:
+            marks.append({"key": "kind", "text": data["kind"], "at": [last, 1.12], **look})
         return marks
 
     def caption(self, data: dict[str, Any]) -> str:

@@ -66,7 +66,8 @@ class SpeedupMap(ChartExplorer):
             line = self._line(gamma, read, level)
             if len(line) > 4:
                 look = {"wide": 3.5} if level == 1 else {"wide": 1, "colour": WARM}
-                name = {"text": f"×{level:g}", "at": line[len(line) // 4], "bold": level == 1}
+                x, y = line[len(line) // 4]  # its name stands below it
+                name = {"text": f"×{level:g}", "at": [x, max(0, y - 0.06)], "bold": level == 1}
                 marks.append({"key": f"l{level}", "line": line, **look})
                 marks.append({"key": f"t{level}", **name})
         for name, (alpha, gain) in data["points"].items():
@@ -75,21 +76,24 @@ class SpeedupMap(ChartExplorer):
         price = axis(0, self.widest, "price of a drafted token (in plain tokens)")
         labels = [f"{name} ×0.00" for name in self.alphas]
         y, title = axis(0, 1, "", (0, 0.5, 1)), "α, the chance that a draft is kept"
-        return Chart([panel(title, price, y, labels, high=280)], [marks])
+        keys = [(WON, "drafts win", False), (LOST, "drafts lose", False)]
+        return Chart([panel(title, price, y, labels, high=280)], [marks], keys)
 
     def _line(self, gamma: int, read: float, level: float) -> list[tuple[float, float]]:
         """Return the points of one speed-up within the map, the cheapest draft first."""
-        price = (self._yield[gamma - 1] / level - read) / gamma
-        inside = (price >= 0) & (price <= self.widest)
-        pairs = zip(price[inside], self._alpha[inside], strict=True)
+        price = (self._yield[gamma - 1] / level - read) / gamma  # it grows with α
+        every = np.union1d(self._ratio, price[[0, -1]])
+        along = every[(every >= max(0, price[0])) & (every <= min(self.widest, price[-1]))]
+        pairs = zip(along, np.interp(along, price, self._alpha), strict=True)
         return [(round(float(x), 4), round(float(y), 4)) for x, y in pairs]
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the machine's prices and what they promise for each point."""
-        promised = ", ".join(f"{name} ×{s:.2f}" for name, (_, s) in data["points"].items())
+        won = sum(gain > 1 for _, gain in data["points"].values())
         return (
             f"A drafted token costs {self.ratio:.2f} of a plain one, and reading "
-            f"{data['gamma'] + 1} tokens costs {data['read']:.2f}. Promised speed-up: {promised}."
+            f"{data['gamma'] + 1} tokens costs {data['read']:.2f}: drafts win on {won} of "
+            f"{len(data['points'])} tasks."
         )
 
 
@@ -120,7 +124,7 @@ class LengthCurves(ChartExplorer):
         x = axis(-0.4, LONGEST + 0.4, "draft tokens γ", self.gammas)
         high = max(LONGEST + 1, *self.cost)  # whatever α is: an axis stays
         fast = 1.05 * max(speedup(1.0, gamma, self.costs) for gamma in self.gammas)
-        series = {"tokens it yields": data["tokens"], "what it costs": self.cost}
+        series = {"it yields": data["tokens"], "it costs": self.cost}
         views = [panel("a round, in plain tokens", x, axis(0, high), series)]
         views.append(panel("speed-up (dotted: plain decoding, ×1)", x, axis(0, fast)))
         best = data["best"]
@@ -133,6 +137,6 @@ class LengthCurves(ChartExplorer):
         """Name the best γ and what the longest would do."""
         best = data["best"]
         return (
-            f"α = {data['alpha']:.2f}: the best draft length here is {best} "
+            f"With α = {data['alpha']:.2f} the best draft length here is {best} "
             f"(×{data['speedup'][best]:.2f}); {LONGEST} drafts give ×{data['speedup'][-1]:.2f}."
         )

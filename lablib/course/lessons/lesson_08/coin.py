@@ -104,14 +104,13 @@ class Overlap(ChartExplorer):
         if judged < len(self.words):
             words = ", ".join(self.words[:judged]) or "nothing yet"
             return (
-                f"{data['rule']}, judged: {words}. {data['q'][:judged].sum():.2f} of the drafts, "
+                f"So far judged: {words}. {data['q'][:judged].sum():.2f} of the drafts, "
                 f"{data['kept'].sum():.2f} kept, {data['added'].sum():.2f} refused and "
                 "drawn anew."
             )
         wrong = np.abs(written - data["p"]).max()
         verdict = "exactly p" if wrong < 1e-9 else f"not p: wrong by up to {wrong:.3f}"
         return (
-            f"Σ min(p, q) = {data['min']:.2f}, Σ p·q = {data['dot']:.2f}. "
-            f"{data['rule']}: {data['kept'].sum():.0%} of the drafts are kept, and what is written "
-            f"is {verdict}."
+            f"With the rule ‘{data['rule']}’ {data['kept'].sum():.0%} of the drafts are kept "
+            f"(Σ min(p, q) = {data['min']:.2f}), and what is written is {verdict}."
         )

@@ -26,7 +26,6 @@ from lablib.course.replay.rounds import LONGEST
 from lablib.course.replay.sampled import RULES, Expected, Texts, expect, toss
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference.speculation import NGram
-from lablib.inference.speculation.costs import expected_tokens
 from lablib.models.head import DraftHead, load_head
 
 import mlx.core as mx
@@ -154,7 +153,6 @@ class Dashboard(SceneExplorer):
             "coins": [(1 - kept) * kept**i for i in range(draft_tokens)] + [kept**draft_tokens],
             "tokens_per_round": here.tokens_per_round,
             "alpha": kept,
-            "promise": expected_tokens(kept, draft_tokens),
             "counted": [counts["accepted"], counts["reached"]],
         }
 
@@ -266,12 +264,10 @@ class Dashboard(SceneExplorer):
         kept, reached = data["counted"]
         engine, silent = "", " (a round without a guess keeps none)" * (data["drafter"] == LOOKUP)
         if data["draft_tokens"] == GAMMA:
-            engine = f" The engine kept {kept / max(1, reached):.2f} of {reached} judged drafts."
+            engine = f" The engine kept {kept / max(1, reached):.2f}."
         return (
-            f"{data['task']}, {data['drafter']}, {data['rule']}, γ = {data['draft_tokens']}, "
-            f"temperature {data['temperature']:g}: α = {data['alpha']:.2f}, "
-            f"{data['tokens_per_round']:.2f} tokens a round, where coins of one α would make "
-            f"{data['promise']:.2f}{silent}.{engine}"
+            f"A round writes {data['tokens_per_round']:.2f} tokens: of the drafts that it judges, "
+            f"{data['rule']} keeps α = {data['alpha']:.2f}{silent}.{engine}"
         )
 
 

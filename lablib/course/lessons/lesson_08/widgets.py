@@ -135,15 +135,15 @@ class RoundTexts(ChartExplorer):
         known = sum(name in rules.RULE for name in self.names)
         most = known + (known < len(self.names))  # a broken rule stands beside the known ones
         x = axis(-0.6, most - 0.4, "", [*enumerate(rows)], bare=True)
-        views.append(panel("tokens a round", x, axis(0, self.drafted + 1)))
+        views.append(panel("tokens a round (blue: this rule)", x, axis(0, self.drafted + 1)))
         return Chart(views, [upright(self.texts, series), marks], bar_keys(series))
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how far the joint distribution is from the target's, and how long a round is."""
         wrong = np.abs(data["written"] - data["truth"]).max()
-        verdict = "the target's own" if wrong < 1e-9 else f"wrong by up to {wrong:.3f}"
+        verdict = "as the target alone does" if wrong < 1e-9 else f"wrong by up to {wrong:.3f}"
         return (
-            f"{data['rule']}: the joint distribution of {self.drafted + 1} tokens is {verdict}. "
+            f"The rule ‘{data['rule']}’ writes the texts of {self.drafted + 1} tokens {verdict}. "
             f"A round writes {data['tokens'][data['rule']]:.2f} tokens."
         )
 
@@ -214,10 +214,9 @@ class Detection(ChartExplorer):
     def caption(self, data: dict[str, Any]) -> str:
         """Say when the bug is found, if it is, and that the right rule is not accused."""
         found = data["found"]
-        when = f"found after {found:,} samples" if found else f"not found in {self.counts[-1]:,}"
+        when = f"after {found:,} samples" if found else f"not even after {self.counts[-1]:,}"
         worst = max(data["statistics"]["rejection"])
         return (
-            f"α = {data['alpha']:.2f}. The {data['bug'].split(': ')[1]!r} bug is {when}; the right "
-            f"rule stays at {worst:.0f} or less. Chance exceeds the limit of {self.limit:.1f} once "
-            "in a million tests."
+            f"The bug {data['bug'].split(': ')[1]!r} exceeds the limit, as chance does once in a "
+            f"million tests, {when}; the right rule stays at {worst:.0f} or less."
         )

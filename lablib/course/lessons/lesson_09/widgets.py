@@ -5,6 +5,7 @@ They replay greedy texts (:mod:`lablib.course.replay.rounds`): no model runs aga
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
@@ -96,7 +97,7 @@ class Sources(ChartExplorer):
         names, y = list(data["yields"]), axis(0.5 - len(data["yields"]), 0.5, "", ())
         y |= {"ticks": [(-row, name) for row, name in enumerate(names)], "bare": True}
         colours = [COLOURS[0] if name == data["drafter"] else COLOURS[4] for name in names]
-        left, right = [], [{"key": "one", "rule": {"x": 1}, "dash": "2 3"}]
+        left, right, promised = [], [{"key": "one", "rule": {"x": 1}, "dash": "2 3"}], []
         for row, (name, fill) in enumerate(zip(names, colours, strict=True)):
             middle, low, high = data["yields"][name]
             note = f"{name}: {middle:.2f} tokens a call, 95 % interval {low:.2f} to {high:.2f}."
@@ -106,12 +107,11 @@ class Sources(ChartExplorer):
             gain = data["speedups"][name]
             bar = {"bar": [0, gain, -row - 0.36, -row + 0.36], "fill": fill}
             right.append({"key": f"b{row}", **bar, "note": f"{name}: ×{gain:.2f} is promised."})
-            after = 1.0 if 0.5 < gain < 1 else gain  # words lie on no line
-            place = {"text": f"×{gain:.2f}", "at": [after + 0.03, -row - 0.12]}
-            right.append({"key": f"t{row}", **place})
-        room = {"high": 100, "side": 98}
-        views = [panel("tokens a call", axis(0, 1.05 * self._most), y, **room)]
-        views.append(panel("promised speed-up", axis(0, 1.15 * self._fastest), y, **room))
+            promised.append((-row, f"×{gain:.2f} {name}"))  # words lie on no line
+        left_room, right_room = ({"high": 100, "side": side} for side in (98, 138))
+        views = [panel("tokens a call", axis(0, 1.05 * self._most), y, **left_room)]
+        y, title = y | {"ticks": promised}, "promised speed-up (dotted: ×1)"
+        views.append(panel(title, axis(0, self._fastest), y, **right_room))
         dress = {"texts": [self._pieces(task) for task in self.texts], "looks": LOOKS, "about": ""}
         now = {"text": list(self.texts).index(data["task"]), "looks": data["looks"], "marked": -1}
         now["notes"] = [look >= 0 and f"{LOOKS[look][1]}." for look in data["looks"]]
@@ -119,21 +119,20 @@ class Sources(ChartExplorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what the chosen drafter does to this text and to its task, and who yields most."""
-        middle, low, high = data["yields"][data["drafter"]]
         best = max(data["speedups"], key=data["speedups"].get)
         return (
-            f"{data['task']}, {data['drafter']}, γ = {data['gamma']}: this text of "
-            f"{data['written']} tokens takes {data['calls']} calls of the target. Over all texts "
-            f"{middle:.2f} tokens per call, 95 % interval {low:.2f} to {high:.2f}. The highest "
-            f"promise is ×{data['speedups'][best]:.2f}, by {best}."
+            f"With the {data['drafter']} this text of {data['written']} tokens takes "
+            f"{data['calls']} calls of the target. Of all drafters {best} promises most on "
+            f"{data['task']}, ×{data['speedups'][best]:.2f}."
         )
 
 
 # ------------------------------------------------------------------ how many to draft
 
+SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1]]
 FURTHEST = 12  # drafts, in the map of best lengths
-SHADES = {0: "#F7FAFD", 1: "#E3EEF8", 2: "#CFE1F2", 3: "#B5D4E9", 5: "#93C3DF", 8: "#6DAED5"}
-SHADES[FURTHEST] = "#4B97C9"
+SHADES = {0: "#F7FAFD", 1: "#E3EEF8", 2: "#CFE1F2", 3: "#B5D4E9", 4: "#A2CAE4", 5: "#8ABDDC"}
+SHADES |= {8: "#6DAED5", FURTHEST: "#4B97C9"}
 
 
 class BestLength(ChartExplorer):
@@ -185,40 +184,41 @@ class BestLength(ChartExplorer):
         title = f"speed-up (dotted: ×1); the best γ is {best}{more}"
         views = [panel(title, x, y, high=240)]
         price, alpha = (axis(0, 1, name, (0, 0.5, 1)) for name in ("price of a draft", ""))
-        views.append(panel("α: the best γ for any α and price", price, alpha, high=240))
+        title = "the best γ for each α (upward) and price"
+        views.append(panel(title, price, alpha, high=240))
         note = f"Here: α = {data['alpha']:.2f}, price {data['drafting']:.2f}; best γ: {best}."
         here = {"dot": [data["drafting"], data["alpha"]], "r": 7, "colour": COLOURS[5]}
-        right = [*self._regions(data["map"]), {"key": "here", **here, "note": note}]
+        right = [
+            *self._regions(data["map"], data["reading"]),
+            {"key": "here", **here, "note": note},
+        ]
         return Chart(views, [left, right])
 
-    def _regions(self, best: np.ndarray) -> list[dict[str, Any]]:
+    def _regions(self, best: np.ndarray, reading: float) -> list[dict[str, Any]]:
         """Return the regions of the map, the more drafts the darker, and their names within."""
-        marks = []
-        for gamma, fill in SHADES.items():
-            edge = [float(self._prices[row >= gamma].max(initial=0)) for row in best]
-            area = [[0, 1], [0, 0], *([x, y] for x, y in zip(edge, self._alphas, strict=True))]
+        marks, alphas = [{"key": "a0", "area": SQUARE, "fill": SHADES[0]}], self._alphas
+        for gamma, fill in [*SHADES.items()][1:]:
+            # up to this price the last of γ drafts pays: its tokens beside those of the others
+            gain = alphas**gamma / (self._tokens[:, gamma - 1] - (gamma - 1) * alphas**gamma)
+            edge = (gain - reading).clip(0, 1).round(4).tolist()
+            area = [[0, 1], [0, 0], *([x, y] for x, y in zip(edge, alphas.tolist(), strict=True))]
             marks.append({"key": f"a{gamma}", "area": area, "fill": fill})
-        for gamma in (0, 1, 2, 3, 5):
-            rows, columns = np.nonzero(best == gamma)
-            if len(rows) >= 25:  # there is room for it
-                # the cell of the region nearest to its centre lies inside it, whatever its shape
-                off = (rows - rows.mean()) ** 2 + (columns - columns.mean()) ** 2
-                at = off.argmin()
-                place = [float(self._prices[columns[at]]), float(self._alphas[rows[at]]) - 0.02]
-                name = {"text": f"γ {gamma}", "at": place, "anchor": "middle", "bold": True}
-                marks.append({"key": f"t{gamma}", **name})
+        column = best[:, 1]  # names stand where drafts cost next to nothing
+        for gamma, after in pairwise([*SHADES, 2 * FURTHEST]):
+            rows = np.flatnonzero((column >= gamma) & (column < after))
+            if len(rows) >= 3:  # there is room for it
+                name = f"{gamma}{'+' * (after > gamma + 1)}"
+                at = [0.012, round(float(alphas[rows].mean()), 4) - 0.02]
+                marks.append({"key": f"t{gamma}", "text": name, "at": at, "bold": True})
         return marks
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the best γ, and what it is worth."""
-        best, prices = data["best"], f"a draft costs {data['drafting']:.2f}, reading one token more"
-        head = f"α = {data['alpha']:.2f}, {prices} {data['reading']:.2f}: "
+        best = data["best"]
         if best == 0:
-            return f"{head}no drafts at all is best; one draft gives ×{data['speedup'][1]:.2f}."
-        gain = f"×{data['speedup'][best]:.2f}"
-        if best == FURTHEST:
-            return f"{head}the best γ is {best} or more; {best}, the last one shown, {gain}."
-        return f"{head}the best γ is {best}, {gain}."
+            return f"Here no drafts at all is best; one draft gives ×{data['speedup'][1]:.2f}."
+        more = f" or more; {best}, the last one shown," * (best == FURTHEST) or ", which"
+        return f"Here the best γ is {best}{more} gives ×{data['speedup'][best]:.2f}."
 
 
 # ------------------------------------------------------------------ a length that adapts
@@ -318,13 +318,13 @@ class Adapting(ChartExplorer):
         x, views, marks = axis(0, found.tokens, "tokens written", ends), [], []
         rows = ("α, estimated", found.alpha, 1), ("γ, chosen", found.length, LONGEST)
         for look, (name, values, top) in enumerate(rows):
-            y = axis(0, 1.15 * top, "", (0, top / 2, top))
+            y = axis(0, 1.3 * top, "", (0, top / 2, top))
             views.append(panel(name, x, y, high=110, below=bool(look)))
             line = {"line": _steps(found, values), "colour": COLOURS[2 * look]}
             drawn = [{"rule": {"x": end}, "dash": "2 3", "colour": WARM} for end in ends[1:-1]]
             drawn.append({"key": "line", **line})
             for task, start, end in zip(self.guesses, ends, ends[1:], strict=False):
-                place = {"at": [(start + end) / 2, 1.05 * top], "anchor": "middle"}
+                place = {"at": [(start + end) / 2, 1.15 * top], "anchor": "middle"}
                 drawn.append({"text": task, **place, "bold": True})
             marks.append(drawn)
         return Chart(views, marks)
@@ -334,7 +334,6 @@ class Adapting(ChartExplorer):
         fixed = data["fixed"]
         best = int(np.argmax(fixed))
         return (
-            f"{data['drafter']}, memory {data['memory']}: adaptive ×{data['speedup']:.2f}; the "
-            f"best fixed length is γ = {best + 1} with ×{fixed[best]:.2f}, the worst "
-            f"γ = {int(np.argmin(fixed)) + 1} with ×{min(fixed):.2f}."
+            f"The chosen γ follows the estimate of α, single probes apart. Over all texts this "
+            f"promises ×{data['speedup']:.2f}; the best fixed γ, {best + 1}, ×{fixed[best]:.2f}."
         )

@@ -39,15 +39,15 @@ function carpet(constants, data, room) {
     add(`C${column}`, 'rect', {x, y: top - 34, width: thin, height: 28, fill: 'transparent', note});
   }
   add('whole', 'path', {d: `M${left} ${top - 34}H${left + wide * shown}`, stroke: INK.grid});
-  write('columns', side, top - 22, 'kept of', {fill: INK.faint, 'font-size': 11});
-  write('columns2', side, top - 9, 'those judged', {fill: INK.faint, 'font-size': 11});
+  write('columns', side - 6, top - 22, '← share kept,', {fill: INK.faint, 'font-size': 11});
+  write('columns2', side + 8, top - 9, 'if judged', {fill: INK.faint, 'font-size': 11});
 
   const bottom = top + rows * high, average = data.tokens[data.gamma - 1];
   texts.forEach((text, row) => cloth.row(pens, row, woven(text, data, row, shown),
     {wide, high, left, y: top + row * high, side, unit, far: average}));
-  cloth.lines(pens, {side, unit, top, bottom, mean: average, right: width - 2, low: narrow ? 25 : 12});
+  cloth.lines(pens, {side, unit, top, bottom, mean: average, right: width - 2});
 
-  const below = bottom + (narrow ? 46 : 34), third = width / 3, tall = 132;
+  const below = bottom + 43, third = width / 3, tall = 132;
   const places = room < 640 ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 12, 340)])
     : [[left, below, third * 1.1], [left + third * 1.2, below, third * 0.83], [left + third * 2.15, below, third * 0.83]];
   time_bars(add, write, data.time, constants.prices, ...places[0]);
@@ -108,7 +108,7 @@ function time_bars(add, write, time, prices, x, y, width) {
 // By class of token: share kept with its interval; a class keeps its row whatever γ is.
 function class_bars(add, write, classes, x, y, width) {
   const from = x + 104, scale = width - 110;
-  write('class', x, y, 'kept, by class of token', {'font-weight': 600});
+  write('class', x, y, 'share kept, by class', {'font-weight': 600});
   classes.forEach(([name, share, low, high, judged], i) => {
     const at = y + 12 + 17 * i;
     write(`k${name}`, from - 5, at + 10, name, {'text-anchor': 'end', 'font-size': 11,
@@ -118,6 +118,8 @@ function class_bars(add, write, classes, x, y, width) {
         + `${(100 * low).toFixed(0)} to ${(100 * high).toFixed(0)} %.` : `${name}: no draft was judged.`});
     add(`i${name}`, 'path', {d: `M${from + scale * low} ${at + 6}H${from + scale * high}`, stroke: '#111111', 'stroke-width': 1.6});
   });
+  [0, 1].forEach(share => write(`k${share}`, from + scale * share, y + 23 + classes.length * 17, String(share),
+    {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint}));
   add('class-axis', 'path', {d: `M${from} ${y + 8}v${classes.length * 17 + 2}M${from + scale} ${y + 8}v${classes.length * 17 + 2}`, stroke: INK.grid});
 }
 
@@ -127,6 +129,7 @@ function yields(add, write, data, x, y, width, most) {
   const at = (gamma, value) => [from + step * (gamma - 1), low - tall * value];
   const path = values => 'M' + values.map((value, i) => at(i + 1, value).map(each => each.toFixed(1)).join(' ')).join('L');
   write('yield', x, y, 'tokens a round, by γ', {'font-weight': 600});
+  write('yield-key', from + step * (most - 1), low + 25, 'dashed: one α for all places', {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   for (const value of [1, 5, 9]) {
     add(`g${value}`, 'path', {d: `M${from} ${at(1, value)[1]}H${from + step * (most - 1)}`, stroke: INK.grid});
     write(`G${value}`, from - 6, at(1, value)[1] + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});

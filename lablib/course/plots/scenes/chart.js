@@ -37,7 +37,7 @@ function chart({panels, keys = []}, data, room) {
     for (const [panel, i] of row) {
       const wide = (width + GAP) * (panel.share || 1) / whole - GAP, letters = narrow ? 11 : 20;
       const names = (panel.labels || []).flatMap(name => cloth.wrapped(name, letters));
-      const right = names.length ? 26 + LETTER * Math.max(...names.map(name => name.length)) : 8;
+      const right = names.length ? 26 + LETTER * Math.max(...names.map(name => name.length)) : 12;
       const numbers = 12 + LETTER * Math.max(2, ...(panel.y.ticks || []).map(([, name]) => name.length));  // a phone has no more room
       const side = Math.min(panel.side || (narrow ? Math.min(SIDE, numbers) : SIDE), wide / 2), high = panel.high || 200;
       const box = {left: left + side, side, top: top + (panel.title ? 24 : 8), width: wide - side - right, height: high};
@@ -63,7 +63,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   (y.ticks || fixed.y.ticks || []).forEach(([value, name], i) => {
     const rows = cloth.wrapped(name, Math.max(6, box.side / 6.2)), look = {'text-anchor': 'end', fill: fixed.y.bare ? LINE : FAINT};
     if (!fixed.y.bare) add(`${key}gy${i}`, 'path', {d: `M${box.left} ${up(value)}h${box.width}`, stroke: GRID});
-    rows.forEach((row, n) => write(`${key}ty${i}${n || ''}`, box.left - 6, up(value) + 4 + 12 * (n - (rows.length - 1) / 2), row, look));
+    rows.forEach((row, n) => write(`${key}ty${i}${n || ''}`, box.left - 8, up(value) + 4 + 12 * (n - (rows.length - 1) / 2), row, look));
   });
   const names = x.ticks || fixed.x.ticks || [], low = box.top + box.height;
   const wanted = names.map(([value, name]) => [across(value), 6.6 * name.length + 7]);
@@ -119,14 +119,16 @@ function points(add, key, {line, label, colour = LINE, r = 3, sizes = [], notes 
 // Write the names of lines at their ends, each as near to its own as the others let it.
 function labels([add, write], key, marks, across, up, box, letters) {
   const rows = marks.map(({line, label, ...look}) => ({look, end: line.at(-1), words: cloth.wrapped(label, letters),
-    short: line.length > 1 && across(line.at(-1)[0]) < box.left + 0.97 * box.width}));
+    single: line.length === 1, short: line.length > 1 && across(line.at(-1)[0]) < box.left + 0.97 * box.width}));
   rows.sort((a, b) => up(a.end[1]) - up(b.end[1]));
   const wanted = rows.map(({end, words}) => [up(end[1]), 13 * words.length + 3]), right = box.left + box.width;
   cloth.beside(wanted, box.top, box.top + box.height + (rows.some(row => row.short) ? 0 : 14)).forEach((middle, i) => {
-    const {look: {colour = LINE, dash = ''}, end, words, short} = rows[i];
+    const {look: {colour = LINE, dash = '', wide}, end, words, short, single} = rows[i], dotted = single || wide === 0;
     const x = short ? across(end[0]) + 26 : right + 20;  // a line that stops within the panel has its name there
-    const d = `M${across(end[0])} ${up(end[1])}L${x - 14} ${middle}h10`;
-    add(`${key}h${i}`, 'path', {d, fill: 'none', stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': dash});
+    add(`${key}h${i}`, 'path', {d: `M${across(end[0])} ${up(end[1])}L${x - 14} ${middle}`, stroke: '#BBBBBB'});
+    const key_of = dotted ? {d: `M${x - 8} ${middle}h0.1`, 'stroke-width': 9, 'stroke-linecap': 'round'}
+      : {d: `M${x - 14} ${middle}h10`, 'stroke-width': 2, 'stroke-dasharray': dash};
+    add(`${key}s${i}`, 'path', {...key_of, stroke: colour});
     words.forEach((text, n) => write(`${key}n${i}.${n}`, x, middle + 4 + 13 * (n - (words.length - 1) / 2), text, HALO));
   });
 }

@@ -35,7 +35,7 @@ function legend([add, write], entries, left, y, width) {
 }
 
 // Return how wide a cell is at least: on a phone a letter has room, two where tokens are words, and fewer cells do.
-const least = (names, slim) => !slim ? 6 : names.some(name => name.replace('␣', '').length > 1) ? 18 : 12;
+const least = (names, slim) => !slim ? 6 : names.some(name => name.replace('␣', '').length > 1) ? 17 : 12;
 
 // Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafted]], mean: tokens a
 // round, drawn as a bar beside it with its note; far: what the number has to stand right of.
@@ -46,7 +46,7 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
       fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
       'stroke-width': 0.8, cell: [number, column], class: 'lablib-cell', note});
     const letters = name.replace(/^␣(?=.)/, ''), fit = Math.floor(wide / 7.4);
-    if (wide > 17 || letters.length <= fit) write(`w${number}.${column}`, x + wide / 2, y + high - 10, letters.slice(0, fit),
+    if (wide > 16 || letters.length <= fit) write(`w${number}.${column}`, x + wide / 2, y + high - 10, letters.slice(0, fit),
       {'text-anchor': 'middle', fill: strength > 0.62 && what === 'kept' ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
   });
   rounds.forEach(([start, tokens, drafted], i) => {
@@ -62,11 +62,11 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
 }
 
 // Draw what stands at the bars of all rows: one token a round, and the mean of all.
-function lines([add, write], {side, unit, top, bottom, mean, right, low}) {
+function lines([add, write], {side, unit, top, bottom, mean, right}) {
   add('mean', 'path', {d: `M${side + unit * mean} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
   add('one', 'path', {d: `M${side + unit} ${top}V${bottom}`, stroke: INK.faint});
   write('one-text', side + unit, bottom + 12, '1', {'text-anchor': 'middle', fill: INK.faint});
-  write('side', right, bottom + low, 'tokens a round', {'text-anchor': 'end', fill: INK.faint});
+  write('side', right, bottom + 25, 'tokens a round (dashed: mean of all texts)', {'text-anchor': 'end', fill: INK.faint});
 }
 
 // Return the lines of a text, of so many letters at most.

@@ -30,9 +30,9 @@ function dashboard(constants, data, room, chosen) {
   const texts = data.tokens.map((_, number) => woven(constants, data, number, most));
   texts.forEach((text, number) => cloth.row(pens, number, text,
     {wide, high, left, y: top + number * high, side, unit, far: mean}));
-  cloth.lines(pens, {side, unit, top, bottom, mean, right: width - 2, low: narrow ? 24 : 12});
+  cloth.lines(pens, {side, unit, top, bottom, mean, right: width - 2});
 
-  const at = picked(data, texts, chosen), below = bottom + (narrow ? 46 : 34), step = TALL + 62;
+  const at = picked(data, texts, chosen), below = bottom + 44, step = TALL + 62;
   const places = slim ? [[left, 0, 330], [left, 1, 150], [left + width / 2, 1, 150], [left, 2, 330]]
     .map(([x, row, most]) => [x, below + row * step, Math.min(width - 10 - (most < 200) * width / 2, most)])
     : narrow ? [0, 1, 2, 3].map(i => [left + (i % 2) * width / 2, below + Math.floor(i / 2) * step, width / 2 - 22])
@@ -77,7 +77,7 @@ function picked(data, texts, chosen) {
 
 // The likely words at one token, and its coin.
 function a_token([add, write], {words}, data, [x, y, width], [row, column, cells]) {
-  const {name, share, chance, coin, what} = cells[column], from = x + 64, scale = width - 64 - 50;
+  const {name, share, chance, coin, what} = cells[column], from = x + 64, scale = width - 64 - 68;
   const before = data.tokens[row].slice(0, column).map(id => words[id].replace('␣', ' ')).join('').slice(-12);
   write('token', x, y, `text ${row + 1}, token ${column + 1}: …${before} ▸ ${name}`, {'font-weight': 600});
   write('token-p', from, y + 16, data.temperature ? 'target p' : 'target p, before the choice', {fill: INK.p});
@@ -88,7 +88,9 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
       {'text-anchor': 'end', 'font-weight': mine ? 700 : 400});
     add(`bp${i}`, 'rect', {x: from, y: at, width: Math.max(1, scale * p / 100), height: 7, fill: INK.p});
     add(`bq${i}`, 'rect', {x: from, y: at + 7, width: Math.max(1, scale * q / 100), height: 6, fill: INK.q, 'fill-opacity': 0.75});
-    write(`bt${i}`, from + scale * Math.max(p, q) / 100 + 4, at + 11, `${p}, ${q} %`, {fill: INK.faint});
+    const end = from + scale * Math.max(p, q) / 100 + 4;
+    write(`bp${i}t`, end, at + 11, `${p} %`, {fill: INK.p});
+    write(`bq${i}t`, end + 34, at + 11, `${q} %`, {fill: INK.q});
   });
   const low = y + 101;
   write('coin', from - 5, low + 4, 'coin', {'text-anchor': 'end'});

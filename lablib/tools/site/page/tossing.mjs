@@ -5,7 +5,7 @@
 import {keyOf, uniform} from '../engine/random.mjs';
 import {RULE, oneByOne} from '../engine/rules.mjs';
 import {argmax, softmax} from '../engine/transforms.mjs';
-import {LONGEST, expectedTokens, wilson} from './counting.mjs';
+import {LONGEST, wilson} from './counting.mjs';
 import {fixed} from './marks.mjs';
 
 const MOST_TOKENS = 72;
@@ -83,7 +83,7 @@ export const tossing = {
       means: rows.map(text => rounded(yieldOf(sharesOf(followed([text], rule, gamma))), 3)),
       shares: shares.map(share => rounded(share, 4)),
       coins: [...Array.from({length: gamma}, (_, i) => (1 - alpha) * alpha ** i), alpha ** gamma],
-      tokens_per_round: yieldOf(shares), alpha, promise: expectedTokens(alpha, gamma),
+      tokens_per_round: yieldOf(shares), alpha,
       counted: here.counts[rule] ?? null,
     };
     return [data, this.caption(data, engine)];
@@ -110,12 +110,11 @@ export const tossing = {
     return {least, most: Math.max(Math.ceil(20 * Math.max(...found)) / 20, least + 0.05)};
   },
 
-  caption({task, drafter, rule, draft_tokens, temperature, alpha, tokens_per_round, promise, counted}, engine) {
+  caption({rule, draft_tokens, alpha, tokens_per_round, counted}, engine) {
     const [accepted, reached] = counted ?? [0, 0], told = counted && draft_tokens === engine;
     const kept = fixed(accepted / Math.max(1, reached), 2);
-    return `${task}, ${drafter}, ${rule}, γ = ${draft_tokens}, temperature ${temperature}: ` +
-      `α = ${fixed(alpha, 2)}, ${fixed(tokens_per_round, 2)} tokens a round, where coins of one α ` +
-      `would make ${fixed(promise, 2)}.${told ? ` The engine kept ${kept} of ${reached} judged drafts.` : ''}`;
+    return `A round writes ${fixed(tokens_per_round, 2)} tokens: of the drafts that it judges, ` +
+      `${rule} keeps α = ${fixed(alpha, 2)}.${told ? ` The engine kept ${kept}.` : ''}`;
   },
 };
 
