@@ -246,7 +246,7 @@ def test_along_shows_a_chain_and_its_doubtful_steps():
         assert len(data["doubtful"]) == chains.doubtful_steps(text)
         assert data["kinds"].count(widgets.FREE) == 6
         assert data["kinds"].count(widgets.RIGHT) + data["kinds"].count(widgets.WRONG) == 5
-        assert len(widget.draw(data)["panels"][0]["marks"]) == 34
+        assert len(widget.draw(data)["panels"][0]["marks"]) == 34 + len(data["doubtful"])
         for place, kind in enumerate(data["kinds"]):
             if kind == widgets.WRONG:  # this author errs on his pairs alone
                 assert place in data["doubtful"]

@@ -72,6 +72,6 @@ class Judged(ChartExplorer):
         """Name both shares at the chosen temperature."""
         agree, most = data["here"]
         return (
-            f"{data['drafter']}, temperature {data['temperature']:.1f}: two draws that agree keep "
-            f"{agree:.0%} of the drafts; {most:.0%} can be kept."
+            f"At temperature {data['temperature']:.1f}, {data['drafter']}: two draws that agree "
+            f"keep {agree:.0%} of the drafts; {most:.0%} can be kept."
         )

@@ -25,7 +25,7 @@ from lablib.inference.steering import token_confidence
 
 import numpy as np
 
-GREY = "#BBBBBB"
+GREY, BRACKET = "#BBBBBB", "#B34A00"
 FREE, RIGHT, WRONG = "which digit comes next", "a right result", "a wrong result"
 KINDS = {FREE: COLOURS[4], RIGHT: COLOURS[2], WRONG: COLOURS[1], "no choice": GREY}
 TENTHS = 10
@@ -54,11 +54,12 @@ class Along(SceneExplorer):
             for i in whole
         ]
         most = max(float(values.max()) for _, values, _ in self.chains)
-        heights = {"ends": [0, 1.05 * most], "ticks": [[v, str(v)] for v in range(0, 99, 4)]}
+        heights = {"ends": [0, 1.12 * most], "ticks": [[v, str(v)] for v in range(0, 99, 4)]}
         heights["ticks"] = [[v, name] for v, name in heights["ticks"] if v <= most]
         tokens = {"ends": [-0.7, 32.7], "ticks": [], "bare": True}
         panel = {"title": "confidence (nats; dashed: their mean)", "x": tokens, "y": heights}
         keys = [[colour, kind, kind == WRONG] for kind, colour in KINDS.items()]
+        keys.append([BRACKET, "line above: adds one of the 20 pairs", False])
         self.constants = {"panels": [panel], "keys": keys}
         super().__init__(chain=slider(1, 1, len(self.chains), label="surest first"))
 
@@ -84,6 +85,10 @@ class Along(SceneExplorer):
             note = f"Token {place + 1}, “{token}”, {what}: confidence {height:.1f}."
             bar = [place - 0.4, place + 0.4, 0, height]
             marks.append({"key": str(place), "bar": bar, "note": note, **look})
+        above = self.constants["panels"][0]["y"]["ends"][1] * 0.96
+        for place in data["doubtful"]:
+            line = [[place - 4.4, above], [place + 0.4, above]]
+            marks.append({"key": f"d{place}", "line": line, "colour": BRACKET, "wide": 3})
         mean = float(data["confidence"].mean())
         marks.append({"key": "m", "rule": {"y": mean}, "dash": "5 3"})
         ticks = [[place, token] for place, token in enumerate(data["tokens"])]
@@ -91,13 +96,11 @@ class Along(SceneExplorer):
         return {"panels": [{"marks": marks, "x": axis}]}
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say the chain, its mean and its doubtful steps."""
-        text, doubtful = "".join(data["tokens"][:-1]), len(data["doubtful"])
+        """Say the chain's rank, whether it is right, and how many doubtful steps it has."""
         verdict = "right" if data["right"] else "wrong"
         return (
-            f"Number {data['chain']} of {len(self.chains)} by confidence: {text}, {verdict}. "
-            f"Mean {data['confidence'].mean():.2f} nats, {doubtful} of 5 steps add one of the 20 "
-            "pairs."
+            f"Number {data['chain']} of {len(self.chains)} by confidence is {verdict}; "
+            f"{len(data['doubtful'])} of its 5 steps add one of the 20 pairs."
         )
 
 
@@ -115,7 +118,7 @@ class Surest(SceneExplorer):
     def __init__(self, problems: Sequence[Problem], n: int = 60, seed: int = 18) -> None:
         self.problems, self.n, self.seed = list(problems), n, seed
         self._written = lru_cache(4)(self._write)
-        share = {"ends": [0, 1.05], "ticks": [[v, str(v)] for v in (0, 0.5, 1)]}
+        share = {"ends": [0, 1.12], "ticks": [[v, str(v)] for v in (0, 0.5, 1)]}
         tenths = {"ends": [0.4, 10.6], "ticks": [[i, str(i)] for i in (1, 5, 10)]}
         ways = {"ends": [0.4, 3.6], "bare": True, "ticks": []}
         ways["ticks"] = [[1, "one chain"], [2, "majority"], [3, "surest tenth"]]
@@ -124,7 +127,7 @@ class Surest(SceneExplorer):
                 "title": "chains that are right (dashed: of all)",
                 "x": {**tenths, "name": "tenth, surest first"},
             },
-            {"title": "answers that are right", "x": ways},
+            {"title": "answers that are right (line: 95 %)", "x": ways},
         ]
         self.constants = {"panels": [{**panel, "y": share} for panel in panels], "keys": []}
         known = [name for name in MEASURES if name != "self-certainty"]
@@ -170,17 +173,15 @@ class Surest(SceneExplorer):
         looks = zip(names, data["votes"].tolist(), (GREY, *COLOURS[1:3]), strict=True)
         for i, (name, share, colour) in enumerate(looks, start=1):
             right += _bar(i, share, n, colour, name)
-            right.append({"key": f"t{i}", "text": f"{share:.2f}", "at": [i - 0.35, 0.02 + share]})
+            above = {"at": [i, 0.02 + right[-1]["line"][1][1]], "anchor": "middle"}
+            right.append({"key": f"t{i}", "text": f"{share:.2f}", **above})
         return {"panels": [{"marks": left}, {"marks": right}]}
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say who writes, and how the surest do."""
-        one, majority, tenth = data["votes"]
+        """Say who writes, and how often his surest and least sure chains are right."""
         return (
-            f"The author {data['author']}. By “{data['measure']}”: of the surest tenth "
-            f"{data['tenths'][0]:.2f} are right, of the least sure {data['tenths'][-1]:.2f}; a "
-            f"right chain is surer than a wrong one in {data['ordered']:.2f} of the cases. One "
-            f"chain {one:.2f}, the majority {majority:.2f}, that of the surest tenth {tenth:.2f}."
+            f"The author {data['author']}: of his surest tenth of chains {data['tenths'][0]:.2f} "
+            f"are right, of his least sure {data['tenths'][-1]:.2f}."
         )
 
 
