@@ -25,7 +25,7 @@ _DESCRIPTIVE = {
 
 
 _FILLED_IN: Any = None  # may be None, or left out: ``__post_init__`` puts a value in its place
-MOST_LAYERS = 10_000  # each is built
+MOST_LAYERS = 1_000  # each is built; the deepest known model has some 130
 _MOST = {"num_hidden_layers": MOST_LAYERS}  # all else is a side of an array: 31 bits
 
 

@@ -192,6 +192,7 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
             if "adapter_path" in more:
                 files.check_adapter(found[0], Path(more["adapter_path"], "adapters.safetensors"))
             return found
-    except Exception as error:  # whatever goes wrong inside, the caller gets one line about it
+    # Whatever goes wrong inside, the caller gets one line about it: one architecture calls exit.
+    except (Exception, SystemExit) as error:
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadValue(f"name: could not load {name!r} {how}: {first_line}") from error

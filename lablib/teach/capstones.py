@@ -38,8 +38,9 @@ from lablib.teach.apart.remote import (
     words,
 )
 from lablib.teach.handed_in import clean, code_of, hidden, read_cells, unreadable
+from lablib.teach.owners import student_of
 from lablib.teach.reports import no_formula
-from lablib.teach.roster import check_report, student_of, submissions
+from lablib.teach.roster import check_report, submissions
 from lablib.validation import BadValue
 from lablib.validation import number as positive
 

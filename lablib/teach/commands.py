@@ -104,8 +104,8 @@ def _add_grade(commands: Any) -> None:
         "--roster",
         type=Path,
         metavar="CSV",
-        help="who is in the class, as the folders are called: a column student or name, or the "
-        "first",
+        help="who is in the class: a list of names, or a table with a column student, identifier "
+        "or name; folders may be called by any of its columns",
     )
     grade.add_argument(
         "--lessons",

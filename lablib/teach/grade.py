@@ -6,31 +6,29 @@ journal and to the reports, each as a whole file. Once these take a tenth of the
 class, they are written less often: whoever kills it finds reports that are some seconds old.
 """
 
-import hashlib
-import json
+import math
 import os
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from lablib.course.checks.exercises import exercises
 from lablib.course.checks.exercises import lessons as known_lessons
-from lablib.folders import replacing
 from lablib.teach.alike import Alike, groups
 from lablib.teach.apart.desk import Order, Verdict, judge
 from lablib.teach.apart.remote import Limits, not_kept_out
-from lablib.teach.apart.surroundings import references
 from lablib.teach.due import is_late, read_due
 from lablib.teach.gradebook import People, canvas, moodle
-from lablib.teach.handed_in import clean, hidden, read_bytes
+from lablib.teach.handed_in import clean, hidden
+from lablib.teach.journal import Graded, Journal, basis, beside, write_whole
+from lablib.teach.owners import Owners, student_of
 from lablib.teach.page import LONGEST, file_name, file_names, is_feedback, page
 from lablib.teach.page import feedback as feedback_of
 from lablib.teach.points import Scheme, read_points
@@ -43,9 +41,6 @@ from lablib.teach.roster import (
     packed,
     printable,
     read_roster,
-    rivals,
-    shared,
-    student_of,
     submissions,
 )
 from lablib.teach.submission import RANK, Finding
@@ -81,7 +76,7 @@ class Outputs:
             resume: whether the journal beside them is read.
             read: files that are read, and stay as they are.
         """
-        own = Counter(map(os.path.realpath, (*read, *self.files(), *_journals(self.files()))))
+        own = Counter(map(os.path.realpath, (*read, *self.files(), *beside(self.files()))))
         for path in self.files():
             check_report(path)
             if own[os.path.realpath(path)] > 1:
@@ -123,7 +118,7 @@ class Outputs:
         )
         for path, text in texts:
             if path is not None:
-                _replace(path, text())
+                write_whole(path, text())
 
     def write_feedback(self, report: GradeReport) -> None:
         """Write a page for each student: once, as there are many of them."""
@@ -131,23 +126,11 @@ class Outputs:
             return
         names = file_names(report.students())
         for student, name in names.items():
-            _replace(self.feedback / f"{name}.md", feedback_of(report, student))
+            write_whole(self.feedback / f"{name}.md", feedback_of(report, student))
             plain = file_name(student)
             if plain not in names.values() and len(plain.encode()) <= LONGEST:
                 # Of an earlier report, when it was one student's.
                 (self.feedback / f"{plain}.md").unlink(missing_ok=True)
-
-
-@dataclass(frozen=True)
-class Graded:
-    """The findings in one file: its exercises, or why it can't be read; forms, predictions."""
-
-    path: str
-    key: str
-    findings: dict[str, Finding] = field(default_factory=dict)
-    unreadable: str = ""
-    forms: dict[str, str] = field(default_factory=dict)
-    predicted: dict[str, Any] = field(default_factory=dict)
 
 
 def grade(
@@ -215,14 +198,17 @@ def grade(
     hide = hidden(folder, outputs.files())
     missing = tuple(not_kept_out())
     limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide, missing=missing)
-    job = _Job(folder, limits, [*people], sorted({*lessons}), roster, scheme, moment)
+    job = _Job(folder, limits, people, sorted({*lessons}), roster, scheme, moment)
     return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
 
 
 def _held(
-    job: "_Job", outputs: Outputs, journal: "Journal", workers: int, progress: bool
+    job: "_Job", outputs: Outputs, journal: Journal, workers: int, progress: bool
 ) -> GradeReport:
-    """Grade what the journal doesn't know; write reports now and then, and however it ends."""
+    """Grade what the journal doesn't know; write reports now and then, and however it ends.
+
+    An earlier run's stay as they are until all that it knew is told again, whoever stops it.
+    """
 
     def written() -> GradeReport:
         rows = job.rows(done)
@@ -236,58 +222,30 @@ def _held(
     skipped = not_read(job.folder, [*ours, *(p for p in (outputs.feedback, job.roster) if p)])
     archives = packed(job.folder)
     skipped = [name for name in skipped if name not in archives]
-    done = job.known(journal)
+    done: list[Graded] = []
     exercises()  # every lesson is imported now: whoever interrupts later does not wait for it
-    began = time.monotonic()
-    written()
-    last = time.monotonic()
-    took = last - began
+    last, took = -math.inf, 0.0
+    untold = {*job.kept(journal)}
+    if not untold:
+        began = time.monotonic()
+        written()
+        last = time.monotonic()
+        took = last - began
     try:
-        for graded in job.work(done, workers, progress):
+        for graded in job.work(journal, workers, progress):
             done.append(graded)
             journal.add(graded)
+            untold.discard(graded.path)
             now = time.monotonic()
-            if now - last > SHARE * took:
+            if not untold and now - last > SHARE * took:
                 written()
                 last = time.monotonic()
                 took = last - now
     finally:
-        report = written()
+        if not untold:
+            report = written()
     outputs.write_feedback(report)
     return report
-
-
-class Journal:
-    """The findings so far, a line for each file; whoever resumes reads it."""
-
-    def __init__(self, reports: Sequence[Path], resume: bool) -> None:
-        self.path = next(iter(_journals(reports)), None)
-        self.known: dict[tuple[str, str], Graded] = {}
-        if self.path is None:
-            return
-        if resume and self.path.exists():
-            for line in self.path.read_text(encoding="utf-8", errors="replace").split("\n"):
-                self._remember(line)
-        lines = [_line(graded) for graded in self.known.values()]
-        _replace(self.path, "".join(lines))
-
-    def add(self, graded: Graded) -> None:
-        """Write a line."""
-        if self.path is not None:
-            with (
-                _named(self.path),
-                open(self.path, "a", encoding="utf-8", errors="replace") as file,
-            ):
-                file.write(_line(graded))
-
-    def _remember(self, line: str) -> None:
-        try:
-            read = json.loads(line)
-            read["findings"] = {id_: Finding(**found) for id_, found in read["findings"].items()}
-            graded = Graded(**read)
-        except (ValueError, TypeError, KeyError, AttributeError):  # killed while it was written
-            return
-        self.known[graded.path, graded.key] = graded
 
 
 @dataclass(frozen=True)
@@ -296,50 +254,47 @@ class _Job:
 
     folder: Path
     limits: Limits
-    students: Sequence[str]
+    people: People
     lessons: Sequence[str]
     roster: Path | None = None
     scheme: Scheme = field(default_factory=Scheme)
     due: datetime | None = None
 
-    def known(self, journal: Journal) -> list[Graded]:
-        """Return what an earlier run has found in files that are the same."""
-        paths, too_many = self._files()
-        named = {inside for inside, _ in journal.known}
-        there = [pair for pair in (paths | too_many).items() if pair[0] in named]
-        keys = [(inside, self._key(path)) for inside, path in there]
-        return [journal.known[key] for key in keys if key in journal.known]
+    def kept(self, journal: Journal) -> dict[str, Graded]:
+        """Return what an earlier run has found in files that are still there."""
+        files, _ = self._files
+        found = {inside: journal.found(inside, self._basis) for inside in files}
+        return {inside: graded for inside, graded in found.items() if graded is not None}
 
-    def work(self, done: Sequence[Graded], workers: int, progress: bool) -> Iterator[Graded]:
-        """Yield what is found in every other file, in any order."""
+    def work(self, journal: Journal, workers: int, progress: bool) -> Iterator[Graded]:
+        """Yield what is found in every file, in any order; what the journal has comes first."""
         from tqdm import tqdm
 
-        old = {graded.path for graded in done}
-        paths, too_many = self._files()
+        files, too_many = self._files
         why = f"is not judged: more than {FILES} files are theirs"
-        for inside, path in too_many.items():
-            if inside not in old:
-                yield Graded(inside, self._key(path), unreadable=why)
-        new = {inside: path for inside, path in paths.items() if inside not in old}
-        keys: dict[str, str] = {}
+        for inside in too_many:
+            yield Graded(inside, "", self._basis, unreadable=why)
+        kept = self.kept(journal)
 
         def orders() -> Iterator[Order]:
-            for inside, path in new.items():
-                # Of what is there before it is read: a file that changes meanwhile is judged again.
-                keys[inside] = self._key(path)
-                whose = self._whose(inside)
-                yield Order(path=str(path), name=inside, whose=whose, lessons=[*self.lessons])
+            for inside in sorted(files, key=lambda inside: inside not in kept):
+                order = Order(path=str(files[inside]), name=inside, lessons=[*self.lessons])
+                order.whose = self._whose(inside)
+                order.known = kept[inside].digest if inside in kept else ""
+                yield order
 
-        bar = tqdm(total=len(new), unit="notebook", file=sys.stderr, disable=not progress)
+        bar = tqdm(total=len(files), unit="notebook", file=sys.stderr, disable=not progress)
         with bar, closing(judge(orders(), self.limits, workers)) as verdicts:
             for order, verdict in verdicts:
-                yield _graded(order, keys[order.name], verdict)
+                is_same = "same" in verdict
+                yield kept[order.name] if is_same else _graded(order, self._basis, verdict)
                 bar.update()
 
-    def _files(self) -> tuple[dict[str, Path], dict[str, Path]]:
+    @cached_property
+    def _files(self) -> tuple[dict[str, Path], list[str]]:
         """Return the files to judge, by their places, and of each student the first too many."""
         files: dict[str, Path] = {}
-        too_many: dict[str, Path] = {}
+        too_many: list[str] = []
         counts: Counter[str] = Counter()
         for path in sorted(submissions(self.folder), key=lambda path: len(path.parts)):
             inside = self._inside(path)
@@ -348,7 +303,7 @@ class _Job:
             if counts[whose] <= FILES:
                 files[inside] = path
             elif counts[whose] == FILES + 1:
-                too_many[inside] = path
+                too_many.append(inside)
         return files, too_many
 
     def predicted(self, graded: Sequence[Graded]) -> list[Predicted]:
@@ -361,20 +316,24 @@ class _Job:
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
         """Return who handed something in and is not on the roster, if there is one."""
         found = {self.student(path) for path in _asked(graded)}
-        return sorted(found - {*self.students}) if self.roster else []
+        return sorted(found - {*self.people}) if self.roster else []
 
     def doubts(self, graded: Sequence[Graded]) -> list[str]:
         """Return what has two names of the roster, which makes it nobody's."""
-        found = {rivals(Path(path), self.students, self._shared) for path in _asked(graded)}
+        if self._owners is None:
+            return []
+        found = {self._owners.rivals(Path(path)) for path in _asked(graded)}
         return sorted(found - {""})
 
     def student(self, path: str) -> str:
         """Return whose a file is, by its path within the folder."""
-        return student_of(Path(path), self.students, self._shared)
+        owners = self._owners
+        return owners.student(Path(path)) if owners else student_of(Path(path))
 
     @cached_property
-    def _shared(self) -> str:
-        return shared(self.folder, self.students)
+    def _owners(self) -> Owners | None:
+        inside = [path.relative_to(self.folder) for path in submissions(self.folder)]
+        return Owners(self.people, inside) if self.people else None
 
     def rows(self, graded: Sequence[Graded]) -> list[ExerciseRow]:
         """Return one row for each student and exercise, in order."""
@@ -393,7 +352,7 @@ class _Job:
         chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
         asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
         unread = [row for _, row in ranked if row.exercise == "-"]
-        for student in self.students:
+        for student in self.people:
             absent = ExerciseRow(student, "", "-", "∅", "", "nothing handed in")
             broken = [row for row in unread if row.student == student]
             for exercise in asked or ["-"]:
@@ -414,12 +373,9 @@ class _Job:
     def _inside(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _key(self, path: Path) -> str:
-        """Return what the verdict depends on: the file, the exercises, the limits, the lessons."""
-        found = _digest(path)
-        limits = replace(self.limits, hide=(), missing=None)
-        found.update(f"{_known_references()} {limits} {self.lessons} predictions".encode())
-        return found.hexdigest()[:32]
+    @cached_property
+    def _basis(self) -> str:
+        return basis(self.limits, self.lessons)
 
 
 def equal_answers(rows: Sequence[ExerciseRow], graded: Sequence[Graded]) -> list[Alike]:
@@ -449,47 +405,11 @@ def _not_found(unread: ExerciseRow) -> ExerciseRow:
     return replace(unread, message=f"not found, but {unread.notebook} can't be read")
 
 
-def _graded(order: Order, key: str, verdict: Verdict) -> Graded:
+def _graded(order: Order, basis: str, verdict: Verdict) -> Graded:
     """Return what a referee has found, in its bounds."""
     if "unreadable" in verdict:
-        return Graded(order.name, key, unreadable=clean(verdict["unreadable"]))
+        told = clean(verdict["unreadable"])
+        return Graded(order.name, order.digest, basis, unreadable=told)
     findings = {id_: Finding(*note) for id_, note in verdict.items()}
-    return Graded(order.name, key, findings, forms=order.forms, predicted=order.predicted)
-
-
-@cache
-def _known_references() -> str:
-    return "".join(_digest(Path(file)).hexdigest() for file in references())
-
-
-def _digest(path: Path) -> "hashlib._Hash":
-    """Return a hash of a file's bytes; the same of all that are not read (see ``read_bytes``)."""
-    found = hashlib.sha256()
-    with suppress(OSError, ValueError):
-        found.update(read_bytes(path))
-    return found
-
-
-def _journals(reports: Sequence[Path]) -> list[Path]:
-    """Return the journal beside the first of the reports, if there is one."""
-    return [Path(f"{path}.journal") for path in reports[:1]]
-
-
-def _line(graded: Graded) -> str:
-    return json.dumps(asdict(graded), ensure_ascii=False) + "\n"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file as a whole, whatever letters its names hold."""
-    with _named(path), replacing(path) as file:
-        file.write_bytes(text.encode("utf-8", "replace"))
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Have an error say which file it is about: a full disk's does not."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
+    found = findings, "", order.forms, order.predicted
+    return Graded(order.name, order.digest, basis, *found)

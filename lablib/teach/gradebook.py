@@ -61,7 +61,7 @@ def _lessons(report: GradeReport) -> list[str]:
 
 
 def _text(points: float) -> str:
-    return f"{points:g}"
+    return f"{points:.10g}"  # as many digits as a sum of points has
 
 
 def _csv(rows: Sequence[Sequence[str]]) -> str:

@@ -1,5 +1,6 @@
 """A submission, whoever judges it: its cells, and the files that it must not see."""
 
+import hashlib
 import json
 import os
 import re
@@ -35,6 +36,14 @@ def read_bytes(path: Path) -> bytes:
         if found.st_size > LARGEST:
             raise ValueError(f"it has more than {LARGEST >> 20} MB")
         return file.read()
+
+
+def digest(path: Path) -> str:
+    """Return a hash of a file's bytes; an empty text where they are not read."""
+    try:
+        return hashlib.sha256(read_bytes(path)).hexdigest()
+    except (OSError, ValueError):
+        return ""
 
 
 def read_cells(path: Path) -> list[dict[str, Any]]:

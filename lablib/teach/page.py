@@ -195,7 +195,7 @@ def _grid(report: GradeReport) -> str:
         cells += ['<td data-value="-1"></td>' if row is None else _told(row, number) for row in own]
         cells.append(_cell(sum(row is not None and row.outcome == "✓" for row in own)))
         got, most = report.points(student)
-        cells.append(f'<td data-value="{got:g}">{got:g} of {most:g}</td>')
+        cells.append(f'<td data-value="{got:.10g}">{got:.10g} of {most:.10g}</td>')
         rows.append(cells)
     return _table(
         "Marks", ("student", *(each.id for each in listed), "✓", "points"), rows, "sorted"

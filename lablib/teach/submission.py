@@ -193,12 +193,11 @@ class _Sitting:
                 text = "its code is more than is read"
                 break
             except (Gone, TimeUp) as end:
-                if self.wide:  # among what may matter are experiments, which may take long
-                    return
                 late = f"it ran longer than {self.limits.statement:g} s"
                 text = late if isinstance(end, TimeUp) else str(end)
                 if self.at is not None:
                     self.skip.append(self.at)
+                if self.at is not None and not self.wide:  # an experiment's is nobody's accident
                     self.accidents.setdefault(self.work.owners.get(self.at[0]), f"its cell: {text}")
         if not self.wide:
             self.give_up(text)
@@ -220,8 +219,10 @@ class _Sitting:
         return found
 
     def _run(self, process: Process) -> None:
-        names = [find(exercise).name for exercise in self.work.exercises]
-        for told in process.run(self.work.cells, names, self.skip, self.wide):
+        # A process that is started anew doesn't repeat what only judged exercises need.
+        judged = [exercise for exercise in self.work.exercises if exercise in self.closed]
+        names = [find(each).name for each in self.work.exercises if each not in judged]
+        for told in process.run(self.work.cells, names, self.skip, self.wide, judged):
             if "at" in told:
                 self.at = _place(told["at"])
             elif "problem" in told:

@@ -107,6 +107,18 @@ def test_each_token_has_the_colour_of_its_chance_and_the_fork_a_frame(teller):
             assert len(dark) == shown
 
 
+def test_outlines_are_what_the_model_gave_at_any_temperature(teller):
+    own = teller.compute(1.0, 1)["chances"]
+    for temperature in (0.0, 0.5, 2.0):
+        data = teller.compute(temperature, 1)
+        (panel,) = teller.draw(data)["panels"]
+        outlines = [mark["bar"][1] for mark in panel["marks"] if mark.get("hollow")]
+        assert outlines == pytest.approx(own.tolist())
+        assert ("title" in panel) == (data["comes"] is None)
+        came = " and came" if data["comes"] == teller.best[0] else "another word came"
+        assert (came in teller.caption(data)) == (data["comes"] is not None)
+
+
 def test_the_storyteller_moves(teller):
     assert teller.set(temperature=0.0, story=1) == teller.set(story=2)
     assert "probability 1.00" in teller.picture.caption

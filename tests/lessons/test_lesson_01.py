@@ -11,7 +11,7 @@ from lablib.course.lessons.lesson_01.widgets import (
 import mlx.core as mx
 import numpy as np
 import pytest
-from oracles.drawn import charted, heights
+from oracles.drawn import charted
 
 WORDS = ["the", "cat", "dog", "sat", "ran", "."]
 LOGITS = np.log([2, 16, 8, 3, 2, 1])
@@ -145,9 +145,12 @@ def test_the_position_ends_where_the_text_does(widget):
 
 def test_the_widget_moves(widget):
     assert widget.set(position=3, text="one text", temperature=1.0) == (
-        "At place 3 of one text the likeliest token is '␣w3' with probability 0.80. '␣w7' came, "
-        "which had 0.02. The entropy is 1.4 bits."
+        "At place 3 of one text '␣w7' came, which had probability 0.02; the likeliest was '␣w3' "
+        "with 0.80."
     )
+    assert widget.set(position=2).endswith("'␣w2' came, which had probability 0.80, the highest.")
+    (panel,) = widget.draw(widget.compute(**widget.values))["panels"]
+    assert panel["title"] == "expected at the frame (entropy: 1.4 bits)"
 
 
 # ---------------------------------------------------------------- theory
@@ -156,15 +159,15 @@ def test_the_widget_moves(widget):
 def test_frequencies_show_theory_as_bars_and_measurements_as_points():
     fig = frequencies(["a", "b"], [0.75, 0.25], [(0.7, 0.6, 0.8), (0.3, 0.2, 0.4)])
     (marks,) = charted(fig)
-    assert heights(marks) == [0.75, 0.7, 0.25, 0.3]
+    assert [mark["bar"][1] for mark in marks if "bar" in mark] == [0.75, 0.7, 0.25, 0.3]
     whiskers = [mark["line"] for mark in marks if "line" in mark]
-    assert whiskers == [[[0, 0.6], [0, 0.8]], [[1, 0.2], [1, 0.4]]]
+    assert whiskers == [[[0.6, 0], [0.8, 0]], [[0.2, -1], [0.4, -1]]]
 
 
 def test_perplexities_are_written_beside_their_points():
     fig = perplexities({"x": (1.5, 1.4, 1.6), "y": (2.25, 2.0, 2.5)})
     (marks,) = charted(fig)
-    assert [mark["text"] for mark in marks if "text" in mark] == ["1.50", "2.25"]
+    assert [mark["text"] for mark in marks if "text" in mark] == ["1.500", "2.250"]
     (panel,) = fig.panels
     assert panel["x"]["ends"][1] > 2.5
     assert panel["y"]["ticks"] == [(0, "x"), (-1, "y")]

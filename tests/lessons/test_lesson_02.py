@@ -28,8 +28,19 @@ def test_cache_cost_moves_and_speaks() -> None:
     widget = CacheCost()
     assert "4,064 tokens without" in widget.picture.caption
     assert "95 with one" in widget.picture.caption
-    assert "times fewer" in widget.set(new=128)
-    assert read(widget.draw(widget.compute(4, 8)))
+    assert "95 with one" not in widget.set(new=128)
+
+
+def test_cache_cost_draws_what_is_read_again() -> None:
+    widget = CacheCost()
+    data = widget.compute(4, 8)
+    each, so_far = (curves(panel) for panel in charted(widget.chart(data)))
+    assert each["without a cache"] == [4, 5, 6, 7, 8, 9, 10, 11]
+    assert each["with a cache"] == [4, *[1] * 7]
+    assert so_far["with a cache"] == list(range(4, 12))
+    (again,) = (mark["area"] for mark in widget.chart(data).marks[0] if "area" in mark)
+    lost = sum(y for _, y in again[:8]) - sum(y for _, y in again[8:])
+    assert lost == data["without a cache"][-1] - data["with a cache"][-1]
 
 
 def test_cache_memory_is_the_formula() -> None:

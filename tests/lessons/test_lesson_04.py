@@ -56,14 +56,15 @@ def test_the_timeline_counts_the_busy_share() -> None:
     data = widget.compute("ann", WHOLE)
     assert (data["steps"], data["busy"]) == (5, pytest.approx(6 / 10))
     assert widget.compute("ann", CONTINUOUS)["steps"] == 4
-    assert "ben, continuous: 3 steps" in widget.set(queue="ben", mode=CONTINUOUS)
-    assert "ben, continuous: step 1 of 3" in widget.set(step=1)
+    assert "Queue “ben”, continuous: 3 steps" in widget.set(queue="ben", mode=CONTINUOUS)
+    assert "Queue “ben”, continuous: step 1 of 3" in widget.set(step=1)
     player = widget.controls["step"]
     assert player.max == player.play.max == 3
-    assert "ann, whole batches: step 1 of 5" in widget.set(queue="ann", mode=WHOLE)
+    assert "Queue “ann”, whole batches: step 1 of 5" in widget.set(queue="ann", mode=WHOLE)
     assert player.max == player.play.max == 5
-    assert "ann, continuous: 4 steps" in widget.set(step=4, mode=CONTINUOUS)
-    assert "ann, whole batches: 5 steps" in widget.set(mode=WHOLE)  # who is at the end stays there
+    assert "Queue “ann”, continuous: 4 steps" in widget.set(step=4, mode=CONTINUOUS)
+    end = widget.set(mode=WHOLE)  # who is at the end stays there
+    assert "Queue “ann”, whole batches: 5 steps" in end
     early = widget.compute("ann", WHOLE, step=2)["stays"]
     assert [(stay.sequence, stay.length) for stay in early] == [(0, 2), (1, 1)]
 

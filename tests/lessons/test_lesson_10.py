@@ -10,6 +10,7 @@ from lablib.course.lessons.lesson_10.widgets import (
     ALL,
     EACH,
     REPLAY,
+    SINGLY,
     WAYS,
     Marks,
     Memories,
@@ -52,40 +53,45 @@ def test_marks_are_what_a_layer_really_holds() -> None:
 
 
 def test_snapshot_and_replay_is_right_whatever_is_done(memories) -> None:
-    for drafts, back, prompt, at_once in itertools.product(
-        (0, 1, 4, 6), (0, 1, 3, 6), (1, 3, 8), (True, False)
+    for drafts, back, prompt, way in itertools.product(
+        (0, 1, 4, 6), (0, 1, 3, 6), (1, 3, 8), (REPLAY, SINGLY)
     ):
-        data = memories.compute(drafts, back, prompt, REPLAY, at_once)
+        data = memories.compute(drafts, back, prompt, way)
         stays = prompt + drafts - min(back, drafts)
         assert data["stays"] == stays
         for name in ("seen", "right"):
             assert data[name] == pytest.approx(seen_by_hand(stays), abs=1e-5), (drafts, back)
-        partly = at_once and 0 < back < drafts
+        partly = way == REPLAY and 0 < back < drafts
         assert data["again"] == (drafts - back if partly else 0)
 
 
 def test_the_other_ways_leave_something_behind(memories) -> None:
-    data = memories.compute(drafts=4, back=3, prompt=8, way=EACH, at_once=True)
+    data = memories.compute(drafts=4, back=3, prompt=8, way=EACH)
     wrong = np.abs(data["seen"] - data["right"]).max(axis=1) > 1e-4
     assert wrong.tolist() == [False, True, True]
     assert data["seen"][1].nonzero()[0].tolist() == [7, 8, 9, 10, 11]
-    data = memories.compute(drafts=4, back=3, prompt=8, way=ALL, at_once=True)
+    data = memories.compute(drafts=4, back=3, prompt=8, way=ALL)
     assert data["seen"] == pytest.approx(seen_by_hand(12), abs=1e-5)
-    data = memories.compute(drafts=2, back=2, prompt=2, way=EACH, at_once=False)
+    data = memories.compute(drafts=2, back=2, prompt=2, way=EACH)
     assert data["seen"][:2] == pytest.approx(data["right"][:2])  # not full yet: it trims
     assert data["again"] == 0
 
 
 def test_the_caption_names_what_is_wrong(memories) -> None:
-    text = memories.set(drafts=4, back=3, prompt=8, way=EACH, at_once=True)
-    assert text.startswith("12 tokens read, 3 taken back by 'trim what can be trimmed'")
-    assert "wrong: sliding window, recurrent state." in text
+    text = memories.set(drafts=4, back=3, prompt=8, way=EACH)
+    assert text == (
+        "Wrong after “trim what can be trimmed”: sliding window and recurrent state. "
+        "Of 12 tokens 3 were taken back, 0 were read again."
+    )
     text = memories.set(way=REPLAY)
-    assert "every layer is right. 1 token was read again." in text
-    assert "2 taken back" in memories.set(drafts=2, back=6)
-    assert "wrong: keys and values, sliding window" in memories.set(way=ALL)
+    assert text.startswith("Every layer is right after “snapshot and replay”.")
+    assert text.endswith(" 1 was read again.")
+    assert memories.set(way=SINGLY).endswith(" 0 were read again.")
+    assert "Of 10 tokens 2 were taken back" in memories.set(drafts=2)
+    assert memories.controls["back"].max == 2
+    assert "Wrong after “trim_prompt_cache”: keys and values and" in memories.set(way=ALL)
     for way in WAYS:
-        data = memories.compute(drafts=6, back=2, prompt=10, way=way, at_once=False)
+        data = memories.compute(drafts=6, back=2, prompt=10, way=way)
         assert read(memories.draw(data))
         names = [name for _, name in memories.chart(data).panels[0]["y"]["ticks"]]
         assert [name.endswith(": wrong") for name in names] == [
@@ -123,7 +129,9 @@ def test_costs_are_for_each_written_token() -> None:
     again = 0.5 * 1 + 0.25 * 2 + 0.125 * 3 + 0.0625 * 4
     assert replay_tokens == pytest.approx((5 + again) / written)
     assert read(widget.draw(data))
-    assert "runs 0.52 times and reads 2.58 tokens" in widget.set(alpha=0.5, drafted=4)
+    assert "runs 1.00 times for each written token, with trimming 0.52" in widget.set(
+        alpha=0.5, drafted=4
+    )
 
 
 def test_healing_compares_the_same_tokens() -> None:
@@ -145,6 +153,7 @@ def test_damage_is_drawn_up_to_its_last_trace() -> None:
     assert len(bars) == 2 + 4
     assert bars["heals, token 2: 0.50."] == pytest.approx([1.6, 2.4, -1, -1 + 0.9 * 0.5 / 2])
     assert bars["stays, token 4: 0.40."] == pytest.approx([3.6, 4.4, -2, -2 + 0.9 * 0.4 / 2])
+    assert "highest bar: 2.0" in chart.panels[0]["title"]
     said = [mark["text"] for mark in marks if "at" in mark]
     assert said == ["never wrong", "healed after 2", "still wrong"]
     assert [name for _, name in chart.panels[0]["y"]["ticks"]] == list(gaps)

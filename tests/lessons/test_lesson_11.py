@@ -123,10 +123,10 @@ def test_the_film_names_its_events():
     assert TreeFilm(QUERIES[:1]).values["query"] == 1
     assert film.set(query=0) == "No query yet; the tree holds 0 tokens."
     caption = film.set(query=2)
-    assert caption.startswith("“the cat ran home”: 2 of 4 tokens found, 2 run")
-    assert "a split after 2 tokens, 2 new" in caption
-    assert "nothing changed" in film.set(query=7)
-    assert "evicted" in film.set(query=8, budget=8)
+    assert caption.startswith("The tree knew 2 of the 4 tokens of “the cat ran home”, and 2 ran")
+    assert "an edge is split after 2 tokens" in caption
+    assert film.set(query=7).endswith("and 0 ran.")
+    assert "to make room" in film.set(query=8, budget=8)
     drawn = film.draw(film.compute(query=8, budget=8))
     assert drawn["query"] == [["a", False], ["bird", False], ["flew", False], ["off", False]]
     assert (drawn["number"], drawn["budget"], drawn["held"]) == (8, 8, 8)
@@ -192,6 +192,12 @@ def test_a_timeout_counts_from_the_last_arrival():
     assert line.forwards[0].began == 2.0
 
 
+def test_a_known_query_that_comes_as_a_forward_ends_holds_nobody_up():
+    end = FORWARD_MS + TOKEN_MS
+    line = follow([(0.0, ("a",)), (2.0, ("b",)), (end, ("a",))], 1, 1.0)
+    assert [call.answered for call in line.calls] == [end, 2 * end, end]
+
+
 def test_a_piece_serves_whoever_begins_with_it():
     piece = batches.Stretch(("a", "b", "c", "d"), 1, 3)
     assert piece.serves(("a", "b", "c", "x")) == 2
@@ -202,7 +208,7 @@ def test_a_piece_serves_whoever_begins_with_it():
 
 def test_the_timeline_says_what_was_saved():
     timeline = BatchTimeline([(0, ["a", "b"]), (0, ["a", "c"]), (1, ["a", "b"])])
-    assert timeline.set(batch_size=2).startswith("3 queries, ")
+    assert timeline.set(batch_size=2).startswith("3 queries share ")
     data = timeline.compute(batch_size=2, timeout=1.0)
     assert (data.run, data.alone) == (3, 6)
     assert data.calls[2].batch == data.calls[0].batch  # it joined one that was running

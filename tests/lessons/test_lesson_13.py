@@ -35,15 +35,19 @@ def widget(models):
 
 
 def test_a_round_counts_what_stays():
-    kept = rounds.law("match", P, np.eye(3)[DRAFTS], DRAFTS, PARENTS)
+    kept, following = rounds.law("match", P, np.eye(3)[DRAFTS], DRAFTS, PARENTS)
     assert kept == pytest.approx([0.2, 0.5 * 0.4, 0.3, 0.5 * 0.6])
-    one = rounds.Round(DRAFTS, PARENTS, P, kept)
+    one = rounds.Round(DRAFTS, PARENTS, P, kept, following)
     assert one.depths.tolist() == [0, 1, 1, 2]
     assert one.reach == pytest.approx([0.5, 0.3, 0.3])
     assert one.expected == pytest.approx(1 + 0.5 + 0.3 + 0.3)
-    tossed = [tuple(one.toss(seed)) for seed in range(400)]
-    shares = [tossed.count(path) / 400 for path in [(), (0,), (1,), (0, 2)]]
+    tossed = [one.toss(seed) for seed in range(400)]
+    shares = [[path for path, _ in tossed].count(path) / 400 for path in ([], [0], [1], [0, 2])]
     assert np.abs(np.array(shares) - kept).max() < 5 * 0.5 / np.sqrt(400)
+    written = [([DRAFTS[node] for node in path] + [own])[0] for path, own in tossed]
+    firsts = np.bincount(written, minlength=3) / 400  # what a call writes follows p
+    assert np.abs(firsts - P[0]).max() < 5 * 0.5 / np.sqrt(400)
+    assert {own for path, own in tossed if path == [0]} == {0, 1}  # its child 2 was refused
     with pytest.raises(ValueError, match="rule must be one of"):
         rounds.law("greedy", P, np.eye(3)[DRAFTS], DRAFTS, PARENTS)
 
@@ -181,8 +185,8 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     assert max(widget.compute("two", "rejection", 5, 2, 0.5, 3)["depth"]) <= 2
     trail = widget.compute("two", "match", 5, 2, 0.5, 3)["trails"]["tree"]
     assert [count for count, *_ in trail] == [1, 2, 4, 5, 8, 12, 16]
-    paths = {tuple(widget.compute("one", "match", 8, 1, 1.0, toss)["path"]) for toss in range(10)}
-    assert len(paths) > 1
+    tossed = [widget.compute("one", "match", 8, 1, 1.0, toss) for toss in range(10)]
+    assert len({(*each["path"], each["own"]) for each in tossed}) > 5  # most of them differ
     json.dumps([widget.told, data])  # what the page gets
 
 
@@ -191,10 +195,8 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
 def test_the_widget_draws_every_shape(widget, rule, values):
     for temperature in (0.0, 2.0):
         caption = widget.set(rule=rule, temperature=temperature, **{"depth": lab.ALL, **values})
-        assert caption.startswith(f"one, {rule}, temperature {temperature:.2f}: a tree of ")
-        nodes = "1 node," if values["nodes"] == 1 else "16 nodes,"
-        assert nodes in caption
-        assert "Promised speed-up: tree ×" in caption
+        assert caption.startswith("In this toss ")
+        assert ("no draft stays" in caption) == (not widget.frame()[0]["path"])
 
 
 def test_pictures_and_bad_input(models):

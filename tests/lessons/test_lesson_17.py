@@ -152,13 +152,14 @@ def test_ancestors_are_followed_back() -> None:
     assert Cloud.ancestors(parents) == [{1, 2}, {0, 2}, {0, 1, 2}]
 
 
-def test_the_caption_says_when_they_were_drawn_anew(cloud: Cloud) -> None:
+def test_the_caption_says_how_often_they_were_drawn_anew(cloud: Cloud) -> None:
     cloud.set(particles=8, ess=0.0, seed=1, day=6)
     assert "8 particles, never drawn anew" in cloud.picture.caption
     assert "descend from 8 of the first day" in cloud.picture.caption
     text = cloud.set(ess=1.0)
-    assert "drawn anew before days 2, 3, 4, 5, 6 and 7" in text
-    assert cloud.set(day=0).startswith("Day 1: 8 particles, never drawn anew; 8.0 are effective")
+    assert "drawn anew 6 times" in text
+    assert cloud.set(day=1).startswith("8 particles, drawn anew 1 time: ")
+    assert cloud.set(day=0).endswith("of the first day, and 8.0 are effective.")
 
 
 def test_the_evidence_has_no_bias(cloud: Cloud) -> None:

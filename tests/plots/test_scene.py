@@ -399,6 +399,17 @@ def test_a_chart_keeps_its_size_and_its_words_apart(page, name):
     assert page.complaints == []
 
 
+def test_the_frontier_has_room_in_a_narrow_window(page):
+    explorer = CHARTS["Frontier"]()
+    show = opened(page, explorer, moves=False)
+    with narrowed(page, 290):
+        for values in charts.ends(explorer):
+            show(**values)
+            assert outside(page) == []
+        lines = page.locator("svg path[stroke='#E4E4E4']")  # the grid's
+        assert lines.first.bounding_box()["width"] > 155
+
+
 def test_a_line_says_its_numbers_at_its_points_and_bears_its_name(page):
     show = opened(page, LengthCurves(COSTS))
     show(alpha=0.5)

@@ -107,7 +107,7 @@ def test_a_dart_falls_on_the_models_words(lesson):
     answered(dart)
     assert caption(dart) != first
     dart.get_by_label("dart u").press("End")
-    dart.locator("figcaption").filter(has_text="u = 0.98").wait_for()
+    dart.locator("figcaption").filter(has_text="u = 0.99").wait_for()
     dart.get_by_label("temperature", exact=True).press("End")
     dart.locator("figcaption").filter(has_text="the token is one of the others").wait_for()
     dart.get_by_role("button", name="Reset").click()

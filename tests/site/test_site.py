@@ -114,7 +114,7 @@ def test_the_notebook_to_download_is_a_students(site):
 
 def test_a_lesson_runs_again_only_if_it_changed(site, monkeypatch):
     _, path, kept, said = site
-    assert said[0].startswith("00_start_here: 7 explorers, 22 frames, ran in ")
+    assert said[0].startswith("00_start_here: 7 explorers, 38 frames, ran in ")
     notebook = read_notebook(path)
     assert not run(notebook, path, kept).new
     told = json.loads((kept / "00_start_here.json").read_text())

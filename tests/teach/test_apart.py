@@ -199,6 +199,9 @@ CHANGES = {
     "in a comprehension": "[table.append(i) for i in range(3)]",
     "by another name": "other = table[0]\nother.append(1)",
     "in a loop": "for i, row in enumerate(table):\n    row[0] = i",
+    "by what is registered": "@table.register\ndef g():\n    pass",
+    "by what is registered for": "@table.register(int)\ndef g():\n    pass",
+    "by an object that is called": "@table\ndef g():\n    pass",
 }
 
 
@@ -239,6 +242,25 @@ def test_what_may_change_a_name_is_run_in_a_second_try(how):
     found = cells.statements(0, source, "cell")
     assert len(cells.needed(found, ["f"])) < len(found)
     assert len(cells.needed(found, ["f"], wide=True)) == len(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sys.setrecursionlimit(5000)", "setrecursionlimit(5000)", "getcontext().prec = 50",
+        "decimal.getcontext().prec = 50", "builtins.best = max",
+    ],
+)  # fmt: skip
+def test_what_is_set_up_without_a_name_is_run_in_a_second_try(line):
+    """And no experiment is: time.sleep(60), plt.show()."""
+    source = "import builtins, decimal, sys\nfrom decimal import getcontext\n"
+    source += f"from sys import setrecursionlimit\n{line}\ndef f():\n    return best"
+    found = cells.statements(0, source, "cell")
+    assert found[3] not in cells.needed(found, ["f"])
+    assert found[3] in cells.needed(found, ["f"], wide=True)
+    source = "import time, matplotlib.pyplot as plt\ntime.sleep(60)\nplt.show()\ndef f():\n    pass"
+    idle = cells.statements(0, source, "cell")
+    assert cells.needed(idle, ["f"], wide=True) == idle[3:]
 
 
 @pytest.mark.parametrize(

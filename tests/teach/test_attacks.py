@@ -16,7 +16,7 @@ import lablib
 from lablib import __main__
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import find
-from lablib.course.checks.running import Gone, TimeUp
+from lablib.course.checks.running import Accident, Gone, TimeUp
 from lablib.machine import backend
 from lablib.teach import submission
 from lablib.teach.apart import codec, surroundings
@@ -337,6 +337,28 @@ def test_nothing_is_kept_that_no_limit_counts():
 
 
 @linux
+def test_a_pool_of_threads_has_its_semaphores_in_its_own_folder():
+    """It was wrong without them: multiprocessing.pool.ThreadPool makes one, and no process."""
+    code = """
+import multiprocessing, os
+from multiprocessing.pool import ThreadPool
+def f(numbers, method):
+    if method:
+        multiprocessing.set_start_method(method, force=True)
+    with ThreadPool(4) as pool:
+        found = pool.map(abs, numbers)
+    open("/dev/shm/own", "w").close()
+    return found, multiprocessing.get_start_method(), os.listdir(), os.listdir("/dev/shm")
+"""
+    found = asked("f", code, [-1, -2, 3], "")
+    assert found[:2] == ([1, 2, 3], "fork")  # of other methods it would start a process, and can't
+    if not not_kept_out():
+        assert found[2] == found[3] == ["own"]
+    with pytest.raises(Accident):
+        asked("f", code, [-1, -2, 3], "forkserver")
+
+
+@linux
 def test_the_kernels_settings_are_not_to_be_written():
     """Where root grades they are root's: one of them names a program that root's kernel runs."""
     if not_kept_out():
@@ -574,13 +596,15 @@ def test_no_file_of_the_disk_outside_is_held():
         pytest.skip("no user namespaces here")
     code = """
 import os
+NO_FILES = "pipe:", "socket:", "anon_inode:"
 def f(folder):
     links = ["exe", "cwd", "root", *(f"fd/{name}" for name in os.listdir("/proc/self/fd"))]
     found = []
     for link in links:
         path = f"{folder}/{link}"
-        if os.path.exists(path) and not os.readlink(path).startswith(("pipe:", os.environ["HOME"])):
-            found += [link] * (not os.statvfs(path).f_flag & os.ST_RDONLY)
+        if os.path.exists(path):
+            is_own = os.readlink(path).startswith((*NO_FILES, os.environ["HOME"]))
+            found += [link] * (not is_own and not os.statvfs(path).f_flag & os.ST_RDONLY)
     return found
 """
     assert asked("f", code, "/proc/self") == []

@@ -16,7 +16,7 @@ from lablib.teach.apart import desk, remote, usage
 from lablib.teach.apart.desk import CELLS, READING, Order, judge
 from lablib.teach.apart.remote import Limits
 from lablib.teach.grade import grade
-from lablib.teach.handed_in import LARGEST
+from lablib.teach.handed_in import LARGEST, digest
 
 import psutil
 import pytest
@@ -307,12 +307,26 @@ def test_all_files_of_one_student_have_a_limit_of_time(tmp_path, monkeypatch):
     assert found["mal2.py"] == {"unreadable": why}
 
 
+def test_what_is_judged_already_is_kept_whoever_has_used_up_their_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(desk, "SLOW", 0.0)
+    orders = handed_in(tmp_path, ("mal1", "mal2", "mal3"))
+    for order in orders:
+        order.whose = "mal"
+    orders[1].known = same = digest(Path(orders[1].path))
+    orders[2].known = "of what it was before"
+    found = verdicts(orders)
+    assert found["mal2.py"] == {"same": same}
+    assert found["mal3.py"] == {"00.1": ["!", "", "their other files took more than 0 s"]}
+
+
 def test_a_name_in_a_folder_of_ones_own_uses_up_nobody_elses_time(tmp_path, monkeypatch):
     monkeypatch.setattr(desk, "SLOW", 0.0)
     texts = {"x7/ada-1.py": "", "x7/ada-2.py": "", "x9/ada.py": submitted.RIGHT}
+    texts |= {"x7/bob.py": "", "x9/bob.py": ""}
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"import numpy as np\n{text}\ncheck('00.1', best_token)\n")
-    (tmp_path / "roster.csv").write_text("student\nada\n")
+    (tmp_path / "roster.csv").write_text("student\nada\nbob\n")
     report = grade(tmp_path, roster=tmp_path / "roster.csv", workers=1)
+    assert not report.strangers
     assert [row.notebook for row in report.rows if row.outcome == "✓"] == ["x9/ada.py"]

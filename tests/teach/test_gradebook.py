@@ -62,6 +62,17 @@ def test_moodle_reads_a_row_of_points_back():
     assert MOODLE[0] == "Username"
 
 
+def test_a_total_has_all_digits_of_its_parts():
+    points = {each.id: 100.125 for lesson in LESSONS for each in exercises(lesson)}
+    report = report_of({"ada": "✓"}, Scheme(points))
+    total = report.points("ada")[0]
+    assert float(table(moodle(report, {}))["ada"]["Total"]) == total
+    assert total != float(f"{total:g}")
+    assert f"{total} of {total}" in page(report)
+    parts = table(canvas(report, {}))["ada"]
+    assert sum(float(parts[f"lablib {lesson}"]) for lesson in LESSONS) == total
+
+
 def test_canvas_reads_a_row_of_points_back():
     report = report_of({"ada": "✓", "bob": "✗"})
     text = canvas(report, PEOPLE)

@@ -18,10 +18,12 @@ from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import find, lessons
 from lablib.course.checks.running import Gone
 from lablib.teach import grade as grading
-from lablib.teach import reports, submission
+from lablib.teach import handed_in, journal, reports, submission
+from lablib.teach.apart.desk import Referee
 from lablib.teach.apart.remote import Function, Limits, Process
 from lablib.teach.editions import is_claims, part_of
 from lablib.teach.grade import grade
+from lablib.teach.handed_in import digest
 from lablib.teach.page import SORT, feedback, file_name, page
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
 from lablib.teach.submission import Submission, judge_submission, read_submission
@@ -216,6 +218,57 @@ def test_grade_says_of_what_an_answer_is_made_of_what_check_says(exercise, sourc
     assert said in wanted.message
 
 
+IMPORTS = "import asyncio, sys\nfrom functools import singledispatch\nimport numpy as np"
+WHAT_JUPYTER_RUNS = {
+    "registered": [
+        "@singledispatch\ndef best_token(p):\n    raise TypeError",
+        "@best_token.register(list)\n@best_token.register(np.ndarray)\ndef _(p):\n"
+        "    return int(np.argmax(p))",
+    ],
+    "recursion": [
+        "sys.setrecursionlimit(20000)",
+        "def deep(n):\n    return n and deep(n - 1)",
+        "def best_token(p):\n    return int(np.argmax(p)) + deep(4000)",
+    ],
+    "a task": [
+        "TABLE = {}\nasync def fill():\n    TABLE['best'] = np.argmax",
+        "task = asyncio.create_task(fill())",
+        "await task",
+        "def best_token(p):\n    return int(TABLE['best'](p))",
+    ],
+    "futures": [
+        "async def best():\n    return np.argmax",
+        "futures = [asyncio.ensure_future(best()) for _ in range(2)]\n"
+        "tasks, log = [], []\nfor x in (1, 2):\n    log.append(x)\n"
+        "    tasks.append(asyncio.create_task(best()))",
+        "BEST = [await each for each in (*futures, *tasks)]",
+        "def best_token(p):\n    return int(BEST[0](p)) if log == [1, 2] else None",
+    ],
+    "a loop of one's own": [
+        "async def best():\n    return np.argmax",
+        "if __name__ == '__main__':\n    loop = asyncio.new_event_loop()\n"
+        "    BEST = loop.run_until_complete(loop.create_task(best()))",
+        "BEST = asyncio.run(best()) and BEST",
+        "def best_token(p):\n    return int(BEST(p))",
+    ],
+    "one loop": [
+        "lock = asyncio.Lock()\nasync def wait(n):\n    async with lock:\n"
+        "        await asyncio.sleep(0)\n    return n",
+        "ONE, *_ = await asyncio.gather(wait(1), wait(2))",
+        "TWO, *_ = await asyncio.gather(wait(1), wait(2))",
+        "def best_token(p):\n    return int(np.argmax(p)) * ONE * TWO",
+    ],
+}
+
+
+@pytest.mark.parametrize("what", WHAT_JUPYTER_RUNS)
+def test_what_jupyter_runs_is_run_here(what):
+    """It was a wrong answer: what it needs has no name in common with it, or another loop."""
+    work = Submission([*enumerate([IMPORTS, *WHAT_JUPYTER_RUNS[what]])], ["00.1"])
+    found = judge_submission(work, Limits())["00.1"]
+    assert (found.outcome, found.message) == ("✓", "")
+
+
 WORK = """
 import time
 def work(seconds):
@@ -251,6 +304,37 @@ def test_all_processes_together_have_a_limit(tmp_path, monkeypatch):
     work = read_submission(path)
     found = judge_submission(work, Limits(cpu=0.5))
     assert found["00.1"].message == "its cells used more than 1.5 s of processor time"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
+def test_what_only_judged_exercises_need_is_not_run_again(monkeypatch):
+    """Several lessons in one notebook had used up their time before the last was judged."""
+    monkeypatch.setattr(submission, "RATIONS", 5)
+    spin = "    while True:\n        work(1)"
+    cells = [
+        f"{WORK}\nfrom collections import Counter\nimport numpy as np",
+        "ONE = {}\nONE['best'] = work(0.9)",
+        "def best_token(p):\n    ONE\n    return int(np.argmax(p))\ncheck('00.1', best_token)",
+        f"TABLE = {{}}\ndef spin():\n{spin}",
+        *["TABLE['n'] = spin()"] * 3,
+        "def winner(answers):\n    TABLE\n"
+        "    found = Counter(a for a in answers if a is not None)\n"
+        "    return found.most_common(1)[0][0]\ncheck('00.2', winner)",
+    ]
+    found = judge_submission(Submission([*enumerate(cells)], ["00.1", "00.2"]), Limits(cpu=1.0))
+    assert [found[each].outcome for each in ("00.1", "00.2")] == ["✓", "✓"], found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
+@pytest.mark.parametrize("slow", ["while True:\n    print(TABLE)", "if TABLE:\n    os._exit(0)"])
+def test_an_experiment_that_only_mentions_a_value_costs_no_mark(slow):
+    """In the second try it was run, as it may change the value, and ended all of it."""
+    fill = "def fill(table):\n    table['best'] = np.argmax\n    return len(table)\nn = fill(TABLE)"
+    answer = "def best_token(p):\n    return int(TABLE['best'](p))"
+    imports = "import os\nimport numpy as np\nTABLE = {}"
+    work = Submission([*enumerate([imports, fill, slow, answer])], ["00.1"])
+    found = judge_submission(work, Limits(cpu=0.5))["00.1"]
+    assert (found.outcome, found.message) == ("✓", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is not in a process below")
@@ -320,20 +404,20 @@ def test_two_runs_and_a_killed_and_resumed_one_are_the_same_to_the_byte(school, 
     assert files(tmp_path / "one") == files(tmp_path / "two")
 
     arguments = run(school, tmp_path / "three", "--workers", "1")
-    process, journal = start(arguments), tmp_path / "three" / "r.csv.journal"
-    while process.poll() is None and not (journal.exists() and journal.read_text()):
+    process, kept = start(arguments), tmp_path / "three" / "r.csv.journal"
+    while process.poll() is None and not (kept.exists() and kept.read_text()):
         time.sleep(0.005)
     process.kill()
     process.wait()
-    first = journal.read_text().splitlines()
+    first = kept.read_text().splitlines()
     assert 1 <= len(first) < 5
     rows = [*csv.DictReader(io.StringIO((tmp_path / "three" / "r.csv").read_text("utf-8-sig")))]
     assert all(row["message"] is not None for row in rows)
     assert left_over(tmp_path) == []
-    journal.write_text(journal.read_text() + '{"path": "ha')  # killed while it wrote
+    kept.write_text(kept.read_text() + '{"path": "ha')  # killed while it wrote
     process = start([*arguments, "--resume"])
     assert process.communicate(timeout=200)[0] == printed[0][0]
-    assert journal.read_text().splitlines()[: len(first)] == first
+    assert kept.read_text().splitlines()[: len(first)] == first
     assert files(tmp_path / "three") == files(tmp_path / "one")
 
 
@@ -394,7 +478,9 @@ def test_stopped_twice_it_says_one_line(tmp_path):
 
 def instantly(orders, limits, workers):
     for order in orders:
-        yield order, {"00.1": ["✓", "", ""]}
+        order.digest = digest(Path(order.path))
+        is_same = order.digest == order.known
+        yield order, {"same": order.digest} if is_same else {"00.1": ["✓", "", ""]}
 
 
 def test_a_table_is_written_a_row_at_a_time_and_the_journal_too(tmp_path, monkeypatch):
@@ -420,7 +506,7 @@ def test_a_file_that_is_changed_while_it_is_judged_is_judged_again(tmp_path, mon
 
     def synced_meanwhile(orders, limits, workers):
         for order, verdict in instantly(orders, limits, workers):
-            asked.append(order.name)
+            asked.append([order.name, *verdict])
             (school / "ada.py").write_text("# better")
             yield order, verdict
 
@@ -430,32 +516,62 @@ def test_a_file_that_is_changed_while_it_is_judged_is_judged_again(tmp_path, mon
     monkeypatch.setattr(grading, "judge", synced_meanwhile)
     for more in ({}, {"resume": True}, {"resume": True}):
         grade(school, tmp_path / "r.csv", **more)
-    assert asked == ["ada.py"] * 2  # and the third time it is the same
+    assert asked == [["ada.py", "00.1"]] * 2 + [["ada.py", "same"]]
 
 
-def test_a_file_is_looked_at_when_its_turn_comes(tmp_path, monkeypatch):
-    """Else a class waits for the first verdict until every file has been read."""
-    done, key = [], grading._Job._key
+def test_the_command_itself_reads_no_file_of_a_students(tmp_path, monkeypatch):
+    """Whoever resumed waited until it had read all that had its verdict: 12 s for one student's."""
 
-    def one_by_one(orders, limits, workers):
-        for order in orders:
-            done.append(f"judge {order.name}")
-            yield order, {"00.1": ["✓", "", ""]}
+    def refused(path, flags):
+        raise AssertionError(f"{path} was read, and not by a referee")
 
-    def noted(job, path):
-        done.append(f"look at {path.name}")
-        return key(job, path)
-
-    school, names = tmp_path / "school", ["a.py", "b.py"]
+    school = tmp_path / "school"
     school.mkdir()
-    for name in names:
-        (school / name).write_text('check("00.1", best_token)')
-    monkeypatch.setattr(grading, "judge", one_by_one)
-    monkeypatch.setattr(grading._Job, "_key", noted)
+    for name in ("ada", "bob"):
+        text = f'import numpy as np\n{submitted.RIGHT}check("00.1", best_token)'
+        (school / f"{name}.py").write_text(text)
+    journal._references()  # of files that are nobody's
+    monkeypatch.setattr(handed_in, "_itself", refused)
+    report = grade(school, tmp_path / "r.csv", lessons=["00"])
+    assert [row.outcome for row in report.rows] == ["✓", "!", "!"] * 2
+    (school / "bob.py").write_text("check('00.1', best_token)")
+    (school / "cy.py").write_text("check('00.1', best_token)")
+    found, look = [], Referee.look
+
+    def heard(referee):
+        verdict = look(referee)
+        if verdict is not None:
+            found.append([referee.order.name, *verdict][:2])
+        return verdict
+
+    monkeypatch.setattr(Referee, "look", heard)
+    again = grade(school, tmp_path / "r.csv", lessons=["00"], resume=True, workers=1)
+    assert found == [["ada.py", "same"], ["bob.py", "00.1"], ["cy.py", "00.1"]]
+    marks = {row.student: row.outcome for row in again.rows if row.exercise == "00.1"}
+    assert marks == {"ada": "✓", "bob": "!", "cy": "!"}
+
+
+def test_reports_of_an_earlier_run_stand_until_all_it_knew_is_told_again(tmp_path, monkeypatch):
+    school, writings = tmp_path / "school", []
+    school.mkdir()
+    for name in ("ada", "bob", "cy"):
+        (school / f"{name}.py").write_text('check("00.1", best_token)')
+    monkeypatch.setattr(grading, "judge", instantly)
+    monkeypatch.setattr(grading, "SHARE", 0.0)
     grade(school, tmp_path / "r.csv")
-    assert done == [f"{what} {name}" for name in names for what in ("look at", "judge")]
+    (school / "ada.py").write_text("# another")
+    monkeypatch.setattr(grading.Outputs, "write", lambda _, report: writings.append(report))
     grade(school, tmp_path / "r.csv", resume=True)
-    assert done[4:] == [f"look at {name}" for name in names]
+    assert [len(report.rows) for report in writings] == [3, 3]  # with the last, and at the end
+
+    def stopped(orders, limits, workers):
+        yield from [*instantly(orders, limits, workers)][:2]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(grading, "judge", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        grade(school, tmp_path / "r.csv", resume=True)
+    assert len(writings) == 2
 
 
 def test_limits_that_nobody_reaches_cost_no_mark(tmp_path):

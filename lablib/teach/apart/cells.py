@@ -22,6 +22,9 @@ FUTURE = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.a
 # Whoever uses these may bind any name.
 OPAQUE = {"exec", "eval", "globals", "locals", "vars", "setattr", "__import__"}
 QUIET = {"print", "display", "len", "repr", "type", "help"}  # these change nothing
+IDLE = {"lablib", "matplotlib", "time"}  # packages of which nothing is set up for an answer
+STARTING = {"create_task", "ensure_future", "gather"}
+OWN_LOOP = {"new_event_loop", "run_until_complete", "run", "Runner"}
 # These change what they belong to, wherever in a statement they stand.
 CHANGING = {
     *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard"),
@@ -81,14 +84,36 @@ def statements(number: int, source: str, name: str, future: int = 0) -> list[Sta
 
 def is_of_lablib(node: ast.stmt) -> bool:
     """Return whether a statement imports of lablib, and of nothing else."""
+    return _packages(node) == {"lablib"}
+
+
+def starts_tasks(node: ast.stmt) -> bool:
+    """Return whether a statement needs a loop that runs: it starts tasks, and has none of its own.
+
+    In a notebook there is always one; a program brings it.
+    """
+    inside = [*_outside_definitions(node)]
+    words = {each.id for each in inside if isinstance(each, ast.Name)}
+    words |= {each.attr for each in inside if isinstance(each, ast.Attribute)}
+    return not words.isdisjoint(STARTING) and words.isdisjoint(OWN_LOOP)
+
+
+def _packages(node: ast.stmt) -> set[str]:
+    """Return of which packages a statement imports something."""
     match node:
         case ast.Import(names):
-            modules = [alias.name for alias in names]
+            return {alias.name.partition(".")[0] for alias in names}
         case ast.ImportFrom(str(module), level=0):
-            modules = [module]
-        case _:
-            return False
-    return {module.partition(".")[0] for module in modules} == {"lablib"}
+            return {module.partition(".")[0]}
+    return set()
+
+
+def checked(node: ast.stmt) -> str:
+    """Return the exercise that a statement checks, and does nothing else; else an empty text."""
+    match node:
+        case ast.Expr(ast.Call(ast.Name("check"), [ast.Constant(str(exercise)), ast.Name()], [])):
+            return exercise
+    return ""
 
 
 def needed(
@@ -100,7 +125,7 @@ def needed(
         everything: all statements.
         functions: names of what is judged.
         wide: take those along that may change a value which these use: they mention it, or call
-            what mentions it.
+            what mentions it; or they set something up that has no name (``sys.setrecursionlimit``).
     """
     imported = {
         n for s in everything if isinstance(s.node, ast.Import | ast.ImportFrom) for n in s.binds
@@ -131,6 +156,8 @@ def needed(
     if wide:
         touched = _touched(everything, values)
         roots += [s for s in everything if touched[s.place] & wanted]
+        idle = set[str]().union(*(s.binds for s in everything if _packages(s.node) & IDLE))
+        roots += [s for s in everything if _outer(s.node) & (imported - idle)]
         if any(s.uses & OPAQUE for s in roots):  # they may use any name
             wanted = wanted | imported | made
         kept, _ = _closure(roots, wanted, binds, uses)
@@ -306,7 +333,8 @@ def _reached(names: set[str], further: Mapping[str, set[str]]) -> set[str]:
 def _changed(nodes: Iterable[ast.AST], imported: set[str], made: set[str]) -> set[str]:
     """Return the names whose value is changed without binding them.
 
-    ``x.y = 1``, ``x[0] = 1``, ``x.add(1)`` and ``fill(x)`` do; ``np.mean(x)``'s ``np`` stays.
+    ``x.y = 1``, ``x[0] = 1``, ``x.add(1)``, ``fill(x)`` and ``@x.register`` do; ``np.mean(x)``'s
+    ``np`` stays.
     """
     found = set()
     for inner in nodes:
@@ -328,7 +356,27 @@ def _changed(nodes: Iterable[ast.AST], imported: set[str], made: set[str]) -> se
                 found |= {arg.id for arg in args if isinstance(arg, ast.Name)} - imported - made
             case ast.keyword("out", ast.Name(name)):
                 found.add(name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                for decorator in inner.decorator_list:
+                    call = decorator.func if isinstance(decorator, ast.Call) else decorator
+                    known = imported | made if isinstance(call, ast.Name) else imported
+                    found |= {_root(call)} - known
     return found - {""}
+
+
+def _outer(node: ast.stmt) -> set[str]:
+    """Return the name of which a statement sets something up, as it seems, if it does.
+
+    ``sys.setrecursionlimit(5000)`` does, and ``getcontext().prec = 50``.
+    """
+    match node:
+        case ast.Expr(ast.Call(function, args, keywords)):
+            given = [*args, *(keyword.value for keyword in keywords)]
+            are_settled = all(isinstance(each, ast.Constant) for each in given)
+            return {_root(function)} if are_settled else set()
+        case ast.Assign([ast.Attribute(value=ast.Call(function) | function)]):
+            return {_root(function)}
+    return set()
 
 
 def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:

@@ -67,6 +67,8 @@ class Order:
         alone: whether it waits until nothing else is judged: there was no room for its process.
         task: ``"grade"`` or ``"score"``.
         score: the capstone, its world and the student's files, if it is to be scored.
+        known: the digest of the file whose verdict is known: it is not judged while it has this.
+        digest: of the file, once its referee has read it; empty if it can't be read.
         forms: what equal answers have in common, by exercise (see ``alike``); told with a verdict.
         predicted: what was predicted, by question (see ``predicted``); likewise.
     """
@@ -83,6 +85,8 @@ class Order:
     over: str = ""
     spent: float = 0.0
     alone: bool = False
+    known: str = ""
+    digest: str = ""
     forms: dict[str, str] = field(default_factory=dict)
     predicted: dict[str, Any] = field(default_factory=dict)
 
@@ -101,8 +105,8 @@ class Order:
 def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tuple[Order, Verdict]]:
     """Have submissions judged; yield each with its verdict, in any order.
 
-    A verdict has what was found of each exercise, or ``unreadable`` and why. Whoever closes the
-    iterator leaves no process behind.
+    A verdict has what was found of each exercise, or ``unreadable`` and why, or ``same`` where the
+    file has the digest that is ``known``. Whoever closes the iterator leaves no process behind.
 
     Args:
         orders: what to judge; each is asked for when its turn comes.
@@ -125,9 +129,10 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
                 if order is None:
                     break
                 if order.whose and took[order.whose] > SLOW * limits.seconds:
-                    why = f"their other files took more than {SLOW * limits.seconds:g} s"
-                    yield order, {"unreadable": f"is not judged: {why}"}
-                    continue
+                    order.over = f"their other files took more than {SLOW * limits.seconds:g} s"
+                    if not order.known:  # else a referee looks whether it is the same
+                        yield order, {"unreadable": f"is not judged: {order.over}"}
+                        continue
                 try:
                     busy.append(_ready(idle) or Referee(limits))
                 except OSError as error:
@@ -295,7 +300,9 @@ class Referee:
                 return told["end"]
             if "short" in told:
                 raise Short(told["short"])
-            if "note" in told:
+            if "digest" in told:
+                self.order.digest = self.order.digest or told["digest"]  # of what was read first
+            elif "note" in told:
                 exercise, *note = told["note"]
                 self.order.notes[exercise] = note
             else:

@@ -18,7 +18,7 @@ from lablib.course.checks.exercises import find
 from lablib.teach import alike
 from lablib.teach.apart import sandbox
 from lablib.teach.apart.remote import Limits, NotStarted
-from lablib.teach.handed_in import unreadable
+from lablib.teach.handed_in import digest, unreadable
 from lablib.teach.submission import CELLS, Finding, judge_submission, read_submission
 
 Say = Callable[[dict[str, Any]], None]
@@ -30,11 +30,18 @@ def grade(order: dict[str, Any], limits: Limits, say: Say) -> None:
     Args:
         order: ``path``, and ``name``, what messages call it; ``lessons`` and ``only``, to which
             exercises are left, if not empty; ``notes``, what is found already; ``struck``, why
-            exercises are not judged (again); ``over``, why nothing is.
+            exercises are not judged (again); ``over``, why nothing is; ``known``, the digest of a
+            file that has its verdict.
         limits: of the student's process.
         say: sends a message.
     """
     path = Path(order["path"])
+    # Of what is there before it is read: a file that changes meanwhile is judged again.
+    found = digest(path)
+    say({"digest": found})
+    if found and found == order["known"]:
+        say({"end": {"same": found}})
+        return
     try:
         work = read_submission(path)
     except Exception as error:  # whatever is in the file, it gets a row
@@ -48,12 +55,12 @@ def grade(order: dict[str, Any], limits: Limits, say: Say) -> None:
             {"at": exercise} if finding is None else {"note": [exercise, *asdict(finding).values()]}
         )
 
-    found = judge_submission(work, limits, tell, known, order["struck"], order["over"])
+    verdicts = judge_submission(work, limits, tell, known, order["struck"], order["over"])
     forms: dict[str, str] = {}
     if not order["over"]:  # if reading them has worn a referee out, no other one tries
         sources = [source for _, source in work.cells]
-        forms = {id_: alike.form(sources, find(id_).name) for id_ in found}
-    told = {id_: [*asdict(finding).values()] for id_, finding in found.items()}
+        forms = {id_: alike.form(sources, find(id_).name) for id_ in verdicts}
+    told = {id_: [*asdict(finding).values()] for id_, finding in verdicts.items()}
     say({"end": told, "forms": forms, "predicted": work.predicted})
 
 

@@ -150,6 +150,7 @@ class Process:
         functions: Sequence[str],
         skip: Sequence[tuple[int, int]] = (),
         wide: bool = False,
+        judged: Sequence[str] = (),
     ) -> Iterator[dict[str, Any]]:
         """Have the statements run that functions need; yield what is told until it is done.
 
@@ -158,12 +159,14 @@ class Process:
             functions: names of what is judged.
             skip: places of statements that are left out.
             wide: run what may matter, too (see ``cells``).
+            judged: exercises whose checks are left out.
 
         Raises:
             Gone: the process ended, or said what makes no sense.
             TimeUp: one statement took too long.
         """
-        self.send({"cells": cells, "functions": functions, "skip": skip, "wide": wide})
+        order = {"cells": cells, "functions": functions, "skip": skip, "wide": wide}
+        self.send(order | {"judged": judged})
         self.meter.is_stating = True
         for _ in range(TELLS):
             told = self.hear()

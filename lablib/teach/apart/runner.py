@@ -10,6 +10,7 @@ import contextlib
 import importlib.abc
 import inspect
 import linecache
+import multiprocessing
 import os
 import random
 import re
@@ -111,6 +112,8 @@ class Servant:
         _keep_limits()
         _limit_threads()
         self.busy = False
+        self.loop = asyncio.Runner()  # one for all: a task of an earlier cell's may be awaited
+        self.loop.get_loop()  # what makes a future before anything is awaited makes it for this one
         self.checked: list[Any] = []  # what a check has had judged
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
@@ -124,7 +127,8 @@ class Servant:
 
         Args:
             order: ``cells``, pairs of number and source; ``functions``, names of what is judged;
-                ``skip``, places of statements; ``wide``, see ``cells.needed``.
+                ``skip``, places of statements; ``wide``, see ``cells.needed``; ``judged``, ids of
+                exercises whose checks are left out.
         """
         everything, future = [], 0
         for number, source in order["cells"]:
@@ -137,6 +141,8 @@ class Servant:
             if everything:
                 future |= everything[-1].code.co_flags & cells.FUTURE
         skip = {tuple(place) for place in order["skip"]}
+        judged = order.get("judged", [])
+        everything = [each for each in everything if cells.checked(each.node) not in judged]
         chosen = cells.needed(everything, order["functions"])
         wider = cells.needed(everything, order["functions"], wide=True)
         waiting = [s for s in (wider if order["wide"] else chosen) if s.place not in skip]
@@ -158,7 +164,9 @@ class Servant:
         self.line.send({"at": list(statement.place)})
         try:
             if statement.code.co_flags & inspect.CO_COROUTINE:  # it awaits something
-                asyncio.run(eval(statement.code, self.space))
+                self.loop.run(eval(statement.code, self.space))
+            elif cells.starts_tasks(statement.node):
+                self.loop.run(_within(statement.code, self.space))
             else:
                 exec(statement.code, self.space)
         except NameError as error:
@@ -345,6 +353,11 @@ class _NoReferences(importlib.abc.MetaPathFinder):
             raise ImportError(f"{name} is not here while notebooks are graded")
 
 
+async def _within(code: types.CodeType, space: dict[str, Any]) -> None:
+    """Run a statement while a loop runs, as all of a notebook's do."""
+    exec(code, space)
+
+
 def _text(error: BaseException) -> str:
     try:
         text = (str(error).splitlines() or [""])[0]
@@ -356,6 +369,8 @@ def _text(error: BaseException) -> str:
 def serve(missing: Sequence[str]) -> None:
     """Do what the judge says until it hangs up; ``missing`` are the walls that aren't there."""
     sys.argv = [""]
+    if "fork" in multiprocessing.get_all_start_methods():
+        multiprocessing.set_start_method("fork")  # semaphores of others need a process beside them
     random.seed(0)
     np.random.seed(0)  # two runs say the same
     servant = Servant()

@@ -28,7 +28,7 @@ import ipywidgets as widgets
 from PIL import Image
 
 MIME = "application/vnd.lablib.film+json"
-GRID = 4096  # settings of a film that the page draws: some 200 bytes each, packed
+GRID = 2600  # settings of a film that the page draws: some 200 bytes each, packed
 PICTURES = 240  # settings of a film of pictures, which are files
 STOPS = 65  # places of a slider at most
 FEW = 5  # places that a slider keeps

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from lablib.course.lessons.lesson_01.widgets import softmax
-from lablib.course.plots.charts import Chart, bars
+from lablib.course.plots.charts import WARM, Chart, bars
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.marks import DARK, LIGHT, bars_across, number, ranked
 from lablib.course.plots.pictures import visible
@@ -91,22 +91,24 @@ class StoryTeller(SceneExplorer):
         texts = [opening + one.tokens for told in self.stories.values() for one in told]
         panel = ranked(self.SHOWN, f"the word after “… {self.fork}”")
         verdicts = sorted({_verdict(one) for told in self.stories.values() for one in told})
-        about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.6, "verdicts": verdicts}
-        self.constants = {"texts": texts, "panels": [panel], **about}
+        about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.62, "verdicts": verdicts}
+        keys = [(LIGHT, "at this temperature", False), (WARM, "the model gave it", True)]
+        self.constants = {"texts": texts, "panels": [panel], "keys": keys, **about}
         again = {"story": slider(1, 1, tries, label="another story")} if tries > 1 else {}
         super().__init__(temperature=slider(0.5, 0.0, 2.0, 0.25), **again)
 
     def compute(self, temperature: float, story: int = 1) -> dict[str, Any]:
-        """Return the chances of the best words, and the story."""
+        """Return the chances of the best words, the story, and the word that it has there."""
         if temperature == 0:
             chances = np.eye(self.SHOWN)[0]
         else:
-            weights = np.exp((self.logits - self.logits.max()) / temperature)
-            chances = weights[self.best] / weights.sum()
-        told = self.stories[temperature]
-        number = list(self.stories).index(temperature) * len(told) + story - 1
+            chances = softmax(self.logits / temperature)[self.best]
+        every, fork = self.stories[temperature], len(self._forked)
+        number = list(self.stories).index(temperature) * len(every) + story - 1
+        told = every[story - 1]
+        comes = next(iter(told.ids[fork:]), None) if told.ids[:fork] == self._forked else None
         found = {"temperature": temperature, "chances": chances, "number": number}
-        return {**found, "told": told[story - 1]}
+        return {**found, "told": told, "comes": comes}
 
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw the story, the word at the fork framed, and the chances of what may stand there."""
@@ -115,25 +117,34 @@ class StoryTeller(SceneExplorer):
         chances = [*given, *told.probabilities.tolist()]
         for token, chance in zip(told.tokens, told.probabilities, strict=True):
             notes.append(f"“{token.strip()}”: the model gave it {number(chance)}.")
-        fork = len(self._forked)
-        comes = next(iter(told.ids[fork:]), None) if told.ids[:fork] == self._forked else None
+        comes, place = data["comes"], self._given + len(self._forked)
         colours = [DARK if token == comes else LIGHT for token in self.best]
+        panel = bars_across(self.words, data["chances"].tolist(), colours)
+        for row, own in enumerate(softmax(self.logits)[self.best].tolist()):
+            outline = {"bar": [0, own, -row - 0.45, -row + 0.45], "fill": WARM, "hollow": True}
+            end = panel["marks"][2 * row + 1]["at"]
+            end[0] = max(end[0], own + 0.012)  # beyond both
+            panel["marks"].append({"key": f"o{row}", **outline})
+        if comes is None:
+            panel["title"] = f"after “… {self.fork}” (not here)"
         return {
             "text": data["number"],
             "looks": [sureness(chance) for chance in chances],
             "notes": notes,
-            "marked": -1 if comes is None else self._given + fork,
+            "marked": -1 if comes is None else place,
             "verdict": _verdict(told),
             "right": told.verdict is None,
-            "panels": [bars_across(self.words, data["chances"].tolist(), colours)],
+            "panels": [panel],
         }
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the likeliest word's chance, and what the checker says of the story."""
-        said = "wrong" if data["told"].verdict else "right"
+        """Name the likeliest word's chance, whether it came, and what the checker says."""
+        told, comes, fate = data["told"], data["comes"], ""
+        if comes is not None:
+            fate = " and came" if comes == self.best[0] else ", yet another word came"
         return (
             f"At temperature {data['temperature']:g} ‘{self.words[0]}’ has probability "
-            f"{data['chances'][0]:.2f}, and the story is {said}."
+            f"{data['chances'][0]:.2f}{fate}; the story is {'wrong' if told.verdict else 'right'}."
         )
 
 
@@ -182,9 +193,10 @@ class VoteShares(ChartExplorer):
         return np.array([self.answers[:samples].count(str(digit)) for digit in range(10)])
 
     def chart(self, data: np.ndarray) -> Chart:
-        """Draw the shares, within the exact chances."""
+        """Draw the shares, within the exact chances of the annotator's answers."""
         labels = [f"{digit}✓" if str(digit) == self.right else str(digit) for digit in range(10)]
-        shares = {"exact chances": self.theory, "votes": data / max(data.sum(), 1)}
+        votes = data / max(data.sum(), 1)
+        shares = {"as the annotator's habit alone has it": self.theory, "votes": votes}
         return bars(labels, shares, "share of the answers", xlabel="answer", ymax=1)
 
     def caption(self, data: np.ndarray) -> str:
@@ -195,7 +207,7 @@ class VoteShares(ChartExplorer):
         share = data[int(self.right)] / max(n, 1)
         return (
             f"{n} answer{'s' * (n != 1)}; {lead}. The right answer, {self.right}, has "
-            f"{share:.0%} of them; in theory it has {self.theory[int(self.right)]:.0%}."
+            f"{share:.0%} of them; by habit alone it has {self.theory[int(self.right)]:.0%}."
         )
 
 

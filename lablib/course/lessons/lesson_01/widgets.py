@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from lablib.course.plots.charts import Chart, axis, bars, panel
+from lablib.course.plots.charts import WARM, Chart, axis, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.pictures import visible
@@ -87,7 +87,7 @@ class NextToken(SceneExplorer):
         self.texts, self.words = dict(texts), list(words)
         self.logits = {name: _read(model, ids) for name, ids in texts.items()}
         first = next(iter(texts))
-        panel = ranked(self.SHOWN + 1, "the framed token: what was expected there", end=1.45)
+        panel = ranked(self.SHOWN + 1, "expected at the frame", end=1.45)
         about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.55, "panels": [panel]}
         self.constants = {"texts": [self._tokens(name) for name in texts], **about}
         super().__init__(
@@ -135,21 +135,22 @@ class NextToken(SceneExplorer):
         colours = [LIGHT] * self.SHOWN + [REST]
         colours = [DARK if own else colour for own, colour in zip(came, colours, strict=True)]
         tokens = zip(self._tokens(data["text"]), read, strict=True)
+        title = f"expected at the frame (entropy: {data['entropy']:.1f} bits)"
         return {
             "text": list(self.texts).index(data["text"]),
             "looks": [sureness(p) for p in read],
             "notes": [f"“{token.strip()}”: the model gave it {number(p)}." for token, p in tokens],
             "marked": data["position"] - 1,
-            "panels": [bars_across(names, chances, colours, says)],
+            "panels": [bars_across(names, chances, colours, says) | {"title": title}],
         }
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the token that came, its probability, and the entropy there."""
+        """Name the token that came and its probability; and the likeliest, if it is another."""
         best, came = (visible(self.words[i]) for i in (data["best"][0], data["came"]))
+        other = f"; the likeliest was '{best}' with {data['chances'][0]:.2f}"
         return (
-            f"At place {data['position']} of {data['text']} the likeliest token is '{best}' with "
-            f"probability {data['chances'][0]:.2f}. '{came}' came, which had "
-            f"{data['came_with']:.2f}. The entropy is {data['entropy']:.1f} bits."
+            f"At place {data['position']} of {data['text']} '{came}' came, which had probability "
+            f"{data['came_with']:.2f}{', the highest' if best == came else other}."
         )
 
     def _tokens(self, text: str) -> list[str]:
@@ -166,8 +167,16 @@ def frequencies(
         theory: heights of the outlines.
         measured: for each, the frequency and its interval.
     """
-    series = {"softmax": theory, "measured, 95 % interval": np.transpose(measured)}
-    return bars(words, series, "probability", xlabel="next token")
+    marks: list[dict[str, Any]] = []
+    for row, (word, p, (middle, low, high)) in enumerate(zip(words, theory, measured, strict=True)):
+        note = f"{word}: softmax {p:.3f}, measured {middle:.3f}, {low:.3f} to {high:.3f}."
+        outline = {"bar": [0, p, -row - 0.4, -row + 0.4], "fill": WARM, "hollow": True}
+        bar = {"bar": [0, middle, -row - 0.28, -row + 0.28], "fill": LIGHT, "note": note}
+        marks += [outline, bar, {"line": [[low, -row], [high, -row]], "wide": 1.5}]
+    x = axis(0, 1.1 * max(*theory, *(high for _, _, high in measured)), "probability", grid=True)
+    y = axis(0.5 - len(words), 0.5, "", [(-row, word) for row, word in enumerate(words)], bare=True)
+    keys = [(WARM, "softmax", True), (LIGHT, "measured, with 95 % interval", False)]
+    return Chart([panel("next token", x, y, high=24 * len(words), side=70)], [marks], keys)
 
 
 def perplexities(rows: Mapping[str, Measured]) -> Chart:
@@ -177,7 +186,7 @@ def perplexities(rows: Mapping[str, Measured]) -> Chart:
         note = f"{name}: {middle:.3f}, 95 % interval {low:.3f} to {high:.3f}."
         marks.append({"line": [[low, -row], [high, -row]], "colour": DARK})
         marks.append({"dot": [middle, -row], "colour": DARK, "r": 6, "note": note})
-        marks.append({"text": f"{middle:.2f}", "at": [high + 0.002, -row - 0.12]})
+        marks.append({"text": f"{middle:.3f}", "at": [high + 0.002, -row - 0.12]})
     every = np.array([*rows.values()])
     about = "perplexity (as if choosing among so many tokens)"
     x = axis(every.min() - 0.01, every.max() + 0.015, grid=True)

@@ -17,6 +17,7 @@ class CacheCost(ChartExplorer):
     """Tokens that go through the model as a text grows, with and without a cache."""
 
     PROMPT, NEW = 64, 128  # at most
+    AGAIN = "#F7DDA4"
 
     def __init__(self) -> None:
         super().__init__(
@@ -34,19 +35,25 @@ class CacheCost(ChartExplorer):
         }
 
     def chart(self, data: dict[str, np.ndarray]) -> Chart:
-        """Draw both counts as they grow."""
+        """Draw what each forward reads, and both counts as they grow."""
         series = {name: data[name] for name in ("without a cache", "with a cache")}
         most = self.NEW * self.PROMPT + self.NEW * (self.NEW - 1) // 2
-        x, y = axis(0, self.NEW, "tokens written"), axis(0, most)
-        view = panel("token-forwards in all", x, y, series, high=240)
-        return Chart([view], [curves(data["written"], series)])
+        x, x0 = axis(0, self.NEW, "tokens written"), data["written"]
+        each = {name: np.diff(counts, prepend=0) for name, counts in series.items()}
+        top, low = (np.column_stack([x0, reads]).tolist() for reads in each.values())
+        again = {"key": "again", "area": [*top, *low[::-1]], "fill": self.AGAIN}
+        views = [panel("tokens read by each forward", x, axis(0, self.NEW + self.PROMPT))]
+        views.append(panel("tokens read so far", x, axis(0, most)))
+        keys = [(COLOURS[i], name, False) for i, name in enumerate(series)]
+        marks = [[again, *curves(x0, each)], curves(x0, series)]
+        return Chart(views, marks, [*keys, (self.AGAIN, "read again", False)])
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
-        """Name both totals and their ratio."""
+        """Say what each forward reads, and name both totals."""
         without, cached = int(data["without a cache"][-1]), int(data["with a cache"][-1])
         return (
-            f"To write {len(data['written'])} tokens the model reads {without:,} tokens without "
-            f"a cache and {cached:,} with one: {without / cached:.1f} times fewer."
+            "Without a cache each forward reads the whole text again, with one only what is new: "
+            f"{without:,} tokens without, {cached:,} with one."
         )
 
 
@@ -142,7 +149,7 @@ class CacheMemory(ChartExplorer):
             right.append({"line": [[0.5, -row - 0.38], [0.5, -row + 0.15]], "dash": "4 2"})
             right.append({"text": said, "at": [0, -row + 0.25]})
         most = max(layers)[0]
-        x = axis(0, start, "", names, bare=True)
+        x = axis(0, start, "width: KiB that a layer keeps", names, bare=True)
         y = axis(0, max(1.12 * most, most + 3), "", layers)  # words stand above the blocks
         views = [panel("one token's keys and values", x, y)]
         x = axis(0, 1, "", [(0, "0"), (0.5, "as large as the weights"), (1, "all")])
@@ -157,7 +164,7 @@ class CacheMemory(ChartExplorer):
         models = data["models"].items()
         each = [f"{_share(now['mib'][0] / now['weights'])} in {name}" for name, now in models]
         many = f" in each of {data['texts']} texts" * (data["texts"] > 1)
-        head = f"{data['thousands']},000 tokens{many} at {data['bits']} bits"
+        head = f"{data['thousands']},000 tokens{many} at {data['bits']} bits, a block each"
         return f"{head}: cache / weights is {', '.join(each)}."
 
 
@@ -178,4 +185,4 @@ def forward_cost(
     """
     series = {"1 forward of k, median and quartiles": (middle, low, high)}
     series["k forwards of 1"] = np.array(widths) * middle[0]
-    return lines(widths, series, "tokens k", "time (ms)", logx=True, logy=True)
+    return lines(widths, series, "tokens k (doubling)", "time (ms, doubling)", logx=True, logy=True)

@@ -79,12 +79,11 @@ class BeforeAfter(SceneExplorer):
         return {"panels": [{"marks": left}, {"marks": right}]}
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
-        """Say how many words are left, and which share of the model's own mass they had."""
+        """Say how many words are left, and which share of the warmed mass they had."""
         kept = data["after"] > 0
         best = int(np.argmax(data["after"]))
         return (
-            f"{kept.sum()} of {len(kept)} words stay; the model gave them "
-            f"{data['before'][kept].sum():.0%} of its mass. "
+            f"{kept.sum()} of {len(kept)} words stay, {data['warm'][kept].sum():.0%} of the mass. "
             f"'{self.words[best]}' now has {data['after'][best]:.0%}."
         )
 
@@ -110,7 +109,8 @@ class Penalties(ChartExplorer):
         self._ends = float(worst["scores"].min()) - 0.3, max(0.0, *logits) + 0.3
         mass = np.where(worst["counts"] > 0, worst["before"], 0)
         # a word has the most when every other one that was said has lost all
-        self._most = 1.03 * float(np.max(worst["before"] / (1 - mass.sum() + mass)))
+        most = float(np.max(worst["before"] / (1 - mass.sum() + mass)))
+        self._most = float(np.ceil(5 * most)) / 5
         super().__init__(
             repeat_penalty=slider(1.5, 1.0, self.MOST, 0.1),
             presence_penalty=slider(0.0, 0.0, self.MOST, 0.1),
@@ -167,13 +167,8 @@ class Penalties(ChartExplorer):
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
         """Say what the words that were said had, and have now."""
-        said = list(dict.fromkeys(self.said))
-        before, after = data["before"], data["after"]
-        each = (f"'{self.words[i]}' {before[i]:.0%}, now {after[i]:.0%}" for i in said)
-        return (
-            f"The words already said had {before[said].sum():.0%} of the mass and now have "
-            f"{after[said].sum():.0%}: {'; '.join(each)}."
-        )
+        before, after = (data[name][list({*self.said})].sum() for name in ("before", "after"))
+        return f"The words already said had {before:.0%} of the mass and now have {after:.0%}."
 
 
 @dataclass(frozen=True)
@@ -248,14 +243,24 @@ class Frontier(ChartExplorer):
         for i, ends in enumerate(([[end, y] for end in apart], [[x, end] for end in right])):
             marks.append({"key": f"spread {i}", "line": ends, "wide": 1.5})
         marks.append({"key": "ring", "dot": [x, y], "r": 9, "hollow": True, "colour": "#000000"})
-        at = {"at": [x - 0.02, max(-0.1, y - 0.13)], "anchor": "start" if x < 0.3 else "end"}
+        at = {"at": [x, y + 0.11], "anchor": "middle"}  # or, lower down, beside its trail
+        if y < 0.85:
+            side = -1 if data["cut"] == self.cuts[0] else 1  # no cut is the first to fall
+            at = {"at": [x + 0.025 * side, y + 0.05], "anchor": "end" if side < 0 else "start"}
         word = {"text": f"T = {data['temperature']:g}", "bold": True}
         marks.append({"key": "word", **word, **at})
         x = axis(0, 1, "share of words in which two stories differ", (0, 0.5, 1))
-        y = axis(-0.15, 1.1, "", (0, 0.5, 1))  # the chosen temperature stands below its point
-        title = "right stories (larger dots: hotter)"
+        y = axis(-0.05, 1.2, "", (0, 0.5, 1))
+        title = "right stories (larger: hotter; cross: 95 %)"
         return Chart([panel(title, x, y, self.cuts, high=260)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the chosen point and its intervals."""
-        return f"Temperature {data['temperature']:g}, {data['cut']}: {data['chosen']}"
+        """Name the chosen point, and the others of its temperature."""
+        where, chosen, others = self.temperatures.index(data["temperature"]), data["chosen"], []
+        for cut, trail in data["trails"].items():
+            if cut != data["cut"]:
+                others.append(f"{trail[where].spans[1][0]:.0%} with {cut}")
+        return (
+            f"At temperature {data['temperature']:g} {chosen.spans[1][0]:.0%} of {chosen.drawn} "
+            f"stories are right with {data['cut']}, {', '.join(others)}."
+        )

@@ -84,7 +84,7 @@ class SlotTimeline(SceneExplorer):
         whole = f"{data['steps']} steps, the {self.slots} slots busy {data['busy']:.0%} of the time"
         if data["now"] < data["steps"]:
             whole = f"step {data['now']} of {data['steps']}"
-        return f"{data['queue']}, {data['mode']}: {whole}."
+        return f"Queue “{data['queue']}”, {data['mode']}: {whole}."
 
 
 def _end(stays: Sequence) -> int:
@@ -104,6 +104,7 @@ def throughput(
     middle, low, high = zip(
         *((sorted(m)[len(m) // 2], min(m), max(m)) for m in measured), strict=True
     )
-    series = {"if a step cost the same": sizes, "theory": theory, "measured": (middle, low, high)}
+    series = {"if a step cost the same": sizes, "theory: each row adds its price": theory}
+    series["measured, least to most"] = (middle, low, high)
     name = "tokens a second (one row = 1)"
-    return lines(sizes, series, "rows in the batch", name, logx=True, logy=True)
+    return lines(sizes, series, "rows in the batch (doubling)", name, logx=True, logy=True)

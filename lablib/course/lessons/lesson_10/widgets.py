@@ -10,7 +10,7 @@ from typing import Any
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
-from lablib.course.plots.explorer import choice, slider, toggle
+from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.marks import REST
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer
@@ -23,7 +23,8 @@ from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache, trim_prom
 
 LAYERS = ("keys and values", "sliding window", "recurrent state")
 ALL, EACH, REPLAY = "trim_prompt_cache", "trim what can be trimmed", "snapshot and replay"
-WAYS = (ALL, EACH, REPLAY)
+SINGLY = "snapshots between drafts"  # these are read one by one
+WAYS = (ALL, EACH, REPLAY, SINGLY)
 
 
 class Marks:
@@ -83,19 +84,22 @@ class Memories(ChartExplorer):
             back=slider(min(3, drafts), 0, drafts, label="taken back"),
             prompt=slider(prompt - 2, 1, prompt, label="prompt tokens"),
             way=choice(EACH, list(WAYS), label="how"),
-            at_once=toggle(True, label="drafts read at once"),
         )
 
-    def compute(self, drafts: int, back: int, prompt: int, way: str, at_once: bool) -> Any:
+    def ends(self, drafts: int, **_: Any) -> dict[str, float]:
+        """Return that no more can be taken back than was read."""
+        return {"back": drafts}
+
+    def compute(self, drafts: int, back: int, prompt: int, way: str) -> Any:
         """Return what is seen and what should be, ``(3, positions)``, and the tokens read again."""
         back = min(back, drafts)
         cache, stays = self.model.make_cache(), prompt + drafts - back
         self.model(mx.arange(prompt)[None], cache)
         rewinder = Rewinder(self.model, cache)
-        step = max(drafts, 1) if at_once else 1
+        step = 1 if way == SINGLY else max(drafts, 1)
         for start in range(prompt, prompt + drafts, step):
             rewinder.forward(mx.arange(start, start + step)[None])
-        if way == REPLAY:
+        if way in (REPLAY, SINGLY):
             rewinder.rewind(back)
         elif way == ALL:
             trim_prompt_cache(cache, back)
@@ -144,12 +148,11 @@ class Memories(ChartExplorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say which layers are right, and what going back cost."""
-        back, wrong = data["read"] - data["stays"], ", ".join(data["wrong"])
-        state = f"wrong: {wrong}" if wrong else "every layer is right"
-        again = "1 token was" if data["again"] == 1 else f"{data['again']} tokens were"
+        wrong, again, way = " and ".join(data["wrong"]), data["again"], f"“{data['way']}”"
+        state = f"Wrong after {way}: {wrong}." if wrong else f"Every layer is right after {way}."
         return (
-            f"{data['read']} tokens read, {back} taken back by {data['way']!r}: {state}. "
-            f"{again} read again."
+            f"{state} Of {data['read']} tokens {data['read'] - data['stays']} were taken back, "
+            f"{again} {'was' if again == 1 else 'were'} read again."
         )
 
 
@@ -202,22 +205,23 @@ class ReplayCost(ChartExplorer):
         for name, y in heights.items():
             series = dict(zip(("trimming", "replay"), data[name], strict=True))
             x = axis(0.7, len(self.counts) + 0.3, "drafts γ", self.counts[1::2])
-            views.append(panel(f"{name} a written token (dotted: no drafts)", x, y, series))
+            kind = "log; " * (name == "tokens") + "dotted: no drafts"
+            views.append(panel(f"{name} a written token ({kind})", x, y, series))
             even = {"rule": {"y": 1}, "dash": "2 3"}
             here = {"key": "here", "rule": {"x": data["drafted"]}, "colour": WARM}
+            here["text"] = f"γ = {data['drafted']}"
             marks.append([*curves(self.counts, series, (0, 5)), {"key": "even", **even}, here])
         return Chart(views, marks)
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name both costs at the chosen γ."""
+        """Name the forwards of both ways at the chosen γ, and what replays read more."""
         at = data["drafted"] - 1
-        (trim_f, replay_f), (trim_t, replay_t) = (
-            [way[at] for way in data[name]] for name in ("forwards", "tokens")
-        )
+        trim, replay = (way[at] for way in data["forwards"])
+        trim_tokens, replay_tokens = (way[at] for way in data["tokens"])
         return (
-            f"α = {data['alpha']:.2f}, γ = {data['drafted']}: for each written token the target "
-            f"runs {trim_f:.2f} times and reads {trim_t:.2f} tokens if the cache can be trimmed, "
-            f"{replay_f:.2f} times and {replay_t:.2f} tokens with replays."
+            f"With replays the target runs {replay:.2f} times for each written token, with "
+            f"trimming {trim:.2f}, without drafts once; replays make it read "
+            f"×{replay_tokens / trim_tokens:.2f} the tokens."
         )
 
 
@@ -258,5 +262,6 @@ def scars(gaps: Mapping[str, Sequence[float]]) -> Chart:
         marks += [{"rule": {"y": -row}, "colour": REST}, end]
     x = axis(0, count + 1, "tokens read afterwards", (1, *range(10, count + 1, 10)))
     names = [(0.4 - row, layer) for row, layer in enumerate(gaps)]
-    y, title = axis(0.9 - len(gaps), 1, "", names, bare=True), "largest logit difference by layer"
+    y = axis(0.9 - len(gaps), 1, "", names, bare=True)
+    title = f"largest logit difference (highest bar: {most:.1f})"
     return Chart([panel(title, x, y, high=36 * len(gaps), side=112)], [marks])

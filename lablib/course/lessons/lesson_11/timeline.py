@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from lablib.cache.trie import TokenTrie
@@ -21,6 +22,8 @@ FORWARD_MS = 4.0
 TOKEN_MS = 0.5
 STEP = 2048  # tokens of one forward
 FILLS = ("#A9D3F0", "#F3BE6B", "#8FD3BF", "#E5BBD2", "#F0E442", "#DD9A7A")
+COLUMN = "#EEEEEE"
+KEYS = [("#000000", "asked", False), (REST, "waits", False), (COLUMN, "a forward", False)]
 
 
 @dataclass(frozen=True)
@@ -112,11 +115,11 @@ def follow(queries: Sequence[tuple[float, Words]], batch_size: int, timeout: flo
             call = arriving.popleft()
             if call.prompt in answered:
                 call.answered = now
-                continue
-            if call.prompt not in asked:
-                gathering.append(call.prompt)
-            asked.setdefault(call.prompt, []).append(call)
-            arrived, timer = arrived + 1, now + timeout
+            else:
+                if call.prompt not in asked:
+                    gathering.append(call.prompt)
+                asked.setdefault(call.prompt, []).append(call)
+                arrived, timer = arrived + 1, now + timeout
         if arrived >= batch_size or now == timer:
             due.extend(gathering)
             gathering, arrived, timer = [], 0, float("inf")
@@ -149,7 +152,7 @@ class BatchTimeline(ChartExplorer):
 
     Args:
         queries: when each is asked, in milliseconds, and for what; in order of time.
-        batch_size: how many waiting queries make a batch at first.
+        batch_size: how many waiting queries make a batch at first; at most 6.
     """
 
     def __init__(self, queries: Sequence[tuple[float, Sequence[str]]], batch_size: int = 4) -> None:
@@ -157,12 +160,13 @@ class BatchTimeline(ChartExplorer):
         times = [when for when, _ in self.queries]
         if not times or times != sorted(times) or not all(prompt for _, prompt in self.queries):
             raise BadValue(f"queries must be (when, prompt) in order of time, got {queries!r}")
-        most = max(len(times), 2)
-        lines = [follow(self.queries, size, wait) for size in (1, most) for wait in (0.0, 10.0)]
+        most = 6
+        every = product(range(1, most + 1), range(11))
+        lines = [follow(self.queries, *each) for each in every]
         self._end = max(call.answered for line in lines for call in line.calls)
         super().__init__(
             batch_size=slider(batch_size, 1, most, label="batch size"),
-            timeout=slider(1.0, 0.0, 10.0, 0.5, label="timeout in ms"),
+            timeout=slider(1.0, 0.0, 10.0, 1.0, label="timeout in ms"),
         )
 
     def compute(self, batch_size: int, timeout: float) -> Timeline:
@@ -170,7 +174,7 @@ class BatchTimeline(ChartExplorer):
         return follow(self.queries, batch_size, timeout)
 
     def chart(self, data: Timeline) -> Chart:
-        """Draw a line for each query; a box's colour is the piece that is computed in it."""
+        """Draw a line for each query and a column for each forward; a colour in it is a piece."""
         marks: list[dict[str, Any]] = []
         asked: list[dict[str, Any]] = []  # above the boxes
         for y, call in enumerate(data.calls):
@@ -183,8 +187,16 @@ class BatchTimeline(ChartExplorer):
             line = {"line": [[call.asked, -y], [call.answered, -y]], "colour": REST, "wide": 3}
             marks.append({"key": f"l{y}", **line})
             asked.append({"key": f"d{y}", **dot})
-        pieces = [(forward, piece) for forward in data.forwards for piece in forward.pieces]
-        for number, (forward, piece) in enumerate(pieces):
+        low, high = 0.5 - len(data.calls), 0.9
+        columns = [[forward.began, forward.ended, low, high] for forward in data.forwards]
+        under = [
+            {"key": f"f{i}", "bar": column, "fill": COLUMN} for i, column in enumerate(columns)
+        ]
+        for i, (began, ended, *_) in enumerate(columns):
+            above = {"text": str(i + 1), "at": [(began + ended) / 2, 0.5], "anchor": "middle"}
+            marks.append({"key": f"n{i}", **above})
+        rows = [(each, *piece) for each in data.forwards for piece in enumerate(each.pieces)]
+        for forward, number, piece in rows:
             for y, call in enumerate(data.calls):
                 served = piece.serves(call.prompt) if call.batch == forward.batch else 0
                 if not served or call.asked >= forward.ended:
@@ -195,19 +207,19 @@ class BatchTimeline(ChartExplorer):
                     f"A forward from {ends[0]:g} to {ends[1]:g} ms: {tokens(served)} of this query."
                 )
                 bar = {"bar": [*ends, -y - 0.36, -y + 0.36], **look, "note": note}
-                marks.append({"key": f"b{number}.{y}", **bar})
+                marks.append({"key": f"b{forward.began}.{number}.{y}", **bar})
         names = [(-y, " ".join(call.prompt)) for y, call in enumerate(data.calls)]
         x = axis(-0.5, self._end + 0.5, "milliseconds", range(0, int(self._end) + 1, 10), grid=True)
-        y = axis(0.5 - len(names), 0.5, "", names, bare=True)
-        title = "● asked; a box is a forward, and its tokens"
-        return Chart([panel(title, x, y, high=26 * len(names), side=112)], [[*marks, *asked]])
+        y = axis(low, high, "", names, bare=True)
+        title = "one colour in one forward: tokens run once for all"
+        view = panel(title, x, y, high=26 * len(names) + 10, side=112)
+        return Chart([view], [[*under, *marks, *asked]], KEYS)
 
     def caption(self, data: Timeline) -> str:
         """Say how many forwards ran, what they cost and how long the queries waited."""
         return (
-            f"{len(data.calls)} queries, {len(data.forwards)} forwards, {tokens(data.run)} run "
-            f"({data.alone} one by one). From question to answer: {np.mean(data.waits):.1f} ms on "
-            f"average, {max(data.waits):.1f} ms at most."
+            f"{len(data.calls)} queries share {len(data.forwards)} forwards, and each waits "
+            f"{np.mean(data.waits):.1f} ms on average. Of {data.alone} tokens {data.run} are run."
         )
 
 

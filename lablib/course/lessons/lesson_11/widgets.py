@@ -176,14 +176,12 @@ def describe(scene: Scene, names: Speller) -> str:
     changes = {"split": [], "insert": [], "evict": []}
     for event in scene.events:
         changes[event.kind].append(event)
-    said = [f"a split after {tokens(event.start)}" for event in changes["split"]]
-    for kind, word in (("insert", "new"), ("evict", "evicted")):
-        if count := sum(event.stop - event.start for event in changes[kind]):
-            said.append(f"{count} {word}")
+    lost = sum(event.stop - event.start for event in changes["evict"])
+    splits = [f"; an edge is split after {tokens(event.start)}" for event in changes["split"]]
+    went = [f"; {tokens(lost)} went to make room"] * (lost > 0)
     return (
-        f"“{_tail(names(scene.prompt))}”: {scene.found} of {tokens(len(scene.prompt))} found, "
-        f"{scene.run} run; {', '.join(said) or 'nothing changed'}. "
-        f"The tree holds {held}. Run so far: {tokens(scene.total)}, {scene.alone} without a tree."
+        f"The tree knew {scene.found} of the {tokens(len(scene.prompt))} of "
+        f"“{_tail(names(scene.prompt))}”, and {scene.run} ran{''.join(splits + went)}."
     )
 
 

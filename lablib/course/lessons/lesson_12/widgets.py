@@ -1,6 +1,5 @@
 """Widgets of the lesson on a real model: what comes next, what a cut keeps, who votes right."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from typing import Any
 
 from lablib.course.plots.charts import Chart, axis, curves, panel
 from lablib.course.plots.explorer import slider
-from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, ranked
+from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.pictures import COLOURS, visible
 from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.theory.estimators import wilson_interval
@@ -41,7 +40,7 @@ class NextTokens(SceneExplorer):
 
     def __init__(self, model: Any, tokenizer: Any, text: str) -> None:
         self.model, self.tokenizer = model, tokenizer
-        self.constants = {"panels": [ranked(self.SHOWN + 1, scale=math.sqrt, side=96)]}
+        self.constants = {"panels": [ranked(self.SHOWN + 1, side=96)]}
         self._last: tuple[str | None, Any] = None, None  # a slider asks about one text many times
         typed = widgets.Text(value=text, continuous_update=False, description="text (then Enter)")
         super().__init__(text=typed, temperature=slider(1.0, 0.1, 2.0, 0.1))
@@ -61,21 +60,19 @@ class NextTokens(SceneExplorer):
         }
 
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Draw one bar for each token, the likeliest on top; small ones can be seen, too."""
+        """Draw one bar for each token, the likeliest on top."""
         names = [*(visible(token) for token in data["tokens"]), "all others"]
         chances = [*data["p"].tolist(), max(0.0, 1 - float(data["p"].sum()))]
         colours = [DARK] + [LIGHT] * (len(data["p"]) - 1) + [REST]
-        return {"panels": [bars_across(names, chances, colours, scale=math.sqrt)]}
+        return {"panels": [bars_across(names, chances, colours)]}
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the first three tokens, the mass of all that are shown, and the entropy."""
-        first = zip(data["tokens"][:3], data["p"][:3], strict=True)
-        named = ", ".join(f"“{visible(token)}” {p:.0%}" for token, p in first)
+        """Name the likeliest token, the mass of all that are shown, and the entropy."""
         text = data["text"] if len(data["text"]) <= 60 else "…" + data["text"][-60:]
         return (
-            f"After “{text}” at temperature {data['temperature']:.1f}: {named}. The "
-            f"{len(data['p'])} likeliest tokens have {data['p'].sum():.0%} of the mass; entropy "
-            f"{data['bits']:.1f} bits."
+            f"After “{text}” at temperature {data['temperature']:.1f} the likeliest token is "
+            f"“{visible(data['tokens'][0])}” with {number(data['p'][0])}; the {len(data['p'])} "
+            f"shown have {data['p'].sum():.0%} of the mass, at {data['bits']:.1f} bits of entropy."
         )
 
     def _scores(self, text: str) -> np.ndarray:
@@ -100,6 +97,7 @@ class Cuts(ChartExplorer):
         self.mass = np.cumsum(self.sorted, axis=-1, dtype=float)
         sure, *_, free = np.argsort((self.mass < 0.9).sum(axis=-1), kind="stable").tolist()
         self.looks = {free: COLOURS[5], sure: COLOURS[0]}
+        self.order = [*sorted({*range(len(pieces))} - {free, sure}), free, sure]
         super().__init__(
             top_p=slider(0.9, 0.05, 0.95, 0.05, label="top-p"),
             min_p=slider(0.1, 0.01, 0.5, 0.01, label="min-p"),
@@ -125,13 +123,14 @@ class Cuts(ChartExplorer):
             low = begin == 0 and cut > 0.1
             marks = [{"rule": {"y": cut}, "text": name, "dash": "5 3", "below": low}]
             behind = []
-            for place in sorted(range(len(counts)), key=self.looks.__contains__):
+            for place in self.order:
                 count, colour = int(counts[place]), self.looks.get(place)
                 points = np.column_stack([kept, heights[place].round(3)]).tolist()
                 look = {"colour": colour or REST, "wide": 3 if colour else 0.5}
                 behind.append({"line": [[1, begin], *points], **look})
                 note = f"{name} keeps {count:,} before {self.pieces[place]}."
-                look = {"colour": colour or "#555555", "r": 6 if colour else 4}
+                wide = 5 if place == self.order[-1] else 8  # where both lie, both are seen
+                look = {"colour": colour or "#555555", "r": wide if colour else 4}
                 marks.append({"dot": [count, cut], "note": note, **look})
             for count in {int(counts[place]) for place in self.looks}:
                 at = [1.2 * count, cut - 0.12 if low else cut + 0.05]
@@ -144,12 +143,12 @@ class Cuts(ChartExplorer):
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
         """Say how the lines are read, and of each cut how few and how many it keeps."""
-        each = "; ".join(
-            f"{name} keeps {kept.min()} to {kept.max():,}, at half of the places at most "
-            f"{np.median(kept):.0f}"
-            for name, kept in data.items()
+        spans = [f"{n.min()} to {n.max():,}" if np.ptp(n) else f"{n[0]:,}" for n in data.values()]
+        each = ", ".join(f"{name} keeps {span}" for name, span in zip(data, spans, strict=True))
+        return (
+            "A line is a place of the text, and its dot says how many of "
+            f"{self.sorted.shape[1]:,} tokens stay there: {each}."
         )
-        return f"Where a line is cut, so many of {self.sorted.shape[1]:,} tokens stay: {each}."
 
 
 class BatchGain(ChartExplorer):
@@ -191,8 +190,9 @@ class BatchGain(ChartExplorer):
         parts = []
         for batch, best in data["best"].items():
             gain = data["gain"][batch][best - 1] if best else 1.0
-            parts.append(f"batch {batch}: ×{gain:.2f} with {best} draft{'s' * (best != 1)}")
-        return f"α = {data['alpha']:.2f}, free drafts. At best, " + "; ".join(parts) + "."
+            how = f"with {best} draft{'s' * (best != 1)}" if best else "without a draft"
+            parts.append(f"×{gain:.2f} {how} for {batch} text{'s' * (batch != 1)}")
+        return f"With α = {data['alpha']:.2f}, free drafts bring at best {', '.join(parts)}."
 
 
 @dataclass(frozen=True)
@@ -239,12 +239,12 @@ def single_and_vote(asked: Sequence[Asked]) -> dict[str, tuple[float, ...]]:
 def vote_bars(asked: Sequence[Asked]) -> Chart:
     """Draw the share of right answers to each question; the look says how the vote ends."""
     looks = {1.0: (COLOURS[2], "the vote is right ✓"), 0.0: (COLOURS[5], "it is wrong ✗")}
-    tie = COLOURS[1], "a tie ="
+    tie = COLOURS[4], "a tie ="
     colours, ends = zip(*(looks.get(each.vote, tie) for each in asked), strict=True)
     names, shares = [f"{each.name} {each.truth}" for each in asked], [each.single for each in asked]
     said = [f"{share:.0%} {end[-1]}" for share, end in zip(shares, ends, strict=True)]
     rows = bars_across(names, shares, colours, said)
-    view = ranked(len(asked), "share of right answers", end=1.4, side=270)
+    view = ranked(len(asked), "share of right answers", end=1.6, side=270)
     view |= {"high": 27 * len(asked), "y": view["y"] | rows["y"], "x": view["x"] | {"name": ""}}
     keys = [(colour, end, False) for colour, end in (looks[1.0], tie, looks[0.0])]
     return Chart([view], [rows["marks"]], keys)

@@ -46,12 +46,14 @@ class Round:
         p: the target's probabilities ``(N+1, V)``: after the text, and after each node.
         kept: ``(N+1,)``, the chance that a path stays and nothing below it: first that of no draft,
             then those of the paths to each node.
+        following: ``(N+1, V)``, what the token after such a path is drawn from.
     """
 
     drafts: list[int]
     parents: list[int]
     p: np.ndarray
     kept: np.ndarray
+    following: np.ndarray
 
     @property
     def depths(self) -> np.ndarray:
@@ -72,24 +74,25 @@ class Round:
         """The expected tokens of the round, the target's own one included."""
         return float(self.kept @ (1 + self.depths))
 
-    def toss(self, seed: int) -> list[int]:
-        """Draw which path stays; returns its nodes."""
-        chances = self.kept / self.kept.sum()
-        end = int(np.random.default_rng(seed).choice(len(chances), p=chances)) - 1
-        return path_to(end, self.parents)
+    def toss(self, seed: int) -> tuple[list[int], int]:
+        """Draw which path stays, and the token after it; returns the path's nodes, and the id."""
+        rng = np.random.default_rng(seed)
+        end = int(rng.choice(len(self.kept), p=self.kept / self.kept.sum()))
+        after = self.following[end] / self.following[end].sum()
+        return path_to(end - 1, self.parents), int(rng.choice(len(after), p=after))
 
 
 def law(
     rule: str, p: np.ndarray, q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]
-) -> np.ndarray:
-    """Return the chance that each path stays ``(N+1,)``; arguments as in ``tree_rules``.
+) -> tree_rules.Outcome:
+    """Return the chance that each path stays, and what follows; arguments as in ``tree_rules``.
 
     The engine plays ``match`` out: it draws the target's own token, and goes to the child that has
     it. Rejection does the same with drafts that are certain, q one-hot.
     """
     if one_of("rule", rule, RULES) == "match":
         q, rule = np.eye(p.shape[1])[list(drafts)], "rejection"
-    return tree_rules.tree_rule(rule)(p, q, drafts, parents).kept
+    return tree_rules.tree_rule(rule)(p, q, drafts, parents)
 
 
 def one_round(
@@ -144,7 +147,7 @@ def judged(drafts: Drafts, logits: mx.array, rule: str, temperature: float) -> R
     p = softmax(rows / temperature, -1) if temperature else np.eye(size)[rows.argmax(-1)]
     tokens, parents, q = drafts
     q = np.eye(size)[tokens] if q is None else q
-    return Round(tokens, parents, p, law(rule, p, q, tokens, parents))
+    return Round(tokens, parents, p, *law(rule, p, q, tokens, parents))
 
 
 def places(

@@ -75,7 +75,10 @@ def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -
     views = [panel(title, across, down, side=8, share=2)]
     across = axis(-0.6, n + before - 0.4, "", [*enumerate(columns)], bare=True)
     down = axis(0.4 - n, 0.6, "", [(-row, name) for row, name in enumerate(names)], bare=True)
-    return Chart([*views, panel("who looks, and what it sees", across, down)], [left, right])
+    keys = [(COLOURS[4], "the text", False), (COLOURS[2], "an ancestor", False)]
+    keys.append((COLOURS[0], "itself", False))
+    views.append(panel("who looks, and what it sees", across, down))
+    return Chart(views, [left, right], keys)
 
 
 class Trees(SceneExplorer):
@@ -135,7 +138,7 @@ class Trees(SceneExplorer):
         sizes = sorted({*TRAIL, nodes})
         self._rounds(text, rule, depth, temperature).of(sizes)  # all at once, which costs less
         grown = self.compare(text, rule, nodes, depth, temperature)[0]
-        depths, rows = layout(grown.parents)
+        (depths, rows), (path, own) = layout(grown.parents), grown.toss(toss)
         trails: dict[str, list[list[float]]] = {"tree": [], "chain": []}
         for count in sizes:
             *both, costs = self.compare(text, rule, count, depth, temperature)
@@ -143,30 +146,28 @@ class Trees(SceneExplorer):
                 trails[name].append([count, cost, one.expected])
         return {
             "text": visible("".join(self.pieces[token] for token in self.texts[text])[-44:]),
-            "setting": f"{text}, {rule}, temperature {temperature:.2f}",
             "nodes": nodes,
             "names": [visible(self.pieces[token]) for token in grown.drafts],
             "parents": list(grown.parents),
             "reach": grown.reach.tolist(),
-            "path": list(grown.toss(toss)),
+            "path": path,
+            "own": visible(self.pieces[own]),
             "depth": depths.tolist(),
             "row": rows.tolist(),
             "trails": trails,
         }
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say how the tree looks, what stays, and how it compares with a chain."""
+        """Say what a call writes in this toss, and on average beside a chain's."""
         stays = "".join(data["names"][node] for node in data["path"])
         tree_, chain = (
             next(each for each in trail if each[0] == data["nodes"])
             for trail in data["trails"].values()
         )
-        nodes = f"{data['nodes']} node{'s' * (data['nodes'] > 1)}"
-        said = f"the path {stays!r} stays" if stays else "no draft stays"
+        said = f"“{stays}” stays" if stays else "no draft stays"
         return (
-            f"{data['setting']}: a tree of {nodes}, its longest path {max(data['depth'])}; {said}. "
-            f"Expected tokens a call: tree {tree_[2]:.2f}, chain of as many {chain[2]:.2f}. "
-            f"Promised speed-up: tree ×{tree_[2] / tree_[1]:.2f}, chain ×{chain[2] / chain[1]:.2f}."
+            f"In this toss {said}, and the target adds “{data['own']}”. On average a call writes "
+            f"{tree_[2]:.2f} tokens with the tree, {chain[2]:.2f} with a chain."
         )
 
 
@@ -246,9 +247,10 @@ class Worth(ChartExplorer):
         }
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw both against the price of waiting; the dashed line is this machine."""
+        """Draw both against the price of waiting; a line across stands at this machine's."""
         series = {"best tree": data["tree"], "best chain": np.full(81, data["chain"])}
-        marks = curves(self.waiting, series, (2, 0))
+        tree_, chain = curves(self.waiting, series, (2, 0))
+        marks = [tree_ | {"dash": ""}, chain | {"dash": "7 3"}]
         marks.append({"key": "one", "rule": {"y": 1}, "dash": "2 3"})
         here = {"rule": {"x": max(0.0, self.here)}, "text": "this machine", "dash": "5 3"}
         marks.append({"key": "here", **here, "colour": "#B34A00"})
@@ -259,10 +261,10 @@ class Worth(ChartExplorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what is best where."""
-        said = f"The best chain, of {data['length']}, promises ×{data['chain']:.2f}. "
+        best = f"a chain of {data['length']}" if data["chain"] > 1 else "plain decoding"
         if data["ahead"] is None:
-            return said + f"No tree is ahead; if nobody waits, it promises ×{data['tree'][0]:.2f}."
-        return said + (
-            f"A tree is ahead where waiting costs up to {data['ahead']:.2f}; if nobody waits, it "
-            f"promises ×{data['tree'][0]:.2f}."
+            return f"No tree is ahead, even if nobody waits: {best} is."
+        return (
+            f"A tree is ahead where waiting costs up to {data['ahead']:.2f}, {best} beyond; on "
+            f"this machine waiting costs {self.here:.2f}."
         )

@@ -77,17 +77,20 @@ class Masked(ChartExplorer):
                 line = {"line": [[i - 0.45, true], [i + 0.45, true]], "wide": 3}
                 note = f"{name}: {true:.3f} of the texts of a model that had obeyed."
                 marks.append({"key": f"t{i}", **line, "note": note})
-        x = axis(-0.6, len(names) - 0.4, "the text (✓ it is wanted)", names, bare=True)
+        letters = ", ".join(f"{word[0]} {word}" for word in self.chain.words)
+        x = axis(-0.6, len(names) - 0.4, "the text", names, bare=True)
         keys = [*bar_keys(series), ("#333333", "model, had it obeyed", False)]
-        return Chart([panel("probability", x, axis(0, 1), high=240)], [marks], keys)
+        view = panel(f"probability ({letters}; ✓ wanted)", x, axis(0, 1), high=240)
+        return Chart([view], [marks], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how far the mask's texts are from the true ones, and how many obey by themselves."""
         apart = np.abs(data["shown"] - data["true"]).sum() / 2
         far = "equal to" if apart < 1e-9 else f"{apart:.2f} of the mass away from"
         who = "Masked and weighed" if data["weigh"] else "Masked"
+        wanted = data["grammar"].capitalize()
         return (
-            f"{data['grammar']}: {data['share']:.3f} of the model's texts obey by themselves. "
+            f"{wanted}: {data['share']:.3f} of the model's texts obey by themselves. "
             f"{who}, the texts are {far} what the model would have written had it obeyed."
         )
 
@@ -116,7 +119,7 @@ class Cloud(ChartExplorer):
         day.value = day.play.value = days - 1
         super().__init__(
             particles=slider(most, 2, most, label="particles"),
-            ess=slider(0.8, 0.0, 1.0, 0.1, label="threshold"),
+            ess=choice(0.8, [0.0, 0.6, 0.7, 0.8, 0.9, 1.0], label="threshold"),
             seed=slider(4, 0, 20, label="seed"),
             day=day,
         )
@@ -165,37 +168,34 @@ class Cloud(ChartExplorer):
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw a row for each particle, and for each day a mark as large as its share."""
-        marks, nodes = [], []
+        marks, nodes, high = [], [], self.most / len(data["words"][0])  # few rows have more room
         for day, (words, shares) in enumerate(zip(data["words"], data["weights"], strict=True)):
             for i, (word, share) in enumerate(zip(words, shares.tolist(), strict=True)):
                 lives, key = i in data["alive"][day], f"{day}.{i}"
                 if day:
-                    line = [[day - 1, -data["parents"][day][i]], [day, -i]]
+                    line = [[day - 1, -high * data["parents"][day][i]], [day, -high * i]]
                     look = {"wide": 2, "colour": "#444444"} if lives else {"wide": 1, "dash": "2 3"}
                     marks.append({"key": f"l{key}", "line": line, **look})
                 end = "" if lives else "; nobody of the last day descends from it"
-                note = f"Day {day + 1}, {self.chain.words[word]}: weight {share:.3f}{end}."
-                dot = {"dot": [day, -i], "r": round(_SIZE * share**0.5, 1), "hollow": not lives}
+                note = f"{self.chain.words[word]}, day 1 + {day}: weight {share:.3f}{end}."
+                size = round(_SIZE * share**0.5, 1)
+                dot = {"dot": [day, -high * i], "r": size, "hollow": not lives}
                 look = {"colour": _COLOURS[word], "shape": _SHAPES[word], "note": note}
                 nodes.append({"key": f"n{key}.{word}", **dot, **look})
-        x = axis(-0.4, self.days - 0.6, "", [(day, f"day {day + 1}") for day in range(self.days)])
+        days = [(day, f"+{day}" if day else "day 1") for day in range(self.days)]
+        x = axis(-0.4, self.days - 0.6, "", days)
         y = axis(0.4 - self.most, 0.6, "", (), bare=True)
         shown = [word for word in range(len(self.chain.words)) if word != self.missing]
         keys = [(_COLOURS[word], self.chain.words[word], False) for word in shown]
-        keys.append(("#444444", "outlined: no descendant", True))
+        keys.append(("#444444", "outlined, dotted: without descendants", True))
         title = "area: its share of the day's weight"
         return Chart([panel(title, x, y, high=26 * self.most, side=8)], [[*marks, *nodes]], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say who descends from whom, and how near the estimate is to the exact share."""
-        drawn = data["drawn"]
-        *before, last_time = map(str, drawn or [0])
-        days = f"s {', '.join(before)} and {last_time}" if before else f" {last_time}"
-        when = f"drawn anew before day{days}" if drawn else "never drawn anew"
-        n, last = len(data["words"][-1]), len(data["words"])
+        """Say how often they were drawn, of how many they descend, and how many are effective."""
+        times, n = len(data["drawn"]), len(data["words"][-1])
+        when = f"drawn anew {times} time{'s' * (times > 1)}" if times else "never drawn anew"
         return (
-            f"Day {last}: {n} particles, {when}; {data['effective'][-1]:.1f} are effective, and "
-            f"they descend from {len(data['alive'][0])} of the first day. A share of "
-            f"{data['evidence']:.4f} of the texts has no {self.chain.words[self.missing]} so far, "
-            f"they say; exactly it is {data['exact']:.4f}."
+            f"{n} particles, {when}: they descend from {len(data['alive'][0])} of the first day, "
+            f"and {data['effective'][-1]:.1f} are effective."
         )

@@ -1,7 +1,7 @@
 // A tree of drafts, and what it is worth beside a chain.
 //
-// data: {text, names, parents, reach, path, depth, row, nodes, trails: {tree, chain}}: of each node its
-//   token, parent (-1 is the text), chance to stay, place; the nodes that stay in this toss; of tree and
+// data: {text, names, parents, reach, path, own, depth, row, nodes, trails: {tree, chain}}: of each node its
+//   token, parent (-1 is the text), chance to stay, place; the nodes that stay in this toss, the token after them; of tree and
 //   chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', other: '#999999',
@@ -11,15 +11,25 @@ const HIGH = 288;  // of the tree
 function branches(_, data, room) {
   const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
   const size = Math.min(245, width - 66), top = narrow ? 71 : 54;
-  const plane_at = narrow ? [30, top + HIGH + 44] : [width - 33 - size, 30];
+  const plane_at = narrow ? [30, top + HIGH + 62] : [width - 33 - size, 48];
   const tree = {left: 4, top, width: narrow ? width - 8 : plane_at[0] - 52};
 
   const shapes = [];
   const add = (key, tag, more) => shapes.push({key, tag, ...more});
   const write = (key, x, y, text, more = {}) =>
     add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
-  const fits = Math.floor(width / 8) - 3;
-  write('text', tree.left, 15, `… ${data.text.slice(-fits)}`, {'font-family': 'monospace', 'font-size': 13});
+  const kept = data.path.map(node => data.names[node]).join('');
+  let x = tree.left;  // what this call writes stands behind the text: the path in bold, the target's own token framed
+  const piece = (key, text, more) => {
+    write(key, x, 15, text, {'font-family': cloth.MONO, 'font-size': 13, ...more});
+    x += 7.83 * text.length + 2;
+  };
+  const fits = Math.floor((narrow ? width : plane_at[0] - 40) / 8) - 5 - kept.length - data.own.length;
+  piece('text', fits > 3 ? `… ${data.text.slice(-fits)}` : '…');
+  piece('kept', kept, {fill: INK.stays, 'font-weight': 700});
+  add('own', 'rect', {x: x + 1, y: 2, width: 7.83 * data.own.length + 6, height: 17, rx: 3, fill: 'none', stroke: INK.line});
+  x += 4;
+  piece('Own', data.own);
   legend(add, write, tree.left, narrow);
   grow(add, write, data, tree);
   plane(add, write, data, ...plane_at, size);
@@ -41,6 +51,9 @@ function legend(add, write, left, narrow) {
   if (narrow) x = left;
   add('l-stays', 'path', {d: `M${x} ${y - 4}h22`, stroke: INK.stays, 'stroke-width': 4});
   write('L-stays', x + 27, y, 'stays in this toss', {'font-size': 11});
+  x += 140;
+  add('l-own', 'rect', {x, y: y - 10, width: 20, height: 13, rx: 3, fill: 'none', stroke: INK.line});
+  write('L-own', x + 25, y, 'the target adds', {'font-size': 11});
 }
 
 function grow(add, write, {names, parents, reach, path, depth, row}, {left, top, width}) {
@@ -80,7 +93,7 @@ function plane(add, write, {nodes, trails}, left, top, size) {
   const x = price => left + size * Math.log2(price) / doublings;
   const y = tokens => top + size * (1 - Math.log2(tokens) / doublings);
   const far = 2 ** doublings;
-  write('plane', left, top - 15, 'tokens a call, for its price', {'font-weight': 600});
+  write('plane', left, top - 33, 'tokens a call, for its price', {'font-weight': 600});
   add('frame', 'rect', {x: left, y: top, width: size, height: size, fill: 'none', stroke: INK.grid});
   for (const speed of [0.5, 1, 1.5, 2, 4]) {
     const from = Math.max(1, 1 / speed), to = Math.min(far, far / speed), even = speed === 1;
@@ -105,9 +118,10 @@ function plane(add, write, {nodes, trails}, left, top, size) {
         note: `${name} of ${count}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: `
           + `×${(tokens / price).toFixed(2)}.`});
       if (!now) return;
-      const [at, row] = [left + 12, top + 34 - 18 * number];  // beyond ×4: nothing else is there
-      add(`k-${name}`, 'circle', {cx: at, cy: row - 4, r: 5, fill: colour});
-      write(`P-${name}`, at + 11, row, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
+      const at = left + 118 * number;
+      add(`l-${name}`, 'path', {d: `M${at} ${top - 21}h24`, stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'});
+      add(`k-${name}`, 'circle', {cx: at + 12, cy: top - 21, r: 5, fill: colour});
+      write(`P-${name}`, at + 29, top - 17, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
     });
   });
 }

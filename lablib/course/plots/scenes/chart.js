@@ -38,7 +38,8 @@ function chart({panels, keys = []}, data, room) {
       const wide = (width + GAP) * (panel.share || 1) / whole - GAP, letters = narrow ? 11 : 20;
       const names = (panel.labels || []).flatMap(name => cloth.wrapped(name, letters));
       const right = names.length ? 26 + LETTER * Math.max(...names.map(name => name.length)) : 12;
-      const side = Math.min(panel.side || SIDE, wide / 2), high = panel.high || 200;
+      const numbers = 12 + LETTER * Math.max(2, ...(panel.y.ticks || []).map(([, name]) => name.length));  // a phone has no more room
+      const side = Math.min(panel.side || (narrow ? Math.min(SIDE, numbers) : SIDE), wide / 2), high = panel.high || 200;
       const box = {left: left + side, side, top: top + (panel.title ? 24 : 8), width: wide - side - right, height: high};
       const now = {...panel, ...data.panels[i]}, ticks = now.x.ticks || panel.x.ticks || [];
       one(pens, `${i}`, now, panel, box, letters, walk);
@@ -78,7 +79,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
       free = at + wanted[i][1] / 2 - 5;
     }
   });
-  if (fixed.x.name && !turned) write(`${key}x`, box.left + box.width / 2, box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
+  if (fixed.x.name && !turned) write(`${key}x`, Math.max(box.left + box.width / 2, box.left - box.side + LETTER / 2 * fixed.x.name.length), box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
   const layer = ({rule, at}) => at ? 2 : rule ? 1 : 0, names_of_rules = [];  // lines lie on bars, words on both
   marks = [...fixed.behind || [], ...marks].toSorted((a, b) => layer(a) - layer(b));
   const row = walk.row++;  // the arrow keys walk along what has a note, along each line, and from panel to panel

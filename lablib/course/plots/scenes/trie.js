@@ -67,7 +67,8 @@ function meters([add, write], {most}, {total, alone, held, budget}, left, top, w
     const y = top + 22 * row;
     write(`m${key}`, from - 8, y + 12, name, {'text-anchor': 'end'});
     add(`M${key}`, 'rect', {x: from, y, width: long * value / most, height: 15, fill, note});
-    write(`V${key}`, from + long * value / most + (key === 'held' ? 9 : 5), y + 12, String(value), {'font-weight': 600});
+    const held_of = key === 'held', end = held_of ? budget : value;  // behind the budget's line
+    write(`V${key}`, from + long * end / most + 5, y + 12, held_of ? `${value} of ${budget}` : String(value), {'font-weight': 600});
   };
   bar('held', 0, held, '#999999', 'tokens held', `The tree holds ${held} of ${budget} tokens.`);
   add('budget', 'path', {d: `M${from + long * budget / most} ${top - 3}v21`, stroke: '#333333', 'stroke-width': 1.5});

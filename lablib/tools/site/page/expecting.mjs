@@ -47,30 +47,36 @@ export const expecting = {
       throw new Error(`The text is too long: ${ids.length - 1} tokens of ${most}, its end included.`);
     const {target: logits} = await lab.read(ids, 0);
     const words = Array.from(logits[0], (_, id) => lab.spell(id));
-    const dressed = {...constants, texts: [ids.slice(1).map(id => words[id])]};
+    const dressed = {...constants, texts: [[...ids.slice(1, -1).map(id => words[id]), ' ?']]};
     const last = places.findLastIndex(place => place < ids.length);
-    const given = {name: 'your text', ids, words, logits, constants: dressed, ends: {position: last}};
+    const given = {name: 'your text', ids, words, logits, open: true, constants: dressed, ends: {position: last}};
     show(given, {position: places[last]});
     return 'The last place is what comes after your text. Reset brings the lesson’s picture back.';
   },
 
-  frame({name, ids, words, logits}, values) {
-    const place = Math.min(values.position, ids.length - 1), came = ids[place];
+  frame({name, ids, words, logits, open}, values) {
+    const end = ids.length - 1, place = Math.min(values.position, end);
     const every = logits.slice(0, -1).map(row => warmed(row, values.temperature));
     const read = every.map((row, i) => row[ids[i + 1]]), here = every[place - 1];
     const best = order(logits[place - 1]).slice(0, this.best), told = id => visible(words[id]);
+    const looks = read.map(sureness);
     const notes = read.map((chance, i) => `“${words[ids[i + 1]].trim()}”: the model gave it ${number(chance)}.`);
+    if (open) [looks[end - 1], notes[end - 1]] = [-1, 'Nothing has come here yet.'];
+    const came = open && place === end ? null : ids[place], first = fixed(here[best[0]], 2);
+    const other = came === best[0] ? ', the highest' : `; the likeliest was '${told(best[0])}' with ${first}`;
+    const caption = came === null ? `After your text '${told(best[0])}' is the likeliest token, with probability ${first}.`
+      : `At place ${place} of ${name} '${told(came)}' came, which had probability ${fixed(here[came], 2)}${other}.`;
     const entropy = -total(here.map(chance => chance > 0 ? chance * Math.log2(chance) : 0));
-    const caption = `At place ${place} of ${name} the likeliest token is '${told(best[0])}' with ` +
-      `probability ${fixed(here[best[0]], 2)}. '${told(came)}' came, which had ` +
-      `${fixed(here[came], 2)}. The entropy is ${fixed(entropy, 1)} bits.`;
-    const panels = [this.panel(best.map(told), best.map(id => here[id]), best.indexOf(came))];
-    return [{text: 0, looks: read.map(sureness), notes, marked: place - 1, panels}, caption];
+    const title = `expected at the frame (entropy: ${fixed(entropy, 1)} bits)`;
+    const own = came === null ? null : best.indexOf(came);
+    const panels = [{...this.panel(best.map(told), best.map(id => here[id]), own), title}];
+    return [{text: 0, looks, notes, marked: place - 1, panels}, caption];
   },
 
-  // Bars of the best words and of all others; `came` is the number of the one that came, or -1.
+  // Bars of the best words and of all others; `came` is the number of the one that came, -1 if it
+  // is among the others, null if nothing came.
   panel(words, best, came) {
-    const chances = [...best, Math.max(0, 1 - total(best))], own = came < 0 ? best.length : came;
+    const chances = [...best, Math.max(0, 1 - total(best))], own = came === -1 ? best.length : came;
     const listed = (text, i) => i === own || chances[i] >= 0.0005 ? text : '';
     const says = chances.map((chance, i) => `${number(chance)}${i === own ? ' ← came' : ''}`);
     const fills = chances.map((_, i) => i === own ? BARS.dark : i < best.length ? BARS.light : BARS.rest);

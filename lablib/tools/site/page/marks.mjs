@@ -1,6 +1,6 @@
 // Marks that several pictures share, as lablib/course/plots/marks.py makes them.
 
-export const BARS = {light: '#56B4E9', dark: '#0072B2', rest: '#999999'};  // dark: what came
+export const BARS = {light: '#56B4E9', dark: '#0072B2', rest: '#999999', own: '#767676'};  // dark: what came
 
 // Return a number with so many digits; of a half the even one is nearer, as Python writes it.
 export function fixed(value, digits) {

@@ -41,12 +41,19 @@ const telling = {
     const chances = temperature === 0 ? scores.map((_, id) => id === best[0]) : softmax(scores);
     const notes = told.tokens.map((token, i) => `“${token.trim()}”: the model gave it ${number(told.chances[i])}.`);
     const fills = best.map(id => id === told.first ? BARS.dark : BARS.light);
-    const caption = `At temperature ${temperature} ‘${words[0]}’ has probability ${chances[best[0]].toFixed(2)}.`;
+    const fate = told.first === best[0] ? ' and came' : told.tokens.length ? ', yet another word came' : '';
+    const caption = `At temperature ${temperature} ‘${words[0]}’ has probability ${chances[best[0]].toFixed(2)}${fate}.`;
+    const panel = barsAcross(words, best.map(id => chances[id]), fills), own = softmax(Float64Array.from(logits));
+    best.forEach((id, row) => {
+      const end = panel.marks[2 * row + 1].at;
+      end[0] = Math.max(end[0], own[id] + 0.012);  // beyond both
+      panel.marks.push({key: `o${row}`, bar: [0, own[id], -row - 0.45, -row + 0.45], fill: BARS.own, hollow: true});
+    });
     return [{
       text: told.text, looks: [...opening.map(() => -1), ...told.chances.map(sureness)],
       notes: [...opening.map(() => 'This was given.'), ...notes],
       marked: told.tokens.length ? opening.length : -1,
-      panels: [barsAcross(words, best.map(id => chances[id]), fills)],
+      panels: [panel],
     }, caption];
   },
 };
@@ -70,11 +77,10 @@ const cutting = {
     const after = softmax(cut(scores, [], {...NEUTRAL, temperature, top_k, top_p, min_p}));
     const warm = softmax(cut(scores, [], {...NEUTRAL, temperature}));
     const kept = [...after.keys()].filter(i => after[i] > 0);
-    const own = softmax(scores);
-    const mass = kept.reduce((sum, i) => sum + own[i], 0);
+    const mass = kept.reduce((sum, i) => sum + warm[i], 0);
     const best = after.indexOf(Math.max(...after));
-    const caption = `${kept.length} of ${after.length} words stay; the model gave them ${share(mass)} ` +
-      `of its mass. '${words[best]}' now has ${share(after[best])}.`;
+    const caption = `${kept.length} of ${after.length} words stay, ${share(mass)} of the mass. ` +
+      `'${words[best]}' now has ${share(after[best])}.`;
     return [{panels: this.panels(words, warm, after, {top_k, top_p, min_p})}, caption];
   },
 
