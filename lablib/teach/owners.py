@@ -1,34 +1,34 @@
 """Whose a file is: by its folder's name, by its own, by the class's list."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
+from functools import lru_cache
 from pathlib import Path
 
+from lablib.folders import course
 from lablib.teach.roster import UNSEEN, printable
 
-DEEP = 8  # parts of a path that are looked at for names
+# Columns of a roster by which folders and files may be called, too: a teacher's own, GitHub
+# Classroom's, Canvas'.
+COLUMNS = ("folder", "github_username", "id")
 # What a browser, a course's platform or Jupyter puts around a name.
 _DECORATION = re.compile(
-    r"[ _-]*(\(\d+\)|copy\d*|(?<!\d)\d\d_[a-z_]*[a-z]|late|final|solved)$", re.IGNORECASE
+    r"[ _-]*(\(\d+\)|copy\d*|\d\d_[a-z_]*[a-z]|late|final|solved)$", re.IGNORECASE
 )
-# What Canvas and Moodle put behind a student's name: a number of the student's, one of the work's.
-# Behind these stands the file's own name, in which another's may be.
-_HANDED_IN = re.compile(r"^(.+?)(?:_late)?_(\d+)_(?:\d{3,}|assignsubmission)_.*$", re.DOTALL)
-_NUMBER = re.compile(r"\d+")
+_HANDED_IN = r"(_late)?_\d+_(\d+|assignsubmission)_"  # Canvas and Moodle, behind a student's name
+_CANVAS = re.compile(r"[^\W_]+(?:_late)?_(\d+)_\d+_")  # its number of a student, behind the name
 
-Around = tuple[str, str]  # what stands before a name, and behind it, each number as 0
-WHOLE: tuple[Around, ...] = (("", ""), ("", "_0"))
+Parts = tuple[str, ...]  # of a path, as they are shown, the last one without its end
+Known = dict[str, list[str]]  # whose each name is, in small letters
 
 
 def student_of(inside: Path) -> str:
     """Return whose a file is where nobody says who is in the class, by its path in the folder."""
-    return _student_of(_parts(inside))
+    return _stranger(_parts(inside))
 
 
 class Owners:
-    """Tells whose files are, by a roster: by the column with which most of them are somebody's.
+    """Tells whose files are, by a roster.
 
     Args:
         people: of each student, what the roster says, by its columns.
@@ -36,169 +36,107 @@ class Owners:
     """
 
     def __init__(self, people: Mapping[str, Mapping[str, str]], inside: Iterable[Path]) -> None:
-        paths = [*map(_parts, inside)]
-        columns = [_Column(names, paths) for names in _columns(people)]
-        self._column = max(columns, key=_Column.count)  # of several the first
+        self._known: Known = {}
+        for student, row in people.items():
+            others = [row[heading] for heading in row if heading.lower() in COLUMNS]
+            for name in {printable(name).lower() for name in (student, *others)} - {""}:
+                self._known.setdefault(name, []).append(student)
+        self._common = _common([*map(_parts, inside)], self._known)
+        self._told: dict[Path, tuple[str, list[str]]] = {}
 
     def student(self, inside: Path) -> str:
         """Return whose a file is."""
-        parts = _parts(inside)
-        part, students = self._column.whose(parts)
-        return students[0] if len(students) == 1 else part or _student_of(parts)
+        part, students = self._whose(inside)
+        return students[0] if len(students) == 1 else part
 
     def rivals(self, inside: Path) -> str:
         """Return in words between whom nobody can tell whose a file is; else an empty text."""
-        part, students = self._column.whose(_parts(inside))
-        return f"{part} ({' or '.join(students)})" if len(students) > 1 else ""
+        part, students = self._whose(inside)
+        return f"{part} ({' or '.join(sorted(students))})" if len(students) > 1 else ""
+
+    def _whose(self, inside: Path) -> tuple[str, list[str]]:
+        """Return the part of a path that tells whose it is, and whose; several: nobody can tell."""
+        if inside not in self._told:
+            self._told[inside] = self._tell(_parts(inside))
+        return self._told[inside]
+
+    def _tell(self, parts: Parts) -> tuple[str, list[str]]:
+        if len(parts) > 1:
+            parts = (parts[0].removeprefix(self._common) or parts[0], *parts[1:])
+        for depth, part in enumerate(parts, start=1):  # outer ones first
+            names = self._names(part.lower(), is_in_folder=1 < depth == len(parts))
+            if names:
+                return part, sorted({student for name in names for student in self._known[name]})
+        return _stranger(parts), []
+
+    def _names(self, part: str, is_in_folder: bool) -> list[str]:
+        """Return the names that a part of a path tells, without those within a longer one.
+
+        There are none in a file that begins with no name and lies in a folder that is nobody's.
+        """
+        if part in self._known:
+            return [part]
+        number = _CANVAS.match(part)
+        if number and number[1] in self._known:
+            return [number[1]]
+        lesson, title = _lesson()
+        part = lesson.sub(lambda found: " " * len(found[0]), part)  # somebody may be Sampling
+        places = {word: _place(word, part) for word in self._known if word in part}
+        words = [word for word, place in places.items() if place >= 0]
+        if is_in_folder and not any(title.fullmatch(part[: places[word]]) for word in words):
+            return []
+        # Platforms put who handed in before the file's own name, which may be of another.
+        sure = [word for word in words if re.match(re.escape(word) + _HANDED_IN, part)]
+        return sure or [w for w in words if not any(w != e and _place(w, e) >= 0 for e in words)]
 
 
-class _Column:
-    """The students' names in one column of a roster, and whose files are by them.
+def _common(paths: Sequence[Parts], known: Known) -> str:
+    """Return what all folders begin with, of which the rest is a name: ``lab0-`` of ``lab0-ada``.
 
-    Args:
-        names: whose each is, in small letters.
-        paths: the parts of all files' paths.
+    Whoever is called ``lab0`` would have handed everything in.
     """
-
-    def __init__(self, names: Mapping[str, str], paths: Sequence[tuple[str, ...]]) -> None:
-        self._names, self._paths = names, paths
-        self._seen: dict[str, dict[str, list[Around]]] = {}
-        self._told: dict[tuple[str, ...], tuple[str, list[str]]] = {}
-        folders = sorted(parts[:-1] for parts in paths) or [()]
-        pairs = zip(folders[0], folders[-1], strict=False)
-        self._top = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])  # where they part
-        self._tell(paths, 0)
-
-    def count(self) -> int:
-        """Return how many students something is of, and no more than lies where the paths part.
-
-        A stranger may be called in part as a student is, and a student's files as all others are.
-        """
-        told = [(parts, self.whose(parts)[1]) for parts in self._paths]
-        somebodys = [(parts[: self._top + 1], who[0]) for parts, who in told if len(who) == 1]
-        return min(len({outer for outer, _ in somebodys}), len({who for _, who in somebodys}))
-
-    def whose(self, parts: tuple[str, ...]) -> tuple[str, list[str]]:
-        """Return the part of a path that tells whose it is, and whose; several if nobody can tell.
-
-        A name that has none beside it tells at the top, and below it if it is all there is.
-        """
-        if parts not in self._told:
-            named = [part for part in parts[: self._top + 1] if self._in(part)]
-            inner = [part for part in parts[:DEEP] if self._is_name(part)]
-            told = named or inner[:1]
-            words = {word: [("", "")] for part in told for word in self._in(part)}
-            self._told[parts] = "".join(told[:1]), self._chosen(words, [])
-        return self._told[parts]
-
-    def _is_name(self, part: str) -> bool:
-        """Return whether a part of a path is a student's name, with or without a number."""
-        return any(around in WHOLE for places in self._in(part).values() for around in places)
-
-    def _tell(self, paths: Sequence[tuple[str, ...]], depth: int) -> None:
-        """Tell whose files in one folder are, where names of several students stand in it.
-
-        Else it is called as a student is, and holds everybody's work; or a file has a name for a
-        title.
-        """
-        inner: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
-        for parts in paths:
-            if depth < min(len(parts), DEEP):
-                inner[parts[depth]].append(parts)
-        alike: defaultdict[Around, set[str]] = defaultdict(set)  # who has the same around the name
-        for part in inner:
-            for word, places in self._in(part).items():
-                for around in places:
-                    alike[around].add(self._names[word])
-        students = set().union(*alike.values())
-        usual = [around for around, who in alike.items() if 2 * len(who) > len(students)]
-        for part, below in inner.items():
-            chosen: list[str] = []
-            found = self._in(part)
-            if found and len(students) > 1:
-                chosen = self._chosen(found, usual)
-                if not chosen and all(len(parts) == depth + 1 for parts in below):
-                    # Students call files as they like: there a name alone is one, usual or not.
-                    chosen = self._chosen(found, [])
-                self._told |= dict.fromkeys(below, (part, chosen))
-            if not chosen:
-                self._tell(below, depth + 1)
-
-    def _chosen(self, found: Mapping[str, Sequence[Around]], usual: Sequence[Around]) -> list[str]:
-        """Return who is named: ada in ``lab0-ada``, if ``lab0-`` stands before most names.
-
-        Of names within each other the longer counts.
-        """
-        words = [
-            word
-            for word, places in found.items()
-            if any(not any(_is_around(each, word, place) for each in usual) for place in places)
-        ]
-        longest = [w for w in words if not any(w != e and _places(w, e) for e in words)]
-        return sorted({self._names[word] for word in longest})
-
-    def _in(self, part: str) -> dict[str, list[Around]]:
-        """Return the names in a part of a path, and what stands around each, where it does."""
-        if part not in self._seen:
-            text = _HANDED_IN.sub(r"\1_\2", part.lower())
-            places = {word: _places(word, text) for word in self._names if word in text}
-            self._seen[part] = {
-                word: [
-                    (_numberless(text[:at]), _numberless(text[at + len(word) :])) for at in found
-                ]
-                for word, found in places.items()
-                if found
-            }
-        return self._seen[part]
+    names = sorted({parts[0] for parts in paths if len(parts) > 1})
+    wholes = sum(name.lower() in known for name in names)
+    ends = [found.end() for found in re.finditer(r"[\W_]", names[0])] if len(names) > 1 else []
+    for end in reversed(ends):
+        rests = [name[end:] for name in names if name.startswith(names[0][:end])]
+        known_rests = sum(rest.lower() in known for rest in rests)
+        if len(rests) == len(names) and known_rests > max(wholes, len(names) / 2):
+            return names[0][:end]
+    return ""
 
 
-def _is_around(usual: Around, word: str, place: Around) -> bool:
-    """Return whether a name is, at a place, a part of what usually stands around one."""
-    text = f"{place[0]}{_numberless(word)}{place[1]}"
-    before, behind = usual
-    is_there = len(text) > len(before) + len(behind)
-    is_there = is_there and text.startswith(before) and text.endswith(behind)
-    return is_there and (len(place[0]) < len(before) or len(place[1]) < len(behind))
+@lru_cache(1)
+def _lesson() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return how lessons' files are called, and what of it may stand before a name."""
+    folder = course()
+    stems = [path.stem for path in folder.glob("[0-9][0-9]_*.ipynb")] if folder else []
+    numbers = [stem[:2] for stem in stems]
+    lesson = rf"(?<![^\W_])(?:{'|'.join(stems) or '(?!)'})(?![^\W_])"
+    return re.compile(lesson), re.compile(rf"(?:(?:{'|'.join(numbers)})[ _-]+)?[ _-]*")
 
 
-def _numberless(text: str) -> str:
-    return _NUMBER.sub("0", text)
-
-
-def _columns(people: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return whose the names are, in small letters: in reports, and in columns without doubles.
-
-    The last one has the letters of names alone, as Canvas' files do.
-    """
-    headings = dict.fromkeys(heading for row in people.values() for heading in row)
-    columns = [[printable(row.get(each, "")) for row in people.values()] for each in headings]
-    columns = [[*people], *columns, [re.sub(r"[\W_]", "", student) for student in people]]
-    lowered = [zip(map(str.lower, column), people, strict=True) for column in columns]
-    found = [[(name, student) for name, student in pairs if name] for pairs in lowered]
-    return [dict(pairs) for pairs in found if len(dict(pairs)) == len(pairs)]
-
-
-def _parts(inside: Path) -> tuple[str, ...]:
-    """Return the parts of a path as they are shown, the last one without its end."""
+def _parts(inside: Path) -> Parts:
     # Blanks around a name nobody sees, and a course's platform takes them away.
     shown = (printable(part).strip() for part in (*inside.parts[:-1], inside.stem))
     return tuple(part or UNSEEN for part in shown)
 
 
-def _student_of(parts: Sequence[str]) -> str:
+def _stranger(parts: Parts) -> str:
     """Return the outer folder's name, or the file's own without what is put around one."""
-    name = parts[0]
-    while len(parts) == 1 and (shorter := _DECORATION.sub("", name)) not in ("", name):
+    name, shorter = "", parts[0]
+    while shorter not in ("", name):
         name = shorter
+        shorter = _DECORATION.sub("", name) if len(parts) == 1 else name
     return name
 
 
-def _places(word: str, part: str) -> list[int]:
-    """Return where a name stands in a part of a path, between what are no letters."""
-    found, at = [], part.find(word)
+def _place(word: str, part: str) -> int:
+    """Return where a name stands in a part of a path, between what are no letters; -1 if not."""
+    at = part.find(word)
     while at >= 0:
         around = part[max(0, at - 1) : at] + part[at + len(word) : at + len(word) + 1]
         if not any(map(str.isalnum, around)):
-            found.append(at)
+            break
         at = part.find(word, at + 1)
-    return found
+    return at
