@@ -63,6 +63,7 @@ class Order:
         notes: what was found of an exercise: mark, misconception, message.
         struck: exercises that wore a referee out, and why.
         over: why nothing more is judged, if so.
+        others: that it is over for what other files took, if so.
         spent: seconds of processor time that other referees have compared it for.
         alone: whether it waits until nothing else is judged: there was no room for its process.
         task: ``"grade"`` or ``"score"``.
@@ -83,12 +84,18 @@ class Order:
     notes: dict[str, list[str]] = field(default_factory=dict)
     struck: dict[str, str] = field(default_factory=dict)
     over: str = ""
+    others: str = ""
     spent: float = 0.0
     alone: bool = False
     known: str = ""
     digest: str = ""
     forms: dict[str, str] = field(default_factory=dict)
     predicted: dict[str, Any] = field(default_factory=dict)
+
+    def not_judged(self) -> Verdict:
+        """Return the verdict for what other files took: nobody keeps it with this file's bytes."""
+        self.digest = ""
+        return {"unreadable": f"is not judged: {self.others}"}
 
     def strike(self, at: str, why: str, spent: float) -> Verdict | None:
         """Note what wore a referee out; return the verdict if no other one shall try."""
@@ -129,9 +136,10 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
                 if order is None:
                     break
                 if order.whose and took[order.whose] > SLOW * limits.seconds:
-                    order.over = f"their other files took more than {SLOW * limits.seconds:g} s"
+                    order.others = f"their other files took more than {SLOW * limits.seconds:g} s"
+                    order.over = order.others
                     if not order.known:  # else a referee looks whether it is the same
-                        yield order, {"unreadable": f"is not judged: {order.over}"}
+                        yield order, order.not_judged()
                         continue
                 try:
                     busy.append(_ready(idle) or Referee(limits))
@@ -171,6 +179,8 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
                     busy.remove(referee)
                     took[referee.order.whose] += time.monotonic() - referee.began
                     idle.append(referee)
+                if referee.order.others and "same" not in verdict:
+                    verdict = referee.order.not_judged()
                 yield referee.order, verdict
     finally:
         for referee in (*idle, *busy):

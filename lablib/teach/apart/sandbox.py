@@ -273,7 +273,8 @@ def _new_root(order: dict[str, Any]) -> None:
     os.makedirs(f"{root}{folder}", exist_ok=True)
     os.makedirs(f"{root}/proc", exist_ok=True)
     os.makedirs(f"{root}/dev", exist_ok=True)
-    os.symlink(folder, f"{root}/dev/shm")  # a pool of threads makes semaphores there
+    with contextlib.suppress(FileExistsError):  # temporary files may lie in there
+        os.symlink(folder, f"{root}/dev/shm")  # a pool of threads makes semaphores there
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     where = os.fsencode(root)

@@ -251,7 +251,7 @@ class Frontier(ChartExplorer):
         marks.append({"key": "word", **word, **at})
         x = axis(0, 1, "share of words in which two stories differ", (0, 0.5, 1))
         y = axis(-0.05, 1.2, "", (0, 0.5, 1))
-        title = "right stories (larger: hotter; cross: 95 %)"
+        title = "right stories (large: hot; cross: 95 %)"
         return Chart([panel(title, x, y, self.cuts, high=260)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:

@@ -18,18 +18,21 @@ function branches(_, data, room) {
   const add = (key, tag, more) => shapes.push({key, tag, ...more});
   const write = (key, x, y, text, more = {}) =>
     add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
-  const kept = data.path.map(node => data.names[node]).join('');
+  const letters = Math.floor((narrow ? width : plane_at[0] - 40) / 8) - 5;
+  const own = data.own.length > letters / 3 ? `${data.own.slice(0, letters / 3 - 1)}…` : data.own;
+  const path = data.path.map(node => data.names[node]).join(''), most = letters - own.length;
+  const kept = path.length > most ? `…${path.slice(1 - most)}` : path;
   let x = tree.left;  // what this call writes stands behind the text: the path in bold, the target's own token framed
   const piece = (key, text, more) => {
     write(key, x, 15, text, {'font-family': cloth.MONO, 'font-size': 13, ...more});
     x += 7.83 * text.length + 2;
   };
-  const fits = Math.floor((narrow ? width : plane_at[0] - 40) / 8) - 5 - kept.length - data.own.length;
+  const fits = most - kept.length;
   piece('text', fits > 3 ? `… ${data.text.slice(-fits)}` : '…');
   piece('kept', kept, {fill: INK.stays, 'font-weight': 700});
-  add('own', 'rect', {x: x + 1, y: 2, width: 7.83 * data.own.length + 6, height: 17, rx: 3, fill: 'none', stroke: INK.line});
+  add('own', 'rect', {x: x + 1, y: 2, width: 7.83 * own.length + 6, height: 17, rx: 3, fill: 'none', stroke: INK.line});
   x += 4;
-  piece('Own', data.own);
+  piece('Own', own);
   legend(add, write, tree.left, narrow);
   grow(add, write, data, tree);
   plane(add, write, data, ...plane_at, size);
