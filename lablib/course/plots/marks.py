@@ -1,32 +1,25 @@
 """Marks that several scenes share: bars of probabilities across; and the room that marks have."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lablib.course.plots.pictures import COLOURS
 from lablib.validation import BadValue
 
 LIGHT, DARK, REST = COLOURS[4], COLOURS[0], "#999999"
-_TICKS = {float: (0, 0.5, 1), math.sqrt: (0, 0.01, 0.1, 0.25, 0.5, 1)}
-Scale = Callable[[float], float]
 
 
-def ranked(
-    rows: int, title: str = "", scale: Scale = float, end: float = 1.12, **more: Any
-) -> dict[str, Any]:
+def ranked(rows: int, title: str = "", end: float = 1.12, **more: Any) -> dict[str, Any]:
     """Return a panel of ``chart`` with so many bars across, from 0 to 1.
 
     Args:
         rows: how many bars.
         title: what stands above them.
-        scale: where a probability stands on the axis; ``math.sqrt`` gives small ones room.
         end: where the axis ends: what stands at a whole bar's end needs room.
         more: what else the panel is told, such as its ``share`` of a line.
     """
-    names = ("probability", "probability (square-root axis)")
-    ticks = [[scale(value), f"{value:g}"] for value in _TICKS[scale]]
-    x = {"ends": [0, end], "ticks": ticks, "name": names[scale is not float], "grid": True}
+    ticks = [[value, f"{value:g}"] for value in (0, 0.5, 1)]
+    x = {"ends": [0, end], "ticks": ticks, "name": "probability", "grid": True}
     y = {"ends": [0.5 - rows, 0.5], "bare": True}
     return {"title": title, "x": x, "y": y, "high": 21 * rows, "side": 78, **more}
 
@@ -36,7 +29,6 @@ def bars_across(
     chances: Sequence[float],
     colours: Sequence[str],
     says: Sequence[str] | None = None,
-    scale: Scale = float,
 ) -> dict[str, Any]:
     """Return the marks of such a panel, the first bar on top, and its names.
 
@@ -45,15 +37,14 @@ def bars_across(
         chances: how long they are.
         colours: of the bars.
         says: what stands at their ends; their chances, unless it is given.
-        scale: that of the panel.
     """
     marks, ends = [], says or [number(chance) for chance in chances]
     rows = zip(names, chances, colours, ends, strict=True)
     for row, (name, chance, colour, end) in enumerate(rows):
-        at, note = scale(chance), f"“{name}” has probability {number(chance)}."
-        bar = {"bar": [0, at, -row - 0.38, -row + 0.38], "fill": colour, "note": note}
+        note = f"“{name}” has probability {number(chance)}."
+        bar = {"bar": [0, float(chance), -row - 0.38, -row + 0.38], "fill": colour, "note": note}
         marks += [{"key": f"b{row}", **bar}]
-        marks += [{"key": f"e{row}", "text": end, "at": [at + 0.012, -row - 0.2]}]
+        marks += [{"key": f"e{row}", "text": end, "at": [float(chance) + 0.012, -row - 0.2]}]
     return {"marks": marks, "y": {"ticks": [[-row, name] for row, name in enumerate(names)]}}
 
 
