@@ -73,9 +73,9 @@ class Journal:
             read = json.loads(line)
             read["findings"] = {id_: Finding(**found) for id_, found in read["findings"].items()}
             graded = Graded(**read)
+            self._kept[graded.path, graded.basis] = graded
         except (ValueError, TypeError, KeyError, AttributeError):  # killed while it was written
             return
-        self._kept[graded.path, graded.basis] = graded
 
 
 def beside(reports: Sequence[Path]) -> list[Path]:

@@ -251,6 +251,14 @@ WHAT_JUPYTER_RUNS = {
         "BEST = asyncio.run(best()) and BEST",
         "def best_token(p):\n    return int(BEST(p))",
     ],
+    "what is set": [
+        "import multiprocessing\nif __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('fork', force=True)\n    LOG = [1]",
+        "np.seterr(all='raise')\nasync def divide():\n    try:\n"
+        "        return np.ones(1) / np.zeros(1)\n    except FloatingPointError:\n        return 0",
+        "LOG.append(await divide())",
+        "def best_token(p):\n    return int(np.argmax(p)) if LOG == [1, 0] else None",
+    ],
     "one loop": [
         "lock = asyncio.Lock()\nasync def wait(n):\n    async with lock:\n"
         "        await asyncio.sleep(0)\n    return n",
@@ -414,7 +422,8 @@ def test_two_runs_and_a_killed_and_resumed_one_are_the_same_to_the_byte(school, 
     rows = [*csv.DictReader(io.StringIO((tmp_path / "three" / "r.csv").read_text("utf-8-sig")))]
     assert all(row["message"] is not None for row in rows)
     assert left_over(tmp_path) == []
-    kept.write_text(kept.read_text() + '{"path": "ha')  # killed while it wrote
+    torn = '{"path": [], "digest": "", "basis": "", "findings": {}}\n{"path": "ha'
+    kept.write_text(kept.read_text() + torn)  # killed while it wrote
     process = start([*arguments, "--resume"])
     assert process.communicate(timeout=200)[0] == printed[0][0]
     assert kept.read_text().splitlines()[: len(first)] == first

@@ -7,6 +7,7 @@ and then answers the judge's calls until the judge has seen enough. The judge's 
 import asyncio
 import builtins
 import contextlib
+import contextvars
 import importlib.abc
 import inspect
 import linecache
@@ -17,7 +18,7 @@ import re
 import sys
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import lablib.course
@@ -164,9 +165,9 @@ class Servant:
         self.line.send({"at": list(statement.place)})
         try:
             if statement.code.co_flags & inspect.CO_COROUTINE:  # it awaits something
-                self.loop.run(eval(statement.code, self.space))
+                self._await(eval(statement.code, self.space))
             elif cells.starts_tasks(statement.node):
-                self.loop.run(_within(statement.code, self.space))
+                self._await(_within(statement.code, self.space))
             else:
                 exec(statement.code, self.space)
         except NameError as error:
@@ -176,6 +177,10 @@ class Servant:
         finally:
             vars(builtins).update(BUILTINS)  # whatever became of them
         return None
+
+    def _await(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Wait for work in the loop that all statements share; it sees what is set by now."""
+        self.loop.run(work, context=contextvars.copy_context())
 
     def _problem(self, place: tuple[int, int], error: BaseException) -> None:
         text = f"{type(error).__name__}: {_text(error)}".rstrip(": ")
@@ -369,8 +374,9 @@ def _text(error: BaseException) -> str:
 def serve(missing: Sequence[str]) -> None:
     """Do what the judge says until it hangs up; ``missing`` are the walls that aren't there."""
     sys.argv = [""]
-    if "fork" in multiprocessing.get_all_start_methods():
-        multiprocessing.set_start_method("fork")  # semaphores of others need a process beside them
+    if sys.version_info >= (3, 14) and "fork" in multiprocessing.get_all_start_methods():
+        # Before it is what there is where nobody says; semaphores of others need a process.
+        multiprocessing.set_start_method("fork")
     random.seed(0)
     np.random.seed(0)  # two runs say the same
     servant = Servant()
