@@ -64,30 +64,34 @@ class Owners:
         if len(parts) > 1:
             parts = (parts[0].removeprefix(self._common) or parts[0], *parts[1:])
         for depth, part in enumerate(parts, start=1):  # outer ones first
-            names = self._names(part.lower(), is_in_folder=1 < depth == len(parts))
+            names, is_sure = self._names(part.lower(), is_in_folder=1 < depth == len(parts))
+            if names and not is_sure:  # whoever is called Lab has not all that lies in Lab 1
+                names += [each.lower() for each in parts[depth:] if each.lower() in self._known]
             if names:
                 return part, sorted({student for name in names for student in self._known[name]})
         return _stranger(parts), []
 
-    def _names(self, part: str, is_in_folder: bool) -> list[str]:
+    def _names(self, part: str, is_in_folder: bool) -> tuple[list[str], bool]:
         """Return the names that a part of a path tells, without those within a longer one.
 
-        There are none in a file that begins with no name and lies in a folder that is nobody's.
+        And whether it is no more than a name, or a platform has put the name there. There are none
+        in a file that begins with no name and lies in a folder that is nobody's.
         """
         if part in self._known:
-            return [part]
+            return [part], True
         number = _CANVAS.match(part)
         if number and number[1] in self._known:
-            return [number[1]]
+            return [number[1]], True
         lesson, title = _lesson()
         part = lesson.sub(lambda found: " " * len(found[0]), part)  # somebody may be Sampling
         places = {word: _place(word, part) for word in self._known if word in part}
         words = [word for word, place in places.items() if place >= 0]
         if is_in_folder and not any(title.fullmatch(part[: places[word]]) for word in words):
-            return []
+            return [], False
         # Platforms put who handed in before the file's own name, which may be of another.
         sure = [word for word in words if re.match(re.escape(word) + _HANDED_IN, part)]
-        return sure or [w for w in words if not any(w != e and _place(w, e) >= 0 for e in words)]
+        longest = [w for w in words if not any(w != e and _place(w, e) >= 0 for e in words)]
+        return sure or longest, bool(sure)
 
 
 def _common(paths: Sequence[Parts], known: Known) -> str:
