@@ -129,7 +129,7 @@ def test_lessons_pictures_ask_the_model(tab, site):
     answers = {
         "samples": "After 32 samples",
         "dart u": "u = 0.60 falls between",
-        "position": "At place 6 of your text",
+        "position": "After your text",
         "draft tokens γ": "your texts, γ = 4",
     }
     for label, answer in answers.items():

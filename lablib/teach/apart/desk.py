@@ -92,8 +92,14 @@ class Order:
     forms: dict[str, str] = field(default_factory=dict)
     predicted: dict[str, Any] = field(default_factory=dict)
 
-    def not_judged(self) -> Verdict:
-        """Return the verdict for what other files took: nobody keeps it with this file's bytes."""
+    def give_up(self, seconds: float) -> None:
+        """Judge nothing more, for what other files took."""
+        self.over = self.others = f"their other files took more than {seconds:g} s"
+
+    def of_others(self, verdict: Verdict) -> Verdict:
+        """Return a verdict, or one about other files, which nobody keeps with this one's bytes."""
+        if not self.others or "same" in verdict:
+            return verdict
         self.digest = ""
         return {"unreadable": f"is not judged: {self.others}"}
 
@@ -136,10 +142,9 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
                 if order is None:
                     break
                 if order.whose and took[order.whose] > SLOW * limits.seconds:
-                    order.others = f"their other files took more than {SLOW * limits.seconds:g} s"
-                    order.over = order.others
+                    order.give_up(SLOW * limits.seconds)
                     if not order.known:  # else a referee looks whether it is the same
-                        yield order, order.not_judged()
+                        yield order, order.of_others({})
                         continue
                 try:
                     busy.append(_ready(idle) or Referee(limits))
@@ -179,9 +184,7 @@ def judge(orders: Iterable[Order], limits: Limits, workers: int) -> Iterator[tup
                     busy.remove(referee)
                     took[referee.order.whose] += time.monotonic() - referee.began
                     idle.append(referee)
-                if referee.order.others and "same" not in verdict:
-                    verdict = referee.order.not_judged()
-                yield referee.order, verdict
+                yield referee.order, referee.order.of_others(verdict)
     finally:
         for referee in (*idle, *busy):
             referee.end()
