@@ -1,6 +1,8 @@
 """Whose a file is: by its folder's name, by its own, by the class's list."""
 
 import re
+import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -8,15 +10,18 @@ from pathlib import Path
 from lablib.folders import course
 from lablib.teach.roster import UNSEEN, printable
 
-# Columns of a roster by which folders and files may be called, too: a teacher's own, GitHub
-# Classroom's, Canvas'.
-COLUMNS = ("folder", "github_username", "id")
+# Columns of a roster by which folders and files may be called, too: a teacher's own and GitHub
+# Classroom's; and of Canvas' numbers, which stand behind names.
+COLUMNS = ("folder", "github_username")
+NUMBERS = "id"
 # What a browser, a course's platform or Jupyter puts around a name.
 _DECORATION = re.compile(
     r"[ _-]*(\(\d+\)|copy\d*|\d\d_[a-z_]*[a-z]|late|final|solved)$", re.IGNORECASE
 )
 _HANDED_IN = r"(_late)?_\d+_(\d+|assignsubmission)_"  # Canvas and Moodle, behind a student's name
 _CANVAS = re.compile(r"[^\W_]+(?:_late)?_(\d+)_\d+_")  # its number of a student, behind the name
+# How a part of a path names somebody: as a platform does, alone, or among else.
+PLATFORM, ALONE, AMONG = "platform", "alone", "among"
 
 Parts = tuple[str, ...]  # of a path, as they are shown, the last one without its end
 Known = dict[str, list[str]]  # whose each name is, in small letters
@@ -37,12 +42,21 @@ class Owners:
 
     def __init__(self, people: Mapping[str, Mapping[str, str]], inside: Iterable[Path]) -> None:
         self._known: Known = {}
+        self._numbers: Known = {}
         for student, row in people.items():
             others = [row[heading] for heading in row if heading.lower() in COLUMNS]
+            numbers = [row[heading] for heading in row if heading.lower() == NUMBERS]
             for name in {printable(name).lower() for name in (student, *others)} - {""}:
                 self._known.setdefault(name, []).append(student)
-        self._common = _common([*map(_parts, inside)], self._known)
+            for number in {*numbers} - {""}:
+                self._numbers.setdefault(number, []).append(student)
         self._told: dict[Path, tuple[str, list[str]]] = {}
+        self._found: dict[tuple[str, bool], tuple[set[str], str]] = {}
+        paths = [*map(_parts, inside)]
+        self._common = _common(paths, self._known)
+        self._below: defaultdict[str, set[str]] = defaultdict(set)  # who is named in outer folders
+        for parts in paths:
+            self._below[parts[0]] |= self._named(parts, 1)
 
     def student(self, inside: Path) -> str:
         """Return whose a file is."""
@@ -61,37 +75,61 @@ class Owners:
         return self._told[inside]
 
     def _tell(self, parts: Parts) -> tuple[str, list[str]]:
+        outer = parts[0]
         if len(parts) > 1:
-            parts = (parts[0].removeprefix(self._common) or parts[0], *parts[1:])
-        for depth, part in enumerate(parts, start=1):  # outer ones first
-            names, is_sure = self._names(part.lower(), is_in_folder=1 < depth == len(parts))
-            if names and not is_sure:  # whoever is called Lab has not all that lies in Lab 1
-                names += [each.lower() for each in parts[depth:] if each.lower() in self._known]
-            if names:
-                return part, sorted({student for name in names for student in self._known[name]})
+            parts = (outer.removeprefix(self._common) or outer, *parts[1:])
+        for depth, part in enumerate(parts):  # outer ones first
+            who, how = self._names(part, 0 < depth == len(parts) - 1)
+            if not who:
+                continue
+            # Whoever is called as a folder of the teacher's has not what lies in it.
+            is_shared = depth == 0 and len(self._below[outer] - who) > 1
+            if how == AMONG or (how == ALONE and is_shared):
+                who = who | self._named(parts, depth + 1)
+            return part, sorted(who)
         return _stranger(parts), []
 
-    def _names(self, part: str, is_in_folder: bool) -> tuple[list[str], bool]:
-        """Return the names that a part of a path tells, without those within a longer one.
+    def _named(self, parts: Parts, depth: int) -> set[str]:
+        """Return who is named in the parts of a path from a depth on."""
+        last = len(parts) - 1
+        inner = [self._names(parts[i], 0 < i == last)[0] for i in range(depth, len(parts))]
+        return set().union(*inner)
 
-        And whether it is no more than a name, or a platform has put the name there. There are none
-        in a file that begins with no name and lies in a folder that is nobody's.
+    def _names(self, part: str, is_in_folder: bool) -> tuple[set[str], str]:
+        """Return who a part of a path names, and how."""
+        key = part, is_in_folder
+        if key not in self._found:
+            self._found[key] = self._look(part.lower(), is_in_folder)
+        return self._found[key]
+
+    def _look(self, part: str, is_in_folder: bool) -> tuple[set[str], str]:
+        """Return who is named, of names within each other by the longer one.
+
+        Nobody is in a file that begins with no name and lies in a folder that is nobody's.
         """
-        if part in self._known:
-            return [part], True
         number = _CANVAS.match(part)
-        if number and number[1] in self._known:
-            return [number[1]], True
+        digits = number[1] if number else part
+        if digits in self._numbers:
+            return {*self._numbers[digits]}, PLATFORM
         lesson, title = _lesson()
-        part = lesson.sub(lambda found: " " * len(found[0]), part)  # somebody may be Sampling
-        places = {word: _place(word, part) for word in self._known if word in part}
+        if lesson.fullmatch(part):
+            return set(), AMONG
+        bare = lesson.sub(lambda found: " " * len(found[0]), part)  # somebody may be Sampling
+        places = {word: _place(word, bare) for word in self._known if word in bare}
         words = [word for word, place in places.items() if place >= 0]
-        if is_in_folder and not any(title.fullmatch(part[: places[word]]) for word in words):
-            return [], False
         # Platforms put who handed in before the file's own name, which may be of another.
-        sure = [word for word in words if re.match(re.escape(word) + _HANDED_IN, part)]
+        sure = [word for word in words if re.match(re.escape(word) + _HANDED_IN, bare)]
+        if sure:
+            return self._students(sure), PLATFORM
+        if part in self._known:
+            return self._students([part]), ALONE
+        if is_in_folder and not any(title.fullmatch(bare[: places[word]]) for word in words):
+            return set(), AMONG
         longest = [w for w in words if not any(w != e and _place(w, e) >= 0 for e in words)]
-        return sure or longest, bool(sure)
+        return self._students(longest), AMONG
+
+    def _students(self, words: Iterable[str]) -> set[str]:
+        return {student for word in words for student in self._known[word]}
 
 
 def _common(paths: Sequence[Parts], known: Known) -> str:
@@ -140,7 +178,11 @@ def _place(word: str, part: str) -> int:
     at = part.find(word)
     while at >= 0:
         around = part[max(0, at - 1) : at] + part[at + len(word) : at + len(word) + 1]
-        if not any(map(str.isalnum, around)):
+        if not any(map(_is_letter, around)):
             break
         at = part.find(word, at + 1)
     return at
+
+
+def _is_letter(sign: str) -> bool:
+    return sign.isalnum() or unicodedata.category(sign).startswith("M")  # a vowel's, say

@@ -73,6 +73,11 @@ def trees():
     return Trees(model, near(model, 0.3), texts, pieces, prices)
 
 
+# Two frames later all moves have begun; a loaded machine takes its time.
+STILL = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>
+  Promise.allSettled(document.getAnimations().map(each => each.finished)).then(() => done()))))"""
+
+
 def opened(page, explorer, moves=True):
     """Open a page with a scene; return a function that draws it, and returns its data.
 
@@ -92,7 +97,7 @@ def opened(page, explorer, moves=True):
         data, caption = explorer.frame(**values)
         page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
         if moves:
-            page.wait_for_timeout(250)
+            page.evaluate(STILL)
         return data
 
     return show
