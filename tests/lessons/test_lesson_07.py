@@ -81,7 +81,8 @@ def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
     assert [name for _, name, _ in widget.constants["keys"]] == [
         "draft's q",
         "target's p",
-        "p of its own token",
+        "p of its correction",
+        "p of its bonus",
     ]
     drawn = widget.draw(widget.compute(round=2, text="one"))
     assert drawn["panels"][0]["title"] == "round 2 of 3: probability"
@@ -341,11 +342,12 @@ def test_the_map_names_the_machine() -> None:
 
 def test_the_best_length_is_where_the_quotient_peaks() -> None:
     widget = LengthCurves(COSTS)
-    for alpha in (0.0, 0.3, 0.7, 1.0):
-        data = widget.compute(alpha)
-        quotient = np.array(data["tokens"]) / np.array(widget.cost)
+    for alpha, reads in itertools.product((0.0, 0.3, 0.7, 1.0), (HERE, TEXTBOOK)):
+        data = widget.compute(alpha, reads)
+        quotient = np.array(data["tokens"]) / np.array(data["cost"])
         assert data["speedup"] == pytest.approx(quotient.tolist())
         assert data["best"] == int(np.argmax(quotient))
         assert read(widget.draw(data))
-    assert widget.cost[0] == 1
+    assert {cost[0] for cost in widget.cost.values()} == {1}
+    assert np.diff(widget.cost[TEXTBOOK]) == pytest.approx(0.3 / 2)  # of a draft
     assert widget.set(alpha=0.0).startswith("With α = 0.00 the best draft length here is 0 (×1.00)")

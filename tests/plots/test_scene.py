@@ -438,6 +438,21 @@ def test_a_line_says_its_numbers_at_its_points_and_bears_its_name(page):
     assert page.complaints == []
 
 
+def test_the_arrow_keys_walk_along_each_row_of_a_chart(page):
+    opened(page, CHARTS["Memories"](), moves=False)()
+    stage, told = page.locator(".lablib-scene"), page.locator(".lablib-told")
+    stage.focus()
+    for key, words in (
+        ("ArrowRight", "keys and values, position 0"),
+        ("ArrowRight", "keys and values, position 1"),
+        ("ArrowDown", "sliding window, position 1"),
+        ("ArrowDown", "recurrent state, position 1"),
+        ("ArrowUp", "sliding window, position 1"),
+    ):
+        stage.press(key)
+        assert told.inner_text().startswith(words)
+
+
 @pytest.fixture(scope="module")
 def teller():
     model, tokenizer = models.load("target", dtype=mx.float32)

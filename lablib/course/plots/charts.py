@@ -99,7 +99,7 @@ def lines(
     ticks = _round_ticks(low, high)
     if logy:
         ticks = 2.0 ** np.arange(math.floor(math.log2(low)), math.ceil(math.log2(high)) + 1)
-    across = axis(min(x), max(x), xlabel, x if logx else None, log=logx)
+    across = axis(min(x), max(x), xlabel, x if logx or len(x) <= 10 else None, log=logx)
     up = axis(ticks[0], ticks[-1], "", ticks, log=logy)
     marks = curves(x, series)
     for mark in marks:

@@ -66,10 +66,10 @@ class SpeedupMap(ChartExplorer):
             line = self._line(gamma, read, level)
             if len(line) > 4:
                 look = {"wide": 3.5} if level == 1 else {"wide": 1, "colour": WARM}
-                x, y = line[len(line) // 4]  # its name stands below it
-                name = {"text": f"×{level:g}", "at": [x, max(0, y - 0.06)], "bold": level == 1}
+                x, y = line[len(line) // 4]  # its name stands on it
+                name = {"text": f"×{level:g}", "at": [x, max(0, y - 0.018)], "bold": level == 1}
                 marks.append({"key": f"l{level}", "line": line, **look})
-                marks.append({"key": f"t{level}", **name})
+                marks.append({"key": f"t{level}", **name, "anchor": "middle"})
         for name, (alpha, gain) in data["points"].items():
             point = {"line": [[self.ratio, alpha]], "label": f"{name} ×{gain:.2f}", "r": 6}
             marks.append({"key": name, **point, "colour": COLOURS[5]})
@@ -106,25 +106,37 @@ class LengthCurves(ChartExplorer):
     """
 
     def __init__(self, costs: Costs, alpha: float = 0.5) -> None:
-        self.costs, self.gammas = costs, list(range(LONGEST + 1))
-        self.cost = [costs.of_round(gamma) / costs.forward(1) for gamma in self.gammas]
-        super().__init__(alpha=slider(alpha, 0.0, 1.0, 0.05, label="acceptance α"))
+        self.gammas, once = list(range(LONGEST + 1)), costs.forward(1)
+        self.costs = {HERE: costs, TEXTBOOK: Costs((once,) * (LONGEST + 1), costs.draft)}
+        self.cost = {
+            name: [each.of_round(gamma) / once for gamma in self.gammas]
+            for name, each in self.costs.items()
+        }
+        super().__init__(
+            alpha=slider(alpha, 0.0, 1.0, 0.05, label="acceptance α"),
+            verification=choice(HERE, [HERE, TEXTBOOK], label="reading drafts is"),
+        )
 
-    def compute(self, alpha: float) -> dict[str, Any]:
-        """Return tokens per round and the speed-up for γ = 0 ... 8, and the best γ."""
+    def compute(self, alpha: float, verification: str = HERE) -> dict[str, Any]:
+        """Return cost, tokens per round and the speed-up for γ = 0 ... 8, and the best γ."""
+        costs = self.costs[verification]
         return {
             "alpha": alpha,
+            "verification": verification,
+            "cost": self.cost[verification],
             "tokens": [expected_tokens(alpha, gamma) for gamma in self.gammas],
-            "speedup": [speedup(alpha, gamma, self.costs) for gamma in self.gammas],
-            "best": best_draft_tokens(alpha, self.costs, LONGEST),
+            "speedup": [speedup(alpha, gamma, costs) for gamma in self.gammas],
+            "best": best_draft_tokens(alpha, costs, LONGEST),
         }
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw yield and cost at the left, their quotient at the right, its peak ringed."""
         x = axis(-0.4, LONGEST + 0.4, "draft tokens γ", self.gammas)
-        high = max(LONGEST + 1, *self.cost)  # whatever α is: an axis stays
-        fast = 1.05 * max(speedup(1.0, gamma, self.costs) for gamma in self.gammas)
-        series = {"it yields": data["tokens"], "it costs": self.cost}
+        high = max(LONGEST + 1, *self.cost[HERE])  # whatever α is: an axis stays
+        fast = 1.05 * max(
+            speedup(1.0, gamma, costs) for costs in self.costs.values() for gamma in self.gammas
+        )
+        series = {"it yields": data["tokens"], "it costs": data["cost"]}
         views = [panel("a round, in plain tokens", x, axis(0, high), series)]
         views.append(panel("speed-up (dotted: plain decoding, ×1)", x, axis(0, fast)))
         best = data["best"]
@@ -136,7 +148,8 @@ class LengthCurves(ChartExplorer):
     def caption(self, data: dict[str, Any]) -> str:
         """Name the best γ and what the longest would do."""
         best = data["best"]
+        where = "here" if data["verification"] == HERE else "where reading is free"
         return (
-            f"With α = {data['alpha']:.2f} the best draft length here is {best} "
+            f"With α = {data['alpha']:.2f} the best draft length {where} is {best} "
             f"(×{data['speedup'][best]:.2f}); {LONGEST} drafts give ×{data['speedup'][-1]:.2f}."
         )

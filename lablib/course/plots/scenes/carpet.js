@@ -13,10 +13,10 @@ const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused,
 
 function carpet(constants, data, room) {
   const {rows, longest, most} = constants, texts = constants.tasks[data.task];
-  const narrow = room < 830, beside = narrow ? 84 : 168;
+  const narrow = room < 830, slim = room < 560, beside = slim ? 84 : narrow ? 124 : 168;
   const width = Math.max(250, Math.min(room, 850)), left = 4, high = 23;
   const names = texts.flatMap(each => each.tokens), across = width - left - beside - 14;
-  const slim = room < 560, wide = Math.max(cloth.least(names, slim), Math.min(20, Math.floor(across / longest)));
+  const wide = Math.max(cloth.least(names, slim), Math.min(20, Math.floor(across / longest)));
   const shown = Math.min(longest, Math.floor(across / wide)), side = left + 14 + (slim ? across : wide * shown);
   const unit = (beside - 36) / (most + 2);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
@@ -34,18 +34,22 @@ function carpet(constants, data, room) {
     const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
     const thin = Math.max(2, wide - 6), x = left + column * wide + (wide - thin) / 2;
-    add(`c${column}`, 'rect', {x, y: top - 6 - 28 * share, width: thin, height: 28 * share,
-      fill: INK.kept, 'fill-opacity': 0.55});
+    const tall = judged ? Math.max(2, 28 * share) : 0;  // none is not nothing judged
+    add(`c${column}`, 'rect', {x, y: top - 6 - tall, width: thin, height: tall, fill: INK.kept, 'fill-opacity': 0.55});
     add(`C${column}`, 'rect', {x, y: top - 34, width: thin, height: 28, fill: 'transparent', note});
   }
-  add('whole', 'path', {d: `M${left} ${top - 34}H${left + wide * shown}`, stroke: INK.grid});
-  write('columns', side - 6, top - 22, '← share kept,', {fill: INK.faint, 'font-size': 11});
-  write('columns2', side + 8, top - 9, 'if judged', {fill: INK.faint, 'font-size': 11});
+  const end = left + wide * shown, look = {fill: INK.faint, 'font-size': 11};
+  add('whole', 'path', {d: `M${left} ${top - 34}H${end}M${left} ${top - 6}H${end}`, stroke: INK.grid});
+  write('whole1', end + 3, top - 30, '1', look);
+  write('whole0', end + 3, top - 2, '0', look);
+  write('columns', end + 13, top - 22, '← share kept', look);
+  write('columns2', end + 27, top - 9, 'if judged', look);
 
   const bottom = top + rows * high, average = data.tokens[data.gamma - 1];
   texts.forEach((text, row) => cloth.row(pens, row, woven(text, data, row, shown),
-    {wide, high, left, y: top + row * high, side, unit, far: average}));
+    {wide, high, left, y: top + row * high, side, unit, far: average, edge: end}));
   cloth.lines(pens, {side, unit, top, bottom, mean: average, right: width - 2});
+  write('more', left, bottom + 12, shown < longest ? `and ${longest - shown} tokens more` : '', look);
 
   const below = bottom + 43, third = width / 3, tall = 132;
   const places = room < 640 ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 12, 340)])

@@ -82,18 +82,29 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   if (fixed.x.name && !turned) write(`${key}x`, Math.max(box.left + box.width / 2, box.left - box.side + LETTER / 2 * fixed.x.name.length), box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
   const layer = ({rule, at, hollow, bar}) => at ? 3 : rule ? 2 : hollow && bar ? 1 : 0, names_of_rules = [];  // outlines lie on bars, words on both
   marks = [...fixed.behind || [], ...marks].toSorted((a, b) => layer(a) - layer(b));
-  const row = walk.row++;  // the arrow keys walk along what has a note, along each line, and from panel to panel
-  let told = 0;
+  // the arrow keys walk along what has a note, row by row where there are rows, along each line, and from panel to panel
+  const row = walk.row, line_of = rows(marks.filter(mark => mark.note), fixed.y, y.ticks || fixed.y.ticks), told = [];
   marks.forEach((mark, i) => {
-    const cell = mark.note ? {note: mark.note, cell: [row, told++], class: 'lablib-cell'} : {};
+    const line = mark.note ? line_of(mark) : 0, cell = mark.note ? {note: mark.note, cell: [row + line, told[line] ?? 0], class: 'lablib-cell'} : {};
+    if (mark.note) told[line] = (told[line] ?? 0) + 1;
     const pen = mark.rule ? (...words) => names_of_rules.push(words) : write;
     draw([add, pen], `${key}-${mark.key ?? i}`, mark, cell, across, up, box);
   });
   names_of_rules.forEach(words => write(...words));
   const named = marks.filter(mark => mark.label);
-  if (named.length && !told) walk.row--;
+  walk.row += Math.max(told.length, named.length ? 0 : 1);
   for (const mark of named) points(add, `${key}.${mark.key ?? mark.label}`, mark, fixed.x.name || '', across, up, walk.row++);
   if (fixed.labels?.length) labels([add, write], key, named, across, up, box, letters);
+}
+
+// Return the row in which a mark stands: 0, unless some row has several marks.
+function rows(marks, {bare}, ticks = []) {
+  const middle = ({bar, dot}) => bar ? (bar[2] + bar[3]) / 2 : dot ? dot[1] : ticks[0][0];
+  const nearest = mark => ticks.reduce((best, [value], i) =>
+    Math.abs(value - middle(mark)) < Math.abs(ticks[best][0] - middle(mark)) ? i : best, 0);
+  if (!bare || marks.length <= ticks.length || !marks.every(({bar, dot}) => bar || dot)) return () => 0;
+  const used = [...new Set(marks.map(nearest))].sort((a, b) => a - b);
+  return mark => used.indexOf(nearest(mark));
 }
 
 // Say whether names below an axis have to stand upright: side by side they would cover each other.
@@ -118,17 +129,17 @@ function points(add, key, {line, label, colour = LINE, r = 3, sizes = [], notes 
 
 // Write the names of lines at their ends, each as near to its own as the others let it.
 function labels([add, write], key, marks, across, up, box, letters) {
-  const rows = marks.map(({line, label, ...look}) => ({look, end: line.at(-1), words: cloth.wrapped(label, letters),
+  const rows = marks.map(({line, label, ...look}) => ({look, end: line.at(-1), words: line.length > 1 ? cloth.wrapped(label, letters) : [label],
     single: line.length === 1, short: line.length > 1 && across(line.at(-1)[0]) < box.left + 0.97 * box.width}));
   rows.sort((a, b) => up(a.end[1]) - up(b.end[1]));
   const wanted = rows.map(({end, words}) => [up(end[1]), 13 * words.length + 3]), right = box.left + box.width;
   cloth.beside(wanted, box.top, box.top + box.height + (rows.some(row => row.short) ? 0 : 14)).forEach((middle, i) => {
-    const {look: {colour = LINE, dash = '', wide}, end, words, short, single} = rows[i], dotted = single || wide === 0;
-    const x = short ? across(end[0]) + 26 : right + 20;  // a line that stops within the panel has its name there
-    add(`${key}h${i}`, 'path', {d: `M${across(end[0])} ${up(end[1])}L${x - 14} ${middle}`, stroke: '#BBBBBB'});
+    const {look: {colour = LINE, dash = '', wide}, end, words, short, single} = rows[i], dotted = wide === 0;
+    const x = single ? across(end[0]) + 14 : short ? across(end[0]) + 26 : right + 20;  // what stops within the panel has its name there
+    if (!single || Math.abs(up(end[1]) - middle) > 3) add(`${key}h${i}`, 'path', {d: `M${across(end[0])} ${up(end[1])}L${x - (single ? 3 : 14)} ${middle}`, stroke: '#BBBBBB'});
     const key_of = dotted ? {d: `M${x - 8} ${middle}h0.1`, 'stroke-width': 9, 'stroke-linecap': 'round'}
       : {d: `M${x - 14} ${middle}h10`, 'stroke-width': 2, 'stroke-dasharray': dash};
-    add(`${key}s${i}`, 'path', {...key_of, stroke: colour});
+    if (!single) add(`${key}s${i}`, 'path', {...key_of, stroke: colour});
     words.forEach((text, n) => write(`${key}n${i}.${n}`, x, middle + 4 + 13 * (n - (words.length - 1) / 2), text, HALO));
   });
 }

@@ -23,7 +23,7 @@ function legend([add, write], entries, left, y, width) {
   };
   for (const [look, text] of entries) {
     const wanted = room_for(text);
-    add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint});
+    add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint, 'stroke-dasharray': dashed(look)});
     write(`L-${look}`, x + 18, y, text);
     x += wanted;
   }
@@ -34,17 +34,19 @@ function legend([add, write], entries, left, y, width) {
   return y;
 }
 
+const dashed = look => look === 'uncounted' ? '2 2' : 'none';  // on a dark page two greys are one
+
 // Return how wide a cell is at least: on a phone a letter has room, two where tokens are words, and fewer cells do.
 const least = (names, slim) => !slim ? 6 : names.some(name => name.replace('␣', '').length > 1) ? 17 : 12;
 
 // Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafted]], mean: tokens a
-// round, drawn as a bar beside it with its note; far: what the number has to stand right of.
-function row([add, write], number, {cells, rounds, mean, note}, {wide, high, left, y, side, unit, far}) {
+// round, drawn as a bar beside it with its note; far: what the number has to stand right of; edge: where lines end.
+function row([add, write], number, {cells, rounds, mean, note}, {wide, high, left, y, side, unit, far, edge = side - 14}) {
   cells.forEach(({what, share, name, note}, column) => {
     const x = left + column * wide, strength = what === 'kept' ? 0.25 + 0.75 * share : 1;
     add(`t${number}.${column}`, 'rect', {x: x + 1, y: y + 2, width: wide - 2, height: high - 8, rx: 2,
       fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
-      'stroke-width': 0.8, cell: [number, column], class: 'lablib-cell', note});
+      'stroke-width': 0.8, 'stroke-dasharray': dashed(what), cell: [number, column], class: 'lablib-cell', note});
     const letters = name.replace(/^␣(?=.)/, ''), fit = Math.floor(wide / 7.4);
     if (wide > 16 || letters.length <= fit) write(`w${number}.${column}`, x + wide / 2, y + high - 10, letters.slice(0, fit),
       {'text-anchor': 'middle', fill: strength > 0.62 && what === 'kept' ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
@@ -52,7 +54,7 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
   rounds.forEach(([start, tokens, drafted], i) => {
     if (start >= cells.length) return;
     const from = left + start * wide + 2, own = left + Math.min(start + tokens, cells.length) * wide - 2;
-    const last = Math.max(own, Math.min(side - 14, left + (start + drafted) * wide - 2));
+    const last = Math.max(own, Math.min(edge, left + (start + drafted) * wide - 2));
     add(`b${number}.${i}`, 'path', {d: `M${from} ${y + high - 5}v2.5H${own}v-2.5`, fill: 'none', stroke: INK.line});
     add(`d${number}.${i}`, 'path', {d: `M${own + 3} ${y}H${Math.max(own + 3, last)}`, fill: 'none',
       stroke: INK.waste, 'stroke-width': last > own ? 2 : 0});
@@ -65,7 +67,7 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
 function lines([add, write], {side, unit, top, bottom, mean, right}) {
   add('mean', 'path', {d: `M${side + unit * mean} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
   add('one', 'path', {d: `M${side + unit} ${top}V${bottom}`, stroke: INK.faint});
-  write('one-text', side + unit, bottom + 12, '1', {'text-anchor': 'middle', fill: INK.faint});
+  write('one-text', side + unit, bottom + 12, '1 = plain', {'text-anchor': 'middle', fill: INK.faint});
   write('side', right, bottom + 25, 'tokens a round (dashed: mean of all texts)', {'text-anchor': 'end', fill: INK.faint});
 }
 
