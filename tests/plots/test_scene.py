@@ -262,6 +262,16 @@ def test_later_shapes_lie_on_earlier_ones_whatever_was_drawn_before(page, trees)
     assert page.locator("svg *").evaluate_all(order) == grown
 
 
+def test_no_dash_stays_where_a_line_is_solid_again(page):
+    opened(page, CHARTS["BatchGain"](), moves=False)()
+    line = {"key": "line", "line": [[1, 0.2], [2, 0.4]]}
+    dashes = "e => e.getAttribute('stroke-dasharray')"
+    for dash, drawn in (("2 3", "2 3"), ("", None)):
+        data = {"panels": [{"marks": [{**line, "dash": dash}]}]}
+        page.evaluate("data => draw(data, '')", data)
+        assert page.locator("path[stroke='#333333']").evaluate(dashes) == drawn
+
+
 @pytest.fixture(scope="module")
 def board():
     target, tokenizer = models.load("target", dtype=mx.float32)
