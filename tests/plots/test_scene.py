@@ -414,6 +414,18 @@ def test_a_chart_keeps_its_size_and_its_words_apart(page, name):
     assert page.complaints == []
 
 
+@pytest.mark.parametrize("name", CHARTS)
+def test_what_was_drawn_before_leaves_nothing_behind(page, name):
+    explorer = CHARTS[name]()
+    show = opened(page, explorer, moves=False)
+    show()
+    drawn = page.inner_html("svg")
+    for values in charts.ends(explorer):
+        show(**values)
+        show()
+        assert page.inner_html("svg") == drawn, values
+
+
 def test_the_frontier_has_room_in_a_narrow_window(page):
     explorer = CHARTS["Frontier"]()
     show = opened(page, explorer, moves=False)
