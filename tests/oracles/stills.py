@@ -45,7 +45,7 @@ def draw(page: Page, told: dict[str, Any], caption: str) -> bytes:
     page.wait_for_timeout(300)  # what moves has come to rest
     shot = Image.open(io.BytesIO(page.locator("#still").screenshot()))
     small = io.BytesIO()
-    shot.convert("RGB").quantize(64).save(small, "png", optimize=True)
+    shot.convert("RGB").quantize(128).save(small, "png", optimize=True)
     return small.getvalue()
 
 
