@@ -316,10 +316,10 @@ class _Job:
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
         """Return who handed something in and is not on the roster, if there is one."""
         found = {self.student(path) for path in _asked(graded)}
-        return sorted(found - {*self.people}) if self.roster else []
+        return sorted(found - {*self.people, *self.doubts(graded)}) if self.roster else []
 
     def doubts(self, graded: Sequence[Graded]) -> list[str]:
-        """Return what has two names of the roster, which makes it nobody's."""
+        """Return what names two of the roster, which makes it nobody's."""
         if self._owners is None:
             return []
         found = {self._owners.rivals(Path(path)) for path in _asked(graded)}
