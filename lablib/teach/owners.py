@@ -4,13 +4,14 @@
    is their name, or the list's column ``github_username``, in capitals or not.
 2. Around a name may stand what is known to be put there: a lesson's file name or number; ``copy``,
    ``late``, ``final`` or ``solved`` behind it; a browser's ``(1)``; ``Copy of`` before it. Of what
-   Moodle exports the front is the name; of Canvas the number of a column ``ID`` counts, or else the
-   front. What all folders beside each other begin with, ``lab0-``, may stand before a name.
+   Moodle exports the front is the name, as Moodle writes it (two numbers behind one name, in one
+   folder, are two people); of Canvas the front names somebody, or a column ``ID`` has the number.
+   What all folders beside each other begin with, ``lab0-``, may stand before a name.
 3. The outermost part that names somebody tells. Whoever else is named there, or further in, makes
    it a doubt; and so does, of a folder that is called like a student, who is named elsewhere in it.
    A doubt is in nobody's row.
-4. A part that is what the list's column ``folder`` says counts before all this; and who has
-   something there is not looked for by name.
+4. Who has something in the list's column ``folder`` is called so, and not by name; a part that is
+   the whole of it names nobody else.
 5. Where nobody is named it is a stranger's, who is called as the outer folder, or, in a folder with
    students in it, as what lies there.
 """
@@ -28,8 +29,10 @@ from lablib.teach.roster import UNSEEN, printable
 MOST = 5  # things are taken away before a name, and as many behind it
 MENTIONED = 4  # whose it may be, in a row's name
 WORDS = r"copy\d*|late|final|solved"
-_MOODLE = re.compile(r"_\d+_assignsubmission_")  # behind a name
-_CANVAS = re.compile(r"(.+?)(_late)?_(\d+)_\d+_")  # a name, and the student's number
+TWIN = "another of that name"
+_MOODLE = re.compile(r"_(\d+)_assignsubmission_")  # behind a name: the student's number there
+_NOT_MOODLES = re.compile(r"[&<>\"`|':\\/]")  # in names it leaves these out
+_CANVAS = re.compile(r"(.+?)(_late)?_(\d{3,})_\d+_")  # a name, and the student's number
 
 Parts = tuple[str, ...]  # of a path, as they are shown, the last one without its end
 Known = defaultdict[str, set[str]]  # whose each name is, in small letters
@@ -51,6 +54,7 @@ class Owners:
     def __init__(self, people: Mapping[str, Mapping[str, str]], inside: Iterable[Path]) -> None:
         self._people = {student.lower() for student in people}
         self._names, self._folders, self._numbers = Known(set), Known(set), Known(set)
+        self._in_moodle = Known(set)  # names as it writes them
         for student, row in people.items():
             told = {heading.lower(): printable(cell).lower() for heading, cell in row.items()}
             folder = told.get("folder", "")
@@ -59,7 +63,8 @@ class Owners:
             names = {student.lower(), told.get("github_username", "")}
             for name in {folder} if folder else {name for name in names if not _is_around(name)}:
                 self._names[name].add(student)
-        for known in (self._names, self._folders, self._numbers):
+                self._in_moodle[_as_moodle_writes(name)].add(student)
+        for known in (self._names, self._folders, self._numbers, self._in_moodle):
             known.pop("", None)
         self._named = lru_cache(None)(self._look)
         self._told = lru_cache(None)(self._tell)
@@ -67,10 +72,13 @@ class Owners:
         self._beginnings = _beginnings(paths)
         self._teachers = set[str]()  # folders in which students are named
         self._within = defaultdict[Parts, set[str]](set)  # who is named in what begins so
+        self._twins = defaultdict[tuple[Parts, str], set[str]](set)  # numbers behind a name, there
         for parts in paths:
             depth, _, who = self._find(parts)
             self._within[parts[: depth + 1]] |= who
             self._teachers |= {*parts[: min(depth, 1)]}
+            for front, number in _fronts(parts[depth]):
+                self._twins[parts[:depth], front] |= {number} if front in self._in_moodle else set()
 
     def student(self, inside: Path) -> str:
         """Return whose a file is: a student's name, or that of a stranger's or a doubt's row."""
@@ -87,6 +95,8 @@ class Owners:
         depth, first, who = self._find(parts)
         if len(who) == 1:
             who = who | self._within[parts[: depth + 1]]
+        twins = [self._twins[parts[:depth], front] for front, _ in _fronts(parts[depth])]
+        who = who | {TWIN for numbers in twins if len(numbers) > 1}
         if len(who) == 1:
             return next(iter(who)), False
         row = "/".join(parts[:2]) if parts[0] in self._teachers else _stranger(parts)
@@ -100,10 +110,6 @@ class Owners:
 
     def _find(self, parts: Parts) -> tuple[int, set[str], set[str]]:
         """Return which part tells, whom it names, and who is named there and further in."""
-        for depth, part in enumerate(parts):
-            if part.lower() in self._folders:
-                who = self._folders[part.lower()]
-                return depth, who, who
         begin = [self._beginnings.get(parts[:depth], "") for depth in range(min(2, len(parts) - 1))]
         begin += [""] * (len(parts) - len(begin))
         named = [*map(self._named, parts, begin)]
@@ -113,13 +119,27 @@ class Owners:
     def _look(self, part: str, beginning: str) -> set[str]:
         """Return whom a part of a path names, if need be behind what its neighbours begin with."""
         part = part.lower()
+        if part in self._folders:
+            return self._folders[part]
+        names, who = {*_bare(part, beginning)}, set[str]()
         canvas = _CANVAS.match(part)
-        if canvas and canvas[3] in self._numbers:
-            return self._numbers[canvas[3]]
-        names = {*_bare(part, beginning)}
-        names |= {part[: found.start()] for found in _MOODLE.finditer(part)}
-        names |= {canvas[1], canvas[1] + (canvas[2] or "")} if canvas else set()
-        return set().union(*(self._names.get(name, ()) for name in names))
+        if canvas:
+            names |= {canvas[1], canvas[1] + (canvas[2] or "")}
+            who |= self._numbers.get(canvas[3], set())
+        for front, number in _fronts(part):
+            for name in (front, f"{front} {number}"):  # Participant 123, in what is marked blindly
+                who |= self._in_moodle.get(name, set())
+        return who.union(*(self._names.get(name, ()) for name in names))
+
+
+def _fronts(part: str) -> Iterator[tuple[str, str]]:
+    """Yield what may be a name in a part that Moodle exports, as it writes it, and the number."""
+    for found in _MOODLE.finditer(part):
+        yield _as_moodle_writes(part[: found.start()].lower()), found[1]
+
+
+def _as_moodle_writes(name: str) -> str:
+    return _NOT_MOODLES.sub("", name.replace("_", " "))
 
 
 def _parts(inside: Path) -> Parts:
