@@ -215,7 +215,7 @@ def test_a_bar_says_its_value(page, carpet, shown):
     assert f"×{faster:.2f}" in page.locator("svg").text_content()
 
 
-@pytest.mark.parametrize("width", [1000, 290])
+@pytest.mark.parametrize("width", [1000, 752, 290])
 @pytest.mark.parametrize("rule", ["match", "rejection"])
 def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
     show = opened(page, trees)
@@ -225,6 +225,7 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
                 data = show(rule=rule, nodes=nodes, depth=depth, temperature=temperature)
                 assert page.locator(".lablib-cell").count() == nodes
                 assert outside(page) == []
+                assert crossing(page) == []
                 large = page.locator("svg circle").evaluate_all(
                     "all => all.filter(e => e.getAttribute('r') === '6').length"
                 )
