@@ -149,7 +149,9 @@ function draw([add, write], key, mark, cell, across, up, box) {
   } else if (mark.line) {
     const low = mark.line.filter(each => each.length > 2).map(([x, , low]) => [x, low]);
     const high = mark.line.filter(each => each.length > 2).map(([x, , , high]) => [x, high]);
-    if (low.length) add(`${key}band`, 'path', {d: `${path([...low, ...high.reverse()])}Z`, fill: colour, 'fill-opacity': 0.15});
+    const ends = ([x, , low, high]) => `M${across(x) - 4} ${up(low)}h8m-4 0V${up(high)}m-4 0h8`;
+    if (low.length && mark.wide === 0) add(`${key}ends`, 'path', {d: mark.line.map(ends).join(''), fill: 'none', stroke: colour, 'stroke-width': 1.5});
+    else if (low.length) add(`${key}band`, 'path', {d: `${path([...low, ...high.reverse()])}Z`, fill: colour, 'fill-opacity': 0.15});
     add(key, 'path', {d: path(mark.line), fill: 'none', stroke: colour, 'stroke-width': mark.wide ?? 2, ...cell, ...dash});
   } else if (mark.dot) {
     const [x, y] = [across(mark.dot[0]), up(mark.dot[1])], {r = 4, hollow} = mark, corners = CORNERS[mark.shape];
