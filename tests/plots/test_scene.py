@@ -18,7 +18,7 @@ from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
 from lablib.course.plots import scene
-from lablib.course.plots.charts import show
+from lablib.course.plots.charts import show, token_strip
 from lablib.course.replay.recording import HEAD, LOOKUP
 from lablib.course.tasks import stories
 from lablib.inference.speculation.costs import Costs
@@ -216,7 +216,7 @@ def test_a_bar_says_its_value(page, carpet, shown):
     assert f"×{faster:.2f}" in page.locator("svg").text_content()
 
 
-@pytest.mark.parametrize("width", [1000, 290])
+@pytest.mark.parametrize("width", [1000, 752, 290])
 @pytest.mark.parametrize("rule", ["match", "rejection"])
 def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
     show = opened(page, trees)
@@ -226,6 +226,7 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
                 data = show(rule=rule, nodes=nodes, depth=depth, temperature=temperature)
                 assert page.locator(".lablib-cell").count() == nodes
                 assert outside(page) == []
+                assert crossing(page) == []
                 large = page.locator("svg circle").evaluate_all(
                     "all => all.filter(e => e.getAttribute('r') === '6').length"
                 )
@@ -425,6 +426,27 @@ def test_what_was_drawn_before_leaves_nothing_behind(page, name):
         show(**values)
         show()
         assert page.inner_html("svg") == drawn, values
+
+
+def test_a_bracket_stands_below_the_tokens_of_each_call(page):
+    strip = show(token_strip([*"2+6=8;8"], calls=[1, 2, 4]), "Seven tokens.")
+    opened(page, strip, moves=False)()
+    boxes = "all => all.map(e => e.getBoundingClientRect().toJSON())"
+    tokens = page.locator("svg rect").evaluate_all(boxes)
+    brackets = page.locator("svg path").evaluate_all(boxes)
+    for (first, last), bracket in zip(((0, 0), (1, 2), (3, 6)), brackets, strict=True):
+        ends = tokens[first]["left"], tokens[last]["right"]
+        assert (bracket["left"], bracket["right"]) == pytest.approx(ends, abs=1)
+        assert bracket["top"] >= tokens[last]["bottom"] - 1
+    assert outside(page) == []
+
+
+def test_a_key_is_a_line_where_a_line_is_meant(page):
+    opened(page, CHARTS["Cloud"](), moves=False)()
+    keys = page.locator("svg > rect").count(), page.locator("svg > path[d$='h14']")
+    assert keys[0] == 3 + page.locator("svg > rect.lablib-cell").count()
+    dashes = "all => all.map(e => e.getAttribute('stroke-dasharray'))"
+    assert keys[1].evaluate_all(dashes) == ["2 3", "6 3"]
 
 
 def test_the_frontier_has_room_in_a_narrow_window(page):

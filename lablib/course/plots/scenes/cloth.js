@@ -4,6 +4,7 @@ const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', uncounted: '#C
   faint: '#767676', grid: '#DDDDDD', yield: '#009E73', waste: '#D55E00'};
 
 const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';  // each letter as wide
+const HALO = {stroke: '#FFFFFF', 'stroke-width': 3, 'paint-order': 'stroke'};  // of words that lie on lines
 
 // Return functions that add a shape, and a line of text, to a list.
 function pens(shapes) {
@@ -104,4 +105,4 @@ function beside(wanted, left, right) {
 // Return where a number of tokens a round stands, from 1 to most + 1; numbers have room at the right.
 const placing = (side, right, most) => tokens => side + (right - 34 - side) * (tokens - 1) / most;
 
-const cloth = {INK, MONO, pens, legend, row, lines, placing, wrapped, beside, least};
+const cloth = {INK, MONO, HALO, pens, legend, row, lines, placing, wrapped, beside, least};
