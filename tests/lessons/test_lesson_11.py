@@ -25,7 +25,7 @@ from lablib.models.llama import llama_config
 import mlx.core as mx
 import numpy as np
 import pytest
-from oracles.drawn import read
+from oracles.drawn import charted, curves, read
 
 QUERIES = [
     text.split()
@@ -114,6 +114,40 @@ def paths(snapshot):
     for node in snapshot:
         above[node["id"]] = above[node["parent"]] + node["tokens"]
     return [path for path in above.values() if path]
+
+
+@pytest.mark.parametrize("budget", [7, 12, 30])
+def test_what_goes_was_used_no_later_than_any_leaf_that_stays(budget):
+    gone = 0
+    for scene in scenes(random_prompts(budget + 1, 200), budget)[1:]:
+        held = prefixes(paths(scene.after))
+        evicted = prefixes(paths(scene.before)) - held
+        leaves = held - {prefix[:-1] for prefix in held}
+        assert {scene.used[scene.prompt[:size]] for size in range(1, len(scene.prompt) + 1)} <= {
+            scene.number
+        }
+        for prefix in evicted:
+            assert all(scene.used[prefix] <= scene.used[leaf] for leaf in leaves)
+        gone += len(evicted)
+    assert gone
+
+
+def test_a_use_is_of_whole_edges():
+    """*the dog ran* enters the edge *dog sat*, and *sat* becomes as young."""
+    film = TreeFilm(QUERIES, budget=12)
+    drawn = {edge["key"]: edge["used"] for edge in film.draw(film.compute(8, 12))["edges"]}
+    assert drawn["the dog sat/1"] == drawn["the dog ran/1"] == 6
+    assert drawn["the/1"] == 7
+    assert drawn["the cat sat on the roof/1"] == 5  # it was evicted
+
+
+def test_rows_of_steps_say_where_survivors_were_drawn_and_sentences_end():
+    rows = {"asked": [4, 4, 4, 3], "different": [1, 3, 2, 3]}
+    (marks,) = charted(batches.rows_of_steps(rows, [2]))
+    assert curves(marks) == rows
+    assert [mark["rule"]["x"] for mark in marks if "rule" in mark] == [2.5]
+    (ended,) = [mark["at"][0] for mark in marks if mark.get("text") == "sentences end"]
+    assert 4 <= ended < 5
 
 
 def test_the_film_names_its_events():

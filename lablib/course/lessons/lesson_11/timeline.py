@@ -1,14 +1,14 @@
 """A widget of the lesson on the async model: who waits for whom, and who shares which forward."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 from lablib.cache.trie import TokenTrie
 from lablib.course.lessons.lesson_11.widgets import Words, tokens
-from lablib.course.plots.charts import Chart, axis, panel
+from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.marks import REST
 from lablib.course.plots.scene import ChartExplorer
@@ -23,7 +23,8 @@ TOKEN_MS = 0.5
 STEP = 2048  # tokens of one forward
 FILLS = ("#A9D3F0", "#F3BE6B", "#8FD3BF", "#E5BBD2", "#F0E442", "#DD9A7A")
 COLUMN = "#EEEEEE"
-KEYS = [("#000000", "asked", False), (REST, "waits", False), (COLUMN, "a forward", False)]
+KEYS = [("#000000", "asked", False), (REST, "waits for its batch", False)]
+KEYS.append((COLUMN, "a forward", False))
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,8 @@ class BatchTimeline(ChartExplorer):
             line = {"line": [[call.asked, -y], [call.answered, -y]], "colour": REST, "wide": 3}
             marks.append({"key": f"l{y}", **line})
             asked.append({"key": f"d{y}", **dot})
+            if call.batch is None:
+                asked.append({"key": f"k{y}", "text": "known", "at": [call.asked + 0.6, -y - 0.15]})
         low, high = 0.5 - len(data.calls), 0.9
         columns = [[forward.began, forward.ended, low, high] for forward in data.forwards]
         under = [
@@ -202,7 +205,9 @@ class BatchTimeline(ChartExplorer):
                 if not served or call.asked >= forward.ended:
                     continue
                 ends = [max(call.asked, forward.began), forward.ended]
-                look = {"fill": FILLS[number % len(FILLS)], "edge": "#555555", "text": str(served)}
+                look = {"fill": FILLS[number % len(FILLS)], "edge": "#555555"}
+                if call.asked < forward.began or ends[1] - ends[0] > 3:  # or its dot is there
+                    look["text"] = str(served)
                 note = (
                     f"A forward from {ends[0]:g} to {ends[1]:g} ms: {tokens(served)} of this query."
                 )
@@ -221,6 +226,29 @@ class BatchTimeline(ChartExplorer):
             f"{len(data.calls)} queries share {len(data.forwards)} forwards, and each waits "
             f"{np.mean(data.waits):.1f} ms on average. Of {data.alone} tokens {data.run} are run."
         )
+
+
+def rows_of_steps(rows: Mapping[str, Sequence[int]], anew: Sequence[int]) -> Chart:
+    """Draw how many sentences each step asks for, and how many different ones of them are run.
+
+    Args:
+        rows: the name of each count -> one for each step; the first is that of all.
+        anew: the steps after which survivors were drawn.
+    """
+    every, different = rows.values()
+    count, steps = every[0], range(1, len(every) + 1)
+    marks = curves(steps, rows)
+    for i, step in enumerate(anew):
+        rule = {"rule": {"x": step + 0.5}, "colour": WARM, "dash": "2 3"}
+        marks.append({"key": f"r{step}", **rule, "text": "" if i else "drawn anew"})
+    apart = next((i for i, each in enumerate(different) if each > count / 4), 0)
+    ended = next((i for i, each in enumerate(every) if each < count), len(every) - 1)
+    asked, run = ({"text": name} for name in rows)
+    marks.append({"key": "asked", **asked, "at": [1.4, 1.04 * count]})
+    marks.append({"key": "run", **run, "at": [apart + 2.5, different[apart] - 0.08 * count]})
+    marks.append({"key": "ended", "text": "sentences end", "at": [ended + 1.4, 1.04 * count]})
+    x, y = axis(1, len(every), "step"), axis(0, 1.3 * count, "", range(0, count + 1, 16))
+    return Chart([panel("sentences of a step", x, y, high=240)], [marks])
 
 
 def _common(a: Words, b: Words) -> int:

@@ -1,7 +1,7 @@
 """The widget of the lesson on prefix trees: the tree that queries grow."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from lablib.cache.slab import Slab
@@ -36,6 +36,7 @@ class Scene:
         alone: how many it would have been without the tree.
         number: of the query, from 1 on.
         budget: how many tokens the tree may hold.
+        used: of each prefix that it held or holds the number of the query that used it last.
     """
 
     prompt: Words = ()
@@ -48,6 +49,7 @@ class Scene:
     alone: int = 0
     number: int = 0
     budget: int = 0
+    used: Mapping[Words, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def scenes(prompts: Sequence[Words], budget: int) -> list[Scene]:
     """
     slab = Slab(1, budget)
     trie = TokenTrie(budget, slab=slab)
-    played = [Scene(budget=budget)]
+    played, seen = [Scene(budget=budget)], {0: 0}
     for prompt in map(tuple, prompts):
         trie.events.clear()
         found = trie.match(prompt)
@@ -96,16 +98,34 @@ def scenes(prompts: Sequence[Words], budget: int) -> list[Scene]:
             node = trie.insert(prompt, slots, held, np.zeros(1), pin=True)
             trie.unpin(found.tip)
             trie.unpin(node)
-        played.append(_next(played[-1], prompt, trie, tuple(trie.events), held, run))
+        used = played[-1].used | _uses(trie, seen, len(played))
+        played.append(_next(played[-1], prompt, trie, used, held, run))
     return played
 
 
+def _uses(trie: TokenTrie, seen: dict[int, int], number: int) -> dict[Words, int]:
+    """Return of each prefix the number of the query that used it last, or anything below it.
+
+    ``seen`` has, of each time of the tree, the query after which it was seen first.
+    """
+    nodes, paths, used = list(trie.nodes()), {trie.root: ()}, {}
+    for node in nodes:
+        seen.setdefault(node.used, number)
+        paths[node] = paths[node.above] + node.tokens
+    for node in reversed(nodes):
+        below = [used[paths[child]] for child in node.children.values()]
+        last = max([seen[node.used], *below])
+        used |= {paths[node][: node.depth - i]: last for i in range(len(node.tokens))}
+    return used
+
+
 def _next(
-    last: Scene, prompt: Words, trie: TokenTrie, events: tuple[Event, ...], found: int, run: int
+    last: Scene, prompt: Words, trie: TokenTrie, used: dict[Words, int], found: int, run: int
 ) -> Scene:
     total, alone = last.total + run, last.alone + len(prompt)
-    count = {"number": last.number + 1, "budget": last.budget}
-    return Scene(prompt, last.after, trie.snapshot(), events, found, run, total, alone, **count)
+    count = {"number": last.number + 1, "budget": last.budget, "used": used}
+    after, events = trie.snapshot(), tuple(trie.events)
+    return Scene(prompt, last.after, after, events, found, run, total, alone, **count)
 
 
 # What is drawn.
@@ -226,8 +246,9 @@ class TreeFilm(SceneExplorer):
         for edge in edges(data, _words):
             own, above = edge.prefix[-edge.size :], edge.prefix[: -edge.size]
             where = f"after “{_words(above)}”" if above else "at the root"
-            note = f"“{_words(own)}” {where}: {_FATES[edge.status]}."
-            look = {"text": edge.text, "status": edge.status, "row": edge.row}
+            used = data.used[edge.prefix]
+            note = f"“{_words(own)}” {where}: {_FATES[edge.status]}; query {used} used it last."
+            look = {"text": edge.text, "used": used, "status": edge.status, "row": edge.row}
             key = f"{_words(edge.prefix)}/{edge.size}"
             drawn.append({"key": key, **look, "parent": edge.parent, "note": note})
         return {
@@ -253,8 +274,8 @@ def _columns(drawn: Sequence[Edge]) -> int:
     """Return how many pixels wide the tree is when it grows to the right."""
     ends: list[int] = []
     for edge in drawn:
-        left = 0 if edge.parent < 0 else ends[edge.parent] + 16
-        ends.append(left + 8 * len(edge.text) + 10)
+        left = 4 if edge.parent < 0 else ends[edge.parent] + 16
+        ends.append(left + 8 * len(edge.text) + 26)
     return max(ends, default=0)
 
 
