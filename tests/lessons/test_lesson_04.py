@@ -81,15 +81,20 @@ def test_the_timelines_axes_stay_where_they_are_and_what_is_empty_is_drawn() -> 
             assert [bar["bar"][1] for bar in empty] == [data["steps"]] * 2  # sequences lie upon it
             assert [bar["bar"][1] - bar["bar"][0] for bar in stays] == lengths
             assert len({bar["fill"] for bar in bars}) > len(lengths) // 2
+            gained = [mark["line"] for mark in panel["marks"] if mark.get("key") == "gained"]
+            assert [end - start for line in gained for (start, _), (end, _) in [line]] == (
+                [] if mode == WHOLE else [data["whole"] - data["steps"]]
+            )
+            assert (mode == CONTINUOUS) == ("fewer than whole batches" in panel["title"])
 
 
 def test_a_step_that_costs_the_same_is_a_straight_line() -> None:
     figure = throughput([1, 2, 4], [[1, 1.1], [1.9, 2.0], [3.0, 2.5]], [1, 1.7, 3.0])
     (panel,) = figure.panels
     assert panel["x"]["log"] is panel["y"]["log"] is True
-    straight, _, measured = curves(charted(figure)[0]).values()
-    assert straight == [1, 2, 4]
-    assert measured == [1.1, 2.0, 3.0]
+    measured, theory, straight = curves(charted(figure)[0]).values()
+    assert (measured, theory, straight) == ([1.1, 2.0, 3.0], [1, 1.7, 3.0], [1, 2, 4])
+    assert [mark["dash"] == "" for mark in figure.marks[0]] == [True, False, True]
 
 
 def test_requests_count_down_and_are_finished_once() -> None:

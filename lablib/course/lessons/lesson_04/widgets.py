@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lablib.course.plots.charts import Chart, lines
+from lablib.course.plots.charts import WARM, Chart, lines
 from lablib.course.plots.explorer import Player, choice
 from lablib.course.plots.scene import SceneExplorer
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
 
 EMPTY = "#D55E00"
+DASHED = {"colour": WARM, "dash": "5 3"}
 SHADES = ("#A9D3F0", "#D5EBC8", "#F7DDA4", "#E7D0E4", "#CFE8E4")  # neighbours differ; numbers tell
 
 
@@ -29,7 +30,7 @@ class SlotTimeline(SceneExplorer):
         across = {"ends": [0, top], "ticks": [[v, str(v)] for v in ticks], "name": "steps"}
         names = [[-slot, f"slot {slot}"] for slot in range(slots)]
         down = {"ends": [0.5 - slots, 0.5], "ticks": names, "bare": True}
-        panel = {"x": across, "y": down, "high": 40 * slots}
+        panel = {"title": "steps", "x": across, "y": down, "high": 40 * slots}
         keys = [[SHADES[0], "a sequence, with its number"], [EMPTY, "nobody"]]
         self.constants = {"panels": [panel], "keys": keys}
         step = Player(self._most + 1, label="step")
@@ -59,7 +60,8 @@ class SlotTimeline(SceneExplorer):
             for stay in stays
             if stay.start < now
         ]
-        found = {"stays": stays, "now": now, "steps": steps, "busy": busy}
+        whole = _end(schedule(lengths, self.slots, WHOLE))
+        found = {"stays": stays, "now": now, "steps": steps, "whole": whole, "busy": busy}
         return {"queue": queue, "mode": mode, **found}
 
     def draw(self, data: dict) -> dict:
@@ -77,7 +79,15 @@ class SlotTimeline(SceneExplorer):
             note = f"Sequence {stay.sequence} is in {where}."
             look = {"fill": SHADES[stay.sequence % len(SHADES)], "text": str(stay.sequence)}
             marks.append({"key": f"q{stay.sequence}", "bar": bar, **look, "note": note})
-        return {"panels": [{"marks": [*marks, {"key": "now", "rule": {"x": now}}]}]}
+        marks.append({"key": "now", "rule": {"x": now}})
+        title = f"{data['steps']} steps"
+        if data["mode"] == CONTINUOUS:
+            marks.append({"key": "whole", "rule": {"x": data["whole"]}, **DASHED})
+            title += f", {data['whole'] - data['steps']} fewer than whole batches (dashed)"
+            if now == data["steps"]:
+                gained = [[now, 0.5 - self.slots / 2], [data["whole"], 0.5 - self.slots / 2]]
+                marks.append({"key": "gained", "line": gained, "wide": 1.5, **DASHED})
+        return {"panels": [{"title": title, "marks": marks}]}
 
     def caption(self, data: dict) -> str:
         """Say how long it took and how busy the slots were."""
@@ -104,7 +114,10 @@ def throughput(
     middle, low, high = zip(
         *((sorted(m)[len(m) // 2], min(m), max(m)) for m in measured), strict=True
     )
-    series = {"if a step cost the same": sizes, "theory: each row adds its price": theory}
-    series["measured, least to most"] = (middle, low, high)
+    series = {"measured, least to most": (middle, low, high)}
+    series |= {"theory: each row adds its price": theory, "if a step cost the same": sizes}
     name = "tokens a second (one row = 1)"
-    return lines(sizes, series, "rows in the batch (doubling)", name, logx=True, logy=True)
+    drawn = lines(sizes, series, "rows in the batch (doubling)", name, logx=True, logy=True)
+    for mark, look in zip(drawn.marks[0][1:], ({}, {"colour": WARM, "dash": ""}), strict=True):
+        mark |= {"wide": 1.5, "r": 1, **look}  # only what was measured has points
+    return drawn

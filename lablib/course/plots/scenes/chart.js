@@ -140,7 +140,7 @@ function draw([add, write], key, mark, cell, across, up, box) {
     const [a, b, c, d] = mark.bar, wide = across(b) - across(a), high = up(c) - up(d);
     add(key, 'rect', {x: across(a), y: up(d), width: Math.max(0, wide), height: Math.max(0, high), ...cell,
       fill: mark.hollow ? 'transparent' : mark.fill, stroke: mark.hollow ? mark.fill : mark.edge || '#FFFFFF', 'stroke-width': mark.hollow ? 1.8 : 1});
-    if (mark.text && wide > 2 + 6.2 * mark.text.length) write(`${key}t`, across((a + b) / 2), up((c + d) / 2) + 4, mark.text,
+    if (mark.text && wide > 6.2 * mark.text.length) write(`${key}t`, across((a + b) / 2), up((c + d) / 2) + 4, mark.text,
       {'text-anchor': 'middle', 'pointer-events': 'none', fill: mark.colour || LINE});
   } else if (mark.area) {
     add(key, 'path', {d: `${path(mark.area)}Z`, fill: mark.fill, ...cell});
