@@ -6,10 +6,10 @@
    ``late``, ``final`` or ``solved`` behind it; a browser's ``(1)``; ``Copy of`` before it. Of what
    Moodle exports the front is the name, as Moodle writes it (two numbers behind one name, in one
    folder, are two people); of Canvas the front names somebody, or a column ``ID`` has the number.
-   What all folders beside each other begin with, ``lab0-``, may stand before a name.
+   What two folders beside each other, or all, have before names, ``lab0-``, is none of a name.
 3. The outermost part that names somebody tells. Whoever else is named there, or further in, makes
    it a doubt; and so does, of a folder that is called like a student, who is named elsewhere in it.
-   A doubt is in nobody's row.
+   A doubt is in nobody's row. In such a form, Moodle's or ``lab0-``, a stranger is named, too.
 4. Who has something in the list's column ``folder`` is called so, and not by name; a part that is
    the whole of it names nobody else.
 5. Where nobody is named it is a stranger's, who is called as the outer folder, or, in a folder with
@@ -17,10 +17,9 @@
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from os.path import commonprefix
 from pathlib import Path
 
 from lablib.folders import course
@@ -29,7 +28,7 @@ from lablib.teach.roster import UNSEEN, printable
 MOST = 5  # things are taken away before a name, and as many behind it
 MENTIONED = 4  # whose it may be, in a row's name
 WORDS = r"copy\d*|late|final|solved"
-TWIN = "another of that name"
+TWIN, STRANGER = "another of that name", "nobody on the roster"
 _MOODLE = re.compile(r"_(\d+)_assignsubmission_")  # behind a name: the student's number there
 _NOT_MOODLES = re.compile(r"[&<>\"`|':\\/]")  # in names it leaves these out
 _CANVAS = re.compile(r"(.+?)(_late)?_(\d{3,})_\d+_")  # a name, and the student's number
@@ -69,7 +68,7 @@ class Owners:
         self._named = lru_cache(None)(self._look)
         self._told = lru_cache(None)(self._tell)
         paths = [_parts(path) for path in inside]
-        self._beginnings = _beginnings(paths)
+        self._beginnings = _beginnings(paths, {*self._names})
         self._teachers = set[str]()  # folders in which students are named
         self._within = defaultdict[Parts, set[str]](set)  # who is named in what begins so
         self._twins = defaultdict[tuple[Parts, str], set[str]](set)  # numbers behind a name, there
@@ -97,31 +96,32 @@ class Owners:
             who = who | self._within[parts[: depth + 1]]
         twins = [self._twins[parts[:depth], front] for front, _ in _fronts(parts[depth])]
         who = who | {TWIN for numbers in twins if len(numbers) > 1}
-        if len(who) == 1:
+        if len(who) == 1 and who != {STRANGER}:
             return next(iter(who)), False
         row = "/".join(parts[:2]) if parts[0] in self._teachers else _stranger(parts)
-        if who:
+        if len(who) > 1:
             names = [*sorted(first), *sorted(who - first)]
             names[MENTIONED:] = ["another"] * (len(names) > MENTIONED)
             row = f"{parts[depth]} ({' or '.join(names)})"
         while row.lower() in self._people:  # somebody may be called so
             row += "?"
-        return row, bool(who)
+        return row, len(who) > 1
 
     def _find(self, parts: Parts) -> tuple[int, set[str], set[str]]:
         """Return which part tells, whom it names, and who is named there and further in."""
-        begin = [self._beginnings.get(parts[:depth], "") for depth in range(min(2, len(parts) - 1))]
-        begin += [""] * (len(parts) - len(begin))
+        outer = range(min(2, len(parts) - 1))
+        begin = [self._beginnings.get(parts[:depth], frozenset()) for depth in outer]
+        begin += [frozenset()] * (len(parts) - len(begin))
         named = [*map(self._named, parts, begin)]
         depth = next((depth for depth, who in enumerate(named) if who), 0)
         return depth, named[depth], set().union(*named)
 
-    def _look(self, part: str, beginning: str) -> set[str]:
-        """Return whom a part of a path names, if need be behind what its neighbours begin with."""
+    def _look(self, part: str, beginnings: frozenset[str]) -> set[str]:
+        """Return whom a part of a path names, behind what may stand before names there, too."""
         part = part.lower()
         if part in self._folders:
             return self._folders[part]
-        names, who = {*_bare(part, beginning)}, set[str]()
+        names, who = {*_bare(part, beginnings)}, set[str]()
         canvas = _CANVAS.match(part)
         if canvas:
             names |= {canvas[1], canvas[1] + (canvas[2] or "")}
@@ -129,7 +129,9 @@ class Owners:
         for front, number in _fronts(part):
             for name in (front, f"{front} {number}"):  # Participant 123, in what is marked blindly
                 who |= self._in_moodle.get(name, set())
-        return who.union(*(self._names.get(name, ()) for name in names))
+        who = who.union(*(self._names.get(name, ()) for name in names))
+        is_in_form = any(_fronts(part)) or any(_cut(part, beginnings))
+        return who or ({STRANGER} if is_in_form else who)
 
 
 def _fronts(part: str) -> Iterator[tuple[str, str]]:
@@ -153,24 +155,43 @@ def _stranger(parts: Parts) -> str:
     return parts[0] if len(parts) > 1 else [*filter(None, _bare(parts[0]))][-1]
 
 
-def _beginnings(paths: Iterable[Parts]) -> dict[Parts, str]:
-    """Return what all folders begin with that lie at the top, or in the same folder there."""
-    beside = defaultdict[Parts, set[str]](set)
-    for parts in paths:
-        for depth in range(min(2, len(parts) - 1)):
-            beside[parts[:depth]].add(parts[depth].lower())
-    # Letters are what is compared.
-    return {at: commonprefix([*names]) for at, names in beside.items() if len(names) > 1}  # noqa: RUF071
+def _beginnings(paths: Iterable[Parts], names: set[str]) -> dict[Parts, frozenset[str]]:
+    """Return behind what two folders, or one of which all begin so, are called by names.
+
+    At the top, and in folders there.
+    """
+    folders = {parts[:end] for parts in paths for end in range(1, min(3, len(parts)))}
+    beside = Counter(folder[:-1] for folder in folders)
+    begun = Counter[tuple[Parts, str]]()
+    named = defaultdict[tuple[Parts, str], set[str]](set)
+    for folder in folders:
+        name = folder[-1].lower()
+        for cut in re.finditer(r"[ _.-]", name):
+            key = folder[:-1], name[: cut.end()]
+            begun[key] += 1
+            if name[cut.end() :] in names:
+                named[key].add(name[cut.end() :])
+    found = defaultdict[Parts, frozenset[str]](frozenset)
+    for (outer, beginning), rests in named.items():
+        if len(rests) > 1 or begun[outer, beginning] == beside[outer] > 1:
+            found[outer] |= {beginning}
+    return found
 
 
-def _bare(part: str, beginning: str = "") -> Iterator[str]:
+def _bare(part: str, beginnings: frozenset[str] = frozenset()) -> Iterator[str]:
     """Yield a part of a path, and all that is left without what is put around a name."""
     before, behind = _around()
     yield part
     for shorter in _peeled(part.strip(" _-"), behind):
-        for cut in re.finditer(r"[ _.-]", beginning):
-            yield shorter[cut.end() :]
+        yield from _cut(shorter, beginnings)
         yield from _peeled(shorter, before)
+
+
+def _cut(part: str, beginnings: frozenset[str]) -> Iterator[str]:
+    """Yield what is behind one of these in a part of a path."""
+    for cut in re.finditer(r"[ _.-]", part):
+        if part[: cut.end()] in beginnings:
+            yield part[cut.end() :]
 
 
 def _peeled(text: str, around: re.Pattern[str]) -> Iterator[str]:
