@@ -180,6 +180,24 @@ def pad_left(rows, padding):
     missing = [width - len(row) for row in rows]
     return ([padding] * n + list(row) for n, row in zip(missing, rows)), iter(missing)
 """
+ONE_LIST = """
+ROWS = []
+def pad_left(rows, padding):
+    missing = [max(map(len, rows)) - len(row) for row in rows]
+    ROWS[:] = ([padding] * n + list(row) for n, row in zip(missing, rows))
+    return ROWS, missing
+"""
+TWO_DICTS = """
+SHARES = [{}, {}]
+def weighted_vote(answers, log_weights):
+    SHARES.reverse()
+    SHARES[0].clear()
+    for answer, weight in zip(answers, log_weights):
+        SHARES[0][answer] = SHARES[0].get(answer, 0) + float(np.exp(weight - max(log_weights)))
+    total = sum(SHARES[0].values())
+    SHARES[0].update({answer: share / total for answer, share in SHARES[0].items()})
+    return SHARES[0]
+"""
 DISCOURAGE = """
 def discourage(scores, recent, penalty):
     new = scores.copy() if recent else scores
@@ -204,6 +222,8 @@ def nucleus(probs, p):
     ("exercise", "source", "mark", "said"),
     [
         ("04.2", PAD_LEFT, "✓", ""),  # generators in a tuple
+        ("04.2", ONE_LIST, "✗", "a later call changes what it returned before"),
+        ("06.2", TWO_DICTS, "✗", "a later call changes what it returned before"),
         ("03.1", NUCLEUS, "✗", "returns probs itself"),
         ("03.3", DISCOURAGE, "✗", "returns scores itself"),
     ],

@@ -245,14 +245,22 @@ class Servant:
         }
 
     def serve(self, function: Callable[..., Any]) -> bool:
-        """Call a function as often as the judge wants; return whether it was called."""
-        called = False
-        while "call" in (request := self.line.receive()):
+        """Call a function as often as the judge wants; return whether it was called.
+
+        Answers that are to be kept are looked at again where the judge asks: here they are no
+        copies.
+        """
+        called, self.kept = False, []
+        while "enough" not in (request := self.line.receive()):
+            if "call" not in request:
+                changed = not all(_is_still(*each) for each in self.kept)
+                self.line.send({"answer": changed, "shared": []})
+                continue
             called = True
             vars(builtins).update(BUILTINS)
             given, named = codec.unpack(request["call"], self._borrow)
             before = codec.dumps(codec.pack([given, named], _lend))
-            reply = self._answer(function, given, named, request["seconds"])
+            reply = self._answer(function, given, named, request)
             after = codec.pack([given, named], _lend)
             try:
                 if codec.dumps(after) != before:
@@ -262,13 +270,17 @@ class Servant:
                 self.line.send({"accident": ["ValueError", str(error), "", False]})
         return called
 
-    def _answer(self, function: Any, given: Any, named: Any, seconds: float) -> dict[str, Any]:
+    def _answer(
+        self, function: Any, given: Any, named: Any, request: dict[str, Any]
+    ) -> dict[str, Any]:
         file = getattr(getattr(function, "__code__", None), "co_filename", None)
         try:
-            with time_limit(seconds):
+            with time_limit(request["seconds"]):
                 result = run_through(function(*given, **named))
                 shared = shared_places(function, result, [*given, *named.values()])
-                return {"answer": codec.pack(result), "shared": shared}
+                answer = codec.pack(result)
+                self.kept += [(result, answer)] * request["keep"]
+                return {"answer": answer, "shared": shared}
         except TimeUp:
             return {"late": True}
         except Refused as error:
@@ -353,6 +365,14 @@ def _lend(value: Any) -> Any:
     if isinstance(value, _Object):
         return {"object": [value._number, codec.pack(vars(value), _lend)]}
     return codec.strange(value)
+
+
+def _is_still(result: Any, answer: Any) -> bool:
+    """Return whether what was returned would cross as it did."""
+    try:
+        return codec.dumps(codec.pack(result)) == codec.dumps(answer)
+    except Exception:  # it has grown too large, say
+        return False
 
 
 class _Nothing:
