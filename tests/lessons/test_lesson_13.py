@@ -201,8 +201,11 @@ def test_the_widget_draws_every_shape(widget, rule, values):
 
 def test_pictures_and_bad_input(models):
     assert charted(lab.mask_figure([-1, -1, 0], "abc"))
-    ways = [(2.0, 1.5, 2.5), (3.0, 2.5, 3.5)]
-    assert charted(lab.yields_figure(["a", "b"], [2.0, 3.0], ways))
+    (marks,) = charted(
+        lab.yields_figure(["a", "b"], [2.0, 3.0], [(2.0, 1.5, 2.5), None], (1.0, 0.5, 1.5))
+    )
+    assert [mark["line"] for mark in marks if mark.get("wide") == 3] == [[[2.5, -0.5], [3.5, -0.5]]]
+    assert [mark["text"] for mark in marks if "text" in mark] == ["engine: not run", "+1.00"]
     with pytest.raises(ValueError, match="texts must hold"):
         lab.Trees(*models, {}, [], PRICES)
 

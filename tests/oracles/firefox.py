@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 import pytest
-from websocket import create_connection
+from websocket import WebSocketTimeoutException, create_connection
 
 BROWSERS = "firefox-esr", "firefox"
 MAC = "/Applications/Firefox.app/Contents/MacOS/firefox"
@@ -39,6 +39,7 @@ QUIET = {
     "network.connectivity-service.enabled": False,
     "toolkit.telemetry.reportingpolicy.firstRun": False,
 }
+PATIENCE = 60  # seconds for an answer
 _LISTENS = re.compile(r"WebDriver BiDi listening on (ws://\S+)")
 
 
@@ -59,6 +60,10 @@ def need(untested: str) -> None:
         pytest.skip(message)
 
 
+class Silent(RuntimeError):
+    """Firefox gave no answer; its text says which processes it had, and what they did."""
+
+
 class Tab:
     """A tab of a Firefox that :func:`opened` started.
 
@@ -66,6 +71,7 @@ class Tab:
         complaints: what the console said of errors and warnings.
         asked: the addresses that were asked for.
         process: Firefox's first process.
+        is_silent: whether it once gave no answer.
     """
 
     def __init__(self, socket: Any, process: subprocess.Popen) -> None:
@@ -73,6 +79,7 @@ class Tab:
         self.complaints: list[str] = []
         self.asked: list[str] = []
         self.process = psutil.Process(process.pid)
+        self.is_silent = False
         self.do("session.new", capabilities={})
         self.do("session.subscribe", events=["log.entryAdded", "network.beforeRequestSent"])
         # Not the tab that is there: a new one has the focus, without which no key presses a button.
@@ -83,14 +90,19 @@ class Tab:
 
         Raises:
             RuntimeError: Firefox answered with an error.
+            Silent: it did not answer.
         """
         self._number += 1
         told = {"id": self._number, "method": method, "params": params}
-        self._socket.send(json.dumps(told))
-        answer = json.loads(self._socket.recv())
-        while answer.get("id") != self._number:
-            self._hear(answer)
+        try:
+            self._socket.send(json.dumps(told))
             answer = json.loads(self._socket.recv())
+            while answer.get("id") != self._number:
+                self._hear(answer)
+                answer = json.loads(self._socket.recv())
+        except WebSocketTimeoutException:
+            self.is_silent = True
+            raise Silent(f"no answer to {method} {params}:\n{self._at_work()}") from None
         if answer["type"] == "error":
             raise RuntimeError(f"{method}: {answer['error']}: {answer['message']}")
         return answer["result"]
@@ -102,14 +114,33 @@ class Tab:
         if event["method"] == "network.beforeRequestSent":
             self.asked.append(told["request"]["url"])
 
+    def _at_work(self) -> str:
+        """Return a line for each process: its kind, its state, its share of a core."""
+        each_one = [self.process, *self.process.children(recursive=True)]
+        for each in each_one:
+            each.cpu_percent()
+        time.sleep(1)
+        return "\n".join(
+            f"{each.pid} {each.cmdline()[-1]} {each.status()} {each.cpu_percent():.0f} %"
+            for each in each_one
+        )
+
     def size(self, width: int, height: int) -> None:
         """Give the page a size, in CSS pixels."""
         room = {"width": width, "height": height}
         self.do("browsingContext.setViewport", context=self.context, viewport=room)
 
-    def open(self, address: str, wait: str = "complete") -> None:
-        """Open an address; ``wait`` is BiDi's: none, interactive or complete."""
-        self.do("browsingContext.navigate", context=self.context, url=address, wait=wait)
+    def open(self, address: str, ready: tuple[str, ...] = ("complete",)) -> None:
+        """Open another page, and wait until its ``document.readyState`` is one of ``ready``.
+
+        Raises:
+            TimeoutError: it was not, for a minute.
+        """
+        # With a wait of its own BiDi now and then gives no answer, while all of Firefox sleeps.
+        self.do("browsingContext.navigate", context=self.context, url=address, wait="none")
+        page = json.dumps(address.partition("#")[0])
+        is_there = f"location.href.split('#')[0] === {page}"
+        self.wait(f"{is_there} && {json.dumps(ready)}.includes(document.readyState)")
 
     def ask(self, expression: str) -> Any:
         """Return the value of an expression of JavaScript, a promise's too, as JSON has it.
@@ -131,10 +162,18 @@ class Tab:
             TimeoutError: it was not, for so long.
         """
         end = time.monotonic() + seconds
-        while not self.ask(f"Boolean({expression})"):
+        while not self._holds(expression):
             if time.monotonic() > end:
                 raise TimeoutError(f"in {seconds} s never true: {expression}")
             time.sleep(0.02)
+
+    def _holds(self, expression: str) -> bool:
+        try:
+            return self.ask(f"Boolean({expression})")
+        except RuntimeError as error:  # a page is going, another one comes
+            if isinstance(error, Silent) or "no such frame" not in str(error):
+                raise
+            return False
 
     def press(self, *keys: str) -> None:
         """Press keys, one after the other."""
@@ -169,12 +208,24 @@ def opened() -> Iterator[Tab]:
         try:
             # Firefox refuses a page's Origin; without one it is no page.
             address = f"{_listening(log, process)}/session"
-            socket = create_connection(address, timeout=120, suppress_origin=True)
+            socket = create_connection(address, timeout=PATIENCE, suppress_origin=True)
             yield Tab(socket, process)
             socket.close()
         finally:
-            process.terminate()
-            process.wait(20)
+            _end(process)
+
+
+def _end(process: subprocess.Popen, seconds: float = 20) -> None:
+    """End Firefox with its processes of pages, those that don't answer, too."""
+    if process.poll() is not None:
+        return
+    all_of_it = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    process.terminate()
+    _, left = psutil.wait_procs(all_of_it, seconds)
+    for each in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+    process.wait()
 
 
 def _listening(log: Path, process: subprocess.Popen, seconds: float = 60) -> str:

@@ -77,6 +77,7 @@ def test_a_token_strip_has_its_classes_and_its_mark():
     assert strip.now["marked"] == 1
     assert strip.dress["texts"] == [[" a␣", " <b>", " ⏎"]]
     assert token_strip(["a"]).now["looks"] == [-1]
+    assert token_strip(["a", "b"], calls=[2]).now["calls"] == [2]
     with pytest.raises(ValueError, match="zip"):
         token_strip(["a", "b"], ["x"])
 

@@ -1,6 +1,7 @@
 """Scenes in Chromium: what the page draws is what the data say, and it can be pointed at."""
 
 import contextlib
+import io
 import json
 import re
 
@@ -8,6 +9,7 @@ from lablib import models
 from lablib.course.lessons.lesson_00.widgets import StoryTeller
 from lablib.course.lessons.lesson_01.widgets import Draw
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter
+from lablib.course.lessons.lesson_07.rounds import LOOKS, RoundByRound
 from lablib.course.lessons.lesson_07.speed import LengthCurves
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
@@ -16,7 +18,7 @@ from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
 from lablib.course.plots import scene
-from lablib.course.plots.charts import show
+from lablib.course.plots.charts import show, token_strip
 from lablib.course.replay.recording import HEAD, LOOKUP
 from lablib.course.tasks import stories
 from lablib.inference.speculation.costs import Costs
@@ -27,6 +29,7 @@ import pytest
 from oracles import browser, charts, stills
 from oracles.access import axe_script
 from oracles.speculation import near, target
+from PIL import Image
 
 pytestmark = pytest.mark.browser
 COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
@@ -206,16 +209,14 @@ def test_a_token_is_told_where_one_points_and_where_one_walks(page, carpet, show
 def test_a_bar_says_its_value(page, carpet, shown):
     data = shown(draft_tokens=3, task="sums")
     told = page.locator(".lablib-told")
-    page.evaluate(
-        "() => document.querySelector('svg circle').dispatchEvent(new Event('pointerenter'))"
-    )
+    page.locator("svg circle").nth(carpet.ROWS).dispatch_event("pointerenter")
     assert told.inner_text().startswith(f"γ = 1: {data['tokens'][0]:.2f} tokens a round")
     time = data["time"]
     faster = time["plain"] / (time["reading"] + time["drafting"])
     assert f"×{faster:.2f}" in page.locator("svg").text_content()
 
 
-@pytest.mark.parametrize("width", [1000, 290])
+@pytest.mark.parametrize("width", [1000, 752, 290])
 @pytest.mark.parametrize("rule", ["match", "rejection"])
 def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
     show = opened(page, trees)
@@ -225,6 +226,7 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
                 data = show(rule=rule, nodes=nodes, depth=depth, temperature=temperature)
                 assert page.locator(".lablib-cell").count() == nodes
                 assert outside(page) == []
+                assert crossing(page) == []
                 large = page.locator("svg circle").evaluate_all(
                     "all => all.filter(e => e.getAttribute('r') === '6').length"
                 )
@@ -414,6 +416,39 @@ def test_a_chart_keeps_its_size_and_its_words_apart(page, name):
     assert page.complaints == []
 
 
+@pytest.mark.parametrize("name", CHARTS)
+def test_what_was_drawn_before_leaves_nothing_behind(page, name):
+    explorer = CHARTS[name]()
+    show = opened(page, explorer, moves=False)
+    show()
+    drawn = page.inner_html("svg")
+    for values in charts.ends(explorer):
+        show(**values)
+        show()
+        assert page.inner_html("svg") == drawn, values
+
+
+def test_a_bracket_stands_below_the_tokens_of_each_call(page):
+    strip = show(token_strip([*"2+6=8;8"], calls=[1, 2, 4]), "Seven tokens.")
+    opened(page, strip, moves=False)()
+    boxes = "all => all.map(e => e.getBoundingClientRect().toJSON())"
+    tokens = page.locator("svg rect").evaluate_all(boxes)
+    brackets = page.locator("svg path").evaluate_all(boxes)
+    for (first, last), bracket in zip(((0, 0), (1, 2), (3, 6)), brackets, strict=True):
+        ends = tokens[first]["left"], tokens[last]["right"]
+        assert (bracket["left"], bracket["right"]) == pytest.approx(ends, abs=1)
+        assert bracket["top"] >= tokens[last]["bottom"] - 1
+    assert outside(page) == []
+
+
+def test_a_key_is_a_line_where_a_line_is_meant(page):
+    opened(page, CHARTS["Cloud"](), moves=False)()
+    keys = page.locator("svg > rect").count(), page.locator("svg > path[d$='h14']")
+    assert keys[0] == 3 + page.locator("svg > rect.lablib-cell").count()
+    dashes = "all => all.map(e => e.getAttribute('stroke-dasharray'))"
+    assert keys[1].evaluate_all(dashes) == ["2 3", "6 3"]
+
+
 def test_the_frontier_has_room_in_a_narrow_window(page):
     explorer = CHARTS["Frontier"]()
     show = opened(page, explorer, moves=False)
@@ -554,3 +589,12 @@ def test_a_recorded_notebook_gets_the_picture(page, carpet):
     }  # fmt: skip
     assert metadata["image/png"]["alt"] == bundle["text/plain"] == carpet.picture.caption
     assert stills.fill(notebook, page) == 0
+
+
+def test_a_recorded_picture_keeps_all_colours_of_its_key(page):
+    explorer = charts.EVERY[RoundByRound]()
+    data, caption = explorer.frame()
+    png = stills.draw(page, {**explorer.told, "data": data}, caption)
+    found = Image.open(io.BytesIO(png)).convert("RGB").getcolors()
+    colours = {"#{:02X}{:02X}{:02X}".format(*colour) for _, colour in found}
+    assert {colour for colour, _ in LOOKS} <= colours

@@ -4,6 +4,7 @@ What Chromium tests (``test_play.py``) is not tested again: these are the parts 
 differ, which are scripts from a disk, a worker from a Blob, WebAssembly, and the keyboard.
 """
 
+import contextlib
 import re
 
 import pytest
@@ -17,12 +18,28 @@ TOKENS = """[...document.querySelector('[data-part={part}]')
   .map(each => (each.previousSibling?.data ?? '') + each.textContent).join('').replace(/■$/, '')"""
 
 
+pytestmark = pytest.mark.browser
+
+
 @pytest.fixture(scope="module")
-def tab():
+def tabs():
+    """One Firefox for all tests, and another after one that fell silent."""
     firefox.need("the page with the models")
-    with firefox.opened() as tab:
-        tab.size(1280, 1000)
+    with contextlib.ExitStack() as stack:
+        opened = []
+
+        def tab():
+            if not opened or opened[-1].is_silent:
+                opened.append(stack.enter_context(firefox.opened()))
+                opened[-1].size(1280, 1000)
+            return opened[-1]
+
         yield tab
+
+
+@pytest.fixture
+def tab(tabs):
+    return tabs()
 
 
 @pytest.fixture(params=["disk", "server"])

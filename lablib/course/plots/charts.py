@@ -7,6 +7,7 @@ their ends, a token says what it is.
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from lablib.course.plots.pictures import COLOURS, picture, visible
@@ -82,6 +83,7 @@ def lines(
     logx: bool = False,
     logy: bool = False,
     dots: Collection[str] = (),
+    through: Mapping[str, tuple[Sequence[float], Sequence[float]]] = MappingProxyType({}),
 ) -> Chart:
     """Draw lines with optional intervals, for example theory and measurement.
 
@@ -93,18 +95,24 @@ def lines(
         logx: whether x is drawn in powers of two.
         logy: whether heights are.
         dots: names of those that are dots, which may lie on another one's line.
+        through: name -> x and heights of a curve through dots, in the colour of the first series,
+            the second one, ...
     """
     heights = np.concatenate([np.ravel(values) for values in series.values()])
     low, high = float(heights.min()), float(heights.max())
     ticks = _round_ticks(low, high)
     if logy:
         ticks = 2.0 ** np.arange(math.floor(math.log2(low)), math.ceil(math.log2(high)) + 1)
-    across = axis(min(x), max(x), xlabel, x if logx or len(x) <= 10 else None, log=logx)
+    counted = len(x) < 10 and [*x] == [*range(int(x[0]), int(x[0]) + len(x))]
+    across = axis(min(x), max(x), xlabel, x if logx or counted else None, log=logx)
     up = axis(ticks[0], ticks[-1], "", ticks, log=logy)
     marks = curves(x, series)
     for mark in marks:
         mark |= {"wide": 0, "r": 6} if mark["label"] in dots else {}
-    return Chart([panel(ylabel, across, up, series, high=240)], [marks])
+    for look, (name, (at, values)) in enumerate(through.items()):
+        (curve,) = curves(at, {name: values}, (look,))
+        marks.append(curve | {"key": f"through {look}", "wide": 1.5, "r": 1})
+    return Chart([panel(ylabel, across, up, [*series, *through], high=240)], [marks])
 
 
 def bars(
@@ -167,6 +175,7 @@ def token_strip(
     *,
     mark: int | None = None,
     kinds: Sequence[str] = (),
+    calls: Sequence[int] = (),
 ) -> Chart:
     """Return tokens beside one another, each on the colour of its class.
 
@@ -175,13 +184,16 @@ def token_strip(
         classes: one class for each token; an empty one has no colour.
         mark: position of a token to outline.
         kinds: the classes in the order of their colours; as they come, unless it is given.
+        calls: how many tokens each call of a model wrote: a bracket below them.
     """
     classes = [""] * len(tokens) if classes is None else classes
     kinds = [*(kinds or dict.fromkeys(filter(None, classes)))]
     pairs = zip(tokens, classes, strict=True)
     notes = [kind and f"“{visible(token)}”: {kind}." for token, kind in pairs]
     apart = [f" {visible(token)}" for token in tokens]
-    dress = {"texts": [apart], "looks": [*zip(TINTS, kinds, strict=False)], "about": ""}
+    about = "a bracket: one call of the model;" if calls else ""
+    dress = {"texts": [apart], "looks": [*zip(TINTS, kinds, strict=False)], "about": about}
     looks = [kinds.index(kind) if kind else -1 for kind in classes]
     now = {"text": 0, "looks": looks, "notes": notes, "marked": -1 if mark is None else mark}
+    now |= {"calls": [*calls]} if calls else {}
     return Chart([], [], (), "reading", dress, now)

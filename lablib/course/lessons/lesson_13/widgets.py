@@ -18,7 +18,7 @@ import numpy as np
 MOST = 16  # nodes
 TRAIL = (1, 2, 4, 8, 12, 16)  # numbers of nodes that the plane shows at once
 ALL = "no bound"  # as a depth
-_OTHER = "#888888"
+_OTHER, LEAD = "#888888", "#B34A00"
 
 
 def layout(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +56,7 @@ def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -
         bend = [[x[up + 1], y[up + 1]], [x[up + 1] + 0.45, y[node]], [x[node], y[node]]]
         left.append({"line": bend, "colour": _OTHER, "wide": 1.5})
     for node, name in enumerate(["text", *names]):
-        look = {"fill": "#FFFFFF" if node else "#E2F3EC", "edge": _OTHER, "text": name}
+        look = {"fill": "#FFFFFF" if node else COLOURS[4], "edge": _OTHER, "text": name}
         left.append({"bar": [x[node] - 0.2, x[node] + 0.2, y[node] - 0.2, y[node] + 0.2], **look})
         if node:
             place = {"text": f"{x[node]:+d}", "at": [x[node], y[node] - 0.42], "anchor": "middle"}
@@ -172,7 +172,10 @@ class Trees(SceneExplorer):
 
 
 def yields_figure(
-    ways: Sequence[str], theory: Sequence[float], engine: Sequence[Sequence[float] | None]
+    ways: Sequence[str],
+    theory: Sequence[float],
+    engine: Sequence[Sequence[float] | None],
+    lead: Sequence[float],
 ) -> Chart:
     """Draw tokens a call, computed and measured.
 
@@ -180,6 +183,7 @@ def yields_figure(
         ways: of drafting.
         theory: expected tokens a call, one for each.
         engine: for each what the engine yields, the middle and the ends of its interval; or None.
+        lead: what the last way has before the one above it, place by place, and its interval.
     """
     marks: list[dict[str, Any]] = []
     most = max(theory)
@@ -188,13 +192,25 @@ def yields_figure(
         sides = [0, float(bar), -row - 0.35, -row + 0.35]
         marks.append({"bar": sides, "fill": COLOURS[4], "note": f"{note}."})
         if ends is None:
+            marks[-1]["text"] = "engine: not run"
             continue
         middle, low, high = (float(value) for value in ends)
         most = max(most, high)
         marks.append({"line": [[low, -row], [high, -row]]})
         note = f"{note}; the engine {middle:.2f} ({low:.2f} to {high:.2f})."
         marks.append({"dot": [middle, -row], "r": 5, "note": note})
-    keys = [(COLOURS[4], "expected", False), ("#333333", "engine, 95 % interval", False)]
+    start, between = float(theory[-2]), 1.5 - len(ways)
+    middle, low, high = (start + float(value) for value in lead)
+    edge = {"line": [[start, between + 0.85], [start, between - 0.85]], "dash": "2 3", "wide": 1.5}
+    marks.append({**edge, "colour": LEAD})
+    marks.append({"line": [[low, between], [high, between]], "colour": LEAD, "wide": 3})
+    note = f"{ways[-1]} before {ways[-2]}: {lead[0]:+.2f} ({lead[1]:+.2f} to {lead[2]:+.2f})."
+    marks.append({"dot": [middle, between], "r": 5, "colour": LEAD, "note": note})
+    words = {"text": f"{lead[0]:+.2f}", "at": [high + 0.06, between - 0.12], "colour": LEAD}
+    marks.append({**words, "bold": True})
+    keys = [(COLOURS[4], "expected", False)]
+    keys.append((LEAD, f"lead of the {ways[-1]}, place by place", False))
+    keys.append(("#333333", "engine (each with its 95 % interval)", False))
     names = [(-row, way) for row, way in enumerate(ways)]
     x, y = axis(0, 1.05 * most, ""), axis(0.5 - len(ways), 0.5, "", names, bare=True)
     return Chart([panel("tokens a call", x, y, high=34 * len(ways), side=150)], [marks], keys)

@@ -18,6 +18,7 @@ import numpy as np
 ICE = 3
 _COLOURS = (COLOURS[1], COLOURS[0], COLOURS[2], COLOURS[5])  # of the words, in order
 _SHAPES = ("triangle", "circle", "square", "diamond")
+_ANEW = "#8A3B8F"
 _SIZE = 22  # pixels: half as wide is a particle with all the weight
 GRAMMARS: dict[str, Wanted] = {
     "ice on the second day": lambda text: text[1] == ICE,
@@ -179,17 +180,23 @@ class Cloud(ChartExplorer):
                 end = "" if lives else "; nobody of the last day descends from it"
                 note = f"{self.chain.words[word]}, day 1 + {day}: weight {share:.3f}{end}."
                 size = round(_SIZE * share**0.5, 1)
-                dot = {"dot": [day, -high * i], "r": size, "hollow": not lives}
+                dot = {"dot": [day, -high * i], "r": size, "hollow": not lives, "fill": "#FFFFFF"}
                 look = {"colour": _COLOURS[word], "shape": _SHAPES[word], "note": note}
                 nodes.append({"key": f"n{key}.{word}", **dot, **look})
+        for day in data["drawn"]:  # counted from 1
+            x, look = day - 1.5, {"colour": _ANEW, "dash": "6 3", "wide": 1.5}
+            marks.append({"key": f"a{day}", "line": [[x, 0.6], [x, 0.4 - self.most]], **look})
+            words = {"text": "anew", "at": [x, 0.8], "anchor": "middle", "colour": _ANEW}
+            marks.append({"key": f"A{day}", **words})
         days = [(day, f"+{day}" if day else "day 1") for day in range(self.days)]
         x = axis(-0.4, self.days - 0.6, "", days)
-        y = axis(0.4 - self.most, 0.6, "", (), bare=True)
+        y = axis(0.4 - self.most, 1.4, "", (), bare=True)  # words stand above the rows
         shown = [word for word in range(len(self.chain.words)) if word != self.missing]
         keys = [(_COLOURS[word], self.chain.words[word], False) for word in shown]
-        keys.append(("#444444", "outlined, dotted: without descendants", True))
-        title = "area: its share of the day's weight"
-        return Chart([panel(title, x, y, high=26 * self.most, side=8)], [[*marks, *nodes]], keys)
+        keys.append(("#444444", "outlined, dotted: without descendants", "2 3"))
+        keys.append((_ANEW, "between two days: all drawn anew, by weight", "6 3"))
+        title, high = "area: its share of the day's weight", 26 * self.most + 20
+        return Chart([panel(title, x, y, high=high, side=8)], [[*marks, *nodes]], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how often they were drawn, of how many they descend, and how many are effective."""

@@ -10,9 +10,9 @@ const HIGH = 288;  // of the tree
 
 function branches(_, data, room) {
   const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
-  const size = Math.min(245, width - 66), top = narrow ? 71 : 54;
-  const plane_at = narrow ? [30, top + HIGH + 62] : [width - 33 - size, 48];
-  const tree = {left: 4, top, width: narrow ? width - 8 : plane_at[0] - 52};
+  const size = Math.min(245, width - 66), beside = width - 33 - size, slim = narrow || beside < 560;  // two lines of legend
+  const top = slim ? 71 : 54, plane_at = narrow ? [30, top + HIGH + 62] : [beside, 48];
+  const tree = {left: 4, top, width: narrow ? width - 8 : beside - 52};
 
   const shapes = [];
   const add = (key, tag, more) => shapes.push({key, tag, ...more});
@@ -33,25 +33,25 @@ function branches(_, data, room) {
   add('own', 'rect', {x: x + 1, y: 2, width: 7.83 * own.length + 6, height: 17, rx: 3, fill: 'none', stroke: INK.line});
   x += 4;
   piece('Own', own);
-  legend(add, write, tree.left, narrow);
+  legend(add, write, tree.left, slim);
   grow(add, write, data, tree);
   plane(add, write, data, ...plane_at, size);
-  return {width, height: narrow ? plane_at[1] + size + 36 : 350, shapes};
+  return {width, height: narrow ? plane_at[1] + size + 36 : top + HIGH + 8, shapes};
 }
 
 const thick = share => 1 + 11 * share;
 
-function legend(add, write, left, narrow) {
+function legend(add, write, left, slim) {
   let x = left;
   write('l', x, 36, 'chance to stay', {'font-size': 11});
   x += 86;
   for (const share of [0.1, 0.5, 1]) {
-    add(`l${share}`, 'path', {d: `M${x} 32h22`, stroke: INK.other, 'stroke-width': thick(share)});
-    write(`L${share}`, x + 27, 36, `${100 * share} %`, {'font-size': 11});
-    x += narrow ? 57 : 68;
+    add(`l${share}`, 'path', {d: `M${x} 32h18`, stroke: INK.other, 'stroke-width': thick(share)});
+    write(`L${share}`, x + 22, 36, `${100 * share} %`, {'font-size': 11});
+    x += slim ? 57 : 64;
   }
-  const y = narrow ? 53 : 36;
-  if (narrow) x = left;
+  const y = slim ? 53 : 36;
+  if (slim) x = left;
   add('l-stays', 'path', {d: `M${x} ${y - 4}h22`, stroke: INK.stays, 'stroke-width': 4});
   write('L-stays', x + 27, y, 'stays in this toss', {'font-size': 11});
   x += 140;
@@ -127,4 +127,9 @@ function plane(add, write, {nodes, trails}, left, top, size) {
       write(`P-${name}`, at + 29, top - 17, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
     });
   });
+  const lasts = Object.values(trails).map(trail => trail.at(-1)).toSorted((a, b) => b[2] - a[2]);
+  const [high, low] = lasts.map(([, price]) => x(price)), room = Math.abs(high - low) < 22 ? 12 : 0;
+  cloth.beside(lasts.map(([,, tokens]) => [y(tokens), room]), top, top + size).forEach((at, i) =>
+    write(`c${i}`, x(lasts[i][1]) + 9, at + 4, String(lasts[i][0]), {'font-size': 11, ...cloth.HALO}));
+  [`dots: ${trails.tree[0][0]} to ${lasts[0][0]}`, 'nodes'].forEach((words, i) => write(`dots${i}`, left + 6, top + 15 + 13 * i, words, {'font-size': 11, fill: INK.faint}));
 }

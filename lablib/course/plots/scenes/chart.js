@@ -1,16 +1,16 @@
 // Charts whose axes stay: bars, lines, areas, dots, rules and words on one panel or more.
 //
-// constants: {panels: [{title, x, y, high, share, side, below, behind, labels}], keys: [[colour, what, hollow]]}; an axis is {ends:
+// constants: {panels: [{title, x, y, high, share, side, below, behind, labels}], keys: [[colour, what, hollow or the dashes of a line]]}; an axis is {ends:
 //   [low, high], ticks: [[value, name]], name, grid, bare, log}; panels share a line, by their shares, up to one
 //   that stands below; on a phone each has its own. behind: marks that never change, below the others. labels: the names that lines may bear; they stand at the lines' ends, and get room there.
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
 //   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
-//   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
+//   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow, fill}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
 //   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves. A line with a label
 //   says its numbers at its points, or has notes and sizes of them.
 
 const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
-const HALO = {stroke: '#FFFFFF', 'stroke-width': 3, 'paint-order': 'stroke'};  // of words that lie on lines
+const {HALO} = cloth;
 const CORNERS = {square: [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]], diamond: [[0, -1.25], [1.25, 0], [0, 1.25], [-1.25, 0]],
   triangle: [[0, -1.3], [1.2, 0.9], [-1.2, 0.9]]};
 
@@ -21,7 +21,9 @@ function chart({panels, keys = []}, data, room) {
   for (const [colour, what, hollow] of keys) {
     const wanted = 34 + 6 * what.length;
     if (x > 4 && x + wanted > width) [x, y] = [4, y + 17];
-    add(`k${what}`, 'rect', {x, y: y - 10, width: 13, height: 11, rx: 2, fill: hollow ? '#FFFFFF' : colour, stroke: colour, 'stroke-width': 1.5});
+    const look = {stroke: colour, 'stroke-width': 1.5};
+    if (hollow?.length) add(`k${what}`, 'path', {d: `M${x} ${y - 4}h14`, 'stroke-dasharray': hollow, ...look});
+    else add(`k${what}`, 'rect', {x, y: y - 10, width: 13, height: 11, rx: 2, fill: hollow ? '#FFFFFF' : colour, ...look});
     write(`K${what}`, x + 18, y, what);
     x += wanted;
   }
@@ -129,17 +131,17 @@ function points(add, key, {line, label, colour = LINE, r = 3, sizes = [], notes 
 
 // Write the names of lines at their ends, each as near to its own as the others let it.
 function labels([add, write], key, marks, across, up, box, letters) {
-  const rows = marks.map(({line, label, ...look}) => ({look, end: line.at(-1), words: line.length > 1 ? cloth.wrapped(label, letters) : [label],
+  const rows = marks.map(({line, label, ...look}) => ({look, end: line.at(-1), words: cloth.wrapped(label, letters),
     single: line.length === 1, short: line.length > 1 && across(line.at(-1)[0]) < box.left + 0.97 * box.width}));
   rows.sort((a, b) => up(a.end[1]) - up(b.end[1]));
   const wanted = rows.map(({end, words}) => [up(end[1]), 13 * words.length + 3]), right = box.left + box.width;
   cloth.beside(wanted, box.top, box.top + box.height + (rows.some(row => row.short) ? 0 : 14)).forEach((middle, i) => {
-    const {look: {colour = LINE, dash = '', wide}, end, words, short, single} = rows[i], dotted = wide === 0;
-    const x = single ? across(end[0]) + 14 : short ? across(end[0]) + 26 : right + 20;  // what stops within the panel has its name there
-    if (!single || Math.abs(up(end[1]) - middle) > 3) add(`${key}h${i}`, 'path', {d: `M${across(end[0])} ${up(end[1])}L${x - (single ? 3 : 14)} ${middle}`, stroke: '#BBBBBB'});
+    const {look: {colour = LINE, dash = '', wide}, end, words, short, single} = rows[i], dotted = single || wide === 0;
+    const x = short ? across(end[0]) + 26 : right + 20;  // a line that stops within the panel has its name there
+    add(`${key}h${i}`, 'path', {d: `M${across(end[0])} ${up(end[1])}L${x - 14} ${middle}`, stroke: '#BBBBBB'});
     const key_of = dotted ? {d: `M${x - 8} ${middle}h0.1`, 'stroke-width': 9, 'stroke-linecap': 'round'}
       : {d: `M${x - 14} ${middle}h10`, 'stroke-width': 2, 'stroke-dasharray': dash};
-    if (!single) add(`${key}s${i}`, 'path', {...key_of, stroke: colour});
+    add(`${key}s${i}`, 'path', {...key_of, stroke: colour});
     words.forEach((text, n) => write(`${key}n${i}.${n}`, x, middle + 4 + 13 * (n - (words.length - 1) / 2), text, HALO));
   });
 }
@@ -158,11 +160,13 @@ function draw([add, write], key, mark, cell, across, up, box) {
   } else if (mark.line) {
     const low = mark.line.filter(each => each.length > 2).map(([x, , low]) => [x, low]);
     const high = mark.line.filter(each => each.length > 2).map(([x, , , high]) => [x, high]);
-    if (low.length) add(`${key}band`, 'path', {d: `${path([...low, ...high.reverse()])}Z`, fill: colour, 'fill-opacity': 0.15});
+    const ends = ([x, , low, high]) => `M${across(x) - 4} ${up(low)}h8m-4 0V${up(high)}m-4 0h8`;
+    if (low.length && mark.wide === 0) add(`${key}ends`, 'path', {d: mark.line.map(ends).join(''), fill: 'none', stroke: colour, 'stroke-width': 1.5});
+    else if (low.length) add(`${key}band`, 'path', {d: `${path([...low, ...high.reverse()])}Z`, fill: colour, 'fill-opacity': 0.15});
     add(key, 'path', {d: path(mark.line), fill: 'none', stroke: colour, 'stroke-width': mark.wide ?? 2, ...cell, ...dash});
   } else if (mark.dot) {
     const [x, y] = [across(mark.dot[0]), up(mark.dot[1])], {r = 4, hollow} = mark, corners = CORNERS[mark.shape];
-    const look = {fill: hollow ? 'none' : colour, stroke: hollow ? colour : '#FFFFFF', 'stroke-width': hollow ? 2.5 : 1, ...cell};
+    const look = {fill: hollow ? mark.fill || 'none' : colour, stroke: hollow ? colour : '#FFFFFF', 'stroke-width': hollow ? 2.5 : 1, ...cell};
     if (corners) add(key, 'path', {d: `M${corners.map(([a, b]) => `${x + a * r} ${y + b * r}`).join('L')}Z`, ...look});
     else add(key, 'circle', {cx: x, cy: y, r, ...look});
   } else if (mark.rule) {

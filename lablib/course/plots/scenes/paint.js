@@ -79,6 +79,7 @@ function painter(root, scene, constants, caption) {
       }
       if (element === next) next = element.nextSibling;
       else svg.insertBefore(element, next);
+      for (const name of element.getAttributeNames()) if (!(name in shape)) element.removeAttribute(name);
       for (const [name, value] of Object.entries(shape))
         if (!NOT_ATTRIBUTES.has(name)) element.setAttribute(name, value);
       for (const name of element.getAttributeNames()) if (!(name in shape)) element.removeAttribute(name);  // no dash stays behind

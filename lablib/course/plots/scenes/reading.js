@@ -3,14 +3,15 @@
 // constants: {texts: [[token]], looks: [[colour, name]], about, beside, panels, verdicts}: all texts and verdicts that
 //   may come, so that none makes the picture jump; what the colours are about; the text's share of the line if it
 //   stands beside charts.
-// data: {text or tokens, looks: [number or -1], notes: [what is said of a token], marked, verdict, right, panels}: the text's
-//   number, of each token the number of its look; the token with a frame, -1 for none; a line below the text.
+// data: {text or tokens, looks: [number or -1], notes: [what is said of a token], marked, verdict, right, calls, panels}: the text's
+//   number, of each token the number of its look; the token with a frame, -1 for none; a line below the text; how many
+//   tokens each call wrote: it has a bracket.
 
 const LETTER = 7.9, HIGH = 26, PAD = 3;  // a letter's width, a line's height, from a word to its edge
 
 function reading(constants, data, room) {
   const width = Math.max(250, Math.min(room, 850)), narrow = room < 700 || !constants.beside;
-  const column = narrow ? width : Math.round(width * constants.beside);
+  const high = data.calls ? HIGH + 8 : HIGH, column = narrow ? width : Math.round(width * constants.beside);
   const shapes = [], pens = cloth.pens(shapes), [add, write] = pens;
   const top = colours(pens, constants, column);
   const tokens = data.tokens || constants.texts[data.text];  // what a reader typed is no text that was known
@@ -18,7 +19,7 @@ function reading(constants, data, room) {
   const said = Math.max(0, ...(constants.verdicts || []).map(verdict => cloth.wrapped(verdict, column / 8.2).length));
   const places = placed(tokens, column);
   places.forEach(([line, left, letters, first, last], i) => {
-    const look = constants.looks[data.looks[i]], x = left - (first ? PAD : 0), y = top + line * HIGH;
+    const look = constants.looks[data.looks[i]], x = left - (first ? PAD : 0), y = top + line * high;
     const wide = letters.length * LETTER + PAD * (first + last), marked = i === data.marked;
     add(`t${i}`, 'rect', {x, y, width: wide, height: HIGH - 4, rx: 2, fill: look ? look[0] : '#FFFFFF',
       stroke: marked ? '#000000' : '#FFFFFF', 'stroke-width': marked ? 2.5 : 1,
@@ -26,7 +27,8 @@ function reading(constants, data, room) {
     write(`w${i}`, left, y + 16, letters, {'font-family': cloth.MONO, 'font-size': 13, textLength: letters.length * LETTER,
       lengthAdjust: 'spacingAndGlyphs', 'pointer-events': 'none', fill: look ? '#111111' : '#555555'});
   });
-  const low = top + lines * HIGH;
+  brackets(add, data.calls || [], places, top, high);
+  const low = top + lines * high;
   cloth.wrapped(data.verdict || '', column / 8.2).forEach((text, i) =>
     write(`v${i}`, 4, low + 15 + 18 * i, text, {'font-size': 13, 'font-weight': 600, fill: data.right ? '#006B4E' : '#B34A00'}));
   const end = low + 18 * said + 6;
@@ -38,6 +40,21 @@ function reading(constants, data, room) {
     shapes.push({...shape, ...cell, key: `p${shape.key}`, transform: `translate(${right} ${down}) ${shape.transform || ''}`});
   }
   return {width, height: narrow ? down + below.height : Math.max(end, below.height), shapes};
+}
+
+// Draw a bracket below the tokens of each call; where it goes on in the next line it is open.
+function brackets(add, calls, places, top, high) {
+  let first = 0;
+  calls.forEach((count, number) => {
+    const own = places.slice(first, first + count);
+    first += count;
+    for (const line of new Set(own.map(each => each[0]))) {
+      const here = own.filter(each => each[0] === line), end = here.at(-1), y = top + line * high + HIGH + 2;
+      const from = `M${here[0][1] - PAD} ${y}${here[0] === own[0] ? 'm0 -4v4' : ''}`;
+      const to = `H${end[1] + end[2].length * LETTER + PAD}${end === own.at(-1) ? 'v-4' : ''}`;
+      add(`c${number}.${line}`, 'path', {d: from + to, fill: 'none', stroke: cloth.INK.line});
+    }
+  });
 }
 
 // Name the colours; return where the text begins.
