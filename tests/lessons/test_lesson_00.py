@@ -138,8 +138,7 @@ def test_votes_count_the_first_answers_and_no_silent_ones():
         "4 answers; 3 leads with 3. The right answer, 3, has 75%"
     )
     assert f"{theory[3]:.0%}" in votes.picture.caption
-    (panel,) = votes.constants["panels"]
-    assert panel["x"]["ticks"][3] == (3, "3✓")
+    assert votes.constants["panels"][0]["x"]["ticks"][3] == (3, "3✓")
     shares = heights(read(votes.draw(votes.compute(5)))[0])
     assert shares[::2] == pytest.approx(theory, abs=1e-4)  # the outlines
     assert sum(shares[1::2]) == pytest.approx(1)
@@ -155,6 +154,13 @@ def test_votes_that_are_equal_lead_together():
     assert votes.set(samples=1).startswith("1 answer; 5 leads with 1. ")
     assert votes.set(samples=2).startswith("2 answers; 4 and 5 lead with 1. ")
     assert votes.set(samples=3).startswith("3 answers; 4 leads with 2. ")
+
+
+def test_who_leads_is_seen_for_as_long_as_it_lasts():
+    votes = VoteShares(["5", None, "4", "4", "4"], np.full(10, 0.1), "4")
+    runs = read(votes.draw(votes.compute(5)))[1]
+    assert [(run["text"], run["bar"][:2]) for run in runs] == [("5", [0.5, 2.5]), ("4", [2.5, 4.5])]
+    assert len(read(votes.draw(votes.compute(1)))[1]) == 1
 
 
 # ---------------------------------------------------------------- act three

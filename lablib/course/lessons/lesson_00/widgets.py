@@ -2,12 +2,14 @@
 
 import html
 import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, ClassVar
 
 from lablib.course.lessons.lesson_01.widgets import softmax
-from lablib.course.plots.charts import WARM, Chart, bars
+from lablib.course.plots.charts import TINTS, WARM, Chart, axis, bars, panel
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.marks import DARK, LIGHT, bars_across, number, ranked
 from lablib.course.plots.pictures import visible
@@ -185,6 +187,9 @@ class VoteShares(ChartExplorer):
 
     def __init__(self, answers: Sequence[str | None], theory: np.ndarray, right: str) -> None:
         self.answers, self.theory, self.right = list(answers), theory, right
+        votes = [answer for answer in self.answers if answer is not None]
+        counts = (Counter(votes[:n]) for n in range(1, len(votes) + 1))
+        self.leaders = [each.most_common(1)[0][0] for each in counts]  # of equals the first
         first = min(8, len(self.answers))
         super().__init__(samples=slider(first, 1, len(self.answers)))
 
@@ -193,11 +198,27 @@ class VoteShares(ChartExplorer):
         return np.array([self.answers[:samples].count(str(digit)) for digit in range(10)])
 
     def chart(self, data: np.ndarray) -> Chart:
-        """Draw the shares, within the exact chances of the annotator's answers."""
+        """Draw the shares, within the exact chances of the annotator's answers; and who led."""
         labels = [f"{digit}✓" if str(digit) == self.right else str(digit) for digit in range(10)]
         votes = data / max(data.sum(), 1)
         shares = {"as the annotator's habit alone has it": self.theory, "votes": votes}
-        return bars(labels, shares, "share of the answers", xlabel="answer", ymax=1)
+        chart = bars(labels, shares, "share of the answers", xlabel="answer", ymax=1)
+        x = axis(0.5, len(self.answers) + 0.5, "answers", (1, *range(20, len(self.answers), 20)))
+        title = "who leads after so many (green: the right one)"
+        lead = panel(title, x, axis(0, 1, "", ()), below=True, high=22)
+        marks = [*chart.marks, self._runs(data.sum())]
+        return replace(chart, panels=[*chart.panels, lead], marks=marks)
+
+    def _runs(self, count: int) -> list[dict[str, Any]]:
+        """Return a bar for each time that one answer leads, up to so many answers."""
+        marks, start = [], 1
+        for leader, run in groupby(self.leaders[:count]):
+            end, fill = start + len(list(run)), TINTS[2 if leader == self.right else 1]
+            bar = {"bar": [start - 0.5, end - 0.5, 0, 1], "fill": fill, "text": leader}
+            note = f"{leader} leads from answer {start} to answer {end - 1}."
+            marks.append({"key": f"lead {start}", **bar, "note": note})
+            start = end
+        return marks
 
     def caption(self, data: np.ndarray) -> str:
         """Name the leader, or those that lead together, and the share of the right answer."""
