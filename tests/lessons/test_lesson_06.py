@@ -72,6 +72,7 @@ def test_stopping_replays_the_stop_rule(confidence: float, floor: int) -> None:
     assert data["used"].tolist() == used
     assert data["accuracy"] == pytest.approx(np.mean(right))
     assert data["kept"] == pytest.approx(np.mean(kept))
+    assert len(data["changed"]) == len(kept) - sum(kept)
 
 
 def test_the_certain_rule_changes_no_winner() -> None:

@@ -13,6 +13,7 @@ from lablib.inference.voting.stopping import StopRule
 
 import numpy as np
 
+BEFORE = "#D3E4F3"
 _ERRS = (
     "So the vote is wrong: by chance, or because the model makes one mistake more often than it is "
     "right."
@@ -141,16 +142,21 @@ class Stopping(ChartExplorer):
         return risks, leaders
 
     def compute(self, confidence: float, floor: int) -> dict[str, Any]:
-        """Return samples used by each problem ``(problems,)``, and shares: right, kept winners."""
+        """Return samples used by each problem ``(problems,)``, and shares: right, kept winners.
+
+        ``changed``: samples used where the full vote elects another.
+        """
         stops = self._risk <= 1.0 - confidence + 1e-9
         stops[:, : floor - 1] = self._risk[:, : floor - 1] == 0.0
         stops[:, -1] = True
         rows, first = np.arange(len(stops)), stops.argmax(axis=1)
+        kept = self._leader[rows, first] == self._leader[:, -1]
         return {
             "used": first + 1,
+            "changed": first[~kept] + 1,
             "accuracy": float(np.mean(self._right[rows, first])),
             "full": float(np.mean(self._right[:, -1])),
-            "kept": float(np.mean(self._leader[rows, first] == self._leader[:, -1])),
+            "kept": float(np.mean(kept)),
             "confidence": confidence,
             "floor": floor,
         }
@@ -162,24 +168,33 @@ class Stopping(ChartExplorer):
         return float(self._risk[safe, drawn - 1].mean()), float(lost[safe].mean())
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw how many votes have stopped after how many samples, and where their mean lies."""
-        stopped = np.bincount(data["used"], minlength=self.n + 1)[1:] / len(data["used"])
-        marks, mean, before = [], float(data["used"].mean()), 0.0
-        for n, share in enumerate(stopped.tolist(), start=1):
-            note = f"{share:.1%} of the votes stopped after {n} samples, {before:.1%} before."
+        """Draw how many votes have stopped after how many samples, and what that changes."""
+        count, bins, before = len(data["used"]), self.n + 1, 0.0
+        stopped = np.bincount(data["used"], minlength=bins)[1:] / count
+        changed = np.cumsum(np.bincount(data["changed"], minlength=bins)[1:]) / count
+        marks, mean = [], float(data["used"].mean())
+        for n, (share, other) in enumerate(zip(stopped.tolist(), changed.tolist(), strict=True), 1):
+            said = f"{share:.1%} of the votes stopped after {n} samples, {before:.1%} before"
+            note = f"{said}; of all these {other:.1%} elect another than the full vote."
             sides, after = [n - 0.4, n + 0.4], before + share
-            marks.append({"key": f"a{n}", "bar": [*sides, 0, before], "fill": "#D3E4F3"})
-            bar = {"bar": [*sides, before, after], "fill": COLOURS[0], "note": note}
-            marks.append({"key": f"b{n}", **bar})
+            parts = {"a": (0, before, BEFORE), "b": (before, after, COLOURS[0])}
+            parts["c"] = 0, other, COLOURS[1]
+            for key, (low, high, fill) in parts.items():
+                bar = {"bar": [*sides, low, high], "fill": fill, "note": note * (key == "b")}
+                marks.append({"key": f"{key}{n}", **bar})
             before = after
         floor = {"rule": {"x": data["floor"] - 0.5}, "dash": "2 3", "text": "floor, unless decided"}
         middle = {"line": [[mean, 0], [mean, 1.03]], "dash": "5 3", "wide": 1.5}
         name = {"text": f"mean {mean:.1f}", "at": [mean, 1.05], "anchor": "middle"}
         marks += [{"key": "floor", **floor}, {"key": "mean", **middle}, {"key": "named", **name}]
+        risk, ink = round(1 - data["confidence"], 2), "#8A5A00"
+        limit = {"rule": {"y": risk}, "colour": ink, "text": f"{risk:.0%} may change"}
+        marks.append({"key": "limit", **limit})
         x = axis(0.3, self.n + 0.7, "stopped after … samples", (1, *range(5, self.n + 1, 5)))
         y = axis(0, 1.18, "", (0, 0.5, 1))  # words stand above the bars
-        title = "votes that have stopped (share); strong: just now"
-        return Chart([panel(title, x, y, high=240)], [marks])
+        keys = [(COLOURS[0], "stopped just now", False), (BEFORE, "before", False)]
+        keys.append((COLOURS[1], "of these: elect another than the full vote", False))
+        return Chart([panel("votes that have stopped (share)", x, y, high=240)], [marks], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what was saved and what it cost."""
