@@ -25,7 +25,8 @@ function painter(root, scene, constants, caption) {
   let shapes = [], chosen = null, paper = 0;
 
   const say = shape => {
-    const hint = shapes.some(each => each.note) ? 'Point at it, or use the arrow keys: it says numbers.' : '';
+    const how = window.matchMedia('(hover: none)').matches ? 'Touch it' : 'Point at it, or use the arrow keys';
+    const hint = shapes.some(each => each.note) ? `${how}: it says numbers.` : '';
     told.textContent = shape ? shape.note : hint;
   };
 
