@@ -16,7 +16,8 @@ you replace runs in its place at once.
     05  voting/vote.py                best_of_n
         voting/scoring.py             score
         decoding/batches.py           sample_batches
-    06  voting/vote.py                tally, majority_vote
+    06  voting/votes.py               tally
+        voting/vote.py                majority_vote
         voting/stopping.py            StopRule.reason
         voting/leads.py               cannot_lose
     07  decoding/decoder.py           Decoder.speculative_round

@@ -46,6 +46,7 @@ from lablib.teach.roster import (
 from lablib.teach.submission import RANK, Finding
 from lablib.validation import BadValue, integer, number, one_of
 
+TOLD = 20_000  # letters about one file that are kept: a class has thousands of files
 FILES = 1000  # of a student's that are judged, outer ones first: Python's packages are ten thousand
 MOST_SECONDS, MOST_CPU, MOST_MEMORY = 1e5, 1e4, 10**6  # more than anybody waits for, or has, in MB
 SHARE = 9.0  # of the time, work for each time that reports are written: they grow with the class
@@ -316,10 +317,10 @@ class _Job:
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
         """Return who handed something in and is not on the roster, if there is one."""
         found = {self.student(path) for path in _asked(graded)}
-        return sorted(found - {*self.people}) if self.roster else []
+        return sorted(found - {*self.people, *self.doubts(graded)}) if self.roster else []
 
     def doubts(self, graded: Sequence[Graded]) -> list[str]:
-        """Return what has two names of the roster, which makes it nobody's."""
+        """Return what names two of the roster, which makes it nobody's."""
         if self._owners is None:
             return []
         found = {self._owners.rivals(Path(path)) for path in _asked(graded)}
@@ -410,6 +411,10 @@ def _graded(order: Order, basis: str, verdict: Verdict) -> Graded:
     if "unreadable" in verdict:
         told = clean(verdict["unreadable"])
         return Graded(order.name, order.digest, basis, unreadable=told)
-    findings = {id_: Finding(*note) for id_, note in verdict.items()}
+    many = sum(len(message) for _, _, message in verdict.values()) > TOLD
+    most = TOLD // len(verdict) if many else TOLD
+    findings = {
+        id_: Finding(mark, name, message[:most]) for id_, (mark, name, message) in verdict.items()
+    }
     found = findings, "", order.forms, order.predicted
     return Graded(order.name, order.digest, basis, *found)

@@ -49,9 +49,11 @@ class Journal:
         if self.path is None:
             return
         if resume and self.path.exists():
-            for line in self.path.read_text(encoding="utf-8", errors="replace").split("\n"):
-                self._keep(line)
-        write_whole(self.path, "".join(map(_line, self._kept.values())))
+            with open(self.path, encoding="utf-8", errors="replace", newline="\n") as file:
+                for line in file:
+                    self._keep(line)
+        with naming(self.path), replacing(self.path) as whole, open(whole, "wb") as file:
+            file.writelines(_line(each).encode("utf-8", "replace") for each in self._kept.values())
 
     def found(self, path: str, basis: str) -> Graded | None:
         """Return what an earlier run has found in a file, as its bytes were then."""

@@ -1,30 +1,40 @@
-"""Whose a file is: by its folder's name, by its own, by the class's list."""
+"""Whose a file is, by the names in its path and the class's list.
+
+1. A part of a path (a folder, or the file without its end) names a student where the whole of it
+   is their name, or the list's column ``github_username``, in capitals or not.
+2. Around a name may stand what is known to be put there: a lesson's file name or number; ``copy``,
+   ``late``, ``final`` or ``solved`` behind it; a browser's ``(1)``; ``Copy of`` before it. Of what
+   Moodle exports the front is the name, as Moodle writes it (two numbers behind one name, in one
+   folder, are two people); of Canvas the front names somebody, or a column ``ID`` has the number.
+   What two folders beside each other, or all, have before names, ``lab0-``, is none of a name.
+3. The outermost part that names somebody tells. Whoever else is named there, or further in, makes
+   it a doubt; and so does, of a folder that is called like a student, who is named elsewhere in it.
+   A doubt is in nobody's row. In such a form, Moodle's or ``lab0-``, a stranger is named, too.
+4. Who has something in the list's column ``folder`` is called so, and not by name; a part that is
+   the whole of it names nobody else.
+5. Where nobody is named it is a stranger's, who is called as the outer folder, or, in a folder with
+   students in it, as what lies there.
+"""
 
 import re
-import unicodedata
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from lablib.folders import course
 from lablib.teach.roster import UNSEEN, printable
 
-# Columns of a roster by which folders and files may be called, too: a teacher's own and GitHub
-# Classroom's; and of Canvas' numbers, which stand behind names.
-COLUMNS = ("folder", "github_username")
-NUMBERS = "id"
-# What a browser, a course's platform or Jupyter puts around a name.
-_DECORATION = re.compile(
-    r"[ _-]*(\(\d+\)|copy\d*|\d\d_[a-z_]*[a-z]|late|final|solved)$", re.IGNORECASE
-)
-_HANDED_IN = r"(_late)?_\d+_(\d+|assignsubmission)_"  # Canvas and Moodle, behind a student's name
-_CANVAS = re.compile(r"[^\W_]+(?:_late)?_(\d+)_\d+_")  # its number of a student, behind the name
-# How a part of a path names somebody: as a platform does, alone, or among else.
-PLATFORM, ALONE, AMONG = "platform", "alone", "among"
+MOST = 5  # things are taken away before a name, and as many behind it
+MENTIONED = 4  # whose it may be, in a row's name
+WORDS = r"copy\d*|late|final|solved"
+TWIN, STRANGER = "another of that name", "nobody on the roster"
+_MOODLE = re.compile(r"_(\d+)_assignsubmission_")  # behind a name: the student's number there
+_NOT_MOODLES = re.compile(r"[&<>\"`|':\\/]")  # in names it leaves these out
+_CANVAS = re.compile(r"(.+?)(_late)?_(\d{3,})_\d+_")  # a name, and the student's number
 
 Parts = tuple[str, ...]  # of a path, as they are shown, the last one without its end
-Known = dict[str, list[str]]  # whose each name is, in small letters
+Known = defaultdict[str, set[str]]  # whose each name is, in small letters
 
 
 def student_of(inside: Path) -> str:
@@ -41,121 +51,97 @@ class Owners:
     """
 
     def __init__(self, people: Mapping[str, Mapping[str, str]], inside: Iterable[Path]) -> None:
-        self._known: Known = {}
-        self._numbers: Known = {}
+        self._people = {student.lower() for student in people}
+        self._names, self._folders, self._numbers = Known(set), Known(set), Known(set)
+        self._in_moodle = Known(set)  # names as it writes them
         for student, row in people.items():
-            others = [row[heading] for heading in row if heading.lower() in COLUMNS]
-            numbers = [row[heading] for heading in row if heading.lower() == NUMBERS]
-            for name in {printable(name).lower() for name in (student, *others)} - {""}:
-                self._known.setdefault(name, []).append(student)
-            for number in {*numbers} - {""}:
-                self._numbers.setdefault(number, []).append(student)
-        self._told: dict[Path, tuple[str, list[str]]] = {}
-        self._found: dict[tuple[str, bool], tuple[set[str], str]] = {}
-        paths = [*map(_parts, inside)]
-        self._common = _common(paths, self._known)
-        self._below: defaultdict[str, set[str]] = defaultdict(set)  # who is named in outer folders
+            told = {heading.lower(): printable(cell).lower() for heading, cell in row.items()}
+            folder = told.get("folder", "")
+            self._folders[folder].add(student)
+            self._numbers[told.get("id", "")].add(student)
+            names = {student.lower(), told.get("github_username", "")}
+            for name in {folder} if folder else {name for name in names if not _is_around(name)}:
+                self._names[name].add(student)
+                self._in_moodle[_as_moodle_writes(name)].add(student)
+        for known in (self._names, self._folders, self._numbers, self._in_moodle):
+            known.pop("", None)
+        self._named = lru_cache(None)(self._look)
+        self._told = lru_cache(None)(self._tell)
+        paths = [_parts(path) for path in inside]
+        self._beginnings = _beginnings(paths, {*self._names})
+        self._teachers = set[str]()  # folders in which students are named
+        self._within = defaultdict[Parts, set[str]](set)  # who is named in what begins so
+        self._twins = defaultdict[tuple[Parts, str], set[str]](set)  # numbers behind a name, there
         for parts in paths:
-            self._below[parts[0]] |= self._named(parts, 1)
+            depth, _, who = self._find(parts)
+            self._within[parts[: depth + 1]] |= who
+            self._teachers |= {*parts[: min(depth, 1)]}
+            for front, number in _fronts(parts[depth]):
+                self._twins[parts[:depth], front] |= {number} if front in self._in_moodle else set()
 
     def student(self, inside: Path) -> str:
-        """Return whose a file is."""
-        part, students = self._whose(inside)
-        return students[0] if len(students) == 1 else part
+        """Return whose a file is: a student's name, or that of a stranger's or a doubt's row."""
+        return self._told(inside)[0]
 
     def rivals(self, inside: Path) -> str:
-        """Return in words between whom nobody can tell whose a file is; else an empty text."""
-        part, students = self._whose(inside)
-        return f"{part} ({' or '.join(sorted(students))})" if len(students) > 1 else ""
+        """Return what nobody can tell whose it is, and between whom; else an empty text."""
+        row, is_doubt = self._told(inside)
+        return row if is_doubt else ""
 
-    def _whose(self, inside: Path) -> tuple[str, list[str]]:
-        """Return the part of a path that tells whose it is, and whose; several: nobody can tell."""
-        if inside not in self._told:
-            self._told[inside] = self._tell(_parts(inside))
-        return self._told[inside]
+    def _tell(self, inside: Path) -> tuple[str, bool]:
+        """Return in whose row a file is, and whether that is a doubt's."""
+        parts = _parts(inside)
+        depth, first, who = self._find(parts)
+        if len(who) == 1:
+            who = who | self._within[parts[: depth + 1]]
+        twins = [self._twins[parts[:depth], front] for front, _ in _fronts(parts[depth])]
+        who = who | {TWIN for numbers in twins if len(numbers) > 1}
+        if len(who) == 1 and who != {STRANGER}:
+            return next(iter(who)), False
+        row = "/".join(parts[:2]) if parts[0] in self._teachers else _stranger(parts)
+        if len(who) > 1:
+            names = [*sorted(first), *sorted(who - first)]
+            names[MENTIONED:] = ["another"] * (len(names) > MENTIONED)
+            row = f"{parts[depth]} ({' or '.join(names)})"
+        while row.lower() in self._people:  # somebody may be called so
+            row += "?"
+        return row, len(who) > 1
 
-    def _tell(self, parts: Parts) -> tuple[str, list[str]]:
-        outer = parts[0]
-        if len(parts) > 1:
-            parts = (outer.removeprefix(self._common) or outer, *parts[1:])
-        for depth, part in enumerate(parts):  # outer ones first
-            who, how = self._names(part, 0 < depth == len(parts) - 1)
-            if not who:
-                continue
-            # Whoever is called as a folder of the teacher's has not what lies in it.
-            is_shared = depth == 0 and len(self._below[outer] - who) > 1
-            if how == AMONG or (how == ALONE and is_shared):
-                who = who | self._named(parts, depth + 1)
-            return part, sorted(who)
-        return _stranger(parts), []
+    def _find(self, parts: Parts) -> tuple[int, set[str], set[str]]:
+        """Return which part tells, whom it names, and who is named there and further in."""
+        outer = range(min(2, len(parts) - 1))
+        begin = [self._beginnings.get(parts[:depth], frozenset()) for depth in outer]
+        begin += [frozenset()] * (len(parts) - len(begin))
+        named = [*map(self._named, parts, begin)]
+        depth = next((depth for depth, who in enumerate(named) if who), 0)
+        return depth, named[depth], set().union(*named)
 
-    def _named(self, parts: Parts, depth: int) -> set[str]:
-        """Return who is named in the parts of a path from a depth on."""
-        last = len(parts) - 1
-        inner = [self._names(parts[i], 0 < i == last)[0] for i in range(depth, len(parts))]
-        return set().union(*inner)
-
-    def _names(self, part: str, is_in_folder: bool) -> tuple[set[str], str]:
-        """Return who a part of a path names, and how."""
-        key = part, is_in_folder
-        if key not in self._found:
-            self._found[key] = self._look(part.lower(), is_in_folder)
-        return self._found[key]
-
-    def _look(self, part: str, is_in_folder: bool) -> tuple[set[str], str]:
-        """Return who is named, of names within each other by the longer one.
-
-        Nobody is in a file that begins with no name and lies in a folder that is nobody's.
-        """
-        number = _CANVAS.match(part)
-        digits = number[1] if number else part
-        if digits in self._numbers:
-            return {*self._numbers[digits]}, PLATFORM
-        lesson, title = _lesson()
-        if lesson.fullmatch(part):
-            return set(), AMONG
-        bare = lesson.sub(lambda found: " " * len(found[0]), part)  # somebody may be Sampling
-        places = {word: _place(word, bare) for word in self._known if word in bare}
-        words = [word for word, place in places.items() if place >= 0]
-        # Platforms put who handed in before the file's own name, which may be of another.
-        sure = [word for word in words if re.match(re.escape(word) + _HANDED_IN, bare)]
-        if sure:
-            return self._students(sure), PLATFORM
-        if part in self._known:
-            return self._students([part]), ALONE
-        if is_in_folder and not any(title.fullmatch(bare[: places[word]]) for word in words):
-            return set(), AMONG
-        longest = [w for w in words if not any(w != e and _place(w, e) >= 0 for e in words)]
-        return self._students(longest), AMONG
-
-    def _students(self, words: Iterable[str]) -> set[str]:
-        return {student for word in words for student in self._known[word]}
+    def _look(self, part: str, beginnings: frozenset[str]) -> set[str]:
+        """Return whom a part of a path names, behind what may stand before names there, too."""
+        part = part.lower()
+        if part in self._folders:
+            return self._folders[part]
+        names, who = {*_bare(part, beginnings)}, set[str]()
+        canvas = _CANVAS.match(part)
+        if canvas:
+            names |= {canvas[1], canvas[1] + (canvas[2] or "")}
+            who |= self._numbers.get(canvas[3], set())
+        for front, number in _fronts(part):
+            for name in (front, f"{front} {number}"):  # Participant 123, in what is marked blindly
+                who |= self._in_moodle.get(name, set())
+        who = who.union(*(self._names.get(name, ()) for name in names))
+        is_in_form = any(_fronts(part)) or any(_cut(part, beginnings))
+        return who or ({STRANGER} if is_in_form else who)
 
 
-def _common(paths: Sequence[Parts], known: Known) -> str:
-    """Return what all folders begin with, of which the rest is a name: ``lab0-`` of ``lab0-ada``.
-
-    Whoever is called ``lab0`` would have handed everything in.
-    """
-    names = sorted({parts[0] for parts in paths if len(parts) > 1})
-    wholes = sum(name.lower() in known for name in names)
-    ends = [found.end() for found in re.finditer(r"[\W_]", names[0])] if len(names) > 1 else []
-    for end in reversed(ends):
-        rests = [name[end:] for name in names if name.startswith(names[0][:end])]
-        known_rests = sum(rest.lower() in known for rest in rests)
-        if len(rests) == len(names) and known_rests > max(wholes, len(names) / 2):
-            return names[0][:end]
-    return ""
+def _fronts(part: str) -> Iterator[tuple[str, str]]:
+    """Yield what may be a name in a part that Moodle exports, as it writes it, and the number."""
+    for found in _MOODLE.finditer(part):
+        yield _as_moodle_writes(part[: found.start()].lower()), found[1]
 
 
-@lru_cache(1)
-def _lesson() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return how lessons' files are called, and what of it may stand before a name."""
-    folder = course()
-    stems = [path.stem for path in folder.glob("[0-9][0-9]_*.ipynb")] if folder else []
-    numbers = [stem[:2] for stem in stems]
-    lesson = rf"(?<![^\W_])(?:{'|'.join(stems) or '(?!)'})(?![^\W_])"
-    return re.compile(lesson), re.compile(rf"(?:(?:{'|'.join(numbers)})[ _-]+)?[ _-]*")
+def _as_moodle_writes(name: str) -> str:
+    return _NOT_MOODLES.sub("", name.replace("_", " "))
 
 
 def _parts(inside: Path) -> Parts:
@@ -166,23 +152,76 @@ def _parts(inside: Path) -> Parts:
 
 def _stranger(parts: Parts) -> str:
     """Return the outer folder's name, or the file's own without what is put around one."""
-    name, shorter = "", parts[0]
-    while shorter not in ("", name):
-        name = shorter
-        shorter = _DECORATION.sub("", name) if len(parts) == 1 else name
-    return name
+    return parts[0] if len(parts) > 1 else [*filter(None, _bare(parts[0]))][-1]
 
 
-def _place(word: str, part: str) -> int:
-    """Return where a name stands in a part of a path, between what are no letters; -1 if not."""
-    at = part.find(word)
-    while at >= 0:
-        around = part[max(0, at - 1) : at] + part[at + len(word) : at + len(word) + 1]
-        if not any(map(_is_letter, around)):
-            break
-        at = part.find(word, at + 1)
-    return at
+def _beginnings(paths: Iterable[Parts], names: set[str]) -> dict[Parts, frozenset[str]]:
+    """Return behind what two folders, or one of which all begin so, are called by names.
+
+    At the top, and in folders there.
+    """
+    folders = {parts[:end] for parts in paths for end in range(1, min(3, len(parts)))}
+    beside = Counter(folder[:-1] for folder in folders)
+    begun = Counter[tuple[Parts, str]]()
+    named = defaultdict[tuple[Parts, str], set[str]](set)
+    for folder in folders:
+        name = folder[-1].lower()
+        for cut in re.finditer(r"[ _.-]", name):
+            key = folder[:-1], name[: cut.end()]
+            begun[key] += 1
+            if name[cut.end() :] in names:
+                named[key].add(name[cut.end() :])
+    found = defaultdict[Parts, frozenset[str]](frozenset)
+    for (outer, beginning), rests in named.items():
+        if len(rests) > 1 or begun[outer, beginning] == beside[outer] > 1:
+            found[outer] |= {beginning}
+    return found
 
 
-def _is_letter(sign: str) -> bool:
-    return sign.isalnum() or unicodedata.category(sign).startswith("M")  # a vowel's, say
+def _bare(part: str, beginnings: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield a part of a path, and all that is left without what is put around a name."""
+    before, behind = _around()
+    yield part
+    for shorter in _peeled(part.strip(" _-"), behind):
+        yield from _cut(shorter, beginnings)
+        yield from _peeled(shorter, before)
+
+
+def _cut(part: str, beginnings: frozenset[str]) -> Iterator[str]:
+    """Yield what is behind one of these in a part of a path."""
+    for cut in re.finditer(r"[ _.-]", part):
+        if part[: cut.end()] in beginnings:
+            yield part[cut.end() :]
+
+
+def _peeled(text: str, around: re.Pattern[str]) -> Iterator[str]:
+    """Yield a text, and what is left of it without what is around it, some times."""
+    yield text
+    for _ in range(MOST):
+        shorter = around.sub("", text, count=1).strip(" _-")
+        if shorter in ("", text):
+            return
+        text = shorter
+        yield text
+
+
+def _is_around(name: str) -> bool:
+    """Return whether a name is what stands around others, and so is nobody's."""
+    return re.fullmatch(rf"{WORDS}|{'|'.join(_stems())}", name) is not None
+
+
+@lru_cache(1)
+def _around() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what stands before a name, and behind one."""
+    lessons = "|".join([*_stems(), *(stem[:2] for stem in _stems())]) or "(?!)"
+    before = (
+        rf"^(?:copy of|(?>{lessons}))[ _-]+"  # all of a lesson's file name, or its number alone
+    )
+    behind = rf"(?:\(\d+\)|(?<=[ _-])(?:{WORDS}|{lessons}))$"
+    return re.compile(before, re.IGNORECASE), re.compile(behind, re.IGNORECASE)
+
+
+@lru_cache(1)
+def _stems() -> list[str]:
+    folder = course()
+    return [path.stem for path in folder.glob("[0-9][0-9]_*.ipynb")] if folder else []

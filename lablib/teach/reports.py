@@ -34,6 +34,11 @@ _FORMULA = re.compile(r"(^|;)(?=[\s\x00-\x1f\"]*[=+\-@＝＋－＠])")
 LATE = " late"  # behind a mark
 NAMED = 100  # files or names in one sentence, at most
 TOPICS = 5  # suggested for a discussion, at most
+CALLED = (
+    "Who is on it has a folder or a file of that very name, or of what the roster says in a column "
+    "folder."
+)
+RENAME = "Rename what is not theirs, or say in a column folder how theirs is called."
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class GradeReport:
         alike: students whose answers are equal.
         due: when the work was, if that was said.
         predicted: what the class predicted, by question.
-        doubts: what is nobody's, as two names of the roster are in it: it, and these.
+        doubts: what is nobody's, as it names two of the roster: it, and these.
     """
 
     rows: list[ExerciseRow]
@@ -122,10 +127,10 @@ class GradeReport:
         told = []
         if self.strangers:
             who = _listed(self.strangers)
-            told.append(f"Not on the roster, so only what they handed in is here: {who}.")
+            told.append(f"Not on the roster, so only what they handed in is here: {who}. {CALLED}")
         if self.doubts:
             which = _listed(self.doubts)
-            told.append(f"Nobody's, as two names of the roster are in it: whose is {which}?")
+            told.append(f"Nobody's, as two of the roster are named: whose is {which}? {RENAME}")
         if self.unread:
             what = _listed(self.unread)
             told.append(f"Not graded, as there is no .ipynb and no .py in it: {what}.")

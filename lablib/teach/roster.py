@@ -18,10 +18,13 @@ ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".7z", ".rar")
 # Of the columns, one or two, that say how students are called in reports: the first there are.
 HEADINGS = (
     ("student",),
+    ("full name",),
     ("identifier",),
     ("name",),
     *(("first name", n) for n in ("last name", "surname")),
 )
+# Who has one of these in a table has headings, of which one must be known.
+TOLD = {"folder", "github_username", "id", "email", "email address"}
 NOBODY = "Points Possible"  # a row of what Canvas exports
 KEPT = 2**15  # names that are kept: of a large class, each may have some KB
 UNSEEN = "\ufffd"  # around the number of a letter that nobody sees
@@ -131,8 +134,8 @@ def _shown(letter: str) -> str:
 def read_roster(path: Path) -> dict[str, dict[str, str]]:
     """Return what a CSV file says of each student, by its columns.
 
-    They are called as in the column ``student``, ``identifier`` or ``name``, as in ``First name``
-    and ``Last name`` together, or else, in a list without headings, as in the first one.
+    They are called as in the column ``student``, ``full name``, ``identifier`` or ``name``, as in
+    ``First name`` and ``Last name`` together, or else, in a list without headings, as in the first.
 
     Raises:
         BadValue: there is no such list in it, or it names two students alike.
@@ -140,6 +143,9 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
     rows = _rows(path)
     heads = [cell.lower() for cell in rows[0]] if rows else []
     chosen = next((names for names in HEADINGS if {*names} <= {*heads}), ())
+    if not chosen and TOLD & {*heads}:
+        known = ", ".join(" and ".join(names) for names in HEADINGS)
+        raise BadValue(f"roster must have one of the columns {known}; got {', '.join(rows[0])}")
     places = [heads.index(name) for name in chosen] or [0]
     heads, rows = (rows[0], rows[1:]) if chosen else ([], rows)
     found: dict[str, dict[str, str]] = {}

@@ -259,11 +259,12 @@ class _Sitting:
         too_often = self.offers[exercise] > OFFERS and not last
         closed = exercise in self.closed or too_often
         if exercise in self.work.exercises and not closed:
-            turn = self.offers[exercise]
-            function = Function(process, told, find(exercise).seconds, turn)
+            turn, asked = self.offers[exercise], find(exercise)
+            keeps = bool(asked.cases) and not asked.in_place
+            function = Function(process, told, asked.seconds, turn, keeps)
             self.tell(exercise, None)
             try:
-                self._note(exercise, _verdict(find(exercise), function, told.get("callable")))
+                self._note(exercise, _verdict(asked, function, told.get("callable")))
             except Gone as gone:
                 self._note(exercise, Finding("!", "", clean(f"calling it: {gone}")))
             self.tell(CELLS, None)

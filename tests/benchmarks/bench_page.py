@@ -110,7 +110,7 @@ def in_firefox(address: str, repeats: int) -> list[dict[str, float]]:
             tab.size(**browser.WIDE)
             tab.open(f"{address}empty.html")
             empty = tab.memory()
-            tab.open(f"{address}play.html#seed=6", wait="interactive")
+            tab.open(f"{address}play.html#seed=6", ready=("interactive", "complete"))
             tab.wait("document.querySelector('[aria-selected=true]')")  # the page's script has run
             start = time.perf_counter()
             tab.ask("document.querySelector('.play-go:not([hidden])').click()")

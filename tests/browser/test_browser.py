@@ -180,7 +180,7 @@ def test_a_typed_prompt_is_drafted_and_verified_round_by_round(lab, folder):
         box.press("Enter")
         said = board.locator("p")
         said.get_by_text("Round 1: ").wait_for()
-        assert board.locator("select").input_value() == "what you type"
+        assert board.locator("select").input_value() == "your prompt"
         lesson.press(0, "ArrowRight")
         said.get_by_text("Round 2: ").wait_for()
         browser.resize(lab, browser.NARROW)

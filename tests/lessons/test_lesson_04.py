@@ -57,6 +57,9 @@ def test_the_timeline_counts_the_busy_share() -> None:
     assert (data["steps"], data["busy"]) == (5, pytest.approx(6 / 10))
     assert widget.compute("ann", CONTINUOUS)["steps"] == 4
     assert "Queue “ben”, continuous: 3 steps" in widget.set(queue="ben", mode=CONTINUOUS)
+    fewer = widget.compute("ben", WHOLE)["steps"] - 3
+    gain = f"3 steps, {fewer} fewer than in whole batches" if fewer else "3 steps, as in whole"
+    assert gain in widget.caption(widget.compute("ben", CONTINUOUS))
     assert "Queue “ben”, continuous: step 1 of 3" in widget.set(step=1)
     player = widget.controls["step"]
     assert player.max == player.play.max == 3
@@ -87,7 +90,7 @@ def test_a_step_that_costs_the_same_is_a_straight_line() -> None:
     figure = throughput([1, 2, 4], [[1, 1.1], [1.9, 2.0], [3.0, 2.5]], [1, 1.7, 3.0])
     (panel,) = figure.panels
     assert panel["x"]["log"] is panel["y"]["log"] is True
-    straight, _, measured = curves(charted(figure)[0]).values()
+    measured, _, straight = curves(charted(figure)[0]).values()
     assert straight == [1, 2, 4]
     assert measured == [1.1, 2.0, 3.0]
 

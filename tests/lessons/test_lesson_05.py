@@ -7,6 +7,7 @@ from lablib.course.lessons.lesson_05.widgets import (
     HEAVY,
     OverOptimisation,
     best_of_weights,
+    spoken,
 )
 from lablib.course.theory.estimators import best_of_k
 from lablib.inference import pass_at_k
@@ -78,3 +79,12 @@ def test_the_caption_follows_the_controls() -> None:
     assert "best at 16" in widget.picture.caption
     with pytest.raises(ValueError, match="right must have shape"):
         OverOptimisation([True, False])
+
+
+@pytest.mark.parametrize("slip", [1, 2])
+def test_a_token_that_speaks_against_hangs_below_the_line(slip: int) -> None:
+    chart = spoken(["4", "5", ";"], [2.0, -3.0, 0.5], slip)
+    *bars, word = chart.marks[0]
+    assert [bar["bar"][2:] for bar in bars] == [[0, 2.0], [-3.0, 0], [0, 0.5]]
+    assert [bar["fill"] for bar in bars] == [chart.keys[i][0] for i in (0, 1, 0)]
+    assert word["at"][0] == pytest.approx(slip + {"start": -0.4, "end": 0.4}[word["anchor"]])

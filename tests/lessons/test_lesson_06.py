@@ -9,7 +9,7 @@ from lablib.course.replay.curves import Sampled
 from lablib.course.tasks import sums
 from lablib.course.theory.estimators import majority_accuracy
 from lablib.inference.voting.stopping import StopRule
-from lablib.inference.voting.vote import tally
+from lablib.inference.voting.votes import tally
 
 import numpy as np
 import pytest

@@ -78,15 +78,13 @@ def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
     assert (player.play.value, player.play.min, player.play.max) == (1, 1, 3)
     with pytest.raises(ValueError, match="round must be"):
         widget.set(round=0)
-    assert [name for _, name, _ in widget.constants["keys"]] == [
-        "draft's q",
-        "target's p",
-        "p of its own token",
-    ]
+    keys = {name: colour for colour, name, _ in widget.constants["keys"]}
+    assert [*keys] == ["draft's q", "target's p", "p of a correction", "p of a bonus"]
     drawn = widget.draw(widget.compute(round=2, text="one"))
     assert drawn["panels"][0]["title"] == "round 2 of 3: probability"
     (own,) = [mark for mark in read(drawn)[0] if mark.get("key") == "own"]
     assert own["bar"] == pytest.approx([1.75, 2.25, 0, 0.625])  # after both drafts
+    assert own["fill"] == keys["p of a correction"]
     unknown = read(widget.draw(widget.compute(round=1, text="one")))  # no probability, no bar
     assert len(heights(unknown[0])) == 4
 
@@ -264,8 +262,9 @@ def test_the_carpet_has_what_was_counted() -> None:
     assert (time["plain"], time["reading"] + time["drafting"]) == (plain, pytest.approx(price))
     json.dumps([widget.told, data])  # what the page gets
     caption = widget.set(draft_tokens=3, task="edits")
-    assert caption.startswith(f"edits, γ = 3: α = {counted.alpha:.2f}")
-    assert f"{counted.tokens_per_round:.2f} tokens per round" in caption
+    assert caption.startswith(f"On edits a round writes {counted.tokens_per_round:.2f} tokens; ")
+    name = min(counted.classes, key=lambda each: np.divide(*counted.classes[each]))
+    assert f"drafts of class '{name}' are kept least, " in caption
     assert Acceptance(texts).compute(3, "edits")["time"] == {
         "plain": plain, "reading": rounds, "drafting": 0,
     }  # fmt: skip
@@ -284,6 +283,7 @@ def test_a_class_keeps_its_row() -> None:
     rows = [[each[0] for each in widget.compute(gamma, "sums")["classes"]] for gamma in (1, 2, 8)]
     assert rows == [["a", "b"]] * 3
     assert widget.compute(1, "sums")["classes"][1][1:] == [0.0, 0.0, 1.0, 0]
+    assert widget.set(draft_tokens=1).endswith("2.00 tokens: no draft that is judged is refused.")
 
 
 def test_a_greedy_text_knows_both_models() -> None:
@@ -348,4 +348,7 @@ def test_the_best_length_is_where_the_quotient_peaks() -> None:
         assert data["best"] == int(np.argmax(quotient))
         assert read(widget.draw(data))
     assert widget.cost[0] == 1
-    assert widget.set(alpha=0.0).startswith("With α = 0.00 the best draft length here is 0 (×1.00)")
+    free = widget.compute(0.3, TEXTBOOK)
+    assert free["cost"] == pytest.approx([1 + gamma * COSTS.draft / 2 for gamma in range(9)])
+    assert free["best"] > widget.compute(0.3)["best"]
+    assert widget.set(alpha=0.0).startswith("With α = 0.00 the best draft length is 0 (×1.00)")

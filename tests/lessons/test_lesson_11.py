@@ -8,7 +8,13 @@ import time
 from lablib.course.checks.running import TimeUp, time_limit
 from lablib.course.lessons.lesson_11 import timeline as batches
 from lablib.course.lessons.lesson_11.callers import together
-from lablib.course.lessons.lesson_11.timeline import FORWARD_MS, TOKEN_MS, BatchTimeline, follow
+from lablib.course.lessons.lesson_11.timeline import (
+    FORWARD_MS,
+    TOKEN_MS,
+    BatchTimeline,
+    follow,
+    rows_of_steps,
+)
 from lablib.course.lessons.lesson_11.widgets import (
     EVICTED,
     HELD,
@@ -114,6 +120,28 @@ def paths(snapshot):
     for node in snapshot:
         above[node["id"]] = above[node["parent"]] + node["tokens"]
     return [path for path in above.values() if path]
+
+
+@pytest.mark.parametrize("budget", [6, 9, 12, 15])
+def test_what_goes_was_used_longest_ago(budget):
+    gone = 0
+    for scene in scenes(QUERIES, budget)[1:]:
+        drawn = edges(scene, words)
+        lost = [scene.uses[edge.prefix] for edge in drawn if edge.status == EVICTED]
+        inner = {edge.prefix[:size] for edge in drawn for size in range(len(edge.prefix))}
+        leaves = {edge.prefix for edge in drawn if edge.status != EVICTED} - inner
+        assert max(lost, default=0) <= min(scene.uses[leaf] for leaf in leaves)
+        assert scene.uses[scene.prompt] == scene.number
+        gone += len(lost)
+    assert gone
+
+
+def test_the_rows_of_steps_are_drawn_with_what_was_drawn_anew():
+    chart = rows_of_steps([8, 8, 6, 1], [1, 5, 3, 1], [2])
+    marks = chart.marks[0]
+    assert [mark["line"][0] for mark in marks if "line" in mark] == [[1, 8], [1, 1]]
+    assert [mark["rule"] for mark in marks if "rule" in mark] == [{"x": 2.5}]
+    assert "they end" in {mark.get("text") for mark in marks}
 
 
 def test_the_film_names_its_events():

@@ -221,7 +221,12 @@ def test_a_good_vote_beats_the_majority_and_the_widget_sees_why(pool) -> None:
     assert widget.accuracy(1.0)[4] > widget.accuracy(0.0)[4]
     data = widget.compute(5, 1.0)
     assert read(widget.draw(data))
-    assert widget.set(samples=1).startswith("1 sample a problem: counted ")
+    assert "So with 1 sample a problem counting is right in" in widget.set(samples=1)
+    assert data["whole"].sum() == pytest.approx(1)
+    assert np.all(np.diff(data["whole"]) <= 0)  # the surest first
+    even = widget.compute(5, 0.0)
+    assert even["right"].sum() == pytest.approx(widget.accuracy(0.0)[0])  # of one sample
+    assert widget.right[:, 0].mean() > widget.right[:, -1].mean()
     single = [a == t for each, t in zip(pool.samples, pool.truths, strict=True) for a, _ in each]
     assert widget.accuracy(0.7)[0] == pytest.approx(np.mean(single))
     assert Voting(toy([16, 9, 7, 0])).accuracy(0.0)[-1] == pytest.approx(2 / 4)

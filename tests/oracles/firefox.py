@@ -130,9 +130,17 @@ class Tab:
         room = {"width": width, "height": height}
         self.do("browsingContext.setViewport", context=self.context, viewport=room)
 
-    def open(self, address: str, wait: str = "complete") -> None:
-        """Open an address; ``wait`` is BiDi's: none, interactive or complete."""
-        self.do("browsingContext.navigate", context=self.context, url=address, wait=wait)
+    def open(self, address: str, ready: tuple[str, ...] = ("complete",)) -> None:
+        """Open another page, and wait until its ``document.readyState`` is one of ``ready``.
+
+        Raises:
+            TimeoutError: it was not, for a minute.
+        """
+        # With a wait of its own BiDi now and then gives no answer, while all of Firefox sleeps.
+        self.do("browsingContext.navigate", context=self.context, url=address, wait="none")
+        page = json.dumps(address.partition("#")[0])
+        is_there = f"location.href.split('#')[0] === {page}"
+        self.wait(f"{is_there} && {json.dumps(ready)}.includes(document.readyState)")
 
     def ask(self, expression: str) -> Any:
         """Return the value of an expression of JavaScript, a promise's too, as JSON has it.
@@ -154,10 +162,18 @@ class Tab:
             TimeoutError: it was not, for so long.
         """
         end = time.monotonic() + seconds
-        while not self.ask(f"Boolean({expression})"):
+        while not self._holds(expression):
             if time.monotonic() > end:
                 raise TimeoutError(f"in {seconds} s never true: {expression}")
             time.sleep(0.02)
+
+    def _holds(self, expression: str) -> bool:
+        try:
+            return self.ask(f"Boolean({expression})")
+        except RuntimeError as error:  # a page is going, another one comes
+            if isinstance(error, Silent) or "no such frame" not in str(error):
+                raise
+            return False
 
     def press(self, *keys: str) -> None:
         """Press keys, one after the other."""

@@ -45,7 +45,8 @@ def draw(page: Page, told: dict[str, Any], caption: str) -> bytes:
     page.wait_for_timeout(300)  # what moves has come to rest
     shot = Image.open(io.BytesIO(page.locator("#still").screenshot()))
     small = io.BytesIO()
-    shot.convert("RGB").quantize(64).save(small, "png", optimize=True)
+    # with fewer colours two looks would become one
+    shot.convert("RGB").quantize(256).save(small, "png", optimize=True)
     return small.getvalue()
 
 

@@ -1,6 +1,7 @@
 """Scenes in Chromium: what the page draws is what the data say, and it can be pointed at."""
 
 import contextlib
+import io
 import json
 import re
 
@@ -8,6 +9,7 @@ from lablib import models
 from lablib.course.lessons.lesson_00.widgets import StoryTeller
 from lablib.course.lessons.lesson_01.widgets import Draw
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter
+from lablib.course.lessons.lesson_07.rounds import LOOKS, RoundByRound
 from lablib.course.lessons.lesson_07.speed import LengthCurves
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
@@ -27,6 +29,7 @@ import pytest
 from oracles import browser, charts, stills
 from oracles.access import axe_script
 from oracles.speculation import near, target
+from PIL import Image
 
 pytestmark = pytest.mark.browser
 COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
@@ -206,9 +209,7 @@ def test_a_token_is_told_where_one_points_and_where_one_walks(page, carpet, show
 def test_a_bar_says_its_value(page, carpet, shown):
     data = shown(draft_tokens=3, task="sums")
     told = page.locator(".lablib-told")
-    page.evaluate(
-        "() => document.querySelector('svg circle').dispatchEvent(new Event('pointerenter'))"
-    )
+    page.locator("svg circle").nth(carpet.ROWS).dispatch_event("pointerenter")
     assert told.inner_text().startswith(f"γ = 1: {data['tokens'][0]:.2f} tokens a round")
     time = data["time"]
     faster = time["plain"] / (time["reading"] + time["drafting"])
@@ -261,6 +262,16 @@ def test_later_shapes_lie_on_earlier_ones_whatever_was_drawn_before(page, trees)
     show = opened(page, trees)
     show(nodes=9)
     assert page.locator("svg *").evaluate_all(order) == grown
+
+
+def test_no_dash_stays_where_a_line_is_solid_again(page):
+    opened(page, CHARTS["BatchGain"](), moves=False)()
+    line = {"key": "line", "line": [[1, 0.2], [2, 0.4]]}
+    dashes = "e => e.getAttribute('stroke-dasharray')"
+    for dash, drawn in (("2 3", "2 3"), ("", None)):
+        data = {"panels": [{"marks": [{**line, "dash": dash}]}]}
+        page.evaluate("data => draw(data, '')", data)
+        assert page.locator("path[stroke='#333333']").evaluate(dashes) == drawn
 
 
 @pytest.fixture(scope="module")
@@ -563,3 +574,12 @@ def test_a_recorded_notebook_gets_the_picture(page, carpet):
     }  # fmt: skip
     assert metadata["image/png"]["alt"] == bundle["text/plain"] == carpet.picture.caption
     assert stills.fill(notebook, page) == 0
+
+
+def test_a_recorded_picture_keeps_all_colours_of_its_key(page):
+    explorer = charts.EVERY[RoundByRound]()
+    data, caption = explorer.frame()
+    png = stills.draw(page, {**explorer.told, "data": data}, caption)
+    found = Image.open(io.BytesIO(png)).convert("RGB").getcolors()
+    colours = {"#{:02X}{:02X}{:02X}".format(*colour) for _, colour in found}
+    assert {colour for colour, _ in LOOKS} <= colours

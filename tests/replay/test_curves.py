@@ -6,7 +6,7 @@ import itertools
 from lablib.course.replay.curves import Sampled, vote_accuracy, vote_curves
 from lablib.course.theory.estimators import majority_accuracy, wilson_interval
 from lablib.inference.voting.stopping import StopRule
-from lablib.inference.voting.vote import tally
+from lablib.inference.voting.votes import tally
 from lablib.validation import BadValue
 
 import numpy as np

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+import tracemalloc
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from lablib.__main__ import main
@@ -19,7 +20,7 @@ from lablib.course.checks.exercises import find, lessons
 from lablib.course.checks.running import Gone
 from lablib.teach import grade as grading
 from lablib.teach import handed_in, journal, reports, submission
-from lablib.teach.apart.desk import Referee
+from lablib.teach.apart.desk import Order, Referee
 from lablib.teach.apart.remote import Function, Limits, Process
 from lablib.teach.editions import is_claims, part_of
 from lablib.teach.grade import grade
@@ -179,6 +180,24 @@ def pad_left(rows, padding):
     missing = [width - len(row) for row in rows]
     return ([padding] * n + list(row) for n, row in zip(missing, rows)), iter(missing)
 """
+ONE_LIST = """
+ROWS = []
+def pad_left(rows, padding):
+    missing = [max(map(len, rows)) - len(row) for row in rows]
+    ROWS[:] = ([padding] * n + list(row) for n, row in zip(missing, rows))
+    return ROWS, missing
+"""
+TWO_DICTS = """
+SHARES = [{}, {}]
+def weighted_vote(answers, log_weights):
+    SHARES.reverse()
+    SHARES[0].clear()
+    for answer, weight in zip(answers, log_weights):
+        SHARES[0][answer] = SHARES[0].get(answer, 0) + float(np.exp(weight - max(log_weights)))
+    total = sum(SHARES[0].values())
+    SHARES[0].update({answer: share / total for answer, share in SHARES[0].items()})
+    return SHARES[0]
+"""
 DISCOURAGE = """
 def discourage(scores, recent, penalty):
     new = scores.copy() if recent else scores
@@ -203,6 +222,8 @@ def nucleus(probs, p):
     ("exercise", "source", "mark", "said"),
     [
         ("04.2", PAD_LEFT, "✓", ""),  # generators in a tuple
+        ("04.2", ONE_LIST, "✗", "a later call changes what it returned before"),
+        ("06.2", TWO_DICTS, "✗", "a later call changes what it returned before"),
         ("03.1", NUCLEUS, "✗", "returns probs itself"),
         ("03.3", DISCOURAGE, "✗", "returns scores itself"),
     ],
@@ -251,6 +272,45 @@ WHAT_JUPYTER_RUNS = {
         "BEST = asyncio.run(best()) and BEST",
         "def best_token(p):\n    return int(BEST(p))",
     ],
+    "tasks that a function starts": [
+        "async def best():\n    return np.argmax",
+        "log = []\ndef start():\n    log.append(1)\n    return asyncio.create_task(best())",
+        "task = start()\nloop = asyncio.get_running_loop()",
+        "BEST = await task\nassert loop is asyncio.get_running_loop()",
+        "def best_token(p):\n    return int(BEST(p)) if log == [1] else None",
+    ],
+    "functions that are called as asyncio's": [
+        "async def best():\n    return np.argmax",
+        "def gather(*work):\n    return [asyncio.run(each) for each in work]",
+        "def create_task(work):\n    return gather(work)[0]",
+        "BEST = create_task(best())",
+        "def best_token(p):\n    return int(BEST(p))",
+    ],
+    "a loop that is set": [
+        "async def best():\n    return np.argmax",
+        "asyncio.run(best())",
+        "loop = asyncio.new_event_loop()\nasyncio.set_event_loop(loop)\n"
+        "(BEST,) = loop.run_until_complete(asyncio.gather(best()))",
+        "def best_token(p):\n    return int(BEST(p))",
+    ],
+    "a file": [
+        "with open('n.txt', 'w') as file:\n    file.write('1')",
+        "def store():\n    np.save('one.npy', np.ones(1))",
+        "store()",
+        "one, n = np.load('one.npy')[0], int(open('n.txt').read())",
+        "def best_token(p):\n    return int(np.argmax(p) * one) * n",
+    ],
+    "a module of one's own": [
+        "%%writefile helper.py\nimport numpy as np\ndef best(p):\n    return int(np.argmax(p))",
+        "open('other.py', 'w').write('one = 1')",
+        "from helper import best\nimport other",
+        "def best_token(p):\n    return best(p) * other.one",
+    ],
+    "magics with options": [
+        "def best_token(p):\n    return int(np.argmax(p))\n%timeit -n 10 -r3 best_token([1, 2])\n"
+        "%prun -q -l 5 best_token([1, 2])\n%time best_token([1,\n"
+        "%timeit -o\n%timeit -q best_token([1])",
+    ],
     "what is set": [
         "import multiprocessing\nif __name__ == '__main__':\n"
         "    multiprocessing.set_start_method('fork', force=True)\n    LOG = [1]",
@@ -274,6 +334,24 @@ def test_what_jupyter_runs_is_run_here(what):
     """It was a wrong answer: what it needs has no name in common with it, or another loop."""
     work = Submission([*enumerate([IMPORTS, *WHAT_JUPYTER_RUNS[what]])], ["00.1"])
     found = judge_submission(work, Limits())["00.1"]
+    assert (found.outcome, found.message) == ("✓", "")
+
+
+def test_threads_that_call_what_was_lent_wait_for_each_other():
+    """Their requests stood in each other's lines."""
+    source = """
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+def write_greedily(next_scores, prompt, max_tokens, stop):
+    written = []
+    while len(written) < max_tokens and stop not in written:
+        with ThreadPoolExecutor(8) as pool:
+            found = [*pool.map(next_scores, [prompt + written] * 40)]
+        assert len({*map(tuple, found)}) == 1
+        written.append(int(np.argmax(found[0])))
+    return written
+"""
+    found = judge_submission(Submission([(0, source)], ["01.4"]), Limits())["01.4"]
     assert (found.outcome, found.message) == ("✓", "")
 
 
@@ -801,3 +879,24 @@ def test_a_cell_of_another_courses_exercise_costs_none_of_this_one(tmp_path):
     whole = {"nbformat": 4, "cells": [{"cell_type": "code", **cell} for cell in cells]}
     (tmp_path / "ada.ipynb").write_text(json.dumps(whole))
     assert [row.outcome for row in grade(tmp_path).rows] == ["✓", "!", "!"]
+
+
+def test_what_is_told_about_a_file_is_bounded_and_a_journal_is_read_by_the_line(tmp_path):
+    """A student's messages filled the command's memory, and ``--resume`` held them three times."""
+    order = Order(path="x.py", name="x.py")
+    long = {f"01.{i}": ["✗", "", "𝕩" * 2000] for i in range(68)}
+    short = {"01.1": ["✗", "sum", "𝕩" * 2000], "01.2": ["✓", "", ""]}
+    told = grading._graded(order, "", long)
+    assert {len(each.message) for each in told.findings.values()} == {grading.TOLD // 68}
+    whole = grading._graded(order, "", short).findings
+    assert {id_: [*asdict(found).values()] for id_, found in whole.items()} == short
+    line = journal._line(told)
+    path = tmp_path / "r.csv.journal"
+    path.write_text(line * 300 + line[:50], encoding="utf-8")
+    tracemalloc.start()
+    kept = journal.Journal([tmp_path / "r.csv"], resume=True)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 * len(line)  # of 300
+    assert kept.found("x.py", "") == told
+    assert path.read_text(encoding="utf-8") == line

@@ -14,13 +14,8 @@ from lablib.course.theory.estimators import majority_accuracy
 from lablib.inference.decoding.batches import sample_n
 from lablib.inference.voting.scoring import score
 from lablib.inference.voting.stopping import StopRule
-from lablib.inference.voting.vote import (
-    AdaptiveVotes,
-    best_of_n,
-    majority_vote,
-    tally,
-    vote_until,
-)
+from lablib.inference.voting.vote import best_of_n, majority_vote, vote_until
+from lablib.inference.voting.votes import AdaptiveVotes, tally
 from lablib.models.base import LanguageModel
 from lablib.models.llama import llama_config
 from lablib.text import on_text

@@ -5,6 +5,7 @@ as far as anybody can tell, made the same mistake.
 """
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, Wrong
@@ -36,8 +37,9 @@ def compare(exercise: Exercise, watched: Watched) -> None:
         (again,) = _answers(exercise, watched, cases=[_cases(exercise)[place]])
         if _has_equals(answers[place]) and not _same(answers[place], again, exercise.tolerance):
             raise Wrong("it gives a different answer when called again with the same arguments")
+    if not failing and not exercise.in_place:
+        _refuse_what_changes_later(watched.function, answers, returned)
     if not failing:
-        _refuse_what_changes_later(answers, returned)
         return
     case, expected, got = cases[shown], right[shown], answers[shown]
     lines = [f"{call_text(exercise.name, case)}"]
@@ -66,7 +68,7 @@ def _answers(
     """Return the answer to each case; a ``Wrong`` where there was an accident.
 
     The answer of a function that works in place is what it returns, and its lists and arrays. Into
-    ``returned`` goes what any other function returned, itself and no copy.
+    ``returned`` goes what a function returned, itself and no copy.
     """
     answers: list[Any] = []
     for case in _cases(exercise) if cases is None else cases:
@@ -79,18 +81,24 @@ def _answers(
             if exercise.in_place:
                 answer = [answer, *(value for value in case if copied(value) is not value)]
         answers.append(answer)
-        if returned is not None and not exercise.in_place:
+        if returned is not None:
             returned.append(itself)
     return answers
 
 
-def _refuse_what_changes_later(answers: list[Any], returned: list[Any]) -> None:
-    for answer, itself in zip(answers, returned, strict=False):  # in place nothing was noted
-        if _has_equals(answer) and not _same(answer, itself, 0.0):
-            raise Wrong(
-                "a later call changes what it returned before: make a new list, array or dict each "
-                "time."
-            )
+def _refuse_what_changes_later(
+    function: Callable[..., Any], answers: list[Any], returned: list[Any]
+) -> None:
+    """Refuse answers that are not what they were; in another process the function looks itself."""
+    changed = getattr(function, "changes_later", bool)() or any(
+        _has_equals(answer) and not _same(answer, itself, 0.0)
+        for answer, itself in zip(answers, returned, strict=True)
+    )
+    if changed:
+        raise Wrong(
+            "a later call changes what it returned before: make a new list, array or dict each "
+            "time."
+        )
 
 
 def _same(expected: Any, got: Any, tolerance: float) -> bool:

@@ -13,10 +13,11 @@ import html
 
 import ipywidgets as widgets
 
-_NARROW = (  # on a phone a label stands above its control, and nothing is cut off
+_NARROW = (  # on a phone a label stands above its control, and what is said above the picture
     "@media (max-width:600px){.lablib-explorer .widget-inline-hbox"
     "{flex-wrap:wrap;height:auto}.lablib-explorer .widget-label"
-    "{width:100%!important;text-align:left}}"
+    "{width:100%!important;text-align:left}"
+    ".lablib-explorer>.widget-vbox>.widget-html{order:-1;min-height:3lh}}"
 )
 
 # It runs when the page takes in the style sheet that bears it, and from then on whenever something

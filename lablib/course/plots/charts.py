@@ -103,7 +103,8 @@ def lines(
     ticks = _round_ticks(low, high)
     if logy:
         ticks = 2.0 ** np.arange(math.floor(math.log2(low)), math.ceil(math.log2(high)) + 1)
-    across = axis(min(x), max(x), xlabel, x if logx else None, log=logx)
+    counted = len(x) < 10 and [*x] == [*range(int(x[0]), int(x[0]) + len(x))]
+    across = axis(min(x), max(x), xlabel, x if logx or counted else None, log=logx)
     up = axis(ticks[0], ticks[-1], "", ticks, log=logy)
     marks = curves(x, series)
     for mark in marks:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from lablib.inference.sampling import random_numbers
 from lablib.inference.steering import asking
-from lablib.inference.voting import vote
+from lablib.inference.voting import votes
 from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, function, integer, number, sequence, token_ids
 
@@ -192,9 +192,9 @@ def minimum_bayes_risk(
     texts = [tuple(each) if isinstance(each, list) else each for each in given]
     if not texts:
         raise BadValue("completions must hold at least one, got none")
-    votes = vote.tally([[]] * len(texts), texts, log_weights)
-    total = sum(count for _, count in votes)
-    share = {answer: n / total for answer, (_, n) in zip(votes.answers, votes, strict=True)}
+    counted = votes.tally([[]] * len(texts), texts, log_weights)
+    total = sum(count for _, count in counted)
+    share = {answer: n / total for answer, (_, n) in zip(counted.answers, counted, strict=True)}
     if utility is None:
         utility = _same
     function("utility", utility)

@@ -7,8 +7,7 @@ __getattr__, __dir__, __all__ = exports(
     {
         "lablib.inference.voting.estimate": "pass_at_k",
         "lablib.inference.voting.stopping": "StopRule",
-        "lablib.inference.voting.vote": (
-            "AdaptiveVotes Candidate Votes best_of_n majority_vote tally vote_until"
-        ),
+        "lablib.inference.voting.vote": "Candidate best_of_n majority_vote vote_until",
+        "lablib.inference.voting.votes": "AdaptiveVotes Votes tally",
     },
 )

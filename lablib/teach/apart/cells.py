@@ -11,8 +11,10 @@ import __future__
 import ast
 import dis
 import math
+import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -23,8 +25,12 @@ FUTURE = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.a
 OPAQUE = {"exec", "eval", "globals", "locals", "vars", "setattr", "__import__"}
 QUIET = {"print", "display", "len", "repr", "type", "help"}  # these change nothing
 IDLE = {"lablib", "matplotlib", "time"}  # packages of which nothing is set up for an answer
-STARTING = {"create_task", "ensure_future", "gather"}
-OWN_LOOP = {"new_event_loop", "run_until_complete", "run", "Runner"}
+# Options before the Python in a line's magic, some with a value: of ``timeit``, and of ``prun``.
+_OPTIONS = [
+    re.compile(rf"\A(?:\s*-(?:[{valued}] *\S+|-?[a-zA-Z][\w-]*)(?=\s+\S))*\s*")
+    for valued in ("nrpv", "DlsT")
+]
+_FILE = re.compile(r"[\w./-]{0,99}\w\.[A-Za-z]\w{0,7}")
 # These change what they belong to, wherever in a statement they stand.
 CHANGING = {
     *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard"),
@@ -44,8 +50,8 @@ class Statement:
         node: what it says.
         code: it, compiled; top-level ``await`` is allowed.
         binds: names that it binds.
-        uses: names that it, or a function in it, looks up.
-        sets: names outside of it that a function in it binds.
+        uses: names that it, or a function in it, looks up; and of files that it may read.
+        sets: names outside of it that a function in it binds; and of files that it may write.
     """
 
     place: Place
@@ -76,6 +82,9 @@ def statements(number: int, source: str, name: str, future: int = 0) -> list[Sta
         statement = Statement((number, index), node, code)
         for word, which in _names(code):
             getattr(statement, which).add(word)
+        files = _files(node)  # names, too: who writes one makes it, and who reads it needs it
+        statement.uses |= files | {f"{package}.py" for package in _packages(node)}
+        statement.sets |= files
         if not _is_definition(node):  # what is within a list or a generator runs, too
             statement.binds |= statement.sets
         found.append(statement)
@@ -85,17 +94,6 @@ def statements(number: int, source: str, name: str, future: int = 0) -> list[Sta
 def is_of_lablib(node: ast.stmt) -> bool:
     """Return whether a statement imports of lablib, and of nothing else."""
     return _packages(node) == {"lablib"}
-
-
-def starts_tasks(node: ast.stmt) -> bool:
-    """Return whether a statement needs a loop that runs: it starts tasks, and has none of its own.
-
-    In a notebook there is always one; a program brings it.
-    """
-    inside = [*_outside_definitions(node)]
-    words = {each.id for each in inside if isinstance(each, ast.Name)}
-    words |= {each.attr for each in inside if isinstance(each, ast.Attribute)}
-    return not words.isdisjoint(STARTING) and words.isdisjoint(OWN_LOOP)
 
 
 def _packages(node: ast.stmt) -> set[str]:
@@ -213,7 +211,11 @@ def _without_magic(node: ast.stmt) -> Iterator[ast.stmt]:
             if timed and how == "run_cell_magic":
                 yield from _nodes(texts[2])
             elif timed and how == "run_line_magic":
-                yield from _nodes(texts[1])
+                with suppress(SyntaxError):  # which is in this line alone
+                    yield from _nodes(_OPTIONS[texts[0] == "prun"].sub("", texts[1]))
+            elif texts[:1] == ["writefile"] and how == "run_cell_magic":
+                mode, name = "a" if "-a" in texts[1].split() else "w", texts[1].split()[-1]
+                yield from ast.parse(f"open({name!r}, {mode!r}).write({texts[2]!r})").body
         case _:
             yield node
 
@@ -234,6 +236,12 @@ def _names(code: types.CodeType, outermost: bool = True) -> Iterator[tuple[str, 
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             yield from _names(inner, outermost=False)
+
+
+def _files(node: ast.stmt) -> set[str]:
+    """Return the names of files that a statement mentions, as it seems."""
+    texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return {t.removeprefix("./") for t in texts if isinstance(t, str) and _FILE.fullmatch(t)}
 
 
 def _is_function(node: ast.stmt) -> bool:

@@ -274,13 +274,20 @@ class Function:
         shared_places: the places of the arguments that its last answer was, or was a part of.
         patience: seconds by the clock that its calls take at most, all together.
         turn: how often it has been offered, this time included.
+        keeps: whether its process keeps what it returns, until ``changes_later`` asks.
     """
 
     def __init__(
-        self, process: Process, told: dict[str, Any], seconds: float, turn: int = 1
+        self,
+        process: Process,
+        told: dict[str, Any],
+        seconds: float,
+        turn: int = 1,
+        keeps: bool = False,
     ) -> None:
         self._process, self._until = process, time.monotonic() + seconds
         self.patience, self.turn = seconds + process.meter.patience, turn
+        self.keeps = keeps
         self.__name__ = words(told.get("name"))[:100]
         self.returns = bool(told.get("returns", True))
         self.empty = told.get("empty") is True
@@ -299,15 +306,27 @@ class Function:
             Wrong: a function that was given to it raised this.
             Gone: its process has ended.
         """
+        lent: list[Any] = []
+        call = codec.pack([list(args), kwargs], lambda value: _lend(value, lent))
+        return self._ask({"call": call, "keep": self.keeps}, lent, args, kwargs)
+
+    def changes_later(self) -> bool:
+        """Return whether what it has returned is not what it was; what it returns now may change.
+
+        Raises:
+            TimeUp, Gone: as when it is called.
+        """
+        self.keeps = False
+        return self._ask({"changed": True}, [], (), {}) is True
+
+    def _ask(self, request: dict[str, Any], lent: list[Any], args: Any, kwargs: Any) -> Any:
         if self.gone:  # a checker may have taken the first one for a wrong answer
             raise self.gone
         left = self._until - time.monotonic()
         if left + self._process.meter.overtime() <= 0:
             raise TimeUp
-        lent: list[Any] = []
-        call = codec.pack([list(args), kwargs], lambda value: _lend(value, lent))
         try:
-            self._process.send({"call": call, "seconds": left + self._process.meter.patience})
+            self._process.send(request | {"seconds": left + self._process.meter.patience})
             reply = self._serve(lent)
             return self._result(reply, lent, args, kwargs)
         except Gone as gone:

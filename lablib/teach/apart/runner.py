@@ -11,7 +11,7 @@ import contextvars
 import importlib.abc
 import inspect
 import linecache
-import multiprocessing
+import multiprocessing.resource_tracker
 import os
 import random
 import re
@@ -105,6 +105,24 @@ def _limit_threads() -> None:
     threading.Thread.start = one_of_few
 
 
+def _offer_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Let who asks for a loop where there is none have this one: in Jupyter one always runs."""
+
+    def or_this(get: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[], Any]:
+        def found() -> asyncio.AbstractEventLoop:
+            try:
+                return get()
+            except RuntimeError:
+                return loop
+
+        return found
+
+    for name in ("get_running_loop", "get_event_loop"):
+        found = or_this(getattr(asyncio, name))
+        for module in (asyncio, asyncio.events):
+            setattr(module, name, found)
+
+
 class Servant:
     """Answers the judge: runs statements, describes functions and calls them."""
 
@@ -113,8 +131,9 @@ class Servant:
         _keep_limits()
         _limit_threads()
         self.busy = False
+        self.turn = threading.RLock()  # two threads may ask the judge's functions at once
         self.loop = asyncio.Runner()  # one for all: a task of an earlier cell's may be awaited
-        self.loop.get_loop()  # what makes a future before anything is awaited makes it for this one
+        _offer_loop(self.loop.get_loop())
         self.checked: list[Any] = []  # what a check has had judged
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
@@ -166,10 +185,10 @@ class Servant:
         try:
             if statement.code.co_flags & inspect.CO_COROUTINE:  # it awaits something
                 self._await(eval(statement.code, self.space))
-            elif cells.starts_tasks(statement.node):
-                self._await(_within(statement.code, self.space))
             else:
                 exec(statement.code, self.space)
+            if asyncio.all_tasks(self.loop.get_loop()):  # in Jupyter they go on between cells
+                self._await(asyncio.sleep(0))
         except NameError as error:
             return error
         except BaseException as error:  # SystemExit too: the other statements still count
@@ -226,14 +245,22 @@ class Servant:
         }
 
     def serve(self, function: Callable[..., Any]) -> bool:
-        """Call a function as often as the judge wants; return whether it was called."""
-        called = False
-        while "call" in (request := self.line.receive()):
+        """Call a function as often as the judge wants; return whether it was called.
+
+        Answers that are to be kept are looked at again where the judge asks: here they are no
+        copies.
+        """
+        called, self.kept = False, []
+        while "enough" not in (request := self.line.receive()):
+            if "call" not in request:
+                changed = not all(_is_still(*each) for each in self.kept)
+                self.line.send({"answer": changed, "shared": []})
+                continue
             called = True
             vars(builtins).update(BUILTINS)
             given, named = codec.unpack(request["call"], self._borrow)
             before = codec.dumps(codec.pack([given, named], _lend))
-            reply = self._answer(function, given, named, request["seconds"])
+            reply = self._answer(function, given, named, request)
             after = codec.pack([given, named], _lend)
             try:
                 if codec.dumps(after) != before:
@@ -243,13 +270,17 @@ class Servant:
                 self.line.send({"accident": ["ValueError", str(error), "", False]})
         return called
 
-    def _answer(self, function: Any, given: Any, named: Any, seconds: float) -> dict[str, Any]:
+    def _answer(
+        self, function: Any, given: Any, named: Any, request: dict[str, Any]
+    ) -> dict[str, Any]:
         file = getattr(getattr(function, "__code__", None), "co_filename", None)
         try:
-            with time_limit(seconds):
+            with time_limit(request["seconds"]):
                 result = run_through(function(*given, **named))
                 shared = shared_places(function, result, [*given, *named.values()])
-                return {"answer": codec.pack(result), "shared": shared}
+                answer = codec.pack(result)
+                self.kept += [(result, answer)] * request["keep"]
+                return {"answer": answer, "shared": shared}
         except TimeUp:
             return {"late": True}
         except Refused as error:
@@ -272,8 +303,9 @@ class Servant:
 
     def ask(self, request: dict[str, Any]) -> Any:
         """Send the judge a request in the middle of a call and return its reply."""
-        self.line.send(request)
-        reply = self.line.receive()
+        with self.turn:
+            self.line.send(request)
+            reply = self.line.receive()
         if "raises" in reply:
             name, text, number = reply["raises"]
             kind = BUILTINS.get(name)
@@ -311,16 +343,17 @@ class _Object:
 def _method(servant: Servant, number: int, name: str) -> Callable[..., Any]:
     def method(self: _Object, *args: Any, **kwargs: Any) -> Any:
         own = vars(self)
-        request = {
-            "ask": number,
-            "method": name,
-            "looks": self._looks[-LOOKS:],
-            "attributes": codec.pack(own, _lend),
-            "args": codec.pack([args, kwargs], _lend),
-        }
-        self._looks.clear()
-        reply = servant.ask(request)
-        codec.restore(own, codec.unpack(reply["attributes"]))
+        with servant.turn:
+            request = {
+                "ask": number,
+                "method": name,
+                "looks": self._looks[-LOOKS:],
+                "attributes": codec.pack(own, _lend),
+                "args": codec.pack([args, kwargs], _lend),
+            }
+            self._looks.clear()
+            reply = servant.ask(request)
+            codec.restore(own, codec.unpack(reply["attributes"]))
         return codec.unpack(reply["value"])
 
     return method
@@ -332,6 +365,14 @@ def _lend(value: Any) -> Any:
     if isinstance(value, _Object):
         return {"object": [value._number, codec.pack(vars(value), _lend)]}
     return codec.strange(value)
+
+
+def _is_still(result: Any, answer: Any) -> bool:
+    """Return whether what was returned would cross as it did."""
+    try:
+        return codec.dumps(codec.pack(result)) == codec.dumps(answer)
+    except Exception:  # it has grown too large, say
+        return False
 
 
 class _Nothing:
@@ -358,11 +399,6 @@ class _NoReferences(importlib.abc.MetaPathFinder):
             raise ImportError(f"{name} is not here while notebooks are graded")
 
 
-async def _within(code: types.CodeType, space: dict[str, Any]) -> None:
-    """Run a statement while a loop runs, as all of a notebook's do."""
-    exec(code, space)
-
-
 def _text(error: BaseException) -> str:
     try:
         text = (str(error).splitlines() or [""])[0]
@@ -374,9 +410,11 @@ def _text(error: BaseException) -> str:
 def serve(missing: Sequence[str]) -> None:
     """Do what the judge says until it hangs up; ``missing`` are the walls that aren't there."""
     sys.argv = [""]
-    if sys.version_info >= (3, 14) and "fork" in multiprocessing.get_all_start_methods():
-        # Before it is what there is where nobody says; semaphores of others need a process.
-        multiprocessing.set_start_method("fork")
+    sys.path.append(os.getcwd())  # for modules that a notebook writes
+    # Semaphores and shared memory end with their process here; it would take another to see to it.
+    multiprocessing.resource_tracker.register = multiprocessing.resource_tracker.unregister = (
+        _nothing
+    )
     random.seed(0)
     np.random.seed(0)  # two runs say the same
     servant = Servant()

@@ -163,18 +163,19 @@ def frequencies(
     """Draw measured frequencies with their intervals, within exact probabilities.
 
     Args:
-        words: names of the bars.
+        words: the tokens, with their spaces.
         theory: heights of the outlines.
         measured: for each, the frequency and its interval.
     """
     marks: list[dict[str, Any]] = []
-    for row, (word, p, (middle, low, high)) in enumerate(zip(words, theory, measured, strict=True)):
+    names = [*map(visible, words)]
+    for row, (word, p, (middle, low, high)) in enumerate(zip(names, theory, measured, strict=True)):
         note = f"{word}: softmax {p:.3f}, measured {middle:.3f}, {low:.3f} to {high:.3f}."
         outline = {"bar": [0, p, -row - 0.4, -row + 0.4], "fill": WARM, "hollow": True}
         bar = {"bar": [0, middle, -row - 0.28, -row + 0.28], "fill": LIGHT, "note": note}
         marks += [outline, bar, {"line": [[low, -row], [high, -row]], "wide": 1.5}]
     x = axis(0, 1.1 * max(*theory, *(high for _, _, high in measured)), "probability", grid=True)
-    y = axis(0.5 - len(words), 0.5, "", [(-row, word) for row, word in enumerate(words)], bare=True)
+    y = axis(0.5 - len(words), 0.5, "", [(-row, word) for row, word in enumerate(names)], bare=True)
     keys = [(WARM, "softmax", True), (LIGHT, "measured, with 95 % interval", False)]
     return Chart([panel("next token", x, y, high=24 * len(words), side=70)], [marks], keys)
 

@@ -140,9 +140,9 @@ class CacheMemory(ChartExplorer):
             names.append((start + full / 2, name))
             layers.append((high, f"{high} layers"))
             start += 4 * shape.heads * shape.head_dim / 2**10 + self.APART
-            said = f"{name}: {cache:,.1f} + {weights:,.1f} MiB"
+            said = f"{name}: {_size(cache)} + {_size(weights)}"
             share, part = cache / (cache + weights), f"cache / weights is {_share(cache / weights)}"
-            note = f"{name}: the cache takes {cache:,.1f} MiB, {part}."
+            note = f"{name}: the cache takes {_size(cache)}, {part}."
             for key, ends, fill in ("c", (0, share), COLOURS[0]), ("w", (share, 1), self.REST):
                 bar = {"bar": [*ends, -row - 0.3, -row + 0.15], "fill": fill, "note": note}
                 right.append({"key": f"{key}{row}", **bar})
@@ -151,10 +151,13 @@ class CacheMemory(ChartExplorer):
         most = max(layers)[0]
         x = axis(0, start, "width: KiB that a layer keeps", names, bare=True)
         y = axis(0, max(1.12 * most, most + 3), "", layers)  # words stand above the blocks
-        views = [panel("one token's keys and values", x, y)]
+        views = [panel("one token's keys and values", x, y, share=0.8)]
         x = axis(0, 1, "", [(0, "0"), (0.5, "as large as the weights"), (1, "all")])
         y = axis(0.5 - len(names), 0.6, "", ())
-        views.append(panel("memory: cache + weights", x, y, side=8))
+        times = (
+            f"× {data['thousands']},000 tokens × {data['texts']} text{'s' * (data['texts'] > 1)}"
+        )
+        views.append(panel(f"{times}: cache + weights", x, y, side=8))
         keys = [(COLOURS[0], "cache", False), (self.REST, "weights", False)]
         keys.append((WARM, "with a key for every query head", True))
         return Chart(views, [left, right], keys)
@@ -164,12 +167,16 @@ class CacheMemory(ChartExplorer):
         models = data["models"].items()
         each = [f"{_share(now['mib'][0] / now['weights'])} in {name}" for name, now in models]
         many = f" in each of {data['texts']} texts" * (data["texts"] > 1)
-        head = f"{data['thousands']},000 tokens{many} at {data['bits']} bits, a block each"
+        head = f"{data['thousands']},000 tokens{many} at {data['bits']} bits"
         return f"{head}: cache / weights is {', '.join(each)}."
 
 
 def _share(ratio: float) -> str:
-    return f"×{ratio:,.1f}" if ratio > 1 else f"{ratio:.1%}"
+    return f"×{ratio:,.{int(ratio < 100)}f}" if ratio > 1 else f"{ratio:.1%}"
+
+
+def _size(mib: float) -> str:
+    return f"{mib / 2**10:,.1f} GiB" if mib >= 1000 else f"{mib:.1f} MiB"
 
 
 def forward_cost(

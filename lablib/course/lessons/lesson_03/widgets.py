@@ -211,6 +211,8 @@ class Frontier(ChartExplorer):
         outcomes: (way of cutting, temperature) -> outcome; temperatures evenly spaced.
     """
 
+    ENDS = 0.4, 0.9  # colder stories, all right and much alike, stand where the axis begins
+
     def __init__(self, outcomes: Mapping[tuple[str, float], StoryCounts]) -> None:
         self.outcomes = dict(outcomes)
         self.cuts = list(dict.fromkeys(cut for cut, _ in outcomes))
@@ -234,22 +236,25 @@ class Frontier(ChartExplorer):
         marks, sizes = [], np.linspace(2.5, 6, len(self.temperatures)).tolist()
         for i, (name, trail) in enumerate(data["trails"].items()):
             unlike, valid = ([each.spans[axis][0] for each in trail] for axis in (0, 1))
-            (line,) = curves(unlike, {name: valid}, [i])
+            (line,) = curves(np.clip(unlike, *self.ENDS), {name: valid}, [i])
             told = zip(self.temperatures, trail, strict=True)
             notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
             wide = 3.5 if name == data["cut"] else 1.5
             marks.append({**line, "sizes": sizes, "notes": notes, "wide": wide})
-        (x, *apart), (y, *right) = data["chosen"].spans
+        unlike, (y, *right) = data["chosen"].spans
+        x, *apart = np.clip(unlike, *self.ENDS).tolist()
         for i, ends in enumerate(([[end, y] for end in apart], [[x, end] for end in right])):
             marks.append({"key": f"spread {i}", "line": ends, "wide": 1.5})
         marks.append({"key": "ring", "dot": [x, y], "r": 9, "hollow": True, "colour": "#000000"})
         at = {"at": [x, y + 0.11], "anchor": "middle"}  # or, lower down, beside its trail
         if y < 0.85:
             side = -1 if data["cut"] == self.cuts[0] else 1  # no cut is the first to fall
-            at = {"at": [x + 0.025 * side, y + 0.05], "anchor": "end" if side < 0 else "start"}
+            place = [x + 0.0125 * side, max(-0.04, y + 0.07 * side - 0.02)]
+            at = {"at": place, "anchor": "end" if side < 0 else "start"}
         word = {"text": f"T = {data['temperature']:g}", "bold": True}
         marks.append({"key": "word", **word, **at})
-        x = axis(0, 1, "share of words in which two stories differ", (0, 0.5, 1))
+        ticks = (self.ENDS[0], f"{self.ENDS[0]:g} or less"), 0.5, 0.6, 0.7, 0.8, 0.9
+        x = axis(0.38, self.ENDS[1], "share of words in which two stories differ", ticks)
         y = axis(-0.05, 1.2, "", (0, 0.5, 1))
         title = "right stories (large: hot; cross: 95 %)"
         return Chart([panel(title, x, y, self.cuts, high=260)], [marks])
@@ -261,6 +266,6 @@ class Frontier(ChartExplorer):
             if cut != data["cut"]:
                 others.append(f"{trail[where].spans[1][0]:.0%} with {cut}")
         return (
-            f"At temperature {data['temperature']:g} {chosen.spans[1][0]:.0%} of {chosen.drawn} "
+            f"At temperature {data['temperature']:g}, {chosen.spans[1][0]:.0%} of {chosen.drawn} "
             f"stories are right with {data['cut']}, {', '.join(others)}."
         )

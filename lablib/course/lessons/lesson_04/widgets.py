@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lablib.course.plots.charts import Chart, lines
+from lablib.course.plots.charts import WARM, Chart, lines
 from lablib.course.plots.explorer import Player, choice
 from lablib.course.plots.scene import SceneExplorer
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
@@ -28,8 +28,8 @@ class SlotTimeline(SceneExplorer):
         top, ticks = self._most + 1, range(0, self._most + 1, 10)
         across = {"ends": [0, top], "ticks": [[v, str(v)] for v in ticks], "name": "steps"}
         names = [[-slot, f"slot {slot}"] for slot in range(slots)]
-        down = {"ends": [0.5 - slots, 0.5], "ticks": names, "bare": True}
-        panel = {"x": across, "y": down, "high": 40 * slots}
+        down = {"ends": [0.5 - slots, 0.9], "ticks": names, "bare": True}  # words stand above
+        panel = {"x": across, "y": down, "high": 40 * slots + 16}
         keys = [[SHADES[0], "a sequence, with its number"], [EMPTY, "nobody"]]
         self.constants = {"panels": [panel], "keys": keys}
         step = Player(self._most + 1, label="step")
@@ -59,7 +59,8 @@ class SlotTimeline(SceneExplorer):
             for stay in stays
             if stay.start < now
         ]
-        found = {"stays": stays, "now": now, "steps": steps, "busy": busy}
+        whole = _end(schedule(lengths, self.slots, WHOLE))
+        found = {"stays": stays, "now": now, "steps": steps, "busy": busy, "whole": whole}
         return {"queue": queue, "mode": mode, **found}
 
     def draw(self, data: dict) -> dict:
@@ -77,11 +78,21 @@ class SlotTimeline(SceneExplorer):
             note = f"Sequence {stay.sequence} is in {where}."
             look = {"fill": SHADES[stay.sequence % len(SHADES)], "text": str(stay.sequence)}
             marks.append({"key": f"q{stay.sequence}", "bar": bar, **look, "note": note})
-        return {"panels": [{"marks": [*marks, {"key": "now", "rule": {"x": now}}]}]}
+        marks.append({"key": "now", "rule": {"x": now}})
+        if data["mode"] == CONTINUOUS:
+            name = f"whole batches: {data['whole']}"
+            marks.append(
+                {"key": "whole", "rule": {"x": data["whole"]}, "dash": "5 3", "text": name}
+            )
+        return {"panels": [{"marks": marks}]}
 
     def caption(self, data: dict) -> str:
         """Say how long it took and how busy the slots were."""
-        whole = f"{data['steps']} steps, the {self.slots} slots busy {data['busy']:.0%} of the time"
+        fewer = data["whole"] - data["steps"]
+        gain = f", {fewer} fewer than in whole batches" if fewer else ", as in whole batches"
+        gain *= data["mode"] == CONTINUOUS
+        busy = f"the {self.slots} slots busy {data['busy']:.0%} of the time"
+        whole = f"{data['steps']} steps{gain}, {busy}"
         if data["now"] < data["steps"]:
             whole = f"step {data['now']} of {data['steps']}"
         return f"Queue “{data['queue']}”, {data['mode']}: {whole}."
@@ -104,7 +115,11 @@ def throughput(
     middle, low, high = zip(
         *((sorted(m)[len(m) // 2], min(m), max(m)) for m in measured), strict=True
     )
-    series = {"if a step cost the same": sizes, "theory: each row adds its price": theory}
-    series["measured, least to most"] = (middle, low, high)
+    series = {"measured, least to most": (middle, low, high)}
+    series |= {"theory: each row adds its price": theory, "if a step cost the same": sizes}
     name = "tokens a second (one row = 1)"
-    return lines(sizes, series, "rows in the batch (doubling)", name, logx=True, logy=True)
+    chart = lines(sizes, series, "rows in the batch (doubling)", name, logx=True, logy=True)
+    for line in chart.marks[0][1:]:  # only what was measured has points
+        line["r"] = 0
+    chart.marks[0][2] |= {"colour": WARM, "wide": 1.5}
+    return chart

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lablib.course.plots.charts import Chart, axis, curves, panel
+from lablib.course.plots.charts import COLOURS, Chart, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.scene import ChartExplorer
 from lablib.validation import BadValue, integer
@@ -95,3 +95,24 @@ class OverOptimisation(ChartExplorer):
             f"The score goes up to {data['score'][-1]:.1f}. The truth is best at {data['n'][best]} "
             f"samples ({data['truth'][best]:.0%}) and ends at {data['truth'][-1]:.0%}."
         )
+
+
+def spoken(tokens: Sequence[str], adds: Sequence[float], slip: int) -> Chart:
+    """Draw what each token of a chain adds to the log-odds that the chain is right.
+
+    Args:
+        tokens: their texts.
+        adds: what each of them adds.
+        slip: the place of the first wrong result.
+    """
+    bars = []
+    for i, (token, add) in enumerate(zip(tokens, adds, strict=True)):
+        look = {"fill": COLOURS[add < 0], "note": f"“{token}” adds {add:.1f} to the log-odds."}
+        bars.append({"bar": [i - 0.4, i + 0.4, min(0, add), max(0, add)], **look})
+    low, early = float(min(adds)), slip < len(tokens) / 2
+    at = {"at": [slip - 0.4 if early else slip + 0.4, low - 0.9], "bold": True}
+    word = {"text": "the first wrong result", **at, "anchor": "start" if early else "end"}
+    x = axis(-0.6, len(tokens) - 0.4, "tokens of the chain", [*enumerate(tokens)], bare=True)
+    y = axis(low - 1.2, max(*adds, 1), "", (-4, -2, 0, 2, 4))
+    keys = (COLOURS[0], "for the chain", False), (COLOURS[1], "against it", False)
+    return Chart([panel("added to the log-odds", x, y, high=150)], [[*bars, word]], keys)

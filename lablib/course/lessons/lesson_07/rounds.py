@@ -19,7 +19,8 @@ Begin = Callable[[str], tuple[Sequence[int], SpeculativeTokenIterator]]
 ACCEPTED, OWN_TOKEN = 0, {"correction": 1, "bonus": 2, "plain": 3}
 LOOKS = [("#A9D3F0", "accepted draft"), ("#F3BE6B", "correction"), ("#A6DBC8", "bonus")]
 LOOKS.append(("#DDDDDD", "plain"))
-YOURS = "what you type"
+OWN = {"correction": COLOURS[1], "bonus": COLOURS[2], "plain": WARM}  # its bar
+YOURS = "your prompt"
 LONGEST_LIVE = 24  # rounds
 
 
@@ -129,7 +130,7 @@ class RoundByRound(ChartExplorer):
         x = axis(-0.6, max(self._widest, count) + 0.6, "", names, bare=True)
         y = axis(0, 1.3, "", (0, 0.5, 1))
         keys = [(WARM, "draft's q", True), (COLOURS[0], "target's p", False)]
-        keys.append((COLOURS[2], "p of its own token", False))
+        keys += [(OWN[kind], f"p of a {kind}", False) for kind in ("correction", "bonus")]
         dress = {"texts": self._texts, "looks": LOOKS, "about": "text so far"}
         before = len(data["looks"]) - data["new"]
         notes = [f"{LOOKS[look][1]}." if look >= 0 else "This was given." for look in data["looks"]]
@@ -151,7 +152,7 @@ class RoundByRound(ChartExplorer):
         last = len(data["drafted"])
         if data["own_p"] is not None:
             note = f"{data['own']}, the target's own: p = {data['own_p']:.2f}."
-            bar = {"bar": [last - 0.25, last + 0.25, 0, data["own_p"]], "fill": COLOURS[2]}
+            bar = {"bar": [last - 0.25, last + 0.25, 0, data["own_p"]], "fill": OWN[data["kind"]]}
             marks.append({"key": "own", **bar, "note": note})
         if data["own"] is not None:
             marks.append({"key": "kind", "text": data["kind"], "at": [last, 1.12], **look})

@@ -66,18 +66,33 @@ class SpeedupMap(ChartExplorer):
             line = self._line(gamma, read, level)
             if len(line) > 4:
                 look = {"wide": 3.5} if level == 1 else {"wide": 1, "colour": WARM}
-                x, y = line[len(line) // 4]  # its name stands below it
-                name = {"text": f"×{level:g}", "at": [x, max(0, y - 0.06)], "bold": level == 1}
+                x, y = line[3 * len(line) // 4]  # its name stands on it, away from the points'
+                if x < self.ratio + 0.4 * self.widest:
+                    x, y = line[len(line) // 8]
+                name = {"text": f"×{level:g}", "at": [x, max(0, y - 0.015)], "bold": level == 1}
                 marks.append({"key": f"l{level}", "line": line, **look})
                 marks.append({"key": f"t{level}", **name})
-        for name, (alpha, gain) in data["points"].items():
-            point = {"line": [[self.ratio, alpha]], "label": f"{name} ×{gain:.2f}", "r": 6}
-            marks.append({"key": name, **point, "colour": COLOURS[5]})
         price = axis(0, self.widest, "price of a drafted token (in plain tokens)")
-        labels = [f"{name} ×0.00" for name in self.alphas]
         y, title = axis(0, 1, "", (0, 0.5, 1)), "α, the chance that a draft is kept"
         keys = [(WON, "drafts win", False), (LOST, "drafts lose", False)]
-        return Chart([panel(title, price, y, labels, high=280)], [marks], keys)
+        keys.append((COLOURS[5], "this machine, with each task", False))
+        marks += self._points(data["points"])
+        return Chart([panel(title, price, y, high=280)], [marks], keys)
+
+    def _points(self, points: Mapping[str, tuple[float, float]]) -> list[dict[str, Any]]:
+        """Return a dot for each task, its name beside it; the names stand apart."""
+        marks, free, row, right = [], 1.0, 0.055, self.ratio < self.widest / 2
+        at = self.ratio + (0.02 if right else -0.02) * self.widest
+        ranked = sorted(points.items(), key=lambda each: -each[1][0])
+        for below, (name, (alpha, gain)) in zip(range(len(ranked))[::-1], ranked, strict=True):
+            free = max(row * below, min(free, alpha - 0.015))
+            words = {"text": f"{name} ×{gain:.2f}", "at": [at, free], "bold": True}
+            words["anchor"] = "start" if right else "end"
+            dot = {"dot": [self.ratio, alpha], "r": 6, "colour": COLOURS[5]}
+            marks.append({"key": name, **dot, "note": f"{name}: α = {alpha:.2f}, ×{gain:.2f}."})
+            marks.append({"key": f"n{name}", **words})
+            free -= row
+        return marks
 
     def _line(self, gamma: int, read: float, level: float) -> list[tuple[float, float]]:
         """Return the points of one speed-up within the map, the cheapest draft first."""
@@ -100,31 +115,41 @@ class SpeedupMap(ChartExplorer):
 class LengthCurves(ChartExplorer):
     """Yield and cost of a round against γ, and the speed-up that is their quotient.
 
+    Reading drafts costs what was measured, or nothing more than reading one token.
+
     Args:
         costs: measured on this machine.
         alpha: where the slider starts.
     """
 
     def __init__(self, costs: Costs, alpha: float = 0.5) -> None:
-        self.costs, self.gammas = costs, list(range(LONGEST + 1))
-        self.cost = [costs.of_round(gamma) / costs.forward(1) for gamma in self.gammas]
-        super().__init__(alpha=slider(alpha, 0.0, 1.0, 0.05, label="acceptance α"))
+        self.gammas, once = list(range(LONGEST + 1)), costs.forward(1)
+        self.costs = {HERE: costs, TEXTBOOK: Costs.from_ratio(costs.draft / once)}
+        self.cost = [costs.of_round(gamma) / once for gamma in self.gammas]
+        super().__init__(
+            alpha=slider(alpha, 0.0, 1.0, 0.05, label="acceptance α"),
+            verification=choice(HERE, [HERE, TEXTBOOK], label="reading drafts is"),
+        )
 
-    def compute(self, alpha: float) -> dict[str, Any]:
-        """Return tokens per round and the speed-up for γ = 0 ... 8, and the best γ."""
+    def compute(self, alpha: float, verification: str = HERE) -> dict[str, Any]:
+        """Return, for γ = 0 ... 8, what a round yields and costs and the speed-up; and the best."""
+        costs = self.costs[verification]
         return {
             "alpha": alpha,
             "tokens": [expected_tokens(alpha, gamma) for gamma in self.gammas],
-            "speedup": [speedup(alpha, gamma, self.costs) for gamma in self.gammas],
-            "best": best_draft_tokens(alpha, self.costs, LONGEST),
+            "cost": [costs.of_round(gamma) / costs.forward(1) for gamma in self.gammas],
+            "speedup": [speedup(alpha, gamma, costs) for gamma in self.gammas],
+            "best": best_draft_tokens(alpha, costs, LONGEST),
         }
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw yield and cost at the left, their quotient at the right, its peak ringed."""
         x = axis(-0.4, LONGEST + 0.4, "draft tokens γ", self.gammas)
         high = max(LONGEST + 1, *self.cost)  # whatever α is: an axis stays
-        fast = 1.05 * max(speedup(1.0, gamma, self.costs) for gamma in self.gammas)
-        series = {"it yields": data["tokens"], "it costs": self.cost}
+        fast = 1.05 * max(
+            speedup(1.0, gamma, costs) for costs in self.costs.values() for gamma in self.gammas
+        )
+        series = {"it yields": data["tokens"], "it costs": data["cost"]}
         views = [panel("a round, in plain tokens", x, axis(0, high), series)]
         views.append(panel("speed-up (dotted: plain decoding, ×1)", x, axis(0, fast)))
         best = data["best"]
@@ -137,6 +162,6 @@ class LengthCurves(ChartExplorer):
         """Name the best γ and what the longest would do."""
         best = data["best"]
         return (
-            f"With α = {data['alpha']:.2f} the best draft length here is {best} "
+            f"With α = {data['alpha']:.2f} the best draft length is {best} "
             f"(×{data['speedup'][best]:.2f}); {LONGEST} drafts give ×{data['speedup'][-1]:.2f}."
         )

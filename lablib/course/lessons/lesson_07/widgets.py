@@ -247,15 +247,12 @@ class Acceptance(SceneExplorer):
         }
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name α, the hardest class, and tokens per round beside theory."""
-        i, (name, share, *_) = data["gamma"] - 1, min(data["classes"], key=lambda each: each[1])
-        low, high = data["low"][i], data["high"][i]
-        return (
-            f"{data['task']}, γ = {data['gamma']}: α = {data['alpha']:.2f}, and "
-            f"{share:.2f} on tokens of class '{name}'. {data['tokens'][i]:.2f} "
-            f"tokens per round, 95 % interval {low:.2f} to {high:.2f}; one α for all places "
-            f"promises {data['theory'][i]:.2f}."
-        )
+        """Say what a round writes, and which tokens are the hardest."""
+        name, share, *_ = min(data["classes"], key=lambda each: each[1] if each[4] else 2)
+        head = f"On {data['task']} a round writes {data['tokens'][data['gamma'] - 1]:.2f} tokens"
+        if share == 1:
+            return f"{head}: no draft that is judged is refused."
+        return f"{head}; drafts of class '{name}' are kept least, {share:.2f} of those judged."
 
 
 def _share(accepted: int, reached: int) -> tuple[float, float, float, int]:

@@ -201,12 +201,14 @@ class ReplayCost(ChartExplorer):
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both costs against γ, and mark the chosen one."""
         views, marks = [], []
-        heights = {"forwards": axis(0, 2.05), "tokens": axis(1, 16, "", (1, 2, 4, 8, 16), log=True)}
+        reads = axis(1, 28, "", (1, 2, 4, 8, 16), log=True)  # words stand above the lines
+        heights = {"forwards": axis(0, 2.4, "", (0, 1, 2)), "tokens": reads}
+        titles = {"forwards": "forwards per token written (dotted: no drafts)"}
+        titles["tokens"] = "tokens read per token written (log)"
         for name, y in heights.items():
             series = dict(zip(("trimming", "replay"), data[name], strict=True))
             x = axis(0.7, len(self.counts) + 0.3, "drafts γ", self.counts[1::2])
-            kind = "log; " * (name == "tokens") + "dotted: no drafts"
-            views.append(panel(f"{name} a written token ({kind})", x, y, series))
+            views.append(panel(titles[name], x, y, series))
             even = {"rule": {"y": 1}, "dash": "2 3"}
             here = {"key": "here", "rule": {"x": data["drafted"]}, "colour": WARM}
             here["text"] = f"γ = {data['drafted']}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from lablib.cache.trie import TokenTrie
 from lablib.course.lessons.lesson_11.widgets import Words, tokens
-from lablib.course.plots.charts import Chart, axis, panel
+from lablib.course.plots.charts import COLOURS, WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.marks import REST
 from lablib.course.plots.scene import ChartExplorer
@@ -23,7 +23,8 @@ TOKEN_MS = 0.5
 STEP = 2048  # tokens of one forward
 FILLS = ("#A9D3F0", "#F3BE6B", "#8FD3BF", "#E5BBD2", "#F0E442", "#DD9A7A")
 COLUMN = "#EEEEEE"
-KEYS = [("#000000", "asked", False), (REST, "waits", False), (COLUMN, "a forward", False)]
+KEYS = [("#000000", "asked", False), (REST, "waits: a batch is answered as a whole", False)]
+KEYS.append((COLUMN, "a forward", False))
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,9 @@ class BatchTimeline(ChartExplorer):
             line = {"line": [[call.asked, -y], [call.answered, -y]], "colour": REST, "wide": 3}
             marks.append({"key": f"l{y}", **line})
             asked.append({"key": f"d{y}", **dot})
+            if call.batch is None:
+                word = {"text": "known, at once", "at": [call.asked + self._end / 24, -y - 0.15]}
+                asked.append({"key": f"k{y}", **word})
         low, high = 0.5 - len(data.calls), 0.9
         columns = [[forward.began, forward.ended, low, high] for forward in data.forwards]
         under = [
@@ -202,7 +206,8 @@ class BatchTimeline(ChartExplorer):
                 if not served or call.asked >= forward.ended:
                     continue
                 ends = [max(call.asked, forward.began), forward.ended]
-                look = {"fill": FILLS[number % len(FILLS)], "edge": "#555555", "text": str(served)}
+                said = str(served) * (ends[1] - ends[0] > 1)  # a dot takes the room of a short one
+                look = {"fill": FILLS[number % len(FILLS)], "edge": "#555555", "text": said}
                 note = (
                     f"A forward from {ends[0]:g} to {ends[1]:g} ms: {tokens(served)} of this query."
                 )
@@ -221,6 +226,31 @@ class BatchTimeline(ChartExplorer):
             f"{len(data.calls)} queries share {len(data.forwards)} forwards, and each waits "
             f"{np.mean(data.waits):.1f} ms on average. Of {data.alone} tokens {data.run} are run."
         )
+
+
+def rows_of_steps(asked: Sequence[int], run: Sequence[int], drawn: Sequence[int]) -> Chart:
+    """Draw how many sentences ask in each step, and for how many different ones a row is run.
+
+    Args:
+        asked: sentences that ask in each step.
+        run: different ones among them.
+        drawn: the steps after which all were drawn anew.
+    """
+    most, steps = max(asked), range(1, len(asked) + 1)
+    marks = curves(steps, {"asked": asked, "different: rows run": run})
+    for number, step in enumerate(drawn):
+        anew = {"rule": {"x": step + 0.5}, "dash": "5 3", "colour": WARM}
+        marks.append({**anew, "text": "drawn anew" * (number == 0)})
+    full = sum(count == most for count in asked)  # steps before the first sentence ends
+    words = (
+        ("sentences that ask", COLOURS[0], [0.15 * len(asked), 1.03 * most]),
+        ("they end", WARM, [full + 1, 1.03 * most]),
+    )
+    words = *words, ("different ones: rows run", "#8A5A00", [0.3 * len(asked), 0.1 * most])
+    for word, colour, at in words:
+        marks.append({"text": word, "at": at, "colour": colour, "bold": colour != WARM})
+    x, y = axis(1, len(asked), "step"), axis(0, 1.25 * most, "", (0, most / 2, most))
+    return Chart([panel("rows of a step", x, y, high=240)], [marks])
 
 
 def _common(a: Words, b: Words) -> int:

@@ -1,7 +1,8 @@
 """The widget of the lesson on prefix trees: the tree that queries grow."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lablib.cache.slab import Slab
@@ -36,6 +37,7 @@ class Scene:
         alone: how many it would have been without the tree.
         number: of the query, from 1 on.
         budget: how many tokens the tree may hold.
+        uses: of each prefix, also of one that just went, which query used it last.
     """
 
     prompt: Words = ()
@@ -48,6 +50,7 @@ class Scene:
     alone: int = 0
     number: int = 0
     budget: int = 0
+    uses: dict[Words, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def scenes(prompts: Sequence[Words], budget: int) -> list[Scene]:
     """
     slab = Slab(1, budget)
     trie = TokenTrie(budget, slab=slab)
-    played = [Scene(budget=budget)]
+    played, ticks = [Scene(budget=budget)], []
     for prompt in map(tuple, prompts):
         trie.events.clear()
         found = trie.match(prompt)
@@ -96,8 +99,23 @@ def scenes(prompts: Sequence[Words], budget: int) -> list[Scene]:
             node = trie.insert(prompt, slots, held, np.zeros(1), pin=True)
             trie.unpin(found.tip)
             trie.unpin(node)
-        played.append(_next(played[-1], prompt, trie, tuple(trie.events), held, run))
+        scene = _next(played[-1], prompt, trie, tuple(trie.events), held, run)
+        ticks.append(max(node.used for node in trie.nodes()))
+        uses = played[-1].uses | _uses(trie, ticks)
+        played.append(replace(scene, uses=uses))
     return played
+
+
+def _uses(trie: TokenTrie, ticks: Sequence[int]) -> dict[Words, int]:
+    """Return of each prefix which query used it last; the tree's clock stood so after each."""
+    uses: dict[Words, int] = {}
+    ends: dict[int | None, Words] = {None: ()}
+    for node, told in zip(trie.nodes(), trie.snapshot(), strict=True):
+        end = ends[told["id"]] = ends[told["parent"]] + told["tokens"]
+        for size in range(1, len(end) + 1):  # whoever uses a node uses what it hangs on
+            number = bisect_left(ticks, node.used) + 1
+            uses[end[:size]] = max(uses.get(end[:size], 0), number)
+    return uses
 
 
 def _next(
@@ -208,6 +226,7 @@ class TreeFilm(SceneExplorer):
             "rows": max(edge.row + 1 for each in drawn for edge in each),
             "edges": max(map(len, drawn)),
             "columns": max(_columns(each) for each in drawn),
+            "asked": 76 + max(8 * len(_words(query)) + 9 * len(query) for query in self.queries),
             "most": sum(map(len, self.queries)),
         }
         player = Player(len(self.queries) + 1, 1200, "query")
@@ -226,8 +245,9 @@ class TreeFilm(SceneExplorer):
         for edge in edges(data, _words):
             own, above = edge.prefix[-edge.size :], edge.prefix[: -edge.size]
             where = f"after “{_words(above)}”" if above else "at the root"
-            note = f"“{_words(own)}” {where}: {_FATES[edge.status]}."
-            look = {"text": edge.text, "status": edge.status, "row": edge.row}
+            used = data.uses[edge.prefix]
+            note = f"“{_words(own)}” {where}: {_FATES[edge.status]}; query {used} used it last."
+            look = {"text": edge.text, "status": edge.status, "row": edge.row, "used": used}
             key = f"{_words(edge.prefix)}/{edge.size}"
             drawn.append({"key": key, **look, "parent": edge.parent, "note": note})
         return {
@@ -254,7 +274,7 @@ def _columns(drawn: Sequence[Edge]) -> int:
     ends: list[int] = []
     for edge in drawn:
         left = 0 if edge.parent < 0 else ends[edge.parent] + 16
-        ends.append(left + 8 * len(edge.text) + 10)
+        ends.append(left + 8 * len(edge.text) + 24)
     return max(ends, default=0)
 
 

@@ -16,7 +16,7 @@ from lablib.inference.steering import (
     self_certainty,
     tail_confidence,
 )
-from lablib.inference.voting.vote import tally
+from lablib.inference.voting.votes import tally
 
 import mlx.core as mx
 import numpy as np

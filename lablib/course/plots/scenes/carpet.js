@@ -13,39 +13,41 @@ const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused,
 
 function carpet(constants, data, room) {
   const {rows, longest, most} = constants, texts = constants.tasks[data.task];
-  const narrow = room < 830, beside = narrow ? 84 : 168;
+  const narrow = room < 830, slim = room < 560, beside = slim ? 98 : narrow ? 140 : 168;
   const width = Math.max(250, Math.min(room, 850)), left = 4, high = 23;
   const names = texts.flatMap(each => each.tokens), across = width - left - beside - 14;
-  const slim = room < 560, wide = Math.max(cloth.least(names, slim), Math.min(20, Math.floor(across / longest)));
-  const shown = Math.min(longest, Math.floor(across / wide)), side = left + 14 + (slim ? across : wide * shown);
-  const unit = (beside - 36) / (most + 2);
+  const wide = Math.max(cloth.least(names, slim), Math.min(20, Math.floor(across / longest)));
+  const shown = Math.min(longest, Math.floor(across / wide)), end = left + wide * shown, right = width - 2;
+  const side = 14 + (slim ? left + across : end), place = cloth.placing(side + 4, right, most);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
 
   const top = cloth.legend(pens, LOOKS, left, 35, width) + 49;
-  const mean = data.tokens[data.gamma - 1].toFixed(2);
-  const title = narrow ? `${data.task}, γ = ${data.gamma}: ${mean} tokens a round`
-    : `${data.task}: ${mean} tokens a round with γ = ${data.gamma}`;
+  const mean = data.tokens[data.gamma - 1];
+  const title = narrow ? `${data.task}, γ = ${data.gamma}: ${mean.toFixed(2)} tokens a round`
+    : `${data.task}: ${mean.toFixed(2)} tokens a round with γ = ${data.gamma}`;
   write('title', left, 15, title, {'font-size': narrow ? 12 : 15, 'font-weight': 600});
 
   // how often the draft that fell on this place was kept, over all texts of the task
+  for (const [share, y] of [[0, top - 6], [1, top - 34]]) {
+    add(`share${share}`, 'path', {d: `M${left} ${y}H${end}`, stroke: share ? INK.grid : INK.faint});
+    write(`share${share}t`, end + 5, y + 4, String(share), {fill: INK.faint, 'font-size': 11});
+  }
   for (let column = 0; column < shown; column++) {
-    const [kept, judged] = data.columns[column] || [0, 0], share = judged ? kept / judged : 0;
+    const [kept, judged] = data.columns[column] || [0, 0], tall = judged ? Math.max(2, 28 * kept / judged) : 0;
     const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
     const thin = Math.max(2, wide - 6), x = left + column * wide + (wide - thin) / 2;
-    add(`c${column}`, 'rect', {x, y: top - 6 - 28 * share, width: thin, height: 28 * share,
-      fill: INK.kept, 'fill-opacity': 0.55});
+    add(`c${column}`, 'rect', {x, y: top - 6 - tall, width: thin, height: tall, fill: INK.kept, 'fill-opacity': 0.55});
     add(`C${column}`, 'rect', {x, y: top - 34, width: thin, height: 28, fill: 'transparent', note});
   }
-  add('whole', 'path', {d: `M${left} ${top - 34}H${left + wide * shown}`, stroke: INK.grid});
-  write('columns', side - 6, top - 22, '← share kept,', {fill: INK.faint, 'font-size': 11});
-  write('columns2', side + 8, top - 9, 'if judged', {fill: INK.faint, 'font-size': 11});
+  write('columns', end + 16, top - 22, 'share kept,', {fill: INK.faint, 'font-size': 11});
+  write('columns2', end + 16, top - 9, 'if judged', {fill: INK.faint, 'font-size': 11});
 
-  const bottom = top + rows * high, average = data.tokens[data.gamma - 1];
+  const bottom = top + rows * high;
+  cloth.lines(pens, {place, most, top, bottom, mean, right, end, more: longest - shown});
   texts.forEach((text, row) => cloth.row(pens, row, woven(text, data, row, shown),
-    {wide, high, left, y: top + row * high, side, unit, far: average}));
-  cloth.lines(pens, {side, unit, top, bottom, mean: average, right: width - 2});
+    {wide, high, left, y: top + row * high, end, place, right}));
 
   const below = bottom + 43, third = width / 3, tall = 132;
   const places = room < 640 ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 12, 340)])
@@ -110,17 +112,17 @@ function class_bars(add, write, classes, x, y, width) {
   const from = x + 104, scale = width - 110;
   write('class', x, y, 'share kept, by class', {'font-weight': 600});
   classes.forEach(([name, share, low, high, judged], i) => {
-    const at = y + 12 + 17 * i;
+    const at = y + 10 + 15 * i;
     write(`k${name}`, from - 5, at + 10, name, {'text-anchor': 'end', 'font-size': 11,
       fill: judged ? INK.line : INK.faint});
-    add(`K${name}`, 'rect', {x: from, y: at, width: scale * share, height: 12, fill: INK.kept, 'fill-opacity': 0.75,
+    add(`K${name}`, 'rect', {x: from, y: at, width: scale * share, height: 11, fill: INK.kept, 'fill-opacity': 0.75,
       note: judged ? `${name}: ${(100 * share).toFixed(0)} % of ${judged} judged drafts kept, 95 % interval `
         + `${(100 * low).toFixed(0)} to ${(100 * high).toFixed(0)} %.` : `${name}: no draft was judged.`});
     add(`i${name}`, 'path', {d: `M${from + scale * low} ${at + 6}H${from + scale * high}`, stroke: '#111111', 'stroke-width': 1.6});
   });
-  [0, 1].forEach(share => write(`k${share}`, from + scale * share, y + 23 + classes.length * 17, String(share),
+  [0, 1].forEach(share => write(`k${share}`, from + scale * share, y + 23 + classes.length * 15, String(share),
     {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint}));
-  add('class-axis', 'path', {d: `M${from} ${y + 8}v${classes.length * 17 + 2}M${from + scale} ${y + 8}v${classes.length * 17 + 2}`, stroke: INK.grid});
+  add('class-axis', 'path', {d: [from, from + scale].map(at => `M${at} ${y + 7}v${classes.length * 15 + 2}`).join(''), stroke: INK.grid});
 }
 
 // Tokens a round against γ: measured with intervals, and what one α for all places promises.

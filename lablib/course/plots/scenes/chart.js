@@ -82,7 +82,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
     }
   });
   if (fixed.x.name && !turned) write(`${key}x`, Math.max(box.left + box.width / 2, box.left - box.side + LETTER / 2 * fixed.x.name.length), box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
-  const layer = ({rule, at}) => at ? 2 : rule ? 1 : 0, names_of_rules = [];  // lines lie on bars, words on both
+  const layer = ({rule, at, hollow, bar}) => at ? 3 : rule ? 2 : hollow && bar ? 1 : 0, names_of_rules = [];  // outlines lie on bars, words on both
   marks = [...fixed.behind || [], ...marks].toSorted((a, b) => layer(a) - layer(b));
   const row = walk.row++;  // the arrow keys walk along what has a note, along each line, and from panel to panel
   let told = 0;
@@ -141,8 +141,8 @@ function draw([add, write], key, mark, cell, across, up, box) {
   if (mark.bar) {
     const [a, b, c, d] = mark.bar, wide = across(b) - across(a), high = up(c) - up(d);
     add(key, 'rect', {x: across(a), y: up(d), width: Math.max(0, wide), height: Math.max(0, high), ...cell,
-      fill: mark.hollow ? 'transparent' : mark.fill, stroke: mark.hollow ? mark.fill : mark.edge || '#FFFFFF', 'stroke-width': mark.hollow ? 1.8 : 1});
-    if (mark.text && wide > 2 + 6.2 * mark.text.length) write(`${key}t`, across((a + b) / 2), up((c + d) / 2) + 4, mark.text,
+      fill: mark.hollow ? 'transparent' : mark.fill, stroke: mark.hollow ? mark.fill : mark.edge || '#FFFFFF', 'stroke-width': mark.hollow ? 1.8 : Math.min(wide, high) > 1 ? 1 : 0});
+    if (mark.text && wide > 6.2 * mark.text.length) write(`${key}t`, across((a + b) / 2), up((c + d) / 2) + 4, mark.text,
       {'text-anchor': 'middle', 'pointer-events': 'none', fill: mark.colour || LINE});
   } else if (mark.area) {
     add(key, 'path', {d: `${path(mark.area)}Z`, fill: mark.fill, ...cell});

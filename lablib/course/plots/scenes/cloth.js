@@ -1,6 +1,6 @@
 // What all carpets are woven of: one row a text, one cell a token of the target, one bracket a round.
 
-const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', uncounted: '#EEEEEE', line: '#333333',
+const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', uncounted: '#CCCCCC', line: '#333333',
   faint: '#767676', grid: '#DDDDDD', yield: '#009E73', waste: '#D55E00'};
 
 const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';  // each letter as wide
@@ -39,8 +39,8 @@ function legend([add, write], entries, left, y, width) {
 const least = (names, slim) => !slim ? 6 : names.some(name => name.replace('␣', '').length > 1) ? 17 : 12;
 
 // Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafted]], mean: tokens a
-// round, drawn as a bar beside it with its note; far: what the number has to stand right of.
-function row([add, write], number, {cells, rounds, mean, note}, {wide, high, left, y, side, unit, far}) {
+// round, drawn as a dot beside it with its note; end: how far right cells go; place: of a number beside them.
+function row([add, write], number, {cells, rounds, mean, note}, {wide, high, left, y, end, place, right}) {
   cells.forEach(({what, share, name, note}, column) => {
     const x = left + column * wide, strength = what === 'kept' ? 0.25 + 0.75 * share : 1;
     add(`t${number}.${column}`, 'rect', {x: x + 1, y: y + 2, width: wide - 2, height: high - 8, rx: 2,
@@ -53,21 +53,27 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
   rounds.forEach(([start, tokens, drafted], i) => {
     if (start >= cells.length) return;
     const from = left + start * wide + 2, own = left + Math.min(start + tokens, cells.length) * wide - 2;
-    const last = Math.max(own, Math.min(side - 14, left + (start + drafted) * wide - 2));
+    const last = Math.min(end - 2, left + (start + drafted) * wide - 2);
     add(`b${number}.${i}`, 'path', {d: `M${from} ${y + high - 5}v2.5H${own}v-2.5`, fill: 'none', stroke: INK.line});
     add(`d${number}.${i}`, 'path', {d: `M${own + 3} ${y}H${Math.max(own + 3, last)}`, fill: 'none',
-      stroke: INK.waste, 'stroke-width': last > own ? 2 : 0});
+      stroke: INK.waste, 'stroke-width': last > own + 3 ? 2 : 0});
   });
-  add(`y${number}`, 'rect', {x: side, y: y + 4, width: unit * mean, height: high - 12, fill: INK.yield, note});
-  write(`Y${number}`, side + unit * Math.max(mean, far) + 4, y + high - 9, mean.toFixed(1));
+  const middle = y + high / 2 - 2;
+  add(`Y${number}`, 'path', {d: `M${place(1)} ${middle}H${place(mean || 1)}`, stroke: INK.yield, 'stroke-width': 2});
+  add(`y${number}`, 'circle', {cx: place(mean || 1), cy: middle, r: mean ? 4.5 : 0, fill: INK.yield, note});
+  write(`m${number}`, right, y + high - 9, mean ? mean.toFixed(1) : '–', {'text-anchor': 'end'});
 }
 
-// Draw what stands at the bars of all rows: one token a round, and the mean of all.
-function lines([add, write], {side, unit, top, bottom, mean, right}) {
-  add('mean', 'path', {d: `M${side + unit * mean} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
-  add('one', 'path', {d: `M${side + unit} ${top}V${bottom}`, stroke: INK.faint});
-  write('one-text', side + unit, bottom + 12, '1', {'text-anchor': 'middle', fill: INK.faint});
-  write('side', right, bottom + 25, 'tokens a round (dashed: mean of all texts)', {'text-anchor': 'end', fill: INK.faint});
+// Draw what stands behind the dots of all rows: one token a round, which is plain decoding, and the mean of all.
+// more: for how many tokens of the longest text there was no room.
+function lines([add, write], {place, most, top, bottom, mean, right, end, more}) {
+  for (const value of [1, (most + 2) / 2, most + 1]) {
+    add(`one${value}`, 'path', {d: `M${place(value)} ${top}V${bottom}`, stroke: value === 1 ? INK.faint : INK.grid});
+    write(`one${value}t`, place(value), bottom + 12, String(value), {'text-anchor': 'middle', fill: INK.faint});
+  }
+  add('mean', 'path', {d: `M${place(mean)} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
+  if (more > 0) write('more', end, bottom + 12, `… ${more} more`, {'text-anchor': 'end', fill: INK.faint});
+  write('side', right, bottom + 25, 'tokens a round (1: plain, dashed: mean)', {'text-anchor': 'end', fill: INK.faint});
 }
 
 // Return the lines of a text, of so many letters at most.
@@ -96,4 +102,7 @@ function beside(wanted, left, right) {
   return places;
 }
 
-const cloth = {INK, MONO, HALO, pens, legend, row, lines, wrapped, beside, least};
+// Return where a number of tokens a round stands, from 1 to most + 1; numbers have room at the right.
+const placing = (side, right, most) => tokens => side + (right - 34 - side) * (tokens - 1) / most;
+
+const cloth = {INK, MONO, HALO, pens, legend, row, lines, placing, wrapped, beside, least};

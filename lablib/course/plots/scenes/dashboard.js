@@ -16,21 +16,22 @@ const TALL = 112;  // of a panel's axes
 
 function dashboard(constants, data, room, chosen) {
   const width = Math.max(250, Math.min(room, 850)), narrow = room < 830, slim = room < 560;
-  const left = 4, high = 21, beside = narrow ? 78 : 124, rows = data.tokens.length;
+  const left = 4, high = 21, beside = narrow ? 90 : 124, rows = data.tokens.length;
   const across = width - left - beside - 12, longest = constants.longest[data.task];
   const names = data.tokens.flat().map(id => constants.words[id]);
-  const wide = Math.max(cloth.least(names, slim), Math.min(44, Math.floor(across / longest))), side = left + across + 12;
-  const most = Math.floor(across / wide), unit = (beside - 30) / (constants.most + 1);
+  const wide = Math.max(cloth.least(names, slim), Math.min(44, Math.floor(across / longest)));
+  const shown = Math.min(longest, Math.floor(across / wide)), end = left + wide * shown, right = width - 2;
+  const place = cloth.placing(left + across + 16, right, constants.most);
   const shapes = [], pens = cloth.pens(shapes), [, write] = pens;
 
   const mean = data.tokens_per_round;
   write('title', left, 14, `${data.task}, temperature ${data.temperature}: ${mean.toFixed(2)} tokens a round`,
     {'font-size': slim ? 12 : 15, 'font-weight': 600});
   const top = cloth.legend(pens, LOOKS, left, 33, width) + 6, bottom = top + rows * high;
-  const texts = data.tokens.map((_, number) => woven(constants, data, number, most));
+  const texts = data.tokens.map((_, number) => woven(constants, data, number, shown));
+  cloth.lines(pens, {place, most: constants.most, top, bottom, mean, right, end, more: longest - shown});
   texts.forEach((text, number) => cloth.row(pens, number, text,
-    {wide, high, left, y: top + number * high, side, unit, far: mean}));
-  cloth.lines(pens, {side, unit, top, bottom, mean, right: width - 2});
+    {wide, high, left, y: top + number * high, end, place, right}));
 
   const at = picked(data, texts, chosen), below = bottom + 44, step = TALL + 62;
   const places = slim ? [[left, 0, 330], [left, 1, 150], [left + width / 2, 1, 150], [left, 2, 330]]

@@ -82,6 +82,7 @@ function painter(root, scene, constants, caption) {
       for (const name of element.getAttributeNames()) if (!(name in shape)) element.removeAttribute(name);
       for (const [name, value] of Object.entries(shape))
         if (!NOT_ATTRIBUTES.has(name)) element.setAttribute(name, value);
+      for (const name of element.getAttributeNames()) if (!(name in shape)) element.removeAttribute(name);  // no dash stays behind
       if (shape.text !== undefined && element.textContent !== shape.text) element.textContent = shape.text;
       element.onpointerenter = shape.note ? () => say(shape) : null;
       element.onpointerleave = shape.note ? mark : null;

@@ -23,8 +23,8 @@ const telling = {
     const [panel] = constants.panels, best = order(logits).slice(0, -panel.y.ends[0] + 0.5);
     const opening = ids.slice(1).map(id => lab.decode([id]));
     const title = `the word after “… ${prompt.trim().split(/\s+/).at(-1)}”`;
-    const own = {...constants, texts: [opening], verdicts: [], panels: [{...panel, title}]};
-    const given = {opening, best, words: best.map(words), logits, stories: {}, constants: own};
+    const own = {...constants, texts: [...constants.texts, opening], panels: [{...panel, title}]};  // room as before
+    const given = {opening, begun: constants.texts.length, best, words: best.map(words), logits, stories: {}, constants: own};
     for (const temperature of stops('temperature')) {
       const told = await lab.write({prompt: ids, max_tokens: 56, temperature, seed: 0});
       const tokens = told.tokens.filter(id => id !== STOP), chances = told.chances.slice(0, tokens.length);
@@ -35,8 +35,8 @@ const telling = {
     }
   },
 
-  frame({opening, best, words, logits, stories}, {temperature}) {
-    const told = stories[temperature] ?? {tokens: [], chances: [], text: 0};
+  frame({opening, begun, best, words, logits, stories}, {temperature}) {
+    const told = stories[temperature] ?? {tokens: [], chances: [], text: begun};
     const scores = Float64Array.from(logits, score => score / (temperature || 1));
     const chances = temperature === 0 ? scores.map((_, id) => id === best[0]) : softmax(scores);
     const notes = told.tokens.map((token, i) => `“${token.trim()}”: the model gave it ${number(told.chances[i])}.`);

@@ -53,11 +53,12 @@ export const weaving = {
     return [data, this.caption(data)];
   },
 
-  caption({task, gamma, alpha, classes, tokens, theory}) {
-    const [name, share] = classes.reduce((least, each) => each[1] < least[1] ? each : least);
-    return `${task}, γ = ${gamma}: α = ${fixed(alpha, 2)}, and ${fixed(share, 2)} on tokens of class ` +
-      `'${name}'. ${fixed(tokens[gamma - 1], 2)} tokens per round; one α for all places promises ` +
-      `${fixed(theory[gamma - 1], 2)}.`;
+  caption({task, gamma, classes, tokens}) {
+    const kept = each => each[4] ? each[1] : 2;  // a class that was not judged is not the hardest
+    const [name, share] = classes.reduce((least, each) => kept(each) < kept(least) ? each : least);
+    const head = `On ${task} a round writes ${fixed(tokens[gamma - 1], 2)} tokens`;
+    if (share === 1) return `${head}: no draft that is judged is refused.`;
+    return `${head}; drafts of class '${name}' are kept least, ${fixed(share, 2)} of those judged.`;
   },
 };
 

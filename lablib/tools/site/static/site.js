@@ -144,6 +144,7 @@ function lablibFilm(name, packed) {
         stage.firstElementChild.setAttribute('aria-label', caption);
       }
       said.textContent = caption;
+      if (said.offsetHeight) said.style.minHeight = `${said.offsetHeight}px`;  // what stands below does not come up again
       figure.setAttribute('aria-busy', 'false');
     };
     const home = () => {  // back to the lesson's own, whatever is still asked
