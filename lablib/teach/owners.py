@@ -23,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lablib.folders import course
-from lablib.teach.roster import UNSEEN, printable
+from lablib.teach.roster import KEPT, UNSEEN, printable
 
 MOST = 5  # things are taken away before a name, and as many behind it
 MENTIONED = 4  # whose it may be, in a row's name
@@ -33,7 +33,7 @@ _MOODLE = re.compile(r"_(\d+)_assignsubmission_")  # behind a name: the student'
 _NOT_MOODLES = re.compile(r"[&<>\"`|':\\/]")  # in names it leaves these out
 _CANVAS = re.compile(r"(.+?)(_late)?_(\d{3,})_\d+_")  # a name, and the student's number
 
-Parts = tuple[str, ...]  # of a path, as they are shown, the last one without its end
+Parts = tuple[str, ...]  # of a path, the last one without its end
 Known = defaultdict[str, set[str]]  # whose each name is, in small letters
 
 
@@ -52,31 +52,35 @@ class Owners:
 
     def __init__(self, people: Mapping[str, Mapping[str, str]], inside: Iterable[Path]) -> None:
         self._people = {student.lower() for student in people}
-        self._names, self._folders, self._numbers = Known(set), Known(set), Known(set)
-        self._in_moodle = Known(set)  # names as it writes them
+        self._names, self._folders, self._in_moodle = Known(set), Known(set), Known(set)
+        self._numbers: dict[str, str] = {}  # of students, where they have one
         for student, row in people.items():
             told = {heading.lower(): printable(cell).lower() for heading, cell in row.items()}
+            self._numbers[student] = told.get("id", "") if len(told.get("id", "")) > 2 else ""
             folder = told.get("folder", "")
-            self._folders[folder].add(student)
-            self._numbers[told.get("id", "")].add(student)
+            self._folders[_person(folder)].add(student)
             names = {student.lower(), told.get("github_username", "")}
             for name in {folder} if folder else {name for name in names if not _is_around(name)}:
                 self._names[name].add(student)
                 self._in_moodle[_as_moodle_writes(name)].add(student)
-        for known in (self._names, self._folders, self._numbers, self._in_moodle):
+        for known in (self._names, self._folders, self._in_moodle):
             known.pop("", None)
+        self._numbered = {number: {each} for each, number in self._numbers.items() if number}
         self._named = lru_cache(None)(self._look)
-        self._told = lru_cache(None)(self._tell)
+        self._told = lru_cache(KEPT)(self._tell)
         paths = [_parts(path) for path in inside]
         self._beginnings = _beginnings(paths, {*self._names})
         self._teachers = set[str]()  # folders in which students are named
-        self._within = defaultdict[Parts, set[str]](set)  # who is named in what begins so
+        self._within = defaultdict[Parts, dict[str, Parts]](dict)  # who is named in what begins so
         self._twins = defaultdict[tuple[Parts, str], set[str]](set)  # numbers behind a name, there
         for parts in paths:
-            depth, _, who = self._find(parts)
-            self._within[parts[: depth + 1]] |= who
+            depth, _, others = self._find(parts)
+            named = self._within[parts[: depth + 1]]
+            for student, place in others.items():
+                if len(named) < MENTIONED:
+                    named.setdefault(student, place)
             self._teachers |= {*parts[: min(depth, 1)]}
-            for front, number in _fronts(parts[depth]):
+            for front, number in _fronts(_shown(parts[depth]).lower()):
                 self._twins[parts[:depth], front] |= {number} if front in self._in_moodle else set()
 
     def student(self, inside: Path) -> str:
@@ -85,74 +89,99 @@ class Owners:
 
     def rivals(self, inside: Path) -> str:
         """Return what nobody can tell whose it is, and between whom; else an empty text."""
-        row, is_doubt = self._told(inside)
-        return row if is_doubt else ""
+        return self._told(inside)[1]
 
-    def _tell(self, inside: Path) -> tuple[str, bool]:
-        """Return in whose row a file is, and whether that is a doubt's."""
+    def _tell(self, inside: Path) -> tuple[str, str]:
+        """Return in whose row a file is; and of a doubt what is said of it."""
         parts = _parts(inside)
-        depth, first, who = self._find(parts)
-        if len(who) == 1:
-            who = who | self._within[parts[: depth + 1]]
-        twins = [self._twins[parts[:depth], front] for front, _ in _fronts(parts[depth])]
-        who = who | {TWIN for numbers in twins if len(numbers) > 1}
-        if len(who) == 1 and who != {STRANGER}:
-            return next(iter(who)), False
-        row = "/".join(parts[:2]) if parts[0] in self._teachers else _stranger(parts)
-        if len(who) > 1:
-            names = [*sorted(first), *sorted(who - first)]
-            names[MENTIONED:] = ["another"] * (len(names) > MENTIONED)
-            row = f"{parts[depth]} ({' or '.join(names)})"
-        while row.lower() in self._people:  # somebody may be called so
-            row += "?"
-        return row, len(who) > 1
+        depth, first, others = self._find(parts)
+        if len(first) == 1:
+            others = others or self._within[parts[: depth + 1]]
+        names = [*sorted(first), *others]
+        fronts = _fronts(_shown(parts[depth]).lower())
+        if any(len(self._twins[parts[:depth], front]) > 1 for front, _ in fronts):
+            names.append(TWIN)
+        if len(names) == 1 and names != [STRANGER]:
+            return names[0], ""
+        shown = [_shown(part) for part in parts[: depth + 2]]
+        if len(names) < 2:
+            row = "/".join(shown[:2]) if parts[0] in self._teachers else _stranger(parts)
+            return self._nobodys(row), ""
+        names[MENTIONED:] = ["another"] * (len(names) > MENTIONED)
+        row = self._nobodys(f"{shown[depth]} ({' or '.join(names)})")
+        by = next(iter(others.values()), ())
+        return row, row + f", by {'/'.join(map(_shown, by))}" * bool(by)
 
-    def _find(self, parts: Parts) -> tuple[int, set[str], set[str]]:
-        """Return which part tells, whom it names, and who is named there and further in."""
-        outer = range(min(2, len(parts) - 1))
-        begin = [self._beginnings.get(parts[:depth], frozenset()) for depth in outer]
-        begin += [frozenset()] * (len(parts) - len(begin))
-        named = [*map(self._named, parts, begin)]
+    def _nobodys(self, row: str) -> str:
+        """Return a name for a row that is no student's, though somebody may be called so."""
+        while row.lower() in self._people:
+            row += "?"
+        return row
+
+    def _find(self, parts: Parts) -> tuple[int, set[str], dict[str, Parts]]:
+        """Return which part tells, whom it names, and who else is named further in, and where."""
+        named = []
+        for depth, part in enumerate(parts):
+            is_outer = depth < min(2, len(parts) - 1)
+            beginnings = self._beginnings.get(parts[:depth]) if is_outer else None
+            named.append(self._named(part, beginnings or frozenset()))
         depth = next((depth for depth, who in enumerate(named) if who), 0)
-        return depth, named[depth], set().union(*named)
+        others: dict[str, Parts] = {}
+        for end in range(depth + 1, len(parts)):
+            if not named[end] & named[depth]:  # else it contradicts nothing
+                for student in sorted(named[end]):
+                    others.setdefault(student, parts[: end + 1])
+        return depth, named[depth], others
 
     def _look(self, part: str, beginnings: frozenset[str]) -> set[str]:
         """Return whom a part of a path names, behind what may stand before names there, too."""
-        part = part.lower()
-        if part in self._folders:
-            return self._folders[part]
-        names, who = {*_bare(part, beginnings)}, set[str]()
+        part = _shown(part).lower()
+        if _person(part) in self._folders:
+            return self._folders[_person(part)]
+        who = set[str]().union(*(self._names.get(name, ()) for name in _bare(part, beginnings)))
         canvas = _CANVAS.match(part)
         if canvas:
-            names |= {canvas[1], canvas[1] + (canvas[2] or "")}
-            who |= self._numbers.get(canvas[3], set())
+            fronts = {canvas[1], canvas[1] + (canvas[2] or "")}
+            called = set[str]().union(*(self._names.get(front, ()) for front in fronts))
+            who |= {each for each in called if self._numbers[each] in ("", canvas[3])}
+            who |= self._numbered.get(canvas[3], set())
         for front, number in _fronts(part):
             for name in (front, f"{front} {number}"):  # Participant 123, in what is marked blindly
                 who |= self._in_moodle.get(name, set())
-        who = who.union(*(self._names.get(name, ()) for name in names))
-        is_in_form = any(_fronts(part)) or any(_cut(part, beginnings))
+        is_in_form = canvas or any(_fronts(part)) or any(_cut(part, beginnings))
         return who or ({STRANGER} if is_in_form else who)
 
 
 def _fronts(part: str) -> Iterator[tuple[str, str]]:
     """Yield what may be a name in a part that Moodle exports, as it writes it, and the number."""
     for found in _MOODLE.finditer(part):
-        yield _as_moodle_writes(part[: found.start()].lower()), found[1]
+        yield _as_moodle_writes(part[: found.start()]), found[1]
 
 
 def _as_moodle_writes(name: str) -> str:
     return _NOT_MOODLES.sub("", name.replace("_", " "))
 
 
+def _person(part: str) -> str:
+    """Return a part of a path, of what Moodle exports without what it puts behind the number."""
+    found = _MOODLE.search(part)
+    return part[: found.end(1)] if found else part
+
+
 def _parts(inside: Path) -> Parts:
+    return (*inside.parts[:-1], inside.stem)
+
+
+@lru_cache(KEPT)
+def _shown(part: str) -> str:
     # Blanks around a name nobody sees, and a course's platform takes them away.
-    shown = (printable(part).strip() for part in (*inside.parts[:-1], inside.stem))
-    return tuple(part or UNSEEN for part in shown)
+    return printable(part).strip() or UNSEEN
 
 
 def _stranger(parts: Parts) -> str:
     """Return the outer folder's name, or the file's own without what is put around one."""
-    return parts[0] if len(parts) > 1 else [*filter(None, _bare(parts[0]))][-1]
+    outer = _shown(parts[0])
+    return outer if len(parts) > 1 else [*filter(None, _bare(outer))][-1]
 
 
 def _beginnings(paths: Iterable[Parts], names: set[str]) -> dict[Parts, frozenset[str]]:
@@ -165,7 +194,7 @@ def _beginnings(paths: Iterable[Parts], names: set[str]) -> dict[Parts, frozense
     begun = Counter[tuple[Parts, str]]()
     named = defaultdict[tuple[Parts, str], set[str]](set)
     for folder in folders:
-        name = folder[-1].lower()
+        name = _shown(folder[-1]).lower()
         for cut in re.finditer(r"[ _.-]", name):
             key = folder[:-1], name[: cut.end()]
             begun[key] += 1
