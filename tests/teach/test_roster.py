@@ -373,6 +373,8 @@ def test_two_people_of_one_name_in_moodle_are_a_doubt():
     people = {"Wei Zhang": {"folder": zhang.format(123)}, "Wei Zhang 2": {"folder": "Wei Zhang_2"}}
     cured = whose(people, *twins, *files)
     assert [*cured.values()] == ["Wei Zhang", zhang.format(124), files[0][:-3], "Wei Zhang 2"]
+    people = {"Wei Zhang": {}, "Wei Zhang 2": {"folder": zhang.format(124)}}
+    assert [*whose(people, *twins).values()] == [*people]
 
 
 def test_names_are_compared_as_moodle_writes_them():
@@ -493,6 +495,8 @@ def test_whose_number_is_another_one_is_nobody_on_the_list():
     people = {"Budi": {"ID": "999"}, "cy": {}}
     told = {"budi_999_66_x.py": "Budi", "budi_555_66_x.py": "budi_555_66_x", "cy_555_66_x.py": "cy"}
     assert whose(people, *told) == told
+    doubt = "budi_777_66_x (Budi or dan)"
+    assert whose(people | {"dan": {"ID": "777"}}, "budi_777_66_x.py") == {"budi_777_66_x.py": doubt}
 
 
 def test_much_that_nobody_sees_takes_little_time_and_memory():
