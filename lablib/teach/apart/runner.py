@@ -78,21 +78,6 @@ class Line:
         return data
 
 
-def _keep_limits() -> None:
-    """Let who asks for more than the walls allow have what there is: mlx_lm does, on import."""
-    try:
-        import resource
-    except ImportError:  # Windows has no limits
-        return
-    setrlimit = resource.setrlimit
-
-    def at_most(which: int, wanted: tuple[int, int]) -> None:
-        with contextlib.suppress(ValueError):
-            setrlimit(which, wanted)
-
-    resource.setrlimit = at_most
-
-
 def _limit_threads() -> None:
     """Refuse a thread too many where it is started: that is no matter of when somebody looks."""
     start = threading.Thread.start
@@ -128,7 +113,6 @@ class Servant:
 
     def __init__(self) -> None:
         self.line = Line()
-        _keep_limits()
         _limit_threads()
         self.busy = False
         self.turn = threading.RLock()  # two threads may ask the judge's functions at once
