@@ -13,7 +13,7 @@ from lablib.installed import complaint
 
 try:
     from lablib.lazy import exports
-    from lablib.machine import backend
+    from lablib.machine import backend, open_files
 except Exception as error:
     why = complaint(error) if sys.argv[:1] == ["-m"] else ""
     if why:  # the command, before the install
@@ -22,6 +22,7 @@ except Exception as error:
     raise
 
 backend.configure()
+open_files.ask_for_no_more()
 
 __version__ = "0.1.0"
 

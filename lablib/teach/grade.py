@@ -317,14 +317,18 @@ class _Job:
     def strangers(self, graded: Sequence[Graded]) -> list[str]:
         """Return who handed something in and is not on the roster, if there is one."""
         found = {self.student(path) for path in _asked(graded)}
-        return sorted(found - {*self.people, *self.doubts(graded)}) if self.roster else []
+        return sorted(found - {*self.people, *self._doubts(graded)}) if self.roster else []
 
     def doubts(self, graded: Sequence[Graded]) -> list[str]:
-        """Return what names two of the roster, which makes it nobody's."""
+        """Return what names two of the roster, which makes it nobody's, once for each row."""
+        return sorted(self._doubts(graded).values())
+
+    def _doubts(self, graded: Sequence[Graded]) -> dict[str, str]:
         if self._owners is None:
-            return []
-        found = {self._owners.rivals(Path(path)) for path in _asked(graded)}
-        return sorted(found - {""})
+            return {}
+        paths = map(Path, sorted(_asked(graded), reverse=True))
+        found = {self._owners.student(path): self._owners.rivals(path) for path in paths}
+        return {row: text for row, text in found.items() if text}
 
     def student(self, path: str) -> str:
         """Return whose a file is, by its path within the folder."""

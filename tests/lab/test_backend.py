@@ -345,3 +345,15 @@ def test_elsewhere_nothing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.delattr(os, name, raising=False)
     scheduling.gather_work()
     assert scheduling.policy() is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limits")
+def test_mlx_lm_is_imported_where_few_files_may_be_open():
+    """It asks for 4,096, and was refused: grade, load and every lesson ended with its error."""
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (512, 1024))
+import lablib, mlx_lm
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    assert run(code).stdout.split("\n") == ["(1024, 1024)", ""]

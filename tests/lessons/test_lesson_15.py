@@ -112,6 +112,11 @@ def test_a_drafter_unsure_of_everything_is_kept_at_0_and_nowhere_else() -> None:
     assert "keep 100% of the drafts; 100% can be" in widget.set(drafter="sure")
     data = widget.compute("vague", 1.0)
     assert data["curves"].shape == (16, 2)
+    sums = widget.sums("vague", start=0.3)
+    for column, (temperatures, heights) in enumerate(sums.values()):
+        assert temperatures == pytest.approx(np.arange(3, 16) / 10)
+        wanted = [lab.shares(flat, flat, temperature)[column] for temperature in temperatures]
+        assert heights == pytest.approx(wanted)
     assert read(widget.draw(data))
 
 

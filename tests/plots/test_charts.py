@@ -47,6 +47,19 @@ def test_lines_have_intervals_dashes_and_their_names():
     assert view["y"]["ends"] == [0, 1]
 
 
+def test_dots_may_have_a_curve_of_their_colour_through_them():
+    measured = {"few": ([1, 2], [0, 1], [2, 3]), "many": [3, 4]}
+    through = {"theory of few": ([1, 1.5, 2], [1, 1.4, 2])}
+    chart = lines([1, 2], measured, "x", "y", dots=measured, through=through)
+    (marks,), (view,) = charted(chart), chart.panels
+    few, many, theory = marks
+    assert theory["line"] == [[1, 1], [1.5, 1.4], [2, 2]]
+    assert theory["colour"] == few["colour"] != many["colour"]
+    assert few["wide"] == many["wide"] == 0 < theory["wide"]
+    assert theory["r"] < few["r"] < many["r"]  # behind a large dot no interval is seen
+    assert view["labels"] == ["few", "many", "theory of few"]
+
+
 @pytest.mark.parametrize(
     ("ends", "ticks", "wanted"),
     [

@@ -337,6 +337,30 @@ def test_what_jupyter_runs_is_run_here(what):
     assert (found.outcome, found.message) == ("✓", "")
 
 
+BESIDE = "ModuleNotFoundError: No module named 'mytools'"
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["from mytools import best"], f"name 'best' is not defined ({BESIDE})"),
+        (["from mytools import *"], f"name 'best' is not defined ({BESIDE})"),
+        (
+            ["import mytools", "best = mytools.best"],
+            f"name 'best' is not defined (NameError: name 'mytools' is not defined ({BESIDE}))",
+        ),
+        (["best = [*open('best.txt')]"], "(FileNotFoundError: [Errno 2] No such file"),
+        (["def best(p):\n    return rest(p)"], "name 'rest' is not defined"),
+    ],
+)
+def test_a_name_that_is_missing_is_told_with_what_kept_it_from_being_bound(cells, said):
+    """Each file is judged alone: what lay beside it is missing, and a NameError doesn't say so."""
+    cells = [*cells, "def best_token(p):\n    return best(p)"]
+    found = judge_submission(Submission([*enumerate(cells)], ["00.1"]), Limits())["00.1"]
+    assert found.outcome == "✗"
+    assert said in found.message
+
+
 def test_threads_that_call_what_was_lent_wait_for_each_other():
     """Their requests stood in each other's lines."""
     source = """

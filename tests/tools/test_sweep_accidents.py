@@ -484,6 +484,29 @@ def test_what_would_be_read_as_damaged_is_refused_before_it_is_written(what, kep
         assert read(out)[1] == []
 
 
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"i": 9}, r'got {"i":9}'),
+        ({"i": 0, "x": "\ud800"}, r"UnicodeEncodeError: .*surrogates"),
+    ],
+)
+def test_a_record_that_would_cost_others_theirs_is_its_units_failure(record, said, tmp_path):
+    """Four became one; and of a whole round nothing was written."""
+    out = tmp_path / "own.jsonl"
+    groups = [[{"i": 1}], [{"i": 0}]]
+    with pytest.raises(SweepError, match=rf'failed at {{"i":0}}: .*{said}'):
+        run(groups, lambda group: [record] if group[0]["i"] == 0 else [{}], out=out, progress=False)
+    assert read(out)[1] == [{"i": 1}]
+    assert len(run(groups, lambda group: [{}], out=out, progress=False)) == 2
+
+
+def test_units_whose_keys_are_no_texts_are_refused(tmp_path):
+    """Each further run set their lines aside, and computed them again."""
+    with pytest.raises(BadValue, match="keys are texts, got"):
+        run([[{1: 2}]], lambda group: [{}], out=tmp_path / "own.jsonl", progress=False)
+
+
 @pytest.mark.parametrize("change", [{"settings": [1]}, {"unit": 5}, {"sweep": None}])
 def test_a_first_line_of_another_shape_is_no_sweeps(change, tmp_path: Path) -> None:
     out = tmp_path / "votes.jsonl"

@@ -107,7 +107,8 @@ def lines(
     up = axis(ticks[0], ticks[-1], "", ticks, log=logy)
     marks = curves(x, series)
     for mark in marks:
-        mark |= {"wide": 0, "r": 6} if mark["label"] in dots else {}
+        size = 6 if len(mark["line"][0]) == 2 else 4  # an interval is seen behind a small one
+        mark |= {"wide": 0, "r": size} if mark["label"] in dots else {}
     for look, (name, (at, values)) in enumerate(through.items()):
         (curve,) = curves(at, {name: values}, (look,))
         marks.append(curve | {"key": f"through {look}", "wide": 1.5, "r": 1})

@@ -18,7 +18,7 @@ import re
 import sys
 import threading
 import types
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import lablib.course
@@ -78,21 +78,6 @@ class Line:
         return data
 
 
-def _keep_limits() -> None:
-    """Let who asks for more than the walls allow have what there is: mlx_lm does, on import."""
-    try:
-        import resource
-    except ImportError:  # Windows has no limits
-        return
-    setrlimit = resource.setrlimit
-
-    def at_most(which: int, wanted: tuple[int, int]) -> None:
-        with contextlib.suppress(ValueError):
-            setrlimit(which, wanted)
-
-    resource.setrlimit = at_most
-
-
 def _limit_threads() -> None:
     """Refuse a thread too many where it is started: that is no matter of when somebody looks."""
     start = threading.Thread.start
@@ -128,13 +113,13 @@ class Servant:
 
     def __init__(self) -> None:
         self.line = Line()
-        _keep_limits()
         _limit_threads()
         self.busy = False
         self.turn = threading.RLock()  # two threads may ask the judge's functions at once
         self.loop = asyncio.Runner()  # one for all: a task of an earlier cell's may be awaited
         _offer_loop(self.loop.get_loop())
         self.checked: list[Any] = []  # what a check has had judged
+        self.unbound: dict[str, str] = {}  # by name, what kept a statement from binding it
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
         self.space = vars(module)
@@ -174,7 +159,7 @@ class Servant:
             unready = [(s, e) for s in waiting if isinstance(e := self._try(s), NameError)]
             if len(unready) == len(waiting):
                 for statement, error in unready:
-                    self._problem(statement.place, error)
+                    self._problem(statement.place, error, statement.binds)
                 break
             waiting = [statement for statement, _ in unready]
         self.line.send({"done": True, "wider": len(wider) > len(chosen)})
@@ -192,7 +177,7 @@ class Servant:
         except NameError as error:
             return error
         except BaseException as error:  # SystemExit too: the other statements still count
-            self._problem(statement.place, error)
+            self._problem(statement.place, error, statement.binds)
         finally:
             vars(builtins).update(BUILTINS)  # whatever became of them
         return None
@@ -201,9 +186,19 @@ class Servant:
         """Wait for work in the loop that all statements share; it sees what is set by now."""
         self.loop.run(work, context=contextvars.copy_context())
 
-    def _problem(self, place: tuple[int, int], error: BaseException) -> None:
-        text = f"{type(error).__name__}: {_text(error)}".rstrip(": ")
+    def _problem(
+        self, place: tuple[int, int], error: BaseException, binds: Iterable[str] = ()
+    ) -> None:
+        text = f"{type(error).__name__}: {_text(error)}".rstrip(": ") + self._why(error)
+        self.unbound |= dict.fromkeys(binds, text[:LONGEST])
         self.line.send({"problem": list(place), "text": text[:LONGEST]})
+
+    def _why(self, error: BaseException) -> str:
+        """Return why the name is missing that an error is about: its statement raised another."""
+        if type(error) is not NameError:
+            return ""
+        why = self.unbound.get(error.name) or self.unbound.get("*")
+        return f" ({why})" if why else ""
 
     def check(self, exercise: Any, function: Any = None, **_: Any) -> "_Nothing":
         """Offer a function to the judge, and answer its calls until it is content."""
@@ -287,7 +282,8 @@ class Servant:
             return {"refused": error.args[1]}
         except BaseException as error:
             accident = accident_of(error, file)
-            texts = [accident.error.__name__, accident.text[:LONGEST], accident.line[:LONGEST]]
+            text = accident.text[:LONGEST] + self._why(error)
+            texts = [accident.error.__name__, text, accident.line[:LONGEST]]
             return {"accident": [*texts, accident.unwritten]}
 
     def _borrow(self, tag: str, body: Any) -> Any:

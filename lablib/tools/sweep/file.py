@@ -142,14 +142,20 @@ class _Content:
             _print(f"{self._path}, lines {numbers} repeat others: each unit counts once")
 
 
-def check_record(first: Mapping[str, Any], text: str) -> None:
-    """Refuse a line that would be read as damaged.
+def check_record(first: Mapping[str, Any], unit: Unit, text: str) -> None:
+    """Refuse a line that would be read as damaged, or as another unit's.
 
     Raises:
-        BadValue: it is not what its sweep says of a unit.
+        BadValue: it is not what its sweep says of this unit.
+        UnicodeEncodeError: it is no text that a file can hold.
     """
+    text.encode()
+    record = json.loads(text)
+    said = identity({key: record[key] for key in unit})
+    if said != identity(unit):
+        raise BadValue(f"work must leave a unit's keys as they are, got {said}")
     try:
-        _check_fields(first, json.loads(text))
+        _check_fields(first, record)
     except (ValueError, LookupError, TypeError) as error:
         raise BadValue(
             f"what must be another name than {first['sweep']!r}, or units, settings and records "

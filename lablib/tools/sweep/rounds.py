@@ -99,6 +99,8 @@ def _checked(groups: Sequence[Group]) -> list[str]:
     if not units or not all(groups):
         raise BadValue("groups must hold at least one unit each")
     keys = list(units[0])
+    if not all(isinstance(key, str) for key in keys):  # of others JSON would make texts
+        raise BadValue(f"groups must hold units whose keys are texts, got {shown(units[0])}")
     if odd := [unit for unit in units if unit.keys() != units[0].keys()]:
         raise BadValue(f"all units must have the keys {', '.join(keys)}, got {shown(odd[0])}")
     if len({identity(unit) for unit in units}) < len(units):
@@ -233,8 +235,8 @@ class _Round:
             if len(found) != len(group):
                 raise BadValue(f"work must return {len(group)} records, got {len(found)}")
             lines = [line({**u, **each}) for u, each in zip(group, found, strict=True)]
-            for each in lines:
-                check_record(first, each)
+            for unit, each in zip(group, lines, strict=True):
+                check_record(first, unit, each)
             self._lines += lines
         except Exception as error:
             self._failed = f"{identity(group[0])}: {type(error).__name__}: {error}"

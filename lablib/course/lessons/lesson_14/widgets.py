@@ -12,6 +12,7 @@ from lablib.course.theory.scaling import LEAST_SECONDS, Scaling, round_seconds, 
 import numpy as np
 
 COMES, LONGEST = "as they come", "longest first"
+_WAITS = "#DDDDDD"
 WORK = 48.0  # seconds of all units together, so that a mean unit takes one
 
 
@@ -122,7 +123,8 @@ class Dealing(ChartExplorer):
         x = axis(0.8, self.most + 0.2, "ranks", ticks)
         view = panel("speed-up", x, axis(0, self.most, "", ticks), series, below=True, side=56)
         keys = [(COLOURS[4], "a unit", False), (COLOURS[1], "the slowest", False)]
-        keys.append(("#666666", "dotted: the end of a round", True))
+        keys.append(("#666666", "the end of a round", "2 3"))
+        keys.append((_WAITS, "waits", False))
         return Chart([*views, view], [_timeline(data), below], keys)
 
     def caption(self, data: dict) -> str:
@@ -148,11 +150,21 @@ def _timeline(data: dict) -> list[dict]:
         marks.append({"key": f"u{stint.place}", "bar": sides, "fill": colour, "note": note})
     alone = {"rule": {"x": WORK}, "text": f"one rank alone: {WORK:g} s", "colour": "#666666"}
     marks.append({"key": "alone", **alone})
+    end, ends = 0.0, []
     for number in range(data["took"].rounds):
-        end = max(s.start + s.seconds for s in data["stints"] if s.round == number)
+        began, stints = end, [stint for stint in data["stints"] if stint.round == number]
+        end = max(stint.start + stint.seconds for stint in stints)
+        for rank in range(data["ranks"]):
+            own = sum(stint.seconds for stint in stints if stint.rank == rank)
+            top = -rank / data["ranks"]
+            sides = [round(began + own, 3), round(end, 3), top - 0.9 / data["ranks"], top]
+            if sides[0] < sides[1]:
+                wait = {"bar": sides, "fill": _WAITS}
+                note = f"Rank {rank + 1} waits {end - began - own:.1f} s."
+                marks.append({"key": f"w{number}.{rank}", **wait, "note": note})
         line = {"line": [[end, -1], [end, 0.02]], "wide": 1.5}  # the words above stay free
-        marks.append({"key": f"r{number}", **line, "colour": "#666666", "dash": "2 3"})
-    return marks
+        ends.append({"key": f"r{number}", **line, "colour": "#666666", "dash": "2 3"})
+    return [*marks, *ends]
 
 
 def speedup_figure(ranks: Sequence[int], series: Mapping[str, Sequence[float]]) -> Chart:

@@ -59,6 +59,12 @@ class Judged(ChartExplorer):
             "drafter": drafter, "temperature": temperature,
         }  # fmt: skip
 
+    def sums(self, drafter: str, start: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Return both curves from a temperature on: name -> temperatures and shares."""
+        on = self.grid >= start
+        agree, most = self.kept[drafter][on].T
+        return {"Σ p·q": (self.grid[on], agree), "Σ min(p, q)": (self.grid[on], most)}
+
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both curves against the temperature, and mark the chosen one."""
         names = ("the most that can be kept, Σ min(p, q)", "two draws that agree, Σ p·q")
