@@ -83,10 +83,14 @@ class OverOptimisation(ChartExplorer):
         n = axis(1, self.counts[-1], "samples N", self.counts, log=True)
         # beyond a few rewards a heavy tail would flatten everything else
         score = axis(self._low, self._top, "", (0.25, 1, 4, 16, 64, 256), log=True)
-        views = [panel("the verifier's score of the chosen one (rewards)", n, score)]
+        views = [panel("score of the chosen one (rewards, log)", n, score)]
         views.append(panel("the truth: share of right ones", n, axis(0, 1.03, "", (0, 0.5, 1))))
         rows = zip(("score", "truth"), (0, 2), strict=True)
-        return Chart(views, [curves(data["n"], {name: data[name]}, [look]) for name, look in rows])
+        marks = [curves(data["n"], {name: data[name]}, [look]) for name, look in rows]
+        best = int(np.argmax(data["truth"]))
+        peak = {"dot": [data["n"][best], float(data["truth"][best])], "r": 9, "hollow": True}
+        marks[1].append({"key": "best", **peak, "colour": COLOURS[5]})
+        return Chart(views, marks)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say where the score ends, where the truth peaks and where it ends."""
