@@ -311,6 +311,22 @@ WHAT_JUPYTER_RUNS = {
         "%prun -q -l 5 best_token([1, 2])\n%time best_token([1,\n"
         "%timeit -o\n%timeit -q best_token([1])",
     ],
+    "subclasses that nobody names": [
+        "class Base:\n    found = []\n    def __init_subclass__(cls):\n"
+        "        Base.found.append(cls)",
+        "class Best(Base):\n    def of(self, p):\n        return int(np.argmax(p))",
+        "def best_token(p):\n    same = Base.__subclasses__() == Base.found\n"
+        "    return Base.found[0]().of(p) if same else None",
+    ],
+    "a thread that fills a table": [
+        "import threading\nTABLE = {}\ndef fill():\n    TABLE['best'] = np.argmax",
+        "thread = threading.Thread(target=fill)\nthread.start()\nthread.join()",
+        "def best_token(p):\n    return int(TABLE['best'](p))",
+    ],
+    "an attribute of each function": [
+        "def best_token(p):\n    best_token.calls += 1\n    return int(np.argmax(p))",
+        "for function in [best_token]:\n    function.calls = 0",
+    ],
     "what is set": [
         "import multiprocessing\nif __name__ == '__main__':\n"
         "    multiprocessing.set_start_method('fork', force=True)\n    LOG = [1]",

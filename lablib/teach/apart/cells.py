@@ -131,7 +131,7 @@ def needed(
     made = {n for s in everything if _is_definition(s.node) for n in s.binds}
     called = _changed_by_calls(everything, imported, made)
     values = set[str]().union(*(s.binds | s.sets for s in everything)) - imported - made
-    others = _other_names(everything, values)
+    others = _other_names(everything, values | made)
     binds, uses = {}, {s.place: {*s.uses} for s in everything}
     for statement in everything:
         changed = _changed(_outside_definitions(statement.node), imported, made)
@@ -152,7 +152,7 @@ def needed(
                 names.add(f"{name} before")
     kept, wanted = _closure(roots, {*functions}, binds, uses)
     if wide:
-        touched = _touched(everything, values)
+        touched = _touched(everything, values, made)
         roots += [s for s in everything if touched[s.place] & wanted]
         idle = set[str]().union(*(s.binds for s in everything if _packages(s.node) & IDLE))
         roots += [s for s in everything if _outer(s.node) & (imported - idle)]
@@ -179,11 +179,13 @@ def _closure(
         wanted = wanted.union(*(uses[place] for place in more))
 
 
-def _touched(everything: Sequence[Statement], values: set[str]) -> dict[Place, set[str]]:
+def _touched(
+    everything: Sequence[Statement], values: set[str], made: set[str]
+) -> dict[Place, set[str]]:
     """Return for each place the values that its statement mentions, or that what it calls does."""
     leads: dict[str, set[str]] = {}
     for statement in everything:
-        if _is_definition(statement.node) or _makes_a_name_for_code(statement.node):
+        if _is_definition(statement.node) or _makes_a_name_for_code(statement.node, made):
             for name in statement.binds:
                 leads.setdefault(name, set()).update(statement.uses, statement.sets)
     return {
@@ -252,13 +254,15 @@ def _is_definition(node: ast.stmt) -> bool:
     return _is_function(node) or isinstance(node, ast.ClassDef)
 
 
-def _makes_a_name_for_code(node: ast.stmt) -> bool:
+def _makes_a_name_for_code(node: ast.stmt, made: set[str]) -> bool:
     """Return whether an assignment may bind what can be called, or what has methods."""
     match node:
         case ast.Assign(value=ast.Lambda() | ast.Name() | ast.Attribute() | ast.Subscript()):
             return True
         case ast.Assign(value=ast.Call(ast.Name())):  # of a class
             return True
+        case ast.Assign(value=ast.Call() as call):  # Thread(target=fill)
+            return not _names_in(call).isdisjoint(made)
     return False
 
 
@@ -305,22 +309,22 @@ def _ordered(node: ast.stmt) -> Iterator[str]:
         yield from _names_in(decorator)
 
 
-def _other_names(everything: Sequence[Statement], values: set[str]) -> dict[str, set[str]]:
+def _other_names(everything: Sequence[Statement], things: set[str]) -> dict[str, set[str]]:
     """Return for each name those whose value it may be, or be a part of: row, in rows.
 
     Args:
         everything: all statements.
-        values: names of what is no module, no function and no class.
+        things: names of what is no module.
     """
     found: dict[str, set[str]] = {}
     for statement in everything:
         for node in _outside_definitions(statement.node):
             match node:
                 case ast.Assign([ast.Name(name)], ast.Name() | ast.Attribute() | ast.Subscript()):
-                    found.setdefault(name, set()).update({_root(node.value)} & values)
+                    found.setdefault(name, set()).update({_root(node.value)} & things)
                 case ast.For(target, among):
                     for name in _names_in(target):
-                        found.setdefault(name, set()).update(_names_in(among) & values)
+                        found.setdefault(name, set()).update(_names_in(among) & things)
     return found
 
 
@@ -369,6 +373,8 @@ def _changed(nodes: Iterable[ast.AST], imported: set[str], made: set[str]) -> se
                     call = decorator.func if isinstance(decorator, ast.Call) else decorator
                     known = imported | made if isinstance(call, ast.Name) else imported
                     found |= {_root(call)} - known
+                # A base is told, and knows who its children are.
+                found |= {_root(base) for base in getattr(inner, "bases", ())} & made
     return found - {""}
 
 
