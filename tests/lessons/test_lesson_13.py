@@ -110,6 +110,28 @@ def test_rounds_of_all_sizes_are_those_of_each(models, rule, temperature, depth)
     assert [cache[0].offset for cache in read] == [len(TEXT) - 1] * 2
 
 
+@pytest.mark.parametrize(("temperature", "as_if"), [(0.0, 1.0), (1.5, 1.5)])
+def test_a_tree_grows_where_the_draft_is_likely_to_get(models, temperature, as_if):
+    read = [sizes.read(model, TEXT) for model in models]
+    every = sizes.Rounds(models, TEXT, read, 9, "match", None, temperature)
+    ((one, _),) = every.of([7])
+    first, drafted = every.drafted(one)
+
+    def said(path):
+        """Return the draft's chances of what comes next, read afresh."""
+        logits = fresh_logits(models[1], [*TEXT, *path], make_cache(models[1], "kv"))
+        weights = np.exp((logits - logits.max()) / as_if)
+        return weights / weights.sum()
+
+    assert first == pytest.approx(said([]), abs=1e-4)
+    for node, chance in enumerate(drafted):
+        path = [one.drafts[k] for k in rounds.path_to(node, one.parents)]
+        steps = [said(path[:n])[token] for n, token in enumerate(path)]
+        assert chance == pytest.approx(np.prod(steps), abs=1e-4)
+    roots = [token for token, up in zip(one.drafts, one.parents, strict=True) if up < 0]
+    assert np.delete(first, roots).max() <= drafted.min() + 1e-4
+
+
 def test_the_target_reads_all_sizes_at_once_and_neither_model_a_path_twice(models):
     read = [sizes.read(model, TEXT) for model in models]
 
@@ -178,6 +200,11 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
         assert trail[3] == [8, pytest.approx(cost), pytest.approx(one.expected)]
     assert chain.parents == list(range(-1, 7))
     assert data["reach"] == pytest.approx(grown.reach)
+    roots = {data["names"][node] for node, up in enumerate(data["parents"]) if up < 0}
+    assert {name for name, _, taken in data["first"] if taken} == roots
+    assert [share for _, share, _ in data["first"]] == sorted(
+        (share for _, share, _ in data["first"]), reverse=True
+    )
     assert data["depth"] == lab.layout(grown.parents)[0].tolist()
     star, *_ = widget.compare("one", "match", 8, 1, 1.0)
     assert star.parents == [-1] * 8

@@ -473,6 +473,28 @@ def test_a_line_says_its_numbers_at_its_points_and_bears_its_name(page):
     assert page.complaints == []
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "told"),
+    [
+        ("Cloud", {}, ["day 1 + 0", "day 1 + 1", "day 1 + 1", "day 1 + 2"]),
+        (
+            "Dealing",
+            {"ranks": 16},
+            ["Rank 1: unit 1,", "Rank 1: unit 17,", "Rank 2: unit 18,", "Rank 2 waits"],
+        ),
+    ],
+)
+def test_the_arrow_keys_walk_along_the_rows_that_marks_name(page, name, values, told):
+    opened(page, CHARTS[name](), moves=False)(**values)
+    stage = page.locator(".lablib-scene")
+    stage.focus()
+    for key, words in zip(
+        ["ArrowRight", "ArrowRight", "ArrowDown", "ArrowRight"], told, strict=True
+    ):
+        stage.press(key)
+        assert words in page.locator(".lablib-told").inner_text()
+
+
 def test_the_arrow_keys_walk_along_each_row_of_a_chart(page):
     opened(page, CHARTS["Memories"](), moves=False)()
     stage, told = page.locator(".lablib-scene"), page.locator(".lablib-told")

@@ -22,6 +22,8 @@ from lablib.inference.speculation.draft_model import draw_in_turn
 from lablib.inference.speculation.draft_tree import grow
 
 import mlx.core as mx
+import numpy as np
+from scipy.special import softmax
 
 Path = tuple[int, ...]  # drafts, one after the other; none at the text's end
 
@@ -100,6 +102,7 @@ class Rounds:
             _Said(model, text[-1], cache) for model, cache in zip(models, read, strict=True)
         )
         self._judged = partial(judged, rule=rule, temperature=temperature)
+        self._drafted_at = temperature or 1.0  # at 0, too, a tree grows by the chances at 1
         options = SamplerOptions(temperature=temperature, seed=0)
         sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
         self._chain = draw_in_turn(self._draft.forward(), end, [most], sampler)
@@ -115,6 +118,15 @@ class Rounds:
         for nodes, both in drafts.items():
             self._found[nodes] = [self._judged(one, self._target.after(one.paths)) for one in both]
         return [self._found[nodes] for nodes in sizes]
+
+    def drafted(self, one: Round) -> tuple[np.ndarray, np.ndarray]:
+        """Return the draft model's chances of a first word ``(V,)``, and of each path ``(N,)``."""
+        paths = Drafts(one.drafts, one.parents, None).paths
+        rows = np.array(self._draft.after([(), *(path[:-1] for path in paths[1:])]), np.float64)
+        q, chances = softmax(rows / self._drafted_at, axis=-1), [1.0]
+        for token, parent, after in zip(one.drafts, one.parents, q[1:], strict=True):
+            chances.append(chances[parent + 1] * after[token])
+        return q[0], np.array(chances[1:])
 
     def _drafts(self, nodes: int) -> list[Drafts]:
         grown = self._tree(self._draft.forward(), limits=[nodes])

@@ -17,6 +17,7 @@ import numpy as np
 
 MOST = 16  # nodes
 TRAIL = (1, 2, 4, 8, 12, 16)  # numbers of nodes that the plane shows at once
+FIRST = 6  # of the draft's first words, the likeliest
 ALL = "no bound"  # as a depth
 _OTHER, LEAD = "#888888", "#B34A00"
 
@@ -139,6 +140,9 @@ class Trees(SceneExplorer):
         self._rounds(text, rule, depth, temperature).of(sizes)  # all at once, which costs less
         grown = self.compare(text, rule, nodes, depth, temperature)[0]
         (depths, rows), (path, own) = layout(grown.parents), grown.toss(toss)
+        first, drafted = self._rounds(text, rule, depth, temperature).drafted(grown)
+        roots = [n for n, up in zip(grown.drafts, grown.parents, strict=True) if up < 0]
+        likely = [int(token) for token in np.argsort(-first, kind="stable")[:FIRST]]
         trails: dict[str, list[list[float]]] = {"tree": [], "chain": []}
         for count in sizes:
             *both, costs = self.compare(text, rule, count, depth, temperature)
@@ -150,6 +154,8 @@ class Trees(SceneExplorer):
             "names": [visible(self.pieces[token]) for token in grown.drafts],
             "parents": list(grown.parents),
             "reach": grown.reach.tolist(),
+            "drafted": drafted.tolist(),
+            "first": [[visible(self.pieces[t]), float(first[t]), t in roots] for t in likely],
             "path": path,
             "own": visible(self.pieces[own]),
             "depth": depths.tolist(),

@@ -147,10 +147,10 @@ def _timeline(data: dict) -> list[dict]:
         top = -stint.rank / data["ranks"]
         sides = [round(stint.start, 3), round(end, 3), top - 0.9 / data["ranks"], top]
         note = f"Rank {stint.rank + 1}: unit {stint.place + 1}, {stint.seconds:.1f} s."
-        marks.append({"key": f"u{stint.place}", "bar": sides, "fill": colour, "note": note})
+        unit = {"bar": sides, "fill": colour, "note": note, "row": stint.rank}
+        marks.append({"key": f"u{stint.place}", **unit})
     alone = {"rule": {"x": WORK}, "text": f"one rank alone: {WORK:g} s", "colour": "#666666"}
-    marks.append({"key": "alone", **alone})
-    end, ends = 0.0, []
+    end, ends = 0.0, [{"key": "alone", **alone}]
     for number in range(data["took"].rounds):
         began, stints = end, [stint for stint in data["stints"] if stint.round == number]
         end = max(stint.start + stint.seconds for stint in stints)
@@ -159,12 +159,13 @@ def _timeline(data: dict) -> list[dict]:
             top = -rank / data["ranks"]
             sides = [round(began + own, 3), round(end, 3), top - 0.9 / data["ranks"], top]
             if sides[0] < sides[1]:
-                wait = {"bar": sides, "fill": _WAITS}
                 note = f"Rank {rank + 1} waits {end - began - own:.1f} s."
-                marks.append({"key": f"w{number}.{rank}", **wait, "note": note})
+                wait = {"bar": sides, "fill": _WAITS, "note": note, "row": rank}
+                marks.append({"key": f"w{number}.{rank}", **wait})
         line = {"line": [[end, -1], [end, 0.02]], "wide": 1.5}  # the words above stay free
         ends.append({"key": f"r{number}", **line, "colour": "#666666", "dash": "2 3"})
-    return [*marks, *ends]
+    in_time = sorted(marks, key=lambda mark: mark["bar"][0])  # the arrow keys walk on in time
+    return [*in_time, *ends]
 
 
 def speedup_figure(ranks: Sequence[int], series: Mapping[str, Sequence[float]]) -> Chart:

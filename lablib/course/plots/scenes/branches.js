@@ -1,17 +1,18 @@
 // A tree of drafts, and what it is worth beside a chain.
 //
-// data: {text, names, parents, reach, path, own, depth, row, nodes, trails: {tree, chain}}: of each node its
-//   token, parent (-1 is the text), chance to stay, place; the nodes that stay in this toss, the token after them; of tree and
+// data: {text, names, parents, reach, drafted, first, path, own, depth, row, nodes, trails: {tree, chain}}: of each node its
+//   token, parent (-1 is the text), chance to stay, the draft's chance to get there, place; of the draft's likeliest first
+//   words [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token after them; of tree and
 //   chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', other: '#999999',
   tree: '#009E73', chain: '#0072B2', even: '#111111'};
-const HIGH = 288;  // of the tree
+const HIGH = 264, FIRST = 56;  // of the tree, and of the draft's first words below it
 
 function branches(_, data, room) {
   const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
   const size = Math.min(245, width - 66), beside = width - 33 - size, slim = narrow || beside < 560;  // two lines of legend
-  const top = slim ? 71 : 54, plane_at = narrow ? [30, top + HIGH + 62] : [beside, 48];
+  const top = slim ? 71 : 54, plane_at = narrow ? [30, top + HIGH + FIRST + 62] : [beside, 48];
   const tree = {left: 4, top, width: narrow ? width - 8 : beside - 52};
 
   const shapes = [];
@@ -35,8 +36,9 @@ function branches(_, data, room) {
   piece('Own', own);
   legend(add, write, tree.left, slim);
   grow(add, write, data, tree);
+  guesses(add, write, data.first, tree.left, top + HIGH + 18, tree.width);
   plane(add, write, data, ...plane_at, size);
-  return {width, height: narrow ? plane_at[1] + size + 36 : top + HIGH + 8, shapes};
+  return {width, height: narrow ? plane_at[1] + size + 36 : top + HIGH + FIRST + 8, shapes};
 }
 
 const thick = share => 1 + 11 * share;
@@ -59,7 +61,21 @@ function legend(add, write, left, slim) {
   write('L-own', x + 25, y, 'the target adds', {'font-size': 11});
 }
 
-function grow(add, write, {names, parents, reach, path, depth, row}, {left, top, width}) {
+// What the draft model says of a first word: the tree may leave it out for what is worth more.
+function guesses(add, write, first, left, top, width) {
+  write('g', left, top, 'the draft’s first words (pale: not in the tree)', {'font-size': 11});
+  let x = left;
+  first.forEach(([name, share, taken], i) => {
+    const wide = Math.max(26, 7.4 * name.length + 12), ink = taken ? INK.line : INK.faint;
+    if (x + wide > left + width) return;
+    add(`g${i}`, 'rect', {x, y: top + 7, width: wide, height: 18, rx: 3, fill: '#FFFFFF', stroke: taken ? INK.line : INK.grid});
+    write(`G${i}`, x + wide / 2, top + 20, name, {'text-anchor': 'middle', 'font-family': 'monospace', fill: ink});
+    write(`q${i}`, x + wide / 2, top + 37, `${(100 * share).toFixed(0)} %`, {'text-anchor': 'middle', 'font-size': 11, fill: ink});
+    x += wide + 12;
+  });
+}
+
+function grow(add, write, {names, parents, reach, drafted, path, depth, row}, {left, top, width}) {
   const levels = Math.max(4, ...depth), rows = Math.max(3, ...row) + 1;
   const across = (width - 60) / levels, down = HIGH / rows;
   const x = node => left + 16 + (node < 0 ? 0 : depth[node] * across);
@@ -79,7 +95,8 @@ function grow(add, write, {names, parents, reach, path, depth, row}, {left, top,
     add(`n${node}`, 'rect', {x: x(node) - wide / 2, y: y(node) - high / 2, width: wide, height: high, rx: 3,
       fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : INK.other, 'stroke-width': stays ? 2.5 : 1,
       cell: [row[node], depth[node] - 1], class: 'lablib-cell',
-      note: `“${name}” after ${above}: it stays with a chance of ${(100 * reach[node]).toFixed(1)} %`
+      note: `“${name}” after ${above}: the draft gets here with a chance of ${(100 * drafted[node]).toFixed(1)} %, `
+        + `it stays with one of ${(100 * reach[node]).toFixed(1)} %`
         + `${stays ? ', and does in this toss' : ''}.`});
     write(`N${node}`, x(node), y(node) + 4, name.slice(0, Math.max(1, Math.floor((wide - 6) / 7))),
       {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none',

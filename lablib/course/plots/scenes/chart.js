@@ -6,7 +6,7 @@
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
 //   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
 //   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow, fill}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
-//   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves. A line with a label
+//   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, the row in which the arrow keys find it, and a key by which it is known when it moves. A line with a label
 //   says its numbers at its points, or has notes and sizes of them.
 
 const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
@@ -87,7 +87,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   // the arrow keys walk along what has a note, row by row where there are rows, along each line, and from panel to panel
   const row = walk.row, line_of = rows(marks.filter(mark => mark.note), fixed.y, y.ticks || fixed.y.ticks), told = [];
   marks.forEach((mark, i) => {
-    const line = mark.note ? line_of(mark) : 0, cell = mark.note ? {note: mark.note, cell: [row + line, told[line] ?? 0], class: 'lablib-cell'} : {};
+    const line = mark.row ?? (mark.note ? line_of(mark) : 0), cell = mark.note ? {note: mark.note, cell: [row + line, told[line] ?? 0], class: 'lablib-cell'} : {};
     if (mark.note) told[line] = (told[line] ?? 0) + 1;
     const pen = mark.rule ? (...words) => names_of_rules.push(words) : write;
     draw([add, pen], `${key}-${mark.key ?? i}`, mark, cell, across, up, box);
