@@ -53,12 +53,12 @@ export const weaving = {
     return [data, this.caption(data)];
   },
 
-  caption({task, gamma, classes, tokens}) {
+  caption({task, gamma, alpha, classes, tokens}) {
     const kept = each => each[4] ? each[1] : 2;  // a class that was not judged is not the hardest
     const [name, share] = classes.reduce((least, each) => kept(each) < kept(least) ? each : least);
-    const head = `On ${task} a round writes ${fixed(tokens[gamma - 1], 2)} tokens`;
+    const head = `On ${task} α is ${fixed(alpha, 2)}, and a round writes ${fixed(tokens[gamma - 1], 2)} tokens`;
     if (share === 1) return `${head}: no draft that is judged is refused.`;
-    return `${head}; drafts of class '${name}' are kept least, ${fixed(share, 2)} of those judged.`;
+    return `${head}; drafts of class '${name}' are kept least, ${fixed(share, 2)} of them.`;
   },
 };
 
