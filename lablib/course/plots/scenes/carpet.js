@@ -131,7 +131,7 @@ function yields(add, write, data, x, y, width, most) {
   const at = (gamma, value) => [from + step * (gamma - 1), low - tall * value];
   const path = values => 'M' + values.map((value, i) => at(i + 1, value).map(each => each.toFixed(1)).join(' ')).join('L');
   write('yield', x, y, 'tokens a round, by γ', {'font-weight': 600});
-  write('yield-key', from + step * (most - 1), low + 25, 'dashed: one α for all places', {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
+  write('yield-key', from + step * (most - 1), low + 25, 'dots: counted, dashed: one α', {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   for (const value of [1, 5, 9]) {
     add(`g${value}`, 'path', {d: `M${from} ${at(1, value)[1]}H${from + step * (most - 1)}`, stroke: INK.grid});
     write(`G${value}`, from - 6, at(1, value)[1] + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
