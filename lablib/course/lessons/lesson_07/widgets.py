@@ -205,7 +205,6 @@ class Acceptance(SceneExplorer):
             },
             "rows": self.ROWS,
             "most": LONGEST,
-            "longest": max(len(text.agree) for text in texts),
             "prices": None if costs is None else _prices(costs),
         }
         super().__init__(

@@ -19,8 +19,7 @@ export const weaving = {
       throw new Error(`After it the target writes ${tokens.length} tokens: a whole round may need ${LONGEST + 1}.`);
     const said = await lab.read([...ids, ...tokens], ids.length - 1, ['target', 'draft']);
     const texts = [...before?.texts ?? [], this.compared(lab, tokens, said)].slice(-MOST_ROWS);
-    const longest = Math.max(...texts.map(text => text.tokens.length));
-    const dressed = {...constants, tasks: {[YOURS]: texts}, rows: texts.length, longest};
+    const dressed = {...constants, tasks: {[YOURS]: texts}, rows: texts.length};
     show({name: YOURS, texts, prices: constants.prices, constants: dressed});
     return 'Your next text is a row below. Reset brings the lesson’s picture back.';
   },
