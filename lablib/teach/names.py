@@ -45,7 +45,7 @@ class Names:
             folder = told.get("folder", "").strip("/ ")
             self._folders[_person(folder)].add(student)
             names = {student.lower(), told.get("github_username", "").lstrip("@")}
-            for name in {folder} if folder else {name for name in names if not _is_around(name)}:
+            for name in {folder} if folder else names - {*_stems()}:
                 self.known[name].add(student)
                 self._in_moodle[_as_moodle_writes(name)].add(student)
                 self._in_canvas[_letters(name)].add(student)
@@ -123,7 +123,9 @@ def bare(part: str, beginnings: Beginnings = frozenset()) -> Iterator[str]:
     yield part
     for shorter in _peeled(part.strip(" _-"), behind):
         yield from _cut(shorter, beginnings)
-        yield from _peeled(shorter, before)
+        for text in _peeled(shorter, before):
+            if text == shorter or not re.fullmatch(WORDS, text):  # 03_final is nobody's
+                yield text
 
 
 def _cut(part: str, beginnings: Beginnings) -> Iterator[str]:
@@ -142,11 +144,6 @@ def _peeled(text: str, around: re.Pattern[str]) -> Iterator[str]:
             return
         text = shorter
         yield text
-
-
-def _is_around(name: str) -> bool:
-    """Return whether a name is what stands around others, and so is nobody's."""
-    return re.fullmatch(rf"{WORDS}|{'|'.join(_stems())}", name) is not None
 
 
 @lru_cache(1)

@@ -3,11 +3,11 @@
 1. A part of a path (a folder, or the file without its end) names a student where the whole of it
    is their name, or the list's column ``github_username``, in capitals or not.
 2. Around a name may stand what is known to be put there: a lesson's file name or number; ``copy``,
-   ``late``, ``final`` or ``solved`` behind it; a browser's ``(1)``; ``Copy of`` before it. (But for
-   the number each of these alone is nobody's name.) Of what Moodle exports the front is the name,
-   as Moodle writes it (two numbers behind one name, in one folder, are two people); of Canvas the
-   front has the name's letters, and whose number a column ``ID`` has, theirs is behind it. What two
-   folders beside each other, or all, have before names, ``lab0-``, is none of a name.
+   ``late``, ``final`` or ``solved`` behind it; a browser's ``(1)``; ``Copy of`` before it. (A
+   lesson's file name is nobody's.) Of what Moodle exports the front is the name, as Moodle writes
+   it (two numbers behind one name, in one folder, are two people); of Canvas the front has the
+   name's letters, and whose number a column ``ID`` has, theirs is behind it. What two folders
+   beside each other, or all, have before names, ``lab0-``, is none of a name.
 3. The outermost part that names somebody tells. Whoever else is named there, or further in, makes
    it a doubt; and so does, of a folder that is called like a student, who is named elsewhere in it.
    A doubt is in nobody's row. In such a form, Moodle's or ``lab0-``, a stranger is named, too.

@@ -191,7 +191,14 @@ def test_a_lessons_number_and_title_are_no_name_and_may_stand_before_one(path, s
     assert whose(["ada", "bob", "sampling", "03_sampling", "final"], path) == {path: student}
 
 
-def test_a_number_is_a_name_where_students_are_called_so():
+def test_a_number_or_a_word_is_a_name_where_students_are_called_so():
+    told = {"Copy/lab.py": "Copy (Copy or lab)", "final/x.py": "final", "copy_late.py": "Copy"}
+    told |= {
+        "lab0-final/x.py": "final",
+        "lab0-lab/x.py": "lab",
+        "03_sampling_final.py": "03_sampling",
+    }
+    assert whose(["Copy", "final", "lab"], *told) == told
     told = {"07/x.py": "07", "03_sampling_07.ipynb": "07", "07_03_sampling.ipynb": "07"}
     assert whose(["07", "08"], *told) == told
 
