@@ -121,9 +121,10 @@ def bare(part: str, beginnings: Beginnings = frozenset()) -> Iterator[str]:
     """Yield a part of a path, and all that is left without what is put around a name."""
     before, behind = _around()
     yield part
+    is_begun = any(_cut(part, beginnings))  # lab0-late is no late work of somebody called lab0
     for shorter in _peeled(part.strip(" _-"), behind):
         yield from _cut(shorter, beginnings)
-        for text in _peeled(shorter, before):
+        for text in () if is_begun else _peeled(shorter, before):
             if text == shorter or not re.fullmatch(WORDS, text):  # 03_final is nobody's
                 yield text
 

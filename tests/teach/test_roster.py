@@ -452,6 +452,14 @@ def test_other_folders_make_nobody_a_stranger():
     assert whose(["ada", "bob", "mal", "cy", "Ada.Ng"], *told) == told
 
 
+def test_whoever_is_called_as_the_assignment_has_no_folder_that_begins_with_it():
+    """A teacher's reference that lay beside the class was theirs."""
+    told = {f"lab0-{name}/x.py": name for name in ("ada", "bob", "late", "lab0")}
+    told |= {f"lab0-{name}/x.py": f"lab0-{name}" for name in ("solved", "03", "copy", "final")}
+    told |= {"lab0-ada (1)/x.py": "ada", "lab0-solved/sub/x.py": "lab0-solved"}
+    assert whose(["ada", "bob", "late", "lab0"], *told) == told
+
+
 def test_what_lies_in_a_strangers_folder_is_nobodys_in_silence():
     """Whoever was called as a file in it had the work of who is not on the list."""
     moodle = "Zoe Q_12_assignsubmission_file_"
