@@ -327,6 +327,13 @@ WHAT_JUPYTER_RUNS = {
         "def best_token(p):\n    best_token.calls += 1\n    return int(np.argmax(p))",
         "for function in [best_token]:\n    function.calls = 0",
     ],
+    "what is changed by another name": [
+        "A, D, a, b = np.zeros((2, 2)), {'in': {}}, [], []",
+        "view = A.reshape(-1)\nview[1] = 1\nflat = np.ravel(A)\nflat[2] = 1",
+        "inner = D.get('in')\ninner['best'] = np.argmax",
+        "both = (a, b)\nfor x in both:\n    x.append(1)",
+        "def best_token(p):\n    return int(D['in']['best'](p) * A[0, 1] * A[1, 0]) * a[0] * b[0]",
+    ],
     "what is set": [
         "import multiprocessing\nif __name__ == '__main__':\n"
         "    multiprocessing.set_start_method('fork', force=True)\n    LOG = [1]",
