@@ -402,6 +402,25 @@ def write_greedily(next_scores, prompt, max_tokens, stop):
     assert (found.outcome, found.message) == ("✓", "")
 
 
+def test_nothing_that_is_read_or_written_is_shown(monkeypatch, tmp_path):
+    """Where it lay among Python's packages the roster, the journal and others' pages were read."""
+    limits = []
+
+    def judge(orders, told, workers):
+        limits.append(told)
+        yield from ()
+
+    monkeypatch.setattr(grading, "judge", judge)
+    folder, roster, points = (tmp_path / name for name in ("in", "class.csv", "points.toml"))
+    folder.mkdir()
+    roster.write_text("student\nada\n")
+    points.write_text("optional = []\n")
+    csv, pages = tmp_path / "r.csv", tmp_path / "pages"
+    grade(folder, csv, feedback=pages, roster=roster, points=points)
+    wanted = (folder, roster, points, csv, pages, tmp_path / "r.csv.journal")
+    assert {str(path.resolve()) for path in wanted} <= {*limits[0].hide}
+
+
 WORK = """
 import time
 def work(seconds):
