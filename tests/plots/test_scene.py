@@ -343,6 +343,10 @@ def test_the_dashboard_tells_what_the_coin_did(page, board):
     fills = page.locator(".lablib-cell").evaluate_all("all => all.map(e => e.getAttribute('fill'))")
     colours = {"kept": "#0072B2", "refused": "#E69F00", "own": "#FFFFFF"}
     assert {fate: fills.count(colour) for fate, colour in colours.items()} == fates
+    framed = page.locator(".lablib-chosen").evaluate(  # of the first text
+        "e => [...e.parentNode.querySelectorAll('.lablib-cell')].indexOf(e)"
+    )
+    assert f"text 1, token {framed + 1}: " in page.locator("svg").text_content()
     page.locator(".lablib-cell[fill='#E69F00']").first.click()
     said = page.locator(".lablib-told").inner_text()
     assert "the coin fell on" in said

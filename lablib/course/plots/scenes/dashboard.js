@@ -40,7 +40,7 @@ function dashboard(constants, data, room, chosen) {
       : [[left, below, 248], [left + 276, below, 138], [left + 438, below, 148], [left + 618, below, 222]];
   const panels = [a_token, a_round, temperatures, differences];
   panels.forEach((panel, i) => panel(pens, constants, data, places[i], at));
-  return {width, height: places[3][1] + TALL + 62, shapes};
+  return {width, height: places[3][1] + TALL + 62, shapes, told: at.slice(0, 2)};
 }
 
 // Return what became of a text's tokens in this toss, and its rounds; no more tokens than there is room for.
