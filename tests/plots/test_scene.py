@@ -322,11 +322,18 @@ def test_on_a_phone_every_cell_has_letters(page, board, carpet, task):
             continue
         show = opened(page, explorer)
         with narrowed(page, 390):
-            show(task=task)
+            data = show(task=task)
             rights, lettered = zip(*page.evaluate(LETTERS), strict=True)
             assert all(lettered)
             assert len(lettered) >= 60  # and enough of them to see rounds
             assert max(rights) < 390 - 60  # bars have room beside them
+        if explorer is board:  # a text has two lines there
+            assert len(lettered) == sum(map(len, data["tokens"])) or task == "stories"
+            with narrowed(page, 750):  # the site's column
+                data = show(task=task)
+                _, lettered = zip(*page.evaluate(LETTERS), strict=True)
+                assert all(lettered)
+                assert len(lettered) == sum(map(len, data["tokens"]))
 
 
 def test_the_dashboard_tells_what_the_coin_did(page, board):

@@ -19,19 +19,21 @@ function dashboard(constants, data, room, chosen) {
   const left = 4, high = 21, beside = narrow ? 90 : 124, rows = data.tokens.length;
   const across = width - left - beside - 12, longest = constants.longest[data.task];
   const names = data.tokens.flat().map(id => constants.words[id]);
-  const wide = Math.max(cloth.least(names, slim), Math.min(44, Math.floor(across / longest)));
-  const shown = Math.min(longest, Math.floor(across / wide)), end = left + wide * shown, right = width - 2;
+  const lines = narrow ? 2 : 1, tall = lines * high + 5 * (lines - 1), most = Math.ceil(longest / lines);
+  const wide = Math.max(cloth.least(names, slim), Math.min(44 * lines, Math.floor(across / most)));
+  const columns = Math.min(most, Math.floor(across / wide)), shown = columns * lines;
+  const end = left + wide * columns, right = width - 2;
   const place = cloth.placing(left + across + 16, right, constants.most);
   const shapes = [], pens = cloth.pens(shapes), [, write] = pens;
 
   const mean = data.tokens_per_round;
   write('title', left, 14, `${data.task}, temperature ${data.temperature}: ${mean.toFixed(2)} tokens a round`,
     {'font-size': slim ? 12 : 15, 'font-weight': 600});
-  const top = cloth.legend(pens, LOOKS, left, 33, width) + 6, bottom = top + rows * high;
+  const top = cloth.legend(pens, LOOKS, left, 33, width) + 6, bottom = top + rows * tall;
   const texts = data.tokens.map((_, number) => woven(constants, data, number, shown));
-  cloth.lines(pens, {place, most: constants.most, top, bottom, mean, right, end, more: longest - shown});
+  cloth.lines(pens, {place, most: constants.most, top, bottom, mean, right, end, more: Math.max(...data.tokens.map(ids => ids.length)) - shown});
   texts.forEach((text, number) => cloth.row(pens, number, text,
-    {wide, high, left, y: top + number * high, end, place, right}));
+    {wide, high, left, y: top + number * tall, columns, lines, place, right}));
 
   const at = picked(data, texts, chosen), below = bottom + 44, step = TALL + 62;
   const places = slim ? [[left, 0, 330], [left, 1, 150], [left + width / 2, 1, 150], [left, 2, 330]]
