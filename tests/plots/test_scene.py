@@ -327,9 +327,9 @@ def test_on_a_phone_every_cell_has_letters(page, board, carpet, task):
             assert all(lettered)
             assert len(lettered) >= 60  # and enough of them to see rounds
             assert max(rights) < 390 - 60  # bars have room beside them
-        if explorer is board:  # a text has two lines there
+        if explorer is board:  # a text has two lines there, and letters in the site's column, too
             assert len(lettered) == sum(map(len, data["tokens"])) or task == "stories"
-            with narrowed(page, 750):  # the site's column
+            with narrowed(page, 750):
                 data = show(task=task)
                 _, lettered = zip(*page.evaluate(LETTERS), strict=True)
                 assert all(lettered)

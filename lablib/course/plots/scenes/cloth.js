@@ -49,8 +49,9 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
     add(`t${number}.${column}`, 'rect', {x: x + 1, y: y + 2, width: wide - 2, height: high - 8, rx: 2,
       fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
       'stroke-width': 0.8, cell: [number, column], class: 'lablib-cell', note});
-    const letters = name.replace(/^␣(?=.)/, ''), fit = Math.floor((wide - 2 * /m/i.test(letters)) / 7.4);
-    if (wide > 16 || letters.length <= fit) write(`w${number}.${column}`, x + wide / 2, y + high - 10, letters.slice(0, fit),
+    const letters = name.replace(/^␣(?=.)/, ''), most = Math.floor(wide / 7.4);
+    const fit = Math.floor((wide - 2 * /[mwA-Z]/.test(letters.slice(0, most))) / 7.4);
+    if (most > 1 || letters.length <= fit) write(`w${number}.${column}`, x + wide / 2, y + high - 10, letters.slice(0, fit),
       {'text-anchor': 'middle', fill: strength > 0.62 && what === 'kept' ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
   });
   rounds.forEach(([start, tokens, drafted], i) => {

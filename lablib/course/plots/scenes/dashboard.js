@@ -20,7 +20,7 @@ function dashboard(constants, data, room, chosen) {
   const left = 4, high = 21, beside = narrow ? 90 : 124, rows = data.tokens.length;
   const across = width - left - beside - 12, longest = constants.longest[data.task];
   const names = data.tokens.flat().map(id => constants.words[id]);
-  const lines = narrow ? 2 : 1, tall = lines * high + 5 * (lines - 1), most = Math.ceil(longest / lines);
+  const lines = slim ? 2 : 1, tall = lines * high + 5 * (lines - 1), most = Math.ceil(longest / lines);
   const wide = Math.max(cloth.least(names, slim), Math.min(44 * lines, Math.floor(across / most)));
   const columns = Math.min(most, Math.floor(across / wide)), shown = columns * lines;
   const end = left + wide * columns, right = width - 2;
