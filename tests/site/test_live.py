@@ -166,6 +166,7 @@ def test_each_text_of_a_reader_is_a_row_of_the_carpet(lesson):
 def test_a_readers_dashboard_follows_every_control(lesson):
     tab, complaints = lesson
     board = film(tab, "rule")
+    assert "undefined" not in board.locator("svg").text_content()
     ask(board, "sum 7 3 9 0 4 8:")
     answered(board, seconds=300)  # it writes some 110 texts
     said = caption(board)
