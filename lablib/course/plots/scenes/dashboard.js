@@ -137,7 +137,7 @@ function frame([add, write], key, title, [x, y, width], names) {
 function temperatures(pens, {grid, rules, engine}, data, [x, y, room], slim) {
   const [add, write] = pens, from = x + 22, width = room - 22 - 68, bottom = y + 12 + TALL;
   const drawn = Object.entries(data.others);
-  const whose = data.drafter ? `, ${data.drafter}` : '';  // the site doesn't say whose where there is no choice
+  const whose = drawn.length ? `, ${data.drafter}` : '';
   const title = slim && whose ? `α${whose}` : `α of judged drafts${whose}`;
   const at = frame(pens, 'heat', title, [from, y, width], ['0', '0.5', '1']);
   const [low, high] = [grid[0], grid[grid.length - 1]], to = hot => from + width * (hot - low) / (high - low);
