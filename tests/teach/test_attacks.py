@@ -19,7 +19,7 @@ from lablib.course.checks.exercises import find
 from lablib.course.checks.running import Gone, TimeUp
 from lablib.machine import backend
 from lablib.teach import submission
-from lablib.teach.apart import codec, surroundings
+from lablib.teach.apart import codec, remote, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import clean, read_bytes
@@ -334,6 +334,24 @@ def test_nothing_is_kept_that_no_limit_counts():
     if not_kept_out():
         pytest.skip("no user namespaces here")
     assert asked("tried", KEEPS) == []
+
+
+@linux
+def test_what_is_shown_by_two_names_is_hidden_by_both(tmp_path, monkeypatch):
+    """/lib was a second way to /usr/lib, on which references lay open."""
+    real, link = tmp_path / "usr", tmp_path / "other"
+    (real / "in").mkdir(parents=True)
+    link.symlink_to(real)
+    (real / "in" / "reference.py").write_text("42")
+    (real / "in" / "open.py").write_text("43")
+    shown = [*surroundings.seen(), str(real), str(link)]
+    monkeypatch.setattr(remote, "seen", lambda: shown)
+    code = "import os\ndef f(paths):\n    return [open(each).read() for each in paths]"
+    places = [
+        str(name / "in" / file) for name in (real, link) for file in ("reference.py", "open.py")
+    ]
+    found = asked("f", code, places, hide=(str(real / "in" / "reference.py"),))
+    assert found == (["", "43", "", "43"] if not not_kept_out() else found)
 
 
 @linux
