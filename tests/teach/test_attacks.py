@@ -238,6 +238,19 @@ def test_the_repository_is_not_there():
     assert asked("f", code, str(root)) == 0
 
 
+@linux
+def test_where_containers_work_nothing_is_shown_but_what_is_asked_for(tmp_path, monkeypatch):
+    """A course in /usr/src/app lay open."""
+    assert "/usr/src" in surroundings.hidden()
+    (tmp_path / "app" / "venv").mkdir(parents=True)
+    (tmp_path / "app" / "solved.py").write_text("42")
+    shown = [*surroundings.seen(), str(tmp_path), str(tmp_path / "app" / "venv")]
+    monkeypatch.setattr(remote, "seen", lambda: shown)
+    code = "import os\ndef f(path):\n    return os.listdir(path)"
+    found = asked("f", code, str(tmp_path / "app"), hide=(str(tmp_path / "app"),))
+    assert found == (["venv"] if not not_kept_out() else found)
+
+
 PRIVATE = [  # each of them holds passwords or solutions somewhere
     "pip.conf", ".condarc", "condarc.d/work.yml", "conda-meta/state", "bin/activate", ".env",
     "etc/conda/activate.d/env_vars.sh", "local/etc/jupyter/nbgrader_config.py",
