@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,6 +30,10 @@ TOKENIZER_FIELDS = (
     ("a list or an object", (list, dict), "extra_special_tokens"),
     ("an object", dict, "added_tokens_decoder"),
 )
+MOST_TOKENS = 10**6  # that a number in tokenizer_config.json may ask for: each is made
+MOST_MODULES = 200_000  # of a model: mlx-lm builds each
+LARGEST = 2**28  # bytes of a JSON file
+_building = threading.RLock()  # who builds counts what is built
 # What a tokenizer is asked when it is loaded: a damaged one gives up then, and not in a lesson.
 TRIAL = "", "éa", "".join(map(chr, range(32, 127))) + "\n\té≠"
 
@@ -81,6 +86,9 @@ def _check_tokenizer(file: Path, settings: dict[str, Any]) -> None:
             flag = isinstance(value, bool) and types is not bool  # Python's flags are numbers
             if value is not None and (flag or not isinstance(value, types)):
                 raise BadType(f"{file}: {name} must be {kind}, got {shown(value)}")
+    for name in settings.keys() - {"model_max_length", "max_len", "max_length"}:
+        if type(settings[name]) is int:  # of extra tokens, say
+            integer(f"{file}: {name}", settings[name], maximum=MOST_TOKENS)
 
 
 def _check_merges(file: Path, model: Any) -> None:
@@ -120,6 +128,8 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file."""
     if not path.is_file():  # nobody waits for what comes out of a pipe
         raise BadValue(f"{path} is missing: a model directory needs it")
+    if path.stat().st_size > LARGEST:
+        raise BadValue(f"{path} has more than {LARGEST >> 20} MB")
     try:
         keys = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -212,6 +222,30 @@ def nobody_asked() -> Iterator[None]:
         raise ValueError(f"tokenizers gave up: {error}") from error
     finally:
         modules.TIME_OUT_REMOTE_CODE = seconds
+
+
+@contextmanager
+def few_modules() -> Iterator[None]:
+    """Refuse to build more modules than anybody's model has: a number in config.json says how many.
+
+    It may be one of experts, embedders or whatever else an architecture has.
+    """
+    built = 0
+    every: Any = nn.Module
+
+    def count(module: nn.Module) -> None:
+        nonlocal built
+        built += 1
+        if built > MOST_MODULES:
+            raise ValueError(f"its config.json asks for more than {MOST_MODULES:,} modules")
+        begin(module)
+
+    with _building:
+        begin, every.__init__ = every.__init__, count
+        try:
+            yield
+        finally:
+            every.__init__ = begin
 
 
 def try_out(tokenizer: Any) -> None:

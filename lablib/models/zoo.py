@@ -185,7 +185,7 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
 
     scheduling.gather_work()
     try:
-        with files.nobody_asked():
+        with files.nobody_asked(), files.few_modules():
             settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
             found: Any = mlx_lm.load(name, tokenizer_config=settings, **more)
             files.try_out(found[1])

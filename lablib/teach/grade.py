@@ -196,7 +196,9 @@ def grade(
     read = [path for path in (roster, points) if path is not None]
     outputs.check(folder, resume, [*map(Path, read)])
     scheme = read_points(Path(points)) if points is not None else Scheme()
-    hide = hidden(folder, outputs.files())
+    pages = [outputs.feedback] if outputs.feedback else []
+    ours = [*outputs.files(), *beside(outputs.files()), *pages, *map(Path, read)]
+    hide = hidden(folder, ours)
     missing = tuple(not_kept_out())
     limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide, missing=missing)
     job = _Job(folder, limits, people, sorted({*lessons}), roster, scheme, moment)

@@ -3,16 +3,16 @@
 1. A part of a path (a folder, or the file without its end) names a student where the whole of it
    is their name, or the list's column ``github_username``, in capitals or not.
 2. Around a name may stand what is known to be put there: a lesson's file name or number; ``copy``,
-   ``late``, ``final`` or ``solved`` behind it; a browser's ``(1)``; ``Copy of`` before it. (But for
-   the number each of these alone is nobody's name.) Of what Moodle exports the front is the name,
-   as Moodle writes it (two numbers behind one name, in one folder, are two people); of Canvas the
-   front names somebody, or a column ``ID`` has the number. What two folders beside each other, or
-   all, have before names, ``lab0-``, is none of a name.
+   ``late``, ``final`` or ``solved`` behind it; a browser's ``(1)``; ``Copy of`` before it. (A
+   lesson's file name is nobody's.) Of what Moodle exports the front is the name, as Moodle writes
+   it (two numbers behind one name, in one folder, are two people); of Canvas the front has the
+   name's letters, and whose number a column ``ID`` has, theirs is behind it. What two folders
+   beside each other, or all, have before names, ``lab0-``, is none of a name.
 3. The outermost part that names somebody tells. Whoever else is named there, or further in, makes
    it a doubt; and so does, of a folder that is called like a student, who is named elsewhere in it.
    A doubt is in nobody's row. In such a form, Moodle's or ``lab0-``, a stranger is named, too.
 4. Who has something in the list's column ``folder`` is called so, and not by name; a part that is
-   the whole of it names nobody else.
+   the whole of it names nobody by a piece of it.
 5. Where nobody is named it is a stranger's, who is called as the outer folder, or, in a folder with
    students in it, as what lies there.
 """
@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from lablib.teach.names import STRANGER, Names, Parts, bare, beginnings_of, shown
+from lablib.teach.names import DEEP, STRANGER, Names, Parts, bare, beginnings_of, shown
 from lablib.teach.roster import KEPT
 
 MENTIONED = 4  # whose it may be, in a row's name
@@ -48,7 +48,7 @@ class Owners:
         self._told = lru_cache(KEPT)(self._tell)
         paths = [_parts(path) for path in inside]
         self._beginnings = beginnings_of(paths, self._names.known)
-        self._teachers = set[str]()  # folders in which students are named
+        self._teachers = set[Parts]()  # folders in which students are named
         self._within = defaultdict[Parts, dict[str, Parts]](dict)  # who is named in what begins so
         self._twins = defaultdict[tuple[Parts, str], set[str]](set)  # numbers behind a name, there
         for parts in paths:
@@ -56,7 +56,7 @@ class Owners:
             named = self._within[parts[: depth + 1]]
             for student in [*others][: MENTIONED - len(named)]:
                 named.setdefault(student, others[student])
-            self._teachers |= {*parts[: min(depth, 1)]}
+            self._teachers |= {parts[:depth]}
             for name, number in self._names.numbered(parts[depth]):
                 self._twins[parts[:depth], name].add(number)
 
@@ -79,8 +79,9 @@ class Owners:
         if len(names) == 1 and names != [STRANGER]:
             return names[0], ""
         if len(names) < 2:
-            is_teachers = parts[0] in self._teachers
-            row = "/".join(map(shown, parts[:2])) if is_teachers else _stranger(parts)
+            outer = range(min(DEEP, len(parts) - 1), 0, -1)
+            depth = next((depth for depth in outer if parts[:depth] in self._teachers), 0)
+            row = "/".join(map(shown, parts[: depth + 1])) if depth else _stranger(parts)
             return self._nobodys(row), ""
         names[MENTIONED:] = ["another"] * (len(names) > MENTIONED)
         row = self._nobodys(f"{shown(parts[depth])} ({' or '.join(names)})")
@@ -98,13 +99,14 @@ class Owners:
         named = []
         for depth, part in enumerate(parts):
             is_folder = depth < len(parts) - 1
-            before = self._beginnings.get(parts[:depth]) if is_folder and depth < 2 else None
+            before = self._beginnings.get(parts[:depth]) if is_folder and depth < DEEP else None
             named.append(self._names.named(part, before or frozenset()))
         tells = next((depth for depth, who in enumerate(named) if who), 0)
         others: dict[str, Parts] = {}
         for depth in range(tells + 1, len(parts)):
-            if not named[depth] & named[tells]:  # else it contradicts nothing
-                others |= dict.fromkeys(sorted(named[depth] - {*others}), parts[: depth + 1])
+            if named[depth] and not named[depth] & named[tells]:  # else it contradicts nothing
+                who = sorted(named[depth] - {STRANGER, *others})
+                others |= dict.fromkeys(who, parts[: depth + 1])
         return tells, named[tells], others
 
 

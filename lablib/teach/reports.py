@@ -38,7 +38,10 @@ CALLED = (
     "Who is on it has a folder or a file of that very name, or of what the roster says in a column "
     "folder."
 )
-RENAME = "Rename what is not theirs, or say in a column folder how theirs is called."
+RENAME = (
+    "Rename what is not theirs, or say in a column folder how theirs is called; what Moodle packed "
+    "at several times belongs into several folders."
+)
 
 
 @dataclass(frozen=True)

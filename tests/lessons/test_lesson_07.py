@@ -262,7 +262,8 @@ def test_the_carpet_has_what_was_counted() -> None:
     assert (time["plain"], time["reading"] + time["drafting"]) == (plain, pytest.approx(price))
     json.dumps([widget.told, data])  # what the page gets
     caption = widget.set(draft_tokens=3, task="edits")
-    assert caption.startswith(f"On edits a round writes {counted.tokens_per_round:.2f} tokens; ")
+    said = f"α is {counted.alpha:.2f}, and a round writes {counted.tokens_per_round:.2f} tokens; "
+    assert caption.startswith(f"On edits {said}")
     name = min(counted.classes, key=lambda each: np.divide(*counted.classes[each]))
     assert f"drafts of class '{name}' are kept least, " in caption
     assert Acceptance(texts).compute(3, "edits")["time"] == {

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from lablib import models
-from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config, zoo
+from lablib.models import LanguageModel, files, gpt_config, hybrid_config, llama_config, zoo
 from lablib.tools.saving import save
 
 import mlx.core as mx
@@ -461,6 +461,35 @@ def test_layers_without_end_are_refused(llama, inside, many, said):
     make_foreign(llama)
     edit_json(llama / "config.json", **({"text_config": many} if inside else many))
     assert refusal(llama).endswith(f"{said} must be at most 1000, got 100000")
+
+
+DBRX = {
+    "model_type": "dbrx", "vocab_size": 40, "d_model": 8, "n_layers": 1, "n_heads": 2,
+    "ffn_config": {"ffn_hidden_size": 8, "moe_num_experts": 3 * 10**5, "moe_top_k": 1},
+    "attn_config": {"kv_n_heads": 2, "clip_qkv": 1.0, "rope_theta": 1e4},
+}  # fmt: skip
+
+
+def test_experts_without_end_are_refused(llama, monkeypatch):
+    """Fifty million of them, of 1 KB of text, took all memory."""
+    monkeypatch.setattr(files, "MOST_MODULES", 2000)
+    before = nn.Module.__init__
+    (llama / "config.json").write_text(json.dumps(DBRX))
+    assert refusal(llama).endswith("its config.json asks for more than 2,000 modules")
+    assert nn.Module.__init__ is before
+
+
+@pytest.mark.parametrize("name", ["extra_ids", "offset"])
+def test_tokens_without_end_are_refused(llama, name):
+    """Transformers would make each."""
+    edit_json(llama / "tokenizer_config.json", **{name: 10**9})
+    assert refusal(llama).endswith(f"{name} must be at most 1000000, got 1000000000")
+
+
+def test_a_file_of_gigabytes_is_refused_unread(llama):
+    with open(llama / "config.json", "ab") as file:
+        file.truncate(3 * 2**30)  # it has holes, and takes no room
+    assert refusal(llama) == f"{llama / 'config.json'} has more than 256 MB"
 
 
 def test_weights_of_another_model(llama):

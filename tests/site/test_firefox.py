@@ -147,7 +147,7 @@ def test_lessons_pictures_ask_the_model(tab, site):
         "samples": "After 32 samples",
         "dart u": "u = 0.60 falls between",
         "position": "After your text",
-        "draft tokens γ": "your texts, γ = 4",
+        "draft tokens γ": "On your texts α is ",
     }
     for label, answer in answers.items():
         film = (

@@ -1,5 +1,7 @@
 """A lesson's picture asks the page's engine: any setting, a reader's own text, from a disk, too."""
 
+import re
+
 import lablib
 
 import pytest
@@ -146,13 +148,14 @@ def test_each_text_of_a_reader_is_a_row_of_the_carpet(lesson):
     for text in ("sum 7 3 9 0 4 8:", "On a sunny day, Mia finds"):
         ask(carpet, text)
         answered(carpet)
-    carpet.locator("figcaption").filter(has_text="your texts, γ = 4").wait_for()
+    title = carpet.locator("svg text")
+    title.filter(has_text=re.compile("^your texts.* γ = 4")).wait_for()
     assert carpet.locator("svg .lablib-cell").count() > 40
     carpet.get_by_label("draft tokens γ").press("ArrowRight")
-    carpet.locator("figcaption").filter(has_text="your texts, γ = 5").wait_for()
-    assert "interval" not in caption(carpet)
+    title.filter(has_text=re.compile("^your texts.* γ = 5")).wait_for()
+    assert caption(carpet).startswith("On your texts α is ")
     carpet.get_by_role("button", name="Reset").click()
-    carpet.locator("figcaption").filter(has_text="sums, γ = 4").wait_for()
+    title.filter(has_text=re.compile("^sums.* γ = 4")).wait_for()
     carpet.get_by_role("status").filter(has_text="The model knows").wait_for()
     ask(carpet, "sum 1 2 3 4 5 6: 1+2=3;3+3=6;6+4=0;0+5=5;5+6=1;")
     carpet.get_by_role("status").filter(has_text="a whole round may need 9").wait_for()

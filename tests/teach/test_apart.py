@@ -329,7 +329,9 @@ def test_what_a_lesson_called_so_before_is_not_run(own):
 @pytest.mark.parametrize(
     ("source", "binds"),
     [
-        ("%%time\nx = 1", {"x"}), ("%time x = 1", {"x"}), ("%matplotlib inline", set()),
+        ("%%time\nx = 1", {"x"}), ("get_ipython().run_cell_magic('time', '', 'x = 1')", {"x"}),
+        ("get_ipython().run_cell_magic('time')\ny = 2", {"y"}), ("%time x = 1", {"x"}),
+        ("%matplotlib inline", set()),
         ("!ls\ny = 2", {"y"}), ("x = await f()", {"x"}), ("%%html\n<b>x = 1</b>", set()),
         ("a = (5\n% 3)", {"a"}), ("class C:\n    z = 1", {"C"}), ("f?", set()),
         ("def f():\n    global g\n    g = 1", {"f"}),

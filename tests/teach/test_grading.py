@@ -327,6 +327,13 @@ WHAT_JUPYTER_RUNS = {
         "def best_token(p):\n    best_token.calls += 1\n    return int(np.argmax(p))",
         "for function in [best_token]:\n    function.calls = 0",
     ],
+    "what is changed by another name": [
+        "A, D, a, b = np.zeros((2, 2)), {'in': {}}, [], []",
+        "view = A.reshape(-1)\nview[1] = 1\nflat = np.ravel(A)\nflat[2] = 1",
+        "inner = D.get('in')\ninner['best'] = np.argmax",
+        "both = (a, b)\nfor x in both:\n    x.append(1)",
+        "def best_token(p):\n    return int(D['in']['best'](p) * A[0, 1] * A[1, 0]) * a[0] * b[0]",
+    ],
     "what is set": [
         "import multiprocessing\nif __name__ == '__main__':\n"
         "    multiprocessing.set_start_method('fork', force=True)\n    LOG = [1]",
@@ -393,6 +400,25 @@ def write_greedily(next_scores, prompt, max_tokens, stop):
 """
     found = judge_submission(Submission([(0, source)], ["01.4"]), Limits())["01.4"]
     assert (found.outcome, found.message) == ("✓", "")
+
+
+def test_nothing_that_is_read_or_written_is_shown(monkeypatch, tmp_path):
+    """Where it lay among Python's packages the roster, the journal and others' pages were read."""
+    limits = []
+
+    def judge(orders, told, workers):
+        limits.append(told)
+        yield from ()
+
+    monkeypatch.setattr(grading, "judge", judge)
+    folder, roster, points = (tmp_path / name for name in ("in", "class.csv", "points.toml"))
+    folder.mkdir()
+    roster.write_text("student\nada\n")
+    points.write_text("optional = []\n")
+    csv, pages = tmp_path / "r.csv", tmp_path / "pages"
+    grade(folder, csv, feedback=pages, roster=roster, points=points)
+    wanted = (folder, roster, points, csv, pages, tmp_path / "r.csv.journal")
+    assert {str(path.resolve()) for path in wanted} <= {*limits[0].hide}
 
 
 WORK = """

@@ -131,7 +131,7 @@ def needed(
     made = {n for s in everything if _is_definition(s.node) for n in s.binds}
     called = _changed_by_calls(everything, imported, made)
     values = set[str]().union(*(s.binds | s.sets for s in everything)) - imported - made
-    others = _other_names(everything, values | made)
+    others = _other_names(everything, values | made, wide)
     binds, uses = {}, {s.place: {*s.uses} for s in everything}
     for statement in everything:
         changed = _changed(_outside_definitions(statement.node), imported, made)
@@ -195,29 +195,32 @@ def _touched(
 
 
 def _nodes(source: str) -> list[ast.stmt]:
-    """Return a cell's statements, with magics replaced by the Python that they run."""
+    """Return a cell's statements, with magics replaced by the Python that they run.
+
+    In a program that nbconvert wrote they are calls already.
+    """
     try:
-        return ast.parse(source).body
+        nodes = ast.parse(source).body
     except SyntaxError:
         from IPython.core.inputtransformer2 import TransformerManager  # loads slowly
 
-        changed = TransformerManager().transform_cell(source)
-        return [inner for node in ast.parse(changed).body for inner in _without_magic(node)]
+        nodes = ast.parse(TransformerManager().transform_cell(source)).body
+    return [inner for node in nodes for inner in _without_magic(node)]
 
 
 def _without_magic(node: ast.stmt) -> Iterator[ast.stmt]:
     match node:
         case ast.Expr(ast.Call(ast.Attribute(ast.Call(ast.Name("get_ipython")), how), args)):
-            texts = [arg.value for arg in args if isinstance(arg, ast.Constant)]
-            timed = texts[:1] in (["time"], ["timeit"], ["capture"], ["prun"])
-            if timed and how == "run_cell_magic":
-                yield from _nodes(texts[2])
-            elif timed and how == "run_line_magic":
-                with suppress(SyntaxError):  # which is in this line alone
-                    yield from _nodes(_OPTIONS[texts[0] == "prun"].sub("", texts[1]))
-            elif texts[:1] == ["writefile"] and how == "run_cell_magic":
-                mode, name = "a" if "-a" in texts[1].split() else "w", texts[1].split()[-1]
-                yield from ast.parse(f"open({name!r}, {mode!r}).write({texts[2]!r})").body
+            texts = [str(arg.value) for arg in args if isinstance(arg, ast.Constant)]
+            match how, texts:
+                case "run_cell_magic", ["time" | "timeit" | "capture" | "prun", _, text]:
+                    yield from _nodes(text)
+                case "run_line_magic", ["time" | "timeit" | "capture" | "prun" as name, text]:
+                    with suppress(SyntaxError):  # which is in this line alone
+                        yield from _nodes(_OPTIONS[name == "prun"].sub("", text))
+                case "run_cell_magic", ["writefile", line, text] if line.split():
+                    mode, name = "a" if "-a" in line.split() else "w", line.split()[-1]
+                    yield from ast.parse(f"open({name!r}, {mode!r}).write({text!r})").body
         case _:
             yield node
 
@@ -309,12 +312,15 @@ def _ordered(node: ast.stmt) -> Iterator[str]:
         yield from _names_in(decorator)
 
 
-def _other_names(everything: Sequence[Statement], things: set[str]) -> dict[str, set[str]]:
+def _other_names(
+    everything: Sequence[Statement], things: set[str], wide: bool
+) -> dict[str, set[str]]:
     """Return for each name those whose value it may be, or be a part of: row, in rows.
 
     Args:
         everything: all statements.
         things: names of what is no module.
+        wide: whether it may be a part of whatever it is made of: view, of ``table.ravel()``.
     """
     found: dict[str, set[str]] = {}
     for statement in everything:
@@ -322,6 +328,8 @@ def _other_names(everything: Sequence[Statement], things: set[str]) -> dict[str,
             match node:
                 case ast.Assign([ast.Name(name)], ast.Name() | ast.Attribute() | ast.Subscript()):
                     found.setdefault(name, set()).update({_root(node.value)} & things)
+                case ast.Assign([ast.Name(name)], made_of) if wide:
+                    found.setdefault(name, set()).update(_names_in(made_of) & things)
                 case ast.For(target, among):
                     for name in _names_in(target):
                         found.setdefault(name, set()).update(_names_in(among) & things)

@@ -150,7 +150,8 @@ class LengthCurves(ChartExplorer):
             speedup(1.0, gamma, costs) for costs in self.costs.values() for gamma in self.gammas
         )
         series = {"it yields": data["tokens"], "it costs": data["cost"]}
-        views = [panel("a round, in plain tokens", x, axis(0, high), series)]
+        y = axis(0, high, "", range(0, int(high) + 1, int(high) // 4))
+        views = [panel("a round, in plain tokens", x, y, series)]
         views.append(panel("speed-up (dotted: plain decoding, ×1)", x, axis(0, fast)))
         best = data["best"]
         peak = {"dot": [best, data["speedup"][best]], "r": 9, "hollow": True, "colour": COLOURS[5]}

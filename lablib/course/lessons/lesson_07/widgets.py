@@ -205,7 +205,6 @@ class Acceptance(SceneExplorer):
             },
             "rows": self.ROWS,
             "most": LONGEST,
-            "longest": max(len(text.agree) for text in texts),
             "prices": None if costs is None else _prices(costs),
         }
         super().__init__(
@@ -247,12 +246,13 @@ class Acceptance(SceneExplorer):
         }
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say what a round writes, and which tokens are the hardest."""
+        """Name α, what a round writes, and which tokens are the hardest."""
         name, share, *_ = min(data["classes"], key=lambda each: each[1] if each[4] else 2)
-        head = f"On {data['task']} a round writes {data['tokens'][data['gamma'] - 1]:.2f} tokens"
+        tokens = data["tokens"][data["gamma"] - 1]
+        head = f"On {data['task']} α is {data['alpha']:.2f}, and a round writes {tokens:.2f} tokens"
         if share == 1:
             return f"{head}: no draft that is judged is refused."
-        return f"{head}; drafts of class '{name}' are kept least, {share:.2f} of those judged."
+        return f"{head}; drafts of class '{name}' are kept least, {share:.2f} of them."
 
 
 def _share(accepted: int, reached: int) -> tuple[float, float, float, int]:

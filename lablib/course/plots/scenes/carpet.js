@@ -1,6 +1,6 @@
 // The acceptance carpet: one row a text, one cell a token of the target, one bracket a round.
 //
-// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, rows, most, longest, prices}
+// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, rows, most, prices}
 //   of each text: its tokens, their classes, Σ min(p, q) at each place, the draft's best token
 //   there with the target's p and the draft's q of it; prices: {draft, read: [T(k) / T(1)]} or null.
 // data: {task, gamma, rounds: [[[start, kept, counted]]], columns: [[kept, judged]], classes:
@@ -12,13 +12,13 @@ const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused,
   ['uncounted', 'cut by the end']];
 
 function carpet(constants, data, room) {
-  const {rows, longest, most} = constants, texts = constants.tasks[data.task];
+  const {rows, most} = constants, texts = constants.tasks[data.task], longest = data.columns.length;
   const narrow = room < 830, slim = room < 560, beside = slim ? 98 : narrow ? 140 : 168;
   const width = Math.max(250, Math.min(room, 850)), left = 4, high = 23;
   const names = texts.flatMap(each => each.tokens), across = width - left - beside - 14;
-  const wide = Math.max(cloth.least(names, slim), Math.min(20, Math.floor(across / longest)));
+  const wide = Math.max(cloth.least(names, slim), Math.min(40, Math.floor(across / longest)));
   const shown = Math.min(longest, Math.floor(across / wide)), end = left + wide * shown, right = width - 2;
-  const side = 14 + (slim ? left + across : end), place = cloth.placing(side + 4, right, most);
+  const side = left + across, place = cloth.placing(side + 18, right, most);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
 
@@ -30,19 +30,19 @@ function carpet(constants, data, room) {
 
   // how often the draft that fell on this place was kept, over all texts of the task
   for (const [share, y] of [[0, top - 6], [1, top - 34]]) {
-    add(`share${share}`, 'path', {d: `M${left} ${y}H${end}`, stroke: share ? INK.grid : INK.faint});
-    write(`share${share}t`, end + 5, y + 4, String(share), {fill: INK.faint, 'font-size': 11});
+    add(`share${share}`, 'path', {d: `M${left} ${y}H${side}`, stroke: share ? INK.grid : INK.faint});
+    write(`share${share}t`, side + 5, y + 4, String(share), {fill: INK.faint, 'font-size': 11});
   }
   for (let column = 0; column < shown; column++) {
-    const [kept, judged] = data.columns[column] || [0, 0], tall = judged ? Math.max(2, 28 * kept / judged) : 0;
+    const [kept, judged] = data.columns[column], tall = judged ? Math.max(2, 28 * kept / judged) : 0;
     const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
     const thin = Math.max(2, wide - 6), x = left + column * wide + (wide - thin) / 2;
     add(`c${column}`, 'rect', {x, y: top - 6 - tall, width: thin, height: tall, fill: INK.kept, 'fill-opacity': 0.55});
     add(`C${column}`, 'rect', {x, y: top - 34, width: thin, height: 28, fill: 'transparent', note});
   }
-  write('columns', end + 16, top - 22, 'share kept,', {fill: INK.faint, 'font-size': 11});
-  write('columns2', end + 16, top - 9, 'if judged', {fill: INK.faint, 'font-size': 11});
+  write('columns', side + 16, top - 22, 'share kept,', {fill: INK.faint, 'font-size': 11});
+  write('columns2', side + 16, top - 9, 'if judged', {fill: INK.faint, 'font-size': 11});
 
   const bottom = top + rows * high;
   cloth.lines(pens, {place, most, top, bottom, mean, right, end, more: longest - shown});
@@ -131,7 +131,7 @@ function yields(add, write, data, x, y, width, most) {
   const at = (gamma, value) => [from + step * (gamma - 1), low - tall * value];
   const path = values => 'M' + values.map((value, i) => at(i + 1, value).map(each => each.toFixed(1)).join(' ')).join('L');
   write('yield', x, y, 'tokens a round, by γ', {'font-weight': 600});
-  write('yield-key', from + step * (most - 1), low + 25, 'dashed: one α for all places', {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
+  write('yield-key', from + step * (most - 1), low + 25, 'dots: counted, dashed: one α', {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   for (const value of [1, 5, 9]) {
     add(`g${value}`, 'path', {d: `M${from} ${at(1, value)[1]}H${from + step * (most - 1)}`, stroke: INK.grid});
     write(`G${value}`, from - 6, at(1, value)[1] + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});

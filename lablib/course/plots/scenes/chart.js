@@ -45,7 +45,7 @@ function chart({panels, keys = []}, data, room) {
       const box = {left: left + side, side, top: top + (panel.title ? 24 : 8), width: wide - side - right, height: high};
       const now = {...panel, ...data.panels[i]}, ticks = now.x.ticks || panel.x.ticks || [];
       one(pens, `${i}`, now, panel, box, letters, walk);
-      low = Math.max(low, box.top + high + (upright(ticks, box) ? 12 + LETTER * Math.max(...ticks.map(([, name]) => name.length)) : 36));
+      low = Math.max(low, box.top + high + (upright(ticks, box, panel.x.bare) ? 12 + LETTER * Math.max(...ticks.map(([, name]) => name.length)) : 36));
       left += wide + GAP;
     }
     top = low + 8;
@@ -69,7 +69,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   });
   const names = x.ticks || fixed.x.ticks || [], low = box.top + box.height;
   const wanted = names.map(([value, name]) => [across(value), 6.6 * name.length + 7]);
-  const turned = upright(names, box), middles = fixed.x.bare && !turned && !single(names) ? cloth.beside(wanted, box.left - 10, box.left + box.width + 8)
+  const turned = upright(names, box, fixed.x.bare), middles = fixed.x.bare && !turned && !single(names) ? cloth.beside(wanted, box.left - 10, box.left + box.width + 8)
     : wanted.map(([at, wide]) => Math.min(at, box.left + box.width + 11 - wide / 2));
   let free = -Infinity;  // numbers that would touch the one before them stay away
   names.forEach(([value, name], i) => {
@@ -109,9 +109,12 @@ function rows(marks, {bare}, ticks = []) {
   return mark => used.indexOf(nearest(mark));
 }
 
-// Say whether names below an axis have to stand upright: side by side they would cover each other.
-function upright(ticks, box) {
-  return !single(ticks) && ticks.reduce((sum, [, name]) => sum + 6.1 * name.length + 8, 0) > box.width + 10;
+// Say whether names below an axis have to stand upright: side by side they would cover each other, or stand under other bars.
+function upright(ticks, box, bare) {
+  if (single(ticks)) return false;
+  const gap = box.width / ticks.length, wanted = ticks.map(([, name], i) => [gap * (i + 0.5), 6.6 * name.length + 7]);
+  const moved = cloth.beside(wanted, -10, box.width + 8).some((at, i) => Math.abs(at - wanted[i][0]) > 6);
+  return ticks.reduce((sum, [, name]) => sum + 6.1 * name.length + 8, 0) > box.width + 10 || bare && ticks.length > 5 && moved;
 }
 
 const single = ticks => ticks.every(([, name]) => name.length === 1);  // they are no wider upright

@@ -19,8 +19,7 @@ export const weaving = {
       throw new Error(`After it the target writes ${tokens.length} tokens: a whole round may need ${LONGEST + 1}.`);
     const said = await lab.read([...ids, ...tokens], ids.length - 1, ['target', 'draft']);
     const texts = [...before?.texts ?? [], this.compared(lab, tokens, said)].slice(-MOST_ROWS);
-    const longest = Math.max(...texts.map(text => text.tokens.length));
-    const dressed = {...constants, tasks: {[YOURS]: texts}, rows: texts.length, longest};
+    const dressed = {...constants, tasks: {[YOURS]: texts}, rows: texts.length};
     show({name: YOURS, texts, prices: constants.prices, constants: dressed});
     return 'Your next text is a row below. Reset brings the lesson’s picture back.';
   },
@@ -53,12 +52,12 @@ export const weaving = {
     return [data, this.caption(data)];
   },
 
-  caption({task, gamma, classes, tokens}) {
+  caption({task, gamma, alpha, classes, tokens}) {
     const kept = each => each[4] ? each[1] : 2;  // a class that was not judged is not the hardest
     const [name, share] = classes.reduce((least, each) => kept(each) < kept(least) ? each : least);
-    const head = `On ${task} a round writes ${fixed(tokens[gamma - 1], 2)} tokens`;
+    const head = `On ${task} α is ${fixed(alpha, 2)}, and a round writes ${fixed(tokens[gamma - 1], 2)} tokens`;
     if (share === 1) return `${head}: no draft that is judged is refused.`;
-    return `${head}; drafts of class '${name}' are kept least, ${fixed(share, 2)} of those judged.`;
+    return `${head}; drafts of class '${name}' are kept least, ${fixed(share, 2)} of them.`;
   },
 };
 
