@@ -322,11 +322,18 @@ def test_on_a_phone_every_cell_has_letters(page, board, carpet, task):
             continue
         show = opened(page, explorer)
         with narrowed(page, 390):
-            show(task=task)
+            data = show(task=task)
             rights, lettered = zip(*page.evaluate(LETTERS), strict=True)
             assert all(lettered)
             assert len(lettered) >= 60  # and enough of them to see rounds
             assert max(rights) < 390 - 60  # bars have room beside them
+        if explorer is board:  # a text has two lines there
+            assert len(lettered) == sum(map(len, data["tokens"])) or task == "stories"
+            with narrowed(page, 750):  # the site's column
+                data = show(task=task)
+                _, lettered = zip(*page.evaluate(LETTERS), strict=True)
+                assert all(lettered)
+                assert len(lettered) == sum(map(len, data["tokens"]))
 
 
 def test_the_dashboard_tells_what_the_coin_did(page, board):
@@ -343,6 +350,10 @@ def test_the_dashboard_tells_what_the_coin_did(page, board):
     fills = page.locator(".lablib-cell").evaluate_all("all => all.map(e => e.getAttribute('fill'))")
     colours = {"kept": "#0072B2", "refused": "#E69F00", "own": "#FFFFFF"}
     assert {fate: fills.count(colour) for fate, colour in colours.items()} == fates
+    framed = page.locator(".lablib-chosen").evaluate(  # of the first text
+        "e => [...e.parentNode.querySelectorAll('.lablib-cell')].indexOf(e)"
+    )
+    assert f"text 1, token {framed + 1}: " in page.locator("svg").text_content()
     page.locator(".lablib-cell[fill='#E69F00']").first.click()
     said = page.locator(".lablib-told").inner_text()
     assert "the coin fell on" in said

@@ -6,7 +6,6 @@ The texts are there already, and what the drafters gave their tokens; so a contr
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import product
 from typing import Any, ClassVar
 
 from lablib.course.plots.explorer import choice, slider
@@ -82,7 +81,6 @@ class Dashboard(SceneExplorer):
                 task: max(len(tokens) for some in shown for _, tokens in some)
                 for task, shown in every.items()
             },
-            "differences": self._room(drafters),
         }
         super().__init__(
             task=choice(begin["task"], list(recording.tasks)),
@@ -114,12 +112,19 @@ class Dashboard(SceneExplorer):
         return {"overlaps": shares, "best": best}
 
     def heat(self, task: str, drafter: str, draft_tokens: int) -> dict[str, Any]:
-        """Return α of each rule at every temperature: theory, and what the engine counted."""
+        """Return α of each rule at every temperature, counted too, and of other drafters."""
         expected = self.expected(task, drafter, draft_tokens)
         names = [name for name in RULES if name in self._rules or name == "rejection"]
+        fixed = RULES.index("rejection")
+        others = {
+            name: [row[fixed].alpha for row in self.expected(task, name, draft_tokens)]
+            for name in self.controls["drafter"].options
+            if name != drafter
+        }
         return {
             "lines": {name: [row[RULES.index(name)].alpha for row in expected] for name in names},
             "points": {name: self._measured(task, drafter, name) for name in names},
+            "others": others,
         }
 
     def rounds(
@@ -237,18 +242,6 @@ class Dashboard(SceneExplorer):
 
     def _on_grid(self, temperature: float) -> float:
         return float(self.recording.temperatures[self.recording.at(temperature)])
-
-    def _room(self, drafters: Sequence[str]) -> dict[str, float]:
-        """Return the ends of an axis on which all differences from rejection have room."""
-        found = []
-        for task, drafter in product(self.recording.tasks, drafters):
-            heat = self.heat(task, drafter, GAMMA)
-            base = np.array(heat["lines"]["rejection"])[:, None]
-            found += [(np.array(heat["points"][name]) - base).ravel() for name in self._rules]
-            found += [np.array(heat["lines"][name]) - base[:, 0] for name in self._rules]
-        every = 20 * np.concatenate(found)  # ends are twentieths
-        least, most = float(np.floor(every.min())) / 20, float(np.ceil(every.max())) / 20
-        return {"least": least, "most": most}
 
     def _measured(self, task: str, drafter: str, rule: str) -> list[tuple[float, float, float]]:
         """Return what the engine kept at each temperature, and the ends of its 95 % interval."""

@@ -47,7 +47,7 @@ function carpet(constants, data, room) {
   const bottom = top + rows * high;
   cloth.lines(pens, {place, most, top, bottom, mean, right, end, more: longest - shown});
   texts.forEach((text, row) => cloth.row(pens, row, woven(text, data, row, shown),
-    {wide, high, left, y: top + row * high, end, place, right}));
+    {wide, high, left, y: top + row * high, columns: shown, lines: 1, place, right}));
 
   const below = bottom + 43, third = width / 3, tall = 132;
   const places = room < 640 ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 12, 340)])

@@ -39,29 +39,32 @@ function legend([add, write], entries, left, y, width) {
 const least = (names, slim) => !slim ? 6 : names.some(name => name.replace('␣', '').length > 1) ? 17 : 12;
 
 // Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafted]], mean: tokens a
-// round, drawn as a dot beside it with its note; end: how far right cells go; place: of a number beside them.
-function row([add, write], number, {cells, rounds, mean, note}, {wide, high, left, y, end, place, right}) {
+// round, drawn as a dot beside it with its note; columns: of each of a text's lines; place: of a number beside them.
+function row([add, write], number, {cells, rounds, mean, note}, {wide, high, left, y: top, columns, lines, place, right}) {
+  // the pieces of from ... to: of each line its top, and where they begin and end
+  const pieces = (from, to) => Array.from({length: lines}, (_, i) => [top + i * high, Math.max(from - i * columns, 0),
+    Math.min(to - i * columns, columns)]).filter(([, begin, end]) => begin < end);
   cells.forEach(({what, share, name, note}, column) => {
-    const x = left + column * wide, strength = what === 'kept' ? 0.25 + 0.75 * share : 1;
+    const [[y, at]] = pieces(column, column + 1), x = left + at * wide, strength = what === 'kept' ? 0.25 + 0.75 * share : 1;
     add(`t${number}.${column}`, 'rect', {x: x + 1, y: y + 2, width: wide - 2, height: high - 8, rx: 2,
       fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
       'stroke-width': 0.8, cell: [number, column], class: 'lablib-cell', note});
-    const letters = name.replace(/^␣(?=.)/, ''), fit = Math.floor(wide / 7.4);
+    const letters = name.replace(/^␣(?=.)/, ''), fit = Math.floor((wide - 2 * /m/i.test(letters)) / 7.4);
     if (wide > 16 || letters.length <= fit) write(`w${number}.${column}`, x + wide / 2, y + high - 10, letters.slice(0, fit),
       {'text-anchor': 'middle', fill: strength > 0.62 && what === 'kept' ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
   });
   rounds.forEach(([start, tokens, drafted], i) => {
     if (start >= cells.length) return;
-    const from = left + start * wide + 2, own = left + Math.min(start + tokens, cells.length) * wide - 2;
-    const last = Math.min(end - 2, left + (start + drafted) * wide - 2);
-    add(`b${number}.${i}`, 'path', {d: `M${from} ${y + high - 5}v2.5H${own}v-2.5`, fill: 'none', stroke: INK.line});
-    add(`d${number}.${i}`, 'path', {d: `M${own + 3} ${y}H${Math.max(own + 3, last)}`, fill: 'none',
-      stroke: INK.waste, 'stroke-width': last > own + 3 ? 2 : 0});
+    const end = Math.min(start + tokens, cells.length), own = pieces(start, end), vain = pieces(end, start + drafted);
+    const [[first, begin]] = own, line = ([y, from, to]) => `M${left + from * wide + 2} ${y}H${left + to * wide - 2}`;
+    add(`b${number}.${i}`, 'path', {fill: 'none', stroke: INK.line, d: `M${left + begin * wide + 2} ${first + high - 5}v2.5`
+      + own.map(([y, ...ends]) => line([y + high - 2.5, ...ends])).join('') + 'v-2.5'});
+    if (vain.length) add(`d${number}.${i}`, 'path', {d: vain.map(line).join(''), fill: 'none', stroke: INK.waste, 'stroke-width': 2});
   });
-  const middle = y + high / 2 - 2;
+  const middle = top + (lines * high) / 2 - 2;
   add(`Y${number}`, 'path', {d: `M${place(1)} ${middle}H${place(mean || 1)}`, stroke: INK.yield, 'stroke-width': 2});
   add(`y${number}`, 'circle', {cx: place(mean || 1), cy: middle, r: mean ? 4.5 : 0, fill: INK.yield, note});
-  write(`m${number}`, right, y + high - 9, mean ? mean.toFixed(1) : '–', {'text-anchor': 'end'});
+  write(`m${number}`, right, middle + 4, mean ? mean.toFixed(1) : '–', {'text-anchor': 'end'});
 }
 
 // Draw what stands behind the dots of all rows: one token a round, which is plain decoding, and the mean of all.

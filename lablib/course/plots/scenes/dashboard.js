@@ -6,7 +6,8 @@
 //   tokens: [[id]], overlaps: [[percent]], best: [[[[id, p, q]]]] in percent, a list for each token,
 //   rounds: [[[drafted, kept]]], chances: [[[percent]]] of each round's judged drafts, means: of each text,
 //   shares, coins: of rounds that keep 0 ... γ drafts, tokens_per_round, alpha,
-//   lines: {rule: [α]}, points: {rule: [[α, low, high]]}: one for each temperature, of a rule that was counted}
+//   lines: {rule: [α]}, points: {rule: [[α, low, high]]}: one for each temperature, of a rule that was counted,
+//   others: {drafter: [α]} of rejection}
 
 const INK = {...cloth.INK, p: '#0072B2', q: '#B84F00'};
 const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'],
@@ -19,28 +20,29 @@ function dashboard(constants, data, room, chosen) {
   const left = 4, high = 21, beside = narrow ? 90 : 124, rows = data.tokens.length;
   const across = width - left - beside - 12, longest = constants.longest[data.task];
   const names = data.tokens.flat().map(id => constants.words[id]);
-  const wide = Math.max(cloth.least(names, slim), Math.min(44, Math.floor(across / longest)));
-  const shown = Math.min(longest, Math.floor(across / wide)), end = left + wide * shown, right = width - 2;
+  const lines = narrow ? 2 : 1, tall = lines * high + 5 * (lines - 1), most = Math.ceil(longest / lines);
+  const wide = Math.max(cloth.least(names, slim), Math.min(44 * lines, Math.floor(across / most)));
+  const columns = Math.min(most, Math.floor(across / wide)), shown = columns * lines;
+  const end = left + wide * columns, right = width - 2;
   const place = cloth.placing(left + across + 16, right, constants.most);
   const shapes = [], pens = cloth.pens(shapes), [, write] = pens;
 
   const mean = data.tokens_per_round;
   write('title', left, 14, `${data.task}, temperature ${data.temperature}: ${mean.toFixed(2)} tokens a round`,
     {'font-size': slim ? 12 : 15, 'font-weight': 600});
-  const top = cloth.legend(pens, LOOKS, left, 33, width) + 6, bottom = top + rows * high;
+  const top = cloth.legend(pens, LOOKS, left, 33, width) + 6, bottom = top + rows * tall;
   const texts = data.tokens.map((_, number) => woven(constants, data, number, shown));
-  cloth.lines(pens, {place, most: constants.most, top, bottom, mean, right, end, more: longest - shown});
+  const more = Math.max(...data.tokens.map(ids => ids.length)) - shown;
+  cloth.lines(pens, {place, most: constants.most, top, bottom, mean, right, end, more});
   texts.forEach((text, number) => cloth.row(pens, number, text,
-    {wide, high, left, y: top + number * high, end, place, right}));
+    {wide, high, left, y: top + number * tall, columns, lines, place, right}));
 
-  const at = picked(data, texts, chosen), below = bottom + 44, step = TALL + 62;
-  const places = slim ? [[left, 0, 330], [left, 1, 150], [left + width / 2, 1, 150], [left, 2, 330]]
-    .map(([x, row, most]) => [x, below + row * step, Math.min(width - 10 - (most < 200) * width / 2, most)])
-    : narrow ? [0, 1, 2, 3].map(i => [left + (i % 2) * width / 2, below + Math.floor(i / 2) * step, width / 2 - 22])
-      : [[left, below, 248], [left + 276, below, 138], [left + 438, below, 148], [left + 618, below, 222]];
-  const panels = [a_token, a_round, temperatures, differences];
-  panels.forEach((panel, i) => panel(pens, constants, data, places[i], at));
-  return {width, height: places[3][1] + TALL + 62, shapes};
+  const at = picked(data, texts, chosen), below = bottom + 44, step = TALL + 62, low = below + slim * step;
+  const third = slim ? left + 140 : left + 290 + 0.18 * width;
+  a_token(pens, constants, data, [left, below, slim ? Math.min(width - 10, 330) : 248], at);
+  a_round(pens, constants, data, [slim ? left : left + 264, low, slim ? 122 : 0.18 * width]);
+  temperatures(pens, constants, data, [third, low, right - third], slim);
+  return {width, height: low + step, shapes, told: at.slice(0, 2)};
 }
 
 // Return what became of a text's tokens in this toss, and its rounds; no more tokens than there is room for.
@@ -107,7 +109,7 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
 // How many drafts a whole round keeps.
 function a_round(pens, {most}, data, [x, y, width]) {
   const [add, write] = pens, from = x + 22, step = (width - 22) / (most + 1);
-  const at = frame(pens, 'round', 'drafts kept a round', [from, y, width - 22], [0, 1], ['0', '1']);
+  const at = frame(pens, 'round', 'drafts kept a round', [from, y, width - 22], ['0', '1']);
   for (let i = 0; i <= most; i++) write(`rx${i}`, from + step * (i + 0.5), y + 12 + TALL + 14, String(i), {'text-anchor': 'middle', fill: INK.faint});
   data.shares.forEach((share, i) => add(`r${i}`, 'rect', {x: from + step * i + 1.5, y: at(share), width: step - 3,
     height: at(0) - at(share), fill: '#56B4E9', note: `${(100 * share).toFixed(1)} % of whole rounds keep ${i} drafts; `
@@ -119,59 +121,57 @@ function a_round(pens, {most}, data, [x, y, width]) {
   write('round-key', from, y + 12 + TALL + 29, '◆ coins of one α', {fill: INK.q});
 }
 
-// Draw axes over a height of TALL; return where a value lies.
-function frame([add, write], key, title, [x, y, width], [low, high], names) {
-  const at = value => y + 12 + TALL * (1 - (value - low) / (high - low));
+// Draw axes from 0 to 1 over a height of TALL; return where a value lies.
+function frame([add, write], key, title, [x, y, width], names) {
+  const at = value => y + 12 + TALL * (1 - value);
   write(key, x - 18, y, title, {'font-weight': 600});
   names.forEach(name => {
-    const place = at(Number(name.replace('−', '-')));
+    const place = at(Number(name));
     add(`${key}-g${name}`, 'path', {d: `M${x} ${place}H${x + width}`, stroke: INK.grid});
     write(`${key}-n${name}`, x - 4, place + 4, name, {'text-anchor': 'end', fill: INK.faint});
   });
   return at;
 }
 
-// Draw a line for each rule along the temperatures, with the engine's intervals as bands.
-function along([add, write], key, {grid, rules, engine}, data, [x, width, y], at, from, named) {
-  const [low, high] = [grid[0], grid[grid.length - 1]], to = hot => x + width * (hot - low) / (high - low);
+// α of each rule along the temperatures, with the engine's intervals as bands, and, grey, that of other drafters.
+function temperatures(pens, {grid, rules, engine}, data, [x, y, room], slim) {
+  const [add, write] = pens, from = x + 22, width = room - 22 - 68, bottom = y + 12 + TALL;
+  const drawn = Object.entries(data.others);
+  const title = slim ? `α, ${data.drafter}` : `α of judged drafts, ${data.drafter}`;
+  const at = frame(pens, 'heat', title, [from, y, width], ['0', '0.5', '1']);
+  const [low, high] = [grid[0], grid[grid.length - 1]], to = hot => from + width * (hot - low) / (high - low);
   const path = values => values.map((value, i) => `${to(grid[i]).toFixed(1)} ${at(value).toFixed(1)}`).join('L');
   [low, (low + high) / 2, high].forEach(hot =>
-    write(`${key}t${hot}`, to(hot), y + 12 + TALL + 14, String(hot), {'text-anchor': 'middle', fill: INK.faint}));
-  write(`${key}t`, x + width / 2, y + 12 + TALL + 29, 'temperature', {'text-anchor': 'middle', fill: INK.faint});
-  add(`${key}now`, 'path', {d: `M${to(data.temperature)} ${y + 12}v${TALL}`, stroke: INK.faint, 'stroke-dasharray': '2 3'});
+    write(`ht${hot}`, to(hot), bottom + 14, String(hot), {'text-anchor': 'middle', fill: INK.faint}));
+  write('ht', from + width / 2, bottom + 29, 'temperature', {'text-anchor': 'middle', fill: INK.faint});
+  add('hnow', 'path', {d: `M${to(data.temperature)} ${y + 12}v${TALL}`, stroke: INK.faint, 'stroke-dasharray': '2 3'});
   const shown = rules.filter(rule => data.lines[rule]), counted = data.draft_tokens === engine;
   for (const rule of shown.filter(each => data.points[each])) {
-    const ends = data.points[rule].map(([, a, b], i) => [a - from(i), b - from(i)]);
-    const band = `M${path(ends.map(each => each[1]))}L${ends.map((each, i) => `${to(grid[i]).toFixed(1)} ${at(each[0]).toFixed(1)}`).reverse().join('L')}Z`;
-    add(`${key}b${rule}`, 'path', {d: band, fill: RULES[rule], 'fill-opacity': counted && rule === data.rule ? 0.22 : counted ? 0.1 : 0});
+    const [below, above] = [1, 2].map(end => path(data.points[rule].map(each => each[end])));
+    add(`hb${rule}`, 'path', {d: `M${above}L${below.split('L').reverse().join('L')}Z`, fill: RULES[rule],
+      'fill-opacity': counted && rule === data.rule ? 0.22 : counted ? 0.1 : 0});
   }
-  const ends = shown.map(rule => ({rule, y: at(data.lines[rule][grid.length - 1] - from(grid.length - 1)) + 4}));
-  ends.sort((a, b) => a.y - b.y).forEach((end, i) => { if (i) end.y = Math.max(end.y, ends[i - 1].y + 13); });
-  for (const {rule, y: place} of ends) {
-    const values = data.lines[rule].map((value, i) => value - from(i)), now = rule === data.rule;
-    add(`${key}l${rule}`, 'path', {d: `M${path(values)}`, fill: 'none', stroke: RULES[rule], 'stroke-width': now ? 3 : 1.5,
+  for (const [name, line] of drawn)
+    add(`ho${name}`, 'path', {d: `M${path(line)}`, fill: 'none', stroke: INK.faint, note: `${name}, rejection: theory keeps `
+      + `${line[0].toFixed(3)} of the judged drafts at temperature ${low}, ${line.at(-1).toFixed(3)} at ${high}.`});
+  for (const rule of [data.rule, ...shown.filter(each => each !== data.rule)]) {  // thin lines lie on the thick one
+    const now = rule === data.rule;
+    add(`hl${rule}`, 'path', {d: `M${path(data.lines[rule])}`, fill: 'none', stroke: RULES[rule], 'stroke-width': now ? 3 : 1.5,
       'stroke-dasharray': rule === 'coupled' ? '2 2' : rule === 'match' ? '6 3' : ''});
-    values.forEach((value, i) => add(`${key}p${rule}${i}`, 'circle', {cx: to(grid[i]), cy: at(value), r: now ? 3.5 : 2.5,
-      fill: RULES[rule], note: said(rule, grid[i], data.lines[rule][i], counted && data.points[rule]?.[i])}));
-    if (named) write(`${key}n${rule}`, x + width + 6, place, rule, {fill: RULES[rule], 'font-weight': now ? 700 : 400});
+    data.lines[rule].forEach((value, i) => add(`hp${rule}${i}`, 'circle', {cx: to(grid[i]), cy: at(value), r: now ? 3.5 : 2.5,
+      fill: RULES[rule], note: said(rule, grid[i], value, counted && data.points[rule]?.[i])}));
   }
+  const names = [...shown.map(rule => [rule, data.lines[rule], RULES[rule]]), ...drawn.map(each => [...each, INK.faint])];
+  const ends = names.map(([name, line, fill]) => ({name, fill, y: at(line.at(-1)) + 4})).sort((a, b) => a.y - b.y);
+  ends.forEach((end, i) => { if (i) end.y = Math.max(end.y, ends[i - 1].y + 13); });
+  ends.reverse().forEach((end, i) => { end.y = Math.min(end.y, i ? ends[i - 1].y - 13 : bottom + 4); });
+  for (const {name, fill, y: place} of ends)
+    write(`hn${name}`, from + width + 6, place, name, {fill, 'font-weight': name === data.rule ? 700 : 400});
+  const bands = counted ? 'bands: the engine, 95 %' : `γ = ${engine} has the engine's bands`;
+  write('bands', x + room, bottom + 44, bands + (drawn.length ? "; grey: others' rejection" : ''), {fill: INK.faint, 'text-anchor': 'end'});
 }
 
 function said(rule, hot, alpha, counted) {
   const engine = counted ? `; the engine counted ${counted[0].toFixed(3)}, 95 % interval ${counted[1].toFixed(3)} to ${counted[2].toFixed(3)}` : '';
   return `${rule} at temperature ${hot}: theory keeps ${alpha.toFixed(3)} of the judged drafts${engine}.`;
-}
-
-function temperatures(pens, constants, data, [x, y, width]) {
-  const at = frame(pens, 'heat', 'α, of judged drafts', [x + 22, y, width - 22], [0, 1], ['0', '0.5', '1']);
-  along(pens, 'h', constants, data, [x + 22, width - 22, y], at, () => 0, false);
-}
-
-function differences(pens, constants, data, [x, y, width]) {
-  const {least, most} = constants.differences, inside = [x + 34, y, width - 34 - 62];
-  const names = [least, 0, most].map(value => value.toFixed(2).replace('-', '−').replace(/^−?0\.00$/, '0'));
-  const at = frame(pens, 'less', 'α minus that of rejection', inside, [least, most], names);
-  along(pens, 'd', constants, data, [inside[0], inside[2], y], at, i => data.lines.rejection[i], true);
-  const engine = data.draft_tokens === constants.engine ? `bands: the engine, 95 %` : `γ = ${constants.engine} has the engine's bands`;
-  pens[1]('less-key', x + width, y + 12 + TALL + 44, engine, {fill: INK.faint, 'text-anchor': 'end'});
 }

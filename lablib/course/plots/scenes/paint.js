@@ -1,8 +1,9 @@
 // Paints shapes: what is new appears, what stays moves there, what is gone goes.
 //
-// A scene is a function (constants, data, room, chosen) -> {width, height, shapes}; it is no wider than the
-// room (from 250 pixels on), and letters stay as large as they are. It knows no page, so that it can be
-// tried anywhere. The chosen cell is null before anybody has chosen one. A shape is {key, tag, ...attributes}; beside these it may have
+// A scene is a function (constants, data, room, chosen) -> {width, height, shapes, told}; it is no wider than
+// the room (from 250 pixels on), and letters stay as large as they are. It knows no page, so that it can be
+// tried anywhere. The chosen cell is null before anybody has chosen one; `told`, where there is one, is the cell
+// of which the picture tells until then, or now. A shape is {key, tag, ...attributes}; beside these it may have
 //   text   what a <text> says,
 //   note   what is said of it when it is pointed at or walked to,
 //   cell   [row, column]: the arrow keys walk from cell to cell.
@@ -22,7 +23,7 @@ function painter(root, scene, constants, caption) {
   told.setAttribute('aria-live', 'polite');
   svg.setAttribute('role', 'img');
   const elements = new Map();
-  let shapes = [], chosen = null, paper = 0;
+  let shapes = [], chosen = null, framed = null, paper = 0;
 
   const say = shape => {
     const how = window.matchMedia('(hover: none)').matches ? 'Touch it' : 'Point at it, or use the arrow keys';
@@ -31,10 +32,10 @@ function painter(root, scene, constants, caption) {
   };
 
   const mark = () => {
-    const shape = chosen && shapes.find(each => each.cell && each.cell.join() === chosen.join());
+    const shape = framed && shapes.find(each => each.cell && each.cell.join() === framed.join());
     for (const [key, element] of elements)
       element.classList.toggle('lablib-chosen', Boolean(shape) && key === shape.key);
-    say(shape);
+    say(chosen && shape);
   };
 
   const choose = cell => {
@@ -51,7 +52,7 @@ function painter(root, scene, constants, caption) {
     if (!step) return;
     event.preventDefault();
     event.stopPropagation();
-    const to = chosen ? chosen.map((at, i) => at + step[i]) : [0, 0];
+    const to = framed ? framed.map((at, i) => at + step[i]) : [0, 0];
     const row = shapes.filter(each => each.cell && each.cell[0] === to[0]);
     if (!row.length) return;
     const end = Math.max(...row.map(each => each.cell[1]));
@@ -61,6 +62,7 @@ function painter(root, scene, constants, caption) {
   const draw = (data, words) => {
     const drawn = scene(constants, data, paper || Math.floor(stage.clientWidth) || 850, chosen);
     shapes = drawn.shapes;
+    framed = drawn.told || chosen;
     const size = {viewBox: `0 0 ${drawn.width} ${drawn.height}`, width: drawn.width, height: drawn.height};
     for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
     svg.setAttribute('aria-label', words);

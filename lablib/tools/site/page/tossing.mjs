@@ -34,7 +34,7 @@ export const tossing = {
     const longest = Math.max(...at.flatMap(({texts}) => texts.map(text => text.tokens.length)));
     const given = {name: YOUR_TEXT, grid, rules, engine, at, coins};
     const dress = () => ({
-      ...constants, longest: {[YOUR_TEXT]: longest}, differences: this.room(given),
+      ...constants, longest: {[YOUR_TEXT]: longest},
       coins: coins.map(row => row.map(coin => Math.floor(100 * coin))),
     });
     show({...given, constants: dress()}, {drafter: 'draft model'});
@@ -96,18 +96,7 @@ export const tossing = {
       lines[rule] = at.map(({texts}) => alphaOf(followed(texts, rule, gamma)));
       if (at.every(({counts}) => counts[rule])) points[rule] = at.map(({counts}) => pointOf(counts[rule]));
     }
-    return {lines, points};
-  },
-
-  // Return the ends of an axis on which all differences from rejection have room.
-  room(given) {
-    const {lines, points} = this.heat(given, given.engine), base = lines.rejection;
-    const found = given.rules.flatMap(rule => [
-      ...lines[rule].map((alpha, i) => alpha - base[i]),
-      ...(points[rule] ?? []).flatMap((ends, i) => ends.map(end => end - base[i])),
-    ]);
-    const least = Math.floor(20 * Math.min(...found)) / 20;
-    return {least, most: Math.max(Math.ceil(20 * Math.max(...found)) / 20, least + 0.05)};
+    return {lines, points, others: {}};
   },
 
   caption({rule, draft_tokens, alpha, tokens_per_round, counted}, engine) {
