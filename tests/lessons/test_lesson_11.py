@@ -141,7 +141,7 @@ def test_the_rows_of_steps_are_drawn_with_what_was_drawn_anew():
     marks = chart.marks[0]
     assert [mark["line"][0] for mark in marks if "line" in mark] == [[1, 8], [1, 1]]
     assert [mark["rule"] for mark in marks if "rule" in mark] == [{"x": 2.5}]
-    assert "they end" in {mark.get("text") for mark in marks}
+    assert "sentences end" in {mark.get("text") for mark in marks}
 
 
 def test_the_film_names_its_events():

@@ -19,7 +19,7 @@ from lablib.course.checks.exercises import find
 from lablib.course.checks.running import Gone, TimeUp
 from lablib.machine import backend
 from lablib.teach import submission
-from lablib.teach.apart import codec, surroundings
+from lablib.teach.apart import codec, remote, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import clean, read_bytes
@@ -238,6 +238,19 @@ def test_the_repository_is_not_there():
     assert asked("f", code, str(root)) == 0
 
 
+@linux
+def test_where_containers_work_nothing_is_shown_but_what_is_asked_for(tmp_path, monkeypatch):
+    """A course in /usr/src/app lay open."""
+    assert "/usr/src" in surroundings.hidden()
+    (tmp_path / "app" / "venv").mkdir(parents=True)
+    (tmp_path / "app" / "solved.py").write_text("42")
+    shown = [*surroundings.seen(), str(tmp_path), str(tmp_path / "app" / "venv")]
+    monkeypatch.setattr(remote, "seen", lambda: shown)
+    code = "import os\ndef f(path):\n    return os.listdir(path)"
+    found = asked("f", code, str(tmp_path / "app"), hide=(str(tmp_path / "app"),))
+    assert found == (["venv"] if not not_kept_out() else found)
+
+
 PRIVATE = [  # each of them holds passwords or solutions somewhere
     "pip.conf", ".condarc", "condarc.d/work.yml", "conda-meta/state", "bin/activate", ".env",
     "etc/conda/activate.d/env_vars.sh", "local/etc/jupyter/nbgrader_config.py",
@@ -334,6 +347,24 @@ def test_nothing_is_kept_that_no_limit_counts():
     if not_kept_out():
         pytest.skip("no user namespaces here")
     assert asked("tried", KEEPS) == []
+
+
+@linux
+def test_what_is_shown_by_two_names_is_hidden_by_both(tmp_path, monkeypatch):
+    """/lib was a second way to /usr/lib, on which references lay open."""
+    real, link = tmp_path / "usr", tmp_path / "other"
+    (real / "in").mkdir(parents=True)
+    link.symlink_to(real)
+    (real / "in" / "reference.py").write_text("42")
+    (real / "in" / "open.py").write_text("43")
+    shown = [*surroundings.seen(), str(real), str(link)]
+    monkeypatch.setattr(remote, "seen", lambda: shown)
+    code = "import os\ndef f(paths):\n    return [open(each).read() for each in paths]"
+    places = [
+        str(name / "in" / file) for name in (real, link) for file in ("reference.py", "open.py")
+    ]
+    found = asked("f", code, places, hide=(str(real / "in" / "reference.py"),))
+    assert found == (["", "43", "", "43"] if not not_kept_out() else found)
 
 
 @linux

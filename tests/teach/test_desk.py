@@ -323,7 +323,7 @@ def test_what_is_judged_already_is_kept_whoever_has_used_up_their_time(tmp_path,
 
 def test_a_name_in_a_folder_of_ones_own_uses_up_nobody_elses_time(tmp_path, monkeypatch):
     monkeypatch.setattr(desk, "SLOW", 0.0)
-    texts = {"x7/ada-1.py": "", "x7/ada-2.py": "", "x9/ada.py": submitted.RIGHT}
+    texts = {"x7/ada_00.py": "", "x7/00_ada.py": "", "x9/ada.py": submitted.RIGHT}
     texts |= {"x7/bob.py": "", "x9/bob.py": ""}
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

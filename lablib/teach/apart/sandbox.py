@@ -293,9 +293,16 @@ def _new_root(order: dict[str, Any]) -> None:
 
 
 def _rules(see: Iterable[str], hide: Iterable[str]) -> list[tuple[str, bool]]:
-    """Return what to show and what to hide, in an order in which the deeper one counts."""
-    rules = {path: True for given in see for path in (given, os.path.realpath(given))}
-    rules |= {path: False for given in hide for path in (given, os.path.realpath(given))}
+    """Return what to show and what to hide, in an order in which the deeper one counts.
+
+    What is shown by two names, as ``/lib`` is often ``/usr/lib``, has the same hidden by both.
+    """
+    real = {given: os.path.realpath(given) for given in see}
+    rules = {path: True for pair in real.items() for path in pair}
+    hidden = {path for given in hide for path in (given, os.path.realpath(given))}
+    for shown, other in real.items():
+        hidden |= {shown + path[len(other) :] for path in hidden if path.startswith(f"{other}/")}
+    rules |= dict.fromkeys(hidden, False)
     return sorted(rules.items(), key=lambda rule: (rule[0].rstrip("/").count("/"), rule[0]))
 
 

@@ -53,7 +53,7 @@ def hidden() -> list[str]:
     checkouts = [os.path.dirname(path) for path in _folders(lablib.__path__)]
     outside = [path for path in checkouts if not path.endswith("-packages")]
     solved = [os.path.join(path, "notebooks") for path in _packages()]  # with what solution showed
-    return [*outside, *solved, *_private(), *references()]
+    return [*outside, *solved, "/usr/src", *_private(), *references()]  # containers work there
 
 
 def references() -> list[str]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lablib.course.plots.charts import WARM, Chart, axis, panel, upright
+from lablib.course.plots.charts import TINTS, WARM, Chart, axis, panel, upright
 from lablib.course.plots.explorer import Player, choice
 from lablib.course.plots.pictures import COLOURS, visible
 from lablib.course.plots.scene import ChartExplorer
@@ -129,7 +129,7 @@ class RoundByRound(ChartExplorer):
             names.append((count, data["own"]))
         x = axis(-0.6, max(self._widest, count) + 0.6, "", names, bare=True)
         y = axis(0, 1.3, "", (0, 0.5, 1))
-        keys = [(WARM, "draft's q", True), (COLOURS[0], "target's p", False)]
+        keys = [(WARM, "draft's q", True), (COLOURS[0], "target's p (pale: unjudged)", False)]
         keys += [(OWN[kind], f"p of a {kind}", False) for kind in ("correction", "bonus")]
         dress = {"texts": self._texts, "looks": LOOKS, "about": "text so far"}
         before = len(data["looks"]) - data["new"]
@@ -143,7 +143,9 @@ class RoundByRound(ChartExplorer):
 
     def _bars(self, data: dict[str, Any]) -> list[dict[str, Any]]:
         """Return a bar of p within an outline of q for each draft, and what became of it."""
-        marks = upright(data["drafted"], {"q": data["q"], "p": data["p"]}) if data["q"] else []
+        pale = [TINTS[0] if each == "not reached" else COLOURS[0] for each in data["verdicts"]]
+        chances = {"q": data["q"], "p": data["p"]}
+        marks = upright(data["drafted"], chances, pale) if data["q"] else []
         says = {"accepted": "✓ accepted", "rejected": "✗ rejected", "not reached": "unjudged"}
         look = {"anchor": "middle", "room": 0.95}
         for i, verdict in enumerate(data["verdicts"]):

@@ -75,7 +75,7 @@ class SpeedupMap(ChartExplorer):
         price = axis(0, self.widest, "price of a drafted token (in plain tokens)")
         y, title = axis(0, 1, "", (0, 0.5, 1)), "α, the chance that a draft is kept"
         keys = [(WON, "drafts win", False), (LOST, "drafts lose", False)]
-        keys.append((COLOURS[5], "this machine, with each task", False))
+        keys.append((COLOURS[5], "this machine, each task by one α", False))
         marks += self._points(data["points"])
         return Chart([panel(title, price, y, high=280)], [marks], keys)
 

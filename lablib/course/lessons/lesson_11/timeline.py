@@ -243,8 +243,8 @@ def rows_of_steps(asked: Sequence[int], run: Sequence[int], drawn: Sequence[int]
         marks.append({**anew, "text": "drawn anew" * (number == 0)})
     full = sum(count == most for count in asked)  # steps before the first sentence ends
     words = (
-        ("sentences that ask", COLOURS[0], [0.15 * len(asked), 1.03 * most]),
-        ("they end", WARM, [full + 1, 1.03 * most]),
+        ("asked", COLOURS[0], [0.15 * len(asked), 1.03 * most]),
+        ("sentences end", WARM, [full + 1, 1.03 * most]),
     )
     words = *words, ("different ones: rows run", "#8A5A00", [0.3 * len(asked), 0.1 * most])
     for word, colour, at in words:

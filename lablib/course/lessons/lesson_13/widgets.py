@@ -277,7 +277,7 @@ class Worth(ChartExplorer):
         here = {"rule": {"x": max(0.0, self.here)}, "text": "this machine", "dash": "5 3"}
         marks.append({"key": "here", **here, "colour": "#B34A00"})
         x = axis(0, self.waiting[-1], "price of waiting for a level, in plain tokens")
-        title = "speed-up (dotted: plain decoding, ×1)"
+        title = "speed-up, in doublings (dotted: plain decoding, ×1)"
         y = axis(*self._ends, "", 2.0 ** np.arange(-4, 6), log=True)
         return Chart([panel(title, x, y, series, high=240)], [marks])
 

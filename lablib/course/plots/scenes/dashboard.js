@@ -101,8 +101,8 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
   add('coin-all', 'rect', {x: from, y: low - 5, width: scale, height: 9, fill: '#FFFFFF', stroke: INK.faint});
   add('coin-kept', 'rect', {x: from, y: low - 5, width: judged ? scale * chance / 100 : 0, height: 9, fill: INK.kept, 'fill-opacity': 0.6});
   add('coin-at', 'path', {d: `M${from + scale * coin / 100} ${low - 9}v17`, stroke: '#111111', 'stroke-width': judged ? 2.5 : 0});
-  const end = judged ? `coin ${share_of(coin)} ${what === 'kept' ? 'below' : 'above'} ${share_of(chance)}: ${what}` : 'no draft was judged here';
-  write('coin-says', from, low + 20, end);
+  const end = judged ? `a kept draft with ${share_of(chance)}, coin ${share_of(coin)}: ${what}` : 'no draft was judged here';
+  write('coin-says', x, low + 20, end);
   write('coin-share', x, low + 37, `Σ min(p, q) = ${share.toFixed(2)} at this token`, {fill: INK.faint});
 }
 
