@@ -154,10 +154,11 @@ def test_a_vote_wins_with_the_most_frequent_answer_and_a_tie_is_shared() -> None
     assert found["one"][0] == pytest.approx((0.4 + 0.5 + 0.0) / 3)
     assert found["vote"][0] == pytest.approx(1.5 / 3)
     assert all(0 <= low <= middle <= high <= 1 for middle, low, high in found.values())
-    (marks,) = charted(lab.vote_bars([won, tied, lost]))
-    assert [mark["bar"][1] for mark in marks if "bar" in mark] == [0.4, 0.5, 0]
+    long = lab.Asked("fact", "animal", "cat", ("hippopotamuses",))
+    (marks,) = charted(lab.vote_bars([won, tied, lost, beside, long]))
+    assert [mark["bar"][1] for mark in marks if "bar" in mark] == [0.4, 0.5, 0, 0.2, 0]
     ends = [mark["text"] for mark in marks if "text" in mark]
-    assert ends == ["40% ✓", "50% =", "0% ✗"]
+    assert ends == ["40% ✓", "50% =", "0% ✗ Sydney", "20% ✗ 4/6", "0% ✗ hippopotamus…"]
 
 
 # ------------------------------------------------------------------ measuring

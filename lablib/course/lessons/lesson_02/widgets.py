@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, WARM, Chart, axis, curves, lines, panel
+from lablib.course.plots.charts import COLOURS, TINTS, WARM, Chart, axis, curves, lines, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.scene import ChartExplorer
 
@@ -17,7 +17,7 @@ class CacheCost(ChartExplorer):
     """Tokens that go through the model as a text grows, with and without a cache."""
 
     PROMPT, NEW = 64, 128  # at most
-    AGAIN = "#F7DDA4"
+    AGAIN = TINTS[0]  # of the line without a cache
 
     def __init__(self) -> None:
         super().__init__(

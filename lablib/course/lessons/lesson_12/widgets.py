@@ -238,13 +238,20 @@ def single_and_vote(asked: Sequence[Asked]) -> dict[str, tuple[float, ...]]:
 
 def vote_bars(asked: Sequence[Asked]) -> Chart:
     """Draw the share of right answers to each question; the look says how the vote ends."""
-    looks = {1.0: (COLOURS[2], "the vote is right ✓"), 0.0: (COLOURS[5], "it is wrong ✗")}
+    looks = {1.0: (COLOURS[2], "the vote is right ✓"), 0.0: (COLOURS[5], "a wrong answer wins ✗")}
     tie = COLOURS[4], "a tie ="
     colours, ends = zip(*(looks.get(each.vote, tie) for each in asked), strict=True)
     names, shares = [f"{each.name} {each.truth}" for each in asked], [each.single for each in asked]
-    said = [f"{share:.0%} {end[-1]}" for share, end in zip(shares, ends, strict=True)]
+    won = ["" if each.vote else _cut(" " + "/".join(each.leaders)) for each in asked]
+    said = [f"{x:.0%} {end[-1]}{name}" for x, end, name in zip(shares, ends, won, strict=True)]
     rows = bars_across(names, shares, colours, said)
-    view = ranked(len(asked), "share of right answers", end=1.6, side=270)
+    title = "share of right answers (the right one behind each question)"
+    view = ranked(len(asked), title, end=1.6, side=270)
     view |= {"high": 27 * len(asked), "y": view["y"] | rows["y"], "x": view["x"] | {"name": ""}}
     keys = [(colour, end, False) for colour, end in (looks[1.0], tie, looks[0.0])]
     return Chart([view], [rows["marks"]], keys)
+
+
+def _cut(text: str, most: int = 14) -> str:
+    """Return a text, or the beginning of a long one."""
+    return text if len(text) <= most else text[: most - 1] + "…"

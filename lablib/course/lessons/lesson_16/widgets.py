@@ -70,19 +70,20 @@ class Voting(ChartExplorer):
             series[name] = (data[key], *np.transpose(ends))
         here = {"key": "here", "rule": {"x": data["samples"]}, "colour": WARM}
         x = axis(1, self.counts[-1], "samples a problem")
-        view = panel("right votes (share)", x, axis(0, 1, "", (0, 0.5, 1)), series, share=1.3)
+        title, y = "right votes (share; bands: 95 %)", axis(0, 1, "", (0, 0.5, 1))
+        view = panel(title, x, y, series, share=1.3)
         bars = []
         for rank, (whole, right) in enumerate(zip(data["whole"], data["right"], strict=True), 1):
             truth = f"{self.right[:, rank - 1].mean():.0%} of these samples are right"
             note = f"Number {rank} of the surest has {whole:.1%} of the weight; {truth}."
-            sides, look = [rank - 0.4, rank + 0.4], {"fill": COLOURS[1], "hollow": True}
+            sides, look = [rank - 0.4, rank + 0.4], {"fill": COLOURS[5], "hollow": True}
             bars.append({"key": f"r{rank}", "bar": [*sides, 0, right], "fill": COLOURS[2]})
             bars.append({"key": f"w{rank}", "bar": [*sides, right, whole], **look, "note": note})
         last, most = self.counts[-1], self.weight(self.MOST).mean(axis=0).max()
         x = axis(0.4, last + 0.6, "a problem's samples, the surest first", sorted({1, last}))
         why = panel("each sample's share of the weight", x, axis(0, most))
-        keys = [(COLOURS[2], "a right sample", False), (COLOURS[1], "a wrong one", True)]
-        return Chart([view, why], [[*curves(self.counts, series, (0, 5)), here], bars], keys)
+        keys = [(COLOURS[2], "a right sample", False), (COLOURS[5], "a wrong one", True)]
+        return Chart([view, why], [[*curves(self.counts, series), here], bars], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how right sure samples are, and what comes of it at the chosen number of samples."""

@@ -173,8 +173,8 @@ class Surest(SceneExplorer):
         looks = zip(names, data["votes"].tolist(), (GREY, *COLOURS[1:3]), strict=True)
         for i, (name, share, colour) in enumerate(looks, start=1):
             right += _bar(i, share, n, colour, name)
-            above = {"at": [i, 0.02 + right[-1]["line"][1][1]], "anchor": "middle"}
-            right.append({"key": f"t{i}", "text": f"{share:.2f}", **above})
+            beside = {"at": [i - 0.05, share + 0.02], "anchor": "end"}
+            right.append({"key": f"t{i}", "text": f"{share:.2f}", **beside})
         return {"panels": [{"marks": left}, {"marks": right}]}
 
     def caption(self, data: dict[str, Any]) -> str:

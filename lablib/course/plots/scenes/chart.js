@@ -134,9 +134,12 @@ function points(add, key, {line, label, colour = LINE, r = 3, sizes = [], notes 
 
 // Write the names of lines at their ends, each as near to its own as the others let it.
 function labels([add, write], key, marks, across, up, box, letters) {
-  const rows = marks.map(({line, label, ...look}) => ({look, end: line.at(-1), words: cloth.wrapped(label, letters),
+  const rows = marks.map(({line, label, ...look}) => ({look, end: line.at(-1), heights: line.map(([, y]) => y).reverse(), words: cloth.wrapped(label, letters),
     single: line.length === 1, short: line.length > 1 && across(line.at(-1)[0]) < box.left + 0.97 * box.width}));
-  rows.sort((a, b) => up(a.end[1]) - up(b.end[1]));
+  rows.sort(({heights: a}, {heights: b}) => {
+    const last = a.findIndex((height, n) => height !== b[n]);  // lines with one end stand as before it
+    return last < 0 ? 0 : b[last] - a[last] || 0;
+  });
   const wanted = rows.map(({end, words}) => [up(end[1]), 13 * words.length + 3]), right = box.left + box.width;
   cloth.beside(wanted, box.top, box.top + box.height + (rows.some(row => row.short) ? 0 : 14)).forEach((middle, i) => {
     const {look: {colour = LINE, dash = '', wide}, end, words, short, single} = rows[i], dotted = single || wide === 0;
