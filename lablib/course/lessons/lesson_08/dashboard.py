@@ -65,6 +65,7 @@ class Dashboard(SceneExplorer):
         self._models, self._rules = (target, draft, head), tuple(rules)
         self.expected, self.models = cache(self._expected), cache(self._compared)
         self._target, self._chances = cache(self._read), cache(self._judged)
+        self._alphas = cache(self._kept)
         self._coins = np.random.default_rng(0).random((self.ROWS, MAX_TOKENS))
         grid = recording.temperatures.tolist()
         begin = {"task": recording.tasks[0], "drafter": DRAFT, "rule": "rejection"}
@@ -115,11 +116,9 @@ class Dashboard(SceneExplorer):
         """Return α of each rule at every temperature, counted too, and of other drafters."""
         expected = self.expected(task, drafter, draft_tokens)
         names = [name for name in RULES if name in self._rules or name == "rejection"]
-        fixed = RULES.index("rejection")
+        drafters = self.controls["drafter"].options
         others = {
-            name: [row[fixed].alpha for row in self.expected(task, name, draft_tokens)]
-            for name in self.controls["drafter"].options
-            if name != drafter
+            name: self._alphas(task, name, draft_tokens) for name in drafters if name != drafter
         }
         return {
             "lines": {name: [row[RULES.index(name)].alpha for row in expected] for name in names},
@@ -178,6 +177,12 @@ class Dashboard(SceneExplorer):
         whole = [expect(each, texts.offered, texts.lengths, gamma) for each in chances]
         grid = self.recording.temperatures
         return [[found.of(self.recording.of(t)) for found in whole] for t in grid]
+
+    def _kept(self, task: str, drafter: str, gamma: int) -> list[float]:
+        """Return α of rejection at every temperature; of this rule alone, as that is sooner."""
+        texts, recording = self.recording.along(task, drafter), self.recording
+        found = expect(texts.chances("rejection"), texts.offered, texts.lengths, gamma)
+        return [found.of(recording.of(hot)).alpha for hot in recording.temperatures]
 
     def _read(self, task: str, temperature: float) -> tuple[mx.array, mx.array, np.ndarray]:
         """Return the texts, padded at their ends ``(B, N)``, the target's states and logits."""
