@@ -6,6 +6,7 @@ The texts are there already, and what the drafters gave their tokens; so a contr
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from typing import Any, ClassVar
 
 from lablib.course.plots.explorer import choice, slider
@@ -65,7 +66,9 @@ class Dashboard(SceneExplorer):
         self._models, self._rules = (target, draft, head), tuple(rules)
         self.expected, self.models = cache(self._expected), cache(self._compared)
         self._target, self._chances = cache(self._read), cache(self._judged)
-        self._alphas = cache(self._kept)
+        self._along, self._alphas = cache(recording.along), cache(self._kept)
+        for task, drafter in product(recording.tasks, drafters):
+            self._along(task, drafter)  # before a control moves: looking up takes its time
         self._coins = np.random.default_rng(0).random((self.ROWS, MAX_TOKENS))
         grid = recording.temperatures.tolist()
         begin = {"task": recording.tasks[0], "drafter": DRAFT, "rule": "rejection"}
@@ -168,7 +171,7 @@ class Dashboard(SceneExplorer):
 
     def _judged(self, task: str, drafter: str) -> tuple[Texts, list[np.ndarray]]:
         """Return what a drafter gave the texts of a task, and each rule's chances of keeping it."""
-        texts = self.recording.along(task, drafter)
+        texts = self._along(task, drafter)
         return texts, [texts.chances(rule) for rule in RULES]
 
     def _expected(self, task: str, drafter: str, gamma: int) -> list[list[Expected]]:
@@ -180,7 +183,7 @@ class Dashboard(SceneExplorer):
 
     def _kept(self, task: str, drafter: str, gamma: int) -> list[float]:
         """Return α of rejection at every temperature; of this rule alone, as that is sooner."""
-        texts, recording = self.recording.along(task, drafter), self.recording
+        texts, recording = self._along(task, drafter), self.recording
         found = expect(texts.chances("rejection"), texts.offered, texts.lengths, gamma)
         return [found.of(recording.of(hot)).alpha for hot in recording.temperatures]
 
