@@ -191,7 +191,7 @@ def token_strip(
     pairs = zip(tokens, classes, strict=True)
     notes = [kind and f"“{visible(token)}”: {kind}." for token, kind in pairs]
     apart = [f" {visible(token)}" for token in tokens]
-    about = "a bracket: one call of the model;" if calls else ""
+    about = "a bracket: one call of the model" if calls else ""
     dress = {"texts": [apart], "looks": [*zip(TINTS, kinds, strict=False)], "about": about}
     looks = [kinds.index(kind) if kind else -1 for kind in classes]
     now = {"text": 0, "looks": looks, "notes": notes, "marked": -1 if mark is None else mark}

@@ -66,11 +66,12 @@ function guesses(add, write, first, left, top, width) {
   write('g', left, top, 'the draft’s first words (pale: not in the tree)', {'font-size': 11});
   let x = left;
   first.forEach(([name, share, taken], i) => {
-    const wide = Math.max(26, 7.4 * name.length + 12), ink = taken ? INK.line : INK.faint;
+    const said = `${i ? '' : 'q '}${(100 * share).toFixed(0)} %`;  // beside its node stands p
+    const wide = Math.max(i ? 26 : 40, 7.4 * name.length + 12), ink = taken ? INK.line : INK.faint;
     if (x + wide > left + width) return;
     add(`g${i}`, 'rect', {x, y: top + 7, width: wide, height: 18, rx: 3, fill: '#FFFFFF', stroke: taken ? INK.line : INK.grid});
     write(`G${i}`, x + wide / 2, top + 20, name, {'text-anchor': 'middle', 'font-family': 'monospace', fill: ink});
-    write(`q${i}`, x + wide / 2, top + 37, `${(100 * share).toFixed(0)} %`, {'text-anchor': 'middle', 'font-size': 11, fill: ink});
+    write(`q${i}`, x + wide / 2, top + 37, said, {'text-anchor': 'middle', 'font-size': 11, fill: ink});
     x += wide + 12;
   });
 }

@@ -119,6 +119,8 @@ function upright(ticks, box, bare) {
 
 const single = ticks => ticks.every(([, name]) => name.length === 1);  // they are no wider upright
 
+const taken = text => /^\d+$/.test(text) ? 7 * text.length + 4 : 6.2 * text.length;  // numbers side by side stay apart
+
 const number = value => String(Number(value.toPrecision(3)));
 
 // Draw the points of a line, or some of them if it has many: they can be pointed at, and say their numbers.
@@ -159,7 +161,7 @@ function draw([add, write], key, mark, cell, across, up, box) {
     const [a, b, c, d] = mark.bar, wide = across(b) - across(a), high = up(c) - up(d);
     add(key, 'rect', {x: across(a), y: up(d), width: Math.max(0, wide), height: Math.max(0, high), ...cell,
       fill: mark.hollow ? 'transparent' : mark.fill, stroke: mark.hollow ? mark.fill : mark.edge || '#FFFFFF', 'stroke-width': mark.hollow ? 1.8 : Math.min(wide, high) > 1 ? 1 : 0});
-    if (mark.text && wide > 6.2 * mark.text.length) write(`${key}t`, across((a + b) / 2), up((c + d) / 2) + 4, mark.text,
+    if (mark.text && wide > taken(mark.text)) write(`${key}t`, across((a + b) / 2), up((c + d) / 2) + 4, mark.text,
       {'text-anchor': 'middle', 'pointer-events': 'none', fill: mark.colour || LINE});
   } else if (mark.area) {
     add(key, 'path', {d: `${path(mark.area)}Z`, fill: mark.fill, ...cell});

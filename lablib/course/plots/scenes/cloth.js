@@ -28,15 +28,15 @@ function legend([add, write], entries, left, y, width) {
     write(`L-${look}`, x + 18, y, text);
     x += wanted;
   }
-  const vain = 'drafted in vain, never judged';
+  const vain = 'line above: drafted in vain, never judged';
   room_for(vain);
   add('l-waste', 'path', {d: `M${x} ${y - 5}h16`, stroke: INK.waste, 'stroke-width': 2});
   write('L-waste', x + 21, y, vain);
   return y;
 }
 
-// Return how wide a cell is at least: on a phone a letter has room, two where tokens are words, and fewer cells do.
-const least = (names, slim) => !slim ? 6 : names.some(name => name.replace('␣', '').length > 1) ? 17 : 12;
+// Return how wide a cell is at least: a letter has room, and where tokens are words so has “…”; on a phone a finger, too.
+const least = (names, slim) => names.some(name => name.replace('␣', '').length > 1) ? (slim ? 17 : 15) : slim ? 12 : 8;
 
 // Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafted]], mean: tokens a
 // round, drawn as a dot beside it with its note; columns: of each of a text's lines; place: of a number beside them.
@@ -46,21 +46,21 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
     Math.min(to - i * columns, columns)]).filter(([, begin, end]) => begin < end);
   cells.forEach(({what, share, name, note}, column) => {
     const [[y, at]] = pieces(column, column + 1), x = left + at * wide, strength = what === 'kept' ? 0.25 + 0.75 * share : 1;
-    add(`t${number}.${column}`, 'rect', {x: x + 1, y: y + 2, width: wide - 2, height: high - 8, rx: 2,
+    add(`t${number}.${column}`, 'rect', {x: x + 1, y: y + 3, width: wide - 2, height: high - 9, rx: 2,
       fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
       'stroke-width': 0.8, cell: [number, column], class: 'lablib-cell', note});
-    const letters = name.replace(/^␣(?=.)/, ''), most = Math.floor(wide / 7.4);
-    const fit = Math.floor((wide - 2 * /[mwA-Z]/.test(letters.slice(0, most))) / 7.4);
-    if (most > 1 || letters.length <= fit) write(`w${number}.${column}`, x + wide / 2, y + high - 10, letters.slice(0, fit),
-      {'text-anchor': 'middle', fill: strength > 0.62 && what === 'kept' ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
+    const letters = name.replace(/^␣(?=.)/, ''), most = Math.floor(wide / 7.2);
+    const shown = letters.length <= most ? letters : `${letters.slice(0, most - 1)}…`;
+    if (most > 1 || shown === letters) write(`w${number}.${column}`, x + wide / 2, y + high - 9, shown, {'text-anchor': 'middle',
+      'font-family': MONO, fill: strength > 0.62 && what === 'kept' ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
   });
   rounds.forEach(([start, tokens, drafted], i) => {
     if (start >= cells.length) return;
     const end = Math.min(start + tokens, cells.length), own = pieces(start, end), vain = pieces(end, start + drafted);
     const [[first, begin]] = own, line = ([y, from, to]) => `M${left + from * wide + 2} ${y}H${left + to * wide - 2}`;
-    add(`b${number}.${i}`, 'path', {fill: 'none', stroke: INK.line, d: `M${left + begin * wide + 2} ${first + high - 5}v2.5`
-      + own.map(([y, ...ends]) => line([y + high - 2.5, ...ends])).join('') + 'v-2.5'});
-    if (vain.length) add(`d${number}.${i}`, 'path', {d: vain.map(line).join(''), fill: 'none', stroke: INK.waste, 'stroke-width': 2});
+    add(`b${number}.${i}`, 'path', {fill: 'none', stroke: INK.line, d: `M${left + begin * wide + 2} ${first + high - 5.5}v2`
+      + own.map(([y, ...ends]) => line([y + high - 3.5, ...ends])).join('') + 'v-2'});
+    if (vain.length) add(`d${number}.${i}`, 'path', {d: vain.map(([y, ...ends]) => line([y + 1, ...ends])).join(''), fill: 'none', stroke: INK.waste, 'stroke-width': 2});
   });
   const middle = top + (lines * high) / 2 - 2;
   add(`Y${number}`, 'path', {d: `M${place(1)} ${middle}H${place(mean || 1)}`, stroke: INK.yield, 'stroke-width': 2});
