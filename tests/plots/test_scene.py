@@ -18,7 +18,7 @@ from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
 from lablib.course.plots import scene
-from lablib.course.plots.charts import show, token_strip
+from lablib.course.plots.charts import lines, show, token_strip
 from lablib.course.replay.recording import HEAD, LOOKUP
 from lablib.course.tasks import stories
 from lablib.inference.speculation.costs import Costs
@@ -469,6 +469,14 @@ def test_the_frontier_has_room_in_a_narrow_window(page):
             assert outside(page) == []
         lines = page.locator("svg path[stroke='#E4E4E4']")  # the grid's
         assert lines.first.bounding_box()["width"] > 155
+
+
+def test_names_of_lines_that_meet_at_the_end_stand_as_the_lines_do_before(page):
+    series = {"low": [0, 0.2, 1], "middle": [0, 0.5, 1], "high": [0, 0.8, 1], "end": [1, 0, 0]}
+    opened(page, show(lines([1, 2, 4], series, "x", "y"), "Four lines."), moves=False)()
+    names = {name: page.locator("svg").get_by_text(name, exact=True) for name in series}
+    tops = {name: words.bounding_box()["y"] for name, words in names.items()}
+    assert sorted(tops, key=tops.get) == ["high", "middle", "low", "end"]
 
 
 def test_a_line_says_its_numbers_at_its_points_and_bears_its_name(page):

@@ -245,7 +245,7 @@ def vote_bars(asked: Sequence[Asked]) -> Chart:
     won = ["" if each.vote else _cut(" " + "/".join(each.leaders)) for each in asked]
     said = [f"{x:.0%} {end[-1]}{name}" for x, end, name in zip(shares, ends, won, strict=True)]
     rows = bars_across(names, shares, colours, said)
-    title = "share of right answers (the right one behind each question)"
+    title = "share of right answers (the right one at the left)"
     view = ranked(len(asked), title, end=1.6, side=270)
     view |= {"high": 27 * len(asked), "y": view["y"] | rows["y"], "x": view["x"] | {"name": ""}}
     keys = [(colour, end, False) for colour, end in (looks[1.0], tie, looks[0.0])]
