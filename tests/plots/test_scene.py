@@ -9,6 +9,7 @@ from lablib import models
 from lablib.course.lessons.lesson_00.widgets import StoryTeller
 from lablib.course.lessons.lesson_01.widgets import Draw
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter
+from lablib.course.lessons.lesson_04.widgets import SlotTimeline
 from lablib.course.lessons.lesson_07.rounds import LOOKS, RoundByRound
 from lablib.course.lessons.lesson_07.speed import LengthCurves
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
@@ -334,6 +335,67 @@ def test_on_a_phone_every_cell_has_letters(page, board, carpet, task):
                 _, lettered = zip(*page.evaluate(LETTERS), strict=True)
                 assert all(lettered)
                 assert len(lettered) == sum(map(len, data["tokens"]))
+
+
+@pytest.mark.parametrize("width", [1000, 700, 390])
+def test_a_word_that_is_cut_says_so(page, board, carpet, width):
+    for explorer, task in ((board, "stories"), (board, "sums"), (carpet, "edits")):
+        show = opened(page, explorer, moves=False)
+        with narrowed(page, width):
+            data = show(task=task)
+            _, lettered = zip(*page.evaluate(LETTERS), strict=True)
+            assert all(lettered)
+            cells = page.locator("svg text[font-family*=mono]").all_text_contents()
+        names = {word for text in carpet.texts["edits"] for word in text.tokens}
+        if explorer is board:
+            words = explorer.constants["words"]
+            names = {words[token] for ids in data["tokens"] for token in ids}
+        names = {re.sub("^␣(?=.)", "", name) for name in names}
+        assert len(cells) == len(lettered)
+        for cell in cells:
+            start = cell.removesuffix("…")
+            assert cell in names or (start != cell and any(n.startswith(start) for n in names))
+
+
+def test_a_line_is_nearer_to_its_own_cells_than_to_the_bracket_above(page, board, carpet):
+    boxes = "all => all.map(e => e.getBoundingClientRect().toJSON())"
+    for explorer in (board, carpet):
+        show = opened(page, explorer, moves=False)
+        show(task="sums")
+        cells = page.locator(".lablib-cell").evaluate_all(boxes)
+        vermilion = page.locator("svg path[stroke='#D55E00']:not([stroke-dasharray])")
+        _, *vain = vermilion.evaluate_all(boxes)  # the first one is the key's
+        ends = page.locator("svg path[d*='v-']").evaluate_all(boxes)
+        assert min(len(vain), len(ends)) > 5
+        for line in vain:
+            below = min(c["top"] - line["bottom"] for c in cells if c["top"] > line["top"])
+            above = [line["top"] - e["bottom"] for e in ends if e["top"] < line["top"]]
+            assert below > 0
+            assert min(above, default=99) >= below + 2
+
+
+# How far from the edges of its box each number is.
+INSIDE = """() => {
+  const boxes = [...document.querySelectorAll("svg .lablib-cell")]
+    .map(e => e.getBoundingClientRect());
+  return [...document.querySelectorAll('svg text[pointer-events=none]')].map(word => {
+    const {left, right, top} = word.getBoundingClientRect(), middle = (left + right) / 2;
+    const own = boxes.filter(box => box.left < middle && box.right > middle && box.top < top
+      && box.bottom > top);
+    return Math.min(...own.map(box => Math.min(left - box.left, box.right - right)));
+  });
+}"""
+
+
+def test_numbers_of_sequences_stay_in_their_boxes(page):
+    lengths = {"by turns": [1, 13] * 8}
+    show = opened(page, SlotTimeline(lengths, slots=4), moves=False)
+    for width in (1400, 1000, 390):
+        with narrowed(page, width):
+            show(mode="continuous")
+            inside = page.evaluate(INSIDE)
+            assert len(inside) >= 8
+            assert min(inside) >= 1
 
 
 def test_the_dashboard_tells_what_the_coin_did(page, board):
