@@ -159,7 +159,10 @@ def test_votes_that_are_equal_lead_together():
 def test_who_leads_is_seen_for_as_long_as_it_lasts():
     votes = VoteShares(["5", None, "4", "4", "4"], np.full(10, 0.1), "4")
     runs = read(votes.draw(votes.compute(5)))[1]
-    assert [(run["text"], run["bar"][:2]) for run in runs] == [("5", [0.5, 2.5]), ("4", [2.5, 4.5])]
+    told = [(run["text"], run["bar"][:2], run["note"][:15]) for run in runs]
+    assert told[0] == ("5", [0.5, 1.5], "5 leads from an")
+    assert told[1] == ("", [1.5, 2.5], "4 and 5 lead fr")  # a tie is nobody's lead
+    assert told[2] == ("4", [2.5, 4.5], "4 leads from an")
     assert len(read(votes.draw(votes.compute(1)))[1]) == 1
 
 

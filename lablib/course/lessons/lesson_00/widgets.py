@@ -189,7 +189,10 @@ class VoteShares(ChartExplorer):
         self.answers, self.theory, self.right = list(answers), theory, right
         votes = [answer for answer in self.answers if answer is not None]
         counts = (Counter(votes[:n]) for n in range(1, len(votes) + 1))
-        self.leaders = [each.most_common(1)[0][0] for each in counts]  # of equals the first
+        self.leaders = [
+            sorted(answer for answer in each if each[answer] == max(each.values()))
+            for each in counts
+        ]
         first = min(8, len(self.answers))
         super().__init__(samples=slider(first, 1, len(self.answers)))
 
@@ -204,18 +207,21 @@ class VoteShares(ChartExplorer):
         shares = {"as the annotator's habit alone has it": self.theory, "votes": votes}
         chart = bars(labels, shares, "share of the answers", xlabel="answer", ymax=1)
         x = axis(0.5, len(self.answers) + 0.5, "answers", (1, *range(20, len(self.answers), 20)))
-        title = "who leads after so many (green: the right one)"
+        title = "who leads after so many (green: the right one, grey: a tie)"
         lead = panel(title, x, axis(0, 1, "", ()), below=True, high=22)
         marks = [*chart.marks, self._runs(data.sum())]
         return replace(chart, panels=[*chart.panels, lead], marks=marks)
 
     def _runs(self, count: int) -> list[dict[str, Any]]:
-        """Return a bar for each time that one answer leads, up to so many answers."""
+        """Return a bar for each time that the same lead, up to so many answers."""
         marks, start = [], 1
-        for leader, run in groupby(self.leaders[:count]):
-            end, fill = start + len(list(run)), TINTS[2 if leader == self.right else 1]
-            bar = {"bar": [start - 0.5, end - 0.5, 0, 1], "fill": fill, "text": leader}
-            note = f"{leader} leads from answer {start} to answer {end - 1}."
+        for leaders, run in groupby(self.leaders[:count]):
+            end, is_tie = start + len(list(run)), len(leaders) > 1
+            fill = TINTS[4 if is_tie else 2 if leaders == [self.right] else 1]
+            text = "" if is_tie else leaders[0]
+            bar = {"bar": [start - 0.5, end - 0.5, 0, 1], "fill": fill, "text": text}
+            lead = " and ".join(leaders) + (" lead" if is_tie else " leads")
+            note = f"{lead} from answer {start} to answer {end - 1}."
             marks.append({"key": f"lead {start}", **bar, "note": note})
             start = end
         return marks
